@@ -1,0 +1,3 @@
+//! FlashLight.
+#![no_std]
+#![forbid(unsafe_code)]

@@ -1,0 +1,169 @@
+//! The contract between a raw NAND chip and the storage software above it.
+//!
+//! Seven operations, all synchronous, over run-time [`Geometry`]. Error correction lives *below*
+//! this line: the driver (or the chip itself) corrects what it can and says so in [`ReadStatus`].
+//!
+//! # What the chip may do (the fault model)
+//!
+//! * **Programs and erases can be cut.** When power fails during [`Nand::program`], the page may
+//!   afterwards read as erased, as any mixture of the old and the new bits, as uncorrectable, or
+//!   as the complete new page. A page that reads complete may be *unstable*: it reads clean a few
+//!   times and is uncorrectable later. A page that reads erased may be *partly programmed* and
+//!   must not be programmed again before its block is erased. Likewise a cut
+//!   [`Nand::erase`] may leave the old data, a mixture, or a block that reads erased and is not
+//!   stably so. Pages of other blocks keep their contents.
+//! * **Blocks are bad from the factory**, anywhere, and go bad in use: program and erase report
+//!   [`OpStatus::Failed`]; the block is then going bad. Its already programmed pages stay
+//!   readable; the failed page holds anything.
+//! * **Bits rot and are disturbed.** Reads report how many bits were corrected; a rising number
+//!   asks for the data to be moved. Beyond the correctable number a read is
+//!   [`ReadStatus::Uncorrectable`] and the buffer's contents mean nothing.
+//! * **An erased page reads as all `0xFF`**, in its data and its spare bytes.
+//!
+//! # What the software above promises
+//!
+//! * Within one block, pages are programmed in strictly ascending order (gaps are allowed), and
+//!   no page twice between two erases.
+//! * A block is erased before its pages are programmed for the first time in its life or again.
+//! * A block known as bad (by [`Nand::is_bad`], or marked by [`Nand::mark_bad`]) is neither
+//!   programmed nor erased; after [`OpStatus::Failed`] a block may still be read, and is marked
+//!   bad once its data has been moved.
+//! * Addresses and lengths are within the geometry.
+//!
+//! Breaking a promise is a bug in the caller, and an implementation may panic; a fault of the
+//! medium never does.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod addr;
+mod geometry;
+
+pub use addr::{BlockAddr, PageAddr};
+pub use geometry::{Geometry, GeometryError};
+
+/// What a successful read says about the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadStatus {
+    /// No bit had to be corrected.
+    Clean,
+    /// This many bits of the page were corrected; the data is right.
+    Corrected(u32),
+    /// More bits are wrong than can be corrected; the buffers hold garbage.
+    Uncorrectable,
+}
+
+impl ReadStatus {
+    /// Whether the buffers hold the data that was programmed (or `0xFF` for an erased page).
+    pub fn is_readable(self) -> bool {
+        !matches!(self, ReadStatus::Uncorrectable)
+    }
+}
+
+/// How a program or an erase ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpStatus {
+    /// The chip reports success.
+    Done,
+    /// The chip reports failure: the block is going bad. After a failed program the page holds
+    /// anything; earlier pages of the block are still readable.
+    Failed,
+}
+
+/// A raw NAND chip.
+///
+/// Errors of type [`Nand::Error`] are errors of the *driver* (bus, DMA, ioctl), not of the
+/// medium; after one, the outcome of the operation is unknown.
+pub trait Nand {
+    /// The driver's own error.
+    type Error: core::fmt::Debug;
+
+    /// The chip's geometry. Constant for the life of the value; costs nothing.
+    fn geometry(&self) -> Geometry;
+
+    /// Reads `data.len()` bytes of a page from byte `offset`, and the first `spare.len()` usable
+    /// spare bytes.
+    ///
+    /// Either buffer may be empty. Costs one array read, whatever the lengths; with an empty
+    /// `data` it is counted as a spare read. `offset + data.len()` is at most the page size,
+    /// `spare.len()` at most [`Geometry::spare_size`].
+    fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, Self::Error>;
+
+    /// Programs a page: `data` from byte 0, `spare` from usable spare byte 0.
+    ///
+    /// Both may be shorter than the page; bytes not given stay `0xFF`. The page is durable when
+    /// this returns [`OpStatus::Done`].
+    fn program(
+        &mut self,
+        page: PageAddr,
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<OpStatus, Self::Error>;
+
+    /// Erases a block: every byte of every page becomes `0xFF`.
+    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error>;
+
+    /// Whether a block is marked bad, by the factory or by [`Nand::mark_bad`].
+    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Self::Error>;
+
+    /// Marks a block bad for good. Idempotent, and never refused: there is nothing a caller
+    /// could do about it.
+    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Self::Error>;
+
+    /// A hint that a run of operations is complete; a driver that buffers must write through.
+    ///
+    /// [`Nand::program`] and [`Nand::erase`] are durable by themselves on a real chip, so the
+    /// default does nothing. Image files use it to reach the disk.
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+impl<N: Nand + ?Sized> Nand for &mut N {
+    type Error = N::Error;
+
+    fn geometry(&self) -> Geometry {
+        (**self).geometry()
+    }
+
+    fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, Self::Error> {
+        (**self).read(page, offset, data, spare)
+    }
+
+    fn program(
+        &mut self,
+        page: PageAddr,
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<OpStatus, Self::Error> {
+        (**self).program(page, data, spare)
+    }
+
+    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {
+        (**self).erase(block)
+    }
+
+    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Self::Error> {
+        (**self).is_bad(block)
+    }
+
+    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Self::Error> {
+        (**self).mark_bad(block)
+    }
+
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        (**self).flush()
+    }
+}

@@ -1,0 +1,2 @@
+//! The `flashkit` command.
+fn main() {}

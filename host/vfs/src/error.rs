@@ -1,0 +1,74 @@
+//! Errors of a file system, each with its errno.
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// No such name or inode (`ENOENT`).
+    NotFound,
+    /// The name is taken (`EEXIST`).
+    Exists,
+    /// Not a directory (`ENOTDIR`).
+    NotDir,
+    /// A directory (`EISDIR`).
+    IsDir,
+    /// The directory still has entries (`ENOTEMPTY`).
+    NotEmpty,
+    /// The name is longer than 255 bytes (`ENAMETOOLONG`).
+    NameTooLong,
+    /// A bad argument: an empty name, a directory moved into itself (`EINVAL`).
+    Invalid,
+    /// Full now (`ENOSPC`).
+    NoSpace,
+    /// Larger than a file can ever be (`EFBIG`).
+    TooBig,
+    /// The file system is read-only (`EROFS`).
+    ReadOnly,
+    /// Not done by this file system (`EOPNOTSUPP`).
+    Unsupported,
+    /// The medium's contents are damaged, or the driver failed (`EIO`); the text says what.
+    Io(String),
+}
+
+/// Result of a file-system call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Error::NotFound => "no such file or directory",
+            Error::Exists => "file exists",
+            Error::NotDir => "not a directory",
+            Error::IsDir => "is a directory",
+            Error::NotEmpty => "directory not empty",
+            Error::NameTooLong => "file name too long",
+            Error::Invalid => "invalid argument",
+            Error::NoSpace => "no space left on the chip",
+            Error::TooBig => "file too large",
+            Error::ReadOnly => "read-only file system",
+            Error::Unsupported => "operation not supported",
+            Error::Io(what) => what,
+        })
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    /// The errno of Linux.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::NotFound => 2,
+            Error::Io(_) => 5,
+            Error::Exists => 17,
+            Error::NotDir => 20,
+            Error::IsDir => 21,
+            Error::Invalid => 22,
+            Error::TooBig => 27,
+            Error::NoSpace => 28,
+            Error::ReadOnly => 30,
+            Error::NameTooLong => 36,
+            Error::NotEmpty => 39,
+            Error::Unsupported => 95,
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The one file-system interface of the host side.
+//!
+//! FUSE mounts, trace replay, the model tests and the power-cut search all drive a
+//! [`FileSystem`]; FlashLight and Nano-FS adapt to it. It works on inode numbers, as FUSE does;
+//! [`path`] adds paths on top.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod memory;
+pub mod path;
+
+pub use error::{Error, Result};
+
+
+/// Inode number as `stat` shows it: stable for the life of the object.
+pub type Ino = u64;
+
+/// A point in time; nanoseconds are below 1,000,000,000.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds since the epoch.
+    pub secs: i64,
+    /// Nanoseconds within the second.
+    pub nanos: u32,
+}
+
+impl Time {
+    /// The machine's clock.
+    pub fn now() -> Time {
+        match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+            Ok(d) => Time { secs: d.as_secs().cast_signed(), nanos: d.subsec_nanos() },
+            Err(_) => Time::default(),
+        }
+    }
+}
+
+/// What an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+}
+
+/// The attributes of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Inode number.
+    pub ino: Ino,
+    /// What it is.
+    pub kind: FileKind,
+    /// Size in bytes.
+    pub size: u64,
+    /// Space taken on flash, in units of 512 bytes.
+    pub blocks: u64,
+    /// Permission bits (07777).
+    pub mode: u16,
+    /// Number of names.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Last access.
+    pub atime: Time,
+    /// Last change of the contents.
+    pub mtime: Time,
+    /// Last change of the inode.
+    pub ctime: Time,
+}
+
+/// Who creates an inode, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct NewInode {
+    /// Permission bits (07777).
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// All three timestamps of the new inode, and mtime and ctime of its directory.
+    pub now: Time,
+}
+
+impl Default for NewInode {
+    fn default() -> Self {
+        NewInode { mode: 0o644, uid: 0, gid: 0, now: Time::default() }
+    }
+}
+
+/// Changes to attributes; `None` leaves one alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetAttr {
+    /// Truncates or extends (with zeros).
+    pub size: Option<u64>,
+    /// Permission bits (07777).
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Last access.
+    pub atime: Option<Time>,
+    /// Last change of the contents.
+    pub mtime: Option<Time>,
+    /// The time of this change: becomes ctime, and mtime when the size changes.
+    pub now: Time,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// Inode number of what the name refers to.
+    pub ino: Ino,
+    /// What it is.
+    pub kind: FileKind,
+    /// The name; no slash, not empty, never `.` or `..`.
+    pub name: Vec<u8>,
+    /// Hand this to [`FileSystem::readdir`] to go on after this entry. Never 0.
+    pub cookie: u64,
+}
+
+/// Space of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatFs {
+    /// Unit of the next two, in bytes: the page size.
+    pub block_size: u32,
+    /// Space for user data and metadata together.
+    pub blocks: u64,
+    /// Of it, free.
+    pub blocks_free: u64,
+    /// Inodes that can exist.
+    pub files: u64,
+    /// Of them, free.
+    pub files_free: u64,
+    /// Longest name in bytes.
+    pub name_max: u32,
+}
+
+/// What a file system has cost its chip since the chip was made or opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlashCost {
+    /// Reads of page data.
+    pub page_reads: u64,
+    /// Reads of spare bytes alone.
+    pub spare_reads: u64,
+    /// Programs.
+    pub page_programs: u64,
+    /// Erases.
+    pub block_erases: u64,
+    /// Flash time, in nanoseconds of the virtual clock.
+    pub flash_ns: u64,
+}
+
+impl std::ops::Sub for FlashCost {
+    type Output = FlashCost;
+
+    fn sub(self, before: FlashCost) -> FlashCost {
+        FlashCost {
+            page_reads: self.page_reads - before.page_reads,
+            spare_reads: self.spare_reads - before.spare_reads,
+            page_programs: self.page_programs - before.page_programs,
+            block_erases: self.block_erases - before.block_erases,
+            flash_ns: self.flash_ns - before.flash_ns,
+        }
+    }
+}
+
+/// A mounted file system.
+///
+/// Names are bytes without `/` and NUL, 1 to 255 long. Operations are durable after
+/// [`FileSystem::fsync`] or [`FileSystem::sync`], or as the file system itself says.
+pub trait FileSystem {
+    /// The root directory's inode number.
+    fn root(&self) -> Ino;
+
+    /// Finds a name in a directory.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NotDir`], [`Error::NameTooLong`].
+    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr>;
+
+    /// Attributes of an inode that a lookup or a creation has returned.
+    fn getattr(&mut self, ino: Ino) -> Result<Attr>;
+
+    /// Changes attributes and returns the new ones.
+    fn setattr(&mut self, ino: Ino, set: &SetAttr) -> Result<Attr>;
+
+    /// Creates a regular file.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when the name is taken.
+    fn create(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr>;
+
+    /// Creates a directory.
+    fn mkdir(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr>;
+
+    /// Creates a symbolic link.
+    fn symlink(&mut self, dir: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Attr>;
+
+    /// The target of a symbolic link.
+    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>>;
+
+    /// Removes a name of a file or symbolic link. What is open ([`FileSystem::open`]) stays
+    /// readable and writable until its last release.
+    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()>;
+
+    /// Removes an empty directory.
+    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()>;
+
+    /// Renames, atomically replacing what `to` names (a file by a non-directory, an empty
+    /// directory by a directory). With `no_replace`, an existing `to` is [`Error::Exists`].
+    fn rename(
+        &mut self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        no_replace: bool,
+        now: Time,
+    ) -> Result<()>;
+
+    /// Notes one more user of an inode.
+    fn open(&mut self, ino: Ino) -> Result<()>;
+
+    /// Notes one user less; an unlinked file goes with its last user.
+    fn release(&mut self, ino: Ino) -> Result<()>;
+
+    /// The caller no longer refers to this inode number (FUSE's forget). It can be looked up
+    /// again. Does nothing to the medium.
+    fn forget(&mut self, ino: Ino);
+
+    /// Reads; returns fewer bytes than asked only at the end of the file.
+    fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// Writes all of `data`, extending the file (with zeros, up to `offset`) as needed.
+    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<()>;
+
+    /// Makes a file (data, size and name) or a directory (its entries) durable.
+    fn fsync(&mut self, ino: Ino) -> Result<()>;
+
+    /// Calls `each` with the entries after `cookie` (0: from the first) until it returns false.
+    /// Entries that stay throughout are seen exactly once, whatever comes and goes meanwhile.
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        cookie: u64,
+        each: &mut dyn FnMut(DirEntry) -> bool,
+    ) -> Result<()>;
+
+    /// The directory that holds a directory (the root holds itself).
+    fn parent(&mut self, dir: Ino) -> Result<Ino>;
+
+    /// Space.
+    fn statfs(&mut self) -> Result<StatFs>;
+
+    /// Makes everything durable.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Cleans in idle time, for at most about `pages` page operations; returns whether more
+    /// could be done.
+    fn gc(&mut self, pages: u32) -> Result<bool> {
+        let _ = pages;
+        Ok(false)
+    }
+
+    /// Makes everything durable and leaves a cleanly unmounted volume. The only calls allowed
+    /// afterwards are [`FileSystem::cost`] and [`FileSystem::erase_counts`].
+    fn unmount(&mut self) -> Result<()>;
+
+    /// What has been done to the chip so far. Zero where there is no chip.
+    fn cost(&self) -> FlashCost {
+        FlashCost::default()
+    }
+
+    /// Erase count of each block. Empty where there is no chip.
+    fn erase_counts(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// RAM of the file system proper, in bytes: what was handed to it. 0 where that is unknown.
+    fn ram_bytes(&self) -> usize {
+        0
+    }
+
+    /// Lets flash time pass without work. Does nothing where there is no chip.
+    fn idle(&mut self, ms: u64) -> Result<()> {
+        let _ = ms;
+        Ok(())
+    }
+}
