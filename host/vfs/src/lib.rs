@@ -11,7 +11,7 @@ mod memory;
 pub mod path;
 
 pub use error::{Error, Result};
-
+pub use memory::MemoryFs;
 
 /// Inode number as `stat` shows it: stable for the life of the object.
 pub type Ino = u64;
@@ -29,7 +29,10 @@ impl Time {
     /// The machine's clock.
     pub fn now() -> Time {
         match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
-            Ok(d) => Time { secs: d.as_secs().cast_signed(), nanos: d.subsec_nanos() },
+            Ok(d) => Time {
+                secs: d.as_secs().cast_signed(),
+                nanos: d.subsec_nanos(),
+            },
             Err(_) => Time::default(),
         }
     }
@@ -88,7 +91,12 @@ pub struct NewInode {
 
 impl Default for NewInode {
     fn default() -> Self {
-        NewInode { mode: 0o644, uid: 0, gid: 0, now: Time::default() }
+        NewInode {
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            now: Time::default(),
+        }
     }
 }
 
