@@ -1,0 +1,290 @@
+//! Chips by name, with the latencies of the papers and data sheets they come from.
+
+use std::borrow::Cow;
+
+use flashkit_nand::Geometry;
+
+/// Latencies of a chip, in nanoseconds of the virtual clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// One page read, of whatever length; a read of spare bytes alone costs the same.
+    pub read_ns: u64,
+    /// One page program.
+    pub program_ns: u64,
+    /// One block erase.
+    pub erase_ns: u64,
+}
+
+/// A named chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// Name, as `--chip` takes it.
+    pub name: &'static str,
+    /// What it is, and where its figures are from.
+    pub what: &'static str,
+    /// Data bytes of a page.
+    pub page_size: u32,
+    /// Spare bytes of a page as the chip has them, marker and ECC included.
+    pub raw_spare: u32,
+    /// Spare bytes of a page left for the software above.
+    pub spare_size: u32,
+    /// Pages of an erase block.
+    pub pages_per_block: u32,
+    /// Erase blocks.
+    pub blocks: u32,
+    /// Latencies.
+    pub timing: Timing,
+}
+
+/// Name of the chip used where none is asked for.
+pub const DEFAULT_PRESET: &str = "slc-256m";
+
+const fn us(read: u64, program: u64, erase: u64) -> Timing {
+    Timing {
+        read_ns: read * 1_000,
+        program_ns: program * 1_000,
+        erase_ns: erase * 1_000,
+    }
+}
+
+/// Paper 000, Table I, the SLC column: 77.8, 252.8 and 1,500 us.
+const SLC: Timing = Timing {
+    read_ns: 77_800,
+    program_ns: 252_800,
+    erase_ns: 1_500_000,
+};
+/// Paper 000, Table I, the MLC column: 165.6, 905.8 and 1,500 us.
+const MLC: Timing = Timing {
+    read_ns: 165_600,
+    program_ns: 905_800,
+    erase_ns: 1_500_000,
+};
+
+/// 2,048 + 64 bytes a page and 64 pages a block, the most common shape.
+const fn large_page(
+    name: &'static str,
+    what: &'static str,
+    spare_size: u32,
+    blocks: u32,
+    timing: Timing,
+) -> Preset {
+    Preset {
+        name,
+        what,
+        page_size: 2048,
+        raw_spare: 64,
+        spare_size,
+        pages_per_block: 64,
+        blocks,
+        timing,
+    }
+}
+
+static PRESETS: [Preset; 8] = [
+    large_page(
+        "slc-256m",
+        "SLC of the FlashLight paper (000, Table I)",
+        40,
+        2048,
+        SLC,
+    ),
+    Preset {
+        name: "mlc-1g",
+        what: "MLC of the FlashLight paper (000, Table I)",
+        page_size: 4096,
+        raw_spare: 128,
+        spare_size: 80,
+        pages_per_block: 128,
+        blocks: 2048,
+        timing: MLC,
+    },
+    large_page(
+        "micron-256m",
+        "Micron SLC of paper 002",
+        40,
+        2048,
+        us(25, 200, 500),
+    ),
+    large_page(
+        "micron-100m",
+        "micron-256m cut to 100 MiB",
+        40,
+        800,
+        us(25, 200, 500),
+    ),
+    large_page(
+        "micron-20m",
+        "micron-256m cut to 20 MiB",
+        40,
+        160,
+        us(25, 200, 500),
+    ),
+    Preset {
+        name: "small-256m",
+        what: "small-page SLC of paper 004",
+        page_size: 512,
+        raw_spare: 16,
+        spare_size: 8,
+        pages_per_block: 32,
+        blocks: 16_384,
+        timing: us(25, 200, 2000),
+    },
+    // Array times of the data sheet: 60 us is the longest page read with the chip's own ECC on
+    // (25 us with it off), 250 us and 2 ms are typical. Moving a whole page over quad SPI at
+    // 104 MHz takes 41 us more, which depends on the board and is left out.
+    large_page(
+        "w25n01gv",
+        "Winbond SPI NAND, data sheet array times without the SPI transfer",
+        24,
+        1024,
+        us(60, 250, 2000),
+    ),
+    large_page(
+        "slc-8g",
+        "slc-256m made 32 times larger, for scale",
+        40,
+        65_536,
+        SLC,
+    ),
+];
+
+/// Every preset, the default first.
+pub fn presets() -> &'static [Preset] {
+    &PRESETS
+}
+
+/// The preset of this name.
+pub fn preset(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|p| p.name == name)
+}
+
+impl Preset {
+    /// The shape that the software above sees.
+    pub const fn geometry(&self) -> Geometry {
+        match Geometry::new(
+            self.page_size,
+            self.spare_size,
+            self.pages_per_block,
+            self.blocks,
+        ) {
+            Ok(geometry) => geometry,
+            Err(_) => panic!("a preset has a valid geometry"),
+        }
+    }
+}
+
+/// All that makes one simulated chip: a preset, or a shape of one's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChipSpec {
+    name: Cow<'static, str>,
+    geometry: Geometry,
+    raw_spare: u32,
+    timing: Timing,
+}
+
+impl ChipSpec {
+    /// Longest name in bytes.
+    pub const NAME_MAX: usize = 32;
+
+    /// Bytes of raw spare that the bad-block marker takes.
+    pub const MARKER: u32 = 2;
+
+    /// A chip of this shape named `custom`. Its raw spare is a 32nd of the page, or what the
+    /// usable spare bytes and the bad-block marker need when that is more.
+    pub fn new(geometry: Geometry, timing: Timing) -> ChipSpec {
+        let raw_spare = (geometry.page_size() / 32).max(geometry.spare_size() + Self::MARKER);
+        ChipSpec {
+            name: Cow::Borrowed("custom"),
+            geometry,
+            raw_spare,
+            timing,
+        }
+    }
+
+    /// The same chip with this many raw spare bytes a page; `None` when they do not hold the
+    /// usable ones and the bad-block marker, or exceed half of the page.
+    pub fn with_raw_spare(mut self, raw_spare: u32) -> Option<ChipSpec> {
+        let least = self.geometry.spare_size() + Self::MARKER;
+        if raw_spare < least || raw_spare > self.geometry.page_size() / 2 {
+            return None;
+        }
+        self.raw_spare = raw_spare;
+        Some(self)
+    }
+
+    /// The same chip under a name of 1 to [`ChipSpec::NAME_MAX`] bytes; `None` for other names.
+    pub fn with_name(mut self, name: &str) -> Option<ChipSpec> {
+        if name.is_empty() || name.len() > Self::NAME_MAX {
+            return None;
+        }
+        self.name = Cow::Owned(name.to_owned());
+        Some(self)
+    }
+
+    /// The preset's name, or `custom`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The shape that the software above sees.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Spare bytes of a page as the chip has them.
+    pub fn raw_spare(&self) -> u32 {
+        self.raw_spare
+    }
+
+    /// Latencies.
+    pub fn timing(&self) -> Timing {
+        self.timing
+    }
+}
+
+impl From<&Preset> for ChipSpec {
+    fn from(preset: &Preset) -> ChipSpec {
+        ChipSpec {
+            name: Cow::Borrowed(preset.name),
+            geometry: preset.geometry(),
+            raw_spare: preset.raw_spare,
+            timing: preset.timing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_valid_and_of_their_names_size() {
+        for p in presets() {
+            let geometry = p.geometry();
+            assert!(p.raw_spare >= p.spare_size + ChipSpec::MARKER, "{}", p.name);
+            assert!(p.name.len() <= ChipSpec::NAME_MAX);
+            let (_, size) = p.name.split_once('-').unwrap_or(("", "128m"));
+            let mib = match size.strip_suffix('g') {
+                Some(gib) => gib.parse::<u64>().unwrap() << 10,
+                None => size.trim_end_matches('m').parse().unwrap(),
+            };
+            assert_eq!(geometry.capacity(), mib << 20, "{}", p.name);
+        }
+    }
+
+    #[test]
+    fn found_by_name() {
+        assert_eq!(preset(DEFAULT_PRESET), Some(&presets()[0]));
+        assert_eq!(preset("slc-256"), None);
+    }
+
+    #[test]
+    fn a_custom_chip_has_room_for_its_marker() {
+        let timing = presets()[0].timing;
+        let spec = ChipSpec::new(Geometry::new(512, 128, 4, 8).unwrap(), timing);
+        assert_eq!(spec.raw_spare(), 130);
+        assert!(spec.clone().with_raw_spare(129).is_none());
+        assert!(spec.clone().with_raw_spare(256).is_some());
+        assert!(spec.with_name("").is_none());
+    }
+}
