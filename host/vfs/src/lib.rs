@@ -2,13 +2,14 @@
 //!
 //! FUSE mounts, trace replay, the model tests and the power-cut search all drive a
 //! [`FileSystem`]; FlashLight and Nano-FS adapt to it. It works on inode numbers, as FUSE does;
-//! [`path`] adds paths on top.
+//! [`path`] adds paths on top, [`tree`] copies between a file system and a directory of the host.
 
 #![forbid(unsafe_code)]
 
 mod error;
 mod memory;
 pub mod path;
+pub mod tree;
 
 pub use error::{Error, Result};
 pub use memory::MemoryFs;
@@ -30,7 +31,7 @@ impl Time {
     pub fn now() -> Time {
         match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
             Ok(d) => Time {
-                secs: d.as_secs().cast_signed(),
+                secs: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
                 nanos: d.subsec_nanos(),
             },
             Err(_) => Time::default(),

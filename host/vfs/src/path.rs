@@ -1,1 +1,274 @@
-//! TODO
+//! Paths on top of inode numbers.
+//!
+//! A path is bytes; slashes separate its names, and it always starts at the root, with or
+//! without a leading slash. Empty names and `.` stand for nothing, `..` for the directory above.
+
+use crate::{Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, SetAttr, Time};
+
+/// Symbolic links that [`resolve_follow`] goes through before it gives up.
+const LINKS_MAX: usize = 40;
+
+/// The names of a path that mean something.
+fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|b| *b == b'/')
+        .filter(|name| !name.is_empty() && *name != b".")
+}
+
+/// One step down, or up for `..`.
+fn step(fs: &mut dyn FileSystem, dir: Ino, name: &[u8]) -> Result<Attr> {
+    if name == b".." {
+        let parent = fs.parent(dir)?;
+        fs.getattr(parent)
+    } else {
+        fs.lookup(dir, name)
+    }
+}
+
+/// Attributes of what a path names; symbolic links are not followed.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::NotDir`] when the path goes on below a file or a symbolic link.
+pub fn resolve(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
+    let root = fs.root();
+    let mut at = fs.getattr(root)?;
+    for name in names(path) {
+        at = step(fs, at.ino, name)?;
+    }
+    // `file/` asks for a directory.
+    if path.ends_with(b"/") && at.kind != FileKind::Dir {
+        return Err(Error::NotDir);
+    }
+    Ok(at)
+}
+
+/// As [`resolve`], but follows symbolic links, the last one included. An absolute target starts
+/// at the root of this file system.
+///
+/// # Errors
+/// [`Error::Invalid`] after too many links.
+pub fn resolve_follow(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
+    let root = fs.root();
+    let mut at = fs.getattr(root)?;
+    let mut links = 0;
+    // Names still to go, the next one last.
+    let mut ahead: Vec<Vec<u8>> = names(path).map(<[u8]>::to_vec).collect();
+    ahead.reverse();
+    while let Some(name) = ahead.pop() {
+        let next = step(fs, at.ino, &name)?;
+        if next.kind != FileKind::Symlink {
+            at = next;
+            continue;
+        }
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(Error::Invalid);
+        }
+        let target = fs.readlink(next.ino)?;
+        if target.starts_with(b"/") {
+            at = fs.getattr(root)?;
+        }
+        let behind = ahead.len();
+        ahead.extend(names(&target).map(<[u8]>::to_vec));
+        ahead[behind..].reverse();
+    }
+    Ok(at)
+}
+
+/// Splits a path into what comes before its last name, and that name.
+///
+/// # Errors
+/// [`Error::Invalid`] when the path has no last name to create or remove: the root, or a path
+/// that ends in `.` or `..`.
+pub fn split(path: &[u8]) -> Result<(&[u8], &[u8])> {
+    let end = path
+        .iter()
+        .rposition(|b| *b != b'/')
+        .map_or(0, |last| last + 1);
+    let start = path[..end]
+        .iter()
+        .rposition(|b| *b == b'/')
+        .map_or(0, |slash| slash + 1);
+    match &path[start..end] {
+        b"" | b"." | b".." => Err(Error::Invalid),
+        name => Ok((&path[..start], name)),
+    }
+}
+
+/// The directory of a path's last name, and that name, which need not exist.
+pub fn resolve_parent<'p>(fs: &mut dyn FileSystem, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
+    let (parent, name) = split(path)?;
+    let dir = resolve(fs, parent)?;
+    if dir.kind != FileKind::Dir {
+        return Err(Error::NotDir);
+    }
+    Ok((dir.ino, name))
+}
+
+/// Creates a directory and those above it; what is there already stays as it is.
+///
+/// # Errors
+/// [`Error::NotDir`] when something else has one of the names.
+pub fn mkdir_p(fs: &mut dyn FileSystem, path: &[u8], new: &NewInode) -> Result<Attr> {
+    let root = fs.root();
+    let mut at = fs.getattr(root)?;
+    for name in names(path) {
+        at = match step(fs, at.ino, name) {
+            Err(Error::NotFound) => fs.mkdir(at.ino, name, new)?,
+            found => found?,
+        };
+        if at.kind != FileKind::Dir {
+            return Err(Error::NotDir);
+        }
+    }
+    Ok(at)
+}
+
+/// All of a file.
+pub fn read_file(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Vec<u8>> {
+    let attr = resolve(fs, path)?;
+    read_all(fs, attr.ino)
+}
+
+/// All of a file, by its inode number.
+///
+/// # Errors
+/// [`Error::TooBig`] when it does not fit into memory's addresses.
+pub fn read_all(fs: &mut dyn FileSystem, ino: Ino) -> Result<Vec<u8>> {
+    const STEP: usize = 1 << 20;
+    let size = usize::try_from(fs.getattr(ino)?.size).map_err(|_| Error::TooBig)?;
+    let mut data = Vec::new();
+    // Grows with what is really there: a damaged file system may show any size.
+    while data.len() < size {
+        let done = data.len();
+        data.resize(size.min(done + STEP), 0);
+        let n = fs.read(ino, done as u64, &mut data[done..])?;
+        data.truncate(done + n);
+        if n == 0 {
+            break;
+        }
+    }
+    Ok(data)
+}
+
+/// Creates a file, or empties the one that has the name, and writes `data` in requests of
+/// `request` bytes (0: in one). Does not sync.
+///
+/// An existing file keeps its mode and owner. The attributes returned are those at the end.
+///
+/// # Errors
+/// [`Error::IsDir`] for a directory, [`Error::Invalid`] for a symbolic link.
+pub fn write_file(
+    fs: &mut dyn FileSystem,
+    path: &[u8],
+    data: &[u8],
+    request: usize,
+    new: &NewInode,
+) -> Result<Attr> {
+    let (dir, name) = resolve_parent(fs, path)?;
+    let ino = create_or_truncate(fs, dir, name, new)?.ino;
+    let request = if request == 0 {
+        data.len().max(1)
+    } else {
+        request
+    };
+    let mut offset = 0;
+    for part in data.chunks(request) {
+        fs.write(ino, offset, part, new.now)?;
+        offset += part.len() as u64;
+    }
+    fs.getattr(ino)
+}
+
+/// Creates a file, or truncates the one that has the name to nothing.
+///
+/// # Errors
+/// [`Error::IsDir`] for a directory, [`Error::Invalid`] for a symbolic link.
+pub fn create_or_truncate(
+    fs: &mut dyn FileSystem,
+    dir: Ino,
+    name: &[u8],
+    new: &NewInode,
+) -> Result<Attr> {
+    match fs.create(dir, name, new) {
+        Err(Error::Exists) => {
+            let old = fs.lookup(dir, name)?;
+            match old.kind {
+                FileKind::Dir => Err(Error::IsDir),
+                FileKind::Symlink => Err(Error::Invalid),
+                FileKind::File => {
+                    let set = SetAttr {
+                        size: Some(0),
+                        now: new.now,
+                        ..SetAttr::default()
+                    };
+                    fs.setattr(old.ino, &set)
+                }
+            }
+        }
+        made => made,
+    }
+}
+
+/// All entries of a directory, in its order.
+pub fn list(fs: &mut dyn FileSystem, dir: Ino) -> Result<Vec<DirEntry>> {
+    let mut entries = Vec::new();
+    fs.readdir(dir, 0, &mut |entry| {
+        entries.push(entry);
+        true
+    })?;
+    Ok(entries)
+}
+
+/// Visits everything below a directory, a directory before what it holds, with paths relative to
+/// where the walk began.
+pub fn walk(
+    fs: &mut dyn FileSystem,
+    dir: Ino,
+    each: &mut dyn FnMut(&mut dyn FileSystem, &[u8], &Attr) -> Result<()>,
+) -> Result<()> {
+    let mut pending = vec![(dir, Vec::new())];
+    while let Some((dir, path)) = pending.pop() {
+        for entry in list(fs, dir)? {
+            let mut below = path.clone();
+            if !below.is_empty() {
+                below.push(b'/');
+            }
+            below.extend_from_slice(&entry.name);
+            let attr = fs.getattr(entry.ino)?;
+            each(fs, &below, &attr)?;
+            if entry.kind == FileKind::Dir {
+                pending.push((entry.ino, below));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file, or a directory with all that it holds. The root is only emptied.
+pub fn remove_all(fs: &mut dyn FileSystem, path: &[u8], now: Time) -> Result<()> {
+    let top = resolve(fs, path)?;
+    if top.kind != FileKind::Dir {
+        let (dir, name) = resolve_parent(fs, path)?;
+        return fs.unlink(dir, name, now);
+    }
+    let mut dirs = Vec::new();
+    let mut pending = vec![top.ino];
+    while let Some(dir) = pending.pop() {
+        for entry in list(fs, dir)? {
+            if entry.kind == FileKind::Dir {
+                pending.push(entry.ino);
+                dirs.push((dir, entry.name));
+            } else {
+                fs.unlink(dir, &entry.name, now)?;
+            }
+        }
+    }
+    for (dir, name) in dirs.iter().rev() {
+        fs.rmdir(*dir, name, now)?;
+    }
+    if top.ino == fs.root() {
+        return Ok(());
+    }
+    let (dir, name) = resolve_parent(fs, path)?;
+    fs.rmdir(dir, name, now)
+}

@@ -1,0 +1,541 @@
+//! Whole trees between a file system and a directory of the host.
+
+use std::fmt;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, Time, path};
+
+/// How to copy.
+#[derive(Clone, Copy, Debug)]
+pub struct CopyOptions {
+    /// Bytes in one read or write.
+    pub request: usize,
+    /// Keep owner and group. When copying out this needs the right to give files away.
+    pub owner: bool,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        CopyOptions {
+            request: 128 << 10,
+            owner: true,
+        }
+    }
+}
+
+/// What a copy did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Regular files.
+    pub files: u64,
+    /// Directories.
+    pub dirs: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Bytes of file contents.
+    pub bytes: u64,
+    /// Devices, sockets and pipes of the host, which were left out.
+    pub skipped: Vec<PathBuf>,
+}
+
+/// What stopped a copy or a comparison, and where.
+#[derive(Debug)]
+pub enum TreeError {
+    /// The file system said no.
+    Fs(PathBuf, Error),
+    /// The host said no.
+    Host(PathBuf, io::Error),
+}
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TreeError::Fs(at, error) => write!(f, "{}: {error}", at.display()),
+            TreeError::Host(at, error) => write!(f, "{}: {error}", at.display()),
+        }
+    }
+}
+
+impl std::error::Error for TreeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            TreeError::Fs(_, error) => Some(error),
+            TreeError::Host(_, error) => Some(error),
+        }
+    }
+}
+
+/// Attaches the place to an error.
+trait At<T> {
+    fn at(self, at: &Path) -> Result<T, TreeError>;
+}
+
+impl<T> At<T> for crate::Result<T> {
+    fn at(self, at: &Path) -> Result<T, TreeError> {
+        self.map_err(|error| TreeError::Fs(at.to_owned(), error))
+    }
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, at: &Path) -> Result<T, TreeError> {
+        self.map_err(|error| TreeError::Host(at.to_owned(), error))
+    }
+}
+
+fn host_path(path: &[u8]) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(path))
+}
+
+/// The names of a host directory, sorted, so that a copy is the same every time.
+fn host_names(dir: &Path) -> Result<Vec<std::ffi::OsString>, TreeError> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).at(dir)? {
+        names.push(entry.at(dir)?.file_name());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Bytes of regular files below a host path: the length of a progress bar for [`copy_in`].
+pub fn host_bytes(host: &Path) -> Result<u64, TreeError> {
+    let meta = fs::symlink_metadata(host).at(host)?;
+    if meta.is_dir() {
+        host_names(host)?
+            .iter()
+            .try_fold(0, |sum, name| Ok(sum + host_bytes(&host.join(name))?))
+    } else {
+        Ok(if meta.is_file() { meta.len() } else { 0 })
+    }
+}
+
+/// Copies a host file to the path `to`, or what a host directory holds into the directory `to`,
+/// which is created along with those above it. Modes, mtimes, owners and symbolic links are kept;
+/// a second name of the same file becomes a second file. Files in the way are overwritten.
+/// Nothing is synced.
+///
+/// `progress` is called with the bytes copied so far.
+pub fn copy_in(
+    fs: &mut dyn FileSystem,
+    host: &Path,
+    to: &[u8],
+    options: CopyOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Copied, TreeError> {
+    let buf = vec![0; options.request.max(1)];
+    let mut copy = CopyIn {
+        fs,
+        options,
+        buf,
+        done: Copied::default(),
+        progress,
+    };
+    let meta = fs::symlink_metadata(host).at(host)?;
+    let new = copy.new_inode(&meta);
+    if meta.is_dir() {
+        let dir = path::mkdir_p(copy.fs, to, &new).at(host_path(to))?.ino;
+        copy.dir(host, dir, &meta)?;
+    } else {
+        let (dir, name) = path::resolve_parent(copy.fs, to).at(host_path(to))?;
+        copy.entry(host, dir, name)?;
+    }
+    Ok(copy.done)
+}
+
+struct CopyIn<'a> {
+    fs: &'a mut dyn FileSystem,
+    options: CopyOptions,
+    buf: Vec<u8>,
+    done: Copied,
+    progress: &'a mut dyn FnMut(u64),
+}
+
+impl CopyIn<'_> {
+    /// Everything happens at the mtime of the original, which spares setting it afterwards.
+    fn new_inode(&self, meta: &Metadata) -> NewInode {
+        let (uid, gid) = if self.options.owner {
+            (meta.uid(), meta.gid())
+        } else {
+            (0, 0)
+        };
+        let nanos = u32::try_from(meta.mtime_nsec()).unwrap_or(0);
+        let now = Time {
+            secs: meta.mtime(),
+            nanos,
+        };
+        NewInode {
+            mode: (meta.mode() & 0o7777) as u16,
+            uid,
+            gid,
+            now,
+        }
+    }
+
+    /// Attributes of what was there already, or of a directory that its entries have touched.
+    fn set_attributes(&mut self, ino: Ino, new: &NewInode) -> crate::Result<Attr> {
+        let set = SetAttr {
+            mode: Some(new.mode),
+            uid: self.options.owner.then_some(new.uid),
+            gid: self.options.owner.then_some(new.gid),
+            mtime: Some(new.now),
+            now: new.now,
+            ..SetAttr::default()
+        };
+        self.fs.setattr(ino, &set)
+    }
+
+    fn dir(&mut self, host: &Path, dir: Ino, meta: &Metadata) -> Result<(), TreeError> {
+        for name in host_names(host)? {
+            self.entry(&host.join(&name), dir, name.as_bytes())?;
+        }
+        let new = self.new_inode(meta);
+        self.set_attributes(dir, &new).at(host)?;
+        self.done.dirs += 1;
+        Ok(())
+    }
+
+    fn entry(&mut self, host: &Path, dir: Ino, name: &[u8]) -> Result<(), TreeError> {
+        let meta = fs::symlink_metadata(host).at(host)?;
+        let new = self.new_inode(&meta);
+        if meta.is_dir() {
+            let made = match self.fs.mkdir(dir, name, &new) {
+                Err(Error::Exists) => self.fs.lookup(dir, name).at(host)?,
+                made => made.at(host)?,
+            };
+            if made.kind != FileKind::Dir {
+                return Err(TreeError::Fs(host.to_owned(), Error::NotDir));
+            }
+            self.dir(host, made.ino, &meta)
+        } else if meta.is_symlink() {
+            let target = fs::read_link(host).at(host)?.into_os_string().into_vec();
+            match self.fs.symlink(dir, name, &target, &new) {
+                Err(Error::Exists) => {
+                    self.fs.unlink(dir, name, new.now).at(host)?;
+                    self.fs.symlink(dir, name, &target, &new).at(host)?;
+                }
+                made => {
+                    made.at(host)?;
+                }
+            }
+            self.done.symlinks += 1;
+            Ok(())
+        } else if meta.is_file() {
+            self.file(host, dir, name, &new)
+        } else {
+            self.done.skipped.push(host.to_owned());
+            Ok(())
+        }
+    }
+
+    fn file(
+        &mut self,
+        host: &Path,
+        dir: Ino,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Result<(), TreeError> {
+        let mut from = File::open(host).at(host)?;
+        let existed = match self.fs.lookup(dir, name) {
+            Err(Error::NotFound) => false,
+            Ok(old) if old.kind == FileKind::Symlink => {
+                self.fs.unlink(dir, name, new.now).at(host)?;
+                false
+            }
+            found => found.map(|_| true).at(host)?,
+        };
+        let ino = path::create_or_truncate(self.fs, dir, name, new)
+            .at(host)?
+            .ino;
+        let mut offset = 0;
+        loop {
+            let n = read_full(&mut from, &mut self.buf).at(host)?;
+            if n > 0 {
+                self.fs
+                    .write(ino, offset, &self.buf[..n], new.now)
+                    .at(host)?;
+                offset += n as u64;
+                self.done.bytes += n as u64;
+                (self.progress)(self.done.bytes);
+            }
+            if n < self.buf.len() {
+                break;
+            }
+        }
+        if existed {
+            self.set_attributes(ino, new).at(host)?;
+        }
+        self.done.files += 1;
+        Ok(())
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn read_full(from: &mut File, buf: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match from.read(&mut buf[done..]) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Copies the file `from` to the host path, or what the directory `from` holds into the host
+/// directory, which is created if absent. Modes, symbolic links and the mtimes of files and
+/// directories are kept. Files in the way are replaced; symbolic links in the way are never
+/// written through.
+///
+/// `progress` is called with the bytes copied so far.
+pub fn copy_out(
+    fs: &mut dyn FileSystem,
+    from: &[u8],
+    host: &Path,
+    options: CopyOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Copied, TreeError> {
+    let attr = path::resolve(fs, from).at(host_path(from))?;
+    let buf = vec![0; options.request.max(1)];
+    let mut copy = CopyOut {
+        fs,
+        options,
+        buf,
+        done: Copied::default(),
+        progress,
+    };
+    copy.inode(&attr, host)?;
+    Ok(copy.done)
+}
+
+struct CopyOut<'a> {
+    fs: &'a mut dyn FileSystem,
+    options: CopyOptions,
+    buf: Vec<u8>,
+    done: Copied,
+    progress: &'a mut dyn FnMut(u64),
+}
+
+impl CopyOut<'_> {
+    fn inode(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
+        let there = fs::symlink_metadata(host).ok();
+        if attr.kind == FileKind::Dir {
+            if !there.is_some_and(|meta| meta.is_dir()) {
+                fs::create_dir(host).at(host)?;
+            }
+            return self.dir(attr, host);
+        }
+        if there.is_some_and(|meta| !meta.is_dir()) {
+            fs::remove_file(host).at(host)?;
+        }
+        if attr.kind == FileKind::Symlink {
+            let target = self.fs.readlink(attr.ino).at(host)?;
+            std::os::unix::fs::symlink(host_path(&target), host).at(host)?;
+            if self.options.owner {
+                std::os::unix::fs::lchown(host, Some(attr.uid), Some(attr.gid)).at(host)?;
+            }
+            self.done.symlinks += 1;
+            return Ok(());
+        }
+        self.file(attr, host)
+    }
+
+    fn dir(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
+        for entry in path::list(self.fs, attr.ino).at(host)? {
+            // The names come from a medium: none may lead out of the directory.
+            let name = host_path(&entry.name);
+            if entry.name.contains(&0) || name.file_name() != Some(name.as_os_str()) {
+                let error = Error::Io("a name that is no name".into());
+                return Err(TreeError::Fs(
+                    host.join(name.file_name().unwrap_or_default()),
+                    error,
+                ));
+            }
+            let below = host.join(name);
+            let attr = self.fs.getattr(entry.ino).at(&below)?;
+            self.inode(&attr, &below)?;
+        }
+        let dir = File::open(host).at(host)?;
+        self.finish(attr, &dir).at(host)?;
+        self.done.dirs += 1;
+        Ok(())
+    }
+
+    fn file(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
+        let mut to = File::create_new(host).at(host)?;
+        let mut offset = 0;
+        while offset < attr.size {
+            let n = self.fs.read(attr.ino, offset, &mut self.buf).at(host)?;
+            if n == 0 {
+                break;
+            }
+            to.write_all(&self.buf[..n]).at(host)?;
+            offset += n as u64;
+            self.done.bytes += n as u64;
+            (self.progress)(self.done.bytes);
+        }
+        self.finish(attr, &to).at(host)?;
+        self.done.files += 1;
+        Ok(())
+    }
+
+    /// Owner, mode and mtime, in the order in which none undoes another.
+    fn finish(&self, attr: &Attr, file: &File) -> io::Result<()> {
+        if self.options.owner {
+            std::os::unix::fs::fchown(file, Some(attr.uid), Some(attr.gid))?;
+        }
+        file.set_permissions(Permissions::from_mode(u32::from(attr.mode)))?;
+        match system_time(attr.mtime) {
+            Some(mtime) => file.set_modified(mtime),
+            None => Ok(()),
+        }
+    }
+}
+
+fn system_time(time: Time) -> Option<SystemTime> {
+    let secs = Duration::from_secs(time.secs.unsigned_abs());
+    let base = if time.secs < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(secs)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(secs)
+    };
+    base?.checked_add(Duration::from_nanos(u64::from(time.nanos)))
+}
+
+/// How two trees differ at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Only the host has it.
+    Missing,
+    /// Only the file system has it.
+    Extra,
+    /// One is a directory, the other a file, or the like.
+    Kind,
+    /// Other permission bits: here, on the host.
+    Mode(u16, u16),
+    /// Another size: here, on the host.
+    Size(u64, u64),
+    /// The first byte that differs.
+    Content(u64),
+    /// Another target of a symbolic link.
+    Target,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Missing => f.write_str("missing"),
+            Difference::Extra => f.write_str("not on the host"),
+            Difference::Kind => f.write_str("not the same kind"),
+            Difference::Mode(here, host) => write!(f, "mode {here:o}, on the host {host:o}"),
+            Difference::Size(here, host) => write!(f, "{here} bytes, on the host {host}"),
+            Difference::Content(at) => write!(f, "contents differ at byte {at}"),
+            Difference::Target => f.write_str("another link target"),
+        }
+    }
+}
+
+/// Compares what is at `at` with a host tree: kinds, permission bits, contents and targets of
+/// symbolic links. Special files of the host are passed over. Paths are relative to `at`.
+pub fn compare(
+    fs: &mut dyn FileSystem,
+    at: &[u8],
+    host: &Path,
+) -> Result<Vec<(PathBuf, Difference)>, TreeError> {
+    let attr = path::resolve(fs, at).at(host_path(at))?;
+    let mut compare = Compare {
+        fs,
+        found: Vec::new(),
+    };
+    compare.inode(&attr, host, Path::new(""))?;
+    Ok(compare.found)
+}
+
+struct Compare<'a> {
+    fs: &'a mut dyn FileSystem,
+    found: Vec<(PathBuf, Difference)>,
+}
+
+impl Compare<'_> {
+    fn inode(&mut self, attr: &Attr, host: &Path, at: &Path) -> Result<(), TreeError> {
+        let meta = fs::symlink_metadata(host).at(host)?;
+        let kind_differs = match attr.kind {
+            FileKind::File => !meta.is_file(),
+            FileKind::Dir => !meta.is_dir(),
+            FileKind::Symlink => !meta.is_symlink(),
+        };
+        if kind_differs {
+            self.found.push((at.to_owned(), Difference::Kind));
+            return Ok(());
+        }
+        let mode = (meta.mode() & 0o7777) as u16;
+        if attr.kind != FileKind::Symlink && attr.mode != mode {
+            self.found
+                .push((at.to_owned(), Difference::Mode(attr.mode, mode)));
+        }
+        match attr.kind {
+            FileKind::Dir => self.dir(attr, host, at),
+            FileKind::File => self.file(attr, host, at, meta.len()),
+            FileKind::Symlink => {
+                let target = fs::read_link(host).at(host)?;
+                if self.fs.readlink(attr.ino).at(at)? != target.as_os_str().as_bytes() {
+                    self.found.push((at.to_owned(), Difference::Target));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn dir(&mut self, attr: &Attr, host: &Path, at: &Path) -> Result<(), TreeError> {
+        let mut on_host = host_names(host)?;
+        for entry in path::list(self.fs, attr.ino).at(at)? {
+            let below = at.join(host_path(&entry.name));
+            let name = host_path(&entry.name).as_os_str();
+            if let Ok(place) = on_host.binary_search_by(|held| held.as_os_str().cmp(name)) {
+                let name = on_host.remove(place);
+                let attr = self.fs.getattr(entry.ino).at(&below)?;
+                self.inode(&attr, &host.join(name), &below)?;
+            } else {
+                self.found.push((below, Difference::Extra));
+            }
+        }
+        for name in on_host {
+            let kind = fs::symlink_metadata(host.join(&name)).at(host)?.file_type();
+            if kind.is_file() || kind.is_dir() || kind.is_symlink() {
+                self.found.push((at.join(name), Difference::Missing));
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, attr: &Attr, host: &Path, at: &Path, len: u64) -> Result<(), TreeError> {
+        const STEP: usize = 128 << 10;
+        if attr.size != len {
+            self.found
+                .push((at.to_owned(), Difference::Size(attr.size, len)));
+            return Ok(());
+        }
+        let mut theirs = File::open(host).at(host)?;
+        let (mut a, mut b) = (vec![0; STEP], vec![0; STEP]);
+        let mut offset = 0;
+        loop {
+            let n = self.fs.read(attr.ino, offset, &mut a).at(at)?;
+            let m = read_full(&mut theirs, &mut b).at(host)?;
+            let differs = a[..n].iter().zip(&b[..m]).position(|(a, b)| a != b);
+            if let Some(place) = differs.or_else(|| (n != m).then_some(n.min(m))) {
+                self.found
+                    .push((at.to_owned(), Difference::Content(offset + place as u64)));
+                return Ok(());
+            }
+            if n == 0 {
+                return Ok(());
+            }
+            offset += n as u64;
+        }
+    }
+}
