@@ -1,1 +1,77 @@
-//! TODO
+//! Exports a [`flashkit_vfs::FileSystem`] as a FUSE mount.
+//!
+//! ```text
+//!  kernel ──/dev/fuse──> bridge ──lock──> FileSystem <──lock── session (idle cleaning, signals)
+//! ```
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`options`](MountOptions) | what `-o` says |
+//! | `bridge` | one function per kernel request |
+//! | `state` | the file system behind its lock, lookup and open counts, error reporting |
+//! | `convert` | numbers, times and attributes, both ways |
+//! | `mountpoint` | checks before mounting; unmounting, busy or not |
+//! | `session` | waits for `umount`, SIGINT, SIGTERM or SIGHUP, and ends all of them alike |
+//!
+//! Requests are served one at a time: the device code below is one state machine with fixed RAM.
+//! Data goes through to the file system on every `write` (the kernel's writeback cache is off),
+//! so what the file system promises after `fsync` holds here too.
+
+#![forbid(unsafe_code)]
+
+mod bridge;
+mod convert;
+mod mountpoint;
+mod options;
+mod session;
+mod state;
+
+use flashkit_vfs::FileSystem;
+
+pub use options::{MountFlag, MountOptions};
+pub use session::{check, mount};
+
+/// What ended a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// Somebody unmounted it (`umount`, `fusermount3 -u`).
+    Unmount,
+    /// This signal.
+    Signal(i32),
+    /// The connection to the kernel failed, or the file system panicked.
+    Failure(String),
+}
+
+/// How a mount ended.
+pub struct Outcome {
+    /// The file system, unmounted; ask it what the session cost. `None` when it panicked.
+    pub fs: Option<Box<dyn FileSystem + Send>>,
+    /// What ended it.
+    pub ended_by: EndedBy,
+    /// What the file system's own unmount said.
+    pub unmounted: flashkit_vfs::Result<()>,
+    /// Whether files were still in use when a signal came; their users get I/O errors.
+    pub was_busy: bool,
+}
+
+/// Why a mount did not come about. One line each.
+#[derive(Debug)]
+pub enum MountError {
+    /// The mount point cannot be used; the text says why.
+    MountPoint(String),
+    /// FUSE is missing or may not be used here.
+    Fuse(String),
+    /// Signal handlers or threads could not be made.
+    Os(std::io::Error),
+}
+
+impl std::fmt::Display for MountError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            MountError::MountPoint(why) | MountError::Fuse(why) => f.write_str(why),
+            MountError::Os(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for MountError {}

@@ -1,0 +1,504 @@
+//! The kernel's requests, one function each, over [`flashkit_vfs::FileSystem`].
+//!
+//! What is not here (extended attributes, locks, `fallocate`, `lseek` for holes, ioctls) is
+//! answered with `ENOSYS` by the library; the kernel then does without, and does not ask again.
+//!
+//! Permissions are the kernel's business (`default_permissions`). Directories are listed by plain
+//! `readdir`: `readdirplus` would read every inode of a listing that asks for names alone.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use flashkit_vfs::{Attr, Error, Ino, NewInode, SetAttr, Time};
+use fuser::{
+    AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
+};
+
+use crate::MountOptions;
+use crate::convert::{self, InoMap};
+use crate::state::{Effect, Inner, Shared};
+
+/// Largest write in one request.
+const WRITE_MAX: u32 = 1 << 20;
+
+/// `S_IFMT` and `S_IFREG` of `mknod`.
+const MODE_KIND: u32 = 0o170_000;
+const MODE_FILE: u32 = 0o100_000;
+const SETGID: u16 = 0o2000;
+
+/// The kernel need not drop cached pages at `open`: nothing changes behind its back.
+const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
+const NO_HANDLE: FileHandle = FileHandle(0);
+/// An inode number is not used again while the kernel knows it, so one generation is enough.
+const GENERATION: Generation = Generation(0);
+
+/// `readdir` positions: 0 is before `.`, 1 before `..`, 2 before the first entry, and the
+/// file system's cookies follow, moved up by 2.
+const POSITION_DOTDOT: u64 = 1;
+const POSITION_ENTRIES: u64 = 2;
+
+/// Serves the kernel.
+pub(crate) struct Bridge {
+    shared: Arc<Shared>,
+    inos: InoMap,
+    options: MountOptions,
+}
+
+impl Bridge {
+    pub(crate) fn new(shared: Arc<Shared>, root: Ino, options: &MountOptions) -> Bridge {
+        Bridge {
+            shared,
+            inos: InoMap::new(root),
+            options: options.clone(),
+        }
+    }
+
+    fn reads<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
+        self.shared.serve(Effect::Reads, work)
+    }
+
+    fn changes<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
+        self.shared.serve(Effect::Changes, work)
+    }
+
+    fn reply_entry(&self, result: Result<Attr, Errno>, reply: ReplyEntry) {
+        let MountOptions {
+            attr_timeout,
+            entry_timeout,
+            ..
+        } = &self.options;
+        match result {
+            Ok(attr) => {
+                let attr = self.inos.attr(&attr);
+                reply.entry_with_ttls(attr_timeout, entry_timeout, &attr, GENERATION);
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    /// Runs a creation in `parent`: `make` gets the directory and the new inode's owner.
+    fn create_in(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        mode: u32,
+        make: impl FnOnce(&mut Inner, Ino, &mut NewInode, bool) -> Result<Attr, Error>,
+    ) -> Result<Attr, Errno> {
+        let dir = self.inos.ours(parent);
+        self.changes(|inner| {
+            let mut new = NewInode {
+                mode: (mode & 0o7777) as u16,
+                uid: req.uid(),
+                gid: req.gid(),
+                now: Time::now(),
+            };
+            // A set-group-ID directory hands its group down.
+            let parent = inner.fs()?.getattr(dir)?;
+            let inherit = parent.mode & SETGID != 0;
+            if inherit {
+                new.gid = parent.gid;
+            }
+            let attr = make(inner, dir, &mut new, inherit)?;
+            inner.looked_up(attr.ino);
+            Ok(attr)
+        })
+    }
+}
+
+fn reply_empty(result: Result<(), Errno>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+impl Filesystem for Bridge {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // The nearest value that the kernel takes is good enough each time.
+        let _ = config.set_max_write(WRITE_MAX);
+        let _ = config.add_capabilities(InitFlags::FUSE_CACHE_SYMLINKS);
+        Ok(())
+    }
+
+    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let dir = self.inos.ours(parent);
+        let result = self.reads(|inner| {
+            let attr = inner.fs()?.lookup(dir, name.as_bytes())?;
+            inner.looked_up(attr.ino);
+            Ok(attr)
+        });
+        if matches!(result, Err(Errno::ENOENT)) {
+            reply.entry(
+                &self.options.entry_timeout,
+                &convert::no_entry(),
+                GENERATION,
+            );
+            return;
+        }
+        self.reply_entry(result, reply);
+    }
+
+    fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
+        let ino = self.inos.ours(ino);
+        let _ = self.reads(|inner| {
+            inner.forget(ino, nlookup);
+            Ok(())
+        });
+    }
+
+    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        match self.reads(|inner| inner.fs()?.getattr(self.inos.ours(ino))) {
+            Ok(attr) => reply.attr(&self.options.attr_timeout, &self.inos.attr(&attr)),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let now = Time::now();
+        let set = SetAttr {
+            size,
+            mode: mode.map(|m| (m & 0o7777) as u16),
+            uid,
+            gid,
+            atime: atime.map(|t| convert::time(t, now)),
+            mtime: mtime.map(|t| convert::time(t, now)),
+            now,
+        };
+        match self.changes(|inner| inner.fs()?.setattr(self.inos.ours(ino), &set)) {
+            Ok(attr) => reply.attr(&self.options.attr_timeout, &self.inos.attr(&attr)),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.reads(|inner| inner.fs()?.readlink(self.inos.ours(ino))) {
+            Ok(target) => reply.data(&target),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn mknod(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        if mode & MODE_KIND != MODE_FILE {
+            reply.error(Errno::EOPNOTSUPP);
+            return;
+        }
+        let result = self.create_in(req, parent, mode, |inner, dir, new, _| {
+            inner.fs()?.create(dir, name.as_bytes(), new)
+        });
+        self.reply_entry(result, reply);
+    }
+
+    fn mkdir(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let result = self.create_in(req, parent, mode, |inner, dir, new, inherit| {
+            if inherit {
+                new.mode |= SETGID;
+            }
+            inner.fs()?.mkdir(dir, name.as_bytes(), new)
+        });
+        self.reply_entry(result, reply);
+    }
+
+    fn symlink(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        link_name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let result = self.create_in(req, parent, 0o777, |inner, dir, new, _| {
+            inner.fs()?.symlink(
+                dir,
+                link_name.as_bytes(),
+                target.as_os_str().as_bytes(),
+                new,
+            )
+        });
+        self.reply_entry(result, reply);
+    }
+
+    fn link(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _newparent: INodeNo,
+        _newname: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        // What link(2) says of a file system without hard links.
+        reply.error(Errno::EPERM);
+    }
+
+    fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let dir = self.inos.ours(parent);
+        let result = self.changes(|inner| inner.fs()?.unlink(dir, name.as_bytes(), Time::now()));
+        reply_empty(result, reply);
+    }
+
+    fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let dir = self.inos.ours(parent);
+        let result = self.changes(|inner| inner.fs()?.rmdir(dir, name.as_bytes(), Time::now()));
+        reply_empty(result, reply);
+    }
+
+    fn rename(
+        &self,
+        _req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let no_replace = flags.contains(RenameFlags::RENAME_NOREPLACE);
+        if !(flags - RenameFlags::RENAME_NOREPLACE).is_empty() {
+            reply.error(Errno::EINVAL);
+            return;
+        }
+        let (from, to) = (self.inos.ours(parent), self.inos.ours(newparent));
+        let result = self.changes(|inner| {
+            let (name, newname) = (name.as_bytes(), newname.as_bytes());
+            inner
+                .fs()?
+                .rename(from, name, to, newname, no_replace, Time::now())
+        });
+        reply_empty(result, reply);
+    }
+
+    fn create(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let result = self.create_in(req, parent, mode, |inner, dir, new, _| {
+            let attr = inner.fs()?.create(dir, name.as_bytes(), new)?;
+            inner.open(attr.ino)?;
+            Ok(attr)
+        });
+        match result {
+            Ok(attr) => {
+                let ttl = &self.options.attr_timeout.min(self.options.entry_timeout);
+                reply.created(ttl, &self.inos.attr(&attr), GENERATION, NO_HANDLE, OPENED);
+            }
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        match self.reads(|inner| inner.open(self.inos.ours(ino))) {
+            Ok(()) => reply.opened(NO_HANDLE, OPENED),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn release(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(
+            self.changes(|inner| inner.release(self.inos.ours(ino))),
+            reply,
+        );
+    }
+
+    fn read(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let mut reply = Some(reply);
+        let result = self.reads(|inner| {
+            let (fs, buf) = inner.fs_and_buf()?;
+            let size = size as usize;
+            if buf.len() < size {
+                buf.resize(size, 0);
+            }
+            let read = fs.read(self.inos.ours(ino), offset, &mut buf[..size])?;
+            if let Some(reply) = reply.take() {
+                reply.data(&buf[..read]);
+            }
+            Ok(())
+        });
+        if let (Err(errno), Some(reply)) = (result, reply) {
+            reply.error(errno);
+        }
+    }
+
+    fn write(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let ino = self.inos.ours(ino);
+        match self.changes(|inner| inner.fs()?.write(ino, offset, data, Time::now())) {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn flush(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        // Every write has been handed over already; close(2) promises no more than that.
+        reply.ok();
+    }
+
+    fn fsync(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(
+            self.changes(|inner| inner.fs()?.fsync(self.inos.ours(ino))),
+            reply,
+        );
+    }
+
+    fn readdir(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let dir = self.inos.ours(ino);
+        let result = self.reads(|inner| {
+            let fs = inner.fs()?;
+            let directory = fuser::FileType::Directory;
+            if offset < POSITION_DOTDOT && reply.add(ino, POSITION_DOTDOT, directory, ".") {
+                return Ok(());
+            }
+            if offset < POSITION_ENTRIES {
+                let parent = self.inos.kernels(fs.parent(dir)?);
+                if reply.add(parent, POSITION_ENTRIES, directory, "..") {
+                    return Ok(());
+                }
+            }
+            fs.readdir(dir, offset.saturating_sub(POSITION_ENTRIES), &mut |entry| {
+                let next = entry.cookie + POSITION_ENTRIES;
+                let name = OsStr::from_bytes(&entry.name);
+                !reply.add(
+                    self.inos.kernels(entry.ino),
+                    next,
+                    convert::kind(entry.kind),
+                    name,
+                )
+            })
+        });
+        match result {
+            Ok(()) => reply.ok(),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn fsyncdir(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        reply_empty(
+            self.changes(|inner| inner.fs()?.fsync(self.inos.ours(ino))),
+            reply,
+        );
+    }
+
+    fn statfs(&self, _req: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        match self.reads(|inner| inner.fs()?.statfs()) {
+            Ok(s) => reply.statfs(
+                s.blocks,
+                s.blocks_free,
+                s.blocks_free,
+                s.files,
+                s.files_free,
+                s.block_size,
+                s.name_max,
+                s.block_size,
+            ),
+            Err(errno) => reply.error(errno),
+        }
+    }
+
+    fn access(&self, _req: &Request, ino: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
+        // The kernel checks permissions itself; what is left to say is whether it exists.
+        let result = self.reads(|inner| inner.fs()?.getattr(self.inos.ours(ino)).map(|_| ()));
+        reply_empty(result, reply);
+    }
+}

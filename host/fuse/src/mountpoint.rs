@@ -1,0 +1,184 @@
+//! The mount point: checks before mounting, and getting rid of it afterwards.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::mount::{MntFlags, umount2};
+
+use crate::MountError;
+
+const DEVICE: &str = "/dev/fuse";
+
+/// How often and how long to wait for a busy mount before it is detached: indexers and file
+/// managers hold a new mount for a moment.
+const BUSY_TRIES: u32 = 5;
+const BUSY_PAUSE: Duration = Duration::from_millis(40);
+
+/// Checks that something can be mounted at `path`, without mounting; gives its full path.
+///
+/// # Errors
+/// [`MountError::MountPoint`] when it is missing, no directory, or something is mounted there;
+/// [`MountError::Fuse`] when there is no `/dev/fuse`.
+pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
+    let refuse = |why: String| MountError::MountPoint(format!("{}: {why}", path.display()));
+    let metadata = fs::metadata(path).map_err(|error| {
+        refuse(match error.raw_os_error() {
+            Some(code) if code == Errno::ENOTCONN as i32 => {
+                format!(
+                    "a dead mount is still there; `umount {}` removes it",
+                    path.display()
+                )
+            }
+            _ => plain(&error),
+        })
+    })?;
+    if !metadata.is_dir() {
+        return Err(refuse("not a directory".into()));
+    }
+    let full = path.canonicalize().map_err(|error| refuse(plain(&error)))?;
+    if let Some(kind) = mounted_at(&full) {
+        return Err(refuse(format!(
+            "busy: something is mounted there already ({kind})"
+        )));
+    }
+    if !Path::new(DEVICE).exists() {
+        return Err(MountError::Fuse(format!(
+            "no {DEVICE}: this kernel has no FUSE, or `modprobe fuse` is needed"
+        )));
+    }
+    Ok(full)
+}
+
+/// Turns what mounting failed with into one line.
+pub(crate) fn explain(error: &io::Error) -> MountError {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "mounting without being root needs fusermount3 (package fuse3)".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => format!("not permitted to mount: {}", plain(error)),
+        _ => error
+            .to_string()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    MountError::Fuse(why)
+}
+
+/// The text of an error without `(os error N)`.
+fn plain(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(code) => Errno::from_raw(code).desc().to_lowercase(),
+        None => error.to_string(),
+    }
+}
+
+/// The type of the file system that is mounted at exactly this path, if one is.
+pub(crate) fn mounted_at(path: &Path) -> Option<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    table.lines().rev().find_map(|line| {
+        // id parent major:minor root mount-point options [optional...] - type source options
+        let (before, after) = line.split_once(" - ")?;
+        let point = before.split(' ').nth(4)?;
+        (unescape(point) == path).then(|| after.split(' ').next().unwrap_or("?").to_owned())
+    })
+}
+
+/// Undoes the `\040` of the mount table.
+fn unescape(field: &str) -> PathBuf {
+    let bytes = field.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let octal = (bytes[i] == b'\\')
+            .then(|| field.get(i + 1..i + 4))
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        if let Some(byte) = octal {
+            out.push(byte);
+            i += 4;
+        } else {
+            out.push(bytes[i]);
+            i += 1;
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(out))
+}
+
+/// Removes the mount from the tree; whether it was busy, and therefore only detached: whoever
+/// still uses it keeps it alive out of sight.
+///
+/// # Errors
+/// It is still there: neither this process nor fusermount3 may unmount it.
+pub(crate) fn unmount(path: &Path, first: io::Result<()>) -> io::Result<bool> {
+    let mut result = first;
+    for _ in 0..BUSY_TRIES {
+        match &result {
+            Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
+                std::thread::sleep(BUSY_PAUSE);
+                result = umount2(path, MntFlags::empty()).map_err(io::Error::from);
+            }
+            _ => break,
+        }
+    }
+    let busy = result.is_err();
+    if busy && mounted_at(path).is_some() {
+        // Changes through shared mappings reach the file system while it is still ours.
+        if let Ok(directory) = fs::File::open(path) {
+            let _ = nix::unistd::syncfs(&directory);
+        }
+        umount2(path, MntFlags::MNT_DETACH)?;
+    }
+    Ok(busy)
+}
+
+/// Breaks the kernel's connection of a detached mount, so that its users get errors instead of
+/// waiting. Needs the control file system, which not every machine mounts: then they get errors
+/// from the serving thread until this process ends.
+pub(crate) fn abort(connection: u64) {
+    let _ = fs::write(format!("/sys/fs/fuse/connections/{connection}/abort"), "1");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_table_escapes_are_undone() {
+        assert_eq!(unescape(r"/a\040b\134c"), Path::new(r"/a b\c"));
+        assert_eq!(unescape(r"/a\04"), Path::new(r"/a\04"));
+        assert_eq!(unescape("/ä"), Path::new("/ä"));
+    }
+
+    #[test]
+    fn the_root_is_a_mount_and_a_new_directory_is_not() {
+        assert!(mounted_at(Path::new("/")).is_some());
+        let dir = tempfile::tempdir().unwrap();
+        assert!(mounted_at(&dir.path().canonicalize().unwrap()).is_none());
+    }
+
+    #[test]
+    fn unusable_mount_points_are_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing");
+        let error = check(&missing).unwrap_err().to_string();
+        assert!(
+            error.ends_with("missing: no such file or directory"),
+            "{error}"
+        );
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = check(&file).unwrap_err().to_string();
+        assert!(error.ends_with("file: not a directory"), "{error}");
+        assert!(
+            check(Path::new("/proc"))
+                .unwrap_err()
+                .to_string()
+                .contains("busy")
+        );
+    }
+}

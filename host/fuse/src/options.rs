@@ -1,0 +1,168 @@
+//! Mount options.
+
+use std::time::Duration;
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Refuse every change.
+    pub read_only: bool,
+    /// Let other users in. Who may do what is then decided by mode, owner and group, as on any
+    /// file system; the kernel checks that in any case.
+    pub allow_other: bool,
+    /// What stands in the first column of `/proc/mounts`.
+    pub fs_name: String,
+    /// Shows as `fuse.NAME` in `/proc/mounts`.
+    pub subtype: String,
+    /// How long the kernel may keep attributes. Long is safe: every change passes the kernel.
+    pub attr_timeout: Duration,
+    /// How long the kernel may keep names, and the absence of names.
+    pub entry_timeout: Duration,
+    /// Flags that go to `mount(2)` as they are: `noexec`, `nosuid`, ...
+    pub flags: Vec<MountFlag>,
+}
+
+/// A flag for `mount(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountFlag {
+    /// No programs are started from it.
+    NoExec,
+    /// Device nodes work.
+    Dev,
+    /// Set-user-ID programs work.
+    Suid,
+    /// Access times are not kept.
+    NoAtime,
+    /// Every write is synchronous.
+    Sync,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            read_only: false,
+            allow_other: false,
+            fs_name: "flashkit".into(),
+            subtype: "flashkit".into(),
+            attr_timeout: Duration::from_secs(60),
+            entry_timeout: Duration::from_secs(60),
+            flags: Vec::new(),
+        }
+    }
+}
+
+impl MountOptions {
+    /// The names [`MountOptions::set`] knows, for help texts.
+    pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
+         attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime, sync";
+
+    /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
+    ///
+    /// # Errors
+    /// The first option that is unknown or has a bad value.
+    pub fn set(&mut self, list: &str) -> Result<(), String> {
+        list.split(',')
+            .filter(|o| !o.is_empty())
+            .try_for_each(|o| self.set_one(o))
+    }
+
+    fn set_one(&mut self, option: &str) -> Result<(), String> {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        match (name, value) {
+            ("ro", None) => self.read_only = true,
+            ("rw", None) => self.read_only = false,
+            ("allow_other", None) => self.allow_other = true,
+            // Always so, or the default anyway.
+            ("default_permissions" | "defaults" | "exec" | "nosuid" | "nodev" | "atime", None)
+            | ("async", None) => {}
+            ("noexec", None) => self.flags.push(MountFlag::NoExec),
+            ("suid", None) => self.flags.push(MountFlag::Suid),
+            ("dev", None) => self.flags.push(MountFlag::Dev),
+            ("noatime", None) => self.flags.push(MountFlag::NoAtime),
+            ("sync", None) => self.flags.push(MountFlag::Sync),
+            ("fsname", Some(value)) if !value.is_empty() => self.fs_name = value.into(),
+            ("subtype", Some(value)) if !value.is_empty() => self.subtype = value.into(),
+            ("attr_timeout", Some(value)) => self.attr_timeout = seconds(option, value)?,
+            ("entry_timeout", Some(value)) => self.entry_timeout = seconds(option, value)?,
+            _ => return Err(format!("unknown mount option `{option}`")),
+        }
+        Ok(())
+    }
+
+    /// The options in the form that fuser takes.
+    pub(crate) fn to_config(&self) -> fuser::Config {
+        let mut options = vec![
+            fuser::MountOption::FSName(self.fs_name.clone()),
+            // Not `MountOption::Subtype`: fuser hands that to fusermount3 only.
+            fuser::MountOption::CUSTOM(format!("subtype={}", self.subtype)),
+            fuser::MountOption::DefaultPermissions,
+        ];
+        if self.read_only {
+            options.push(fuser::MountOption::RO);
+        }
+        for flag in &self.flags {
+            let option = match flag {
+                MountFlag::NoExec => fuser::MountOption::NoExec,
+                MountFlag::Dev => fuser::MountOption::Dev,
+                MountFlag::Suid => fuser::MountOption::Suid,
+                MountFlag::NoAtime => fuser::MountOption::NoAtime,
+                MountFlag::Sync => fuser::MountOption::Sync,
+            };
+            if !options.contains(&option) {
+                options.push(option);
+            }
+        }
+        let mut config = fuser::Config::default();
+        config.mount_options = options;
+        if self.allow_other {
+            config.acl = fuser::SessionACL::All;
+        }
+        config
+    }
+}
+
+fn seconds(option: &str, value: &str) -> Result<Duration, String> {
+    value
+        .parse::<f64>()
+        .ok()
+        .filter(|s| (0.0..=1e9).contains(s))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("mount option `{option}`: not a number of seconds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_applied_in_order() {
+        let mut options = MountOptions::default();
+        options
+            .set("ro,allow_other,,fsname=a b,attr_timeout=0.5,defaults,rw")
+            .unwrap();
+        assert!(!options.read_only && options.allow_other);
+        assert_eq!(options.fs_name, "a b");
+        assert_eq!(options.attr_timeout, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn unknown_options_and_values_are_named() {
+        let mut options = MountOptions::default();
+        assert_eq!(
+            options.set("ro,frob").unwrap_err(),
+            "unknown mount option `frob`"
+        );
+        assert!(
+            options
+                .set("attr_timeout=-1")
+                .unwrap_err()
+                .contains("attr_timeout=-1")
+        );
+        assert!(options.set("attr_timeout=NaN").is_err());
+        assert!(options.set("fsname=").is_err());
+        assert!(options.set("ro=1").is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! The file system behind its lock, with what FUSE needs to know beside it.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use flashkit_vfs::{Error, FileSystem, Ino};
+use fuser::Errno;
+
+use crate::session::Event;
+
+/// Distinct I/O errors that are reported before a mount falls silent.
+const REPORTED_MAX: usize = 100;
+
+/// Why a request is refused once the file system has been taken away.
+const GONE: &str = "the file system has been unmounted";
+
+/// Shared between the thread that serves the kernel and the one that waits and cleans.
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    /// Requests so far: no change over a while means idle.
+    requests: AtomicU64,
+    /// The waiting thread sleeps without a timeout and wants to hear of the next change.
+    asleep: AtomicBool,
+    events: Sender<Event>,
+}
+
+/// What the lock protects.
+pub(crate) struct Inner {
+    /// `None` once taken for the unmount.
+    fs: Option<Box<dyn FileSystem + Send>>,
+    root: Ino,
+    /// Inodes that the kernel refers to.
+    held: HashMap<Ino, Held>,
+    /// For reads.
+    pub(crate) buf: Vec<u8>,
+    reported: HashSet<String>,
+}
+
+/// The kernel's claims on an inode. It may send the last forget before the last release.
+#[derive(Default)]
+struct Held {
+    lookups: u64,
+    opens: u64,
+}
+
+/// Whether a request may leave work for cleaning.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Reads,
+    Changes,
+}
+
+impl Shared {
+    pub(crate) fn new(fs: Box<dyn FileSystem + Send>, events: Sender<Event>) -> Arc<Shared> {
+        let inner = Inner {
+            root: fs.root(),
+            fs: Some(fs),
+            held: HashMap::new(),
+            buf: Vec::new(),
+            reported: HashSet::new(),
+        };
+        Arc::new(Shared {
+            inner: Mutex::new(inner),
+            requests: AtomicU64::new(0),
+            asleep: AtomicBool::new(false),
+            events,
+        })
+    }
+
+    /// Serves one request. An error comes back as what the kernel is told.
+    pub(crate) fn serve<T>(
+        &self,
+        effect: Effect,
+        work: impl FnOnce(&mut Inner) -> Result<T, Error>,
+    ) -> Result<T, Errno> {
+        let result = match self.inner.lock() {
+            Ok(mut inner) => match work(&mut inner) {
+                Err(Error::Io(what)) => {
+                    inner.report(&what);
+                    Err(Errno::EIO)
+                }
+                Err(error) => Err(Errno::from_i32(error.errno())),
+                Ok(value) => Ok(value),
+            },
+            // It panicked in an earlier request.
+            Err(_) => Err(Errno::EIO),
+        };
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        if effect == Effect::Changes && self.asleep.swap(false, Ordering::Relaxed) {
+            let _ = self.events.send(Event::Changed);
+        }
+        result
+    }
+
+    /// Requests served so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Asks for an [`Event::Changed`] at the next change.
+    pub(crate) fn fall_asleep(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+    }
+
+    /// Cleans a little; whether more could be done. `Err`: the file system panicked.
+    pub(crate) fn clean(&self, pages: u32) -> Result<bool, ()> {
+        let mut inner = self.inner.lock().map_err(|_| ())?;
+        let Inner { fs: Some(fs), .. } = &mut *inner else {
+            return Ok(false);
+        };
+        // The lock is not poisoned by a panic that is caught, so the file system is dropped.
+        match std::panic::catch_unwind(AssertUnwindSafe(|| fs.gc(pages))) {
+            Ok(Ok(more)) => Ok(more),
+            Ok(Err(error)) => {
+                inner.report(&format!("cleaning: {error}"));
+                Ok(false)
+            }
+            Err(_) => {
+                inner.fs = None;
+                Err(())
+            }
+        }
+    }
+
+    /// Takes the file system; every later request fails. `None` when it panicked.
+    pub(crate) fn take(&self) -> Option<Box<dyn FileSystem + Send>> {
+        self.inner.lock().ok()?.fs.take()
+    }
+}
+
+impl Inner {
+    pub(crate) fn fs(&mut self) -> Result<&mut (dyn FileSystem + Send + 'static), Error> {
+        self.fs.as_deref_mut().ok_or_else(|| Error::Io(GONE.into()))
+    }
+
+    /// The file system and the buffer for reads.
+    pub(crate) fn fs_and_buf(
+        &mut self,
+    ) -> Result<(&mut (dyn FileSystem + Send + 'static), &mut Vec<u8>), Error> {
+        match self.fs.as_deref_mut() {
+            Some(fs) => Ok((fs, &mut self.buf)),
+            None => Err(Error::Io(GONE.into())),
+        }
+    }
+
+    /// The kernel has been handed this inode number.
+    pub(crate) fn looked_up(&mut self, ino: Ino) {
+        self.held.entry(ino).or_default().lookups += 1;
+    }
+
+    /// The kernel takes back `count` of the references it was handed.
+    pub(crate) fn forget(&mut self, ino: Ino, count: u64) {
+        if let Some(held) = self.held.get_mut(&ino) {
+            held.lookups = held.lookups.saturating_sub(count);
+        }
+        self.let_go(ino);
+    }
+
+    pub(crate) fn open(&mut self, ino: Ino) -> Result<(), Error> {
+        self.fs()?.open(ino)?;
+        self.held.entry(ino).or_default().opens += 1;
+        Ok(())
+    }
+
+    pub(crate) fn release(&mut self, ino: Ino) -> Result<(), Error> {
+        let result = self.fs()?.release(ino);
+        if let Some(held) = self.held.get_mut(&ino) {
+            held.opens = held.opens.saturating_sub(1);
+        }
+        self.let_go(ino);
+        result
+    }
+
+    /// Tells the file system once nobody refers to an inode any more.
+    fn let_go(&mut self, ino: Ino) {
+        let unused = self
+            .held
+            .get(&ino)
+            .is_some_and(|h| h.lookups == 0 && h.opens == 0);
+        if unused {
+            self.held.remove(&ino);
+            if ino == self.root {
+                return;
+            }
+            if let Ok(fs) = self.fs() {
+                fs.forget(ino);
+            }
+        }
+    }
+
+    /// Says on stderr what was wrong with the medium, once for each text.
+    fn report(&mut self, what: &str) {
+        if what == GONE || self.reported.len() >= REPORTED_MAX || self.reported.contains(what) {
+            return;
+        }
+        self.reported.insert(what.to_owned());
+        let _ = writeln!(std::io::stderr(), "flashkit: I/O error: {what}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashkit_vfs::{MemoryFs, NewInode};
+
+    fn inner() -> Inner {
+        let fs = MemoryFs::new();
+        Inner {
+            root: fs.root(),
+            fs: Some(Box::new(fs)),
+            held: HashMap::new(),
+            buf: Vec::new(),
+            reported: HashSet::new(),
+        }
+    }
+
+    #[test]
+    fn an_inode_is_let_go_after_its_last_forget_and_release_in_either_order() {
+        for forget_first in [true, false] {
+            let mut inner = inner();
+            let root = inner.root;
+            let ino = inner
+                .fs()
+                .unwrap()
+                .create(root, b"f", &NewInode::default())
+                .unwrap()
+                .ino;
+            inner.looked_up(ino);
+            inner.looked_up(ino);
+            inner.open(ino).unwrap();
+            inner.forget(ino, 1);
+            assert!(inner.held.contains_key(&ino));
+            if forget_first {
+                inner.forget(ino, 1);
+                assert!(inner.held.contains_key(&ino));
+                inner.release(ino).unwrap();
+            } else {
+                inner.release(ino).unwrap();
+                assert!(inner.held.contains_key(&ino));
+                inner.forget(ino, 1);
+            }
+            assert!(inner.held.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_taken_file_system_refuses_every_request() {
+        let (events, _) = std::sync::mpsc::channel();
+        let shared = Shared::new(Box::new(MemoryFs::new()), events);
+        assert!(shared.take().is_some());
+        assert!(shared.take().is_none());
+        let refused = shared.serve(Effect::Reads, |inner| inner.fs()?.statfs());
+        assert_eq!(refused.unwrap_err(), Errno::EIO);
+        assert_eq!(shared.clean(64), Ok(false));
+    }
+}

@@ -1,0 +1,372 @@
+//! Real mounts over the in-memory file system.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, UNIX_EPOCH};
+
+use common::{Mounted, eventually};
+use flashkit_fuse::{EndedBy, MountOptions};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
+fn bytes(len: usize, seed: usize) -> Vec<u8> {
+    (0..len)
+        .map(|i| ((i * 31 + i / 251 + seed) % 256) as u8)
+        .collect()
+}
+
+fn code<T: std::fmt::Debug>(result: std::io::Result<T>) -> Errno {
+    Errno::from_raw(result.unwrap_err().raw_os_error().unwrap())
+}
+
+#[test]
+fn files_keep_what_is_written() {
+    let Some(m) = Mounted::new() else { return };
+    let path = m.path("file");
+    let mut expected = bytes(3_000_000, 1);
+    fs::write(&path, &expected).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), expected);
+
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    file.write_all_at(&bytes(10_000, 2), 999_999).unwrap();
+    expected[999_999..1_009_999].copy_from_slice(&bytes(10_000, 2));
+    let mut appended = OpenOptions::new().append(true).open(&path).unwrap();
+    appended.write_all(b"the end").unwrap();
+    expected.extend_from_slice(b"the end");
+    assert_eq!(fs::read(&path).unwrap(), expected);
+    assert_eq!(file.metadata().unwrap().len(), expected.len() as u64);
+
+    let before = m.calls.fsyncs.load(Ordering::SeqCst);
+    file.sync_all().unwrap();
+    file.sync_data().unwrap();
+    File::open(m.dir.path()).unwrap().sync_all().unwrap();
+    assert_eq!(m.calls.fsyncs.load(Ordering::SeqCst), before + 3);
+
+    // A hole reads as zeros.
+    let mut sparse = File::create(m.path("sparse")).unwrap();
+    sparse.seek(SeekFrom::Start(100_000)).unwrap();
+    sparse.write_all(b"x").unwrap();
+    let read = fs::read(m.path("sparse")).unwrap();
+    assert!(read.len() == 100_001 && read[..100_000].iter().all(|&b| b == 0));
+    drop((file, appended, sparse));
+    m.unmount();
+}
+
+#[test]
+fn truncation_cuts_and_extends_with_zeros() {
+    let Some(m) = Mounted::new() else { return };
+    let path = m.path("t");
+    fs::write(&path, bytes(9_000, 3)).unwrap();
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(5_000).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), bytes(9_000, 3)[..5_000]);
+    file.set_len(7_000).unwrap();
+    let read = fs::read(&path).unwrap();
+    assert_eq!(read[..5_000], bytes(9_000, 3)[..5_000]);
+    assert!(read.len() == 7_000 && read[5_000..].iter().all(|&b| b == 0));
+    File::create(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+    drop(file);
+    m.unmount();
+}
+
+#[test]
+fn names_move_and_vanish_as_posix_says() {
+    let Some(m) = Mounted::new() else { return };
+    fs::create_dir_all(m.path("a/b")).unwrap();
+    fs::write(m.path("a/one"), "1").unwrap();
+    fs::write(m.path("a/two"), "2").unwrap();
+    fs::rename(m.path("a/one"), m.path("a/b/moved")).unwrap();
+    assert_eq!(fs::read(m.path("a/b/moved")).unwrap(), b"1");
+    assert_eq!(
+        fs::metadata(m.path("a/one")).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    fs::rename(m.path("a/two"), m.path("a/b/moved")).unwrap();
+    assert_eq!(fs::read(m.path("a/b/moved")).unwrap(), b"2");
+
+    fs::write(m.path("three"), "3").unwrap();
+    let rename = |flags| {
+        renameat2(
+            AT_FDCWD,
+            &m.path("three"),
+            AT_FDCWD,
+            &m.path("a/b/moved"),
+            flags,
+        )
+    };
+    assert_eq!(rename(RenameFlags::RENAME_NOREPLACE), Err(Errno::EEXIST));
+    assert_eq!(rename(RenameFlags::RENAME_EXCHANGE), Err(Errno::EINVAL));
+    assert_eq!(fs::read(m.path("three")).unwrap(), b"3");
+
+    assert_eq!(code(fs::remove_dir(m.path("a/b"))), Errno::ENOTEMPTY);
+    assert_eq!(code(fs::remove_dir(m.path("three"))), Errno::ENOTDIR);
+    assert_eq!(code(fs::remove_file(m.path("a"))), Errno::EISDIR);
+    assert_eq!(code(fs::create_dir(m.path("a"))), Errno::EEXIST);
+    assert_eq!(
+        code(fs::rename(m.path("a"), m.path("a/b/a"))),
+        Errno::EINVAL
+    );
+    assert_eq!(
+        code(fs::write(m.path(&"n".repeat(256)), "")),
+        Errno::ENAMETOOLONG
+    );
+    fs::write(m.path(&"n".repeat(255)), "").unwrap();
+    assert_eq!(
+        code(fs::hard_link(m.path("three"), m.path("four"))),
+        Errno::EPERM
+    );
+    let fifo = nix::sys::stat::mknod(
+        &m.path("fifo"),
+        nix::sys::stat::SFlag::S_IFIFO,
+        nix::sys::stat::Mode::S_IRWXU,
+        0,
+    );
+    assert_eq!(fifo, Err(Errno::EOPNOTSUPP));
+    fs::remove_dir_all(m.path("a")).unwrap();
+    assert!(!m.path("a").exists());
+    m.unmount();
+}
+
+#[test]
+fn an_unlinked_file_lives_until_it_is_closed() {
+    let Some(m) = Mounted::new() else { return };
+    let path = m.path("gone");
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    file.write_all(b"before").unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(!path.exists());
+    file.write_all(b" and after").unwrap();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "before and after");
+    assert_eq!(file.metadata().unwrap().nlink(), 0);
+    let ino = file.metadata().unwrap().ino();
+    drop(file);
+    let calls = m.calls.clone();
+    eventually("forget", || calls.forgotten.lock().unwrap().contains(&ino));
+    eventually("release", || calls.opens.load(Ordering::SeqCst) == 0);
+    m.unmount();
+}
+
+#[test]
+fn attributes_and_links() {
+    let Some(m) = Mounted::new() else { return };
+    let path = m.path("f");
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&path)
+        .unwrap();
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+        0o600
+    );
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+        0o751
+    );
+
+    let old = UNIX_EPOCH - Duration::from_millis(1_500);
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_times(fs::FileTimes::new().set_modified(old).set_accessed(old))
+        .unwrap();
+    assert_eq!(file.metadata().unwrap().modified().unwrap(), old);
+    drop(file);
+    assert!(
+        std::process::Command::new("touch")
+            .arg(&path)
+            .status()
+            .unwrap()
+            .success(),
+        "utimensat(UTIME_NOW)"
+    );
+    let age = fs::metadata(&path).unwrap().modified().unwrap().elapsed();
+    assert!(age.unwrap_or_default() < Duration::from_secs(60));
+
+    symlink("some/where else", m.path("link")).unwrap();
+    assert_eq!(
+        fs::read_link(m.path("link")).unwrap(),
+        Path::new("some/where else")
+    );
+    let link = fs::symlink_metadata(m.path("link")).unwrap();
+    assert!(link.file_type().is_symlink() && link.len() == 15);
+    symlink("f", m.path("to-f")).unwrap();
+    assert_eq!(
+        fs::metadata(m.path("to-f")).unwrap().ino(),
+        fs::metadata(&path).unwrap().ino()
+    );
+
+    // A set-group-ID directory hands its group down.
+    if nix::unistd::geteuid().is_root() {
+        let dir = m.path("shared");
+        fs::create_dir(&dir).unwrap();
+        std::os::unix::fs::chown(&dir, None, Some(4321)).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o2775)).unwrap();
+        fs::write(dir.join("f"), "").unwrap();
+        fs::create_dir(dir.join("d")).unwrap();
+        assert_eq!(fs::metadata(dir.join("f")).unwrap().gid(), 4321);
+        let sub = fs::metadata(dir.join("d")).unwrap();
+        assert_eq!((sub.gid(), sub.mode() & 0o2000), (4321, 0o2000));
+    }
+    m.unmount();
+}
+
+#[test]
+fn directories_of_2000_entries_are_listed_once_each() {
+    let Some(m) = Mounted::new() else { return };
+    let dir = m.path("many");
+    fs::create_dir(&dir).unwrap();
+    let all: BTreeSet<String> = (0..2_000).map(|i| format!("entry number {i}")).collect();
+    for name in &all {
+        File::create(dir.join(name)).unwrap();
+    }
+    let list = || -> Vec<String> {
+        fs::read_dir(&dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect()
+    };
+    let listed = list();
+    assert_eq!(listed.len(), all.len());
+    assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), all);
+
+    // Removing while listing, as `rm -r` does.
+    for (i, entry) in fs::read_dir(&dir).unwrap().enumerate() {
+        if i % 2 == 0 {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+    }
+    assert_eq!(list().len(), 1_000);
+    let shell = format!("ls -a {} | head -2", dir.display());
+    let out = std::process::Command::new("sh")
+        .arg("-c")
+        .arg(shell)
+        .output()
+        .unwrap();
+    assert_eq!(out.stdout, b".\n..\n");
+    m.unmount();
+}
+
+#[test]
+fn the_mount_table_and_statfs_tell() {
+    let options = MountOptions {
+        fs_name: "my image.img".into(),
+        subtype: "flashtest".into(),
+        ..MountOptions::default()
+    };
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
+    let table = fs::read_to_string("/proc/mounts").unwrap();
+    let point = m.dir.path().canonicalize().unwrap();
+    let line = table
+        .lines()
+        .find(|l| l.contains(point.to_str().unwrap()))
+        .unwrap();
+    assert!(line.starts_with(r"my\040image.img "), "{line}");
+    assert!(line.contains(" fuse.flashtest rw,"), "{line}");
+    assert!(line.contains("default_permissions"), "{line}");
+
+    let before = nix::sys::statvfs::statvfs(m.dir.path()).unwrap();
+    fs::write(m.path("f"), bytes(1 << 20, 0)).unwrap();
+    let after = nix::sys::statvfs::statvfs(m.dir.path()).unwrap();
+    let used = (before.blocks_free() - after.blocks_free()) * after.fragment_size();
+    assert!(used >= 1 << 20, "{used}");
+    assert_eq!(after.name_max(), 255);
+    m.unmount();
+}
+
+#[test]
+fn umount_unmounts_the_file_system_once() {
+    let Some(m) = Mounted::new() else { return };
+    let point = m.dir.path().to_owned();
+    fs::write(m.path("kept"), "data").unwrap();
+    unmount_and_check(m);
+    assert!(!point.exists(), "the temporary directory could be removed");
+}
+
+fn unmount_and_check(m: Mounted) {
+    let (mut outcome, calls) = m.unmount();
+    assert_eq!(outcome.ended_by, EndedBy::Unmount);
+    assert_eq!(outcome.unmounted, Ok(()));
+    assert!(!outcome.was_busy);
+    assert_eq!(calls.unmounts.load(Ordering::SeqCst), 1);
+    let fs = outcome.fs.as_mut().unwrap();
+    let root = fs.root();
+    assert_eq!(fs.lookup(root, b"kept").unwrap().size, 4);
+}
+
+#[test]
+fn read_only_mounts_refuse_changes() {
+    let Some(m) = Mounted::with(&MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    }) else {
+        return;
+    };
+    assert_eq!(code(fs::write(m.path("f"), "")), Errno::EROFS);
+    m.unmount();
+}
+
+#[test]
+fn a_mount_point_is_used_once() {
+    let Some(m) = Mounted::new() else { return };
+    let (fs, calls) = common::counting();
+    let again = flashkit_fuse::mount(fs, m.dir.path(), &MountOptions::default(), || ());
+    let error = again.err().unwrap().to_string();
+    assert!(error.ends_with("busy: something is mounted there already (fuse.flashtest)"));
+    assert_eq!(calls.unmounts.load(Ordering::SeqCst), 1);
+    m.unmount();
+}
+
+#[test]
+fn idle_time_is_for_cleaning() {
+    let Some(m) = Mounted::new() else { return };
+    let calls = m.calls.clone();
+    eventually("five slices", || {
+        calls.cleanings.load(Ordering::SeqCst) == 5
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(
+        calls.cleanings.load(Ordering::SeqCst),
+        5,
+        "asleep when all is clean"
+    );
+    fs::write(m.path("f"), "x").unwrap();
+    eventually("woken by a change", || {
+        calls.cleanings.load(Ordering::SeqCst) > 5
+    });
+    m.unmount();
+}
+
+#[test]
+fn io_errors_reach_the_caller() {
+    let Some(m) = Mounted::new() else { return };
+    let file = File::create(m.path("f")).unwrap();
+    m.calls.fail_writes.store(true, Ordering::SeqCst);
+    assert_eq!(code(file.write_all_at(b"x", 0)), Errno::EIO);
+    m.calls.fail_writes.store(false, Ordering::SeqCst);
+    file.write_all_at(b"x", 0).unwrap();
+    drop(file);
+    m.unmount();
+}
