@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
-use crate::block::{BAD, Block, FACTORY, FAILING, HALF_ERASED, PageBytes, PageState, copy_padded};
-use crate::{ChipSpec, Counters, Metered, Rng, SimError, Timing};
+use crate::backing::Backing;
+use crate::block::{BAD, Block, FACTORY, FAILING, HALF_ERASED, PageState};
+use crate::fault::FaultState;
+use crate::{ChipSpec, Counters, EraseTear, Faults, Metered, Rng, SimError, Timing};
 
 /// A simulated NAND chip.
 ///
@@ -17,8 +19,7 @@ use crate::{ChipSpec, Counters, Metered, Rng, SimError, Timing};
 ///
 /// # Snapshots
 /// `clone()` is a snapshot that shares all pages until one side changes them; it costs a
-/// reference count for each block in use.
-#[derive(Clone, Debug)]
+/// reference count for each block in use. See [`SimNand::snapshot`] for chips in image files.
 pub struct SimNand {
     pub(crate) spec: Arc<ChipSpec>,
     pub(crate) geometry: Geometry,
@@ -28,6 +29,8 @@ pub struct SimNand {
     pub(crate) now_ns: u64,
     pub(crate) powered: bool,
     pub(crate) first_erase: bool,
+    pub(crate) faults: Option<Box<FaultState>>,
+    pub(crate) backing: Option<Backing>,
 }
 
 impl SimNand {
@@ -43,6 +46,8 @@ impl SimNand {
             now_ns: 0,
             powered: true,
             first_erase: false,
+            faults: None,
+            backing: None,
             spec: Arc::new(spec),
         }
     }
@@ -62,6 +67,36 @@ impl SimNand {
     /// [`SimError::PowerOff`].
     pub fn set_power(&mut self, on: bool) {
         self.powered = on;
+    }
+
+    /// Replaces the faults at work, and marks the blocks that they make bad from the factory:
+    /// those listed, and of the never used ones those that chance picks.
+    ///
+    /// # Errors
+    /// [`SimError::Faults`] when they name blocks or pages that the chip does not have,
+    /// [`SimError::Io`].
+    pub fn set_faults(&mut self, faults: Faults) -> Result<(), SimError> {
+        faults.check(&self.geometry)?;
+        for b in faults.bad_blocks.iter().copied() {
+            self.set_flags(b, BAD | FACTORY)?;
+        }
+        for b in 0..self.geometry.blocks() {
+            let block = &self.blocks[b as usize];
+            let unused = block.erase_count == 0 && !block.unloaded && block.next() == 0;
+            if unused && faults.is_factory_bad(b) {
+                self.set_flags(b, BAD | FACTORY)?;
+            }
+        }
+        self.faults = Some(Box::new(FaultState::new(faults)));
+        Ok(())
+    }
+
+    /// The faults at work.
+    pub fn faults(&self) -> Faults {
+        self.faults
+            .as_ref()
+            .map(|state| state.faults.clone())
+            .unwrap_or_default()
     }
 
     /// Virtual time in nanoseconds since the chip was made or opened.
@@ -140,6 +175,7 @@ impl SimNand {
         self.check_power()?;
         let (b, index) = self.locate(page, "program");
         self.check_lengths(page, "program", data.len(), spare.len());
+        self.load(b)?;
         let block = &self.blocks[b as usize];
         assert!(
             !block.has(BAD),
@@ -179,48 +215,18 @@ impl SimNand {
         Ok(b)
     }
 
-    /// Gives a page a state, and its bytes when the state has any.
-    pub(crate) fn put(
-        &mut self,
-        b: u32,
-        index: u32,
-        state: PageState,
-        data: &[u8],
-        spare: &[u8],
-    ) -> Result<(), SimError> {
-        let bytes = state
-            .has_bytes()
-            .then(|| Arc::new(PageBytes::new(data, spare)));
-        let at_ns = self.now_ns;
-        let page = self.blocks[b as usize].page_mut(index, self.geometry.pages_per_block());
-        *page = crate::block::Page {
-            state,
-            bytes,
-            at_ns,
-        };
-        Ok(())
+    /// Counts an erase in a block's life.
+    pub(crate) fn wear(&mut self, b: u32) {
+        let count = &mut self.blocks[b as usize].erase_count;
+        *count = count.saturating_add(1);
     }
 
-    /// Copies a page's bytes into the caller's buffers.
-    pub(crate) fn fetch(
-        &self,
-        b: u32,
-        index: u32,
-        offset: u32,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<(), SimError> {
-        match &self.blocks[b as usize].page(index).bytes {
-            Some(bytes) => {
-                copy_padded(data, bytes.data(), offset as usize);
-                copy_padded(spare, bytes.spare(), 0);
-            }
-            None => {
-                data.fill(0xFF);
-                spare.fill(0xFF);
-            }
-        }
-        Ok(())
+    pub(crate) fn erase_fully(&mut self, b: u32) -> Result<(), SimError> {
+        self.wear(b);
+        let block = &mut self.blocks[b as usize];
+        block.flags &= !HALF_ERASED;
+        block.clear();
+        self.save_block(b)
     }
 
     /// Takes one of the reads that an unstable page has left, and returns the state in which
@@ -233,13 +239,22 @@ impl SimNand {
             PageState::UnstableBlank(n) => PageState::UnstableBlank(n - 1),
             stable => return Ok(stable),
         };
-        let page = self.blocks[b as usize].page_mut(index, self.geometry.pages_per_block());
-        page.state = after;
+        self.put_state(b, index, after)?;
         Ok(if after == PageState::Garbage {
             after
         } else {
             state
         })
+    }
+}
+
+impl core::fmt::Debug for SimNand {
+    /// The chip's kind and its counters, not its contents.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("SimNand")
+            .field("spec", &self.spec)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
     }
 }
 
@@ -275,6 +290,7 @@ impl Nand for SimNand {
             self.counters.page_reads += 1;
         }
         self.advance(self.timing.read_ns);
+        self.load(b)?;
         let block = &mut self.blocks[b as usize];
         block.reads = block.reads.saturating_add(1);
         if block.has(FACTORY) {
@@ -284,19 +300,32 @@ impl Nand for SimNand {
             PageState::Blank | PageState::LooksBlank | PageState::UnstableBlank(_) => {
                 data.fill(0xFF);
                 spare.fill(0xFF);
-            }
-            PageState::Written | PageState::Unstable(_) => {
-                self.fetch(b, index, offset, data, spare)?;
+                return Ok(ReadStatus::Clean);
             }
             PageState::Garbage => return Ok(noise(page, data, spare)),
+            PageState::Written | PageState::Unstable(_) => {}
         }
-        Ok(ReadStatus::Clean)
+        let mut status = ReadStatus::Clean;
+        if let Some(faults) = &mut self.faults {
+            let block = &self.blocks[b as usize];
+            status = faults.read(page.0, block.reads, self.now_ns - block.page(index).at_ns);
+        }
+        match status {
+            ReadStatus::Uncorrectable => return Ok(noise(page, data, spare)),
+            _ => self.fetch(b, index, offset, data, spare)?,
+        }
+        Ok(status)
     }
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, SimError> {
         let (b, index) = self.admit_program(page, data, spare)?;
-        if self.blocks[b as usize].has(FAILING) {
+        let fails = self
+            .faults
+            .as_mut()
+            .is_some_and(|faults| faults.program_fails(page.0));
+        if fails || self.blocks[b as usize].has(FAILING) {
             self.put(b, index, PageState::Garbage, &[], &[])?;
+            self.set_flags(b, FAILING)?;
             return Ok(OpStatus::Failed);
         }
         self.put(b, index, PageState::Written, data, spare)?;
@@ -305,10 +334,19 @@ impl Nand for SimNand {
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, SimError> {
         let b = self.admit_erase(block)?;
-        let block = &mut self.blocks[b as usize];
-        block.erase_count = block.erase_count.saturating_add(1);
-        block.flags &= !HALF_ERASED;
-        block.clear();
+        let erase_count = self.blocks[b as usize].erase_count;
+        let fails = self
+            .faults
+            .as_mut()
+            .is_some_and(|faults| faults.erase_fails(b, erase_count));
+        if fails || self.blocks[b as usize].has(FAILING) {
+            let seed = self.faults.as_mut().map_or(0, |faults| faults.seed());
+            self.wear(b);
+            self.blocks[b as usize].flags |= FAILING;
+            self.leave_half_erased(b, EraseTear::Partial, seed)?;
+            return Ok(OpStatus::Failed);
+        }
+        self.erase_fully(b)?;
         Ok(OpStatus::Done)
     }
 
@@ -321,8 +359,17 @@ impl Nand for SimNand {
     fn mark_bad(&mut self, block: BlockAddr) -> Result<(), SimError> {
         self.check_power()?;
         self.check_block(block, "bad-block mark");
-        self.blocks[block.0 as usize].flags |= BAD;
-        Ok(())
+        self.set_flags(block.0, BAD)
+    }
+
+    /// Brings an image file to the disk, for the machine's own crashes; a killed process needs
+    /// no flush.
+    fn flush(&mut self) -> Result<(), SimError> {
+        self.check_power()?;
+        match self.writable_file() {
+            Some(file) => Ok(file.sync()?),
+            None => Ok(()),
+        }
     }
 }
 

@@ -2,35 +2,47 @@
 
 use std::io;
 
-/// Why a simulated chip could not be reached.
-#[derive(Debug)]
+use crate::FaultsError;
+
+/// Why a simulated chip could not do something, through no fault of its medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimError {
     /// The chip has no power.
     PowerOff,
-    /// The image file behind the chip could not be read or written.
-    Io(io::Error),
+    /// A file could not be read or written.
+    Io {
+        /// What kind of error.
+        kind: io::ErrorKind,
+        /// The system's own words.
+        message: String,
+    },
+    /// The faults asked for do not fit the chip.
+    Faults(FaultsError),
 }
 
 impl core::fmt::Display for SimError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             SimError::PowerOff => f.write_str("the chip has no power"),
-            SimError::Io(e) => write!(f, "image file: {e}"),
+            SimError::Io { message, .. } => f.write_str(message),
+            SimError::Faults(e) => e.fmt(f),
         }
     }
 }
 
-impl std::error::Error for SimError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            SimError::PowerOff => None,
-            SimError::Io(e) => Some(e),
-        }
-    }
-}
+impl std::error::Error for SimError {}
 
 impl From<io::Error> for SimError {
     fn from(e: io::Error) -> SimError {
-        SimError::Io(e)
+        SimError::Io {
+            kind: e.kind(),
+            message: e.to_string(),
+        }
+    }
+}
+
+impl From<FaultsError> for SimError {
+    fn from(e: FaultsError) -> SimError {
+        SimError::Faults(e)
     }
 }

@@ -1,0 +1,300 @@
+//! A power cut at a chosen operation.
+
+use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+
+use crate::{Counters, EraseTear, Metered, Tear, Tearable};
+
+/// Which operation is cut, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Modifying operations (programs and erases) that still complete before the torn one.
+    pub after: u64,
+    /// What is left if the torn operation is a program.
+    pub program: Tear,
+    /// What is left if the torn operation is an erase.
+    pub erase: EraseTear,
+    /// Seed of the tear.
+    pub seed: u64,
+}
+
+/// Why an operation behind a [`PowerCut`] did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutError<E> {
+    /// The power has been cut. Of the operation that reports this first, the tear is left.
+    PowerOff,
+    /// The chip below reports this.
+    Inner(E),
+}
+
+impl<E: core::fmt::Display> core::fmt::Display for CutError<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            CutError::PowerOff => f.write_str("the power was cut"),
+            CutError::Inner(e) => e.fmt(f),
+        }
+    }
+}
+
+impl<E: core::fmt::Debug + core::fmt::Display> std::error::Error for CutError<E> {}
+
+/// A chip that loses power in its k-th modifying operation. That one is torn, and from then on
+/// every call returns [`CutError::PowerOff`].
+///
+/// [`PowerCut::into_inner`] gives the chip back as the next mount will find it. A run that is
+/// [never cut](PowerCut::never) tells by [`PowerCut::ops`] how many points there are to cut at.
+#[derive(Clone, Debug)]
+pub struct PowerCut<N> {
+    inner: N,
+    cut: Option<Cut>,
+    ops: u64,
+    off: bool,
+}
+
+impl<N: Tearable> PowerCut<N> {
+    /// A chip that will be cut as configured.
+    pub fn new(inner: N, cut: Cut) -> PowerCut<N> {
+        PowerCut {
+            inner,
+            cut: Some(cut),
+            ops: 0,
+            off: false,
+        }
+    }
+
+    /// A chip that is not cut, only counted.
+    pub fn never(inner: N) -> PowerCut<N> {
+        PowerCut {
+            inner,
+            cut: None,
+            ops: 0,
+            off: false,
+        }
+    }
+
+    /// Modifying operations begun, the torn one included.
+    pub fn ops(&self) -> u64 {
+        self.ops
+    }
+
+    /// Whether the cut has happened.
+    pub fn is_off(&self) -> bool {
+        self.off
+    }
+
+    /// Cuts the power now, between two operations.
+    pub fn cut_now(&mut self) {
+        self.off = true;
+    }
+
+    /// The chip below.
+    pub fn inner(&self) -> &N {
+        &self.inner
+    }
+
+    /// The chip below, to be changed behind the wrapper's back.
+    pub fn inner_mut(&mut self) -> &mut N {
+        &mut self.inner
+    }
+
+    /// The chip below, with its power back.
+    pub fn into_inner(self) -> N {
+        self.inner
+    }
+
+    fn check(&self) -> Result<(), CutError<N::Error>> {
+        if self.off {
+            Err(CutError::PowerOff)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Counts a modifying operation; returns the cut if it is this one's turn.
+    fn begin(&mut self) -> Result<Option<Cut>, CutError<N::Error>> {
+        self.check()?;
+        let cut = self.cut.filter(|cut| cut.after == self.ops);
+        self.ops += 1;
+        self.off = cut.is_some();
+        Ok(cut)
+    }
+}
+
+impl<N: Tearable> Nand for PowerCut<N> {
+    type Error = CutError<N::Error>;
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, Self::Error> {
+        self.check()?;
+        self.inner
+            .read(page, offset, data, spare)
+            .map_err(CutError::Inner)
+    }
+
+    fn program(
+        &mut self,
+        page: PageAddr,
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<OpStatus, Self::Error> {
+        match self.begin()? {
+            None => self
+                .inner
+                .program(page, data, spare)
+                .map_err(CutError::Inner),
+            Some(Cut { program, seed, .. }) => {
+                let torn = self.inner.program_torn(page, data, spare, program, seed);
+                torn.map_err(CutError::Inner)?;
+                Err(CutError::PowerOff)
+            }
+        }
+    }
+
+    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {
+        match self.begin()? {
+            None => self.inner.erase(block).map_err(CutError::Inner),
+            Some(Cut { erase, seed, .. }) => {
+                self.inner
+                    .erase_torn(block, erase, seed)
+                    .map_err(CutError::Inner)?;
+                Err(CutError::PowerOff)
+            }
+        }
+    }
+
+    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Self::Error> {
+        self.check()?;
+        self.inner.is_bad(block).map_err(CutError::Inner)
+    }
+
+    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Self::Error> {
+        self.check()?;
+        self.inner.mark_bad(block).map_err(CutError::Inner)
+    }
+
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        self.check()?;
+        self.inner.flush().map_err(CutError::Inner)
+    }
+}
+
+impl<N: Metered> Metered for PowerCut<N> {
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn erase_counts(&self) -> Vec<u32> {
+        self.inner.erase_counts()
+    }
+
+    fn idle(&mut self, ns: u64) {
+        self.inner.idle(ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SimNand, preset};
+
+    const CUT: Cut = Cut {
+        after: 2,
+        program: Tear::Garbage,
+        erase: EraseTear::LooksErased,
+        seed: 1,
+    };
+
+    fn chip() -> SimNand {
+        SimNand::new(preset("micron-20m").unwrap())
+    }
+
+    #[test]
+    fn tears_the_chosen_program_and_is_off_from_then_on() {
+        let mut nand = PowerCut::new(chip(), CUT);
+        assert_eq!(nand.program(PageAddr(0), b"a", &[]), Ok(OpStatus::Done));
+        assert_eq!(nand.erase(BlockAddr(1)), Ok(OpStatus::Done));
+        assert!(!nand.is_off());
+        assert_eq!(
+            nand.program(PageAddr(1), b"b", &[]),
+            Err(CutError::PowerOff)
+        );
+        assert!(nand.is_off());
+        assert_eq!(
+            nand.program(PageAddr(2), b"c", &[]),
+            Err(CutError::PowerOff)
+        );
+        assert_eq!(nand.erase(BlockAddr(2)), Err(CutError::PowerOff));
+        assert_eq!(
+            nand.read(PageAddr(0), 0, &mut [0], &mut []),
+            Err(CutError::PowerOff)
+        );
+        assert_eq!(nand.is_bad(BlockAddr(0)), Err(CutError::PowerOff));
+        assert_eq!(nand.mark_bad(BlockAddr(0)), Err(CutError::PowerOff));
+        assert_eq!(nand.flush(), Err(CutError::PowerOff));
+        assert_eq!(nand.ops(), 3);
+
+        let mut chip = nand.into_inner();
+        let mut byte = [0];
+        assert!(
+            chip.read(PageAddr(0), 0, &mut byte, &mut [])
+                .unwrap()
+                .is_readable()
+        );
+        assert_eq!(&byte, b"a");
+        assert!(
+            !chip
+                .read(PageAddr(1), 0, &mut byte, &mut [])
+                .unwrap()
+                .is_readable()
+        );
+        chip.read(PageAddr(2), 0, &mut byte, &mut []).unwrap();
+        assert_eq!(byte, [0xFF]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the block's last erase did not complete")]
+    fn tears_the_chosen_erase() {
+        let mut nand = PowerCut::new(chip(), Cut { after: 0, ..CUT });
+        assert_eq!(nand.erase(BlockAddr(1)), Err(CutError::PowerOff));
+        let page = nand.geometry().page(BlockAddr(1), 0);
+        let _ = nand.into_inner().program(page, b"a", &[]);
+    }
+
+    #[test]
+    fn never_only_counts() {
+        let mut nand = PowerCut::never(chip());
+        for page in 0..10 {
+            nand.program(PageAddr(page), b"a", &[]).unwrap();
+        }
+        nand.erase(BlockAddr(0)).unwrap();
+        nand.read(PageAddr(0), 0, &mut [0], &mut []).unwrap();
+        assert_eq!(nand.ops(), 11);
+        assert_eq!(nand.counters().page_programs, 10);
+        nand.cut_now();
+        assert_eq!(nand.erase(BlockAddr(0)), Err(CutError::PowerOff));
+    }
+
+    /// The wrapper hides no breach of the contract, not even in the torn operation.
+    #[test]
+    #[should_panic(expected = "already attempted")]
+    fn a_breach_in_the_torn_operation_panics() {
+        let mut nand = PowerCut::new(
+            chip(),
+            Cut {
+                after: 1,
+                program: Tear::NotBegun,
+                ..CUT
+            },
+        );
+        nand.program(PageAddr(1), b"a", &[]).unwrap();
+        let _ = nand.program(PageAddr(0), b"a", &[]);
+    }
+}
