@@ -165,6 +165,20 @@ pub struct FlashCost {
     pub flash_ns: u64,
 }
 
+impl std::ops::Add for FlashCost {
+    type Output = FlashCost;
+
+    fn add(self, more: FlashCost) -> FlashCost {
+        FlashCost {
+            page_reads: self.page_reads + more.page_reads,
+            spare_reads: self.spare_reads + more.spare_reads,
+            page_programs: self.page_programs + more.page_programs,
+            block_erases: self.block_erases + more.block_erases,
+            flash_ns: self.flash_ns + more.flash_ns,
+        }
+    }
+}
+
 impl std::ops::Sub for FlashCost {
     type Output = FlashCost;
 

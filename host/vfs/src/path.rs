@@ -219,13 +219,12 @@ pub fn list(fs: &mut dyn FileSystem, dir: Ino) -> Result<Vec<DirEntry>> {
     Ok(entries)
 }
 
+/// What [`walk`] calls with the path and the attributes of each object.
+pub type Visit<'a> = dyn FnMut(&mut dyn FileSystem, &[u8], &Attr) -> Result<()> + 'a;
+
 /// Visits everything below a directory, a directory before what it holds, with paths relative to
 /// where the walk began.
-pub fn walk(
-    fs: &mut dyn FileSystem,
-    dir: Ino,
-    each: &mut dyn FnMut(&mut dyn FileSystem, &[u8], &Attr) -> Result<()>,
-) -> Result<()> {
+pub fn walk(fs: &mut dyn FileSystem, dir: Ino, each: &mut Visit<'_>) -> Result<()> {
     let mut pending = vec![(dir, Vec::new())];
     while let Some((dir, path)) = pending.pop() {
         for entry in list(fs, dir)? {

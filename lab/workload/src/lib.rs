@@ -1,1 +1,20 @@
-//! TODO
+//! Streams of file-system operations: read from traces or generated, replayed over a file system
+//! or a mounted directory with figures and verification, and random ones for model tests.
+
+#![forbid(unsafe_code)]
+
+pub mod content;
+mod expected;
+pub mod generate;
+pub mod replay;
+pub mod report;
+mod rng;
+mod store;
+pub mod trace;
+pub mod traces;
+
+pub use expected::Expected;
+pub use replay::{Options, ReplayError, Replayed, replay_dir, replay_fs};
+pub use report::{Phase, Remount, Report};
+pub use rng::Rng;
+pub use trace::{Line, Op, TraceError};

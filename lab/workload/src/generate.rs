@@ -1,0 +1,168 @@
+//! Generated workloads, and all that are known by name.
+
+use crate::rng::Rng;
+use crate::trace::{self, Line, Op};
+use crate::traces;
+
+/// `SysBench`'s sequential write: one file, written once.
+#[derive(Clone, Copy, Debug)]
+pub struct Sysbench {
+    /// Bytes written.
+    pub size: u64,
+}
+
+impl Default for Sysbench {
+    fn default() -> Self {
+        Sysbench { size: 190 << 20 }
+    }
+}
+
+impl Sysbench {
+    /// The operations: one phase, `write`.
+    pub fn ops(self) -> impl Iterator<Item = Op> {
+        let create = Op::Create {
+            path: "sysbench".into(),
+            size: self.size,
+        };
+        [create, phase("write")].into_iter()
+    }
+}
+
+/// Postmark in a single directory, without reads and appends.
+#[derive(Clone, Copy, Debug)]
+pub struct Postmark {
+    /// Files created at first.
+    pub files: u64,
+    /// Bytes of each file.
+    pub size: u64,
+    /// Creates and deletes after that, half and half at random.
+    pub transactions: u64,
+    /// More files than this are never there at once: a delete takes the place of a create.
+    pub files_max: u64,
+    /// Seed of the random choices.
+    pub seed: u64,
+}
+
+impl Default for Postmark {
+    /// 1,300 files of 128 KiB and 30,000 transactions, in at most 200 MiB.
+    fn default() -> Self {
+        Postmark {
+            files: 1300,
+            size: 128 << 10,
+            transactions: 30_000,
+            files_max: 1600,
+            seed: 1,
+        }
+    }
+}
+
+impl Postmark {
+    /// The operations: phases `create`, `mixed` and `delete`.
+    pub fn ops(self) -> impl Iterator<Item = Op> {
+        let mut rng = Rng::new(self.seed);
+        let mut live: Vec<u64> = Vec::new();
+        let (mut next_file, mut step) = (0, 0);
+        std::iter::from_fn(move || {
+            step += 1;
+            let mixed = self.files + 1..=self.files + self.transactions;
+            let create = match step - 1 {
+                at if at < self.files => true,
+                at if at == self.files => return Some(phase("create")),
+                at if mixed.contains(&at) => {
+                    live.is_empty() || rng.one_in(2) && (live.len() as u64) < self.files_max
+                }
+                at if at == mixed.end() + 1 => return Some(phase("mixed")),
+                _ => false,
+            };
+            if create {
+                live.push(next_file);
+                next_file += 1;
+                return Some(Op::Create {
+                    path: format!("f{}", next_file - 1),
+                    size: self.size,
+                });
+            }
+            if live.is_empty() {
+                // The one more step after the last delete, then the end.
+                let ended = std::mem::replace(&mut next_file, u64::MAX) == u64::MAX;
+                return (!ended).then(|| phase("delete"));
+            }
+            let gone = live.swap_remove(rng.below(live.len() as u64) as usize);
+            Some(Op::Unlink {
+                path: format!("f{gone}"),
+            })
+        })
+    }
+}
+
+fn phase(name: &str) -> Op {
+    Op::Phase { name: name.into() }
+}
+
+/// A workload that has a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// What to ask for.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Whether the reference figures were taken with an fsync after every write.
+    pub fsync: bool,
+    make: fn() -> Vec<Line>,
+}
+
+impl Known {
+    /// Its operations.
+    pub fn lines(&self) -> Vec<Line> {
+        (self.make)()
+    }
+}
+
+fn stored(name: &str) -> Vec<Line> {
+    traces::open(name).unwrap_or_default()
+}
+
+/// All workloads with a name.
+pub const KNOWN: &[Known] = &[
+    Known {
+        name: "sysbench",
+        about: "one file of 190 MiB, written in sequence",
+        fsync: false,
+        make: || trace::number(Sysbench::default().ops()).collect(),
+    },
+    Known {
+        name: "postmark",
+        about: "1,300 files of 128 KiB, 30,000 creates and deletes, all deleted",
+        fsync: true,
+        make: || trace::number(Postmark::default().ops()).collect(),
+    },
+    Known {
+        name: "small",
+        about: "5,000 files of 0.5 to 4 KB, then 15,000 rewrites and appends",
+        fsync: true,
+        make: || stored("small"),
+    },
+    Known {
+        name: "randupd",
+        about: "20,000 random overwrites of 4 KiB in a file of 100 MiB",
+        fsync: true,
+        make: || stored("randupd"),
+    },
+    Known {
+        name: "randupd75",
+        about: "40,000 random overwrites of 4 KiB in a file of 180 MiB",
+        fsync: true,
+        make: || stored("randupd75"),
+    },
+    Known {
+        name: "append",
+        about: "20,000 appends of 100 bytes to one file",
+        fsync: true,
+        make: || stored("append"),
+    },
+];
+
+/// The workload of a name.
+pub fn find(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name == name)
+}

@@ -1,0 +1,173 @@
+//! The figures of a replay, in the shape that `flashkit replay --json` prints.
+
+use flashkit_vfs::FlashCost;
+use serde::{Deserialize, Serialize};
+
+/// What a replay cost.
+///
+/// Formatting and mounting come before the first phase and are not counted; unmounting is counted
+/// in `total`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Name of the file system.
+    pub fs: String,
+    /// Name of the chip, if there is one.
+    pub chip: Option<String>,
+    /// RAM of the file system proper, in bytes; 0 where unknown.
+    pub ram_bytes: usize,
+    /// Bytes in one read or write.
+    pub request: usize,
+    /// Whether every writing operation ended in an fsync.
+    pub fsync: bool,
+    /// One for each phase that the trace names, and `rest` when operations follow the last.
+    pub phases: Vec<Phase>,
+    /// The whole run; its name is `total`.
+    pub total: Phase,
+    /// What mounting again took. Zero until the caller, who has the chip, fills it in.
+    pub remount: Remount,
+}
+
+/// One phase of a replay. Where there is no chip, all flash figures are 0 and latencies are time
+/// on the wall.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// As the trace names it.
+    pub name: String,
+    /// Operations: lines other than `I` and `M`.
+    pub ops: u64,
+    /// Bytes that the operations wrote and read.
+    pub user_bytes: u64,
+    /// Reads of page data.
+    pub page_reads: u64,
+    /// Reads of spare bytes alone.
+    pub spare_reads: u64,
+    /// Programs.
+    pub page_programs: u64,
+    /// Erases.
+    pub block_erases: u64,
+    /// Flash time in microseconds, without idle time.
+    pub flash_us: u64,
+    /// CPU time of this process in microseconds, the simulator's and the verification of reads
+    /// included.
+    pub cpu_us: u64,
+    /// Flash time of single operations.
+    pub latency_us: Latency,
+    /// Erase counts of the chip's blocks at the end of the phase.
+    pub erase_count: EraseCount,
+}
+
+/// Percentiles of the time of one operation, in microseconds to one decimal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of the operations took at most this.
+    pub p50: f64,
+    /// 99 % took at most this.
+    pub p99: f64,
+    /// 99.9 % took at most this.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// How evenly the blocks are worn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EraseCount {
+    /// The least worn block.
+    pub min: u32,
+    /// The most worn block.
+    pub max: u32,
+    /// Over all blocks.
+    pub mean: f64,
+    /// Of the whole population of blocks.
+    pub stddev: f64,
+}
+
+/// What mounting again took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remount {
+    /// Reads of page data.
+    pub page_reads: u64,
+    /// Reads of spare bytes alone.
+    pub spare_reads: u64,
+    /// Flash time in microseconds.
+    pub flash_us: u64,
+}
+
+impl From<FlashCost> for Remount {
+    fn from(cost: FlashCost) -> Remount {
+        Remount {
+            page_reads: cost.page_reads,
+            spare_reads: cost.spare_reads,
+            flash_us: micros(cost.flash_ns),
+        }
+    }
+}
+
+/// Nanoseconds as microseconds, rounded.
+pub(crate) fn micros(ns: u64) -> u64 {
+    ns / 1000 + u64::from(ns % 1000 >= 500)
+}
+
+impl Latency {
+    /// Exact percentiles by the nearest rank of latencies in nanoseconds, which are sorted.
+    pub fn of(ns: &mut [u64]) -> Latency {
+        ns.sort_unstable();
+        let at = |per_mille: usize| {
+            let rank = (ns.len() * per_mille).div_ceil(1000).max(1);
+            ns.get(rank - 1)
+                .map_or(0.0, |ns| micros(*ns * 10) as f64 / 10.0)
+        };
+        Latency {
+            p50: at(500),
+            p99: at(990),
+            p999: at(999),
+            max: at(1000),
+        }
+    }
+}
+
+impl EraseCount {
+    /// Of the erase counts of all blocks.
+    pub fn of(counts: &[u32]) -> EraseCount {
+        if counts.is_empty() {
+            return EraseCount::default();
+        }
+        let n = counts.len() as f64;
+        let mean = counts.iter().map(|count| f64::from(*count)).sum::<f64>() / n;
+        let squares = counts
+            .iter()
+            .map(|count| (f64::from(*count) - mean).powi(2))
+            .sum::<f64>();
+        EraseCount {
+            min: counts.iter().copied().min().unwrap_or(0),
+            max: counts.iter().copied().max().unwrap_or(0),
+            mean,
+            stddev: (squares / n).sqrt(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_exact() {
+        let mut ns: Vec<u64> = (1..=1000).rev().map(|us| us * 1000).collect();
+        let latency = Latency::of(&mut ns);
+        assert_eq!((latency.p50, latency.p99), (500.0, 990.0));
+        assert_eq!((latency.p999, latency.max), (999.0, 1000.0));
+        assert_eq!(Latency::of(&mut [77_840]).p50, 77.8);
+        assert_eq!(Latency::of(&mut []), Latency::default());
+    }
+
+    #[test]
+    fn erase_counts_are_summed_up() {
+        let count = EraseCount::of(&[2, 4, 4, 4, 5, 5, 7, 9]);
+        assert_eq!(
+            (count.min, count.max, count.mean, count.stddev),
+            (2, 9, 5.0, 2.0)
+        );
+        assert_eq!(EraseCount::of(&[]), EraseCount::default());
+    }
+}
