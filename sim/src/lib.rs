@@ -11,6 +11,7 @@
 mod backing;
 mod block;
 mod chip;
+mod count;
 mod error;
 mod fault;
 mod fault_text;
@@ -18,10 +19,13 @@ mod image;
 mod meter;
 mod powercut;
 mod preset;
+mod raw;
 mod rng;
 mod tear;
+mod trace;
 
 pub use chip::SimNand;
+pub use count::Count;
 pub use error::SimError;
 pub use fault::{Faults, FaultsError, Rate, Weak};
 pub use image::{Access, ImageError};
@@ -30,3 +34,4 @@ pub use powercut::{Cut, CutError, PowerCut};
 pub use preset::{ChipSpec, DEFAULT_PRESET, Preset, Timing, preset, presets};
 pub use rng::Rng;
 pub use tear::{EraseTear, Tear, Tearable};
+pub use trace::{OpKind, Outcome, Trace, TraceOp};
