@@ -5,6 +5,27 @@
 //! [`flashkit_nand`] contract, and only then; faults of the medium are
 //! reported as the contract says. A virtual clock advances by the chip's [`Timing`], so that a
 //! run has a flash time that no noise of the machine changes.
+//!
+//! Wrappers are chips around chips and stack: [`PowerCut`] over [`Trace`] over [`Count`] over a
+//! chip. [`Faults`] are the physics that goes wrong, all off by default; [`Tearable`] chips can
+//! be cut in the middle of an operation.
+//!
+//! ```
+//! use flashkit_nand::{Nand, PageAddr};
+//! use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, SimNand, Tear, preset};
+//!
+//! let chip = SimNand::new(preset("slc-256m").unwrap());
+//! let cut = Cut { after: 1, program: Tear::Garbage, erase: EraseTear::Partial, seed: 7 };
+//! let mut nand = PowerCut::new(chip, cut);
+//! assert!(nand.program(PageAddr(0), b"safe", &[]).is_ok());
+//! assert!(nand.program(PageAddr(1), b"torn", &[]).is_err());
+//!
+//! let mut chip = nand.into_inner();
+//! let mut data = [0; 4];
+//! assert!(chip.read(PageAddr(0), 0, &mut data, &mut []).unwrap().is_readable());
+//! assert!(!chip.read(PageAddr(1), 0, &mut data, &mut []).unwrap().is_readable());
+//! assert_eq!(chip.counters().time_ns, 2 * 252_800 + 2 * 77_800);
+//! ```
 
 #![forbid(unsafe_code)]
 
