@@ -6,6 +6,7 @@
 pub mod content;
 mod expected;
 pub mod generate;
+pub mod model;
 pub mod replay;
 pub mod report;
 mod rng;

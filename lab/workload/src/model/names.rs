@@ -1,0 +1,310 @@
+//! Operations on names: making, removing, renaming, listing.
+
+use std::collections::BTreeSet;
+
+use flashkit_vfs::{FileKind, FileSystem, Ino};
+
+use super::choose::{Kind, show};
+use super::driver::{Driver, Node};
+use super::ops::Done;
+
+/// Directories nest no deeper.
+const DEPTH_MAX: usize = 40;
+
+impl Driver<'_> {
+    /// A directory to put something into.
+    pub(super) fn pick_dir(&mut self) -> Ino {
+        let (root, draw) = (self.model.root(), self.rng.below(100));
+        if draw < self.swarm.deep && self.depth(self.last_dir) < DEPTH_MAX {
+            self.last_dir
+        } else if draw < self.swarm.deep + self.swarm.wide {
+            root
+        } else {
+            self.pick(FileKind::Dir, true).unwrap_or(root)
+        }
+    }
+
+    /// Anything but the root that has a name.
+    pub(super) fn pick_named(&mut self) -> Option<Ino> {
+        let root = self.model.root();
+        let named = |ino: &&Ino| **ino != root && !self.orphans.contains(ino);
+        let found: Vec<Ino> = self.nodes.keys().filter(named).copied().collect();
+        self.rng.pick(&found).copied()
+    }
+
+    fn depth(&self, mut dir: Ino) -> usize {
+        let mut depth = 0;
+        while self.nodes[&dir].parent != dir {
+            dir = self.nodes[&dir].parent;
+            depth += 1;
+        }
+        depth
+    }
+
+    fn is_within(&self, mut dir: Ino, above: Ino) -> bool {
+        while dir != above && self.nodes[&dir].parent != dir {
+            dir = self.nodes[&dir].parent;
+        }
+        dir == above
+    }
+
+    pub(super) fn at(&self, dir: Ino, name: &[u8]) -> String {
+        format!("{} {}", self.path(dir), show(name))
+    }
+
+    pub(super) fn make(&mut self, kind: Kind) -> Done {
+        if self.nodes.len() as u64 >= self.run.objects {
+            return if self.rng.one_in(3) {
+                self.rmdir()
+            } else {
+                self.unlink_any()
+            };
+        }
+        let (dir, name) = (self.pick_dir(), self.swarm.name(&mut self.rng));
+        self.make_in(kind, dir, name)
+    }
+
+    fn make_in(&mut self, kind: Kind, dir: Ino, name: Vec<u8>) -> Done {
+        let new = self.new_inode();
+        let at = self.touch(dir)?;
+        let len = if self.rng.one_in(5) { 1000 } else { 60 };
+        let link: Vec<u8> = (0..self.rng.between(1, len))
+            .map(|i| b'!' + (i % 90) as u8)
+            .collect();
+        self.say(format!("{kind:?} {}", self.at(dir, &name)));
+        let fs = self.target.fs();
+        let (is, kind) = match kind {
+            Kind::Mkdir => (fs.mkdir(at, &name, &new), FileKind::Dir),
+            Kind::Symlink => (fs.symlink(at, &name, &link, &new), FileKind::Symlink),
+            _ => (fs.create(at, &name, &new), FileKind::File),
+        };
+        if self.was_full(&is) {
+            return Ok(());
+        }
+        let due = match kind {
+            FileKind::Dir => self.model.mkdir(dir, &name, &new),
+            FileKind::Symlink => self.model.symlink(dir, &name, &link, &new),
+            FileKind::File => self.model.create(dir, &name, &new),
+        };
+        if let Some((ino, target)) = self.agree_attr(due, is, true)? {
+            let node = Node {
+                target,
+                kind,
+                parent: dir,
+                name,
+                users: 0,
+                known: true,
+            };
+            self.nodes.insert(ino, node);
+            if kind == FileKind::Dir {
+                self.last_dir = ino;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn unlink_any(&mut self) -> Done {
+        let links = self.rng.one_in(4);
+        let first = if links {
+            FileKind::Symlink
+        } else {
+            FileKind::File
+        };
+        let found = self
+            .pick(first, true)
+            .or_else(|| self.pick(FileKind::File, true));
+        found.map_or(Ok(()), |ino| self.unlink(ino))
+    }
+
+    pub(super) fn unlink(&mut self, ino: Ino) -> Done {
+        let (dir, name) = (self.nodes[&ino].parent, self.nodes[&ino].name.clone());
+        let (at, now, size) = (self.touch(dir)?, self.now(), self.file_size(ino));
+        self.say(format!("unlink {}", self.at(dir, &name)));
+        let is = self.target.fs().unlink(at, &name, now);
+        if self.was_full(&is) {
+            return Ok(());
+        }
+        let due = self.model.unlink(dir, &name, now);
+        if self.agree(&due, &is)? {
+            self.dropped(ino, size);
+        }
+        Ok(())
+    }
+
+    pub(super) fn rmdir(&mut self) -> Done {
+        let Some(ino) = self.pick(FileKind::Dir, true) else {
+            return Ok(());
+        };
+        if ino == self.model.root() || self.nodes[&ino].users > 0 {
+            return Ok(());
+        }
+        let (dir, name) = (self.nodes[&ino].parent, self.nodes[&ino].name.clone());
+        let (at, now) = (self.touch(dir)?, self.now());
+        self.say(format!("rmdir {}", self.at(dir, &name)));
+        let is = self.target.fs().rmdir(at, &name, now);
+        if self.was_full(&is) {
+            return Ok(());
+        }
+        let due = self.model.rmdir(dir, &name, now);
+        if self.agree(&due, &is)? {
+            self.dropped(ino, 0);
+        }
+        Ok(())
+    }
+
+    pub(super) fn rename(&mut self) -> Done {
+        let Some(ino) = self.pick_named() else {
+            return Ok(());
+        };
+        let node = &self.nodes[&ino];
+        let (from_dir, from, is_dir) = (node.parent, node.name.clone(), node.kind == FileKind::Dir);
+        let (mut to_dir, mut to) = (self.pick_dir(), self.swarm.name(&mut self.rng));
+        if self.rng.one_in(3) {
+            if let Some(other) = self.pick_named() {
+                (to_dir, to) = (self.nodes[&other].parent, self.nodes[&other].name.clone());
+            }
+        }
+        let no_replace = self.rng.one_in(6);
+        let old = self.model.lookup(to_dir, &to).ok().map(|attr| attr.ino);
+        let within = is_dir && self.is_within(to_dir, ino);
+        if let Some(old) = old {
+            // Two faults at once, or an open directory that goes.
+            let above = self.is_within(from_dir, old);
+            let open_dir = self.nodes[&old].kind == FileKind::Dir && self.nodes[&old].users > 0;
+            if within || above || open_dir || no_replace && old == ino {
+                return Ok(());
+            }
+        }
+        let deep = self.depth(to_dir) + if is_dir { self.height(ino) } else { 0 };
+        if deep > DEPTH_MAX && !within {
+            return Ok(());
+        }
+        let (a, b, now) = (self.touch(from_dir)?, self.touch(to_dir)?, self.now());
+        let old_size = old.map_or(0, |old| self.file_size(old));
+        let how = if no_replace { " without replacing" } else { "" };
+        self.say(format!(
+            "rename {} to {}{how}",
+            self.at(from_dir, &from),
+            self.at(to_dir, &to)
+        ));
+        let is = self.target.fs().rename(a, &from, b, &to, no_replace, now);
+        if self.was_full(&is) {
+            return Ok(());
+        }
+        let due = self
+            .model
+            .rename(from_dir, &from, to_dir, &to, no_replace, now);
+        if self.agree(&due, &is)? {
+            if let Some(old) = old.filter(|old| *old != ino) {
+                self.dropped(old, old_size);
+            }
+            if let Some(node) = self.nodes.get_mut(&ino) {
+                (node.parent, node.name) = (to_dir, to);
+            }
+        }
+        Ok(())
+    }
+
+    /// Levels of a directory tree.
+    fn height(&self, top: Ino) -> usize {
+        let dirs = self
+            .nodes
+            .iter()
+            .filter(|(ino, node)| node.kind == FileKind::Dir && self.is_within(**ino, top));
+        let depth = self.depth(top);
+        dirs.map(|(ino, _)| self.depth(*ino) + 1 - depth)
+            .max()
+            .unwrap_or(1)
+    }
+
+    pub(super) fn list(&mut self) -> Done {
+        let dir = self.pick_dir();
+        let batch = self.rng.between(1, 30) as usize;
+        self.say(format!("list {} by {batch}", self.path(dir)));
+        self.compare_names(dir, batch).map(drop)
+    }
+
+    /// Lists a directory that changes meanwhile: what stays must come exactly once.
+    pub(super) fn list_across(&mut self) -> Done {
+        let dir = self.pick_dir();
+        let at = self.touch(dir)?;
+        let before = self.model_names(dir)?;
+        self.say(format!("list {} with changes", self.path(dir)));
+        let (mut seen, mut gone, mut cookie) = (Vec::new(), BTreeSet::new(), 0);
+        loop {
+            let batch = self.rng.between(1, 10) as usize;
+            let entries = self.target_batch(at, cookie, batch)?;
+            let Some(last) = entries.last() else { break };
+            cookie = last.cookie;
+            seen.extend(entries.into_iter().map(|entry| entry.name));
+            if seen.len() > 4 * self.run.objects as usize + 100 {
+                return Err("the listing does not end".into());
+            }
+            // Few changes, or the listing of a growing directory would never end.
+            if self.rng.one_in(2) && gone.len() < 20 {
+                gone.insert(self.change_in(dir)?);
+            }
+        }
+        let after = self.model_names(dir)?;
+        for (name, held) in &before {
+            let times = seen.iter().filter(|other| *other == name).count();
+            let stayed = after.get(name) == Some(held) && !gone.contains(name);
+            if stayed && times != 1 {
+                return Err(format!("{} stayed and came {times} times", show(name)));
+            }
+        }
+        let known = |name: &Vec<u8>| before.contains_key(name) || gone.contains(name);
+        match seen.iter().find(|name| !known(name)) {
+            Some(name) => Err(format!("{} came and was never there", show(name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a name to a directory or removes one; returns it.
+    fn change_in(&mut self, dir: Ino) -> Result<Vec<u8>, String> {
+        let files: Vec<Ino> = self
+            .nodes
+            .iter()
+            .filter(|(ino, node)| {
+                node.parent == dir && node.kind == FileKind::File && !self.orphans.contains(ino)
+            })
+            .map(|(ino, _)| *ino)
+            .collect();
+        let room = (self.nodes.len() as u64) < self.run.objects;
+        match self.rng.pick(&files).copied() {
+            Some(ino) if !room || self.rng.one_in(2) => {
+                let name = self.nodes[&ino].name.clone();
+                self.unlink(ino)?;
+                Ok(name)
+            }
+            _ => {
+                let name = self.swarm.name(&mut self.rng);
+                if room {
+                    self.make_in(Kind::Create, dir, name.clone())?;
+                }
+                Ok(name)
+            }
+        }
+    }
+
+    pub(super) fn lookup(&mut self) -> Done {
+        let (mut dir, mut name) = (self.pick_dir(), self.swarm.name(&mut self.rng));
+        if self.rng.one_in(2) {
+            if let Some(ino) = self.pick_named() {
+                (dir, name) = (self.nodes[&ino].parent, self.nodes[&ino].name.clone());
+            }
+        }
+        let at = self.touch(dir)?;
+        self.say(format!("lookup {}", self.at(dir, &name)));
+        let (is, due) = (
+            self.target.fs().lookup(at, &name),
+            self.model.lookup(dir, &name),
+        );
+        if let Some((ino, _)) = self.agree_attr(due, is, false)? {
+            if let Some(node) = self.nodes.get_mut(&ino) {
+                node.known = true;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,390 @@
+//! The operations, each on both sides; those on names are in `names`.
+
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, SetAttr};
+
+use super::choose::Kind;
+use super::driver::{Driver, Node};
+use crate::content::Key;
+
+pub(super) type Done = Result<(), String>;
+
+impl Driver<'_> {
+    pub(super) fn operate(&mut self, kind: Kind) -> Done {
+        if self.pressed {
+            self.pressed = self.used > self.run.space / 2 && !self.rng.one_in(20);
+            if !self.rng.one_in(4) {
+                return self.unlink_any();
+            }
+        }
+        match kind {
+            Kind::Create | Kind::Mkdir | Kind::Symlink => self.make(kind),
+            Kind::Write => self.write(false),
+            Kind::Append => self.write(true),
+            Kind::Truncate => self.truncate(),
+            Kind::Read => self.read(),
+            Kind::Rmdir => self.rmdir(),
+            Kind::Unlink => self.unlink_any(),
+            Kind::Rename => self.rename(),
+            Kind::Readlink => self.readlink(),
+            Kind::Open => self.open(),
+            Kind::Release => self.release_any(),
+            Kind::SetAttr => self.setattr(),
+            Kind::List => self.list(),
+            Kind::ListAcross => self.list_across(),
+            Kind::Lookup => self.lookup(),
+            Kind::Wrong => self.wrong(),
+            Kind::Forget => self.forget(),
+            Kind::Fsync => self.fsync(),
+            Kind::Sync => {
+                self.say("sync");
+                let is = self.target.fs().sync();
+                if self.was_full(&is) {
+                    Ok(())
+                } else {
+                    self.agree(&Ok(()), &is).map(drop)
+                }
+            }
+            Kind::StatFs => self.statfs(),
+            Kind::Gc => {
+                let pages = self.rng.between(1, 200) as u32;
+                self.say(format!("gc {pages}"));
+                self.target
+                    .fs()
+                    .gc(pages)
+                    .map(drop)
+                    .map_err(|error| format!("gc: {error}"))
+            }
+        }
+    }
+
+    /// One of the inodes of a kind; named ones only, or open ones without a name as well.
+    pub(super) fn pick(&mut self, kind: FileKind, named: bool) -> Option<Ino> {
+        let fits = |(ino, node): &(&Ino, &Node)| {
+            node.kind == kind && !(named && self.orphans.contains(ino))
+        };
+        let found: Vec<Ino> = self
+            .nodes
+            .iter()
+            .filter(fits)
+            .map(|(ino, _)| *ino)
+            .collect();
+        self.rng.pick(&found).copied()
+    }
+
+    fn write(&mut self, append: bool) -> Done {
+        let Some(ino) = self.pick(FileKind::File, false) else {
+            return self.make(Kind::Create);
+        };
+        let size = self.file_size(ino);
+        let offset = if append {
+            size
+        } else {
+            self.swarm.offset(&mut self.rng, size)
+        };
+        let len = self.swarm.size(&mut self.rng, self.run.write_max);
+        let grown = (offset + len).saturating_sub(size);
+        if self.used + grown > self.run.space {
+            return if self.rng.one_in(2) {
+                self.unlink_any()
+            } else {
+                self.truncate()
+            };
+        }
+        let at = self.touch(ino)?;
+        let mut data = vec![0; len as usize];
+        Key::new("model", self.op).fill(offset, &mut data);
+        let now = self.now();
+        self.say(format!(
+            "write {} {offset} {len} (of {size})",
+            self.path(ino)
+        ));
+        let is = self.target.fs().write(at, offset, &data, now);
+        if self.was_full(&is) {
+            return self.accept_part(ino, offset, &data);
+        }
+        let due = self.model.write(ino, offset, &data, now);
+        self.stats.written += len;
+        self.used += grown;
+        self.agree(&due, &is)?;
+        self.look_around(ino, offset.min(size))
+    }
+
+    /// A write that did not fit may have been done in part: every byte must be the old or the
+    /// new one. The model then takes over what is there.
+    fn accept_part(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Done {
+        let at = self.touch(ino)?;
+        let old = self.file_size(ino);
+        let attr = self
+            .target
+            .fs()
+            .getattr(at)
+            .map_err(|error| format!("getattr: {error}"))?;
+        let end = offset + data.len() as u64;
+        if attr.size != old && !(attr.size > old && attr.size <= end) {
+            return Err(format!(
+                "a write from {offset} to {end} failed and left size {}",
+                attr.size
+            ));
+        }
+        let len = data.len().min(attr.size.saturating_sub(offset) as usize);
+        let (mut is, mut was) = (vec![0; len], vec![0; len]);
+        let n = self
+            .target
+            .fs()
+            .read(at, offset, &mut is)
+            .map_err(|error| error.to_string())?;
+        self.model
+            .read(ino, offset, &mut was)
+            .map_err(|error| error.to_string())?;
+        if n != len {
+            return Err(format!("a write failed; then {n} bytes of {len} were read"));
+        }
+        for i in 0..len {
+            if is[i] != was[i] && is[i] != data[i] {
+                return Err(format!(
+                    "a write failed and left neither old nor new at {}",
+                    offset + i as u64
+                ));
+            }
+        }
+        let now = attr.mtime;
+        self.model
+            .write(ino, offset, &is, now)
+            .map_err(|error| error.to_string())?;
+        let set = SetAttr {
+            size: Some(attr.size),
+            mtime: Some(now),
+            now,
+            ..SetAttr::default()
+        };
+        self.model
+            .setattr(ino, &set)
+            .map_err(|error| error.to_string())?;
+        self.used += attr.size - old;
+        Ok(())
+    }
+
+    fn truncate(&mut self) -> Done {
+        let Some(ino) = self.pick(FileKind::File, false) else {
+            return Ok(());
+        };
+        let old = self.file_size(ino);
+        let size = match self.rng.below(4) {
+            0 => 0,
+            1 => old + self.swarm.size(&mut self.rng, self.run.write_max),
+            _ => self.rng.below(old + 1),
+        };
+        // Whether the same size again is a change is left open.
+        if size == old || self.used + size.saturating_sub(old) > self.run.space {
+            return Ok(());
+        }
+        let set = SetAttr {
+            size: Some(size),
+            now: self.now(),
+            ..SetAttr::default()
+        };
+        self.say(format!("truncate {} {size} (of {old})", self.path(ino)));
+        if self.set(ino, &set)? {
+            self.used = self.used - old + size;
+            self.look_around(ino, size.min(old))?;
+        }
+        Ok(())
+    }
+
+    /// Now and then reads where a change began: what lay beyond the end must be zero.
+    fn look_around(&mut self, ino: Ino, edge: u64) -> Done {
+        if !self.rng.one_in(4) {
+            return Ok(());
+        }
+        let before = self.rng.below(3000).min(edge);
+        self.compare_read(ino, edge - before, 6000)
+    }
+
+    /// Sets attributes on both sides; returns whether that was done.
+    fn set(&mut self, ino: Ino, set: &SetAttr) -> Result<bool, String> {
+        let at = self.touch(ino)?;
+        let is = self.target.fs().setattr(at, set);
+        if self.was_full(&is) {
+            return Ok(false);
+        }
+        let due = self.model.setattr(ino, set);
+        Ok(self.agree_attr(due, is, false)?.is_some())
+    }
+
+    fn setattr(&mut self) -> Done {
+        let any: Vec<Ino> = self.nodes.keys().copied().collect();
+        let Some(ino) = self.rng.pick(&any).copied() else {
+            return Ok(());
+        };
+        let (now, time) = (self.now(), self.now());
+        let draw = self.rng.between(1, 31);
+        let set = SetAttr {
+            size: None,
+            mode: (draw & 1 != 0).then(|| self.rng.below(0o10000) as u16),
+            uid: (draw & 2 != 0).then(|| self.rng.below(1 << 32) as u32),
+            gid: (draw & 4 != 0).then(|| self.rng.below(1 << 32) as u32),
+            atime: (draw & 8 != 0).then_some(time),
+            mtime: (draw & 16 != 0).then_some(time),
+            now,
+        };
+        self.say(format!("setattr {} {set:?}", self.path(ino)));
+        self.set(ino, &set).map(drop)
+    }
+
+    fn read(&mut self) -> Done {
+        let Some(ino) = self.pick(FileKind::File, false) else {
+            return Ok(());
+        };
+        let size = self.file_size(ino);
+        let offset = self.swarm.offset(&mut self.rng, size);
+        let len = self.swarm.size(&mut self.rng, self.run.write_max) as usize;
+        self.say(format!(
+            "read {} {offset} {len} (of {size})",
+            self.path(ino)
+        ));
+        self.compare_read(ino, offset, len)
+    }
+
+    fn readlink(&mut self) -> Done {
+        let Some(ino) = self.pick(FileKind::Symlink, false) else {
+            return Ok(());
+        };
+        let at = self.touch(ino)?;
+        self.say(format!("readlink {}", self.path(ino)));
+        let (is, due) = (self.target.fs().readlink(at), self.model.readlink(ino));
+        self.agree(&due, &is).map(drop)
+    }
+
+    /// Opens a file; often it loses its name at once and is used without.
+    fn open(&mut self) -> Done {
+        let kind = if self.rng.one_in(5) {
+            FileKind::Dir
+        } else {
+            FileKind::File
+        };
+        let Some(ino) = self.pick(kind, false) else {
+            return Ok(());
+        };
+        let at = self.touch(ino)?;
+        self.say(format!("open {}", self.path(ino)));
+        let (is, due) = (self.target.fs().open(at), self.model.open(ino));
+        if self.agree(&due, &is)? {
+            if let Some(node) = self.nodes.get_mut(&ino) {
+                node.users += 1;
+            }
+            if kind == FileKind::File && self.rng.one_in(3) && !self.orphans.contains(&ino) {
+                return self.unlink(ino);
+            }
+        }
+        Ok(())
+    }
+
+    fn release_any(&mut self) -> Done {
+        let open: Vec<Ino> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.users > 0)
+            .map(|(ino, _)| *ino)
+            .collect();
+        let Some(ino) = self.rng.pick(&open).copied() else {
+            return Ok(());
+        };
+        self.say(format!("release {}", self.path(ino)));
+        self.release(ino)
+    }
+
+    /// A call that must fail, with one fault.
+    fn wrong(&mut self) -> Done {
+        let Some(ino) = self.pick_named() else {
+            return Ok(());
+        };
+        let node = &self.nodes[&ino];
+        let (dir, name, kind) = (node.parent, node.name.clone(), node.kind);
+        let (at, above, new) = (self.touch(ino)?, self.touch(dir)?, self.new_inode());
+        let draw = self.rng.below(6);
+        self.say(format!(
+            "wrong call {draw} on {kind:?} {}",
+            self.at(dir, &name)
+        ));
+        let long = vec![b'n'; self.rng.between(256, 400) as usize];
+        let fs = self.target.fs();
+        let (is, due) = match (draw, kind) {
+            (0, _) => (fs.create(above, &name, &new).map(drop), Error::Exists),
+            (1, _) => (fs.mkdir(above, &name, &new).map(drop), Error::Exists),
+            (2, _) => (fs.create(above, &long, &new).map(drop), Error::NameTooLong),
+            (3, FileKind::Dir) => (fs.unlink(above, &name, new.now), Error::IsDir),
+            (3, _) => (fs.rmdir(above, &name, new.now), Error::NotDir),
+            (4, FileKind::Dir) => (fs.write(at, 0, b"x", new.now), Error::IsDir),
+            (4, _) => (fs.lookup(at, b"x").map(drop), Error::NotDir),
+            (_, FileKind::Dir) => (fs.read(at, 0, &mut [0]).map(drop), Error::IsDir),
+            (_, FileKind::File) => (fs.readlink(at).map(drop), Error::Invalid),
+            (_, FileKind::Symlink) => (fs.create(at, b"x", &new).map(drop), Error::NotDir),
+        };
+        if self.was_full(&is) {
+            Ok(())
+        } else {
+            self.agree(&Err(due), &is).map(drop)
+        }
+    }
+
+    /// Lets go of a number that is looked up again when needed.
+    fn forget(&mut self) -> Done {
+        let Some(ino) = self.pick_named() else {
+            return Ok(());
+        };
+        let has_known = self
+            .nodes
+            .values()
+            .any(|node| node.parent == ino && node.known);
+        let path = self.path(ino);
+        let Some(node) = self.nodes.get_mut(&ino) else {
+            return Ok(());
+        };
+        if !node.known || node.users > 0 || has_known {
+            return Ok(());
+        }
+        node.known = false;
+        let target = node.target;
+        self.say(format!("forget {path}"));
+        self.target.fs().forget(target);
+        Ok(())
+    }
+
+    fn fsync(&mut self) -> Done {
+        let kind = if self.rng.one_in(4) {
+            FileKind::Dir
+        } else {
+            FileKind::File
+        };
+        let Some(ino) = self.pick(kind, false) else {
+            return Ok(());
+        };
+        let at = self.touch(ino)?;
+        self.say(format!("fsync {}", self.path(ino)));
+        let is = self.target.fs().fsync(at);
+        if self.was_full(&is) {
+            Ok(())
+        } else {
+            self.agree(&Ok(()), &is).map(drop)
+        }
+    }
+
+    fn statfs(&mut self) -> Done {
+        self.say("statfs");
+        let stat = self
+            .target
+            .fs()
+            .statfs()
+            .map_err(|error| format!("statfs: {error}"))?;
+        let sane = stat.block_size > 0
+            && stat.blocks > 0
+            && stat.blocks_free <= stat.blocks
+            && stat.files_free <= stat.files
+            && stat.name_max == 255;
+        if sane {
+            Ok(())
+        } else {
+            Err(format!("statfs: {stat:?}"))
+        }
+    }
+}
