@@ -1,2 +1,96 @@
-//! The `flashkit` command.
-fn main() {}
+//! The `flashkit` command: flash file systems on simulated chips in image files.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `commands` | one module per subcommand: its arguments and its work |
+//! | `volume` | opens, makes and checks file systems on chips; the only part that knows which |
+//! | `place` | `IMAGE:/path` |
+//! | `values` | values of options: sizes, chips |
+//! | `text` | aligned tables, numbers and times as people read them |
+//! | `progress` | a bar on stderr for work longer than two seconds |
+//! | `failure` | exit statuses and one-line errors |
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod failure;
+mod place;
+mod progress;
+mod text;
+mod values;
+mod volume;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use commands::{bench, cat, chips, cp, demo, dump, fsck, info, ls, mkfs, mount, replay};
+
+/// What a subcommand gives back; an error is one line on stderr.
+type Outcome = anyhow::Result<ExitCode>;
+
+/// Flash file systems for raw NAND, on simulated chips in image files.
+#[derive(Parser)]
+#[command(
+    name = "flashkit",
+    version,
+    after_help = "Exit status: 0 done, 1 failed or damage found, 2 usage."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Chips(chips::Args),
+    Mkfs(mkfs::Args),
+    Mount(mount::Args),
+    Fsck(fsck::Args),
+    Info(info::Args),
+    Dump(dump::Args),
+    Ls(ls::Args),
+    Cat(cat::Args),
+    Cp(cp::Args),
+    Replay(replay::Args),
+    Bench(bench::Args),
+}
+
+impl Command {
+    fn run(self, out: &mut dyn Write) -> Outcome {
+        match self {
+            Command::Demo(args) => demo::run(&args, out),
+            Command::Chips(args) => chips::run(&args, out),
+            Command::Mkfs(args) => mkfs::run(&args, out),
+            Command::Mount(args) => mount::run(&args, out),
+            Command::Fsck(args) => fsck::run(&args, out),
+            Command::Info(args) => info::run(&args, out),
+            Command::Dump(args) => dump::run(&args, out),
+            Command::Ls(args) => ls::run(&args, out),
+            Command::Cat(args) => cat::run(&args, out),
+            Command::Cp(args) => cp::run(&args),
+            Command::Replay(args) => replay::run(&args, out),
+            Command::Bench(args) => bench::run(&args, out),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let parsed = Cli::command()
+        .try_get_matches()
+        .and_then(|m| Cli::from_arg_matches(&m));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => return failure::usage(&error),
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let done = cli
+        .command
+        .run(&mut out)
+        .and_then(|code| Ok(out.flush().map(|()| code)?));
+    // A writer that is dropped would try once more to write what could not be written.
+    let _ = out.into_parts();
+    done.unwrap_or_else(|error| failure::report(&error))
+}

@@ -1,0 +1,42 @@
+//! `flashkit bench`
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use flashkit_workload::generate;
+
+use super::replay::{How, run_lines};
+use crate::Outcome;
+use crate::failure::Usage;
+use crate::text::Table;
+
+/// Run a named workload and show what it cost; without a name, list them.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  flashkit bench sysbench --request 2048\n  \
+    flashkit bench postmark --fsync --json")]
+pub struct Args {
+    /// Workload
+    workload: Option<String>,
+    #[command(flatten)]
+    how: How,
+    /// End every writing operation in an fsync
+    #[arg(long)]
+    fsync: bool,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let Some(name) = &args.workload else {
+        let mut table = Table::new(&["workload", "what"]).left(2);
+        for known in generate::KNOWN {
+            table.row([known.name.into(), known.about.into()]);
+        }
+        table.print(out, 0)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Some(known) = generate::find(name) else {
+        let why = format!("{name}: no such workload; `flashkit bench` lists them");
+        return Err(Usage(why).into());
+    };
+    run_lines(&known.lines(), &args.how, args.fsync, out).with_context(|| name.clone())
+}

@@ -1,0 +1,58 @@
+//! `flashkit cat`
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use flashkit_vfs::{Error, FileKind, FileSystem, path};
+
+use crate::Outcome;
+use crate::failure::Usage;
+use crate::place::{InImage, Place};
+use crate::values;
+use crate::volume::{self, Access, RAM_DEFAULT_TEXT};
+
+const STEP: usize = 128 << 10;
+
+/// Print files inside images; symbolic links are followed.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  flashkit cat flash.img:/etc/hosts")]
+pub struct Args {
+    /// RAM of the file system, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
+    ram: usize,
+    /// Files to print
+    #[arg(value_name = "IMAGE:/path", required = true)]
+    places: Vec<OsString>,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    for text in &args.places {
+        let Place::Image(place) = Place::parse(text) else {
+            let shown = crate::text::name(text.as_bytes());
+            return Err(Usage(format!("{shown}: not IMAGE:/path")).into());
+        };
+        let mut volume = volume::open(&place.image, Access::ReadOnly, args.ram)?;
+        print(volume.fs(), &place, out).with_context(|| place.shown())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(fs: &mut dyn FileSystem, place: &InImage, out: &mut dyn Write) -> anyhow::Result<()> {
+    let attr = path::resolve_follow(fs, &place.path)?;
+    if attr.kind == FileKind::Dir {
+        bail!(Error::IsDir);
+    }
+    let mut buf = vec![0; STEP];
+    let mut offset = 0;
+    loop {
+        let read = fs.read(attr.ino, offset, &mut buf)?;
+        if read == 0 {
+            return Ok(());
+        }
+        out.write_all(&buf[..read])?;
+        offset += read as u64;
+    }
+}

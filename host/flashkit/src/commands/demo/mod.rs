@@ -1,0 +1,310 @@
+//! `flashkit demo`
+
+mod figures;
+mod plan;
+mod store;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use flashkit_sim::{DEFAULT_PRESET, Preset};
+use flashkit_vfs::FlashCost;
+
+use crate::Outcome;
+use crate::text;
+use crate::values;
+use crate::volume::{self, Access, Cut, FsName, RAM_DEFAULT_TEXT, Volume};
+use figures::Figures;
+use plan::Plan;
+use store::{Stored, Verified};
+
+/// The image that is left behind.
+const IMAGE: &str = "flashkit-demo.img";
+/// How much of the chip to fill, in hundredths.
+const FILL_PERCENT: u64 = 60;
+/// Storing takes no longer than this on the machine, so that the whole demo ends in 30 s.
+const STORE_TIME: Duration = Duration::from_secs(9);
+/// Seed of the tear that the power cut leaves.
+const SEED: u64 = 1;
+
+/// Store a tree, cut the power in the middle, recover, verify every byte, show the cost.
+#[derive(clap::Args)]
+#[command(after_help = "No root, no FUSE, less than 30 seconds. Leaves flashkit-demo.img here.")]
+pub struct Args {
+    /// Chip, as `flashkit chips` lists them
+    #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
+    chip: &'static Preset,
+    /// RAM of the file system, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
+    ram: usize,
+    /// Directory to store [default: /usr/include, or what the machine has]
+    dir: Option<PathBuf>,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let demo = Demo {
+        image: Path::new(IMAGE),
+        chip: args.chip,
+        ram: args.ram,
+    };
+    if volume::is_image(demo.image)? == Some(false) {
+        bail!("{IMAGE}: exists and is no image; not overwritten");
+    }
+    let page = u64::from(args.chip.page_size);
+    let bytes_max = args.chip.geometry().capacity() / 100 * FILL_PERCENT;
+    let mut plan = Plan::new(args.dir.as_deref(), bytes_max, page)?;
+
+    demo.show_chip(out)?;
+    let format = demo.format(out)?;
+    let cut = demo.store_and_cut(&mut plan, out)?;
+    let (recovered, mut wrong) = demo.recover(&plan, &cut, out)?;
+    let recovery = recovered.mount_cost;
+    let rest = store_rest(recovered, &mut plan, &cut, out)?;
+    let (mount, verify, checked) = demo.verify(&plan, out)?;
+    wrong.extend(checked.wrong);
+
+    let figures = Figures {
+        format,
+        store: add(cut.cost, rest),
+        recovery,
+        mount,
+        verify,
+        data_pages: plan.data_pages(page),
+        bytes: plan.bytes,
+        ram: cut.ram,
+    };
+    figures.print(args.chip, out)?;
+    if !wrong.is_empty() {
+        out.flush()?;
+        bail!(
+            "{}: {}, the first: {}",
+            IMAGE,
+            text::plural(wrong.len() as u64, "file"),
+            wrong[0]
+        );
+    }
+    writeln!(
+        out,
+        "\nThe chip is in {IMAGE}.\n  \
+         mount it      flashkit mount {IMAGE} DIR\n  \
+         look inside   flashkit ls -l {IMAGE}:/\n  \
+         check it      flashkit fsck -n {IMAGE}\n  \
+         its records   flashkit info {IMAGE}; flashkit dump {IMAGE}"
+    )?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Demo<'a> {
+    image: &'a Path,
+    chip: &'static Preset,
+    ram: usize,
+}
+
+/// How far storing came before the power went.
+struct AtCut {
+    /// Items stored and synced.
+    items: usize,
+    cost: FlashCost,
+    /// RAM of the file system.
+    ram: usize,
+}
+
+impl Demo<'_> {
+    fn show_chip(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let (chip, timing) = (self.chip, self.chip.timing);
+        let us = |ns: u64| ns as f64 / 1_000.0;
+        writeln!(
+            out,
+            "chip     {}: {} blocks of {} pages of {} + {} bytes, {}; read {}, program {}, erase \
+             {} us",
+            chip.name,
+            text::count(chip.blocks.into()),
+            chip.pages_per_block,
+            chip.page_size,
+            chip.raw_spare,
+            text::bytes(chip.geometry().capacity()),
+            us(timing.read_ns),
+            us(timing.program_ns),
+            us(timing.erase_ns)
+        )?;
+        Ok(out.flush()?)
+    }
+
+    fn format(&self, out: &mut dyn Write) -> anyhow::Result<FlashCost> {
+        let cost = volume::mkfs(self.image, FsName::Flashlight, self.chip, self.ram)?;
+        let (ram, cost_text) = (text::count(self.ram as u64), text::cost(cost));
+        writeln!(
+            out,
+            "format   flashlight in {ram} bytes of RAM: {cost_text}"
+        )?;
+        out.flush()?;
+        Ok(cost)
+    }
+
+    fn store_and_cut(&self, plan: &mut Plan, out: &mut dyn Write) -> anyhow::Result<AtCut> {
+        let more = if plan.truncated {
+            " (what fits of it)"
+        } else {
+            ""
+        };
+        writeln!(
+            out,
+            "store    {}{more}: {}, {}, each synced before the next",
+            plan.source.display(),
+            text::plural(plan.files, "file"),
+            text::bytes(plan.bytes)
+        )?;
+        out.flush()?;
+        // About a program for each page of data and one for each entry; the cut is half way.
+        let page = u64::from(self.chip.page_size);
+        let after = (plan.data_pages(page) + plan.items.len() as u64) / 2;
+        let mut volume = volume::open_with_cut(self.image, self.ram, Cut { after, seed: SEED })?;
+        let stored = store::store(volume.fs(), &plan.items, Instant::now() + STORE_TIME / 2)?;
+        self.note_cut(plan, &volume, &stored, after, out)?;
+        Ok(AtCut {
+            items: stored.items,
+            cost: volume.cost() - volume.mount_cost,
+            ram: volume.ram_bytes(),
+        })
+    }
+
+    fn note_cut(
+        &self,
+        plan: &mut Plan,
+        volume: &Volume,
+        stored: &Stored,
+        after: u64,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let synced = text::plural(stored.items as u64, "entry").replace("entrys", "entries");
+        if !volume.power_is_off() {
+            if let Some(error) = &stored.error {
+                bail!("{}: {error}", text::name(&plan.items[stored.items].path));
+            }
+            if stored.late {
+                plan.truncate(stored.items * 2);
+            }
+            writeln!(
+                out,
+                "cut      the power is gone without an unmount; {synced} synced"
+            )?;
+        } else {
+            let item = &plan.items[stored.items];
+            writeln!(
+                out,
+                "cut      the power goes in flash operation {}, which is torn, while {} is being \
+                 written; {synced} synced",
+                text::count(after + 1),
+                text::name(&item.path)
+            )?;
+        }
+        Ok(out.flush()?)
+    }
+
+    fn recover(
+        &self,
+        plan: &Plan,
+        cut: &AtCut,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<(Volume, Vec<String>)> {
+        let mut volume = volume::open(self.image, Access::ReadWrite, self.ram)?;
+        writeln!(out, "recover  {}", text::cost(volume.mount_cost))?;
+        out.flush()?;
+        let items = cut.items.min(plan.items.len());
+        let checked = store::verify(volume.fs(), &plan.items[..items]);
+        let mut wrong = checked.wrong;
+        let left = match plan.items.get(items) {
+            Some(item) => store::in_flight(volume.fs(), item).unwrap_or_else(|what| {
+                wrong.push(what.clone());
+                what
+            }),
+            None => "nothing was being written".into(),
+        };
+        let state = match wrong.len() as u64 {
+            0 => "every synced byte is there".into(),
+            n => format!("{} damaged", text::plural(n, "file")),
+        };
+        writeln!(out, "         {state}; {left}")?;
+        out.flush()?;
+        Ok((volume, wrong))
+    }
+
+    fn verify(
+        &self,
+        plan: &Plan,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<(FlashCost, FlashCost, Verified)> {
+        let mut volume = volume::open(self.image, Access::ReadWrite, self.ram)?;
+        let mounted = volume.mount_cost;
+        let checked = store::verify(volume.fs(), &plan.items);
+        let cost = volume.cost() - mounted;
+        volume.unmount()?;
+        let changed = match checked.changed {
+            0 => String::new(),
+            n => format!(
+                "; {} changed on the host meanwhile",
+                text::plural(n, "file")
+            ),
+        };
+        let state = match checked.wrong.len() as u64 {
+            0 => "every byte as in the source".into(),
+            n => format!("{} not as in the source", text::plural(n, "entry")),
+        };
+        writeln!(
+            out,
+            "verify   {}, {}: {state}{changed}",
+            text::plural(checked.files, "file"),
+            text::bytes(checked.bytes)
+        )?;
+        out.flush()?;
+        Ok((mounted, cost, checked))
+    }
+}
+
+fn store_rest(
+    mut volume: Volume,
+    plan: &mut Plan,
+    cut: &AtCut,
+    out: &mut dyn Write,
+) -> anyhow::Result<FlashCost> {
+    let before = volume.cost();
+    let from = cut.items.min(plan.items.len());
+    let stored = store::store(
+        volume.fs(),
+        &plan.items[from..],
+        Instant::now() + STORE_TIME,
+    )?;
+    if let Some(error) = stored.error {
+        bail!(
+            "{}: {error}",
+            text::name(&plan.items[from + stored.items].path)
+        );
+    }
+    let mut short = "";
+    if stored.late {
+        plan.truncate(from + stored.items);
+        short = " (as much as there is time for)";
+    }
+    let cost = volume.unmount()? - before;
+    writeln!(
+        out,
+        "store    the rest{short}, and unmount: {}",
+        text::cost(cost)
+    )?;
+    out.flush()?;
+    Ok(cost)
+}
+
+fn add(a: FlashCost, b: FlashCost) -> FlashCost {
+    FlashCost {
+        page_reads: a.page_reads + b.page_reads,
+        spare_reads: a.spare_reads + b.spare_reads,
+        page_programs: a.page_programs + b.page_programs,
+        block_erases: a.block_erases + b.block_erases,
+        flash_ns: a.flash_ns + b.flash_ns,
+    }
+}

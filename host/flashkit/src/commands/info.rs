@@ -1,0 +1,68 @@
+//! `flashkit info`
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::{Map, Value};
+
+use crate::Outcome;
+use crate::text;
+use crate::values;
+use crate::volume::{self, RAM_DEFAULT_TEXT};
+
+/// Show what an image is: chip, superblock, areas, RAM, wear.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// RAM of the file system, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
+    ram: usize,
+    /// Image file
+    image: PathBuf,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let told = volume::info(&args.image, args.ram)?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+    } else {
+        lines(&told, 0, out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line a value; what an object holds stands below its name, indented.
+fn lines(told: &Map<String, Value>, indent: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    let width = told.keys().map(String::len).max().unwrap_or(0) + 2;
+    for (key, value) in told {
+        let name = key.replace('_', " ");
+        let pad = " ".repeat(indent);
+        match value {
+            Value::Object(inner) => {
+                writeln!(out, "{pad}{name}")?;
+                lines(inner, indent + 2, out)?;
+            }
+            _ => writeln!(out, "{pad}{name:width$}{}", plain(value))?,
+        }
+    }
+    Ok(())
+}
+
+/// A value as a person reads it.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text::name(text.as_bytes()),
+        Value::Number(number) => match number.as_u64() {
+            Some(n) => text::count(n),
+            None => number.to_string(),
+        },
+        Value::Bool(true) => "yes".into(),
+        Value::Bool(false) => "no".into(),
+        Value::Null => "-".into(),
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(" "),
+        Value::Object(_) => value.to_string(),
+    }
+}

@@ -1,0 +1,131 @@
+//! `flashkit ls`
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use flashkit_vfs::{Attr, FileKind, FileSystem, path};
+
+use crate::Outcome;
+use crate::place::InImage;
+use crate::text;
+use crate::values;
+use crate::volume::{self, Access, RAM_DEFAULT_TEXT};
+
+/// List a directory inside an image.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  flashkit ls -l flash.img:/etc")]
+pub struct Args {
+    /// Show kind, mode, names, owner, group, size and time (UTC)
+    #[arg(short = 'l')]
+    long: bool,
+    /// List directories below, too
+    #[arg(short = 'R')]
+    recursive: bool,
+    /// RAM of the file system, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
+    ram: usize,
+    /// What to list; IMAGE alone is its root
+    #[arg(value_name = "IMAGE:/path")]
+    place: OsString,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let place = InImage::parse(&args.place);
+    let mut volume = volume::open(&place.image, Access::ReadOnly, args.ram)?;
+    list(volume.fs(), &place, args, out).with_context(|| place.shown())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(
+    fs: &mut dyn FileSystem,
+    place: &InImage,
+    args: &Args,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let top = path::resolve(fs, &place.path)?;
+    if top.kind != FileKind::Dir {
+        return entry(fs, &place.path, &top, args, out);
+    }
+    // Directories still to list; the next one last.
+    let mut pending = vec![(place.path.clone(), top)];
+    let mut first = true;
+    while let Some((at, dir)) = pending.pop() {
+        if args.recursive {
+            let gap = if first { "" } else { "\n" };
+            writeln!(out, "{gap}{}:", text::name(&at))?;
+        }
+        first = false;
+        let mut entries = path::list(fs, dir.ino)?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut below = Vec::new();
+        for found in entries {
+            let attr = match args.long {
+                true => fs.lookup(dir.ino, &found.name)?,
+                false => Attr {
+                    ino: found.ino,
+                    kind: found.kind,
+                    ..dir
+                },
+            };
+            entry(fs, &found.name, &attr, args, out)?;
+            if args.recursive && found.kind == FileKind::Dir {
+                let slash: &[u8] = if at.ends_with(b"/") { b"" } else { b"/" };
+                below.push(([&at, slash, &found.name].concat(), attr));
+            }
+        }
+        pending.extend(below.into_iter().rev());
+    }
+    Ok(())
+}
+
+fn entry(
+    fs: &mut dyn FileSystem,
+    name: &[u8],
+    attr: &Attr,
+    args: &Args,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if !args.long {
+        writeln!(out, "{}", text::name(name))?;
+        return Ok(());
+    }
+    let target = match attr.kind {
+        FileKind::Symlink => format!(" -> {}", text::name(&fs.readlink(attr.ino)?)),
+        _ => String::new(),
+    };
+    writeln!(
+        out,
+        "{} {:>3} {:>5} {:>5} {:>11} {} {}{target}",
+        mode(attr),
+        attr.nlink,
+        attr.uid,
+        attr.gid,
+        attr.size,
+        text::date(attr.mtime),
+        text::name(name)
+    )?;
+    Ok(())
+}
+
+/// `drwxr-sr-x`
+fn mode(attr: &Attr) -> String {
+    let mut out = String::from(match attr.kind {
+        FileKind::File => "-",
+        FileKind::Dir => "d",
+        FileKind::Symlink => "l",
+    });
+    for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = attr.mode >> shift;
+        out.push(if bits & 4 != 0 { 'r' } else { '-' });
+        out.push(if bits & 2 != 0 { 'w' } else { '-' });
+        out.push(match (attr.mode & special != 0, bits & 1 != 0) {
+            (true, true) => letter,
+            (true, false) => letter.to_ascii_uppercase(),
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    out
+}

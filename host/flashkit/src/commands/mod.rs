@@ -1,0 +1,14 @@
+//! One module per subcommand: its arguments and its work.
+
+pub mod bench;
+pub mod cat;
+pub mod chips;
+pub mod cp;
+pub mod demo;
+pub mod dump;
+pub mod fsck;
+pub mod info;
+pub mod ls;
+pub mod mkfs;
+pub mod mount;
+pub mod replay;

@@ -1,0 +1,204 @@
+//! `flashkit mount`
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use flashkit_fuse::{EndedBy, MountOptions, Outcome as Ended};
+use flashkit_sim::DEFAULT_PRESET;
+use flashkit_vfs::FlashCost;
+
+use crate::Outcome;
+use crate::failure::{FAILED, Usage, complain};
+use crate::text;
+use crate::values;
+use crate::volume::{self, Access, FsName, RAM_DEFAULT_TEXT, Volume};
+
+const IMAGE_DEFAULT: &str = "flash.img";
+const POINT_DEFAULT: &str = "flash";
+/// How long to wait for an image that a mount which is just ending still has open.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Mount an image and serve it until it is unmounted (umount, Ctrl-C or SIGTERM).
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  flashkit mount                     flash.img (made if absent) on flash/\n  \
+    flashkit mount --daemon -o ro,allow_other flash.img /mnt\n  umount /mnt"
+)]
+pub struct Args {
+    /// Image file [default: flash.img, made if absent]
+    image: Option<PathBuf>,
+    /// Where to mount [default: flash, made if absent]
+    mountpoint: Option<PathBuf>,
+    /// Mount options: ro, allow_other, fsname=NAME, attr_timeout=S, entry_timeout=S, noexec, ...
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Go to the background once the mount is ready
+    #[arg(long)]
+    daemon: bool,
+    /// Stay in the foreground (the default)
+    #[arg(short = 'f', conflicts_with = "daemon")]
+    foreground: bool,
+    /// RAM of the file system, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
+    ram: usize,
+    /// This is the background process
+    #[arg(long, hide = true)]
+    in_background: bool,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let image = args.image.clone().unwrap_or_else(|| IMAGE_DEFAULT.into());
+    let point = args
+        .mountpoint
+        .clone()
+        .unwrap_or_else(|| POINT_DEFAULT.into());
+    let mut options = MountOptions {
+        fs_name: image.display().to_string(),
+        subtype: FsName::Flashlight.as_str().into(),
+        ..MountOptions::default()
+    };
+    for list in &args.options {
+        options.set(list).map_err(Usage)?;
+    }
+    if args.daemon {
+        return start_in_background(args, out);
+    }
+    if args.in_background {
+        // Out of reach of the terminal's Ctrl-C and hangup.
+        nix::unistd::setsid().context("setsid")?;
+    }
+    let made = args.mountpoint.is_none() && make_directory(&point)?;
+    let served = serve(args, &image, &point, &options, out);
+    if made && served.is_err() {
+        let _ = std::fs::remove_dir(&point);
+    }
+    served
+}
+
+fn make_directory(point: &Path) -> anyhow::Result<bool> {
+    match std::fs::create_dir(point) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error).with_context(|| point.display().to_string()),
+    }
+}
+
+fn serve(
+    args: &Args,
+    image: &Path,
+    point: &Path,
+    options: &MountOptions,
+    out: &mut dyn Write,
+) -> Outcome {
+    // Before the image is opened: a bad mount point leaves it alone.
+    flashkit_fuse::check(point)?;
+    if args.image.is_none() && !image.exists() {
+        let chip = values::chip(DEFAULT_PRESET).map_err(|why| anyhow!(why))?;
+        volume::mkfs(image, FsName::Flashlight, chip, args.ram)?;
+        writeln!(out, "{}: made, on a new {}", image.display(), chip.name)?;
+    }
+    let volume = open(image, options.read_only, args.ram)?;
+    let mounted = volume.mount_cost;
+    let shown = point.canonicalize().unwrap_or_else(|_| point.to_owned());
+    let mut said = Ok(());
+    let ready = || {
+        said = writeln!(
+            out,
+            "{} is mounted on {}; Ctrl-C or `umount {}` unmounts it",
+            image.display(),
+            point.display(),
+            shown.display()
+        )
+        .and_then(|()| out.flush());
+    };
+    let ended = flashkit_fuse::mount(volume.into_fs(), point, options, ready)?;
+    // The mount is over in good order whether anybody reads this or not.
+    let _ = said.and_then(|()| tell_cost(&ended, mounted, out));
+    conclude(ended, point)
+}
+
+/// Opens an image; a mount of it that is just ending may still have it.
+fn open(image: &Path, read_only: bool, ram: usize) -> anyhow::Result<Volume> {
+    let access = if read_only {
+        Access::ReadOnly
+    } else {
+        Access::ReadWrite
+    };
+    let start = Instant::now();
+    loop {
+        let opened = volume::open(image, access, ram);
+        let in_use = opened.as_ref().err().is_some_and(volume::is_in_use);
+        if !in_use || start.elapsed() > RELEASE_PATIENCE {
+            return opened;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn tell_cost(ended: &Ended, mounted: FlashCost, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(fs) = &ended.fs {
+        writeln!(out, "mounting: {}", text::cost(mounted))?;
+        writeln!(out, "session:  {}", text::cost(fs.cost() - mounted))?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn conclude(ended: Ended, point: &Path) -> Outcome {
+    if ended.was_busy {
+        complain(&format!(
+            "{}: files were still open; their programs get I/O errors now",
+            point.display()
+        ));
+    }
+    ended.unmounted.context("unmount")?;
+    match ended.ended_by {
+        EndedBy::Unmount | EndedBy::Signal(_) => Ok(ExitCode::SUCCESS),
+        EndedBy::Failure(why) => bail!("{}: {why}", point.display()),
+    }
+}
+
+/// Runs this command again without `--daemon`, waits until that is ready or has failed, and says
+/// what it says.
+fn start_in_background(args: &Args, out: &mut dyn Write) -> Outcome {
+    let mut command = Command::new(std::env::current_exe().context("this program")?);
+    command
+        .arg("mount")
+        .arg("--in-background")
+        .arg("--ram")
+        .arg(args.ram.to_string());
+    for list in &args.options {
+        command.arg("-o").arg(list);
+    }
+    command.arg("--").args(&args.image).args(&args.mountpoint);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("background process")?;
+    let (Some(stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        bail!("background process: no pipes");
+    };
+    for line in BufReader::new(stdout).lines() {
+        let line = line?;
+        if line.contains(" is mounted on ") {
+            writeln!(out, "{}", line.replace("Ctrl-C or ", ""))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(out, "{line}")?;
+    }
+    let mut complaint = String::new();
+    stderr.read_to_string(&mut complaint)?;
+    let _ = io::stderr().write_all(complaint.as_bytes());
+    let code = child
+        .wait()?
+        .code()
+        .and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(
+        code.filter(|code| *code != 0).unwrap_or(FAILED),
+    ))
+}

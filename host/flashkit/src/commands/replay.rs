@@ -1,0 +1,198 @@
+//! `flashkit replay`, and what `flashkit bench` shares with it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use flashkit_sim::{DEFAULT_PRESET, Preset};
+use flashkit_workload::{Line, Options, Phase, Report, replay_dir, replay_fs, trace};
+
+use crate::Outcome;
+use crate::progress::Progress;
+use crate::text::{self, Table};
+use crate::values;
+use crate::volume::{self, FsName, RAM_DEFAULT_TEXT};
+
+/// Replay a trace of file operations and show what it cost.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  flashkit replay --fsync --verify postmark.trace\n  \
+    flashkit replay --request 2048 --json seq.trace.gz\n  flashkit replay --dir /mnt seq.trace"
+)]
+pub struct Args {
+    /// Trace file, plain or gzip
+    trace: PathBuf,
+    #[command(flatten)]
+    how: How,
+    /// End every writing operation in an fsync
+    #[arg(long)]
+    fsync: bool,
+}
+
+/// Over what to run operations, and how.
+#[derive(clap::Args)]
+pub struct How {
+    /// File system, on a fresh chip in RAM
+    #[arg(long, value_enum, default_value = "flashlight")]
+    fs: FsName,
+    /// Chip, as `flashkit chips` lists them
+    #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
+    chip: &'static Preset,
+    /// RAM of the file system, in bytes
+    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
+    ram: usize,
+    /// Run over this directory of the host instead
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["fs", "chip", "ram"])]
+    dir: Option<PathBuf>,
+    /// Bytes in one read or write
+    #[arg(long, value_name = "BYTES", value_parser = values::request, default_value = "4096")]
+    request: usize,
+    /// Compare everything read with what was written, and all that is left after a remount
+    #[arg(long)]
+    verify: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let shown = args.trace.display();
+    if args.trace.is_dir() {
+        bail!("{shown}: is a directory, not a trace");
+    }
+    let lines = trace::read(&args.trace).with_context(|| shown.to_string())?;
+    run_lines(&lines, &args.how, args.fsync, out).with_context(|| shown.to_string())
+}
+
+/// Runs operations and prints the figures.
+pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) -> Outcome {
+    let total = lines.iter().map(|line| line.op.bytes()).sum();
+    let mut bar = Progress::new("replaying", total);
+    let mut progress = |bytes| bar.at(bytes);
+    let options = Options {
+        request: how.request,
+        fsync,
+        verify: how.verify,
+        progress: Some(&mut progress),
+        ..Options::default()
+    };
+    let (report, verified) = match &how.dir {
+        Some(dir) => over_directory(dir, lines, options)?,
+        None => over_chip(how, lines, options)?,
+    };
+    drop(bar);
+    if how.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        print(&report, verified, how.verify, out)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn over_directory(
+    dir: &Path,
+    lines: &[Line],
+    mut options: Options<'_>,
+) -> anyhow::Result<(Report, u64)> {
+    if !dir.is_dir() {
+        bail!("{}: no such directory", dir.display());
+    }
+    options.fs = "dir".into();
+    let replayed = replay_dir(dir, lines.iter().cloned(), options)?;
+    Ok((replayed.report, replayed.verified_bytes))
+}
+
+fn over_chip(how: &How, lines: &[Line], mut options: Options<'_>) -> anyhow::Result<(Report, u64)> {
+    let mut volume = volume::in_ram(how.fs, how.chip, how.ram)?;
+    options.fs = how.fs.as_str().into();
+    options.chip = Some(volume.chip.clone());
+    let replayed = replay_fs(volume.fs(), lines.iter().cloned(), options)?;
+    let mut volume = volume.remount()?;
+    let mut report = replayed.report;
+    report.remount = volume.mount_cost.into();
+    let mut verified = replayed.verified_bytes;
+    if let Some(expected) = &replayed.expected {
+        verified += expected
+            .check_fs(volume.fs())
+            .map_err(|what| anyhow::anyhow!("verification after the remount: {what}"))?;
+    }
+    volume.unmount()?;
+    Ok((report, verified))
+}
+
+fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> std::io::Result<()> {
+    let fsync = if report.fsync {
+        ", fsync after each write"
+    } else {
+        ""
+    };
+    match &report.chip {
+        Some(chip) => {
+            let ram = text::count(report.ram_bytes as u64);
+            write!(out, "{} on {chip}, {ram} bytes of RAM", report.fs)?;
+        }
+        None => write!(
+            out,
+            "directory (no flash figures; latencies are time on the wall)"
+        )?,
+    }
+    writeln!(
+        out,
+        ", requests of {} bytes{fsync}",
+        text::count(report.request as u64)
+    )?;
+    let headings = [
+        "phase", "ops", "user", "reads", "spare", "programs", "erases", "flash", "cpu", "p50 us",
+        "p99 us", "p99.9 us", "max us",
+    ];
+    let mut table = Table::new(&headings);
+    for phase in report.phases.iter().chain([&report.total]) {
+        table.row(cells(phase));
+    }
+    table.print(out, 0)?;
+    if report.chip.is_some() {
+        let worn = &report.total.erase_count;
+        writeln!(
+            out,
+            "erases per block: {} to {}, mean {:.2}, deviation {:.2}",
+            worn.min, worn.max, worn.mean, worn.stddev
+        )?;
+        let remount = &report.remount;
+        writeln!(
+            out,
+            "mounting again: {}, {} of spare bytes, {}",
+            text::plural(remount.page_reads, "page read"),
+            text::count(remount.spare_reads),
+            text::duration(remount.flash_us.saturating_mul(1_000))
+        )?;
+    }
+    if verify {
+        writeln!(
+            out,
+            "verified: {} read back as written",
+            text::bytes(verified)
+        )?;
+    }
+    Ok(())
+}
+
+fn cells(phase: &Phase) -> [String; 13] {
+    let us = |us: u64| text::duration(us.saturating_mul(1_000));
+    let latency = &phase.latency_us;
+    [
+        text::name(phase.name.as_bytes()),
+        text::count(phase.ops),
+        text::bytes(phase.user_bytes),
+        text::count(phase.page_reads),
+        text::count(phase.spare_reads),
+        text::count(phase.page_programs),
+        text::count(phase.block_erases),
+        us(phase.flash_us),
+        us(phase.cpu_us),
+        latency.p50.to_string(),
+        latency.p99.to_string(),
+        latency.p999.to_string(),
+        latency.max.to_string(),
+    ]
+}

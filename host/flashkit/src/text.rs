@@ -1,0 +1,194 @@
+//! Figures as people read them.
+
+use std::io::{self, Write};
+
+use flashkit_vfs::{FlashCost, Time};
+
+/// Columns that line up: the first to the left, the others to the right.
+pub struct Table {
+    rows: Vec<Vec<String>>,
+    left: usize,
+    ragged: bool,
+}
+
+impl Table {
+    /// A table with these headings.
+    pub fn new(headings: &[&str]) -> Table {
+        Table {
+            rows: vec![headings.iter().map(|&h| h.to_owned()).collect()],
+            left: 1,
+            ragged: false,
+        }
+    }
+
+    /// The first so many columns go to the left.
+    pub fn left(mut self, columns: usize) -> Table {
+        self.left = columns;
+        self
+    }
+
+    /// The last column goes to the left.
+    pub fn ragged(mut self) -> Table {
+        self.ragged = true;
+        self
+    }
+
+    /// Adds a row.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// Prints it, each line after `indent` blanks.
+    pub fn print(&self, out: &mut dyn Write, indent: usize) -> io::Result<()> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let cell = |row: &Vec<String>, c: usize| row.get(c).map_or(0, |s| s.chars().count());
+        let widths: Vec<usize> = (0..columns)
+            .map(|c| self.rows.iter().map(|r| cell(r, c)).max().unwrap_or(0))
+            .collect();
+        for row in &self.rows {
+            let mut line = " ".repeat(indent);
+            for (c, text) in row.iter().enumerate() {
+                let pad = " ".repeat(widths[c] - text.chars().count());
+                if c > 0 {
+                    line.push_str("  ");
+                }
+                if c < self.left || self.ragged && c + 1 == columns {
+                    line.push_str(text);
+                    line.push_str(&pad);
+                } else {
+                    line.push_str(&pad);
+                    line.push_str(text);
+                }
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).collect();
+    groups.reverse();
+    String::from_utf8_lossy(&groups.join(&b","[..])).into_owned()
+}
+
+/// Bytes in the largest unit that leaves at least one before the point.
+pub fn bytes(n: u64) -> String {
+    for (unit, shift) in [("GiB", 30), ("MiB", 20), ("KiB", 10)] {
+        if n >= 1 << shift {
+            let scaled = n as f64 / (1u64 << shift) as f64;
+            return if n.trailing_zeros() >= shift {
+                format!("{scaled:.0} {unit}")
+            } else {
+                format!("{scaled:.1} {unit}")
+            };
+        }
+    }
+    format!("{n} B")
+}
+
+/// Nanoseconds in a fitting unit.
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0 => "0 s".into(),
+        1..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.2} s", ns as f64 / 1e9),
+    }
+}
+
+/// `n thing` or `n things`.
+pub fn plural(n: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+/// What something cost a chip, in one line.
+pub fn cost(cost: FlashCost) -> String {
+    let spare = match cost.spare_reads {
+        0 => String::new(),
+        n => format!(" (and {} of spare bytes)", count(n)),
+    };
+    format!(
+        "{}{spare}, {}, {}, {} of flash time",
+        plural(cost.page_reads, "page read"),
+        plural(cost.page_programs, "program"),
+        plural(cost.block_erases, "erase"),
+        duration(cost.flash_ns)
+    )
+}
+
+/// `2026-11-21 20:15:01`, in UTC.
+pub fn date(time: Time) -> String {
+    let days = time.secs.div_euclid(86_400);
+    let second = time.secs.rem_euclid(86_400);
+    // Days since 1 March of year 0 of the proleptic Gregorian calendar, in 400-year eras.
+    let shifted = i128::from(days) + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    format!(
+        "{:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+        era * 400 + year + carry,
+        second / 3_600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+/// A name from a file system or the host, on one line whatever bytes it has.
+pub fn name(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(16_384), "16 KiB");
+        assert_eq!(bytes(1_572_864), "1.5 MiB");
+        assert_eq!(duration(77_800), "77.8 us");
+        assert_eq!(duration(24_600_000_000), "24.60 s");
+        assert_eq!(plural(1, "erase"), "1 erase");
+    }
+
+    #[test]
+    fn dates() {
+        let date = |secs| date(Time { secs, nanos: 0 });
+        assert_eq!(date(0), "1970-01-01 00:00:00");
+        assert_eq!(date(951_782_399), "2000-02-28 23:59:59");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00:00");
+        assert_eq!(date(1_767_225_599), "2025-12-31 23:59:59");
+        assert_eq!(date(-1), "1969-12-31 23:59:59");
+        date(i64::MAX);
+        date(i64::MIN);
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let mut table = Table::new(&["name", "n"]);
+        table.row(["a".into(), "1,000".into()]);
+        table.row(["longer".into(), "7".into()]);
+        let mut out = Vec::new();
+        table.print(&mut out, 2).unwrap();
+        assert_eq!(out, b"  name        n\n  a       1,000\n  longer      7\n");
+    }
+}

@@ -1,0 +1,72 @@
+//! Values of options.
+
+use flashkit_sim::Preset;
+
+/// Parses a number of bytes: `16384`, `16KiB`, `1.5 MiB` is not one, `1536KiB` is.
+pub fn size(text: &str) -> Result<u64, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim() {
+        "" | "B" => 0,
+        "K" | "KiB" | "k" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        _ => return Err("not a size like 16384, 16KiB, 4MiB or 1GiB".into()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "not a size like 16384 or 16KiB".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| "too large".into())
+}
+
+/// [`size`] for what must fit in memory.
+pub fn memory(text: &str) -> Result<usize, String> {
+    match usize::try_from(size(text)?) {
+        Ok(bytes) if bytes <= 1 << 32 => Ok(bytes),
+        _ => Err("more than 4GiB".into()),
+    }
+}
+
+/// [`memory`] for the size of a request.
+pub fn request(text: &str) -> Result<usize, String> {
+    match memory(text)? {
+        0 => Err("a request has at least 1 byte".into()),
+        bytes if bytes > 64 << 20 => Err("more than 64MiB".into()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Finds a chip by name.
+pub fn chip(name: &str) -> Result<&'static Preset, String> {
+    flashkit_sim::preset(name).ok_or_else(|| "no such chip; `flashkit chips` lists them".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_binary_suffixes() {
+        assert_eq!(size("16384"), Ok(16_384));
+        assert_eq!(size("16KiB"), Ok(16_384));
+        assert_eq!(size("3 MiB"), Ok(3 << 20));
+        assert_eq!(size("2G"), Ok(2 << 30));
+        for bad in [
+            "",
+            "KiB",
+            "1.5MiB",
+            "-1",
+            "1KB",
+            "99999999999999999999",
+            "99999999999GiB",
+        ] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+        assert!(request("0").is_err());
+        assert!(memory("5GiB").is_err());
+    }
+}

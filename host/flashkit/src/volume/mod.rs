@@ -1,0 +1,232 @@
+//! File systems on simulated chips: the one part of the command that knows which there are.
+//!
+//! Everything else works on a [`Volume`], which is a mounted [`FileSystem`] and what is known of
+//! the chip under it.
+
+mod stub;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use flashkit_sim::{ImageError, Preset};
+use flashkit_vfs::{FileSystem, FlashCost};
+use serde_json::{Map, Value};
+
+/// RAM handed to a file system where nothing else is asked for, in bytes.
+pub const RAM_DEFAULT_TEXT: &str = "16384";
+
+/// The file systems there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FsName {
+    // No doc comment: clap would print each value on lines of its own.
+    Flashlight,
+}
+
+impl FsName {
+    /// As `--fs` takes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FsName::Flashlight => "flashlight",
+        }
+    }
+}
+
+/// How to open an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Changes reach the image.
+    ReadWrite,
+    /// The image file stays as it is, recovery included.
+    ReadOnly,
+}
+
+/// When to cut the power.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// Programs and erases that still complete; the next is torn.
+    pub after: u64,
+    /// Seed of the tear.
+    pub seed: u64,
+}
+
+/// A file system mounted over a chip of its own.
+trait Adapter: FileSystem + Send {
+    /// Mounts the chip again, after an unmount or a power cut. What it costs counts from 0.
+    fn remount(self: Box<Self>) -> anyhow::Result<Box<dyn Adapter>>;
+
+    /// Whether the [`Cut`] has happened.
+    fn power_is_off(&self) -> bool;
+}
+
+/// A mounted file system.
+pub struct Volume {
+    fs: Box<dyn Adapter>,
+    /// Which file system.
+    pub fs_name: FsName,
+    /// Which chip, by name.
+    pub chip: String,
+    /// What mounting cost.
+    pub mount_cost: FlashCost,
+}
+
+impl Volume {
+    fn new(fs: Box<dyn Adapter>, fs_name: FsName, chip: String) -> Volume {
+        Volume {
+            mount_cost: fs.cost(),
+            fs,
+            fs_name,
+            chip,
+        }
+    }
+
+    /// The file system.
+    pub fn fs(&mut self) -> &mut dyn FileSystem {
+        &mut *self.fs
+    }
+
+    /// The file system alone, to hand it on.
+    pub fn into_fs(self) -> Box<dyn FileSystem + Send> {
+        self.fs
+    }
+
+    /// What the chip has been asked to do since it was opened, mounting included.
+    pub fn cost(&self) -> FlashCost {
+        self.fs.cost()
+    }
+
+    /// RAM of the file system proper.
+    pub fn ram_bytes(&self) -> usize {
+        self.fs.ram_bytes()
+    }
+
+    /// Unmounts cleanly; gives the whole cost since opening.
+    pub fn unmount(mut self) -> anyhow::Result<FlashCost> {
+        self.fs.unmount().context("unmount")?;
+        Ok(self.fs.cost())
+    }
+
+    /// Mounts the same chip again; the file system must have been unmounted, or the power cut.
+    pub fn remount(self) -> anyhow::Result<Volume> {
+        let fs = self.fs.remount().context("mount again")?;
+        Ok(Volume::new(fs, self.fs_name, self.chip))
+    }
+
+    /// Whether the cut of [`open_with_cut`] has happened. All operations fail from then on.
+    pub fn power_is_off(&self) -> bool {
+        self.fs.power_is_off()
+    }
+}
+
+/// Makes an image of an erased chip in place of any file of that name, formats it and leaves it
+/// unmounted. Gives the cost.
+///
+/// # Errors
+/// RAM that is too small is found before anything is written.
+pub fn mkfs(image: &Path, fs: FsName, chip: &Preset, ram: usize) -> anyhow::Result<FlashCost> {
+    let FsName::Flashlight = fs;
+    stub::check_ram(chip, ram)?;
+    stub::mkfs(image, chip, ram).with_context(|| image.display().to_string())
+}
+
+/// Mounts the file system in an image.
+pub fn open(image: &Path, access: Access, ram: usize) -> anyhow::Result<Volume> {
+    let opened = readable(image).and_then(|()| stub::open(image, access, ram, None));
+    let (fs, chip) = opened.with_context(|| image.display().to_string())?;
+    Ok(Volume::new(fs, FsName::Flashlight, chip))
+}
+
+/// Mounts the file system in an image over a chip that will lose power.
+pub fn open_with_cut(image: &Path, ram: usize, cut: Cut) -> anyhow::Result<Volume> {
+    let opened =
+        readable(image).and_then(|()| stub::open(image, Access::ReadWrite, ram, Some(cut)));
+    let (fs, chip) = opened.with_context(|| image.display().to_string())?;
+    Ok(Volume::new(fs, FsName::Flashlight, chip))
+}
+
+/// A formatted and mounted chip in RAM. Its cost starts at 0 once it is mounted.
+pub fn in_ram(fs: FsName, chip: &Preset, ram: usize) -> anyhow::Result<Volume> {
+    let FsName::Flashlight = fs;
+    let adapter = stub::in_ram(chip, ram)?;
+    Ok(Volume::new(adapter, fs, chip.name.into()))
+}
+
+/// Something wrong that `fsck` found.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Where: a page, a path, a structure.
+    pub place: String,
+    /// What is wrong there.
+    pub what: String,
+    /// Whether it has been put right.
+    pub repaired: bool,
+}
+
+/// What `fsck` found.
+#[derive(Clone, Debug, Default)]
+pub struct Fsck {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// What has been looked at: names and numbers, in the order to print.
+    pub checked: Vec<(&'static str, u64)>,
+}
+
+/// Walks every structure in an image. The image is changed only with `repair`.
+pub fn fsck(image: &Path, repair: bool, ram: usize) -> anyhow::Result<Fsck> {
+    let checked = readable(image).and_then(|()| stub::fsck(image, repair, ram));
+    checked.with_context(|| image.display().to_string())
+}
+
+/// What an image is and what state it is in: chip, superblock, areas, RAM, wear. Does not change
+/// it. Values are numbers, texts, and objects of such.
+pub fn info(image: &Path, ram: usize) -> anyhow::Result<Map<String, Value>> {
+    let told = readable(image).and_then(|()| stub::info(image, ram));
+    told.with_context(|| image.display().to_string())
+}
+
+/// Hands every on-flash record of an image to `each`, one object with a `kind` and a `page` each,
+/// until that fails. Does not change the image.
+pub fn dump(
+    image: &Path,
+    each: &mut dyn FnMut(Map<String, Value>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    readable(image).with_context(|| image.display().to_string())?;
+    stub::dump(image, each)
+}
+
+/// Whether a file is an image, of whatever state; `None` when there is no such file.
+///
+/// # Errors
+/// It cannot be read, or is open elsewhere.
+pub fn is_image(path: &Path) -> anyhow::Result<Option<bool>> {
+    let named = || path.display().to_string();
+    match fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(named),
+        Ok(metadata) if metadata.is_dir() => bail!("{}: is a directory", named()),
+        Ok(_) => {}
+    }
+    match flashkit_sim::SimNand::open(path, flashkit_sim::Access::ReadOnlyCow) {
+        Ok(_) => Ok(Some(true)),
+        Err(ImageError::NotAnImage) => Ok(Some(false)),
+        Err(ImageError::TooShort { .. } | ImageError::DamagedHeader) => Ok(Some(false)),
+        Err(ImageError::UnsupportedVersion(_)) => Ok(Some(true)),
+        Err(error) => Err(error).with_context(named),
+    }
+}
+
+/// Whether an image could not be opened because it is open elsewhere.
+pub fn is_in_use(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| matches!(cause.downcast_ref(), Some(ImageError::InUse)))
+}
+
+/// Refuses what cannot be an image, before anything else looks at it.
+fn readable(image: &Path) -> anyhow::Result<()> {
+    if fs::metadata(image)?.is_dir() {
+        bail!("is a directory, not an image");
+    }
+    Ok(())
+}

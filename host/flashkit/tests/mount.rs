@@ -1,0 +1,262 @@
+//! Real mounts by the command.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Whether mounting works here; if not, says so, or fails where it must.
+fn can_mount() -> bool {
+    let why = if !Path::new("/dev/fuse").exists() {
+        "no /dev/fuse"
+    } else if !nix::unistd::geteuid().is_root()
+        && Command::new("fusermount3").arg("-V").output().is_err()
+    {
+        "neither root nor fusermount3"
+    } else {
+        return true;
+    };
+    let required = std::env::var_os("FLASHKIT_REQUIRE_FUSE").is_some_and(|v| v == "1");
+    assert!(!required, "FLASHKIT_REQUIRE_FUSE=1, but {why}");
+    println!("skipped: {why}");
+    false
+}
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flashkit"));
+        command.args(args).current_dir(self.dir.path());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn complaint(&self, status: i32, args: &[&str]) -> String {
+        let out = self.run(args);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(status), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        said
+    }
+
+    fn mount(&self, args: &[&str]) -> Mounted {
+        let mut command = self.command(&["mount"]);
+        let mut child = command
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        while !said.contains(" is mounted on ") {
+            if out.read_line(&mut said).unwrap() == 0 {
+                let mut why = String::new();
+                child
+                    .stderr
+                    .take()
+                    .unwrap()
+                    .read_to_string(&mut why)
+                    .unwrap();
+                panic!("not mounted: {said}{why}");
+            }
+        }
+        Mounted { child, out, said }
+    }
+
+    fn is_mounted(&self, name: &str) -> bool {
+        let path = self.path(name).canonicalize().unwrap();
+        fs::read_to_string("/proc/mounts")
+            .unwrap()
+            .contains(&format!(" {} ", path.display()))
+    }
+}
+
+struct Mounted {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    /// What it said until it was ready.
+    said: String,
+}
+
+impl Mounted {
+    fn signal(self, signal: Signal) -> String {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+        self.end()
+    }
+
+    /// What it says at the end, and that it ended well.
+    fn end(mut self) -> String {
+        let mut said = String::new();
+        self.out.read_to_string(&mut said).unwrap();
+        let mut complaint = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut complaint)
+            .unwrap();
+        assert!(self.child.wait().unwrap().success(), "{said}{complaint}");
+        assert_eq!(complaint, "");
+        said
+    }
+}
+
+fn umount(path: &Path) {
+    let tool = if nix::unistd::geteuid().is_root() {
+        "umount"
+    } else {
+        "fusermount3"
+    };
+    for _ in 0..100 {
+        let mut command = Command::new(tool);
+        if tool != "umount" {
+            command.arg("-u");
+        }
+        if command
+            .arg(path)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+        {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{} stays busy", path.display());
+}
+
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "not within 10 s: {what}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn files_survive_every_kind_of_unmount() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let first = here.mount(&[]);
+    assert!(
+        first.said.contains("flash.img: made, on a new slc-256m"),
+        "{}",
+        first.said
+    );
+    assert!(first.said.contains("umount "), "{}", first.said);
+    fs::write(here.path("flash/one"), "1").unwrap();
+    umount(&here.path("flash"));
+    let said = first.end();
+    assert!(
+        said.contains("session: ") && said.contains("of flash time"),
+        "{said}"
+    );
+
+    for (signal, name) in [(Signal::SIGINT, "two"), (Signal::SIGTERM, "three")] {
+        let mounted = here.mount(&["flash.img", "flash", "-f"]);
+        fs::write(here.path("flash").join(name), name).unwrap();
+        let said = mounted.signal(signal);
+        assert!(said.contains("session: "), "{said}");
+        assert!(!here.is_mounted("flash"));
+    }
+    let listed = here.run(&["ls", "flash.img"]);
+    assert_eq!(listed.stdout, b"one\nthree\ntwo\n");
+
+    let mounted = here.mount(&["-o", "ro", "flash.img", "flash"]);
+    assert_eq!(
+        fs::read_to_string(here.path("flash/three")).unwrap(),
+        "three"
+    );
+    assert!(fs::write(here.path("flash/four"), "").is_err());
+    let table = fs::read_to_string("/proc/mounts").unwrap();
+    let point = here.path("flash").canonicalize().unwrap();
+    let line = table
+        .lines()
+        .find(|l| l.contains(point.to_str().unwrap()))
+        .unwrap();
+    assert!(line.contains(" fuse.flashlight ro,"), "{line}");
+    mounted.signal(Signal::SIGTERM);
+}
+
+#[test]
+fn the_background_mount_returns_when_it_is_ready() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let out = here.run(&["mount", "--daemon"]);
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    assert!(
+        said.contains("flash.img is mounted on flash; `umount "),
+        "{said}"
+    );
+    assert!(here.is_mounted("flash"));
+    fs::write(here.path("flash/f"), "data").unwrap();
+    umount(&here.path("flash"));
+    // It may still be unmounting; a new mount waits for that.
+    let mounted = here.mount(&["flash.img", "flash"]);
+    assert_eq!(fs::read_to_string(here.path("flash/f")).unwrap(), "data");
+    mounted.signal(Signal::SIGTERM);
+
+    let why = here.complaint(1, &["mount", "--daemon", "missing.img", "flash"]);
+    assert_eq!(why, "flashkit: missing.img: No such file or directory\n");
+}
+
+#[test]
+fn mount_points_and_images_in_use_are_refused() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let mounted = here.mount(&[]);
+    let why = here.complaint(1, &["mount", "flash.img", "flash"]);
+    assert!(
+        why.contains("flash: busy: something is mounted there"),
+        "{why}"
+    );
+    fs::create_dir(here.path("other")).unwrap();
+    let why = here.complaint(1, &["mount", "flash.img", "other"]);
+    assert_eq!(why, "flashkit: flash.img: image is in use\n");
+    let why = here.complaint(1, &["mkfs", "flash.img"]);
+    assert_eq!(why, "flashkit: flash.img: image is in use\n");
+    let why = here.complaint(1, &["mount", "flash.img", "missing"]);
+    assert!(why.contains("missing: no such file or directory"), "{why}");
+    let why = here.complaint(1, &["mount", "flash.img", "flash.img"]);
+    assert!(why.contains("flash.img: not a directory"), "{why}");
+    mounted.signal(Signal::SIGTERM);
+    eventually("free again", || {
+        here.run(&["ls", "flash.img"]).status.success()
+    });
+}
