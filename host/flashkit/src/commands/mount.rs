@@ -3,7 +3,6 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use flashkit_fuse::{EndedBy, MountOptions, Outcome as Ended};
@@ -14,12 +13,10 @@ use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, FsName, RAM_DEFAULT_TEXT, Volume};
+use crate::volume::{self, Access, FsName, RAM_DEFAULT_TEXT};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 const POINT_DEFAULT: &str = "flash";
-/// How long to wait for an image that a mount which is just ending still has open.
-const RELEASE_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Mount an image and serve it until it is unmounted (umount, Ctrl-C or SIGTERM).
 #[derive(clap::Args)]
@@ -100,7 +97,12 @@ fn serve(
         volume::mkfs(image, FsName::Flashlight, chip, args.ram)?;
         writeln!(out, "{}: made, on a new {}", image.display(), chip.name)?;
     }
-    let volume = open(image, options.read_only, args.ram)?;
+    let access = if options.read_only {
+        Access::ReadOnly
+    } else {
+        Access::ReadWrite
+    };
+    let volume = volume::open(image, access, args.ram)?;
     let mounted = volume.mount_cost;
     let shown = point.canonicalize().unwrap_or_else(|_| point.to_owned());
     let mut said = Ok(());
@@ -118,24 +120,6 @@ fn serve(
     // The mount is over in good order whether anybody reads this or not.
     let _ = said.and_then(|()| tell_cost(&ended, mounted, out));
     conclude(ended, point)
-}
-
-/// Opens an image; a mount of it that is just ending may still have it.
-fn open(image: &Path, read_only: bool, ram: usize) -> anyhow::Result<Volume> {
-    let access = if read_only {
-        Access::ReadOnly
-    } else {
-        Access::ReadWrite
-    };
-    let start = Instant::now();
-    loop {
-        let opened = volume::open(image, access, ram);
-        let in_use = opened.as_ref().err().is_some_and(volume::is_in_use);
-        if !in_use || start.elapsed() > RELEASE_PATIENCE {
-            return opened;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn tell_cost(ended: &Ended, mounted: FlashCost, out: &mut dyn Write) -> io::Result<()> {

@@ -7,15 +7,20 @@ mod stub;
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use flashkit_sim::{ImageError, Preset};
+use flashkit_sim::{ImageError, Preset, SimNand};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value};
 
 /// RAM handed to a file system where nothing else is asked for, in bytes.
 pub const RAM_DEFAULT_TEXT: &str = "16384";
+
+/// How long to wait for an image that is in use, and between two looks.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
+const RELEASE_PAUSE: Duration = Duration::from_millis(20);
 
 /// The file systems there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -207,7 +212,7 @@ pub fn is_image(path: &Path) -> anyhow::Result<Option<bool>> {
         Ok(metadata) if metadata.is_dir() => bail!("{}: is a directory", named()),
         Ok(_) => {}
     }
-    match flashkit_sim::SimNand::open(path, flashkit_sim::Access::ReadOnlyCow) {
+    match probe(path) {
         Ok(_) => Ok(Some(true)),
         Err(ImageError::NotAnImage) => Ok(Some(false)),
         Err(ImageError::TooShort { .. } | ImageError::DamagedHeader) => Ok(Some(false)),
@@ -216,17 +221,26 @@ pub fn is_image(path: &Path) -> anyhow::Result<Option<bool>> {
     }
 }
 
-/// Whether an image could not be opened because it is open elsewhere.
-pub fn is_in_use(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| matches!(cause.downcast_ref(), Some(ImageError::InUse)))
-}
-
-/// Refuses what cannot be an image, before anything else looks at it.
+/// Refuses what cannot be an image, before anything else looks at it, and waits for a mount that
+/// is just ending: `umount` returns before the image is closed.
 fn readable(image: &Path) -> anyhow::Result<()> {
     if fs::metadata(image)?.is_dir() {
         bail!("is a directory, not an image");
     }
+    // What is wrong with it is said by whoever opens it.
+    let _ = probe(image);
     Ok(())
+}
+
+/// Opens an image to see whether that can be done, for some time while it is in use.
+fn probe(image: &Path) -> Result<SimNand, ImageError> {
+    let start = Instant::now();
+    loop {
+        match SimNand::open(image, flashkit_sim::Access::ReadOnlyCow) {
+            Err(ImageError::InUse) if start.elapsed() < RELEASE_PATIENCE => {
+                std::thread::sleep(RELEASE_PAUSE);
+            }
+            opened => return opened,
+        }
+    }
 }
