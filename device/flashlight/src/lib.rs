@@ -1,3 +1,120 @@
-//! FlashLight.
+//! FlashLight: a flash file system for raw NAND with a small, fixed amount of RAM.
+//!
+//! After J. Kim, H. Shim, S.-Y. Park, S. Maeng, J.-S. Kim: *FlashLight: A Lightweight Flash File
+//! System for Embedded Systems*, ACM Transactions on Embedded Computing Systems 11S(1), 2012.
+//!
+//! A volume is mounted over a chip ([`flashkit_nand::Nand`]) and one byte slice from the caller
+//! ([`ram_needed`] tells its size); there is no heap and no clock. Operations name inodes by
+//! [`Node`] values; [`FlashLight::resolve`] follows a path to one.
+//!
+//! # What is durable when
+//! Everything before a [`FlashLight::sync`], a [`FlashLight::gc`] that cleaned, or an
+//! [`FlashLight::unmount`]; a file's data, size and name after [`FlashLight::fsync`]; a rename and
+//! a new directory when the call returns. After a power cut, [`FlashLight::mount`] rolls forward.
+
 #![no_std]
 #![forbid(unsafe_code)]
+
+#[cfg(test)]
+#[macro_use]
+extern crate std;
+
+mod bytes;
+mod cache;
+mod checkpoint;
+mod data;
+mod dir;
+mod dirmap;
+mod dirrec;
+mod dirty;
+mod error;
+mod extent;
+mod file;
+mod gc;
+mod hash;
+mod header;
+mod inode;
+mod mappage;
+mod mount;
+mod ops;
+mod recover;
+mod rename;
+mod store;
+mod table;
+mod tag;
+mod tree;
+mod walk;
+
+pub use error::Error;
+pub use header::{FORMAT_VERSION, Header, Kind};
+pub use inode::{NAME_MAX, Time};
+pub use mount::{Cleaner, Config, ram_needed};
+pub use ops::{Attr, Entry, New, SetAttr, StatFs};
+pub use store::Written;
+pub use table::State as BlockState;
+pub use walk::{Area, Page, Visitor};
+
+use cache::Slot;
+use checkpoint::Anchor;
+use dirmap::DirMap;
+use flashkit_nand::{Nand, PageAddr};
+use store::Store;
+
+/// Number of the root directory.
+pub const ROOT_DIR: u32 = 1;
+/// Number of the directory, without a name, that holds files found by their number.
+pub(crate) const INDEX_DIR: u32 = 2;
+/// First number of a file. Directories have smaller ones.
+pub const FIRST_FILE: u32 = 1 << 20;
+
+/// A file or symbolic link: its number, and where to look for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileRef {
+    /// Number: never used again.
+    pub ino: u32,
+    /// The directory that holds its entry.
+    pub dir: u32,
+    /// The hash its entry is under.
+    pub hash: u32,
+}
+
+/// An inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// A directory, by its number.
+    Dir(u32),
+    /// A file or symbolic link.
+    File(FileRef),
+}
+
+impl Node {
+    /// The inode number, unique on the volume.
+    pub fn ino(&self) -> u32 {
+        match self {
+            Node::Dir(ino) => *ino,
+            Node::File(file) => file.ino,
+        }
+    }
+}
+
+/// A mounted volume.
+pub struct FlashLight<'r, N: Nand> {
+    pub(crate) store: Store<'r, N>,
+    pub(crate) map: DirMap<'r>,
+    pub(crate) dirs: [Slot<'r>; 2],
+    pub(crate) files: [Slot<'r>; 2],
+    pub(crate) scratch: &'r mut [u8],
+    /// The metadata page that the scratch page is an exact copy of.
+    pub(crate) scratch_at: PageAddr,
+    pub(crate) anchor: Anchor,
+    pub(crate) config: Config,
+    pub(crate) tick: u32,
+    pub(crate) next_ino: u32,
+    /// Files in the index directory that have no name any more.
+    pub(crate) orphans: u32,
+    /// Whether the frontier of a file slot is a block shared with other files.
+    pub(crate) shared: [bool; 2],
+    /// Whether the last file written was small.
+    pub(crate) small_files: bool,
+    pub(crate) read_only: bool,
+}

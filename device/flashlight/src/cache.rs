@@ -1,0 +1,369 @@
+//! The page cache: two DirInodes, two FileInodes, one scratch page (paper, 4.5).
+//!
+//! An inode in a slot may be newer than its page on flash. Order of writing:
+//! * A new file's page is written before the directory's page that points to it; the directory
+//!   shows the file with an empty pointer until then, which means nothing on flash.
+//! * A page that links a new name is written after the directory's page that records earlier
+//!   removals, so that changes of one directory survive a power cut in their order.
+
+use crate::dirrec::{DirRec, State, Target};
+use crate::error::Error;
+use crate::extent::Extent;
+use crate::hash::{ino_hash, name_hash};
+use crate::header::Kind;
+use crate::inode::{DirMut, DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileMut, FileView};
+use crate::mappage::Owner;
+use crate::store::Area;
+use crate::{FileRef, FlashLight, INDEX_DIR};
+use flashkit_nand::{Nand, PageAddr};
+
+/// A cached inode page.
+pub(crate) struct Slot<'r> {
+    pub buf: &'r mut [u8],
+    /// Number of the inode; 0: the slot is empty.
+    pub ino: u32,
+    /// Where its last version is on flash; none for one never written.
+    pub loc: PageAddr,
+    pub dirty: bool,
+    /// Of a directory: names were removed that no page on flash shows as removed.
+    pub removals: bool,
+    used: u32,
+}
+
+impl<'r> Slot<'r> {
+    pub fn new(buf: &'r mut [u8]) -> Self {
+        Slot { buf, ino: 0, loc: PageAddr::NONE, dirty: false, removals: false, used: 0 }
+    }
+
+    pub fn clear(&mut self) {
+        self.ino = 0;
+        self.loc = PageAddr::NONE;
+        self.dirty = false;
+        self.removals = false;
+    }
+
+    pub fn dir(&self) -> DirView<'_> {
+        DirView::on(self.buf)
+    }
+
+    pub fn dir_mut(&mut self) -> DirMut<'_> {
+        DirMut::on(self.buf)
+    }
+
+    pub fn file(&self) -> FileView<'_> {
+        FileView::on(self.buf)
+    }
+
+    pub fn file_mut(&mut self) -> FileMut<'_> {
+        FileMut::on(self.buf)
+    }
+}
+
+impl FileView<'_> {
+    /// The directory entry that points to this file's page: directory and hash.
+    pub fn holder(&self, volume: u32) -> (u32, u32) {
+        if self.flags() & FLAG_INDIRECT != 0 {
+            (INDEX_DIR, ino_hash(volume, self.ino()))
+        } else {
+            (self.parent(), name_hash(volume, self.name()))
+        }
+    }
+
+    pub fn file_ref(&self, volume: u32) -> FileRef {
+        let (dir, hash) = self.holder(volume);
+        FileRef { ino: self.ino(), dir, hash }
+    }
+
+    pub fn owner(&self, volume: u32) -> Owner {
+        let (dir, hash) = self.holder(volume);
+        Owner { ino: self.ino(), dir, hash }
+    }
+}
+
+impl FileMut<'_> {
+    /// Forgets what only the page on flash had to say about the step before it.
+    fn settle(&mut self) {
+        let mut n = self.records();
+        while n > 0 && !Extent::decode(self.record(n - 1)).is_mapping() {
+            n -= 1;
+        }
+        self.records_truncate(n);
+        self.set_moved(0, 0);
+        self.set_replaced(None);
+    }
+}
+
+impl DirMut<'_> {
+    fn settle(&mut self) {
+        let mut n = self.records();
+        while n > 0 && DirRec::decode(self.record(n - 1)).state == State::Freed {
+            n -= 1;
+        }
+        self.records_truncate(n);
+        self.set_moved(0, 0);
+        self.set_replaced(None);
+    }
+}
+
+fn least_recent(slots: &[Slot<'_>; 2]) -> usize {
+    match (slots[0].ino, slots[1].ino) {
+        (0, _) => 0,
+        (_, 0) => 1,
+        _ => usize::from(slots[1].used.wrapping_sub(slots[0].used) > u32::MAX / 2),
+    }
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    fn touch(&mut self) -> u32 {
+        self.tick = self.tick.wrapping_add(1);
+        self.tick
+    }
+
+    /// Reads a metadata page into the scratch page, unless it is there already.
+    pub(crate) fn load_scratch(
+        &mut self,
+        at: PageAddr,
+        kind: Kind,
+        what: &'static str,
+    ) -> Result<(), Error<N::Error>> {
+        if at.is_some() && self.scratch_at == at && self.scratch[6] == kind as u8 {
+            return Ok(());
+        }
+        self.scratch_at = PageAddr::NONE;
+        self.store.expect_meta(at, self.scratch, kind, what)?;
+        self.scratch_at = at;
+        Ok(())
+    }
+
+    /// The slot of a cached directory.
+    pub(crate) fn dir_slot(&self, ino: u32) -> Option<usize> {
+        (0..2).find(|&i| self.dirs[i].ino == ino && ino != 0)
+    }
+
+    /// The slot of a cached file.
+    pub(crate) fn file_slot(&self, ino: u32) -> Option<usize> {
+        (0..2).find(|&i| self.files[i].ino == ino && ino != 0)
+    }
+
+    /// Brings a directory into a slot. Two reads at most, and the write of what was there.
+    pub(crate) fn load_dir(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
+        let tick = self.touch();
+        if let Some(i) = self.dir_slot(ino) {
+            self.dirs[i].used = tick;
+            return Ok(i);
+        }
+        let i = least_recent(&self.dirs);
+        self.flush_dir(i)?;
+        self.dirs[i].clear();
+        let at = self.map_get(ino)?;
+        if at.is_none() {
+            return Err(Error::NotFound);
+        }
+        if self.scratch_at == at {
+            self.dirs[i].buf.copy_from_slice(self.scratch);
+        } else {
+            self.store.expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory")?;
+        }
+        let view = self.dirs[i].dir();
+        if view.ino() != ino || !view.is_sane() {
+            return Err(Error::Corrupt(at, "directory"));
+        }
+        self.dirs[i].dir_mut().settle();
+        self.drop_stale_pending(i);
+        let recovering = self.store.recovery.is_some();
+        let slot = &mut self.dirs[i];
+        (slot.ino, slot.loc, slot.used) = (ino, at, tick);
+        let as_of = match (recovering, slot.dir().as_of()) {
+            (false, _) => 0,
+            (true, 0) => crate::bytes::get_u64(slot.buf, 8),
+            (true, as_of) => as_of,
+        };
+        slot.dir_mut().set_as_of(as_of);
+        Ok(i)
+    }
+
+    /// Drops entries of files that were in RAM only when power failed.
+    fn drop_stale_pending(&mut self, i: usize) {
+        let ino = self.dirs[i].dir().ino();
+        let mut r = 0;
+        while r < self.dirs[i].dir().records() {
+            let rec = DirRec::decode(self.dirs[i].dir().record(r));
+            let stale = rec.is_entry()
+                && rec.target == Target::File
+                && rec.ptr == u32::MAX
+                && !self.files.iter().any(|f| {
+                    f.ino != 0
+                        && f.loc.is_none()
+                        && f.file().holder(self.store.volume) == (ino, rec.hash)
+                });
+            if stale {
+                let mut dir = self.dirs[i].dir_mut();
+                dir.record_remove(r);
+                dir.set_size(dir.size().saturating_sub(1));
+            } else {
+                r += 1;
+            }
+        }
+    }
+
+    /// Writes a directory's page if it has changed. One program.
+    pub(crate) fn flush_dir(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        let slot = &mut self.dirs[i];
+        if slot.ino == 0 || !slot.dirty {
+            return Ok(());
+        }
+        let len = slot.dir().len();
+        let at = self.store.append(Area::Dir, &mut slot.buf[..len], Kind::Dir, slot.loc)?;
+        let old = core::mem::replace(&mut slot.loc, at);
+        slot.dir_mut().settle();
+        slot.dirty = false;
+        slot.removals = false;
+        let ino = slot.ino;
+        self.store.invalidate(old);
+        self.map_set(ino, at)
+    }
+
+    /// Empties a file slot for reuse and returns it.
+    pub(crate) fn spare_file_slot(&mut self) -> Result<usize, Error<N::Error>> {
+        let i = least_recent(&self.files);
+        self.flush_file(i)?;
+        self.drop_file(i);
+        Ok(i)
+    }
+
+    /// Forgets a cached file without writing it.
+    pub(crate) fn drop_file(&mut self, i: usize) {
+        self.files[i].clear();
+        self.store.park(i);
+    }
+
+    /// Takes a slot for a file that was put together in it.
+    pub(crate) fn adopt_file(&mut self, i: usize, loc: PageAddr) {
+        let used = self.touch();
+        let slot = &mut self.files[i];
+        slot.ino = slot.file().ino();
+        slot.loc = loc;
+        slot.used = used;
+    }
+
+    /// Brings a file into a slot.
+    pub(crate) fn load_file(&mut self, node: FileRef) -> Result<usize, Error<N::Error>> {
+        if let Some(i) = self.file_slot(node.ino) {
+            self.files[i].used = self.touch();
+            return Ok(i);
+        }
+        let at = self.find_file(node)?;
+        self.load_file_at(at)
+    }
+
+    /// Brings the file at a known page, not cached, into a slot.
+    pub(crate) fn load_file_at(&mut self, at: PageAddr) -> Result<usize, Error<N::Error>> {
+        let i = least_recent(&self.files);
+        if self.files[i].dirty {
+            self.flush_file(i)?;
+        }
+        self.drop_file(i);
+        if self.scratch_at == at {
+            self.files[i].buf.copy_from_slice(self.scratch);
+        } else {
+            self.store.expect_meta(at, self.files[i].buf, Kind::File, "file inode")?;
+        }
+        if !self.files[i].file().is_sane() || self.files[i].file().ino() == 0 {
+            return Err(Error::Corrupt(at, "file inode"));
+        }
+        self.files[i].file_mut().settle();
+        self.adopt_file(i, at);
+        Ok(i)
+    }
+
+    /// Finds the page of a file that is not cached; it is then in the scratch page.
+    pub(crate) fn find_file(&mut self, node: FileRef) -> Result<PageAddr, Error<N::Error>> {
+        let index = (INDEX_DIR, ino_hash(self.store.volume, node.ino));
+        for (dir, hash) in [(node.dir, node.hash), index] {
+            let mut n = 0;
+            loop {
+                let rec = match self.dir_nth(dir, hash, n) {
+                    Ok(Some(rec)) => rec,
+                    Ok(None) | Err(Error::NotFound) => break,
+                    Err(e) => return Err(e),
+                };
+                n += 1;
+                if !matches!(rec.target, Target::File | Target::Orphan) || rec.ptr == u32::MAX {
+                    continue;
+                }
+                let at = PageAddr(rec.ptr);
+                self.load_scratch(at, Kind::File, "file inode")?;
+                if FileView::on(self.scratch).ino() == node.ino {
+                    return Ok(at);
+                }
+            }
+        }
+        Err(Error::NotFound)
+    }
+
+    /// Writes a file's page if it has changed, and points its directory entry there. One
+    /// program; two when the page is a new name's and its directory has removals to record first.
+    pub(crate) fn flush_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        if self.files[i].ino == 0 || !self.files[i].dirty {
+            return Ok(());
+        }
+        let (dir, hash) = self.files[i].file().holder(self.store.volume);
+        if self.files[i].loc.is_none() {
+            self.settle_removals(dir)?;
+        }
+        self.program_file(i, dir, hash)
+    }
+
+    /// Writes a directory's page if it has removals that no page on flash shows.
+    pub(crate) fn settle_removals(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+        match self.dir_slot(dir).filter(|&d| self.dirs[d].removals) {
+            Some(d) => self.flush_dir(d),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a file's page and points the entry of `hash` in `dir` to it.
+    pub(crate) fn program_file(
+        &mut self,
+        i: usize,
+        dir: u32,
+        hash: u32,
+    ) -> Result<(), Error<N::Error>> {
+        let slot = &mut self.files[i];
+        let (len, old) = (slot.file().len(), slot.loc);
+        let at = self.store.append(Area::File, &mut slot.buf[..len], Kind::File, old)?;
+        slot.file_mut().settle();
+        slot.dirty = false;
+        let orphan = slot.file().flags() & FLAG_ORPHAN != 0;
+        let target = if orphan { Target::Orphan } else { Target::File };
+        self.dir_repoint(dir, hash, target, old, at)?;
+        self.files[i].loc = at;
+        self.store.invalidate(old);
+        Ok(())
+    }
+}
+
+impl Slot<'_> {
+    pub(crate) fn settle_file(&mut self) {
+        self.file_mut().settle();
+    }
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Empties a directory slot for reuse and returns it.
+    pub(crate) fn spare_dir_slot(&mut self) -> Result<usize, Error<N::Error>> {
+        let i = least_recent(&self.dirs);
+        self.flush_dir(i)?;
+        self.dirs[i].clear();
+        Ok(i)
+    }
+
+    /// Takes a slot for a directory that was put together in it.
+    pub(crate) fn adopt_dir(&mut self, i: usize) {
+        let used = self.touch();
+        let slot = &mut self.dirs[i];
+        slot.ino = slot.dir().ino();
+        slot.dirty = true;
+        slot.used = used;
+    }
+}

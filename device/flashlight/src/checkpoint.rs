@@ -1,0 +1,481 @@
+//! Checkpoints (paper, 4.4): where everything is, in one page and the snapshot of the block table.
+//!
+//! ```text
+//! root page, in either of the first two good blocks (the first 8 pages of each):
+//!   32 page size u32   36 spare size u32   40 pages per block u32   44 blocks u32
+//!   48 second-level block u32
+//! second-level page (the first 8 pages of its block):
+//!   32 leaf block u32
+//! checkpoint page, in the leaf block:
+//!   32 flags u8 (1: clean)  33 root side u8  34 root pages u8  35 second-level pages u8
+//!   36 second-level block u16   38 next leaf u16
+//!   40 next file number u32   44 live pages u32   48 orphans u32   52 cursor u32
+//!   56 next directory number u32
+//!   60 heads: block u16, next u16, of Bitmap, Map, Dir, Hash, File, Extent
+//!   84 bitmap blocks: u16 each, 8; all ones: none
+//!  100 reserved u8, snapshot pages u8, dirty entries u16
+//!  104 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
+//! snapshot page:
+//!   32 its number u16, 0   36 bytes of: block table, places of the DirInode map's pages,
+//!      number of blocks with an unwritten tail u16, 0, those: block u16, next page u16
+//! ```
+//!
+//! Within a session, checkpoints fill the leaf block. A new leaf is the block that the last
+//! checkpoint in the old one names, so that it is found even when the second-level page that should
+//! point to it was cut. After an unclean stop only freshly erased blocks are written: never a page
+//! that an interrupted program may have touched. For the second level and the root, which are not
+//! erased each time, the checkpoint claims the page before it is programmed.
+
+use crate::FlashLight;
+use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
+use crate::dirmap::DirMap;
+use crate::error::Error;
+use crate::header::{HEADER, Kind};
+use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store};
+use crate::table::{self, State};
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+/// Pages used of a root block and of a second-level block.
+pub(crate) const ANCHOR_PAGES: u32 = 8;
+/// Leaf blocks that one after another could not be anchored, at most.
+const CHAIN: usize = 16;
+/// Pages of a snapshot at most.
+pub(crate) const SNAPSHOT_PAGES: usize = 72;
+const FIELDS: usize = 104;
+const SNAPSHOT: usize = HEADER + 4;
+
+/// Where the checkpoint's own pages are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Anchor {
+    pub roots: [u32; 2],
+    /// Which root block is in use, and its pages claimed.
+    pub side: usize,
+    pub root_next: u32,
+    pub second: u32,
+    pub second_next: u32,
+    pub leaf: Head,
+    pub next_leaf: u32,
+    /// Leaves that lead from the anchored one to the current one.
+    pub chain: [u32; CHAIN],
+    pub chained: usize,
+}
+
+impl Anchor {
+    pub fn new(roots: [u32; 2]) -> Self {
+        Anchor {
+            roots,
+            side: 1,
+            root_next: ANCHOR_PAGES,
+            second: u32::MAX,
+            second_next: ANCHOR_PAGES,
+            leaf: Head::NONE,
+            next_leaf: u32::MAX,
+            chain: [0; CHAIN],
+            chained: 0,
+        }
+    }
+
+    pub fn push_chain(&mut self, leaf: u32) {
+        if self.chained < CHAIN {
+            self.chain[self.chained] = leaf;
+            self.chained += 1;
+        }
+    }
+
+    /// Whether a block belongs to the checkpoint.
+    pub fn owns(&self, block: u32) -> bool {
+        self.roots.contains(&block)
+            || [self.second, self.leaf.block, self.next_leaf].contains(&block)
+            || self.chain[..self.chained].contains(&block)
+    }
+}
+
+/// What a switch to a new leaf block has to write besides.
+struct Switch {
+    old_leaf: u32,
+    new_second: bool,
+    old_second: u32,
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
+    /// afterwards.
+    pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
+        for i in 0..2 {
+            self.flush_file(i)?;
+        }
+        for i in 0..2 {
+            self.flush_dir(i)?;
+        }
+        self.flush_map()?;
+        if clean {
+            for i in 0..2 {
+                self.drop_file(i);
+            }
+        }
+        self.store.begin_session()?;
+        self.store.reserve_bitmap()?;
+        for i in 0..core::mem::take(&mut self.store.late_count) {
+            self.store.retire_system(u32::from(self.store.late[i]));
+        }
+        let switch = self.plan_leaf()?;
+        self.retire_bitmap_blocks();
+        let mut pages = [0u32; SNAPSHOT_PAGES];
+        let count = self.write_snapshot(&mut pages)?;
+        self.store.reserve_bitmap()?;
+        self.scratch_at = PageAddr::NONE;
+        let len = self.encode(clean, &pages[..count]);
+        self.write_leaf(len, switch.is_some())?;
+        if let Some(switch) = switch {
+            self.anchor_leaf(&switch)?;
+        }
+        self.store.free_dead()?;
+        (self.store.taken, self.store.inode_pages) = (0, 0);
+        self.store.written.checkpoints += 1;
+        self.store.nand.flush()
+    }
+
+    /// Decides on a new leaf, and claims the pages that will point to it.
+    fn plan_leaf(&mut self) -> Result<Option<Switch>, Error<N::Error>> {
+        if self.anchor.leaf.block != u32::MAX && self.anchor.leaf.next < self.store.ppb() {
+            return Ok(None);
+        }
+        let mut switch = Switch {
+            old_leaf: self.anchor.leaf.block,
+            new_second: false,
+            old_second: self.anchor.second,
+        };
+        if self.anchor.next_leaf == u32::MAX {
+            self.anchor.next_leaf = self.take_system()?;
+        }
+        self.anchor.leaf = Head { block: self.anchor.next_leaf, next: 0 };
+        self.anchor.next_leaf = self.take_system()?;
+        if self.anchor.second_next >= ANCHOR_PAGES {
+            switch.new_second = true;
+            self.anchor.second = self.take_system()?;
+            self.anchor.second_next = 0;
+            if self.anchor.root_next >= ANCHOR_PAGES {
+                self.anchor.side ^= 1;
+                self.anchor.root_next = 0;
+            }
+            self.anchor.root_next += 1;
+        }
+        self.anchor.second_next += 1;
+        Ok(Some(switch))
+    }
+
+    fn take_system(&mut self) -> Result<u32, Error<N::Error>> {
+        let block = self.store.pick()?;
+        self.store.table.set(block, State::System);
+        self.store.free -= 1;
+        Ok(block)
+    }
+
+    /// Blocks of the allocation log that this checkpoint makes obsolete.
+    fn retire_bitmap_blocks(&mut self) {
+        let head = self.store.heads[Area::Bitmap as usize];
+        let mut kept = 0;
+        for i in 0..self.store.bitmap_count {
+            let block = u32::from(self.store.bitmap_blocks[i]);
+            if block == head.block && head.next < self.store.ppb() {
+                self.store.bitmap_blocks[kept] = self.store.bitmap_blocks[i];
+                kept += 1;
+            } else {
+                self.store.retire_system(block);
+                if block == head.block {
+                    self.store.heads[Area::Bitmap as usize] = Head::NONE;
+                }
+            }
+        }
+        self.store.bitmap_count = kept;
+    }
+
+    fn write_snapshot(&mut self, pages: &mut [u32]) -> Result<usize, Error<N::Error>> {
+        let total = self.store.table.raw().len() + self.map.roots.len() + 4;
+        let partials = self.store.remnants.len
+            + self.store.fronts.iter().filter(|f| f.block != u32::MAX).count();
+        let total = total + 4 * partials;
+        let payload = self.store.page_size() - SNAPSHOT;
+        self.scratch_at = PageAddr::NONE;
+        let mut count = 0;
+        for from in (0..total).step_by(payload) {
+            let n = payload.min(total - from);
+            put_u32(self.scratch, HEADER, count as u32);
+            for k in 0..n {
+                self.scratch[SNAPSHOT + k] =
+                    snapshot_byte(&mut self.store, &self.map, partials, from + k);
+            }
+            let at = self.store.append(
+                Area::Bitmap,
+                &mut self.scratch[..SNAPSHOT + n],
+                Kind::Snapshot,
+                PageAddr::NONE,
+            )?;
+            pages[count] = at.0;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Puts the checkpoint page together in the scratch page.
+    fn encode(&mut self, clean: bool, pages: &[u32]) -> usize {
+        let (a, s, b) = (&self.anchor, &self.store, &mut *self.scratch);
+        b[HEADER..].fill(0);
+        b[32] = u8::from(clean);
+        b[33] = a.side as u8;
+        b[34] = a.root_next as u8;
+        b[35] = a.second_next as u8;
+        put_u16(b, 36, a.second as u16);
+        put_u16(b, 38, a.next_leaf as u16);
+        put_u32(b, 40, self.next_ino);
+        put_u32(b, 44, s.live);
+        put_u32(b, 48, self.orphans);
+        put_u32(b, 52, s.cursor);
+        put_u32(b, 56, self.map.next);
+        for (i, head) in s.heads.iter().enumerate() {
+            put_u16(b, 60 + 4 * i, head.block as u16);
+            put_u16(b, 62 + 4 * i, head.next as u16);
+        }
+        for i in 0..BITMAP_BLOCKS {
+            let block = if i < s.bitmap_count { s.bitmap_blocks[i] } else { u16::MAX };
+            put_u16(b, 84 + 2 * i, block);
+        }
+        b[100] = s.reserved as u8;
+        b[101] = pages.len() as u8;
+        let mut at = FIELDS;
+        for &(block, area) in &s.reserves[..s.reserved] {
+            put_u32(b, at, u32::from(block) | u32::from(area) << 16);
+            at += 4;
+        }
+        for &page in pages {
+            put_u32(b, at, page);
+            at += 4;
+        }
+        // As many entries as fit; the list is a help, not a need.
+        let size = crate::dirty::entry_size(s.ppb());
+        let n = s.dirty.len().min((b.len() - at) / size);
+        put_u16(b, 102, n as u16);
+        b[at..at + n * size].copy_from_slice(&s.dirty.raw()[..n * size]);
+        at + n * size
+    }
+
+    /// Programs the checkpoint page. A leaf block that fails is replaced.
+    fn write_leaf(&mut self, len: usize, fresh: bool) -> Result<(), Error<N::Error>> {
+        let mut fresh = fresh;
+        for _ in 0..8 {
+            let leaf = self.anchor.leaf;
+            if !fresh || self.store.erase(leaf.block)? {
+                let at = self.store.geo.page(BlockAddr(leaf.block), leaf.next);
+                let page = &mut self.scratch[..len];
+                self.anchor.leaf.next += 1;
+                self.store.written.checkpoint += 1;
+                if self.store.program_at(at, page, Kind::Checkpoint, PageAddr::NONE)? {
+                    return Ok(());
+                }
+            }
+            let block = self.take_system()?;
+            self.anchor.leaf = Head { block, next: 0 };
+            fresh = true;
+        }
+        Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+    }
+
+    /// Points the second level, and if that is new the root, to the leaf just begun. What they
+    /// pointed to before is dead then.
+    fn anchor_leaf(&mut self, switch: &Switch) -> Result<(), Error<N::Error>> {
+        let geo = self.store.geo;
+        let mut page = [0u8; HEADER + 20];
+        put_u32(&mut page, HEADER, self.anchor.leaf.block);
+        let second = BlockAddr(self.anchor.second);
+        if switch.new_second {
+            self.store.erase(second.0)?;
+        }
+        let at = geo.page(second, self.anchor.second_next - 1);
+        self.store.written.checkpoint += 1;
+        if !self.store.program_at(at, &mut page[..HEADER + 4], Kind::Second, PageAddr::NONE)? {
+            return Err(Error::Corrupt(at, "second-level checkpoint block"));
+        }
+        if switch.new_second {
+            let root = BlockAddr(self.anchor.roots[self.anchor.side]);
+            if self.anchor.root_next == 1 {
+                self.store.erase(root.0)?;
+            }
+            for (i, v) in [geo.page_size(), geo.spare_size(), geo.pages_per_block(), geo.blocks()]
+                .into_iter()
+                .enumerate()
+            {
+                put_u32(&mut page, HEADER + 4 * i, v);
+            }
+            put_u32(&mut page, HEADER + 16, second.0);
+            let at = geo.page(root, self.anchor.root_next - 1);
+            self.store.written.checkpoint += 1;
+            if !self.store.program_at(at, &mut page, Kind::Root, PageAddr::NONE)? {
+                return Err(Error::Corrupt(at, "root block"));
+            }
+            self.store.retire_late(switch.old_second);
+        }
+        self.store.retire_late(switch.old_leaf);
+        for i in 0..core::mem::take(&mut self.anchor.chained) {
+            self.store.retire_late(self.anchor.chain[i]);
+        }
+        Ok(())
+    }
+
+    /// Unpacks the checkpoint page in the scratch page, found in `leaf`. Returns whether it is
+    /// clean, its snapshot pages, and how many.
+    pub(crate) fn decode(&mut self, leaf: Head) -> Option<(bool, [u32; SNAPSHOT_PAGES], usize)> {
+        let (b, s) = (&*self.scratch, &mut self.store);
+        self.anchor.leaf = leaf;
+        self.anchor.next_leaf = u32::from(get_u16(b, 38));
+        self.next_ino = get_u32(b, 40);
+        s.live = get_u32(b, 44);
+        self.orphans = get_u32(b, 48);
+        s.cursor = get_u32(b, 52) % s.geo.blocks();
+        self.map.next = get_u32(b, 56);
+        let block = |v: u16| if v == u16::MAX { u32::MAX } else { u32::from(v) };
+        for i in 0..HEADS {
+            s.heads[i] = Head {
+                block: block(get_u16(b, 60 + 4 * i)),
+                next: u32::from(get_u16(b, 62 + 4 * i)),
+            };
+        }
+        s.bitmap_count = 0;
+        for i in 0..BITMAP_BLOCKS {
+            let v = get_u16(b, 84 + 2 * i);
+            if v != u16::MAX {
+                s.bitmap_blocks[s.bitmap_count] = v;
+                s.bitmap_count += 1;
+            }
+        }
+        let (reserved, count) = (usize::from(b[100]), usize::from(b[101]));
+        let size = crate::dirty::entry_size(s.geo.pages_per_block());
+        let dirty = usize::from(get_u16(b, 102)) * size;
+        let end = FIELDS + 4 * reserved + 4 * count + dirty;
+        if reserved > RESERVES || count > SNAPSHOT_PAGES || end > b.len() {
+            return None;
+        }
+        s.reserved = reserved;
+        for i in 0..reserved {
+            let v = get_u32(b, FIELDS + 4 * i);
+            s.reserves[i] = (v as u16, (v >> 16) as u8);
+        }
+        let mut pages = [0; SNAPSHOT_PAGES];
+        for (i, page) in pages.iter_mut().enumerate().take(count) {
+            *page = get_u32(b, FIELDS + 4 * reserved + 4 * i);
+        }
+        s.dirty.load(&b[end - dirty..end]);
+        let in_range = |v: u32| v == u32::MAX || v < s.geo.blocks();
+        let sane = s.heads.iter().all(|h| in_range(h.block))
+            && s.reserves[..reserved].iter().all(|r| u32::from(r.0) < s.geo.blocks())
+            && in_range(self.anchor.next_leaf)
+            && (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.geo.blocks());
+        sane.then_some((b[32] & 1 != 0, pages, count))
+    }
+
+    /// Loads the snapshot of the block table.
+    pub(crate) fn load_snapshot(&mut self, pages: &[u32]) -> Result<(), Error<N::Error>> {
+        let payload = self.store.page_size() - SNAPSHOT;
+        let (table, roots) = (self.store.table.raw().len(), self.map.roots.len());
+        let mut partials = 0;
+        let mut tail = [0u8; 4];
+        self.store.remnants.len = 0;
+        for (i, &page) in pages.iter().enumerate() {
+            self.scratch_at = PageAddr::NONE;
+            let at = PageAddr(page);
+            self.store.expect_meta(at, self.scratch, Kind::Snapshot, "block table")?;
+            for k in 0..payload {
+                let (n, byte) = (i * payload + k, self.scratch[SNAPSHOT + k]);
+                if n < table {
+                    self.store.table.raw()[n] = byte;
+                } else if n < table + roots {
+                    self.map.roots[n - table] = byte;
+                } else {
+                    tail[(n - table - roots) % 4] = byte;
+                    if (n - table - roots) % 4 == 3 {
+                        let (a, b) = (get_u16(&tail, 0), get_u16(&tail, 2));
+                        if n - table - roots == 3 {
+                            partials = usize::from(a);
+                        } else if (n - table - roots) / 4 <= partials
+                            && !self.store.remnants.is_full()
+                            && u32::from(a) < self.store.geo.blocks()
+                        {
+                            let head = Head { block: u32::from(a), next: u32::from(b) };
+                            self.store.remnants.push(head);
+                        }
+                    }
+                }
+            }
+        }
+        if pages.len() * payload < table + roots + 4 {
+            return Err(Error::Corrupt(PageAddr::NONE, "block table"));
+        }
+        for i in 0..self.store.bitmap_count {
+            let block = u32::from(self.store.bitmap_blocks[i]);
+            self.store.table.set(block, State::System);
+        }
+        // System blocks that nothing leads to are left over from an interrupted switch.
+        for block in 0..self.store.table.blocks() {
+            let ours = self.anchor.owns(block)
+                || self.store.bitmap_blocks[..self.store.bitmap_count]
+                    .contains(&(block as u16));
+            if ours {
+                self.store.table.set(block, State::System);
+            } else if self.store.table.get(block) == State::System {
+                self.store.table.set(block, State::Dead);
+            }
+        }
+        self.store.recount();
+        Ok(())
+    }
+}
+
+impl<N: Nand> Store<'_, N> {
+    /// Retires a block after the checkpoint that no longer needs it.
+    fn retire_late(&mut self, block: u32) {
+        if block != u32::MAX && self.table.get(block) == State::System {
+            // Only the next checkpoint may free it: this one still calls it in use.
+            if self.late_count < self.late.len() {
+                self.late[self.late_count] = block as u16;
+                self.late_count += 1;
+            }
+        }
+    }
+}
+
+/// Byte `k` of what a snapshot consists of. Dead blocks are free once the checkpoint is durable,
+/// failing ones are bad.
+fn snapshot_byte<N: Nand>(
+    store: &mut Store<'_, N>,
+    map: &DirMap<'_>,
+    partials: usize,
+    k: usize,
+) -> u8 {
+    let (table, roots) = (store.table.raw().len(), map.roots.len());
+    if k < table {
+        let size = table::entry_size(store.ppb());
+        let block = (k / size) as u32;
+        if store.table.get(block) == State::Dead {
+            let failing = store.failing.iter().any(|&b| u32::from(b) == block);
+            return table::raw_byte(if failing { State::Bad } else { State::Free }, size, k % size);
+        }
+        return store.table.raw()[k];
+    }
+    if k < table + roots {
+        return map.roots[k - table];
+    }
+    let (entry, byte) = ((k - table - roots) / 4, (k - table - roots) % 4);
+    let word = match entry {
+        0 => partials as u32,
+        e if e <= store.remnants.len => {
+            let head = store.remnants.get(e - 1);
+            head.block | head.next << 16
+        }
+        e => {
+            let n = e - 1 - store.remnants.len;
+            let open: &[Head; FRONTS] = &store.fronts;
+            let head = open.iter().filter(|f| f.block != u32::MAX).nth(n).copied();
+            head.map_or(u32::MAX, |h| (h.block & 0xffff) | h.next << 16)
+        }
+    };
+    (word >> (8 * byte)) as u8
+}

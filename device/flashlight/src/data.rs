@@ -1,0 +1,352 @@
+//! Reading, writing and truncating file data.
+//!
+//! Whole pages go from the caller's buffer to flash and back without a copy. A piece of a page
+//! is kept in the inode as its fragment while it fits, so that a small file, or a short append
+//! with fsync, costs no page but the inode's. Bytes of a page beyond the end of its file are zero.
+
+use crate::error::Error;
+use crate::extent::{Extent, INDEX_END};
+use crate::inode::{Fragment, Stamp, Time};
+use crate::store::Head;
+use crate::tag::{self, Tag};
+use crate::{FileRef, FlashLight};
+use flashkit_nand::{Nand, PageAddr};
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Largest file in bytes.
+    pub fn file_size_max(&self) -> u64 {
+        u64::from(INDEX_END) * u64::from(self.store.geo.page_size())
+    }
+
+    /// Reads from a file; returns fewer bytes than asked only at its end. One page read for each
+    /// page touched, and one for each extent map on the way.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when a page is unreadable or fails its checksum.
+    pub fn read(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, Error<N::Error>> {
+        let i = self.load_file(node)?;
+        let size = self.files[i].file().size();
+        if offset >= size {
+            return Ok(0);
+        }
+        let want = (buf.len() as u64).min(size - offset) as usize;
+        let ps = self.store.page_size();
+        let mut done = 0;
+        while done < want {
+            let at = offset + done as u64;
+            let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
+            let n = (ps - off).min(want - done);
+            self.read_part(i, index, off, &mut buf[done..done + n])?;
+            done += n;
+        }
+        Ok(want)
+    }
+
+    /// Reads a piece of one page of a cached file.
+    fn read_part(
+        &mut self,
+        i: usize,
+        index: u32,
+        off: usize,
+        out: &mut [u8],
+    ) -> Result<(), Error<N::Error>> {
+        let ps = self.store.page_size();
+        let fragment = self.files[i].file().fragment().filter(|f| f.page == index);
+        if let Some(f) = fragment.filter(|f| f.off <= off && f.off + f.len >= off + out.len()) {
+            let bytes = self.files[i].file();
+            out.copy_from_slice(&bytes.fragment_bytes()[off - f.off..off - f.off + out.len()]);
+            return Ok(());
+        }
+        let page = self.map_lookup(i, index)?.page;
+        if page.is_none() {
+            out.fill(0);
+        } else if out.len() == ps {
+            self.store.read_data(page, out)?;
+        } else if self.store.has_tags() {
+            // The checksum covers the whole page.
+            self.scratch_at = PageAddr::NONE;
+            self.store.read_data(page, self.scratch)?;
+            out.copy_from_slice(&self.scratch[off..off + out.len()]);
+        } else {
+            let status = self.store.nand.read(page, off as u32, out, &mut [])?;
+            if !status.is_readable() {
+                return Err(Error::Corrupt(page, "file data"));
+            }
+        }
+        if let Some(f) = fragment {
+            let (a, b) = (off.max(f.off), (off + out.len()).min(f.off + f.len));
+            if a < b {
+                let bytes = self.files[i].file();
+                out[a - off..b - off]
+                    .copy_from_slice(&bytes.fragment_bytes()[a - f.off..b - f.off]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the whole contents of one page of a cached file into the scratch page.
+    fn assemble(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+        let page = self.map_lookup(i, index)?.page;
+        self.scratch_at = PageAddr::NONE;
+        if page.is_none() {
+            self.scratch.fill(0);
+        } else {
+            self.store.read_data(page, self.scratch)?;
+        }
+        let view = self.files[i].file();
+        if let Some(f) = view.fragment().filter(|f| f.page == index) {
+            self.scratch[f.off..f.off + f.len].copy_from_slice(view.fragment_bytes());
+        }
+        Ok(())
+    }
+
+    /// Writes all of `data` at `offset`, extending the file as needed. Durable after
+    /// [`FlashLight::fsync`]; a program for each whole page, and for a piece of a page at most
+    /// one read and one program.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when full: the pages before are written. [`Error::TooBig`] beyond
+    /// [`FlashLight::file_size_max`].
+    pub fn write(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        self.writable()?;
+        match offset.checked_add(data.len() as u64) {
+            Some(end) if end <= self.file_size_max() => {}
+            _ => return Err(Error::TooBig),
+        }
+        let ps = self.store.page_size();
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
+            let n = (ps - off).min(data.len() - done);
+            self.make_room()?;
+            let i = self.load_file(node)?;
+            self.need_page()?;
+            if n == ps {
+                self.write_page(i, index, &data[done..done + n])?;
+            } else {
+                self.write_part(i, index, off, &data[done..done + n])?;
+            }
+            let mut view = self.files[i].file_mut();
+            if at + n as u64 > view.size() {
+                view.set_size(at + n as u64);
+            }
+            view.set_time(Stamp::Modify, now);
+            view.set_time(Stamp::Change, now);
+            self.files[i].dirty = true;
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Writes one whole page of a cached file.
+    fn write_page(&mut self, i: usize, index: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
+        self.choose_front(i, index)?;
+        let owner = self.files[i].file().owner(self.store.volume);
+        let at = self.store.append_data(i, data, owner, index)?;
+        let mut view = self.files[i].file_mut();
+        if view.fragment().is_some_and(|f| f.page == index) {
+            view.fragment_resize(0, 0, 0);
+        }
+        self.map_insert(i, Extent { index, page: at.0, count: 1 })
+    }
+
+    /// Writes the scratch page as one page of a cached file.
+    fn write_scratch(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+        let scratch = core::mem::take(&mut self.scratch);
+        let result = self.write_scratch_front(i, index, scratch);
+        self.scratch = scratch;
+        let at = result?;
+        let mut view = self.files[i].file_mut();
+        if view.fragment().is_some_and(|f| f.page == index) {
+            view.fragment_resize(0, 0, 0);
+        }
+        self.map_insert(i, Extent { index, page: at.0, count: 1 })
+    }
+
+    fn write_scratch_front(
+        &mut self,
+        i: usize,
+        index: u32,
+        scratch: &[u8],
+    ) -> Result<PageAddr, Error<N::Error>> {
+        if self.store.fronts[i].block == u32::MAX {
+            // No lookup of the last extent here: the scratch page is in use.
+            self.open_shared(i);
+        }
+        let owner = self.files[i].file().owner(self.store.volume);
+        self.store.append_data(i, scratch, owner, index)
+    }
+
+    /// Writes a piece of one page: into the fragment when it fits, else with the rest of its page.
+    fn write_part(
+        &mut self,
+        i: usize,
+        index: u32,
+        off: usize,
+        data: &[u8],
+    ) -> Result<(), Error<N::Error>> {
+        if let Some(f) = self.files[i].file().fragment().filter(|f| f.page != index) {
+            self.write_out(i, f)?;
+        }
+        self.files[i].dirty = true;
+        let view = self.files[i].file();
+        let old = view.fragment().unwrap_or(Fragment { page: index, off, len: 0 });
+        let (from, to) = (old.off.min(off), (old.off + old.len).max(off + data.len()));
+        let gap = old.len > 0 && (off > old.off + old.len || off + data.len() < old.off);
+        let room = view.room() + old.len;
+        // Half a page beside the extents at most keeps a log of extents useful.
+        let fits = to - from + crate::tree::SLACK + 4 * crate::extent::SIZE <= room
+            && (view.records() < 16 || to - from <= view.0.len() / 4);
+        if fits && (!gap || self.map_lookup(i, index)?.page.is_none()) {
+            self.grow_fragment(i, index, from, to);
+            let mut view = self.files[i].file_mut();
+            view.fragment_mut()[off - from..off - from + data.len()].copy_from_slice(data);
+            return Ok(());
+        }
+        self.assemble(i, index)?;
+        self.scratch[off..off + data.len()].copy_from_slice(data);
+        self.write_scratch(i, index)
+    }
+
+    /// Makes the fragment cover `from..to` of its page; new bytes are zero.
+    fn grow_fragment(&mut self, i: usize, index: u32, from: usize, to: usize) {
+        let mut view = self.files[i].file_mut();
+        let old = view.fragment();
+        view.fragment_resize(index, from, to - from);
+        if let Some(shift) = old.map(|f| f.off - from).filter(|&s| s > 0) {
+            let bytes = view.fragment_mut();
+            let len = old.map_or(0, |f| f.len);
+            bytes.copy_within(..len, shift);
+            bytes[..shift].fill(0);
+        }
+    }
+
+    /// Writes the fragment to a page of its own. One read at most, one program.
+    pub(crate) fn write_out_fragment(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        match self.files[i].file().fragment() {
+            Some(f) => self.write_out(i, f),
+            None => Ok(()),
+        }
+    }
+
+    fn write_out(&mut self, i: usize, f: Fragment) -> Result<(), Error<N::Error>> {
+        self.assemble(i, f.page)?;
+        self.write_scratch(i, f.page)
+    }
+
+    /// Changes a file's size: cuts it, or extends it by a hole.
+    pub fn truncate(
+        &mut self,
+        node: FileRef,
+        size: u64,
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        self.writable()?;
+        if size > self.file_size_max() {
+            return Err(Error::TooBig);
+        }
+        self.make_room()?;
+        let i = self.load_file(node)?;
+        let ps = self.store.page_size() as u64;
+        let old = self.files[i].file().size();
+        if size < old {
+            let off = (size % ps) as usize;
+            let index = (size / ps) as u32;
+            if let Some(f) = self.files[i].file().fragment() {
+                self.cut_fragment(i, f, index, off);
+            }
+            if off > 0 && self.map_lookup(i, index)?.page.is_some() {
+                self.assemble(i, index)?;
+                self.scratch[off..].fill(0);
+                self.write_scratch(i, index)?;
+            }
+            self.files[i].file_mut().set_size(size);
+            self.map_truncate(i, size.div_ceil(ps) as u32)?;
+        }
+        let mut view = self.files[i].file_mut();
+        view.set_size(size);
+        view.set_time(Stamp::Modify, now);
+        view.set_time(Stamp::Change, now);
+        self.files[i].dirty = true;
+        Ok(())
+    }
+
+    fn cut_fragment(&mut self, i: usize, f: Fragment, index: u32, off: usize) {
+        let keep = match f.page.cmp(&index) {
+            core::cmp::Ordering::Less => f.len,
+            core::cmp::Ordering::Equal => f.len.min(off.saturating_sub(f.off)),
+            core::cmp::Ordering::Greater => 0,
+        };
+        self.files[i].file_mut().fragment_resize(f.page, f.off, keep);
+    }
+
+    /// Chooses the block that a file's next page goes to (paper, 4.3: erase-unit allocation).
+    ///
+    /// A file goes on in the block where its last page is. A new file gets a block of its own,
+    /// unless the file before it was small: then the two share one, until the file has grown past
+    /// a quarter of a block.
+    fn choose_front(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+        let share = self.store.ppb() / 4;
+        if self.store.fronts[i].block != u32::MAX {
+            if self.shared[i] && index >= share {
+                self.store.park(i);
+                self.shared[i] = false;
+            }
+            return Ok(());
+        }
+        self.shared[i] = false;
+        if index > 0 && self.store.remnants.len > 0 {
+            let last = self.map_lookup(i, index - 1)?.page;
+            if last.is_some() {
+                let geo = self.store.geo;
+                let head = Head { block: geo.block_of(last).0, next: geo.index_of(last) + 1 };
+                let found = self.store.remnants.find(head.block);
+                if let Some(r) = found.filter(|&r| self.store.remnants.get(r) == head) {
+                    self.store.unpark(i, r);
+                    return Ok(());
+                }
+            }
+        }
+        if index < share {
+            self.open_shared(i);
+        }
+        Ok(())
+    }
+
+    /// Lets a file that is probably small share a block with others.
+    fn open_shared(&mut self, i: usize) {
+        let n = self.store.remnants.len;
+        if n > 0 && (self.small_files || 4 * n > 3 * crate::store::REMNANTS) {
+            self.store.unpark(i, n - 1);
+            self.shared[i] = true;
+        }
+    }
+}
+
+impl<N: Nand> crate::store::Store<'_, N> {
+    /// Reads a whole data page and checks it against its tag.
+    pub fn read_data(&mut self, at: PageAddr, out: &mut [u8]) -> Result<(), Error<N::Error>> {
+        if !self.geo.contains(at) {
+            return Err(Error::Corrupt(at, "extent"));
+        }
+        let mut spare = [0u8; tag::SIZE];
+        let n = if self.has_tags() { tag::SIZE } else { 0 };
+        let status = self.nand.read(at, 0, out, &mut spare[..n])?;
+        if !status.is_readable() || (n > 0 && !Tag::matches(&spare, out)) {
+            return Err(Error::Corrupt(at, "file data"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! The dirty list: which pages are valid in blocks that hold invalid ones (paper, 4.3).
+//!
+//! ```text
+//! 0  block u16    2  one bit a page, set: valid
+//! ```
+//!
+//! An entry spares the cleaner every read of an obsolete page. The list is bounded; a block that
+//! lost its entry, or never had one, is still cleaned: each page's owner is then asked.
+
+use crate::bytes::{get_u16, put_u16};
+
+/// Entries of the list (paper: 161 at 2 KiB pages).
+pub(crate) const ENTRIES: usize = 161;
+
+/// Bytes of an entry.
+pub(crate) const fn entry_size(pages_per_block: u32) -> usize {
+    2 + pages_per_block.div_ceil(8) as usize
+}
+
+/// The list, in the caller's RAM, oldest entry first.
+pub(crate) struct DirtyList<'r> {
+    bytes: &'r mut [u8],
+    size: usize,
+    len: usize,
+    pages: u32,
+}
+
+impl<'r> DirtyList<'r> {
+    pub fn new(bytes: &'r mut [u8], pages_per_block: u32) -> Self {
+        DirtyList { bytes, size: entry_size(pages_per_block), len: 0, pages: pages_per_block }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The entries as they go to flash.
+    pub fn raw(&self) -> &[u8] {
+        &self.bytes[..self.len * self.size]
+    }
+
+    /// Takes entries from flash; `raw` must be whole entries and fit.
+    pub fn load(&mut self, raw: &[u8]) {
+        self.len = (raw.len() / self.size).min(self.bytes.len() / self.size);
+        let n = self.len * self.size;
+        self.bytes[..n].copy_from_slice(&raw[..n]);
+    }
+
+    pub fn block(&self, i: usize) -> u32 {
+        u32::from(get_u16(self.bytes, i * self.size))
+    }
+
+    pub fn find(&self, block: u32) -> Option<usize> {
+        (0..self.len).find(|&i| self.block(i) == block)
+    }
+
+    /// Whether a page is valid by the entry at `i`.
+    pub fn is_valid(&self, i: usize, page: u32) -> bool {
+        self.bytes[i * self.size + 2 + page as usize / 8] & 1 << (page % 8) != 0
+    }
+
+    pub fn set(&mut self, i: usize, page: u32, valid: bool) {
+        let byte = &mut self.bytes[i * self.size + 2 + page as usize / 8];
+        if valid {
+            *byte |= 1 << (page % 8);
+        } else {
+            *byte &= !(1 << (page % 8));
+        }
+    }
+
+    pub fn valid(&self, i: usize) -> u32 {
+        let bits = &self.bytes[i * self.size + 2..(i + 1) * self.size];
+        bits.iter().map(|b| b.count_ones()).sum()
+    }
+
+    /// Adds a block whose first `programmed` pages are all valid, giving up the entry with the
+    /// most valid pages when the list is full.
+    pub fn add(&mut self, block: u32, programmed: u32) -> usize {
+        if (self.len + 1) * self.size > self.bytes.len() {
+            let most = (0..self.len).max_by_key(|&i| self.valid(i)).unwrap_or(0);
+            self.remove(most);
+        }
+        let i = self.len;
+        self.len += 1;
+        put_u16(self.bytes, i * self.size, block as u16);
+        self.bytes[i * self.size + 2..(i + 1) * self.size].fill(0);
+        for page in 0..programmed.min(self.pages) {
+            self.set(i, page, true);
+        }
+        i
+    }
+
+    pub fn remove(&mut self, i: usize) {
+        self.bytes.copy_within((i + 1) * self.size..self.len * self.size, i * self.size);
+        self.len -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_keep_their_bits_and_the_list_its_bound() {
+        let mut bytes = [0u8; 30];
+        let mut l = DirtyList::new(&mut bytes, 64);
+        let a = l.add(7, 64);
+        l.set(a, 5, false);
+        l.add(8, 3);
+        l.add(9, 0);
+        assert_eq!((l.valid(0), l.valid(1), l.valid(2)), (63, 3, 0));
+        assert!(!l.is_valid(0, 5) && l.is_valid(0, 6));
+        l.add(10, 1);
+        assert_eq!(l.find(7), None, "the entry with the most valid pages went");
+        assert_eq!(l.len(), 3);
+        l.remove(0);
+        assert_eq!(l.find(9), Some(0));
+    }
+}

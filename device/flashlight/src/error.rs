@@ -1,0 +1,70 @@
+//! Errors, by what the caller can do about them.
+
+use flashkit_nand::PageAddr;
+
+/// What went wrong. `E` is the driver's error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error<E> {
+    /// The driver failed; the outcome of the operation is unknown. Unmount and mount again.
+    Driver(E),
+    /// Full now: deleting makes room.
+    NoSpace,
+    /// Can never fit: a file beyond 2^32 - 16 pages, or a directory with too many names of one
+    /// hash.
+    TooBig,
+    /// The medium holds something it should not, at this page.
+    Corrupt(PageAddr, &'static str),
+    /// Read-only: mounted so, or damaged earlier in this session.
+    ReadOnly,
+    /// No such name.
+    NotFound,
+    /// The name is taken.
+    Exists,
+    /// Not a directory.
+    NotDir,
+    /// A directory.
+    IsDir,
+    /// The directory still has entries.
+    NotEmpty,
+    /// The name is longer than 255 bytes.
+    NameTooLong,
+    /// Caller's mistake: an empty name, a directory moved into itself, a stale node.
+    Invalid,
+    /// The chip holds no FlashLight volume.
+    NotFormatted,
+    /// The volume has another format version.
+    Version(u8),
+    /// The volume was made for another geometry, or the geometry cannot hold one.
+    Geometry,
+    /// The slice handed over is too small; this many bytes are needed.
+    RamTooSmall(usize),
+}
+
+impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Error::Driver(e) => write!(f, "flash driver: {e:?}"),
+            Error::NoSpace => f.write_str("no space left on the chip"),
+            Error::TooBig => f.write_str("too large for this file system"),
+            Error::Corrupt(page, what) => write!(f, "damaged {what} at page {}", page.0),
+            Error::ReadOnly => f.write_str("read-only file system"),
+            Error::NotFound => f.write_str("no such file or directory"),
+            Error::Exists => f.write_str("file exists"),
+            Error::NotDir => f.write_str("not a directory"),
+            Error::IsDir => f.write_str("is a directory"),
+            Error::NotEmpty => f.write_str("directory not empty"),
+            Error::NameTooLong => f.write_str("file name too long"),
+            Error::Invalid => f.write_str("invalid argument"),
+            Error::NotFormatted => f.write_str("no FlashLight volume found"),
+            Error::Version(v) => write!(
+                f,
+                "format version {v} is not supported (this program reads version {})",
+                crate::header::FORMAT_VERSION
+            ),
+            Error::Geometry => f.write_str("the volume does not fit this chip's geometry"),
+            Error::RamTooSmall(n) => write!(f, "needs {n} bytes of RAM"),
+        }
+    }
+}
+
+impl<E: core::fmt::Debug> core::error::Error for Error<E> {}

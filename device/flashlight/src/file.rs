@@ -1,0 +1,471 @@
+//! Where a file's pages are: the extent log in the FileInode, and extent maps (paper, 4.2.3).
+//!
+//! The log is kept sorted and free of overlaps; what it says overrides the extent maps. A page
+//! that only an extent map still names, overridden by the log, counts as valid until the record
+//! moves there: an overwrite then needs no read of the map.
+
+use crate::error::Error;
+use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
+use crate::header::Kind;
+use crate::mappage::MapPage;
+use crate::store::Area;
+use crate::tree::{self, Changes, EXTENT, Put};
+use crate::FlashLight;
+use flashkit_nand::{Nand, PageAddr};
+
+type ExtentPage<'a> = MapPage<&'a mut [u8], { extent::SIZE }>;
+
+/// What is at a page of a file, and for how many pages the same run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapped {
+    /// The page on the chip; none in a hole.
+    pub page: PageAddr,
+    pub run: u32,
+    /// Whether an extent map says so, not the log.
+    pub in_map: bool,
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Loads the extent map that covers an index into the scratch page; `false` if there is none.
+    /// One read, two beyond the index level.
+    pub(crate) fn load_extent_map(
+        &mut self,
+        i: usize,
+        index: u32,
+    ) -> Result<bool, Error<N::Error>> {
+        let view = self.files[i].file();
+        if view.levels() == 0 {
+            return Ok(false);
+        }
+        let (_, mut at) = view.pointer(view.pointer_for(index));
+        if view.levels() == 2 {
+            self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
+            let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+            if !page.is_sane() || page.count() == 0 {
+                return Err(Error::Corrupt(at, "extent index"));
+            }
+            at = page.pointer(page.pointer_for(index)).1;
+        }
+        self.load_scratch(at, Kind::ExtentMap, "extent map")?;
+        if !ExtentPage::on(self.scratch).is_sane() {
+            return Err(Error::Corrupt(at, "extent map"));
+        }
+        Ok(true)
+    }
+
+    /// Looks a page of a cached file up.
+    pub(crate) fn map_lookup(&mut self, i: usize, index: u32) -> Result<Mapped, Error<N::Error>> {
+        let view = self.files[i].file();
+        let after = view.record_search(index + 1, 0);
+        if after > 0 {
+            let e = Extent::decode(view.record(after - 1));
+            if e.is_mapping() && e.end() > index {
+                let page = PageAddr(e.page.wrapping_add(index - e.index));
+                return Ok(Mapped { page, run: e.end() - index, in_map: false });
+            }
+        }
+        let mut next = INDEX_END;
+        if after < view.records() {
+            next = Extent::decode(view.record(after)).index.min(INDEX_END);
+        }
+        if !self.load_extent_map(i, index)? {
+            return Ok(Mapped { page: PageAddr::NONE, run: next - index, in_map: false });
+        }
+        let page: ExtentPage<'_> = MapPage(self.scratch);
+        let after = page.search(index + 1, 0);
+        if after > 0 {
+            let e = Extent::decode(page.record(after - 1));
+            if e.end() > index {
+                let page = PageAddr(e.page.wrapping_add(index - e.index));
+                return Ok(Mapped { page, run: e.end().min(next) - index, in_map: true });
+            }
+        }
+        let end = if after < page.count() {
+            Extent::decode(page.record(after)).index
+        } else {
+            page.end_key().max(index + 1)
+        };
+        Ok(Mapped { page: PageAddr::NONE, run: end.min(next) - index, in_map: false })
+    }
+
+    /// Notes in the log that something is free with this inode's next page on flash.
+    fn note_freed(&mut self, i: usize, note: Extent) {
+        let mut view = self.files[i].file_mut();
+        let n = view.records();
+        if note.index == FREED_RUN && n > 0 {
+            let last = Extent::decode(view.record(n - 1));
+            if last.index == FREED_RUN && last.page.wrapping_add(last.count) == note.page {
+                let joined = Extent { count: last.count + note.count, ..last };
+                view.record_set(n - 1, &joined.encode());
+                return;
+            }
+        }
+        let at = if note.index == FREED_RUN { n } else { view.record_search(note.index, 0) };
+        view.record_insert(at, &note.encode());
+    }
+
+    pub(crate) fn free_run(&mut self, i: usize, page: u32, count: u32) {
+        self.store.invalidate_run(page, count);
+        self.note_freed(i, Extent { index: FREED_RUN, page, count });
+    }
+
+    /// Removes a range of indexes from the log, and frees what it mapped.
+    fn log_cut(&mut self, i: usize, from: u32, to: u32) {
+        let mut r = self.files[i].file().record_search(from, 0);
+        if r > 0 && Extent::decode(self.files[i].file().record(r - 1)).end() > from {
+            r -= 1;
+        }
+        while r < self.files[i].file().records() {
+            let rec = Extent::decode(self.files[i].file().record(r));
+            if !rec.is_mapping() || rec.index >= to {
+                break;
+            }
+            let Some(cut) = rec.clip(from, to) else {
+                r += 1;
+                continue;
+            };
+            let (left, right) = (rec.clip(0, from), rec.clip(to, INDEX_END));
+            let mut view = self.files[i].file_mut();
+            match (left, right) {
+                (Some(l), Some(rest)) => {
+                    view.record_set(r, &l.encode());
+                    view.record_insert(r + 1, &rest.encode());
+                    r += 1;
+                }
+                (Some(l), None) => {
+                    view.record_set(r, &l.encode());
+                    r += 1;
+                }
+                (None, Some(rest)) => view.record_set(r, &rest.encode()),
+                (None, None) => view.record_remove(r),
+            }
+            self.free_run(i, cut.page, cut.count);
+        }
+    }
+
+    /// Maps a run; what it overrides in the log is free.
+    pub(crate) fn map_insert(&mut self, i: usize, e: Extent) -> Result<(), Error<N::Error>> {
+        self.file_room(i, 4 * extent::SIZE)?;
+        self.files[i].dirty = true;
+        let view = self.files[i].file();
+        let at = view.record_search(e.index, 0);
+        let next = (at < view.records()).then(|| Extent::decode(view.record(at)));
+        let prev = at.checked_sub(1).map(|p| Extent::decode(view.record(p)));
+        if prev.is_some_and(|p| p.end() > e.index) || next.is_some_and(|n| n.index < e.end()) {
+            self.log_cut(i, e.index, e.end());
+        }
+        let mut view = self.files[i].file_mut();
+        let at = view.record_search(e.index, 0);
+        if at > 0 {
+            let prev = Extent::decode(view.record(at - 1));
+            if prev.joins(&e) {
+                let joined = Extent { count: prev.count + e.count, ..prev };
+                view.record_set(at - 1, &joined.encode());
+                return Ok(());
+            }
+        }
+        view.record_insert(at, &e.encode());
+        Ok(())
+    }
+
+    /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by
+    /// writing a large fragment to a page of its own, or by moving extents to an extent map.
+    pub(crate) fn file_room(&mut self, i: usize, bytes: usize) -> Result<(), Error<N::Error>> {
+        for _ in 0..8 {
+            let view = self.files[i].file();
+            if view.room() >= bytes + tree::SLACK {
+                return Ok(());
+            }
+            let mapping = view.record_search(INDEX_END, 0);
+            let freed = view.records() - mapping;
+            if freed > mapping / 4 {
+                self.files[i].dirty = true;
+                self.flush_file(i)?;
+            } else if view.fragment().is_some_and(|f| f.len > extent::SIZE * mapping) {
+                self.write_out_fragment(i)?;
+            } else {
+                self.file_migrate(i, None)?;
+            }
+        }
+        Err(Error::TooBig)
+    }
+
+    /// Moves the records of one range of indexes from the log to its extent map: the range that
+    /// `index` is in, else the one with the most of them. One read, one program; a split one
+    /// program more.
+    pub(crate) fn file_migrate(
+        &mut self,
+        i: usize,
+        index: Option<u32>,
+    ) -> Result<(), Error<N::Error>> {
+        self.scratch_at = PageAddr::NONE;
+        let view = self.files[i].file();
+        let owner = view.owner(self.store.volume);
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let target = tree::target(store, EXTENT, scratch, &view, index, INDEX_END)?;
+        if target.page.is_none() {
+            ExtentPage::on(self.scratch).init(owner, target.first, target.end);
+        } else {
+            self.load_scratch(target.page, Kind::ExtentMap, "extent map")?;
+        }
+        self.scratch_at = PageAddr::NONE;
+        let mut page: ExtentPage<'_> = MapPage(self.scratch);
+        page.set_owner(owner);
+        page.set_range(target.first, target.end);
+        let mut changes = Changes::new();
+        self.merge_records(i, &mut changes)?;
+        let page: ExtentPage<'_> = MapPage(self.scratch);
+        let (len, key) = (page.len(), page.first_key());
+        let page = self.store.append(
+            Area::Extent,
+            &mut self.scratch[..len],
+            Kind::ExtentMap,
+            target.page,
+        )?;
+        changes.push(Put { key, page });
+        self.files[i].dirty = true;
+        let mut inode = self.files[i].file_mut();
+        let old =
+            tree::apply(&mut self.store, EXTENT, self.scratch, &mut inode, owner, &target, &changes)?;
+        if let Some(old) = old {
+            self.free_run(i, old.0, 1);
+        }
+        if target.page.is_some() {
+            for put in changes.iter() {
+                let note =
+                    Extent { index: REPLACED_MAP, page: target.page.0, count: put.page.0 };
+                self.note_freed(i, note);
+            }
+            self.free_run(i, target.page.0, 1);
+        }
+        Ok(())
+    }
+
+    /// Moves records of the log that fall into the range of the map in the scratch page there.
+    fn merge_records(&mut self, i: usize, changes: &mut Changes) -> Result<(), Error<N::Error>> {
+        let first = ExtentPage::on(self.scratch).first_key();
+        let r = self.files[i].file().record_search(first, 0);
+        while r < self.files[i].file().records() {
+            let rec = Extent::decode(self.files[i].file().record(r));
+            let page: ExtentPage<'_> = MapPage(self.scratch);
+            if !rec.is_mapping() || rec.index >= page.end_key() || changes.is_full() {
+                break;
+            }
+            let n = page.count();
+            if n + 2 > page.capacity() {
+                let last = Extent::decode(page.record(n - 1));
+                let mid = if rec.index >= last.end() { n } else { n / 2 };
+                let (store, page) = (&mut self.store, &mut *self.scratch);
+                let put =
+                    tree::split::<{ extent::SIZE }, N>(store, EXTENT, page, rec.index, mid)?;
+                changes.push(put);
+            }
+            let mut page: ExtentPage<'_> = MapPage(self.scratch);
+            let end = page.end_key();
+            let Some(part) = rec.clip(page.first_key(), end) else { break };
+            let store = &mut self.store;
+            cut_extents(&mut page, part.index, part.end(), |page, n| store.invalidate_run(page, n));
+            insert_extent(&mut page, part);
+            let mut view = self.files[i].file_mut();
+            match rec.clip(end, INDEX_END) {
+                Some(rest) => view.record_set(r, &rest.encode()),
+                None => view.record_remove(r),
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees everything a cached file has on flash, its own page included. The file is not to be
+    /// used again; that it is gone is made durable by its directory's page.
+    pub(crate) fn free_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        for r in 0..self.files[i].file().record_search(INDEX_END, 0) {
+            let e = Extent::decode(self.files[i].file().record(r));
+            self.store.invalidate_run(e.page, e.count);
+        }
+        for p in 0..self.files[i].file().pointers() {
+            let (_, at) = self.files[i].file().pointer(p);
+            self.free_map(at, self.files[i].file().levels())?;
+        }
+        self.store.invalidate(self.files[i].loc);
+        self.files[i].clear();
+        Ok(())
+    }
+
+    /// Frees an extent map (`levels` 1), or an index page with its maps (2).
+    pub(crate) fn free_map(&mut self, at: PageAddr, levels: u8) -> Result<(), Error<N::Error>> {
+        if levels == 2 {
+            let mut p = 0;
+            loop {
+                self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
+                let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+                if p >= page.count().min(page.capacity()) {
+                    break;
+                }
+                let map = page.pointer(p).1;
+                self.free_map(map, 1)?;
+                p += 1;
+            }
+        } else {
+            self.load_scratch(at, Kind::ExtentMap, "extent map")?;
+            let page: ExtentPage<'_> = MapPage(self.scratch);
+            for r in 0..page.count().min(page.capacity()) {
+                let e = Extent::decode(page.record(r));
+                self.store.invalidate_run(e.page, e.count);
+            }
+        }
+        self.store.invalidate(at);
+        Ok(())
+    }
+
+    /// Unmaps all pages from `end` on.
+    pub(crate) fn map_truncate(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+        self.file_room(i, 4 * extent::SIZE)?;
+        self.files[i].dirty = true;
+        self.log_cut(i, end, INDEX_END);
+        loop {
+            self.file_room(i, 24 * extent::SIZE)?;
+            let view = self.files[i].file();
+            let Some(last) = view.pointers().checked_sub(1) else { return Ok(()) };
+            let (key, at) = view.pointer(last);
+            let levels = view.levels();
+            if key >= end && (last > 0 || end == 0) {
+                self.free_map(at, levels)?;
+                self.note_freed(i, Extent { index: FREED_MAP, page: at.0, count: 0 });
+                let mut view = self.files[i].file_mut();
+                view.pointer_remove(last);
+                if last == 0 {
+                    view.set_levels(0);
+                }
+                continue;
+            }
+            if levels == 2 && self.truncate_index(i, last, end)? {
+                continue;
+            }
+            return self.truncate_map(i, end);
+        }
+    }
+
+    /// Drops up to 16 maps from `end` on from the last index page; `false` when there are none.
+    fn truncate_index(&mut self, i: usize, last: usize, end: u32) -> Result<bool, Error<N::Error>> {
+        let (key, at) = self.files[i].file().pointer(last);
+        let mut dropped = 0;
+        loop {
+            self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
+            let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+            if !page.is_sane() || page.count() < dropped + 2 || dropped == 16 {
+                break;
+            }
+            let (first, map) = page.pointer(page.count() - 1 - dropped);
+            if first < end {
+                break;
+            }
+            self.free_map(map, 1)?;
+            self.note_freed(i, Extent { index: FREED_MAP, page: map.0, count: 0 });
+            dropped += 1;
+        }
+        if dropped == 0 {
+            return Ok(false);
+        }
+        self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
+        self.scratch_at = PageAddr::NONE;
+        let mut page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        page.truncate(page.count() - dropped);
+        let len = page.len();
+        let new =
+            self.store.append(Area::Extent, &mut self.scratch[..len], Kind::ExtentIndex, at)?;
+        self.free_run(i, at.0, 1);
+        self.files[i].file_mut().pointer_set(last, key, new);
+        Ok(true)
+    }
+
+    /// Unmaps the pages from `end` on in the one map that `end` falls into.
+    fn truncate_map(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+        if !self.load_extent_map(i, end)? {
+            return Ok(());
+        }
+        let old = self.scratch_at;
+        self.scratch_at = PageAddr::NONE;
+        let mut page: ExtentPage<'_> = MapPage(self.scratch);
+        let n = page.count();
+        if n == 0 || Extent::decode(page.record(n - 1)).end() <= end {
+            return Ok(());
+        }
+        let store = &mut self.store;
+        cut_extents(&mut page, end, INDEX_END, |page, n| store.invalidate_run(page, n));
+        let (len, key) = (page.len(), page.first_key());
+        let new =
+            self.store.append(Area::Extent, &mut self.scratch[..len], Kind::ExtentMap, old)?;
+        let mut changes = Changes::new();
+        changes.push(Put { key, page: new });
+        let view = self.files[i].file();
+        let owner = view.owner(self.store.volume);
+        let root = view.pointer_for(end);
+        let target = tree::MapTarget { root, page: old, first: key, end: INDEX_END };
+        let mut inode = self.files[i].file_mut();
+        let index =
+            tree::apply(&mut self.store, EXTENT, self.scratch, &mut inode, owner, &target, &changes)?;
+        if let Some(index) = index {
+            self.free_run(i, index.0, 1);
+        }
+        self.note_freed(i, Extent { index: REPLACED_MAP, page: old.0, count: new.0 });
+        self.free_run(i, old.0, 1);
+        Ok(())
+    }
+}
+
+/// Removes a range of indexes from an extent map and hands the runs it mapped to `free`. Needs
+/// room for one record.
+pub(crate) fn cut_extents(
+    page: &mut ExtentPage<'_>,
+    from: u32,
+    to: u32,
+    mut free: impl FnMut(u32, u32),
+) {
+    let mut r = page.search(from, 0);
+    if r > 0 && Extent::decode(page.record(r - 1)).end() > from {
+        r -= 1;
+    }
+    while r < page.count() {
+        let rec = Extent::decode(page.record(r));
+        if rec.index >= to {
+            break;
+        }
+        let Some(cut) = rec.clip(from, to) else {
+            r += 1;
+            continue;
+        };
+        free(cut.page, cut.count);
+        match (rec.clip(0, from), rec.clip(to, INDEX_END)) {
+            (Some(l), Some(rest)) => {
+                page.set(r, &l.encode());
+                page.insert(r + 1, &rest.encode());
+                r += 2;
+            }
+            (Some(l), None) => {
+                page.set(r, &l.encode());
+                r += 1;
+            }
+            (None, Some(rest)) => {
+                page.set(r, &rest.encode());
+                r += 1;
+            }
+            (None, None) => page.remove(r),
+        }
+    }
+}
+
+/// Inserts a run that overlaps nothing.
+fn insert_extent(page: &mut ExtentPage<'_>, e: Extent) {
+    let at = page.search(e.index, 0);
+    let prev = at.checked_sub(1).map(|p| Extent::decode(page.record(p)));
+    let next = (at < page.count()).then(|| Extent::decode(page.record(at)));
+    match (prev.filter(|p| p.joins(&e)), next.filter(|n| e.joins(n))) {
+        (Some(p), Some(n)) => {
+            page.set(at - 1, &Extent { count: p.count + e.count + n.count, ..p }.encode());
+            page.remove(at);
+        }
+        (Some(p), None) => page.set(at - 1, &Extent { count: p.count + e.count, ..p }.encode()),
+        (None, Some(n)) => page.set(at, &Extent { count: e.count + n.count, ..e }.encode()),
+        (None, None) => page.insert(at, &e.encode()),
+    }
+}

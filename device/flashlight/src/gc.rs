@@ -1,0 +1,489 @@
+//! Cleaning: making free blocks of blocks with invalid pages (paper, 4.3).
+//!
+//! A victim's valid pages are moved, each to the log of its area, file data to a frontier of its
+//! own (the blocks that it fills are the paper's compaction list: they are left alone until their
+//! pages become invalid). The victim is then dead, and free after the next checkpoint. Remnants are
+//! candidates like other blocks: taking one is the paper's compaction.
+
+use crate::error::Error;
+use crate::extent::{Extent, INDEX_END};
+use crate::header::Kind;
+use crate::dirrec::Target;
+use crate::inode::{DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView};
+use crate::mappage::MapPage;
+use crate::mount::Cleaner;
+use crate::store::{Area, BITMAP_BLOCKS, COLD};
+use crate::table::State;
+use crate::tag::{self, Tag};
+use crate::tree::{self, Changes, EXTENT, HASH, MapTarget, Put};
+use crate::{FileRef, FlashLight, INDEX_DIR, Node};
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+/// Free blocks below which writing waits for cleaning.
+const LOW: u32 = 12;
+/// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
+const FLOOR: u32 = 6;
+/// Dead blocks that are worth a checkpoint.
+const WORTH: u32 = 8;
+/// Blocks taken between two checkpoints at most.
+pub(crate) const TAKEN_MAX: u32 = 256;
+/// Inode pages written between two checkpoints at most: recovery reads them.
+const INODE_PAGES_MAX: u32 = 512;
+
+/// Blocks that no file gets: for cleaning, checkpoints and recovery.
+pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
+    26 + blocks / 128
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    pub(crate) fn writable(&self) -> Result<(), Error<N::Error>> {
+        if self.read_only || self.store.nand.failed { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Pages that files and metadata may fill.
+    pub(crate) fn usable_pages(&self) -> u32 {
+        self.store.good.saturating_sub(reserve_blocks(self.store.geo.blocks())) * self.store.ppb()
+    }
+
+    /// Makes sure that one more page of user data or a new inode fits.
+    pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
+        if self.store.live + 2 > self.usable_pages() { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
+    fn available(&self) -> u32 {
+        self.store.free.saturating_sub(self.store.reserved as u32)
+    }
+
+    /// Called before every change: takes a checkpoint or cleans when it is time.
+    pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
+        if self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
+            || self.store.inode_pages >= INODE_PAGES_MAX
+            || self.store.bitmap_count + 3 >= BITMAP_BLOCKS
+        {
+            self.checkpoint(false)?;
+        }
+        if self.config.cleaner == Cleaner::Paper
+            && self.store.dirty.len() > self.config.dirty_threshold
+        {
+            self.clean_dirty_list()?;
+        }
+        while self.available() < LOW {
+            if !self.reclaim()? {
+                break;
+            }
+        }
+        if self.available() <= FLOOR / 2 { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
+    /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
+    /// valid pages go.
+    fn clean_dirty_list(&mut self) -> Result<(), Error<N::Error>> {
+        for _ in 0..self.config.gc_batch {
+            let dirty = &self.store.dirty;
+            let victim = (0..dirty.len())
+                .filter(|&i| !self.store.is_open(dirty.block(i)))
+                .min_by_key(|&i| dirty.valid(i));
+            let Some(i) = victim else { return Ok(()) };
+            if self.available() <= FLOOR {
+                return Ok(());
+            }
+            let block = self.store.dirty.block(i);
+            self.clean_block(block)?;
+        }
+        Ok(())
+    }
+
+    /// Makes dead blocks free, cleaning some first if there are few; `false` when nothing is won.
+    fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
+        let before = self.available();
+        while self.store.dead < WORTH && self.available() > FLOOR {
+            match self.victim() {
+                Some(block) => self.clean_block(block)?,
+                None => break,
+            }
+        }
+        if self.store.dead == 0 {
+            return Ok(false);
+        }
+        self.checkpoint(false)?;
+        Ok(self.available() > before)
+    }
+
+    /// The closed block with the fewest valid pages, if any has fewer than it could.
+    fn victim(&self) -> Option<u32> {
+        let full = self.store.ppb();
+        let mut best: Option<(u32, u32)> = None;
+        for block in 0..self.store.table.blocks() {
+            let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else { continue };
+            if n < best.map_or(full, |b| b.0) && !self.store.is_open(block) {
+                best = Some((n, block));
+            }
+        }
+        best.map(|b| b.1)
+    }
+
+    /// Cleans in idle time: at most about `pages` page moves, and the checkpoint that makes the
+    /// blocks free. Returns whether more could be won by going on.
+    pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
+        if self.writable().is_err() || !self.store.session {
+            return Ok(false);
+        }
+        let mut moved = 0;
+        while moved < pages {
+            let Some(block) = self.victim() else { break };
+            let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else { break };
+            if n > self.store.ppb() / 2 || self.available() <= FLOOR {
+                break;
+            }
+            self.clean_block(block)?;
+            moved += n.max(1);
+        }
+        if self.store.dead >= WORTH {
+            self.checkpoint(false)?;
+        }
+        Ok(moved >= pages)
+    }
+
+    /// Moves what is valid in a block elsewhere.
+    pub(crate) fn clean_block(&mut self, block: u32) -> Result<(), Error<N::Error>> {
+        let is_data = matches!(self.store.table.get(block), State::Data(_));
+        let end = match self.store.remnants.find(block) {
+            Some(r) => self.store.remnants.remove(r).next,
+            None => self.store.ppb(),
+        };
+        self.store.written.cleaned += 1;
+        for index in 0..end {
+            if !matches!(self.store.table.get(block), State::Meta(1..) | State::Data(1..)) {
+                return Ok(());
+            }
+            let known = self.store.dirty.find(block);
+            if known.is_some_and(|e| !self.store.dirty.is_valid(e, index)) {
+                continue;
+            }
+            let at = self.store.geo.page(BlockAddr(block), index);
+            if is_data {
+                self.move_data(at)?;
+            } else {
+                self.move_meta(at)?;
+            }
+        }
+        match self.store.table.get(block) {
+            State::Meta(0) | State::Data(0) => self.store.close(block),
+            // Pages nobody owns, or nobody could be asked: not tried again before a check.
+            State::Meta(_) => self.store.table.set(block, State::Meta(self.store.ppb())),
+            State::Data(_) => self.store.table.set(block, State::Data(self.store.ppb())),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Moves a metadata page, if it is valid.
+    fn move_meta(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        self.scratch_at = PageAddr::NONE;
+        let Some(header) = self.store.read_meta(at, self.scratch)? else { return Ok(()) };
+        self.scratch_at = at;
+        let before = self.store.seq;
+        let result = match header.kind {
+            Kind::Dir => self.move_dir(at),
+            Kind::File => self.move_file(at),
+            Kind::HashMap | Kind::HashIndex => self.move_hash_page(at, header.kind),
+            Kind::ExtentMap | Kind::ExtentIndex => self.move_extent_page(at, header.kind),
+            Kind::DirMap => self.move_map(at),
+            _ => Ok(()),
+        };
+        self.store.written.moved_meta += u64::from(self.store.seq != before);
+        match result {
+            Err(Error::NotFound) => Ok(()),
+            r => r,
+        }
+    }
+
+    fn move_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let ino = DirView::on(self.scratch).ino();
+        let i = self.load_dir(ino)?;
+        if self.dirs[i].loc == at {
+            self.dirs[i].dirty = true;
+            self.flush_dir(i)?;
+        }
+        Ok(())
+    }
+
+    fn move_file(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let file = FileView::on(self.scratch).file_ref(self.store.volume);
+        let i = self.load_file(file)?;
+        if self.files[i].loc == at {
+            self.files[i].dirty = true;
+            self.flush_file(i)?;
+        }
+        Ok(())
+    }
+
+    fn move_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let per_page = ((self.store.page_size() - crate::header::HEADER) / 4) as u32;
+        let pages = (self.map.roots.len() / 4) as u32;
+        if let Some(i) = (0..pages).find(|&i| self.map.root(i as usize) == at) {
+            self.map_get(i * per_page)?;
+            self.map.dirty = true;
+            self.flush_map()?;
+        }
+        Ok(())
+    }
+
+    /// Copies the map page `at` to the head of its log.
+    fn copy_map(&mut self, at: PageAddr, kind: Kind, area: Area) -> Result<Put, Error<N::Error>> {
+        self.load_scratch(at, kind, "map page")?;
+        self.scratch_at = PageAddr::NONE;
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let key = page.first_key();
+        let len = crate::bytes::get_u16(page.0, 24) as usize;
+        let page = self.store.append(area, &mut self.scratch[..len], kind, at)?;
+        Ok(Put { key, page })
+    }
+
+    fn move_hash_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let (owner, key) = (page.owner(), page.first_key());
+        self.dir_reserve(owner.ino)?;
+        let i = self.load_dir(owner.ino)?;
+        let root = {
+            let view = self.dirs[i].dir();
+            if view.levels() == 0 {
+                return Ok(());
+            }
+            view.pointer_for(key)
+        };
+        let direct = self.dirs[i].dir().pointer(root).1 == at;
+        if !direct && (kind == Kind::HashIndex || !self.index_has(at, i, root, true)?) {
+            return Ok(());
+        }
+        let put = self.copy_map(at, kind, Area::Hash)?;
+        let mut inode = self.dirs[i].dir_mut();
+        let mut old = None;
+        if direct {
+            let (key, _) = inode.pointer(root);
+            inode.pointer_set(root, key, put.page);
+        } else {
+            let mut changes = Changes::new();
+            changes.push(put);
+            let target = MapTarget { root, page: at, first: key, end: 0 };
+            let (store, scratch) = (&mut self.store, &mut *self.scratch);
+            old = tree::apply(store, HASH, scratch, &mut inode, owner, &target, &changes)?;
+        }
+        self.dirs[i].dirty = true;
+        for page in [Some(at), old].into_iter().flatten() {
+            self.store.invalidate(page);
+            self.dir_note_freed_page(i, page)?;
+        }
+        Ok(())
+    }
+
+    fn move_extent_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let (owner, key) = (page.owner(), page.first_key());
+        let i = self.load_file(FileRef { ino: owner.ino, dir: owner.dir, hash: owner.hash })?;
+        self.file_room(i, 4 * crate::extent::SIZE)?;
+        let root = {
+            let view = self.files[i].file();
+            if view.levels() == 0 {
+                return Ok(());
+            }
+            view.pointer_for(key)
+        };
+        let direct = self.files[i].file().pointer(root).1 == at;
+        if !direct && (kind == Kind::ExtentIndex || !self.index_has(at, i, root, false)?) {
+            return Ok(());
+        }
+        let put = self.copy_map(at, kind, Area::Extent)?;
+        let mut inode = self.files[i].file_mut();
+        let mut old = None;
+        if direct {
+            let (key, _) = inode.pointer(root);
+            inode.pointer_set(root, key, put.page);
+        } else {
+            let mut changes = Changes::new();
+            changes.push(put);
+            let target = MapTarget { root, page: at, first: key, end: 0 };
+            let (store, scratch) = (&mut self.store, &mut *self.scratch);
+            old = tree::apply(store, EXTENT, scratch, &mut inode, owner, &target, &changes)?;
+        }
+        self.files[i].dirty = true;
+        for page in [Some(at), old].into_iter().flatten() {
+            self.free_run(i, page.0, 1);
+        }
+        Ok(())
+    }
+
+    /// Whether the index page that pointer `root` leads to points to `at`.
+    fn index_has(
+        &mut self,
+        at: PageAddr,
+        i: usize,
+        root: usize,
+        is_dir: bool,
+    ) -> Result<bool, Error<N::Error>> {
+        let (levels, page, kind) = if is_dir {
+            let view = self.dirs[i].dir();
+            (view.levels(), view.pointer(root).1, Kind::HashIndex)
+        } else {
+            let view = self.files[i].file();
+            (view.levels(), view.pointer(root).1, Kind::ExtentIndex)
+        };
+        if levels < 2 {
+            return Ok(false);
+        }
+        self.load_scratch(page, kind, "index page")?;
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        Ok((0..page.count().min(page.capacity())).any(|p| page.pointer(p).1 == at))
+    }
+
+    /// Moves a page of file data, if it is valid.
+    fn move_data(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let Some((file, index)) = self.data_owner(at)? else { return Ok(()) };
+        let i = match self.load_file(file) {
+            Ok(i) => i,
+            Err(Error::NotFound) => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        let mapped = self.map_lookup(i, index)?;
+        if mapped.page == at {
+            self.scratch_at = PageAddr::NONE;
+            self.store.read_data(at, self.scratch)?;
+            let owner = self.files[i].file().owner(self.store.volume);
+            let new = self.store.append_data(COLD, self.scratch, owner, index)?;
+            self.map_insert(i, Extent { index, page: new.0, count: 1 })?;
+        }
+        if mapped.in_map || self.overridden(i, index, at)? {
+            self.file_migrate(i, Some(index))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the extent map still names `at` for a page that the log has elsewhere.
+    fn overridden(
+        &mut self,
+        i: usize,
+        index: u32,
+        at: PageAddr,
+    ) -> Result<bool, Error<N::Error>> {
+        if !self.load_extent_map(i, index)? {
+            return Ok(false);
+        }
+        let page: MapPage<&mut [u8], { crate::extent::SIZE }> = MapPage(self.scratch);
+        let after = page.search(index + 1, 0);
+        Ok(after > 0
+            && Extent::decode(page.record(after - 1))
+                .clip(index, index + 1)
+                .is_some_and(|e| e.page == at.0))
+    }
+
+    /// The file and index that a data page was written for.
+    fn data_owner(&mut self, at: PageAddr) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+        if !self.store.has_tags() {
+            return self.search_owner(at);
+        }
+        let mut spare = [0u8; tag::SIZE];
+        if !self.store.nand.read(at, 0, &mut [], &mut spare)?.is_readable() {
+            return self.search_owner(at);
+        }
+        Ok(Tag::decode(&spare).map(|t| {
+            let file = FileRef { ino: t.owner.ino, dir: t.owner.dir, hash: t.owner.hash };
+            (file, t.index)
+        }))
+    }
+
+    /// Looks through all files for the one that a page belongs to: for chips without spare
+    /// bytes. Reads every inode in the worst case; the file of the page before is asked first.
+    fn search_owner(&mut self, at: PageAddr) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+        for i in 0..2 {
+            if self.files[i].ino != 0
+                && let Some(index) = self.index_of(i, at)?
+            {
+                return Ok(Some((self.files[i].file().file_ref(self.store.volume), index)));
+            }
+        }
+        for dir in 1..self.map.end() {
+            if self.dir_slot(dir).is_none() && self.map_get(dir)?.is_none() {
+                continue;
+            }
+            let mut cookie = 0;
+            while let Some((node, next)) = self.next_file(dir, cookie)? {
+                cookie = next;
+                let i = self.load_file(node)?;
+                if let Some(index) = self.index_of(i, at)? {
+                    return Ok(Some((node, index)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first file of a directory after a cookie.
+    pub(crate) fn next_file(
+        &mut self,
+        dir: u32,
+        cookie: u64,
+    ) -> Result<Option<(FileRef, u64)>, Error<N::Error>> {
+        let mut found = None;
+        self.readdir(dir, cookie, &mut |entry| {
+            if let Node::File(file) = entry.node {
+                found = Some((file, entry.cookie));
+            }
+            found.is_none()
+        })?;
+        Ok(found)
+    }
+
+    /// The index at which a cached file has a page of the chip.
+    fn index_of(&mut self, i: usize, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
+        let holds = |e: &Extent| at.0 >= e.page && at.0 - e.page < e.count;
+        let view = self.files[i].file();
+        let in_log = (0..view.record_search(INDEX_END, 0))
+            .map(|r| Extent::decode(view.record(r)))
+            .find(holds);
+        if let Some(e) = in_log {
+            return Ok(Some(e.index + (at.0 - e.page)));
+        }
+        let mut index = 0;
+        while self.load_extent_map(i, index)? {
+            let page: MapPage<&mut [u8], { crate::extent::SIZE }> = MapPage(self.scratch);
+            let in_map =
+                (0..page.count()).map(|r| Extent::decode(page.record(r))).find(holds);
+            if let Some(e) = in_map {
+                return Ok(Some(e.index + (at.0 - e.page)));
+            }
+            let end = page.end_key();
+            if end <= index || end >= INDEX_END {
+                break;
+            }
+            index = end;
+        }
+        Ok(None)
+    }
+
+    /// Ends the lives of files without a name that an earlier session left.
+    pub(crate) fn reap_orphans(&mut self) -> Result<(), Error<N::Error>> {
+        let (mut hash, mut n) = (0, 0);
+        loop {
+            let Some(rec) = self.dir_nth(INDEX_DIR, hash, n)? else {
+                match self.dir_next_hash(INDEX_DIR, hash + 1)? {
+                    Some(next) => (hash, n) = (next, 0),
+                    None => break,
+                }
+                continue;
+            };
+            if rec.target != Target::Orphan {
+                n += 1;
+                continue;
+            }
+            self.load_scratch(PageAddr(rec.ptr), Kind::File, "file inode")?;
+            let ino = FileView::on(self.scratch).ino();
+            let i = self.load_file(FileRef { ino, dir: INDEX_DIR, hash })?;
+            // A rename over the file may have been cut before its own page said so.
+            let mut view = self.files[i].file_mut();
+            view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
+            self.reap(FileRef { ino, dir: INDEX_DIR, hash })?;
+        }
+        self.orphans = 0;
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! Hash maps, extent maps and their index pages: sorted records of one range of keys.
+//!
+//! ```text
+//! 32 owner u32   36 owner's directory u32   40 owner's hash u32
+//! 44 first key u32   48 end key u32 (exclusive; all ones: open)
+//! 52 count u16   54 0   56 records
+//! ```
+//!
+//! The owner is a directory's number, or a file's number with the directory and hash by which it
+//! was found when the page was written, so that cleaning finds the inode that points here.
+//! Records are directory entries (8 bytes), extents (12 bytes), or pointers to maps (8 bytes).
+
+use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
+use flashkit_nand::PageAddr;
+
+/// First byte of the records.
+pub(crate) const RECORDS: usize = 56;
+
+/// Who points to a page: see the module's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub ino: u32,
+    pub dir: u32,
+    pub hash: u32,
+}
+
+/// View of a map page in RAM.
+pub(crate) struct MapPage<B, const REC: usize>(pub B);
+
+impl<B, const REC: usize> MapPage<B, REC> {
+    /// Looks at bytes as a map page.
+    pub fn on(bytes: B) -> Self {
+        MapPage(bytes)
+    }
+}
+
+impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
+    fn b(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+    pub fn owner(&self) -> Owner {
+        Owner { ino: get_u32(self.b(), 32), dir: get_u32(self.b(), 36), hash: get_u32(self.b(), 40) }
+    }
+    pub fn first_key(&self) -> u32 {
+        get_u32(self.b(), 44)
+    }
+    pub fn end_key(&self) -> u32 {
+        get_u32(self.b(), 48)
+    }
+    pub fn count(&self) -> usize {
+        usize::from(get_u16(self.b(), 52))
+    }
+    pub fn capacity(&self) -> usize {
+        (self.b().len() - RECORDS) / REC
+    }
+    pub fn len(&self) -> usize {
+        RECORDS + REC * self.count()
+    }
+    pub fn is_sane(&self) -> bool {
+        self.count() <= self.capacity()
+    }
+    pub fn record(&self, i: usize) -> &[u8] {
+        &self.b()[RECORDS + REC * i..RECORDS + REC * (i + 1)]
+    }
+    /// First record whose leading word, shifted right by `shift`, is at least `key`.
+    pub fn search(&self, key: u32, shift: u32) -> usize {
+        let (mut lo, mut hi) = (0, self.count());
+        while lo < hi {
+            let mid = usize::midpoint(lo, hi);
+            if get_u32(self.record(mid), 0) >> shift < key {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+    /// Of an index page: the pointer whose range holds `key`.
+    pub fn pointer_for(&self, key: u32) -> usize {
+        let at = self.search(key, 0);
+        if at < self.count() && get_u32(self.record(at), 0) == key {
+            at
+        } else {
+            at.saturating_sub(1)
+        }
+    }
+    /// Of an index page: a pointer.
+    pub fn pointer(&self, i: usize) -> (u32, PageAddr) {
+        (get_u32(self.record(i), 0), PageAddr(get_u32(self.record(i), 4)))
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
+    pub fn init(&mut self, owner: Owner, first: u32, end: u32) {
+        let b = self.0.as_mut();
+        b[..RECORDS].fill(0);
+        put_u32(b, 32, owner.ino);
+        put_u32(b, 36, owner.dir);
+        put_u32(b, 40, owner.hash);
+        put_u32(b, 44, first);
+        put_u32(b, 48, end);
+    }
+    pub fn set_range(&mut self, first: u32, end: u32) {
+        put_u32(self.0.as_mut(), 44, first);
+        put_u32(self.0.as_mut(), 48, end);
+    }
+    pub fn set_owner(&mut self, owner: Owner) {
+        put_u32(self.0.as_mut(), 32, owner.ino);
+        put_u32(self.0.as_mut(), 36, owner.dir);
+        put_u32(self.0.as_mut(), 40, owner.hash);
+    }
+    fn set_count(&mut self, n: usize) {
+        put_u16(self.0.as_mut(), 52, n as u16);
+    }
+    pub fn set(&mut self, i: usize, rec: &[u8; REC]) {
+        let at = RECORDS + REC * i;
+        self.0.as_mut()[at..at + REC].copy_from_slice(rec);
+    }
+    /// Inserts; the caller has checked [`MapPage::capacity`].
+    pub fn insert(&mut self, i: usize, rec: &[u8; REC]) {
+        let (at, end) = (RECORDS + REC * i, self.len());
+        self.0.as_mut().copy_within(at..end, at + REC);
+        self.set(i, rec);
+        self.set_count(self.count() + 1);
+    }
+    pub fn remove(&mut self, i: usize) {
+        let (at, end) = (RECORDS + REC * i, self.len());
+        self.0.as_mut().copy_within(at + REC..end, at);
+        self.set_count(self.count() - 1);
+    }
+    /// Keeps only the first `n` records.
+    pub fn truncate(&mut self, n: usize) {
+        self.set_count(n);
+    }
+    /// Takes back records that [`MapPage::truncate`] hid.
+    pub fn grow_to(&mut self, n: usize) {
+        self.set_count(n);
+    }
+    /// Drops the first `n` records.
+    pub fn drop_first(&mut self, n: usize) {
+        let (at, end) = (RECORDS + REC * n, self.len());
+        self.0.as_mut().copy_within(at..end, RECORDS);
+        self.set_count(self.count() - n);
+    }
+    /// Brings the records from `mid` on to the front; undone by the same call with
+    /// `count - mid`.
+    pub fn rotate(&mut self, mid: usize) {
+        let end = self.len();
+        self.0.as_mut()[RECORDS..end].rotate_left(REC * mid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rec(key: u32) -> [u8; 8] {
+        let mut r = [0; 8];
+        put_u32(&mut r, 0, key);
+        put_u32(&mut r, 4, key + 1000);
+        r
+    }
+
+    #[test]
+    fn records_stay_sorted_through_edits() {
+        let mut page = [0u8; 512];
+        let mut m: MapPage<_, 8> = MapPage(&mut page[..]);
+        m.init(Owner { ino: 9, dir: 1, hash: 5 }, 0, u32::MAX);
+        for key in [30, 10, 20, 40] {
+            let at = m.search(key, 0);
+            m.insert(at, &rec(key));
+        }
+        assert_eq!(m.capacity(), 57);
+        assert_eq!(m.pointer_for(5), 0);
+        assert_eq!(m.pointer_for(20), 1);
+        assert_eq!(m.pointer_for(25), 1);
+        assert_eq!(m.pointer(3), (40, PageAddr(1040)));
+        m.rotate(1);
+        assert_eq!(m.pointer(0).0, 20);
+        m.rotate(3);
+        assert_eq!(m.pointer(0).0, 10);
+        m.remove(0);
+        m.drop_first(1);
+        m.truncate(1);
+        assert_eq!((m.count(), m.pointer(0).0), (1, 30));
+        assert_eq!(m.owner(), Owner { ino: 9, dir: 1, hash: 5 });
+    }
+}

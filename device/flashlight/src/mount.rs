@@ -1,0 +1,415 @@
+//! Formatting, mounting, unmounting, and how the caller's RAM is divided.
+
+use crate::cache::Slot;
+use crate::checkpoint::{ANCHOR_PAGES, Anchor, SNAPSHOT_PAGES};
+use crate::dirmap::{DirMap, MAP_PAGES};
+use crate::dirty::{self, DirtyList};
+use crate::error::Error;
+use crate::header::{self, Bad, HEADER, Header, Kind};
+use crate::ops::New;
+use crate::store::{
+    Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, Latch, REMNANTS, RESERVES, Remnants, Store, Written,
+};
+use crate::table::{self, State, Table};
+use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
+use crate::bytes::get_u32;
+use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
+
+/// When blocks with obsolete pages are cleaned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cleaner {
+    /// The paper's: as soon as the dirty list is longer than a threshold.
+    Paper,
+    /// When free blocks run low.
+    #[default]
+    Space,
+}
+
+/// Choices of a mount. Any choice mounts any volume.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Refuses every change. A volume that was not unmounted needs its recovery all the same,
+    /// so the chip is written then.
+    pub read_only: bool,
+    /// Default: [`Cleaner::Space`].
+    pub cleaner: Cleaner,
+    /// [`Cleaner::Paper`]: blocks on the dirty list that start cleaning (paper: 140).
+    pub dirty_threshold: usize,
+    /// [`Cleaner::Paper`]: blocks cleaned at a time (paper: 9).
+    pub gc_batch: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            read_only: false,
+            cleaner: Cleaner::default(),
+            dirty_threshold: 140,
+            gc_batch: 9,
+        }
+    }
+}
+
+/// Blocks that have an entry in the block table: numbers on flash have 16 bits.
+const fn table_blocks(geo: &Geometry) -> usize {
+    let blocks = geo.blocks() as usize;
+    if blocks > 65_535 { 65_535 } else { blocks }
+}
+
+/// Bytes of RAM that a volume on a chip of this geometry needs: six pages, one byte a block (two
+/// where a block has more than 120 pages), and 161 dirty-list entries of 2 bytes and a bit a page,
+/// and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
+pub const fn ram_needed(geo: &Geometry) -> usize {
+    6 * geo.page_size() as usize
+        + table_blocks(geo) * table::entry_size(geo.pages_per_block())
+        + dirty::ENTRIES * dirty::entry_size(geo.pages_per_block())
+        + 4 * MAP_PAGES
+        + 4 * REMNANTS
+}
+
+fn carve<'r>(ram: &mut &'r mut [u8], n: usize) -> &'r mut [u8] {
+    let (part, rest) = core::mem::take(ram).split_at_mut(n);
+    *ram = rest;
+    part
+}
+
+impl<'r, N: Nand> FlashLight<'r, N> {
+    fn new(
+        nand: N,
+        ram: &'r mut [u8],
+        config: Config,
+        roots: [u32; 2],
+    ) -> Result<Self, Error<N::Error>> {
+        let geo = nand.geometry();
+        let needed = ram_needed(&geo);
+        if ram.len() < needed {
+            return Err(Error::RamTooSmall(needed));
+        }
+        let usable = geo.blocks().saturating_sub(crate::gc::reserve_blocks(geo.blocks()));
+        let snapshot = table_blocks(&geo) * table::entry_size(geo.pages_per_block())
+            / (geo.page_size() as usize - HEADER - 4)
+            + 2;
+        if geo.pages_per_block() < 8 || usable < 8 || snapshot > SNAPSHOT_PAGES {
+            return Err(Error::Geometry);
+        }
+        let (ps, ppb) = (geo.page_size() as usize, geo.pages_per_block());
+        let mut ram = ram;
+        ram.fill(0);
+        let table = carve(&mut ram, table_blocks(&geo) * table::entry_size(ppb));
+        let dirty = carve(&mut ram, dirty::ENTRIES * dirty::entry_size(ppb));
+        let map_roots = carve(&mut ram, 4 * MAP_PAGES);
+        map_roots.fill(0xff);
+        let remnants = carve(&mut ram, 4 * REMNANTS);
+        let store = Store {
+            nand: Latch { inner: nand, failed: false },
+            geo,
+            volume: 0,
+            seq: 1,
+            table: Table::new(table, ppb),
+            dirty: DirtyList::new(dirty, ppb),
+            remnants: Remnants::new(remnants),
+            heads: [Head::NONE; HEADS],
+            fronts: [Head::NONE; FRONTS],
+            reserves: [(0, 0); RESERVES],
+            reserved: 0,
+            bitmap_blocks: [u16::MAX; BITMAP_BLOCKS],
+            bitmap_count: 0,
+            good: 0,
+            free: 0,
+            dead: 0,
+            live: 0,
+            cursor: 0,
+            taken: 0,
+            inode_pages: 0,
+            session: false,
+            recovery: None,
+            written: Written::default(),
+            formatting: false,
+            failing: [u16::MAX; 8],
+            late: [0; 24],
+            late_count: 0,
+        };
+        Ok(FlashLight {
+            store,
+            map: DirMap {
+                buf: carve(&mut ram, ps),
+                index: None,
+                dirty: false,
+                roots: map_roots,
+                next: INDEX_DIR + 1,
+            },
+            dirs: [Slot::new(carve(&mut ram, ps)), Slot::new(carve(&mut ram, ps))],
+            files: [Slot::new(carve(&mut ram, ps)), Slot::new(carve(&mut ram, ps))],
+            scratch: carve(&mut ram, ps),
+            scratch_at: PageAddr::NONE,
+            anchor: Anchor::new(roots),
+            config,
+            tick: 0,
+            next_ino: FIRST_FILE,
+            orphans: 0,
+            shared: [false; 2],
+            small_files: false,
+            read_only: config.read_only,
+        })
+    }
+
+    /// Makes an empty volume, erasing all good blocks. `volume` should differ from those of earlier
+    /// volumes on the chip: it keys the name hashes, and pages of other volumes are not believed.
+    ///
+    /// # Errors
+    /// [`Error::Geometry`] when the chip is too small, [`Error::RamTooSmall`].
+    pub fn format(
+        mut nand: N,
+        ram: &'r mut [u8],
+        volume: u32,
+        root: &New,
+    ) -> Result<N, Error<N::Error>> {
+        let roots = root_blocks(&mut nand)?;
+        let mut fs = FlashLight::new(nand, ram, Config::default(), roots)?;
+        fs.store.volume = volume;
+        for block in 0..fs.store.table.blocks() {
+            let state = if fs.store.nand.is_bad(BlockAddr(block))? {
+                State::Bad
+            } else if fs.store.nand.erase(BlockAddr(block))? == OpStatus::Failed {
+                fs.store.nand.mark_bad(BlockAddr(block))?;
+                State::Bad
+            } else if roots.contains(&block) {
+                State::System
+            } else {
+                State::Clean
+            };
+            fs.store.table.set(block, state);
+        }
+        fs.store.recount();
+        fs.store.cursor = volume % fs.store.table.blocks();
+        (fs.store.formatting, fs.store.session) = (true, true);
+        fs.new_dir(ROOT_DIR, ROOT_DIR, b"", root)?;
+        fs.new_dir(INDEX_DIR, ROOT_DIR, b"", &New::default())?;
+        fs.checkpoint(true)?;
+        Ok(fs.store.nand.inner)
+    }
+
+    /// Mounts a volume. After a clean unmount at most 40 reads on a chip of up to 8,000 blocks;
+    /// after an unclean stop also about two reads for each inode page written since the last
+    /// checkpoint (at most 512 and those of open blocks), and the writes of a checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
+    /// [`Error::Corrupt`].
+    pub fn mount(
+        mut nand: N,
+        ram: &'r mut [u8],
+        config: Config,
+    ) -> Result<Self, Error<N::Error>> {
+        let roots = root_blocks(&mut nand)?;
+        let mut fs = FlashLight::new(nand, ram, config, roots)?;
+        let second = fs.find_root()?;
+        let (leaf, chained) = fs.find_leaf(second)?;
+        let at = fs.store.geo.page(BlockAddr(leaf.block), leaf.next - 1);
+        let header = fs.store.expect_meta(at, fs.scratch, Kind::Checkpoint, "checkpoint")?;
+        fs.store.seq = header.seq + 1;
+        // The second-level block that the root leads to may not be the one the checkpoint meant
+        // to use: then that one was never reached, and the next switch takes another.
+        let meant = u32::from(crate::bytes::get_u16(fs.scratch, 36));
+        let (root_next, second_next) = (fs.scratch[34], fs.scratch[35]);
+        let claimed_side = usize::from(fs.scratch[33] & 1);
+        fs.anchor.second_next =
+            if meant == second { u32::from(second_next) } else { ANCHOR_PAGES };
+        if claimed_side == fs.anchor.side {
+            fs.anchor.root_next = fs.anchor.root_next.max(u32::from(root_next));
+        }
+        let (clean, pages, count) =
+            fs.decode(leaf).ok_or(Error::Corrupt(at, "checkpoint"))?;
+        fs.load_snapshot(&pages[..count])?;
+        if chained {
+            // The second level does not know the leaf: the next checkpoint begins another.
+            fs.anchor.push_chain(fs.anchor.leaf.block);
+            fs.anchor.leaf = Head::NONE;
+        }
+        if !clean || fs.was_written(header.seq)? {
+            fs.recover(header.seq)?;
+        } else {
+            let head = &mut fs.store.heads[Area::Bitmap as usize];
+            *head = Head::NONE;
+        }
+        if fs.orphans > 0 && !fs.read_only {
+            fs.reap_orphans()?;
+        }
+        Ok(fs)
+    }
+
+    /// Whether a session has begun after a clean unmount: its first write is an allocation record
+    /// in the block that the checkpoint reserved for the log.
+    fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
+        let reserved = self.store.reserves[..self.store.reserved]
+            .iter()
+            .find(|r| r.1 == Area::Bitmap as u8)
+            .map(|r| u32::from(r.0));
+        let Some(block) = reserved else { return Ok(true) };
+        let at = self.store.geo.page(BlockAddr(block), 0);
+        let header = self.store.read_meta(at, self.scratch)?;
+        Ok(header.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since))
+    }
+
+    /// Finds the newest root page and checks that the volume is for this chip. Up to 16 reads.
+    fn find_root(&mut self) -> Result<u32, Error<N::Error>> {
+        let geo = self.store.geo;
+        let mut best: Option<(Header, u32, usize, u32)> = None;
+        let mut version = None;
+        let mut fits = true;
+        for side in 0..2 {
+            for index in 0..ANCHOR_PAGES {
+                let at = geo.page(BlockAddr(self.anchor.roots[side]), index);
+                if !self.store.nand.read(at, 0, self.scratch, &mut [])?.is_readable() {
+                    continue;
+                }
+                match header::parse(self.scratch, at) {
+                    Err(Bad::Version(v)) => version = Some(v),
+                    Ok(h) if h.kind == Kind::Root && best.is_none_or(|b| h.seq > b.0.seq) => {
+                        let word = |i: usize| get_u32(self.scratch, HEADER + 4 * i);
+                        fits = [
+                            geo.page_size(),
+                            geo.spare_size(),
+                            geo.pages_per_block(),
+                            geo.blocks(),
+                        ] == [word(0), word(1), word(2), word(3)];
+                        best = Some((h, word(4), side, index));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let Some((header, second, side, index)) = best else {
+            return Err(version.map_or(Error::NotFormatted, Error::Version));
+        };
+        if !fits || second >= geo.blocks() {
+            return Err(Error::Geometry);
+        }
+        self.store.volume = header.volume;
+        (self.anchor.side, self.anchor.root_next) = (side, index + 1);
+        self.anchor.second = second;
+        Ok(second)
+    }
+
+    /// Finds the block and page of the newest checkpoint, and whether it is in a leaf that the
+    /// second level does not know yet. 8 reads, 7 for a leaf.
+    fn find_leaf(&mut self, second: u32) -> Result<(Head, bool), Error<N::Error>> {
+        let geo = self.store.geo;
+        let mut newest: Option<(u64, u32)> = None;
+        for index in 0..ANCHOR_PAGES {
+            let at = geo.page(BlockAddr(second), index);
+            if let Some(h) = self.store.read_meta(at, self.scratch)?
+                && h.kind == Kind::Second
+                && newest.is_none_or(|n| h.seq > n.0)
+            {
+                newest = Some((h.seq, get_u32(self.scratch, HEADER)));
+            }
+        }
+        let Some((_, mut block)) = newest.filter(|n| n.1 < geo.blocks()) else {
+            return Err(Error::Corrupt(geo.page(BlockAddr(second), 0), "second-level checkpoint"));
+        };
+        let mut seq = 0;
+        let mut found = None;
+        let mut hops = 0;
+        while let Some((head, s, next)) = self.last_checkpoint(block, seq)? {
+            if let Some(Head { block, .. }) = found {
+                self.anchor.push_chain(block);
+                hops += 1;
+            }
+            (found, seq) = (Some(head), s);
+            if next >= geo.blocks() || hops > 20 {
+                break;
+            }
+            block = next;
+        }
+        let head = found.ok_or(Error::Corrupt(geo.page(BlockAddr(block), 0), "checkpoint"))?;
+        Ok((head, hops > 0))
+    }
+
+    /// The last checkpoint of a leaf block, if it is newer than `after`: its place, sequence, and
+    /// the next leaf.
+    fn last_checkpoint(
+        &mut self,
+        block: u32,
+        after: u64,
+    ) -> Result<Option<(Head, u64, u32)>, Error<N::Error>> {
+        let (mut lo, mut hi) = (0, self.store.ppb());
+        let mut last = None;
+        while lo < hi {
+            // The first page decides whether the block is a leaf at all.
+            let mid = if last.is_none() { 0 } else { u32::midpoint(lo, hi) };
+            let at = self.store.geo.page(BlockAddr(block), mid);
+            match self.store.read_meta(at, self.scratch)? {
+                Some(h) if h.kind == Kind::Checkpoint && h.seq > after => {
+                    let next = u32::from(crate::bytes::get_u16(self.scratch, 38));
+                    last = Some((Head { block, next: mid + 1 }, h.seq, next));
+                    lo = mid + 1;
+                }
+                _ => hi = mid,
+            }
+        }
+        Ok(last)
+    }
+
+    /// Makes everything durable and marks the volume as cleanly unmounted. Writes nothing when
+    /// nothing was written since the mount. Returns the chip.
+    pub fn unmount(mut self) -> Result<N, (N, Error<N::Error>)> {
+        let result = self.close();
+        match result {
+            Ok(()) => Ok(self.store.nand.inner),
+            Err(e) => Err((self.store.nand.inner, e)),
+        }
+    }
+
+    /// What [`FlashLight::unmount`] does, keeping the value: nothing may be changed afterwards.
+    pub fn close(&mut self) -> Result<(), Error<N::Error>> {
+        if self.read_only || !(self.store.session || self.is_dirty()) {
+            self.read_only = true;
+            return Ok(());
+        }
+        self.writable()?;
+        self.checkpoint(true)?;
+        self.read_only = true;
+        Ok(())
+    }
+
+    fn is_dirty(&self) -> bool {
+        self.dirs.iter().chain(&self.files).any(|s| s.dirty) || self.map.dirty
+    }
+
+    /// The chip.
+    pub fn nand(&self) -> &N {
+        &self.store.nand.inner
+    }
+
+    /// The chip, for what does not change its contents.
+    pub fn nand_mut(&mut self) -> &mut N {
+        &mut self.store.nand.inner
+    }
+
+    /// The volume's number.
+    pub fn volume(&self) -> u32 {
+        self.store.volume
+    }
+
+    /// What has been written since the mount.
+    pub fn written(&self) -> Written {
+        self.store.written
+    }
+}
+
+/// The first two good blocks: the anchors of the volume.
+fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], Error<N::Error>> {
+    let mut roots = [0; 2];
+    let mut found = 0;
+    for block in 0..nand.geometry().blocks().min(64) {
+        if !nand.is_bad(BlockAddr(block)).map_err(Error::Driver)? {
+            roots[found] = block;
+            found += 1;
+            if found == 2 {
+                return Ok(roots);
+            }
+        }
+    }
+    Err(Error::NotFormatted)
+}

@@ -1,0 +1,655 @@
+//! Names and attributes: what a file system is asked for.
+
+use crate::dir::Removal;
+use crate::dirrec::{DirRec, State, Target};
+use crate::error::Error;
+use crate::hash::{ino_hash, name_hash};
+use crate::header::Kind;
+use crate::inode::{
+    DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView, Inode, MODE_DIR, MODE_FILE, MODE_SYMLINK,
+    MODE_TYPE, NAME_MAX, Stamp, Time,
+};
+use crate::mappage::MapPage;
+use crate::{FIRST_FILE, FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
+use flashkit_nand::{Nand, PageAddr};
+
+/// Attributes of an inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Which inode.
+    pub node: Node,
+    /// Type and permissions as in `stat`.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Names; of a directory, 2 and its subdirectories.
+    pub nlink: u32,
+    /// Size in bytes; of a directory, its number of entries.
+    pub size: u64,
+    /// Last access, as set by the caller.
+    pub atime: Time,
+    /// Last change of the contents.
+    pub mtime: Time,
+    /// Last change of the inode.
+    pub ctime: Time,
+}
+
+impl Attr {
+    /// Whether this is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.mode & MODE_TYPE == MODE_DIR
+    }
+
+    /// Whether this is a symbolic link.
+    pub fn is_symlink(&self) -> bool {
+        self.mode & MODE_TYPE == MODE_SYMLINK
+    }
+
+    fn of<B: AsRef<[u8]>, const REC: usize>(view: &Inode<B, REC>, node: Node) -> Attr {
+        Attr {
+            node,
+            mode: view.mode(),
+            uid: view.uid(),
+            gid: view.gid(),
+            nlink: view.nlink(),
+            size: view.size(),
+            atime: view.time(Stamp::Access),
+            mtime: view.time(Stamp::Modify),
+            ctime: view.time(Stamp::Change),
+        }
+    }
+}
+
+/// Who creates an inode, and when.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct New {
+    /// Permission bits (07777).
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Its timestamps, and those of its directory.
+    pub now: Time,
+}
+
+/// Attributes to change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetAttr {
+    /// Permission bits (07777).
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Last access.
+    pub atime: Option<Time>,
+    /// Last change of the contents.
+    pub mtime: Option<Time>,
+    /// Becomes ctime.
+    pub now: Time,
+}
+
+/// Space, in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatFs {
+    /// For data and metadata together.
+    pub pages: u32,
+    /// Of them, free.
+    pub pages_free: u32,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// What it names.
+    pub node: Node,
+    /// Type and permissions.
+    pub mode: u16,
+    /// The name.
+    pub name: &'a [u8],
+    /// Where to go on after this entry.
+    pub cookie: u64,
+}
+
+/// Where an inode page was found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Dir(usize),
+    File(usize),
+    Scratch,
+}
+
+/// A directory entry and its inode.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub rec: DirRec,
+    pub node: Node,
+    place: Place,
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    pub(crate) fn check_name(name: &[u8]) -> Result<(), Error<N::Error>> {
+        if name.len() > NAME_MAX {
+            return Err(Error::NameTooLong);
+        }
+        if name.is_empty() || name.contains(&b'/') || name.contains(&0) || name == b"." || name == b".."
+        {
+            return Err(Error::Invalid);
+        }
+        Ok(())
+    }
+
+    /// Finds a name. At most three reads in a directory whose hash maps need no index pages, with
+    /// cold caches: hash map, DirInode map, inode.
+    pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Found, Error<N::Error>> {
+        if name.len() > NAME_MAX {
+            return Err(Error::NameTooLong);
+        }
+        let hash = name_hash(self.store.volume, name);
+        let mut n = 0;
+        while let Some(rec) = self.dir_nth(dir, hash, n)? {
+            n += 1;
+            let Some((node, place)) = self.peek(dir, &rec, name)? else { continue };
+            let page: &[u8] = match place {
+                Place::Scratch => self.scratch,
+                Place::File(i) => self.files[i].buf,
+                Place::Dir(i) => self.dirs[i].buf,
+            };
+            let view = DirView::on(page);
+            if view.parent() == dir && view.name() == name {
+                return Ok(Found { rec, node, place });
+            }
+        }
+        Err(Error::NotFound)
+    }
+
+    /// Brings the inode that an entry leads to where it can be looked at. `name` tells entries of
+    /// files apart that are only in RAM.
+    fn peek(
+        &mut self,
+        dir: u32,
+        rec: &DirRec,
+        name: &[u8],
+    ) -> Result<Option<(Node, Place)>, Error<N::Error>> {
+        let volume = self.store.volume;
+        match rec.target {
+            Target::Dir => Ok(Some((Node::Dir(rec.ptr), self.peek_dir(rec.ptr)?))),
+            Target::Indirect => {
+                let hash = ino_hash(volume, rec.ptr);
+                let file = FileRef { ino: rec.ptr, dir: INDEX_DIR, hash };
+                match self.peek_file(file) {
+                    Ok(place) => Ok(Some((Node::File(file), place))),
+                    Err(Error::NotFound) => Ok(None),
+                    Err(e) => Err(e),
+                }
+            }
+            Target::File | Target::Orphan => {
+                let cached = (0..2).find(|&i| {
+                    let slot = &self.files[i];
+                    slot.ino != 0
+                        && slot.loc.0 == rec.ptr
+                        && (slot.loc.is_some()
+                            || (slot.file().holder(volume) == (dir, rec.hash)
+                                && (name.is_empty() || slot.file().name() == name)))
+                });
+                let place = match cached {
+                    Some(i) => Place::File(i),
+                    None if rec.ptr == u32::MAX => return Ok(None),
+                    None => {
+                        self.load_scratch(PageAddr(rec.ptr), Kind::File, "file inode")?;
+                        if !FileView::on(self.scratch).is_sane() {
+                            return Err(Error::Corrupt(PageAddr(rec.ptr), "file inode"));
+                        }
+                        Place::Scratch
+                    }
+                };
+                let file = match place {
+                    Place::File(i) => self.files[i].file().file_ref(volume),
+                    _ => FileView::on(self.scratch).file_ref(volume),
+                };
+                Ok(Some((Node::File(file), place)))
+            }
+        }
+    }
+
+    fn peek_dir(&mut self, ino: u32) -> Result<Place, Error<N::Error>> {
+        if let Some(i) = self.dir_slot(ino) {
+            return Ok(Place::Dir(i));
+        }
+        let at = self.map_get(ino)?;
+        if at.is_none() {
+            return Err(Error::NotFound);
+        }
+        self.load_scratch(at, Kind::Dir, "directory")?;
+        if !DirView::on(self.scratch).is_sane() {
+            return Err(Error::Corrupt(at, "directory"));
+        }
+        Ok(Place::Scratch)
+    }
+
+    fn peek_file(&mut self, file: FileRef) -> Result<Place, Error<N::Error>> {
+        if let Some(i) = self.file_slot(file.ino) {
+            return Ok(Place::File(i));
+        }
+        self.find_file(file)?;
+        Ok(Place::Scratch)
+    }
+
+    fn attr_at(&self, node: Node, place: Place) -> Attr {
+        match place {
+            Place::Dir(i) => Attr::of(&self.dirs[i].dir(), node),
+            Place::File(i) => Attr::of(&self.files[i].file(), node),
+            Place::Scratch => Attr::of(&DirView::on(self.scratch), node),
+        }
+    }
+
+    /// Finds a name in a directory and reads its attributes.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NameTooLong`].
+    pub fn lookup(&mut self, dir: u32, name: &[u8]) -> Result<Attr, Error<N::Error>> {
+        let found = self.find(dir, name)?;
+        Ok(self.attr_at(found.node, found.place))
+    }
+
+    /// Follows a path from the root; components are separated by slashes, symbolic links are not
+    /// followed.
+    pub fn resolve(&mut self, path: &[u8]) -> Result<Attr, Error<N::Error>> {
+        let mut at = self.getattr(Node::Dir(ROOT_DIR))?;
+        for name in path.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
+            let Node::Dir(dir) = at.node else { return Err(Error::NotDir) };
+            at = self.lookup(dir, name)?;
+        }
+        Ok(at)
+    }
+
+    /// Attributes of an inode. No read when it is cached, at most three when not.
+    pub fn getattr(&mut self, node: Node) -> Result<Attr, Error<N::Error>> {
+        let place = match node {
+            Node::Dir(ino) => self.peek_dir(ino)?,
+            Node::File(file) => self.peek_file(file)?,
+        };
+        Ok(self.attr_at(node, place))
+    }
+
+    /// Changes attributes; durable as other changes of the inode are.
+    pub fn setattr(&mut self, node: Node, set: &SetAttr) -> Result<(), Error<N::Error>> {
+        self.writable()?;
+        self.make_room()?;
+        match node {
+            Node::Dir(ino) => {
+                let i = self.load_dir(ino)?;
+                apply(&mut self.dirs[i].dir_mut(), set);
+                self.dirs[i].dirty = true;
+            }
+            Node::File(file) => {
+                let i = self.load_file(file)?;
+                apply(&mut self.files[i].file_mut(), set);
+                self.files[i].dirty = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {
+        let i = self.load_dir(dir)?;
+        let mut view = self.dirs[i].dir_mut();
+        view.set_time(Stamp::Modify, now);
+        view.set_time(Stamp::Change, now);
+        self.dirs[i].dirty = true;
+        Ok(())
+    }
+
+    /// Makes sure that a name can be added to a directory.
+    fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
+        self.writable()?;
+        Self::check_name(name)?;
+        self.make_room()?;
+        match self.find(dir, name) {
+            Ok(_) => Err(Error::Exists),
+            Err(Error::NotFound) => Ok(name_hash(self.store.volume, name)),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Creates a file. In RAM only until it is written out, synced or pushed from the cache.
+    pub fn create(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
+        self.create_file(dir, name, MODE_FILE, new).map(Node::File)
+    }
+
+    /// Creates a symbolic link.
+    pub fn symlink(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        target: &[u8],
+        new: &New,
+    ) -> Result<Node, Error<N::Error>> {
+        let file = self.create_file(dir, name, MODE_SYMLINK, new)?;
+        self.write(file, 0, target, new.now)?;
+        Ok(Node::File(file))
+    }
+
+    fn create_file(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        kind: u16,
+        new: &New,
+    ) -> Result<FileRef, Error<N::Error>> {
+        // A directory that is gone has no page any more.
+        self.load_dir(dir)?;
+        let hash = self.vacant(dir, name)?;
+        self.need_page()?;
+        let i = self.spare_file_slot()?;
+        self.dir_reserve(dir)?;
+        let ino = self.next_ino;
+        self.next_ino = if ino == u32::MAX { FIRST_FILE } else { ino + 1 };
+        let mut view = self.files[i].file_mut();
+        view.init(ino, dir, kind | (new.mode & !MODE_TYPE), name);
+        view.set_uid(new.uid);
+        view.set_gid(new.gid);
+        for stamp in [Stamp::Access, Stamp::Modify, Stamp::Change] {
+            view.set_time(stamp, new.now);
+        }
+        self.adopt_file(i, PageAddr::NONE);
+        self.files[i].dirty = true;
+        self.dir_add(dir, hash, Target::File, u32::MAX)?;
+        self.stamp_dir(dir, new.now)?;
+        Ok(FileRef { ino, dir, hash })
+    }
+
+    /// Creates a directory; durable when this returns. One program, and at times the parent's
+    /// before it.
+    pub fn mkdir(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
+        self.load_dir(dir)?;
+        let hash = self.vacant(dir, name)?;
+        self.need_page()?;
+        let ino = self.map_vacant()?;
+        self.dir_reserve(dir)?;
+        self.settle_removals(dir)?;
+        self.new_dir(ino, dir, name, new)?;
+        self.dir_add(dir, hash, Target::Dir, ino)?;
+        self.stamp_dir(dir, new.now)?;
+        Ok(Node::Dir(ino))
+    }
+
+    /// Makes an empty directory and writes it.
+    pub(crate) fn new_dir(
+        &mut self,
+        ino: u32,
+        parent: u32,
+        name: &[u8],
+        new: &New,
+    ) -> Result<(), Error<N::Error>> {
+        let i = self.spare_dir_slot()?;
+        let mut view = self.dirs[i].dir_mut();
+        view.init(ino, parent, MODE_DIR | (new.mode & !MODE_TYPE), name);
+        view.set_uid(new.uid);
+        view.set_gid(new.gid);
+        for stamp in [Stamp::Access, Stamp::Modify, Stamp::Change] {
+            view.set_time(stamp, new.now);
+        }
+        self.adopt_dir(i);
+        self.flush_dir(i)
+    }
+
+    /// Removes a name of a file or symbolic link. With `keep`, what it named stays usable by its
+    /// [`FileRef`] until [`FlashLight::reap`], or the next mount.
+    ///
+    /// In RAM until the directory's next write; with `keep` durable when this returns.
+    pub fn unlink(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        keep: bool,
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        self.writable()?;
+        self.make_room()?;
+        self.dir_reserve(dir)?;
+        let found = self.find(dir, name)?;
+        let Node::File(file) = found.node else { return Err(Error::IsDir) };
+        let seq = self.store.seq;
+        let i = self.load_file(file)?;
+        let rec = if self.store.seq == seq {
+            found.rec
+        } else {
+            // Loading has written files, and moved their entries.
+            self.find(dir, name)?.rec
+        };
+        if keep || rec.target == Target::Indirect {
+            self.make_orphan(i, dir, &rec)?;
+            if !keep {
+                self.reap(self.files[i].file().file_ref(self.store.volume))?;
+            }
+        } else {
+            let loc = self.files[i].loc;
+            let how = if loc.is_some() {
+                Removal::Freed(Target::File, loc.0)
+            } else {
+                Removal::Volatile
+            };
+            self.dir_remove(dir, &rec, how)?;
+            self.free_file(i)?;
+            self.store.park(i);
+        }
+        self.stamp_dir(dir, now)
+    }
+
+    /// Takes the name `rec` in `dir` from a cached file and hands it to the index directory. One
+    /// program, which makes it durable.
+    fn make_orphan(&mut self, i: usize, dir: u32, rec: &DirRec) -> Result<(), Error<N::Error>> {
+        self.dir_reserve(INDEX_DIR)?;
+        self.settle_removals(dir)?;
+        let volume = self.store.volume;
+        let was_indirect = self.files[i].file().flags() & FLAG_INDIRECT != 0;
+        let mut view = self.files[i].file_mut();
+        view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
+        view.set_nlink(0);
+        view.set_moved(dir, rec.hash);
+        let ino = view.ino();
+        let old = self.files[i].loc;
+        let at = self.append_file(i)?;
+        let hash = ino_hash(volume, ino);
+        self.orphans += 1;
+        if was_indirect {
+            self.dir_repoint(INDEX_DIR, hash, Target::Orphan, old, at)?;
+        } else {
+            self.dir_add(INDEX_DIR, hash, Target::Orphan, at.0)?;
+        }
+        self.dir_remove(dir, rec, Removal::Recorded)
+    }
+
+    /// Programs a cached file's page; its entry is the caller's business.
+    pub(crate) fn append_file(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
+        let slot = &mut self.files[i];
+        let (len, old) = (slot.file().len(), slot.loc);
+        let at = self.store.append(
+            crate::store::Area::File,
+            &mut slot.buf[..len],
+            Kind::File,
+            old,
+        )?;
+        slot.settle_file();
+        (slot.loc, slot.dirty) = (at, false);
+        self.store.invalidate(old);
+        Ok(at)
+    }
+
+    /// Ends the life of a file that was unlinked with `keep`.
+    pub fn reap(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+        self.writable()?;
+        self.make_room()?;
+        self.dir_reserve(INDEX_DIR)?;
+        let i = self.load_file(file)?;
+        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
+            return Err(Error::Invalid);
+        }
+        let (loc, hash) = (self.files[i].loc.0, ino_hash(self.store.volume, file.ino));
+        let rec = DirRec::new(hash, State::New, Target::Orphan, loc);
+        self.dir_remove(INDEX_DIR, &rec, Removal::Freed(Target::File, loc))?;
+        self.free_file(i)?;
+        self.store.park(i);
+        self.orphans = self.orphans.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Removes an empty directory; durable when this returns. One or two programs.
+    pub fn rmdir(&mut self, dir: u32, name: &[u8], now: Time) -> Result<(), Error<N::Error>> {
+        self.writable()?;
+        self.make_room()?;
+        self.dir_reserve(dir)?;
+        let found = self.find(dir, name)?;
+        let Node::Dir(ino) = found.node else { return Err(Error::NotDir) };
+        let i = self.load_dir(ino)?;
+        if self.dirs[i].dir().size() > 0 {
+            return Err(Error::NotEmpty);
+        }
+        if self.dirs[i].removals {
+            // What its files left must be free also after a power cut.
+            self.flush_dir(i)?;
+        }
+        self.free_dir(i)?;
+        self.dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino))?;
+        self.stamp_dir(dir, now)?;
+        // Before the number can be given to another directory.
+        let i = self.load_dir(dir)?;
+        self.flush_dir(i)
+    }
+
+    /// Frees everything a cached, empty directory has on flash.
+    pub(crate) fn free_dir(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        for p in 0..self.dirs[i].dir().pointers() {
+            let (_, at) = self.dirs[i].dir().pointer(p);
+            if self.dirs[i].dir().levels() == 2 {
+                self.load_scratch(at, Kind::HashIndex, "hash index")?;
+                let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+                for r in 0..page.count().min(page.capacity()) {
+                    self.store.invalidate(page.pointer(r).1);
+                }
+            }
+            self.store.invalidate(at);
+        }
+        let ino = self.dirs[i].ino;
+        self.store.invalidate(self.dirs[i].loc);
+        self.dirs[i].clear();
+        self.map_set(ino, PageAddr::NONE)
+    }
+
+    /// Lists a directory in the order of its hashes, from after `cookie` (0: from the first),
+    /// until `each` returns false. One or two reads an entry.
+    pub fn readdir(
+        &mut self,
+        dir: u32,
+        cookie: u64,
+        each: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Result<(), Error<N::Error>> {
+        self.load_dir(dir)?;
+        let (mut hash, mut n) = ((cookie >> 8) as u32, (cookie & 0xff) as usize);
+        loop {
+            let Some(rec) = self.dir_nth(dir, hash, n)? else {
+                match self.dir_next_hash(dir, hash + 1)? {
+                    // The hash itself comes first when starting.
+                    Some(next) => (hash, n) = (next, 0),
+                    None => return Ok(()),
+                }
+                continue;
+            };
+            n += 1;
+            let Some((node, place)) = self.peek(dir, &rec, b"")? else { continue };
+            let view = match place {
+                Place::Scratch => DirView::on(self.scratch),
+                Place::File(i) => DirView::on(self.files[i].buf),
+                Place::Dir(i) => DirView::on(self.dirs[i].buf),
+            };
+            let cookie = u64::from(hash) << 8 | n as u64;
+            let entry = Entry { node, mode: view.mode(), name: view.name(), cookie };
+            if !each(entry) || hash >= crate::hash::HASH_MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The parent of a directory; the root's is the root.
+    pub fn parent(&mut self, dir: u32) -> Result<u32, Error<N::Error>> {
+        let place = self.peek_dir(dir)?;
+        Ok(match place {
+            Place::Dir(i) => self.dirs[i].dir().parent(),
+            _ => DirView::on(self.scratch).parent(),
+        })
+    }
+
+    /// The target of a symbolic link, as far as `buf` reaches.
+    pub fn readlink(&mut self, file: FileRef, buf: &mut [u8]) -> Result<usize, Error<N::Error>> {
+        let i = self.load_file(file)?;
+        if self.files[i].file().mode() & MODE_TYPE != MODE_SYMLINK {
+            return Err(Error::Invalid);
+        }
+        self.read(file, 0, buf)
+    }
+
+    /// Makes a file's data, size and name durable (one program, if anything has changed), or a
+    /// directory's entries.
+    pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
+        match node {
+            Node::File(file) => match self.file_slot(file.ino) {
+                Some(i) => self.flush_file(i),
+                None => Ok(()),
+            },
+            Node::Dir(dir) => {
+                for i in 0..2 {
+                    let slot = &self.files[i];
+                    if slot.ino != 0
+                        && slot.loc.is_none()
+                        && slot.file().holder(self.store.volume).0 == dir
+                    {
+                        self.flush_file(i)?;
+                    }
+                }
+                match self.dir_slot(dir) {
+                    Some(i) => self.flush_dir(i),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Makes everything durable.
+    pub fn sync(&mut self) -> Result<(), Error<N::Error>> {
+        if self.read_only || !self.store.session {
+            return Ok(());
+        }
+        self.writable()?;
+        self.checkpoint(false)
+    }
+
+    /// Space. Reads nothing.
+    pub fn statfs(&self) -> StatFs {
+        let pages = self.usable_pages();
+        StatFs { pages, pages_free: pages.saturating_sub(self.store.live) }
+    }
+}
+
+fn apply<const REC: usize>(view: &mut Inode<&mut [u8], REC>, set: &SetAttr) {
+    if let Some(mode) = set.mode {
+        let kind = view.mode() & MODE_TYPE;
+        view.set_mode(kind | (mode & !MODE_TYPE));
+    }
+    if let Some(uid) = set.uid {
+        view.set_uid(uid);
+    }
+    if let Some(gid) = set.gid {
+        view.set_gid(gid);
+    }
+    if let Some(t) = set.atime {
+        view.set_time(Stamp::Access, t);
+    }
+    if let Some(t) = set.mtime {
+        view.set_time(Stamp::Modify, t);
+    }
+    view.set_time(Stamp::Change, set.now);
+}

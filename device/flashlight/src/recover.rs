@@ -1,0 +1,742 @@
+//! Roll-forward after an unclean stop.
+//!
+//! Nothing that the last checkpoint needs, and no page written since, has been erased. So the
+//! state is rebuilt from the checkpoint and the inode pages written since, in the order of their
+//! sequence numbers; every one of them is a record of a change that was complete:
+//!
+//! 1. The allocation log tells which blocks were taken since. Their pages, and those of blocks
+//!    that were open at the checkpoint beyond the place they had reached, are *lost*: not valid
+//!    unless step 4 finds them in use.
+//! 2. DirInode pages: the DirInode map points to the newest; what they note as freed is invalid.
+//! 3. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
+//!    directory's own newest page does not show is linked, one that was moved away is removed.
+//! 4. Of lost pages, those are valid that an inode refers to now.
+//! 5. All blocks that were open are closed: only freshly erased ones are written. A checkpoint
+//!    makes it durable; until then a second stop finds the volume as the first did.
+
+use crate::bytes::{get_u16, get_u32, put_u16};
+use crate::dir::Removal;
+use crate::dirrec::{DirRec, State as RecState, Target};
+use crate::error::Error;
+use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
+use crate::hash::{ino_hash, name_hash};
+use crate::header::{HEADER, Header, Kind};
+use crate::inode::{DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView};
+use crate::mappage::MapPage;
+use crate::store::{Area, HEADS, Head, REMNANTS, RESERVES};
+use crate::table::State;
+use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+/// Blocks that may be taken between checkpoints so that recovery can list them in a page.
+pub(crate) fn opened_max(page_size: usize) -> u32 {
+    (page_size / ENTRY) as u32 - (RESERVES + REMNANTS + HEADS + 3 + 16) as u32
+}
+
+/// `block u16, info u16`: bits 0 to 10 the first lost page, 11 to 14 the area, 15 fresh.
+const ENTRY: usize = 4;
+const FRESH: u16 = 1 << 15;
+/// "Area" of a data block with an unwritten tail.
+const PARTIAL: u16 = 7;
+
+/// The blocks that recovery must know.
+pub(crate) struct Recovery<'r> {
+    list: &'r mut [u8],
+    len: usize,
+    pages_per_block: u32,
+}
+
+impl Recovery<'_> {
+    fn entry(&self, i: usize) -> (u32, u16) {
+        (u32::from(get_u16(self.list, ENTRY * i)), get_u16(self.list, ENTRY * i + 2))
+    }
+
+    fn add(&mut self, block: u32, info: u16) {
+        if ENTRY * (self.len + 1) <= self.list.len() {
+            put_u16(self.list, ENTRY * self.len, block as u16);
+            put_u16(self.list, ENTRY * self.len + 2, info);
+            self.len += 1;
+        }
+    }
+
+    fn area(info: u16) -> u16 {
+        info >> 11 & 15
+    }
+
+    /// Notes a block taken during recovery.
+    pub fn note_fresh(&mut self, block: u32) {
+        self.add(block, FRESH);
+    }
+
+    /// Whether a block was taken, or open, when power failed.
+    pub fn is_opened(&self, block: u32) -> bool {
+        (0..self.len).any(|i| self.entry(i).0 == block)
+    }
+
+    /// Whether a page was written after the checkpoint and before power failed.
+    pub fn is_lost(&self, at: PageAddr) -> bool {
+        let (block, index) = (at.0 / self.pages_per_block, at.0 % self.pages_per_block);
+        (0..self.len).map(|i| self.entry(i)).any(|(b, info)| {
+            b == block && info & FRESH == 0 && index >= u32::from(info & 0x7ff)
+        })
+    }
+}
+
+/// A position in the pages of one area written since the checkpoint.
+struct Cursor {
+    area: Area,
+    entry: usize,
+    page: u32,
+    /// The page found: place, header.
+    at: Option<(PageAddr, Header)>,
+}
+
+/// What the header part of an inode page says, copied out of it.
+struct Record {
+    at: PageAddr,
+    seq: u64,
+    prev: PageAddr,
+    ino: u32,
+    parent: u32,
+    hash: u32,
+    flags: u8,
+    moved: (u32, u32),
+    replaced: Option<(u8, u32)>,
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    fn lost(&self, at: PageAddr) -> bool {
+        at.is_some() && self.store.recovery.as_ref().is_some_and(|r| r.is_lost(at))
+    }
+
+    /// Brings the volume from the checkpoint with sequence number `since` to where it was.
+    pub(crate) fn recover(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+        self.store.session = true;
+        self.list_opened(since)?;
+        let mut dirs = self.cursor(Area::Dir, since)?;
+        while let Some((at, _)) = dirs.at {
+            self.replay_dir_map(at)?;
+            self.advance(&mut dirs, since)?;
+        }
+        let (mut dirs, mut files) =
+            (self.cursor(Area::Dir, since)?, self.cursor(Area::File, since)?);
+        loop {
+            let dir_first = match (dirs.at, files.at) {
+                (None, None) => break,
+                (Some(d), Some(f)) => d.1.seq < f.1.seq,
+                (d, _) => d.is_some(),
+            };
+            let cursor = if dir_first { &mut dirs } else { &mut files };
+            if let Some((at, header)) = cursor.at {
+                self.store.seq = self.store.seq.max(header.seq + 1);
+                self.replay(at, &header)?;
+            }
+            let cursor = if dir_first { &mut dirs } else { &mut files };
+            self.advance(cursor, since)?;
+        }
+        // Pages that are no records may have later numbers.
+        self.store.seq += 1 << 16;
+        for i in 0..2 {
+            self.flush_dir(i)?;
+            self.dirs[i].clear();
+        }
+        self.count_lost(since)?;
+        self.close_opened();
+        self.orphans = 1;
+        self.checkpoint(false)
+    }
+
+    /// Step 1: reads the allocation log and lists the blocks.
+    fn list_opened(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+        self.files[1].clear();
+        let list = core::mem::take(&mut self.files[1].buf);
+        let mut rec = Recovery { list, len: 0, pages_per_block: self.store.ppb() };
+        for (i, head) in self.store.heads.iter().enumerate().skip(1) {
+            if head.block != u32::MAX && head.next < self.store.ppb() {
+                rec.add(head.block, (i as u16) << 11 | head.next as u16);
+            }
+        }
+        for i in 0..self.store.remnants.len {
+            let head = self.store.remnants.get(i);
+            rec.add(head.block, PARTIAL << 11 | head.next as u16);
+        }
+        for &(block, area) in &self.store.reserves[..self.store.reserved] {
+            rec.add(u32::from(block), u16::from(area & 7) << 11);
+        }
+        let mut log = self.store.heads[Area::Bitmap as usize];
+        let mut read = 0;
+        loop {
+            if log.block != u32::MAX {
+                while log.next < self.store.ppb() {
+                    let at = self.store.geo.page(BlockAddr(log.block), log.next);
+                    let header = self.store.read_meta(at, self.scratch)?;
+                    log.next += 1;
+                    match header {
+                        Some(h) if h.seq > since => {
+                            self.store.seq = self.store.seq.max(h.seq + 1);
+                            if h.kind == Kind::Alloc {
+                                list_record(&mut rec, self.scratch, self.store.geo.blocks());
+                            }
+                        }
+                        _ => break,
+                    }
+                }
+            }
+            // The log goes on in the blocks reserved for it, in their order.
+            let next = (read..rec.len).find(|&i| {
+                rec.entry(i).1 & FRESH == 0 && Recovery::area(rec.entry(i).1) == Area::Bitmap as u16
+            });
+            let Some(i) = next else { break };
+            read = i + 1;
+            log = Head { block: rec.entry(i).0, next: 0 };
+        }
+        self.close_at_checkpoint(rec);
+        Ok(())
+    }
+
+    /// Takes the checkpoint's open blocks out of use.
+    fn close_at_checkpoint<'a>(&mut self, rec: Recovery<'a>)
+    where
+        Self: HoldsRecovery<'a>,
+    {
+        for i in 0..rec.len {
+            let (block, info) = rec.entry(i);
+            if matches!(self.store.table.get(block), State::Free | State::Clean | State::Dead) {
+                let state = match Recovery::area(info) {
+                    a if a == Area::Bitmap as u16 => State::System,
+                    a if a == Area::Data as u16 => State::Data(0),
+                    _ => State::Meta(0),
+                };
+                self.store.table.set(block, state);
+                if state == State::System {
+                    self.store.retire_system(block);
+                }
+            }
+        }
+        for i in 0..self.store.bitmap_count {
+            self.store.retire_system(u32::from(self.store.bitmap_blocks[i]));
+        }
+        self.store.bitmap_count = 0;
+        self.store.reserved = 0;
+        self.store.remnants.len = 0;
+        self.store.heads = [Head::NONE; HEADS];
+        if self.anchor.leaf.block != u32::MAX {
+            self.anchor.push_chain(self.anchor.leaf.block);
+            self.anchor.leaf = Head::NONE;
+        }
+        self.store.recount();
+        self.hold(rec);
+    }
+
+    fn cursor(&mut self, area: Area, since: u64) -> Result<Cursor, Error<N::Error>> {
+        let mut cursor = Cursor { area, entry: usize::MAX, page: u32::MAX, at: None };
+        self.advance(&mut cursor, since)?;
+        Ok(cursor)
+    }
+
+    /// Moves a cursor to the next page of its area. A block ends with its first erased page.
+    fn advance(&mut self, cursor: &mut Cursor, since: u64) -> Result<(), Error<N::Error>> {
+        loop {
+            if cursor.page >= self.store.ppb() {
+                let Some(rec) = &self.store.recovery else { return Ok(()) };
+                let from = cursor.entry.wrapping_add(1);
+                let next = (from..rec.len).find(|&i| {
+                    rec.entry(i).1 & FRESH == 0
+                        && Recovery::area(rec.entry(i).1) == cursor.area as u16
+                });
+                let Some(i) = next else {
+                    cursor.at = None;
+                    return Ok(());
+                };
+                (cursor.entry, cursor.page) = (i, u32::from(rec.entry(i).1 & 0x7ff));
+            }
+            let Some(rec) = &self.store.recovery else { return Ok(()) };
+            let at = self.store.geo.page(BlockAddr(rec.entry(cursor.entry).0), cursor.page);
+            cursor.page += 1;
+            self.scratch_at = PageAddr::NONE;
+            let header = self.store.read_meta(at, self.scratch)?;
+            match header.filter(|h| h.seq > since) {
+                Some(h) => {
+                    self.scratch_at = at;
+                    cursor.at = Some((at, h));
+                    return Ok(());
+                }
+                None if self.scratch[..HEADER].iter().all(|&b| b == 0xff) => {
+                    cursor.page = u32::MAX;
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Step 2, for one DirInode page.
+    fn replay_dir_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        // A raw copy in a slot that no lookup sees.
+        let i = self.spare_dir_slot()?;
+        self.store.expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory")?;
+        let view = self.dirs[i].dir();
+        if !view.is_sane() {
+            return Ok(());
+        }
+        let (ino, replaced) = (view.ino(), view.replaced());
+        let old = match self.map_get(ino) {
+            Err(Error::NotFound) => return Ok(()),
+            r => r?,
+        };
+        self.store.invalidate(old);
+        self.map_set(ino, at)?;
+        for r in 0..self.dirs[i].dir().records() {
+            let rec = DirRec::decode(self.dirs[i].dir().record(r));
+            if rec.state != RecState::Freed {
+                continue;
+            }
+            match rec.target {
+                Target::File => self.free_file_at(PageAddr(rec.ptr))?,
+                Target::Dir => self.free_dir_at(rec.ptr)?,
+                Target::Orphan => self.store.invalidate(PageAddr(rec.ptr)),
+                Target::Indirect => {}
+            }
+        }
+        if let Some((kind, dir)) = replaced
+            && kind == Target::Dir as u8
+        {
+            self.free_dir_at(dir)?;
+        }
+        Ok(())
+    }
+
+    /// Invalidates what a file's page refers to, and that page.
+    fn free_file_at(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        self.files[0].clear();
+        match self.store.read_meta(at, self.files[0].buf)? {
+            Some(h) if h.kind == Kind::File && self.files[0].file().is_sane() => {
+                self.files[0].loc = at;
+                self.free_file(0)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn free_dir_at(&mut self, ino: u32) -> Result<(), Error<N::Error>> {
+        let at = self.map_get(ino)?;
+        if at.is_none() {
+            return Ok(());
+        }
+        self.files[0].clear();
+        if self.store.read_meta(at, self.files[0].buf)?.is_none_or(|h| h.kind != Kind::Dir) {
+            return Ok(());
+        }
+        let page = |fs: &Self, p: usize| DirView::on(fs.files[0].buf).pointer(p).1;
+        let view = DirView::on(self.files[0].buf);
+        let (pointers, levels, sane) = (view.pointers(), view.levels(), view.is_sane());
+        for p in 0..if sane { pointers } else { 0 } {
+            let map = page(self, p);
+            if levels == 2 {
+                self.load_scratch(map, Kind::HashIndex, "hash index")?;
+                let index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+                for r in 0..index.count().min(index.capacity()) {
+                    self.store.invalidate(index.pointer(r).1);
+                }
+            }
+            self.store.invalidate(map);
+        }
+        self.store.invalidate(at);
+        self.map_set(ino, PageAddr::NONE)
+    }
+
+    /// Step 3, for one inode page.
+    fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
+        self.files[0].clear();
+        self.store.expect_meta(at, self.files[0].buf, header.kind, "inode")?;
+        let view = self.files[0].file();
+        let volume = self.store.volume;
+        let rec = Record {
+            at,
+            seq: header.seq,
+            prev: header.prev,
+            ino: view.ino(),
+            parent: view.parent(),
+            hash: name_hash(volume, view.name()),
+            flags: view.flags(),
+            moved: view.moved(),
+            replaced: view.replaced(),
+        };
+        if header.kind == Kind::Dir {
+            return self.replay_dir_links(&rec);
+        }
+        if !view.is_sane() {
+            return Ok(());
+        }
+        self.next_ino = self.next_ino.max(rec.ino.saturating_add(1));
+        self.store.invalidate(rec.prev);
+        self.replay_freed()?;
+        self.replay_file_links(&rec)
+    }
+
+    /// Invalidates what the FileInode in slot 0 notes as freed.
+    fn replay_freed(&mut self) -> Result<(), Error<N::Error>> {
+        for r in 0..self.files[0].file().records() {
+            let note = Extent::decode(self.files[0].file().record(r));
+            match note.index {
+                FREED_RUN => self.store.invalidate_run(note.page, note.count),
+                FREED_MAP => {
+                    let at = PageAddr(note.page);
+                    let header = self.store.read_meta(at, self.scratch)?;
+                    self.scratch_at = PageAddr::NONE;
+                    match header.map(|h| h.kind) {
+                        Some(Kind::ExtentMap) => self.free_map(at, 1)?,
+                        Some(Kind::ExtentIndex) => self.free_map(at, 2)?,
+                        _ => {}
+                    }
+                }
+                REPLACED_MAP => self.free_difference(PageAddr(note.page), PageAddr(note.count))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Invalidates the pages that extent map `old` maps and `new`, of a part of its range, does
+    /// not.
+    fn free_difference(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
+        self.load_scratch(old, Kind::ExtentMap, "extent map")?;
+        let count = MapPage::<_, { extent::SIZE }>(&self.scratch[..]).count();
+        self.load_scratch(new, Kind::ExtentMap, "extent map")?;
+        let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
+        if !page.is_sane() || count > page.capacity() {
+            return Err(Error::Corrupt(new, "extent map"));
+        }
+        let (first, end) = (page.first_key(), page.end_key());
+        let mut chunk = [0u8; 8 * extent::SIZE];
+        for from in (0..count).step_by(8) {
+            let n = 8.min(count - from);
+            let offset = (crate::mappage::RECORDS + extent::SIZE * from) as u32;
+            self.store.nand.read(old, offset, &mut chunk[..n * extent::SIZE], &mut [])?;
+            for rec in chunk[..n * extent::SIZE].chunks_exact(extent::SIZE) {
+                let Some(e) = Extent::decode(rec).clip(first, end) else { continue };
+                for k in 0..e.count {
+                    let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
+                    let after = page.search(e.index + k + 1, 0);
+                    let kept = after > 0
+                        && Extent::decode(page.record(after - 1))
+                            .clip(e.index + k, e.index + k + 1)
+                            .is_some_and(|now| now.page == e.page + k);
+                    if !kept {
+                        self.store.invalidate(PageAddr(e.page + k));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a directory exists whose own page is older than a record.
+    fn is_older(&mut self, dir: u32, seq: u64) -> Result<bool, Error<N::Error>> {
+        match self.load_dir(dir) {
+            Ok(i) => Ok(self.dirs[i].dir().as_of() < seq),
+            Err(Error::NotFound) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Removes the entry of an object, if it is there.
+    fn unlink_if(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        is: impl Fn(&DirRec) -> bool,
+    ) -> Result<(), Error<N::Error>> {
+        let mut n = 0;
+        while let Some(rec) = self.dir_nth(dir, hash, n)? {
+            if is(&rec) {
+                return self.dir_remove(dir, &rec, Removal::Recorded);
+            }
+            n += 1;
+        }
+        Ok(())
+    }
+
+    /// Adds an entry, unless it is there.
+    fn link_if(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        target: Target,
+        ptr: u32,
+        seq: u64,
+    ) -> Result<(), Error<N::Error>> {
+        if !self.is_older(dir, seq)? {
+            return Ok(());
+        }
+        let mut n = 0;
+        while let Some(rec) = self.dir_nth(dir, hash, n)? {
+            if rec.same_object(target, ptr) {
+                return Ok(());
+            }
+            n += 1;
+        }
+        self.dir_add(dir, hash, target, ptr)
+    }
+
+    fn replay_dir_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+        if rec.ino == ROOT_DIR || rec.ino == INDEX_DIR {
+            return Ok(());
+        }
+        if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
+            self.unlink_if(rec.moved.0, rec.moved.1, |r| {
+                r.same_object(Target::Dir, rec.ino)
+            })?;
+        }
+        if let Some((kind, dir)) = rec.replaced
+            && kind == Target::Dir as u8
+            && self.is_older(rec.parent, rec.seq)?
+        {
+            self.unlink_if(rec.parent, rec.hash, |r| r.same_object(Target::Dir, dir))?;
+        }
+        self.link_if(rec.parent, rec.hash, Target::Dir, rec.ino, rec.seq)
+    }
+
+    fn replay_file_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+        if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
+            self.unlink_if(rec.moved.0, rec.moved.1, |r| {
+                r.same_object(Target::File, rec.prev.0)
+                    || r.same_object(Target::Indirect, rec.ino)
+            })?;
+        }
+        if let Some((kind, ptr)) = rec.replaced {
+            self.replay_replaced(rec, kind, ptr)?;
+        }
+        let indirect = rec.flags & FLAG_INDIRECT != 0;
+        let orphan = rec.flags & FLAG_ORPHAN != 0;
+        let (dir, hash) = if indirect {
+            (INDEX_DIR, ino_hash(self.store.volume, rec.ino))
+        } else {
+            (rec.parent, rec.hash)
+        };
+        let target = if orphan { Target::Orphan } else { Target::File };
+        if self.is_older(dir, rec.seq)? {
+            let mut n = 0;
+            let found = loop {
+                match self.dir_nth(dir, hash, n)? {
+                    Some(r)
+                        if matches!(r.target, Target::File | Target::Orphan)
+                            && (r.ptr == rec.prev.0 || r.ptr == rec.at.0) =>
+                    {
+                        break Some(r);
+                    }
+                    Some(_) => n += 1,
+                    None => break None,
+                }
+            };
+            match found {
+                Some(r) if r.ptr == rec.at.0 => {}
+                Some(r) if r.target == Target::Orphan => {
+                    self.dir_repoint(dir, hash, r.target, rec.prev, rec.at)?;
+                }
+                Some(_) => self.dir_repoint(dir, hash, target, rec.prev, rec.at)?,
+                None => self.dir_add(dir, hash, target, rec.at.0)?,
+            }
+        }
+        if indirect && !orphan {
+            self.link_if(rec.parent, rec.hash, Target::Indirect, rec.ino, rec.seq)?;
+        }
+        Ok(())
+    }
+
+    /// A rename has replaced a file: a direct one ends its life, one in the index directory
+    /// loses its name.
+    fn replay_replaced(&mut self, rec: &Record, kind: u8, ptr: u32) -> Result<(), Error<N::Error>> {
+        let target = if kind == Target::File as u8 { Target::File } else { Target::Indirect };
+        if self.is_older(rec.parent, rec.seq)? {
+            self.unlink_if(rec.parent, rec.hash, |r| r.same_object(target, ptr))?;
+        }
+        if target == Target::File {
+            return self.free_file_at(PageAddr(ptr));
+        }
+        let hash = ino_hash(self.store.volume, ptr);
+        if !self.is_older(INDEX_DIR, rec.seq)? {
+            return Ok(());
+        }
+        let mut n = 0;
+        while let Some(r) = self.dir_nth(INDEX_DIR, hash, n)? {
+            n += 1;
+            let at = PageAddr(r.ptr);
+            if r.target != Target::File {
+                continue;
+            }
+            self.load_scratch(at, Kind::File, "file inode")?;
+            if FileView::on(self.scratch).ino() == ptr {
+                return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, at, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 4: counts the lost pages that inodes refer to.
+    fn count_lost(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+        let mut entry = 0;
+        loop {
+            let Some(rec) = self.store.recovery.as_ref().filter(|r| entry < r.len) else {
+                return Ok(());
+            };
+            let (block, info) = rec.entry(entry);
+            entry += 1;
+            let fresh = info & FRESH != 0;
+            let area = Recovery::area(info);
+            if !fresh && area != Area::Dir as u16 && area != Area::File as u16 {
+                continue;
+            }
+            for index in u32::from(info & 0x7ff)..self.store.ppb() {
+                let at = self.store.geo.page(BlockAddr(block), index);
+                self.files[0].clear();
+                let header = self.store.read_meta(at, self.files[0].buf)?;
+                match header.filter(|h| h.seq > since) {
+                    Some(h) if h.kind == Kind::Dir => self.count_dir(at)?,
+                    Some(h) if h.kind == Kind::File && !fresh => self.count_file(at)?,
+                    None if self.files[0].buf[..HEADER].iter().all(|&b| b == 0xff) => break,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, at: PageAddr) -> bool {
+        let lost = self.lost(at);
+        if lost {
+            self.store.validate(at);
+        }
+        lost
+    }
+
+    /// Whether a map page was written since the checkpoint: then it may refer to lost pages.
+    fn is_new(&self, at: PageAddr) -> bool {
+        let block = self.store.geo.block_of(at).0;
+        self.lost(at)
+            || self.store.recovery.as_ref().is_some_and(|r| {
+                (0..r.len).any(|i| r.entry(i).0 == block && r.entry(i).1 & FRESH != 0)
+            })
+    }
+
+    fn count_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let view = DirView::on(self.files[0].buf);
+        if !view.is_sane() {
+            return Ok(());
+        }
+        let (ino, pointers, levels) = (view.ino(), view.pointers(), view.levels());
+        if self.map_get(ino).ok() != Some(at) {
+            return Ok(());
+        }
+        self.count(at);
+        for p in 0..pointers {
+            let page = DirView::on(self.files[0].buf).pointer(p).1;
+            if levels == 2 && self.is_new(page) {
+                self.load_scratch(page, Kind::HashIndex, "hash index")?;
+                let n = MapPage::<_, 8>(&self.scratch[..]).count();
+                for r in 0..n {
+                    let map = MapPage::<_, 8>(&self.scratch[..]).pointer(r).1;
+                    self.count(map);
+                }
+            }
+            self.count(page);
+        }
+        Ok(())
+    }
+
+    fn count_file(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let view = self.files[0].file();
+        if !view.is_sane() {
+            return Ok(());
+        }
+        let (dir, hash) = view.holder(self.store.volume);
+        let (pointers, levels) = (view.pointers(), view.levels());
+        let mut n = 0;
+        loop {
+            match self.dir_nth(dir, hash, n) {
+                Ok(Some(rec)) if rec.ptr == at.0 && rec.target != Target::Indirect => break,
+                Ok(Some(_)) => n += 1,
+                Ok(None) | Err(Error::NotFound) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+        }
+        self.count(at);
+        for r in 0..self.files[0].file().record_search(INDEX_END, 0) {
+            let e = Extent::decode(self.files[0].file().record(r));
+            for k in 0..e.count {
+                self.count(PageAddr(e.page + k));
+            }
+        }
+        for p in 0..pointers {
+            let page = self.files[0].file().pointer(p).1;
+            if levels == 2 && self.count(page) {
+                let mut r = 0;
+                loop {
+                    self.load_scratch(page, Kind::ExtentIndex, "extent index")?;
+                    let index: MapPage<&[u8], 8> = MapPage(self.scratch);
+                    if r >= index.count().min(index.capacity()) {
+                        break;
+                    }
+                    let map = index.pointer(r).1;
+                    self.count_extent_map(map)?;
+                    r += 1;
+                }
+            } else if levels == 1 {
+                self.count_extent_map(page)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count_extent_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        if !self.count(at) {
+            return Ok(());
+        }
+        self.load_scratch(at, Kind::ExtentMap, "extent map")?;
+        let n = MapPage::<_, { extent::SIZE }>(&self.scratch[..]).count();
+        for r in 0..n {
+            let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
+            let e = Extent::decode(page.record(r));
+            for k in 0..e.count {
+                self.count(PageAddr(e.page + k));
+            }
+        }
+        Ok(())
+    }
+
+    /// Step 5: blocks without valid pages are dead; recovery is over but for the checkpoint.
+    fn close_opened(&mut self) {
+        let Some(rec) = self.store.recovery.take() else { return };
+        for i in 0..rec.len {
+            let (block, info) = rec.entry(i);
+            if info & FRESH == 0 {
+                self.store.close(block);
+            }
+        }
+        self.files[0].clear();
+        self.release(rec);
+    }
+}
+
+/// Ties the lifetime of the list to the slot that lends its buffer.
+pub(crate) trait HoldsRecovery<'a> {
+    fn hold(&mut self, rec: Recovery<'a>);
+    fn release(&mut self, rec: Recovery<'a>);
+}
+
+impl<'r, N: Nand> HoldsRecovery<'r> for FlashLight<'r, N> {
+    fn hold(&mut self, rec: Recovery<'r>) {
+        self.store.recovery = Some(rec);
+    }
+    fn release(&mut self, rec: Recovery<'r>) {
+        self.files[1].buf = rec.list;
+        self.files[1].clear();
+    }
+}
+
+fn list_record(rec: &mut Recovery<'_>, page: &[u8], blocks: u32) {
+    for i in 0..usize::from(get_u16(page, HEADER)).min(RESERVES) {
+        let v = get_u32(page, HEADER + 4 + 4 * i);
+        if (v & 0xffff) < blocks {
+            rec.add(v & 0xffff, (v >> 16 & 7) as u16 * (1 << 11));
+        }
+    }
+}

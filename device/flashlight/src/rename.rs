@@ -1,0 +1,268 @@
+//! Rename: one page, that of the renamed inode, is the whole change on flash. It says where the
+//! inode came from and what it replaced; both directories follow in RAM.
+
+use crate::dir::Removal;
+use crate::dirrec::Target;
+use crate::error::Error;
+use crate::hash::{ino_hash, name_hash};
+use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
+use crate::ops::Found;
+use crate::{FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
+use flashkit_nand::Nand;
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Renames, atomically replacing a file by a file, or an empty directory by a directory.
+    /// Durable when this returns. With `keep`, a replaced file stays usable until
+    /// [`FlashLight::reap`]. Returns where the renamed inode is to be looked for from now on.
+    ///
+    /// One program, and at times those of the two directories before it.
+    #[allow(clippy::too_many_arguments)]
+    pub fn rename(
+        &mut self,
+        from_dir: u32,
+        from: &[u8],
+        to_dir: u32,
+        to: &[u8],
+        no_replace: bool,
+        keep: bool,
+        now: Time,
+    ) -> Result<Node, Error<N::Error>> {
+        self.writable()?;
+        Self::check_name(to)?;
+        self.make_room()?;
+        self.load_dir(to_dir)?;
+        let source = self.find(from_dir, from)?;
+        let target = match self.find(to_dir, to) {
+            Ok(found) => Some(found),
+            Err(Error::NotFound) => None,
+            Err(e) => return Err(e),
+        };
+        if no_replace && target.is_some() {
+            return Err(Error::Exists);
+        }
+        if target.is_some_and(|t| t.node == source.node) {
+            return Ok(source.node);
+        }
+        self.check_replace(source.node, target.map(|t| t.node), to_dir)?;
+        for dir in [INDEX_DIR, from_dir, to_dir] {
+            self.dir_reserve(dir)?;
+        }
+        if let Some(Node::File(file)) = target.map(|t| t.node) {
+            self.detach_target(file, to_dir, to, keep)?;
+        }
+        // Pending pages are written so that no entry moves under our hands below.
+        self.flush_file(0)?;
+        self.flush_file(1)?;
+        for dir in [INDEX_DIR, from_dir, to_dir] {
+            self.dir_reserve(dir)?;
+            self.settle_removals(dir)?;
+        }
+        let source = self.find(from_dir, from)?;
+        let target = match target {
+            Some(_) => Some(self.find(to_dir, to)?),
+            None => None,
+        };
+        let node = match source.node {
+            Node::File(file) => self.rename_file(file, &source, from_dir, to_dir, to, target, now),
+            Node::Dir(ino) => self.rename_dir(ino, &source, from_dir, to_dir, to, target, now),
+        }?;
+        for dir in [from_dir, to_dir] {
+            let i = self.load_dir(dir)?;
+            let mut view = self.dirs[i].dir_mut();
+            view.set_time(Stamp::Modify, now);
+            view.set_time(Stamp::Change, now);
+            self.dirs[i].dirty = true;
+        }
+        Ok(node)
+    }
+
+    fn check_replace(
+        &mut self,
+        source: Node,
+        target: Option<Node>,
+        to_dir: u32,
+    ) -> Result<(), Error<N::Error>> {
+        if let Node::Dir(ino) = source {
+            let mut dir = to_dir;
+            while dir != ROOT_DIR {
+                if dir == ino {
+                    return Err(Error::Invalid);
+                }
+                dir = self.parent(dir)?;
+            }
+        }
+        match (source, target) {
+            (Node::Dir(_), Some(Node::File(_))) => Err(Error::NotDir),
+            (Node::File(_), Some(Node::Dir(_))) => Err(Error::IsDir),
+            (_, Some(Node::Dir(ino))) => {
+                let i = self.load_dir(ino)?;
+                if self.dirs[i].dir().size() > 0 {
+                    return Err(Error::NotEmpty);
+                }
+                // What its files left must be free also after a power cut.
+                if self.dirs[i].removals { self.flush_dir(i) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Before a file is replaced that stays in use, or that is in the index directory: makes
+    /// sure that it is there, so that the rename can turn it into an orphan.
+    fn detach_target(
+        &mut self,
+        file: FileRef,
+        dir: u32,
+        name: &[u8],
+        keep: bool,
+    ) -> Result<(), Error<N::Error>> {
+        let i = self.load_file(file)?;
+        if !keep || self.files[i].file().flags() & FLAG_INDIRECT != 0 {
+            return Ok(());
+        }
+        self.flush_file(i)?;
+        let rec = self.find(dir, name)?.rec;
+        let i = self.load_file(file)?;
+        self.make_indirect(i, dir, rec.hash)?;
+        let at = self.files[i].loc;
+        let hash = ino_hash(self.store.volume, file.ino);
+        self.dir_add(INDEX_DIR, hash, Target::File, at.0)?;
+        self.dir_remove(dir, &rec, Removal::Recorded)?;
+        self.dir_add(dir, rec.hash, Target::Indirect, file.ino)
+    }
+
+    /// Writes a cached file's page as that of a file found by its number.
+    fn make_indirect(&mut self, i: usize, dir: u32, hash: u32) -> Result<(), Error<N::Error>> {
+        let mut view = self.files[i].file_mut();
+        let flags = view.flags() | FLAG_INDIRECT;
+        view.set_flags(flags);
+        view.set_moved(dir, hash);
+        self.append_file(i).map(|_| ())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn rename_file(
+        &mut self,
+        file: FileRef,
+        source: &Found,
+        from_dir: u32,
+        to_dir: u32,
+        to: &[u8],
+        target: Option<Found>,
+        now: Time,
+    ) -> Result<Node, Error<N::Error>> {
+        let volume = self.store.volume;
+        let to_hash = name_hash(volume, to);
+        let i = self.load_file(file)?;
+        self.file_room(i, to.len())?;
+        self.flush_file(i)?;
+        let rec = self.find(from_dir, &copy_name(self.files[i].file().name()))?.rec;
+        let i = self.load_file(file)?;
+        let old = self.files[i].loc;
+        let mut view = self.files[i].file_mut();
+        let was_indirect = view.flags() & FLAG_INDIRECT != 0;
+        // Data pages name the entry they were written under: from now on that is the number's.
+        let indirect = was_indirect || view.records() > 0 || view.pointers() > 0;
+        if indirect {
+            let flags = view.flags() | FLAG_INDIRECT;
+            view.set_flags(flags);
+        }
+        view.set_moved(from_dir, source.rec.hash);
+        view.set_parent(to_dir);
+        view.set_name(to);
+        view.set_time(Stamp::Change, now);
+        view.set_replaced(target.map(|t| (t.rec.target as u8, t.rec.ptr)));
+        let at = self.append_file(i)?;
+        let hash = ino_hash(volume, file.ino);
+        if was_indirect {
+            self.dir_repoint(INDEX_DIR, hash, Target::File, old, at)?;
+        } else if indirect {
+            self.dir_add(INDEX_DIR, hash, Target::File, at.0)?;
+        }
+        self.dir_remove(from_dir, &rec, Removal::Recorded)?;
+        if let Some(target) = target {
+            self.drop_replaced(to_dir, &target)?;
+        }
+        if indirect {
+            self.dir_add(to_dir, to_hash, Target::Indirect, file.ino)?;
+            Ok(Node::File(FileRef { ino: file.ino, dir: INDEX_DIR, hash }))
+        } else {
+            self.dir_add(to_dir, to_hash, Target::File, at.0)?;
+            Ok(Node::File(FileRef { ino: file.ino, dir: to_dir, hash: to_hash }))
+        }
+    }
+
+    /// In RAM: the file that a rename has replaced loses its name; one that was found directly
+    /// ends its life.
+    fn drop_replaced(&mut self, dir: u32, target: &Found) -> Result<(), Error<N::Error>> {
+        let Node::File(file) = target.node else { return Ok(()) };
+        self.dir_remove(dir, &target.rec, Removal::Recorded)?;
+        let i = self.load_file(file)?;
+        if target.rec.target == Target::Indirect {
+            let mut view = self.files[i].file_mut();
+            view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
+            view.set_nlink(0);
+            let (loc, ino) = (self.files[i].loc, self.files[i].ino);
+            self.files[i].dirty = true;
+            self.orphans += 1;
+            let hash = ino_hash(self.store.volume, ino);
+            return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, loc, loc);
+        }
+        self.free_file(i)?;
+        self.store.park(i);
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn rename_dir(
+        &mut self,
+        ino: u32,
+        source: &Found,
+        from_dir: u32,
+        to_dir: u32,
+        to: &[u8],
+        target: Option<Found>,
+        now: Time,
+    ) -> Result<Node, Error<N::Error>> {
+        let to_hash = name_hash(self.store.volume, to);
+        let i = self.dir_room(ino, to.len())?;
+        let mut view = self.dirs[i].dir_mut();
+        view.set_moved(from_dir, source.rec.hash);
+        view.set_parent(to_dir);
+        view.set_name(to);
+        view.set_time(Stamp::Change, now);
+        if let Some(Node::Dir(replaced)) = target.map(|t| t.node) {
+            view.set_replaced(Some((Target::Dir as u8, replaced)));
+        }
+        self.dirs[i].dirty = true;
+        self.flush_dir(i)?;
+        self.dir_remove(from_dir, &source.rec, Removal::Recorded)?;
+        if let Some(found) = target
+            && let Node::Dir(replaced) = found.node
+        {
+            let i = self.load_dir(replaced)?;
+            self.free_dir(i)?;
+            self.dir_remove(to_dir, &found.rec, Removal::Recorded)?;
+        }
+        self.dir_add(to_dir, to_hash, Target::Dir, ino)?;
+        Ok(Node::Dir(ino))
+    }
+}
+
+/// A name outside the page it is in.
+fn copy_name(name: &[u8]) -> Name {
+    let mut copy = Name { bytes: [0; 255], len: name.len() };
+    copy.bytes[..name.len()].copy_from_slice(name);
+    copy
+}
+
+struct Name {
+    bytes: [u8; 255],
+    len: usize,
+}
+
+impl core::ops::Deref for Name {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}

@@ -1,0 +1,641 @@
+//! Pages and blocks: allocation, programs, validity. Everything above sees pages of areas.
+//!
+//! Invariants:
+//! * Nothing that was valid at the last checkpoint, and no page written since, is erased before
+//!   the next checkpoint: a block without valid pages is *dead* until then. Recovery rests on it.
+//! * A block is taken only after an allocation record (or the checkpoint) that names it, with
+//!   its area, is durable. Blocks are reserved in batches so that records are few.
+//! * A block is erased when it is taken, except one that was erased at format time.
+
+use crate::bytes::{get_u16, put_u16, put_u32};
+use crate::dirty::DirtyList;
+use crate::error::Error;
+use crate::header::{self, HEADER, Header, Kind};
+use crate::mappage::Owner;
+use crate::recover::Recovery;
+use crate::table::{State, Table};
+use crate::tag::{self, Tag};
+use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+
+/// The log areas (paper, Table III) other than the checkpoint's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    Bitmap = 0,
+    Map = 1,
+    Dir = 2,
+    Hash = 3,
+    File = 4,
+    Extent = 5,
+    Data = 6,
+}
+
+/// Areas with one log head each: all but the data.
+pub(crate) const HEADS: usize = 6;
+/// Data frontiers: one for each cached file and one for migrated pages.
+pub(crate) const FRONTS: usize = 3;
+/// The frontier of migrated pages.
+pub(crate) const COLD: usize = 2;
+/// Blocks reserved ahead at most.
+pub(crate) const RESERVES: usize = 24;
+/// Data blocks reserved by one allocation record.
+const DATA_BATCH: u32 = 16;
+/// Blocks of the allocation log between two checkpoints at most.
+pub(crate) const BITMAP_BLOCKS: usize = 8;
+/// Blocks with an unwritten tail that are remembered at most.
+pub(crate) const REMNANTS: usize = 32;
+
+/// A block being filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub block: u32,
+    pub next: u32,
+}
+
+impl Head {
+    pub const NONE: Head = Head { block: u32::MAX, next: 0 };
+}
+
+/// What has been written since the mount, by purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Pages of file data written for the caller.
+    pub data: u64,
+    /// Pages of file data moved by cleaning.
+    pub moved_data: u64,
+    /// Metadata pages moved by cleaning.
+    pub moved_meta: u64,
+    /// Pages of each metadata area: bitmap, DirInode map, DirInode, hash map, FileInode, extent map.
+    pub areas: [u64; HEADS],
+    /// Checkpoint pages with their anchors.
+    pub checkpoint: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Checkpoints taken.
+    pub checkpoints: u64,
+    /// Blocks cleaned.
+    pub cleaned: u64,
+}
+
+/// Blocks with an unwritten tail, least recently used first: 4 bytes each in the caller's RAM.
+pub(crate) struct Remnants<'r> {
+    bytes: &'r mut [u8],
+    pub len: usize,
+}
+
+impl<'r> Remnants<'r> {
+    pub fn new(bytes: &'r mut [u8]) -> Self {
+        Remnants { bytes, len: 0 }
+    }
+    pub fn get(&self, i: usize) -> Head {
+        Head {
+            block: u32::from(get_u16(self.bytes, 4 * i)),
+            next: u32::from(get_u16(self.bytes, 4 * i + 2)),
+        }
+    }
+    pub fn find(&self, block: u32) -> Option<usize> {
+        (0..self.len).find(|&i| self.get(i).block == block)
+    }
+    pub fn remove(&mut self, i: usize) -> Head {
+        let head = self.get(i);
+        self.bytes.copy_within(4 * (i + 1)..4 * self.len, 4 * i);
+        self.len -= 1;
+        head
+    }
+    /// Adds the most recently used; the caller has made room.
+    pub fn push(&mut self, head: Head) {
+        put_u16(self.bytes, 4 * self.len, head.block as u16);
+        put_u16(self.bytes, 4 * self.len + 2, head.next as u16);
+        self.len += 1;
+    }
+    pub fn is_full(&self) -> bool {
+        4 * (self.len + 1) > self.bytes.len()
+    }
+}
+
+/// A chip that remembers that its driver has failed: what is in RAM may then not be what is on
+/// flash, and nothing more is written.
+pub(crate) struct Latch<N> {
+    pub inner: N,
+    pub failed: bool,
+}
+
+impl<N: Nand> Latch<N> {
+    fn note<T>(&mut self, result: Result<T, N::Error>) -> Result<T, Error<N::Error>> {
+        self.failed |= result.is_err();
+        result.map_err(Error::Driver)
+    }
+    pub fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, Error<N::Error>> {
+        self.inner.read(page, offset, data, spare).map_err(Error::Driver)
+    }
+    pub fn program(
+        &mut self,
+        page: PageAddr,
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<OpStatus, Error<N::Error>> {
+        let result = self.inner.program(page, data, spare);
+        self.note(result)
+    }
+    pub fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Error<N::Error>> {
+        let result = self.inner.erase(block);
+        self.note(result)
+    }
+    pub fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Error<N::Error>> {
+        self.inner.is_bad(block).map_err(Error::Driver)
+    }
+    pub fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Error<N::Error>> {
+        let result = self.inner.mark_bad(block);
+        self.note(result)
+    }
+    pub fn flush(&mut self) -> Result<(), Error<N::Error>> {
+        let result = self.inner.flush();
+        self.note(result)
+    }
+}
+
+/// See the module's text.
+pub(crate) struct Store<'r, N> {
+    pub nand: Latch<N>,
+    pub geo: Geometry,
+    pub volume: u32,
+    /// Number of the next metadata page.
+    pub seq: u64,
+    pub table: Table<'r>,
+    pub dirty: DirtyList<'r>,
+    pub remnants: Remnants<'r>,
+    pub heads: [Head; HEADS],
+    pub fronts: [Head; FRONTS],
+    pub reserves: [(u16, u8); RESERVES],
+    pub reserved: usize,
+    pub bitmap_blocks: [u16; BITMAP_BLOCKS],
+    pub bitmap_count: usize,
+    /// Blocks that are not bad.
+    pub good: u32,
+    /// Blocks in state free or clean, and dead.
+    pub free: u32,
+    pub dead: u32,
+    /// Pages in use for file data and metadata (checkpoints and allocation log apart).
+    pub live: u32,
+    /// Where the search for a free block goes on.
+    pub cursor: u32,
+    /// Blocks taken, and inode pages written, since the last checkpoint.
+    pub taken: u32,
+    pub inode_pages: u32,
+    /// Whether this session has written yet (see [`Store::begin_session`]).
+    pub session: bool,
+    pub recovery: Option<Recovery<'r>>,
+    pub written: Written,
+    /// Set while formatting: no allocation records.
+    pub formatting: bool,
+    /// Blocks whose program failed: marked bad once nothing in them is valid.
+    pub failing: [u16; 8],
+    /// Blocks of the checkpoint that the next one makes free.
+    pub late: [u16; 24],
+    pub late_count: usize,
+}
+
+impl<N: Nand> Store<'_, N> {
+    /// Pages per block.
+    pub fn ppb(&self) -> u32 {
+        self.geo.pages_per_block()
+    }
+
+    pub fn page_size(&self) -> usize {
+        self.geo.page_size() as usize
+    }
+
+    /// Whether data pages carry tags.
+    pub fn has_tags(&self) -> bool {
+        self.geo.spare_size() as usize >= tag::SIZE
+    }
+
+    /// Reads a whole page and checks that it is a metadata page of this volume.
+    pub fn read_meta(&mut self, at: PageAddr, buf: &mut [u8]) -> Result<Option<Header>, Error<N::Error>> {
+        if !self.geo.contains(at) {
+            return Ok(None);
+        }
+        let status = self.nand.read(at, 0, buf, &mut [])?;
+        if !status.is_readable() {
+            return Ok(None);
+        }
+        Ok(header::parse(buf, at).ok().filter(|h| h.volume == self.volume))
+    }
+
+    /// Reads a metadata page that must be of one kind.
+    pub fn expect_meta(
+        &mut self,
+        at: PageAddr,
+        buf: &mut [u8],
+        kind: Kind,
+        what: &'static str,
+    ) -> Result<Header, Error<N::Error>> {
+        match self.read_meta(at, buf)? {
+            Some(h) if h.kind == kind => Ok(h),
+            _ => Err(Error::Corrupt(at, what)),
+        }
+    }
+
+    /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.
+    pub fn program_at(
+        &mut self,
+        at: PageAddr,
+        page: &mut [u8],
+        kind: Kind,
+        prev: PageAddr,
+    ) -> Result<bool, Error<N::Error>> {
+        header::seal(page, kind, self.seq, at, self.volume, prev);
+        self.seq += 1;
+        Ok(self.nand.program(at, page, &[])? == OpStatus::Done)
+    }
+
+    /// Appends a metadata page to the log of its area. `page` is exactly what is to be programmed.
+    /// One program, and at times an erase and an allocation record before it.
+    pub fn append(
+        &mut self,
+        area: Area,
+        page: &mut [u8],
+        kind: Kind,
+        prev: PageAddr,
+    ) -> Result<PageAddr, Error<N::Error>> {
+        loop {
+            let at = self.next_page(area)?;
+            if self.program_at(at, page, kind, prev)? {
+                self.written.areas[area as usize] += 1;
+                if matches!(area, Area::Dir | Area::File) {
+                    self.inode_pages += 1;
+                }
+                if area != Area::Bitmap {
+                    self.validate(at);
+                }
+                return Ok(at);
+            }
+            let block = core::mem::replace(&mut self.heads[area as usize], Head::NONE).block;
+            self.note_failing(block);
+        }
+    }
+
+    fn next_page(&mut self, area: Area) -> Result<PageAddr, Error<N::Error>> {
+        self.begin_session()?;
+        let head = self.heads[area as usize];
+        if head.block == u32::MAX || head.next >= self.ppb() {
+            // The head is given up first: taking a block may write to this very log.
+            self.heads[area as usize] = Head::NONE;
+            self.close(head.block);
+            let block = self.take_block(area)?;
+            self.heads[area as usize] = Head { block, next: 0 };
+        }
+        let head = &mut self.heads[area as usize];
+        head.next += 1;
+        Ok(self.geo.page(BlockAddr(head.block), head.next - 1))
+    }
+
+    /// Programs a page of file data at a frontier, with its tag where there is room for one.
+    pub fn append_data(
+        &mut self,
+        front: usize,
+        data: &[u8],
+        owner: Owner,
+        index: u32,
+    ) -> Result<PageAddr, Error<N::Error>> {
+        self.begin_session()?;
+        let tag = Tag { owner, index, seq: self.seq as u32 };
+        loop {
+            let head = self.fronts[front];
+            if head.block == u32::MAX || head.next >= self.ppb() {
+                self.fronts[front] = Head::NONE;
+                self.close(head.block);
+                let block = self.take_block(Area::Data)?;
+                self.fronts[front] = Head { block, next: 0 };
+            }
+            let head = &mut self.fronts[front];
+            let at = self.geo.page(BlockAddr(head.block), head.next);
+            head.next += 1;
+            let status = if self.has_tags() {
+                self.nand.program(at, data, &tag.encode(data))?
+            } else {
+                self.nand.program(at, data, &[])?
+            };
+            if status == OpStatus::Done {
+                if front == COLD {
+                    self.written.moved_data += 1;
+                } else {
+                    self.written.data += 1;
+                }
+                self.validate(at);
+                return Ok(at);
+            }
+            let block = core::mem::replace(&mut self.fronts[front], Head::NONE).block;
+            self.note_failing(block);
+        }
+    }
+
+    fn note_failing(&mut self, block: u32) {
+        if let Some(slot) = self.failing.iter_mut().find(|b| **b == u16::MAX) {
+            *slot = block as u16;
+        }
+        self.close(block);
+    }
+
+    /// The first write of a session goes to a freshly erased block of the allocation log: an
+    /// unclean stop before it leaves the volume as the clean unmount did, and no page that an
+    /// interrupted program may have touched is ever programmed.
+    pub fn begin_session(&mut self) -> Result<(), Error<N::Error>> {
+        if self.session {
+            return Ok(());
+        }
+        self.session = true;
+        for i in 0..self.reserved {
+            let block = u32::from(self.reserves[i].0);
+            if self.table.get(block) == State::Clean {
+                self.table.set(block, State::Free);
+            }
+        }
+        self.heads[Area::Bitmap as usize] = Head::NONE;
+        self.reserve(None)
+    }
+
+    /// Takes a reserved block of an area for writing.
+    fn take_block(&mut self, area: Area) -> Result<u32, Error<N::Error>> {
+        loop {
+            let found = (0..self.reserved).find(|&i| self.reserves[i].1 == area as u8);
+            let Some(i) = found else {
+                self.reserve(Some(area))?;
+                continue;
+            };
+            let block = u32::from(self.reserves[i].0);
+            self.reserves.copy_within(i + 1..self.reserved, i);
+            self.reserved -= 1;
+            self.free -= 1;
+            if self.table.get(block) != State::Clean && !self.erase(block)? {
+                continue;
+            }
+            self.taken += 1;
+            self.table.set(
+                block,
+                match area {
+                    Area::Bitmap => State::System,
+                    Area::Data => State::Data(0),
+                    _ => State::Meta(0),
+                },
+            );
+            if area == Area::Bitmap && self.bitmap_count < BITMAP_BLOCKS {
+                self.bitmap_blocks[self.bitmap_count] = block as u16;
+                self.bitmap_count += 1;
+            }
+            if let Some(recovery) = &mut self.recovery {
+                recovery.note_fresh(block);
+            }
+            return Ok(block);
+        }
+    }
+
+    /// Erases a block; one that fails is marked bad.
+    pub fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        self.written.erases += 1;
+        if self.nand.erase(BlockAddr(block))? == OpStatus::Done {
+            return Ok(true);
+        }
+        self.nand.mark_bad(BlockAddr(block))?;
+        self.table.set(block, State::Bad);
+        self.good -= 1;
+        Ok(false)
+    }
+
+    /// Finds the next free block that is not reserved.
+    pub fn pick(&mut self) -> Result<u32, Error<N::Error>> {
+        let n = self.table.blocks();
+        for step in 0..n {
+            let block = (self.cursor + step) % n;
+            if matches!(self.table.get(block), State::Free | State::Clean)
+                && !self.reserves[..self.reserved].iter().any(|r| u32::from(r.0) == block)
+                && !self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
+            {
+                self.cursor = (block + 1) % n;
+                return Ok(block);
+            }
+        }
+        Err(Error::NoSpace)
+    }
+
+    fn reserve_one(&mut self, area: Area) -> Result<(), Error<N::Error>> {
+        let block = self.pick()?;
+        self.reserves[self.reserved] = (block as u16, area as u8);
+        self.reserved += 1;
+        Ok(())
+    }
+
+    /// Reserves blocks for an area, and one for the allocation log when that has none ahead, and
+    /// makes the reservation durable by one allocation record.
+    fn reserve(&mut self, area: Option<Area>) -> Result<(), Error<N::Error>> {
+        let from = self.reserved;
+        if let Some(area) = area.filter(|&a| a != Area::Bitmap) {
+            let want = if area == Area::Data { (self.free / 32).clamp(1, DATA_BATCH) } else { 1 };
+            for i in 0..want {
+                if self.reserved + 2 >= RESERVES {
+                    break;
+                }
+                match self.reserve_one(area) {
+                    Err(Error::NoSpace) if i > 0 => break,
+                    r => r?,
+                }
+            }
+        }
+        if self.formatting || self.recovery.is_some() {
+            if area == Some(Area::Bitmap) {
+                self.reserve_one(Area::Bitmap)?;
+            }
+            return Ok(());
+        }
+        let head = self.heads[Area::Bitmap as usize];
+        let full = head.block == u32::MAX || head.next >= self.ppb();
+        let ahead =
+            self.reserves[..self.reserved].iter().filter(|r| r.1 == Area::Bitmap as u8).count();
+        for _ in ahead..1 + usize::from(full) {
+            self.reserve_one(Area::Bitmap)?;
+        }
+        self.write_alloc_record(from)
+    }
+
+    /// Makes sure that a block for the allocation log is reserved; the checkpoint that follows
+    /// names it.
+    pub fn reserve_bitmap(&mut self) -> Result<(), Error<N::Error>> {
+        if self.reserves[..self.reserved].iter().any(|r| r.1 == Area::Bitmap as u8) {
+            return Ok(());
+        }
+        self.reserve_one(Area::Bitmap)
+    }
+
+    /// ```text
+    /// 32 count u16   34 0   36 entries: block u16, area u8, 0
+    /// ```
+    fn write_alloc_record(&mut self, from: usize) -> Result<(), Error<N::Error>> {
+        let mut page = [0u8; HEADER + 4 + 4 * RESERVES];
+        let new = &self.reserves[from..self.reserved];
+        put_u16(&mut page, HEADER, new.len() as u16);
+        let mut len = HEADER + 4;
+        for &(block, area) in new {
+            put_u32(&mut page, len, u32::from(block) | u32::from(area) << 16);
+            len += 4;
+        }
+        self.append(Area::Bitmap, &mut page[..len], Kind::Alloc, PageAddr::NONE)?;
+        Ok(())
+    }
+
+    /// A block is not written any more.
+    pub fn close(&mut self, block: u32) {
+        if block == u32::MAX {
+            return;
+        }
+        if matches!(self.table.get(block), State::Meta(0) | State::Data(0)) {
+            self.kill(block);
+        }
+    }
+
+    fn kill(&mut self, block: u32) {
+        if let Some(i) = self.dirty.find(block) {
+            self.dirty.remove(i);
+        }
+        if let Some(i) = self.remnants.find(block) {
+            self.remnants.remove(i);
+        }
+        self.table.set(block, State::Dead);
+        self.dead += 1;
+    }
+
+    /// Retires a block of the checkpoint or the allocation log.
+    pub fn retire_system(&mut self, block: u32) {
+        if self.table.get(block) == State::System {
+            self.table.set(block, State::Dead);
+            self.dead += 1;
+        }
+    }
+
+    /// Gives up a data frontier; what is left of its block is remembered as a remnant.
+    pub fn park(&mut self, front: usize) {
+        let head = core::mem::replace(&mut self.fronts[front], Head::NONE);
+        if head.block == u32::MAX {
+            return;
+        }
+        if head.next >= self.ppb() || self.table.get(head.block) == State::Data(0) {
+            self.close(head.block);
+            return;
+        }
+        if self.remnants.is_full() {
+            self.remnants.remove(0);
+        }
+        self.remnants.push(head);
+    }
+
+    /// Continues a remnant at a frontier.
+    pub fn unpark(&mut self, front: usize, remnant: usize) {
+        self.park(front);
+        // Parking may have pushed the list's first entry out.
+        if remnant < self.remnants.len {
+            self.fronts[front] = self.remnants.remove(remnant);
+        }
+    }
+
+    /// Whether a block is being written.
+    pub fn is_open(&self, block: u32) -> bool {
+        self.heads.iter().chain(&self.fronts).any(|h| h.block == block)
+    }
+
+    /// Pages of a block that have been programmed, all of them if it is closed.
+    fn programmed(&self, block: u32) -> u32 {
+        if let Some(h) = self.heads.iter().chain(&self.fronts).find(|h| h.block == block) {
+            return h.next;
+        }
+        self.remnants.find(block).map_or(self.ppb(), |i| self.remnants.get(i).next)
+    }
+
+    /// Counts a page as valid.
+    pub fn validate(&mut self, at: PageAddr) {
+        let block = self.geo.block_of(at).0;
+        match self.table.get(block) {
+            State::Meta(n) => self.table.set(block, State::Meta(n + 1)),
+            State::Data(n) => self.table.set(block, State::Data(n + 1)),
+            _ => return,
+        }
+        self.live += 1;
+        if let Some(i) = self.dirty.find(block) {
+            self.dirty.set(i, self.geo.index_of(at), true);
+        }
+    }
+
+    /// Counts a page as invalid. A block whose last valid page this was is dead.
+    pub fn invalidate(&mut self, at: PageAddr) {
+        if !self.geo.contains(at) || self.recovery.as_ref().is_some_and(|r| r.is_lost(at)) {
+            return;
+        }
+        let (block, index) = (self.geo.block_of(at).0, self.geo.index_of(at));
+        let (count, state): (u32, fn(u32) -> State) = match self.table.get(block) {
+            State::Meta(n) if n > 0 => (n, State::Meta),
+            State::Data(n) if n > 0 => (n, State::Data),
+            _ => return,
+        };
+        self.table.set(block, state(count - 1));
+        self.live -= 1;
+        if count == 1 && !self.is_open(block) {
+            self.kill(block);
+            return;
+        }
+        match self.dirty.find(block) {
+            Some(i) => self.dirty.set(i, index, false),
+            None if count == self.programmed(block) => {
+                let i = self.dirty.add(block, count);
+                self.dirty.set(i, index, false);
+            }
+            None => {}
+        }
+    }
+
+    /// Invalidates a run of pages.
+    pub fn invalidate_run(&mut self, page: u32, count: u32) {
+        for i in 0..count {
+            self.invalidate(PageAddr(page.wrapping_add(i)));
+        }
+    }
+
+    /// After a checkpoint: dead blocks are free.
+    pub fn free_dead(&mut self) -> Result<(), Error<N::Error>> {
+        if self.dead == 0 {
+            return Ok(());
+        }
+        for block in 0..self.table.blocks() {
+            if self.table.get(block) != State::Dead {
+                continue;
+            }
+            if let Some(slot) = self.failing.iter_mut().find(|b| u32::from(**b) == block) {
+                *slot = u16::MAX;
+                self.nand.mark_bad(BlockAddr(block))?;
+                self.table.set(block, State::Bad);
+                self.good -= 1;
+            } else {
+                self.table.set(block, State::Free);
+                self.free += 1;
+            }
+        }
+        self.dead = 0;
+        Ok(())
+    }
+
+    /// Counts free and dead blocks anew.
+    pub fn recount(&mut self) {
+        (self.good, self.free, self.dead) = (0, 0, 0);
+        for block in 0..self.table.blocks() {
+            let state = self.table.get(block);
+            self.good += u32::from(state != State::Bad);
+            match state {
+                State::Free | State::Clean => self.free += 1,
+                State::Dead => self.dead += 1,
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What hash maps and extent maps have in common: an inode points to maps of consecutive ranges
+//! of keys, directly or through index pages; a full map is split; pointers follow.
+
+use crate::bytes::{get_u32, put_u32};
+use crate::dirrec::HASH_SHIFT;
+use crate::error::Error;
+use crate::header::Kind;
+use crate::inode::Inode;
+use crate::mappage::{MapPage, Owner};
+use crate::store::{Area, Store};
+use flashkit_nand::{Nand, PageAddr};
+
+/// Bytes of an inode page that stay free for the pointers that a migration may add.
+pub(crate) const SLACK: usize = 112;
+
+/// Which of the two kinds of maps.
+#[derive(Clone, Copy)]
+pub(crate) struct MapKind {
+    pub area: Area,
+    pub map: Kind,
+    pub index: Kind,
+    /// From a record's first word to its key.
+    pub shift: u32,
+    pub what: &'static str,
+}
+
+pub(crate) const HASH: MapKind = MapKind {
+    area: Area::Hash,
+    map: Kind::HashMap,
+    index: Kind::HashIndex,
+    shift: HASH_SHIFT,
+    what: "hash index",
+};
+
+pub(crate) const EXTENT: MapKind = MapKind {
+    area: Area::Extent,
+    map: Kind::ExtentMap,
+    index: Kind::ExtentIndex,
+    shift: 0,
+    what: "extent index",
+};
+
+/// The map page that a migration changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MapTarget {
+    /// Which pointer of the inode leads to it.
+    pub root: usize,
+    /// Its page; none for the inode's first map.
+    pub page: PageAddr,
+    /// The keys it covers: from `first` to before `end`.
+    pub first: u32,
+    pub end: u32,
+}
+
+/// A map written by a migration: it covers the keys from `key` on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Put {
+    pub key: u32,
+    pub page: PageAddr,
+}
+
+/// What a migration does to the pointers: a few splits at most.
+pub(crate) struct Changes {
+    list: [Put; 4],
+    len: usize,
+}
+
+impl Changes {
+    pub fn new() -> Self {
+        Changes { list: [Put { key: 0, page: PageAddr::NONE }; 4], len: 0 }
+    }
+    pub fn push(&mut self, put: Put) {
+        self.list[self.len] = put;
+        self.len += 1;
+    }
+    /// One place is kept for the map that remains.
+    pub fn is_full(&self) -> bool {
+        self.len + 2 > self.list.len()
+    }
+    pub fn iter(&self) -> impl Iterator<Item = Put> + '_ {
+        self.list[..self.len].iter().copied()
+    }
+}
+
+/// Pointers in an inode before they move to an index page.
+pub(crate) fn pointer_cap(page_size: usize) -> usize {
+    (page_size / 32).max(4)
+}
+
+fn pointer_record(key: u32, page: PageAddr) -> [u8; 8] {
+    let mut rec = [0; 8];
+    put_u32(&mut rec, 0, key);
+    put_u32(&mut rec, 4, page.0);
+    rec
+}
+
+/// Of `n` consecutive ranges that start at `key(0..n)` and end before `end`, the one that most
+/// records of the log fall into.
+pub(crate) fn densest<const REC: usize>(
+    inode: &Inode<&[u8], REC>,
+    kind: MapKind,
+    n: usize,
+    end: u32,
+    key: impl Fn(usize) -> u32,
+) -> usize {
+    let mut best = (0, 0);
+    for p in 0..n {
+        let from = inode.record_search(key(p), kind.shift);
+        let to = inode.record_search(if p + 1 < n { key(p + 1) } else { end }, kind.shift);
+        if to.saturating_sub(from) > best.1 {
+            best = (p, to - from);
+        }
+    }
+    best.0
+}
+
+/// The map that covers `key`, or else the one that most records of the log belong to; `limit`
+/// ends the keys. At the index level one read, into `scratch`.
+pub(crate) fn target<const REC: usize, N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    scratch: &mut [u8],
+    inode: &Inode<&[u8], REC>,
+    key: Option<u32>,
+    limit: u32,
+) -> Result<MapTarget, Error<N::Error>> {
+    let n = inode.pointers();
+    if inode.levels() == 0 {
+        return Ok(MapTarget { root: 0, page: PageAddr::NONE, first: 0, end: limit });
+    }
+    let root = match key {
+        Some(key) => inode.pointer_for(key),
+        None => densest(inode, kind, n, limit, |p| if p == 0 { 0 } else { inode.pointer(p).0 }),
+    };
+    let first = if root == 0 { 0 } else { inode.pointer(root).0 };
+    let end = if root + 1 < n { inode.pointer(root + 1).0 } else { limit };
+    let page = inode.pointer(root).1;
+    if inode.levels() == 1 {
+        return Ok(MapTarget { root, page, first, end });
+    }
+    store.expect_meta(page, scratch, kind.index, kind.what)?;
+    let index: MapPage<&mut [u8], 8> = MapPage(scratch);
+    if !index.is_sane() || index.count() == 0 {
+        return Err(Error::Corrupt(page, kind.what));
+    }
+    let start = |p: usize| if p == 0 { first } else { index.pointer(p).0 };
+    let best = match key {
+        Some(key) => index.pointer_for(key),
+        None => densest(inode, kind, index.count(), end, start),
+    };
+    Ok(MapTarget {
+        root,
+        page: index.pointer(best).1,
+        first: start(best),
+        end: if best + 1 < index.count() { start(best + 1) } else { end },
+    })
+}
+
+/// Splits the map in `page` at record `mid` (at the end: at `key`), writes the half that `key` is
+/// not in and leaves the other in `page`. One program.
+pub(crate) fn split<const REC: usize, N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    buf: &mut [u8],
+    key: u32,
+    mid: usize,
+) -> Result<Put, Error<N::Error>> {
+    let kind_of_page = if REC == 8 && kind.shift == 0 { kind.index } else { kind.map };
+    let mut page: MapPage<&mut [u8], REC> = MapPage(buf);
+    let (n, first, end) = (page.count(), page.first_key(), page.end_key());
+    let border = if mid == n { key } else { get_u32(page.record(mid), 0) >> kind.shift };
+    let lower_goes = key >= border;
+    if lower_goes {
+        page.truncate(mid);
+        page.set_range(first, border);
+    } else {
+        page.rotate(mid);
+        page.truncate(n - mid);
+        page.set_range(border, end);
+    }
+    let len = page.len();
+    let at = store.append(kind.area, &mut page.0[..len], kind_of_page, PageAddr::NONE)?;
+    page.grow_to(n);
+    if lower_goes {
+        page.drop_first(mid);
+        page.set_range(border, end);
+        Ok(Put { key: first, page: at })
+    } else {
+        page.rotate(n - mid);
+        page.truncate(mid);
+        page.set_range(first, border);
+        Ok(Put { key: border, page: at })
+    }
+}
+
+/// Applies changes of pointers to an inode, or to the index page that it points to. Returns the
+/// index page that was replaced. No flash operation below the index level; there one read and one
+/// program, one more when an index page is split or first made.
+pub(crate) fn apply<const REC: usize, N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    scratch: &mut [u8],
+    inode: &mut Inode<&mut [u8], REC>,
+    owner: Owner,
+    target: &MapTarget,
+    changes: &Changes,
+) -> Result<Option<PageAddr>, Error<N::Error>> {
+    if inode.levels() < 2 {
+        for put in changes.iter() {
+            put_in_inode(inode, target.page, put);
+        }
+        inode.set_levels(u8::from(inode.pointers() > 0));
+        if inode.pointers() >= pointer_cap(inode.0.len()) {
+            make_index(store, kind, scratch, inode, owner)?;
+        }
+        return Ok(None);
+    }
+    let (first, old) = inode.pointer(target.root);
+    store.expect_meta(old, scratch, kind.index, kind.what)?;
+    for put in changes.iter() {
+        let page: MapPage<&mut [u8], 8> = MapPage(scratch);
+        if !page.is_sane() {
+            return Err(Error::Corrupt(old, kind.what));
+        }
+        if page.count() == page.capacity() {
+            if inode.room() < crate::inode::POINTER {
+                return Err(Error::TooBig);
+            }
+            let mid = page.count() / 2;
+            let index = MapKind { shift: 0, ..kind };
+            let half = split::<8, N>(store, index, page.0, put.key, mid)?;
+            let root = root_of(inode, old).unwrap_or(target.root);
+            if half.key == first {
+                let rest = MapPage::<&mut [u8], 8>(scratch).first_key();
+                inode.pointer_set(root, rest, old);
+                inode.pointer_insert(root, half.key, half.page);
+            } else {
+                inode.pointer_insert(root + 1, half.key, half.page);
+            }
+        }
+        put_in_index(&mut MapPage(scratch), target.page, put);
+    }
+    let page: MapPage<&mut [u8], 8> = MapPage(scratch);
+    let (len, key) = (page.len(), page.first_key());
+    let at = store.append(kind.area, &mut scratch[..len], kind.index, old)?;
+    let root = root_of(inode, old).unwrap_or(target.root);
+    inode.pointer_set(root, key, at);
+    Ok(Some(old))
+}
+
+fn root_of<const REC: usize>(inode: &Inode<&mut [u8], REC>, page: PageAddr) -> Option<usize> {
+    (0..inode.pointers()).find(|&p| inode.pointer(p).1 == page)
+}
+
+fn put_in_inode<const REC: usize>(inode: &mut Inode<&mut [u8], REC>, old: PageAddr, put: Put) {
+    match root_of(inode, old) {
+        Some(p) if inode.pointer(p).0 == put.key => inode.pointer_set(p, put.key, put.page),
+        _ => {
+            let n = inode.pointers();
+            let p = (0..n).find(|&p| inode.pointer(p).0 > put.key).unwrap_or(n);
+            inode.pointer_insert(p, put.key, put.page);
+        }
+    }
+}
+
+fn put_in_index(index: &mut MapPage<&mut [u8], 8>, old: PageAddr, put: Put) {
+    let rec = pointer_record(put.key, put.page);
+    match (0..index.count()).find(|&p| index.pointer(p).1 == old) {
+        Some(p) if index.pointer(p).0 == put.key => index.set(p, &rec),
+        _ => {
+            let at = index.search(put.key, 0);
+            index.insert(at, &rec);
+        }
+    }
+}
+
+/// Moves all pointers of an inode to a new index page.
+fn make_index<const REC: usize, N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    scratch: &mut [u8],
+    inode: &mut Inode<&mut [u8], REC>,
+    owner: Owner,
+) -> Result<(), Error<N::Error>> {
+    let mut index: MapPage<&mut [u8], 8> = MapPage(scratch);
+    index.init(owner, 0, u32::MAX);
+    for p in 0..inode.pointers() {
+        let (key, page) = inode.pointer(p);
+        index.insert(p, &pointer_record(key, page));
+    }
+    let len = index.len();
+    let at = store.append(kind.area, &mut scratch[..len], kind.index, PageAddr::NONE)?;
+    while inode.pointers() > 1 {
+        inode.pointer_remove(1);
+    }
+    inode.pointer_set(0, 0, at);
+    inode.set_levels(2);
+    Ok(())
+}
