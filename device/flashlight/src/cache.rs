@@ -32,7 +32,14 @@ pub(crate) struct Slot<'r> {
 
 impl<'r> Slot<'r> {
     pub fn new(buf: &'r mut [u8]) -> Self {
-        Slot { buf, ino: 0, loc: PageAddr::NONE, dirty: false, removals: false, used: 0 }
+        Slot {
+            buf,
+            ino: 0,
+            loc: PageAddr::NONE,
+            dirty: false,
+            removals: false,
+            used: 0,
+        }
     }
 
     pub fn clear(&mut self) {
@@ -71,12 +78,20 @@ impl FileView<'_> {
 
     pub fn file_ref(&self, volume: u32) -> FileRef {
         let (dir, hash) = self.holder(volume);
-        FileRef { ino: self.ino(), dir, hash }
+        FileRef {
+            ino: self.ino(),
+            dir,
+            hash,
+        }
     }
 
     pub fn owner(&self, volume: u32) -> Owner {
         let (dir, hash) = self.holder(volume);
-        Owner { ino: self.ino(), dir, hash }
+        Owner {
+            ino: self.ino(),
+            dir,
+            hash,
+        }
     }
 }
 
@@ -162,7 +177,8 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.scratch_at == at {
             self.dirs[i].buf.copy_from_slice(self.scratch);
         } else {
-            self.store.expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory")?;
+            self.store
+                .expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory")?;
         }
         let view = self.dirs[i].dir();
         if view.ino() != ino || !view.is_sane() {
@@ -213,7 +229,9 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         let len = slot.dir().len();
-        let at = self.store.append(Area::Dir, &mut slot.buf[..len], Kind::Dir, slot.loc)?;
+        let at = self
+            .store
+            .append(Area::Dir, &mut slot.buf[..len], Kind::Dir, slot.loc)?;
         let old = core::mem::replace(&mut slot.loc, at);
         slot.dir_mut().settle();
         slot.dirty = false;
@@ -266,7 +284,8 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.scratch_at == at {
             self.files[i].buf.copy_from_slice(self.scratch);
         } else {
-            self.store.expect_meta(at, self.files[i].buf, Kind::File, "file inode")?;
+            self.store
+                .expect_meta(at, self.files[i].buf, Kind::File, "file inode")?;
         }
         if !self.files[i].file().is_sane() || self.files[i].file().ino() == 0 {
             return Err(Error::Corrupt(at, "file inode"));
@@ -331,7 +350,9 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         let slot = &mut self.files[i];
         let (len, old) = (slot.file().len(), slot.loc);
-        let at = self.store.append(Area::File, &mut slot.buf[..len], Kind::File, old)?;
+        let at = self
+            .store
+            .append(Area::File, &mut slot.buf[..len], Kind::File, old)?;
         slot.file_mut().settle();
         slot.dirty = false;
         let orphan = slot.file().flags() & FLAG_ORPHAN != 0;

@@ -148,7 +148,10 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.anchor.next_leaf == u32::MAX {
             self.anchor.next_leaf = self.take_system()?;
         }
-        self.anchor.leaf = Head { block: self.anchor.next_leaf, next: 0 };
+        self.anchor.leaf = Head {
+            block: self.anchor.next_leaf,
+            next: 0,
+        };
         self.anchor.next_leaf = self.take_system()?;
         if self.anchor.second_next >= ANCHOR_PAGES {
             switch.new_second = true;
@@ -193,7 +196,12 @@ impl<N: Nand> FlashLight<'_, N> {
     fn write_snapshot(&mut self, pages: &mut [u32]) -> Result<usize, Error<N::Error>> {
         let total = self.store.table.raw().len() + self.map.roots.len() + 4;
         let partials = self.store.remnants.len
-            + self.store.fronts.iter().filter(|f| f.block != u32::MAX).count();
+            + self
+                .store
+                .fronts
+                .iter()
+                .filter(|f| f.block != u32::MAX)
+                .count();
         let total = total + 4 * partials;
         let payload = self.store.page_size() - SNAPSHOT;
         self.scratch_at = PageAddr::NONE;
@@ -237,7 +245,11 @@ impl<N: Nand> FlashLight<'_, N> {
             put_u16(b, 62 + 4 * i, head.next as u16);
         }
         for i in 0..BITMAP_BLOCKS {
-            let block = if i < s.bitmap_count { s.bitmap_blocks[i] } else { u16::MAX };
+            let block = if i < s.bitmap_count {
+                s.bitmap_blocks[i]
+            } else {
+                u16::MAX
+            };
             put_u16(b, 84 + 2 * i, block);
         }
         b[100] = s.reserved as u8;
@@ -269,7 +281,10 @@ impl<N: Nand> FlashLight<'_, N> {
                 let page = &mut self.scratch[..len];
                 self.anchor.leaf.next += 1;
                 self.store.written.checkpoint += 1;
-                if self.store.program_at(at, page, Kind::Checkpoint, PageAddr::NONE)? {
+                if self
+                    .store
+                    .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?
+                {
                     return Ok(());
                 }
             }
@@ -292,7 +307,10 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let at = geo.page(second, self.anchor.second_next - 1);
         self.store.written.checkpoint += 1;
-        if !self.store.program_at(at, &mut page[..HEADER + 4], Kind::Second, PageAddr::NONE)? {
+        if !self
+            .store
+            .program_at(at, &mut page[..HEADER + 4], Kind::Second, PageAddr::NONE)?
+        {
             return Err(Error::Corrupt(at, "second-level checkpoint block"));
         }
         if switch.new_second {
@@ -300,16 +318,24 @@ impl<N: Nand> FlashLight<'_, N> {
             if self.anchor.root_next == 1 {
                 self.store.erase(root.0)?;
             }
-            for (i, v) in [geo.page_size(), geo.spare_size(), geo.pages_per_block(), geo.blocks()]
-                .into_iter()
-                .enumerate()
+            for (i, v) in [
+                geo.page_size(),
+                geo.spare_size(),
+                geo.pages_per_block(),
+                geo.blocks(),
+            ]
+            .into_iter()
+            .enumerate()
             {
                 put_u32(&mut page, HEADER + 4 * i, v);
             }
             put_u32(&mut page, HEADER + 16, second.0);
             let at = geo.page(root, self.anchor.root_next - 1);
             self.store.written.checkpoint += 1;
-            if !self.store.program_at(at, &mut page, Kind::Root, PageAddr::NONE)? {
+            if !self
+                .store
+                .program_at(at, &mut page, Kind::Root, PageAddr::NONE)?
+            {
                 return Err(Error::Corrupt(at, "root block"));
             }
             self.store.retire_late(switch.old_second);
@@ -332,7 +358,13 @@ impl<N: Nand> FlashLight<'_, N> {
         self.orphans = get_u32(b, 48);
         s.cursor = get_u32(b, 52) % s.geo.blocks();
         self.map.next = get_u32(b, 56);
-        let block = |v: u16| if v == u16::MAX { u32::MAX } else { u32::from(v) };
+        let block = |v: u16| {
+            if v == u16::MAX {
+                u32::MAX
+            } else {
+                u32::from(v)
+            }
+        };
         for i in 0..HEADS {
             s.heads[i] = Head {
                 block: block(get_u16(b, 60 + 4 * i)),
@@ -366,7 +398,9 @@ impl<N: Nand> FlashLight<'_, N> {
         s.dirty.load(&b[end - dirty..end]);
         let in_range = |v: u32| v == u32::MAX || v < s.geo.blocks();
         let sane = s.heads.iter().all(|h| in_range(h.block))
-            && s.reserves[..reserved].iter().all(|r| u32::from(r.0) < s.geo.blocks())
+            && s.reserves[..reserved]
+                .iter()
+                .all(|r| u32::from(r.0) < s.geo.blocks())
             && in_range(self.anchor.next_leaf)
             && (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.geo.blocks());
         sane.then_some((b[32] & 1 != 0, pages, count))
@@ -382,7 +416,8 @@ impl<N: Nand> FlashLight<'_, N> {
         for (i, &page) in pages.iter().enumerate() {
             self.scratch_at = PageAddr::NONE;
             let at = PageAddr(page);
-            self.store.expect_meta(at, self.scratch, Kind::Snapshot, "block table")?;
+            self.store
+                .expect_meta(at, self.scratch, Kind::Snapshot, "block table")?;
             for k in 0..payload {
                 let (n, byte) = (i * payload + k, self.scratch[SNAPSHOT + k]);
                 if n < table {
@@ -399,7 +434,10 @@ impl<N: Nand> FlashLight<'_, N> {
                             && !self.store.remnants.is_full()
                             && u32::from(a) < self.store.geo.blocks()
                         {
-                            let head = Head { block: u32::from(a), next: u32::from(b) };
+                            let head = Head {
+                                block: u32::from(a),
+                                next: u32::from(b),
+                            };
                             self.store.remnants.push(head);
                         }
                     }
@@ -416,8 +454,7 @@ impl<N: Nand> FlashLight<'_, N> {
         // System blocks that nothing leads to are left over from an interrupted switch.
         for block in 0..self.store.table.blocks() {
             let ours = self.anchor.owns(block)
-                || self.store.bitmap_blocks[..self.store.bitmap_count]
-                    .contains(&(block as u16));
+                || self.store.bitmap_blocks[..self.store.bitmap_count].contains(&(block as u16));
             if ours {
                 self.store.table.set(block, State::System);
             } else if self.store.table.get(block) == State::System {
@@ -456,7 +493,11 @@ fn snapshot_byte<N: Nand>(
         let block = (k / size) as u32;
         if store.table.get(block) == State::Dead {
             let failing = store.failing.iter().any(|&b| u32::from(b) == block);
-            return table::raw_byte(if failing { State::Bad } else { State::Free }, size, k % size);
+            return table::raw_byte(
+                if failing { State::Bad } else { State::Free },
+                size,
+                k % size,
+            );
         }
         return store.table.raw()[k];
     }

@@ -159,7 +159,14 @@ impl<N: Nand> FlashLight<'_, N> {
         if view.fragment().is_some_and(|f| f.page == index) {
             view.fragment_resize(0, 0, 0);
         }
-        self.map_insert(i, Extent { index, page: at.0, count: 1 })
+        self.map_insert(
+            i,
+            Extent {
+                index,
+                page: at.0,
+                count: 1,
+            },
+        )
     }
 
     /// Writes the scratch page as one page of a cached file.
@@ -172,7 +179,14 @@ impl<N: Nand> FlashLight<'_, N> {
         if view.fragment().is_some_and(|f| f.page == index) {
             view.fragment_resize(0, 0, 0);
         }
-        self.map_insert(i, Extent { index, page: at.0, count: 1 })
+        self.map_insert(
+            i,
+            Extent {
+                index,
+                page: at.0,
+                count: 1,
+            },
+        )
     }
 
     fn write_scratch_front(
@@ -202,7 +216,11 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.files[i].dirty = true;
         let view = self.files[i].file();
-        let old = view.fragment().unwrap_or(Fragment { page: index, off, len: 0 });
+        let old = view.fragment().unwrap_or(Fragment {
+            page: index,
+            off,
+            len: 0,
+        });
         let (from, to) = (old.off.min(off), (old.off + old.len).max(off + data.len()));
         let gap = old.len > 0 && (off > old.off + old.len || off + data.len() < old.off);
         let room = view.room() + old.len;
@@ -247,12 +265,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Changes a file's size: cuts it, or extends it by a hole.
-    pub fn truncate(
-        &mut self,
-        node: FileRef,
-        size: u64,
-        now: Time,
-    ) -> Result<(), Error<N::Error>> {
+    pub fn truncate(&mut self, node: FileRef, size: u64, now: Time) -> Result<(), Error<N::Error>> {
         self.writable()?;
         if size > self.file_size_max() {
             return Err(Error::TooBig);
@@ -289,7 +302,9 @@ impl<N: Nand> FlashLight<'_, N> {
             core::cmp::Ordering::Equal => f.len.min(off.saturating_sub(f.off)),
             core::cmp::Ordering::Greater => 0,
         };
-        self.files[i].file_mut().fragment_resize(f.page, f.off, keep);
+        self.files[i]
+            .file_mut()
+            .fragment_resize(f.page, f.off, keep);
     }
 
     /// Chooses the block that a file's next page goes to (paper, 4.3: erase-unit allocation).
@@ -311,7 +326,10 @@ impl<N: Nand> FlashLight<'_, N> {
             let last = self.map_lookup(i, index - 1)?.page;
             if last.is_some() {
                 let geo = self.store.geo;
-                let head = Head { block: geo.block_of(last).0, next: geo.index_of(last) + 1 };
+                let head = Head {
+                    block: geo.block_of(last).0,
+                    next: geo.index_of(last) + 1,
+                };
                 let found = self.store.remnants.find(head.block);
                 if let Some(r) = found.filter(|&r| self.store.remnants.get(r) == head) {
                     self.store.unpark(i, r);

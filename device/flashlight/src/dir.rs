@@ -5,13 +5,13 @@
 //! DirInode points to the maps of consecutive ranges, or, beyond [`pointer_cap`], to index pages
 //! that do. An entry whose hash the hash map already holds for another name stays in the log.
 
+use crate::FlashLight;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, State, Target};
 use crate::error::Error;
 use crate::header::Kind;
 use crate::mappage::{MapPage, Owner};
 use crate::store::Area;
 use crate::tree::{self, Changes, HASH, MapTarget, Put};
-use crate::FlashLight;
 use flashkit_nand::{Nand, PageAddr};
 
 type HashPage<'a> = MapPage<&'a mut [u8], { dirrec::SIZE }>;
@@ -96,7 +96,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let page: HashPage<'_> = MapPage(self.scratch);
         let at = page.search(hash, HASH_SHIFT);
         let found = at < page.count();
-        Ok(found.then(|| DirRec::decode(page.record(at))).filter(|rec| rec.hash == hash))
+        Ok(found
+            .then(|| DirRec::decode(page.record(at)))
+            .filter(|rec| rec.hash == hash))
     }
 
     /// The first entry, in the order of hashes, at or after `hash`: what `readdir` goes by.
@@ -144,7 +146,11 @@ impl<N: Nand> FlashLight<'_, N> {
     fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Error<N::Error>> {
         let i = self.dir_room(dir, dirrec::SIZE)?;
         let slot = &mut self.dirs[i];
-        let key = if rec.state == State::New { rec.hash + 1 } else { rec.hash };
+        let key = if rec.state == State::New {
+            rec.hash + 1
+        } else {
+            rec.hash
+        };
         let at = slot.dir().record_search(key, HASH_SHIFT);
         slot.dir_mut().record_insert(at, &rec.encode());
         slot.dirty = true;
@@ -203,7 +209,9 @@ impl<N: Nand> FlashLight<'_, N> {
         entry: &DirRec,
         how: Removal,
     ) -> Result<(), Error<N::Error>> {
-        let DirRec { hash, target, ptr, .. } = *entry;
+        let DirRec {
+            hash, target, ptr, ..
+        } = *entry;
         let i = self.load_dir(dir)?;
         match self.dir_log_find(i, hash, target, ptr) {
             Some((r, State::New)) => self.dirs[i].dir_mut().record_remove(r),
@@ -229,7 +237,13 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// The log record that is the entry of an object.
-    fn dir_log_find(&self, i: usize, hash: u32, target: Target, ptr: u32) -> Option<(usize, State)> {
+    fn dir_log_find(
+        &self,
+        i: usize,
+        hash: u32,
+        target: Target,
+        ptr: u32,
+    ) -> Option<(usize, State)> {
         let view = self.dirs[i].dir();
         (view.record_search(hash, HASH_SHIFT)..view.records())
             .map(|r| (r, DirRec::decode(view.record(r))))
@@ -255,7 +269,8 @@ impl<N: Nand> FlashLight<'_, N> {
             return self.dir_log(dir, DirRec::new(hash, State::Update, target, new.0));
         };
         let slot = &mut self.dirs[i];
-        slot.dir_mut().record_set(r, &DirRec::new(hash, state, target, new.0).encode());
+        slot.dir_mut()
+            .record_set(r, &DirRec::new(hash, state, target, new.0).encode());
         slot.dirty = true;
         Ok(())
     }
@@ -265,8 +280,14 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Returns whether the log shrank.
     pub(crate) fn dir_migrate(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
         let ino = self.dirs[i].ino;
-        let owner = Owner { ino, dir: 0, hash: 0 };
-        let Some(target) = self.dir_migrate_target(i)? else { return Ok(false) };
+        let owner = Owner {
+            ino,
+            dir: 0,
+            hash: 0,
+        };
+        let Some(target) = self.dir_migrate_target(i)? else {
+            return Ok(false);
+        };
         if target.page.is_none() {
             self.scratch_at = PageAddr::NONE;
             HashPage::on(self.scratch).init(owner, target.first, target.end);
@@ -296,8 +317,12 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let page: HashPage<'_> = MapPage(self.scratch);
         let (len, key) = (page.len(), page.first_key());
-        let page =
-            self.store.append(Area::Hash, &mut self.scratch[..len], Kind::HashMap, target.page)?;
+        let page = self.store.append(
+            Area::Hash,
+            &mut self.scratch[..len],
+            Kind::HashMap,
+            target.page,
+        )?;
         changes.push(Put { key, page });
         self.dirs[i].dirty = true;
         self.apply_dir_changes(i, &target, &changes)?;
@@ -329,11 +354,22 @@ impl<N: Nand> FlashLight<'_, N> {
         target: &MapTarget,
         changes: &Changes,
     ) -> Result<(), Error<N::Error>> {
-        let owner = Owner { ino: self.dirs[i].ino, dir: 0, hash: 0 };
+        let owner = Owner {
+            ino: self.dirs[i].ino,
+            dir: 0,
+            hash: 0,
+        };
         self.scratch_at = PageAddr::NONE;
         let mut inode = self.dirs[i].dir_mut();
-        let old =
-            tree::apply(&mut self.store, HASH, self.scratch, &mut inode, owner, target, changes)?;
+        let old = tree::apply(
+            &mut self.store,
+            HASH,
+            self.scratch,
+            &mut inode,
+            owner,
+            target,
+            changes,
+        )?;
         if let Some(old) = old {
             self.store.invalidate(old);
             self.dir_note_freed_page(i, old)?;
@@ -362,7 +398,11 @@ impl<N: Nand> FlashLight<'_, N> {
 fn merge(page: &mut HashPage<'_>, rec: DirRec) -> bool {
     let at = page.search(rec.hash, HASH_SHIFT);
     let exists = at < page.count() && DirRec::decode(page.record(at)).hash == rec.hash;
-    let entry = DirRec { state: State::New, ..rec }.encode();
+    let entry = DirRec {
+        state: State::New,
+        ..rec
+    }
+    .encode();
     match rec.state {
         State::Freed => return false,
         State::Delete if exists => page.remove(at),
@@ -376,5 +416,9 @@ fn merge(page: &mut HashPage<'_>, rec: DirRec) -> bool {
 }
 
 fn other_target(target: Target) -> Target {
-    if target == Target::File { Target::Orphan } else { Target::File }
+    if target == Target::File {
+        Target::Orphan
+    } else {
+        Target::File
+    }
 }

@@ -48,9 +48,13 @@ impl DirMap<'_> {
 impl<N: Nand> FlashLight<'_, N> {
     /// Writes the cached map page if it has changed. One program.
     pub(crate) fn flush_map(&mut self) -> Result<(), Error<N::Error>> {
-        let Some(i) = self.map.index.filter(|_| self.map.dirty) else { return Ok(()) };
+        let Some(i) = self.map.index.filter(|_| self.map.dirty) else {
+            return Ok(());
+        };
         let old = self.map.root(i);
-        let at = self.store.append(Area::Map, self.map.buf, Kind::DirMap, old)?;
+        let at = self
+            .store
+            .append(Area::Map, self.map.buf, Kind::DirMap, old)?;
         put_u32(self.map.roots, 4 * i, at.0);
         self.map.dirty = false;
         self.store.invalidate(old);
@@ -69,7 +73,8 @@ impl<N: Nand> FlashLight<'_, N> {
             if at.is_none() {
                 self.map.buf.fill(0xff);
             } else {
-                self.store.expect_meta(at, self.map.buf, Kind::DirMap, "directory map")?;
+                self.store
+                    .expect_meta(at, self.map.buf, Kind::DirMap, "directory map")?;
             }
             self.map.index = Some(i);
         }
@@ -94,7 +99,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let end = self.map.end();
         for step in 0..end {
             let ino = (self.map.next + step) % end;
-            if ino > crate::INDEX_DIR && self.map_get(ino)?.is_none() && self.dir_slot(ino).is_none()
+            if ino > crate::INDEX_DIR
+                && self.map_get(ino)?.is_none()
+                && self.dir_slot(ino).is_none()
             {
                 self.map.next = ino + 1;
                 return Ok(ino);

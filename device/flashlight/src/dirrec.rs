@@ -54,7 +54,12 @@ pub(crate) struct DirRec {
 
 impl DirRec {
     pub fn new(hash: u32, state: State, target: Target, ptr: u32) -> DirRec {
-        DirRec { hash, state, target, ptr }
+        DirRec {
+            hash,
+            state,
+            target,
+            ptr,
+        }
     }
 
     pub fn decode(b: &[u8]) -> DirRec {
@@ -79,7 +84,11 @@ impl DirRec {
 
     pub fn encode(&self) -> [u8; SIZE] {
         let mut b = [0; SIZE];
-        put_u32(&mut b, 0, self.hash << HASH_SHIFT | (self.state as u32) << 2 | self.target as u32);
+        put_u32(
+            &mut b,
+            0,
+            self.hash << HASH_SHIFT | (self.state as u32) << 2 | self.target as u32,
+        );
         put_u32(&mut b, 4, self.ptr);
         b
     }

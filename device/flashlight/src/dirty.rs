@@ -27,7 +27,12 @@ pub(crate) struct DirtyList<'r> {
 
 impl<'r> DirtyList<'r> {
     pub fn new(bytes: &'r mut [u8], pages_per_block: u32) -> Self {
-        DirtyList { bytes, size: entry_size(pages_per_block), len: 0, pages: pages_per_block }
+        DirtyList {
+            bytes,
+            size: entry_size(pages_per_block),
+            len: 0,
+            pages: pages_per_block,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -91,7 +96,8 @@ impl<'r> DirtyList<'r> {
     }
 
     pub fn remove(&mut self, i: usize) {
-        self.bytes.copy_within((i + 1) * self.size..self.len * self.size, i * self.size);
+        self.bytes
+            .copy_within((i + 1) * self.size..self.len * self.size, i * self.size);
         self.len -= 1;
     }
 }

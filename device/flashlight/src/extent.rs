@@ -34,7 +34,11 @@ pub(crate) struct Extent {
 
 impl Extent {
     pub fn decode(b: &[u8]) -> Extent {
-        Extent { index: get_u32(b, 0), page: get_u32(b, 4), count: get_u32(b, 8) }
+        Extent {
+            index: get_u32(b, 0),
+            page: get_u32(b, 4),
+            count: get_u32(b, 8),
+        }
     }
 
     pub fn encode(&self) -> [u8; SIZE] {
@@ -58,7 +62,11 @@ impl Extent {
     /// The part of the run within `from..to`, if any.
     pub fn clip(&self, from: u32, to: u32) -> Option<Extent> {
         let (a, b) = (self.index.max(from), self.end().min(to));
-        (a < b).then(|| Extent { index: a, page: self.page.wrapping_add(a - self.index), count: b - a })
+        (a < b).then(|| Extent {
+            index: a,
+            page: self.page.wrapping_add(a - self.index),
+            count: b - a,
+        })
     }
 
     /// Whether `next` goes on where this ends, in the file and on the chip.
@@ -73,12 +81,31 @@ mod tests {
 
     #[test]
     fn clip_and_join() {
-        let e = Extent { index: 10, page: 100, count: 5 };
+        let e = Extent {
+            index: 10,
+            page: 100,
+            count: 5,
+        };
         assert_eq!(Extent::decode(&e.encode()), e);
-        assert_eq!(e.clip(12, 14), Some(Extent { index: 12, page: 102, count: 2 }));
+        assert_eq!(
+            e.clip(12, 14),
+            Some(Extent {
+                index: 12,
+                page: 102,
+                count: 2
+            })
+        );
         assert_eq!(e.clip(0, 10), None);
         assert_eq!(e.clip(15, 20), None);
-        assert!(e.joins(&Extent { index: 15, page: 105, count: 1 }));
-        assert!(!e.joins(&Extent { index: 15, page: 106, count: 1 }));
+        assert!(e.joins(&Extent {
+            index: 15,
+            page: 105,
+            count: 1
+        }));
+        assert!(!e.joins(&Extent {
+            index: 15,
+            page: 106,
+            count: 1
+        }));
     }
 }

@@ -4,13 +4,13 @@
 //! that only an extent map still names, overridden by the log, counts as valid until the record
 //! moves there: an overwrite then needs no read of the map.
 
+use crate::FlashLight;
 use crate::error::Error;
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
 use crate::header::Kind;
 use crate::mappage::MapPage;
 use crate::store::Area;
 use crate::tree::{self, Changes, EXTENT, Put};
-use crate::FlashLight;
 use flashkit_nand::{Nand, PageAddr};
 
 type ExtentPage<'a> = MapPage<&'a mut [u8], { extent::SIZE }>;
@@ -61,7 +61,11 @@ impl<N: Nand> FlashLight<'_, N> {
             let e = Extent::decode(view.record(after - 1));
             if e.is_mapping() && e.end() > index {
                 let page = PageAddr(e.page.wrapping_add(index - e.index));
-                return Ok(Mapped { page, run: e.end() - index, in_map: false });
+                return Ok(Mapped {
+                    page,
+                    run: e.end() - index,
+                    in_map: false,
+                });
             }
         }
         let mut next = INDEX_END;
@@ -69,7 +73,11 @@ impl<N: Nand> FlashLight<'_, N> {
             next = Extent::decode(view.record(after)).index.min(INDEX_END);
         }
         if !self.load_extent_map(i, index)? {
-            return Ok(Mapped { page: PageAddr::NONE, run: next - index, in_map: false });
+            return Ok(Mapped {
+                page: PageAddr::NONE,
+                run: next - index,
+                in_map: false,
+            });
         }
         let page: ExtentPage<'_> = MapPage(self.scratch);
         let after = page.search(index + 1, 0);
@@ -77,7 +85,11 @@ impl<N: Nand> FlashLight<'_, N> {
             let e = Extent::decode(page.record(after - 1));
             if e.end() > index {
                 let page = PageAddr(e.page.wrapping_add(index - e.index));
-                return Ok(Mapped { page, run: e.end().min(next) - index, in_map: true });
+                return Ok(Mapped {
+                    page,
+                    run: e.end().min(next) - index,
+                    in_map: true,
+                });
             }
         }
         let end = if after < page.count() {
@@ -85,7 +97,11 @@ impl<N: Nand> FlashLight<'_, N> {
         } else {
             page.end_key().max(index + 1)
         };
-        Ok(Mapped { page: PageAddr::NONE, run: end.min(next) - index, in_map: false })
+        Ok(Mapped {
+            page: PageAddr::NONE,
+            run: end.min(next) - index,
+            in_map: false,
+        })
     }
 
     /// Notes in the log that something is free with this inode's next page on flash.
@@ -95,18 +111,32 @@ impl<N: Nand> FlashLight<'_, N> {
         if note.index == FREED_RUN && n > 0 {
             let last = Extent::decode(view.record(n - 1));
             if last.index == FREED_RUN && last.page.wrapping_add(last.count) == note.page {
-                let joined = Extent { count: last.count + note.count, ..last };
+                let joined = Extent {
+                    count: last.count + note.count,
+                    ..last
+                };
                 view.record_set(n - 1, &joined.encode());
                 return;
             }
         }
-        let at = if note.index == FREED_RUN { n } else { view.record_search(note.index, 0) };
+        let at = if note.index == FREED_RUN {
+            n
+        } else {
+            view.record_search(note.index, 0)
+        };
         view.record_insert(at, &note.encode());
     }
 
     pub(crate) fn free_run(&mut self, i: usize, page: u32, count: u32) {
         self.store.invalidate_run(page, count);
-        self.note_freed(i, Extent { index: FREED_RUN, page, count });
+        self.note_freed(
+            i,
+            Extent {
+                index: FREED_RUN,
+                page,
+                count,
+            },
+        );
     }
 
     /// Removes a range of indexes from the log, and frees what it mapped.
@@ -159,7 +189,10 @@ impl<N: Nand> FlashLight<'_, N> {
         if at > 0 {
             let prev = Extent::decode(view.record(at - 1));
             if prev.joins(&e) {
-                let joined = Extent { count: prev.count + e.count, ..prev };
+                let joined = Extent {
+                    count: prev.count + e.count,
+                    ..prev
+                };
                 view.record_set(at - 1, &joined.encode());
                 return Ok(());
             }
@@ -181,7 +214,10 @@ impl<N: Nand> FlashLight<'_, N> {
             if freed > mapping / 4 {
                 self.files[i].dirty = true;
                 self.flush_file(i)?;
-            } else if view.fragment().is_some_and(|f| f.len > extent::SIZE * mapping) {
+            } else if view
+                .fragment()
+                .is_some_and(|f| f.len > extent::SIZE * mapping)
+            {
                 self.write_out_fragment(i)?;
             } else {
                 self.file_migrate(i, None)?;
@@ -225,15 +261,25 @@ impl<N: Nand> FlashLight<'_, N> {
         changes.push(Put { key, page });
         self.files[i].dirty = true;
         let mut inode = self.files[i].file_mut();
-        let old =
-            tree::apply(&mut self.store, EXTENT, self.scratch, &mut inode, owner, &target, &changes)?;
+        let old = tree::apply(
+            &mut self.store,
+            EXTENT,
+            self.scratch,
+            &mut inode,
+            owner,
+            &target,
+            &changes,
+        )?;
         if let Some(old) = old {
             self.free_run(i, old.0, 1);
         }
         if target.page.is_some() {
             for put in changes.iter() {
-                let note =
-                    Extent { index: REPLACED_MAP, page: target.page.0, count: put.page.0 };
+                let note = Extent {
+                    index: REPLACED_MAP,
+                    page: target.page.0,
+                    count: put.page.0,
+                };
                 self.note_freed(i, note);
             }
             self.free_run(i, target.page.0, 1);
@@ -256,15 +302,18 @@ impl<N: Nand> FlashLight<'_, N> {
                 let last = Extent::decode(page.record(n - 1));
                 let mid = if rec.index >= last.end() { n } else { n / 2 };
                 let (store, page) = (&mut self.store, &mut *self.scratch);
-                let put =
-                    tree::split::<{ extent::SIZE }, N>(store, EXTENT, page, rec.index, mid)?;
+                let put = tree::split::<{ extent::SIZE }, N>(store, EXTENT, page, rec.index, mid)?;
                 changes.push(put);
             }
             let mut page: ExtentPage<'_> = MapPage(self.scratch);
             let end = page.end_key();
-            let Some(part) = rec.clip(page.first_key(), end) else { break };
+            let Some(part) = rec.clip(page.first_key(), end) else {
+                break;
+            };
             let store = &mut self.store;
-            cut_extents(&mut page, part.index, part.end(), |page, n| store.invalidate_run(page, n));
+            cut_extents(&mut page, part.index, part.end(), |page, n| {
+                store.invalidate_run(page, n)
+            });
             insert_extent(&mut page, part);
             let mut view = self.files[i].file_mut();
             match rec.clip(end, INDEX_END) {
@@ -325,12 +374,21 @@ impl<N: Nand> FlashLight<'_, N> {
         loop {
             self.file_room(i, 24 * extent::SIZE)?;
             let view = self.files[i].file();
-            let Some(last) = view.pointers().checked_sub(1) else { return Ok(()) };
+            let Some(last) = view.pointers().checked_sub(1) else {
+                return Ok(());
+            };
             let (key, at) = view.pointer(last);
             let levels = view.levels();
             if key >= end && (last > 0 || end == 0) {
                 self.free_map(at, levels)?;
-                self.note_freed(i, Extent { index: FREED_MAP, page: at.0, count: 0 });
+                self.note_freed(
+                    i,
+                    Extent {
+                        index: FREED_MAP,
+                        page: at.0,
+                        count: 0,
+                    },
+                );
                 let mut view = self.files[i].file_mut();
                 view.pointer_remove(last);
                 if last == 0 {
@@ -360,7 +418,14 @@ impl<N: Nand> FlashLight<'_, N> {
                 break;
             }
             self.free_map(map, 1)?;
-            self.note_freed(i, Extent { index: FREED_MAP, page: map.0, count: 0 });
+            self.note_freed(
+                i,
+                Extent {
+                    index: FREED_MAP,
+                    page: map.0,
+                    count: 0,
+                },
+            );
             dropped += 1;
         }
         if dropped == 0 {
@@ -371,8 +436,12 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         page.truncate(page.count() - dropped);
         let len = page.len();
-        let new =
-            self.store.append(Area::Extent, &mut self.scratch[..len], Kind::ExtentIndex, at)?;
+        let new = self.store.append(
+            Area::Extent,
+            &mut self.scratch[..len],
+            Kind::ExtentIndex,
+            at,
+        )?;
         self.free_run(i, at.0, 1);
         self.files[i].file_mut().pointer_set(last, key, new);
         Ok(true)
@@ -391,23 +460,45 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         let store = &mut self.store;
-        cut_extents(&mut page, end, INDEX_END, |page, n| store.invalidate_run(page, n));
+        cut_extents(&mut page, end, INDEX_END, |page, n| {
+            store.invalidate_run(page, n)
+        });
         let (len, key) = (page.len(), page.first_key());
         let new =
-            self.store.append(Area::Extent, &mut self.scratch[..len], Kind::ExtentMap, old)?;
+            self.store
+                .append(Area::Extent, &mut self.scratch[..len], Kind::ExtentMap, old)?;
         let mut changes = Changes::new();
         changes.push(Put { key, page: new });
         let view = self.files[i].file();
         let owner = view.owner(self.store.volume);
         let root = view.pointer_for(end);
-        let target = tree::MapTarget { root, page: old, first: key, end: INDEX_END };
+        let target = tree::MapTarget {
+            root,
+            page: old,
+            first: key,
+            end: INDEX_END,
+        };
         let mut inode = self.files[i].file_mut();
-        let index =
-            tree::apply(&mut self.store, EXTENT, self.scratch, &mut inode, owner, &target, &changes)?;
+        let index = tree::apply(
+            &mut self.store,
+            EXTENT,
+            self.scratch,
+            &mut inode,
+            owner,
+            &target,
+            &changes,
+        )?;
         if let Some(index) = index {
             self.free_run(i, index.0, 1);
         }
-        self.note_freed(i, Extent { index: REPLACED_MAP, page: old.0, count: new.0 });
+        self.note_freed(
+            i,
+            Extent {
+                index: REPLACED_MAP,
+                page: old.0,
+                count: new.0,
+            },
+        );
         self.free_run(i, old.0, 1);
         Ok(())
     }
@@ -461,11 +552,32 @@ fn insert_extent(page: &mut ExtentPage<'_>, e: Extent) {
     let next = (at < page.count()).then(|| Extent::decode(page.record(at)));
     match (prev.filter(|p| p.joins(&e)), next.filter(|n| e.joins(n))) {
         (Some(p), Some(n)) => {
-            page.set(at - 1, &Extent { count: p.count + e.count + n.count, ..p }.encode());
+            page.set(
+                at - 1,
+                &Extent {
+                    count: p.count + e.count + n.count,
+                    ..p
+                }
+                .encode(),
+            );
             page.remove(at);
         }
-        (Some(p), None) => page.set(at - 1, &Extent { count: p.count + e.count, ..p }.encode()),
-        (None, Some(n)) => page.set(at, &Extent { count: e.count + n.count, ..e }.encode()),
+        (Some(p), None) => page.set(
+            at - 1,
+            &Extent {
+                count: p.count + e.count,
+                ..p
+            }
+            .encode(),
+        ),
+        (None, Some(n)) => page.set(
+            at,
+            &Extent {
+                count: e.count + n.count,
+                ..e
+            }
+            .encode(),
+        ),
         (None, None) => page.insert(at, &e.encode()),
     }
 }

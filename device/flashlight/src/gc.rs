@@ -5,10 +5,10 @@
 //! pages become invalid). The victim is then dead, and free after the next checkpoint. Remnants are
 //! candidates like other blocks: taking one is the paper's compaction.
 
+use crate::dirrec::Target;
 use crate::error::Error;
 use crate::extent::{Extent, INDEX_END};
 use crate::header::Kind;
-use crate::dirrec::Target;
 use crate::inode::{DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
 use crate::mount::Cleaner;
@@ -37,17 +37,28 @@ pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
 
 impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn writable(&self) -> Result<(), Error<N::Error>> {
-        if self.read_only || self.store.nand.failed { Err(Error::ReadOnly) } else { Ok(()) }
+        if self.read_only || self.store.nand.failed {
+            Err(Error::ReadOnly)
+        } else {
+            Ok(())
+        }
     }
 
     /// Pages that files and metadata may fill.
     pub(crate) fn usable_pages(&self) -> u32 {
-        self.store.good.saturating_sub(reserve_blocks(self.store.geo.blocks())) * self.store.ppb()
+        self.store
+            .good
+            .saturating_sub(reserve_blocks(self.store.geo.blocks()))
+            * self.store.ppb()
     }
 
     /// Makes sure that one more page of user data or a new inode fits.
     pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
-        if self.store.live + 2 > self.usable_pages() { Err(Error::NoSpace) } else { Ok(()) }
+        if self.store.live + 2 > self.usable_pages() {
+            Err(Error::NoSpace)
+        } else {
+            Ok(())
+        }
     }
 
     fn available(&self) -> u32 {
@@ -72,7 +83,11 @@ impl<N: Nand> FlashLight<'_, N> {
                 break;
             }
         }
-        if self.available() <= FLOOR / 2 { Err(Error::NoSpace) } else { Ok(()) }
+        if self.available() <= FLOOR / 2 {
+            Err(Error::NoSpace)
+        } else {
+            Ok(())
+        }
     }
 
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
@@ -114,7 +129,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let full = self.store.ppb();
         let mut best: Option<(u32, u32)> = None;
         for block in 0..self.store.table.blocks() {
-            let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else { continue };
+            let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else {
+                continue;
+            };
             if n < best.map_or(full, |b| b.0) && !self.store.is_open(block) {
                 best = Some((n, block));
             }
@@ -131,7 +148,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut moved = 0;
         while moved < pages {
             let Some(block) = self.victim() else { break };
-            let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else { break };
+            let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else {
+                break;
+            };
             if n > self.store.ppb() / 2 || self.available() <= FLOOR {
                 break;
             }
@@ -153,7 +172,10 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         self.store.written.cleaned += 1;
         for index in 0..end {
-            if !matches!(self.store.table.get(block), State::Meta(1..) | State::Data(1..)) {
+            if !matches!(
+                self.store.table.get(block),
+                State::Meta(1..) | State::Data(1..)
+            ) {
                 return Ok(());
             }
             let known = self.store.dirty.find(block);
@@ -180,7 +202,9 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Moves a metadata page, if it is valid.
     fn move_meta(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         self.scratch_at = PageAddr::NONE;
-        let Some(header) = self.store.read_meta(at, self.scratch)? else { return Ok(()) };
+        let Some(header) = self.store.read_meta(at, self.scratch)? else {
+            return Ok(());
+        };
         self.scratch_at = at;
         let before = self.store.seq;
         let result = match header.kind {
@@ -236,7 +260,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         let key = page.first_key();
         let len = crate::bytes::get_u16(page.0, 24) as usize;
-        let page = self.store.append(area, &mut self.scratch[..len], kind, at)?;
+        let page = self
+            .store
+            .append(area, &mut self.scratch[..len], kind, at)?;
         Ok(Put { key, page })
     }
 
@@ -265,7 +291,12 @@ impl<N: Nand> FlashLight<'_, N> {
         } else {
             let mut changes = Changes::new();
             changes.push(put);
-            let target = MapTarget { root, page: at, first: key, end: 0 };
+            let target = MapTarget {
+                root,
+                page: at,
+                first: key,
+                end: 0,
+            };
             let (store, scratch) = (&mut self.store, &mut *self.scratch);
             old = tree::apply(store, HASH, scratch, &mut inode, owner, &target, &changes)?;
         }
@@ -280,7 +311,11 @@ impl<N: Nand> FlashLight<'_, N> {
     fn move_extent_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
         let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         let (owner, key) = (page.owner(), page.first_key());
-        let i = self.load_file(FileRef { ino: owner.ino, dir: owner.dir, hash: owner.hash })?;
+        let i = self.load_file(FileRef {
+            ino: owner.ino,
+            dir: owner.dir,
+            hash: owner.hash,
+        })?;
         self.file_room(i, 4 * crate::extent::SIZE)?;
         let root = {
             let view = self.files[i].file();
@@ -302,7 +337,12 @@ impl<N: Nand> FlashLight<'_, N> {
         } else {
             let mut changes = Changes::new();
             changes.push(put);
-            let target = MapTarget { root, page: at, first: key, end: 0 };
+            let target = MapTarget {
+                root,
+                page: at,
+                first: key,
+                end: 0,
+            };
             let (store, scratch) = (&mut self.store, &mut *self.scratch);
             old = tree::apply(store, EXTENT, scratch, &mut inode, owner, &target, &changes)?;
         }
@@ -338,7 +378,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Moves a page of file data, if it is valid.
     fn move_data(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        let Some((file, index)) = self.data_owner(at)? else { return Ok(()) };
+        let Some((file, index)) = self.data_owner(at)? else {
+            return Ok(());
+        };
         let i = match self.load_file(file) {
             Ok(i) => i,
             Err(Error::NotFound) => return Ok(()),
@@ -350,7 +392,14 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.read_data(at, self.scratch)?;
             let owner = self.files[i].file().owner(self.store.volume);
             let new = self.store.append_data(COLD, self.scratch, owner, index)?;
-            self.map_insert(i, Extent { index, page: new.0, count: 1 })?;
+            self.map_insert(
+                i,
+                Extent {
+                    index,
+                    page: new.0,
+                    count: 1,
+                },
+            )?;
         }
         if mapped.in_map || self.overridden(i, index, at)? {
             self.file_migrate(i, Some(index))?;
@@ -359,12 +408,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether the extent map still names `at` for a page that the log has elsewhere.
-    fn overridden(
-        &mut self,
-        i: usize,
-        index: u32,
-        at: PageAddr,
-    ) -> Result<bool, Error<N::Error>> {
+    fn overridden(&mut self, i: usize, index: u32, at: PageAddr) -> Result<bool, Error<N::Error>> {
         if !self.load_extent_map(i, index)? {
             return Ok(false);
         }
@@ -382,11 +426,20 @@ impl<N: Nand> FlashLight<'_, N> {
             return self.search_owner(at);
         }
         let mut spare = [0u8; tag::SIZE];
-        if !self.store.nand.read(at, 0, &mut [], &mut spare)?.is_readable() {
+        if !self
+            .store
+            .nand
+            .read(at, 0, &mut [], &mut spare)?
+            .is_readable()
+        {
             return self.search_owner(at);
         }
         Ok(Tag::decode(&spare).map(|t| {
-            let file = FileRef { ino: t.owner.ino, dir: t.owner.dir, hash: t.owner.hash };
+            let file = FileRef {
+                ino: t.owner.ino,
+                dir: t.owner.dir,
+                hash: t.owner.hash,
+            };
             (file, t.index)
         }))
     }
@@ -398,7 +451,10 @@ impl<N: Nand> FlashLight<'_, N> {
             if self.files[i].ino != 0
                 && let Some(index) = self.index_of(i, at)?
             {
-                return Ok(Some((self.files[i].file().file_ref(self.store.volume), index)));
+                return Ok(Some((
+                    self.files[i].file().file_ref(self.store.volume),
+                    index,
+                )));
             }
         }
         for dir in 1..self.map.end() {
@@ -446,8 +502,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut index = 0;
         while self.load_extent_map(i, index)? {
             let page: MapPage<&mut [u8], { crate::extent::SIZE }> = MapPage(self.scratch);
-            let in_map =
-                (0..page.count()).map(|r| Extent::decode(page.record(r))).find(holds);
+            let in_map = (0..page.count())
+                .map(|r| Extent::decode(page.record(r)))
+                .find(holds);
             if let Some(e) = in_map {
                 return Ok(Some(e.index + (at.0 - e.page)));
             }
@@ -477,11 +534,19 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             self.load_scratch(PageAddr(rec.ptr), Kind::File, "file inode")?;
             let ino = FileView::on(self.scratch).ino();
-            let i = self.load_file(FileRef { ino, dir: INDEX_DIR, hash })?;
+            let i = self.load_file(FileRef {
+                ino,
+                dir: INDEX_DIR,
+                hash,
+            })?;
             // A rename over the file may have been cut before its own page said so.
             let mut view = self.files[i].file_mut();
             view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
-            self.reap(FileRef { ino, dir: INDEX_DIR, hash })?;
+            self.reap(FileRef {
+                ino,
+                dir: INDEX_DIR,
+                hash,
+            })?;
         }
         self.orphans = 0;
         Ok(())

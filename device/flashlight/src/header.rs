@@ -47,8 +47,18 @@ impl Kind {
     fn from_u8(v: u8) -> Option<Kind> {
         use Kind::*;
         [
-            Root, Second, Checkpoint, Alloc, Snapshot, DirMap, Dir, HashMap, HashIndex, File,
-            ExtentMap, ExtentIndex,
+            Root,
+            Second,
+            Checkpoint,
+            Alloc,
+            Snapshot,
+            DirMap,
+            Dir,
+            HashMap,
+            HashIndex,
+            File,
+            ExtentMap,
+            ExtentIndex,
         ]
         .into_iter()
         .find(|k| *k as u8 == v)
@@ -71,7 +81,14 @@ pub struct Header {
 }
 
 /// Writes the header over the first bytes of `page`; `page.len()` is what will be programmed.
-pub(crate) fn seal(page: &mut [u8], kind: Kind, seq: u64, at: PageAddr, volume: u32, prev: PageAddr) {
+pub(crate) fn seal(
+    page: &mut [u8],
+    kind: Kind,
+    seq: u64,
+    at: PageAddr,
+    volume: u32,
+    prev: PageAddr,
+) {
     put_u16(page, 4, MAGIC);
     page[6] = kind as u8;
     page[7] = FORMAT_VERSION;
@@ -127,7 +144,13 @@ mod tests {
         let h = parse(&page, PageAddr(5)).unwrap();
         assert_eq!(
             h,
-            Header { kind: Kind::Dir, seq: 99, volume: 0xabcd, len: 64, prev: PageAddr(3) }
+            Header {
+                kind: Kind::Dir,
+                seq: 99,
+                volume: 0xabcd,
+                len: 64,
+                prev: PageAddr(3)
+            }
         );
         assert_eq!(parse(&page, PageAddr(6)), Err(Bad::Invalid));
         for i in 0..64 {
@@ -140,7 +163,14 @@ mod tests {
     #[test]
     fn a_longer_page_may_follow_the_used_bytes() {
         let mut page = [0xffu8; 128];
-        seal(&mut page[..48], Kind::Alloc, 1, PageAddr(0), 1, PageAddr::NONE);
+        seal(
+            &mut page[..48],
+            Kind::Alloc,
+            1,
+            PageAddr(0),
+            1,
+            PageAddr::NONE,
+        );
         assert_eq!(parse(&page, PageAddr(0)).unwrap().len, 48);
     }
 
@@ -157,7 +187,14 @@ mod tests {
     #[test]
     fn bytes_of_the_header_are_where_the_drawing_says() {
         let mut page = [0u8; 32];
-        seal(&mut page, Kind::File, 0x0102_0304_0506_0708, PageAddr(0x11), 0x22, PageAddr(0x33));
+        seal(
+            &mut page,
+            Kind::File,
+            0x0102_0304_0506_0708,
+            PageAddr(0x11),
+            0x22,
+            PageAddr(0x33),
+        );
         assert_eq!(&page[4..8], b"FL\x0a\x01");
         assert_eq!(&page[8..16], &[8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(&page[16..20], &[0x11, 0, 0, 0]);

@@ -252,7 +252,10 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
             + self.frag_len()
             + REC * self.records();
         let frag_ok = self.fragment().is_none_or(|f| f.off + f.len <= b.len());
-        used <= b.len() && frag_ok && self.levels() <= 2 && (self.levels() == 0) == (self.pointers() == 0)
+        used <= b.len()
+            && frag_ok
+            && self.levels() <= 2
+            && (self.levels() == 0) == (self.pointers() == 0)
     }
 }
 

@@ -39,7 +39,11 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
         self.0.as_ref()
     }
     pub fn owner(&self) -> Owner {
-        Owner { ino: get_u32(self.b(), 32), dir: get_u32(self.b(), 36), hash: get_u32(self.b(), 40) }
+        Owner {
+            ino: get_u32(self.b(), 32),
+            dir: get_u32(self.b(), 36),
+            hash: get_u32(self.b(), 40),
+        }
     }
     pub fn first_key(&self) -> u32 {
         get_u32(self.b(), 44)
@@ -86,7 +90,10 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
     }
     /// Of an index page: a pointer.
     pub fn pointer(&self, i: usize) -> (u32, PageAddr) {
-        (get_u32(self.record(i), 0), PageAddr(get_u32(self.record(i), 4)))
+        (
+            get_u32(self.record(i), 0),
+            PageAddr(get_u32(self.record(i), 4)),
+        )
     }
 }
 
@@ -165,7 +172,15 @@ mod tests {
     fn records_stay_sorted_through_edits() {
         let mut page = [0u8; 512];
         let mut m: MapPage<_, 8> = MapPage(&mut page[..]);
-        m.init(Owner { ino: 9, dir: 1, hash: 5 }, 0, u32::MAX);
+        m.init(
+            Owner {
+                ino: 9,
+                dir: 1,
+                hash: 5,
+            },
+            0,
+            u32::MAX,
+        );
         for key in [30, 10, 20, 40] {
             let at = m.search(key, 0);
             m.insert(at, &rec(key));
@@ -183,6 +198,13 @@ mod tests {
         m.drop_first(1);
         m.truncate(1);
         assert_eq!((m.count(), m.pointer(0).0), (1, 30));
-        assert_eq!(m.owner(), Owner { ino: 9, dir: 1, hash: 5 });
+        assert_eq!(
+            m.owner(),
+            Owner {
+                ino: 9,
+                dir: 1,
+                hash: 5
+            }
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! Formatting, mounting, unmounting, and how the caller's RAM is divided.
 
+use crate::bytes::get_u32;
 use crate::cache::Slot;
 use crate::checkpoint::{ANCHOR_PAGES, Anchor, SNAPSHOT_PAGES};
 use crate::dirmap::{DirMap, MAP_PAGES};
@@ -12,7 +13,6 @@ use crate::store::{
 };
 use crate::table::{self, State, Table};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
-use crate::bytes::get_u32;
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
 
 /// When blocks with obsolete pages are cleaned.
@@ -85,11 +85,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if ram.len() < needed {
             return Err(Error::RamTooSmall(needed));
         }
-        let usable = geo.blocks().saturating_sub(crate::gc::reserve_blocks(geo.blocks()));
+        let usable = geo
+            .blocks()
+            .saturating_sub(crate::gc::reserve_blocks(geo.blocks()));
         let snapshot = table_blocks(&geo) * table::entry_size(geo.pages_per_block())
             / (geo.page_size() as usize - HEADER - 4)
             + 2;
-        if geo.pages_per_block() < 8 || usable < 8 || snapshot > SNAPSHOT_PAGES {
+        if geo.page_size() < 1024
+            || geo.pages_per_block() < 8
+            || usable < 8
+            || snapshot > SNAPSHOT_PAGES
+        {
             return Err(Error::Geometry);
         }
         let (ps, ppb) = (geo.page_size() as usize, geo.pages_per_block());
@@ -101,7 +107,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         map_roots.fill(0xff);
         let remnants = carve(&mut ram, 4 * REMNANTS);
         let store = Store {
-            nand: Latch { inner: nand, failed: false },
+            nand: Latch {
+                inner: nand,
+                failed: false,
+            },
             geo,
             volume: 0,
             seq: 1,
@@ -138,8 +147,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 roots: map_roots,
                 next: INDEX_DIR + 1,
             },
-            dirs: [Slot::new(carve(&mut ram, ps)), Slot::new(carve(&mut ram, ps))],
-            files: [Slot::new(carve(&mut ram, ps)), Slot::new(carve(&mut ram, ps))],
+            dirs: [
+                Slot::new(carve(&mut ram, ps)),
+                Slot::new(carve(&mut ram, ps)),
+            ],
+            files: [
+                Slot::new(carve(&mut ram, ps)),
+                Slot::new(carve(&mut ram, ps)),
+            ],
             scratch: carve(&mut ram, ps),
             scratch_at: PageAddr::NONE,
             anchor: Anchor::new(roots),
@@ -196,30 +211,30 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// # Errors
     /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
     /// [`Error::Corrupt`].
-    pub fn mount(
-        mut nand: N,
-        ram: &'r mut [u8],
-        config: Config,
-    ) -> Result<Self, Error<N::Error>> {
+    pub fn mount(mut nand: N, ram: &'r mut [u8], config: Config) -> Result<Self, Error<N::Error>> {
         let roots = root_blocks(&mut nand)?;
         let mut fs = FlashLight::new(nand, ram, config, roots)?;
         let second = fs.find_root()?;
         let (leaf, chained) = fs.find_leaf(second)?;
         let at = fs.store.geo.page(BlockAddr(leaf.block), leaf.next - 1);
-        let header = fs.store.expect_meta(at, fs.scratch, Kind::Checkpoint, "checkpoint")?;
+        let header = fs
+            .store
+            .expect_meta(at, fs.scratch, Kind::Checkpoint, "checkpoint")?;
         fs.store.seq = header.seq + 1;
         // The second-level block that the root leads to may not be the one the checkpoint meant
         // to use: then that one was never reached, and the next switch takes another.
         let meant = u32::from(crate::bytes::get_u16(fs.scratch, 36));
         let (root_next, second_next) = (fs.scratch[34], fs.scratch[35]);
         let claimed_side = usize::from(fs.scratch[33] & 1);
-        fs.anchor.second_next =
-            if meant == second { u32::from(second_next) } else { ANCHOR_PAGES };
+        fs.anchor.second_next = if meant == second {
+            u32::from(second_next)
+        } else {
+            ANCHOR_PAGES
+        };
         if claimed_side == fs.anchor.side {
             fs.anchor.root_next = fs.anchor.root_next.max(u32::from(root_next));
         }
-        let (clean, pages, count) =
-            fs.decode(leaf).ok_or(Error::Corrupt(at, "checkpoint"))?;
+        let (clean, pages, count) = fs.decode(leaf).ok_or(Error::Corrupt(at, "checkpoint"))?;
         fs.load_snapshot(&pages[..count])?;
         if chained {
             // The second level does not know the leaf: the next checkpoint begins another.
@@ -245,7 +260,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             .iter()
             .find(|r| r.1 == Area::Bitmap as u8)
             .map(|r| u32::from(r.0));
-        let Some(block) = reserved else { return Ok(true) };
+        let Some(block) = reserved else {
+            return Ok(true);
+        };
         let at = self.store.geo.page(BlockAddr(block), 0);
         let header = self.store.read_meta(at, self.scratch)?;
         Ok(header.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since))
@@ -260,7 +277,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         for side in 0..2 {
             for index in 0..ANCHOR_PAGES {
                 let at = geo.page(BlockAddr(self.anchor.roots[side]), index);
-                if !self.store.nand.read(at, 0, self.scratch, &mut [])?.is_readable() {
+                if !self
+                    .store
+                    .nand
+                    .read(at, 0, self.scratch, &mut [])?
+                    .is_readable()
+                {
                     continue;
                 }
                 match header::parse(self.scratch, at) {
@@ -306,7 +328,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
         }
         let Some((_, mut block)) = newest.filter(|n| n.1 < geo.blocks()) else {
-            return Err(Error::Corrupt(geo.page(BlockAddr(second), 0), "second-level checkpoint"));
+            return Err(Error::Corrupt(
+                geo.page(BlockAddr(second), 0),
+                "second-level checkpoint",
+            ));
         };
         let mut seq = 0;
         let mut found = None;
@@ -337,12 +362,23 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let mut last = None;
         while lo < hi {
             // The first page decides whether the block is a leaf at all.
-            let mid = if last.is_none() { 0 } else { u32::midpoint(lo, hi) };
+            let mid = if last.is_none() {
+                0
+            } else {
+                u32::midpoint(lo, hi)
+            };
             let at = self.store.geo.page(BlockAddr(block), mid);
             match self.store.read_meta(at, self.scratch)? {
                 Some(h) if h.kind == Kind::Checkpoint && h.seq > after => {
                     let next = u32::from(crate::bytes::get_u16(self.scratch, 38));
-                    last = Some((Head { block, next: mid + 1 }, h.seq, next));
+                    last = Some((
+                        Head {
+                            block,
+                            next: mid + 1,
+                        },
+                        h.seq,
+                        next,
+                    ));
                     lo = mid + 1;
                 }
                 _ => hi = mid,

@@ -135,7 +135,11 @@ impl<N: Nand> FlashLight<'_, N> {
         if name.len() > NAME_MAX {
             return Err(Error::NameTooLong);
         }
-        if name.is_empty() || name.contains(&b'/') || name.contains(&0) || name == b"." || name == b".."
+        if name.is_empty()
+            || name.contains(&b'/')
+            || name.contains(&0)
+            || name == b"."
+            || name == b".."
         {
             return Err(Error::Invalid);
         }
@@ -152,7 +156,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut n = 0;
         while let Some(rec) = self.dir_nth(dir, hash, n)? {
             n += 1;
-            let Some((node, place)) = self.peek(dir, &rec, name)? else { continue };
+            let Some((node, place)) = self.peek(dir, &rec, name)? else {
+                continue;
+            };
             let page: &[u8] = match place {
                 Place::Scratch => self.scratch,
                 Place::File(i) => self.files[i].buf,
@@ -179,7 +185,11 @@ impl<N: Nand> FlashLight<'_, N> {
             Target::Dir => Ok(Some((Node::Dir(rec.ptr), self.peek_dir(rec.ptr)?))),
             Target::Indirect => {
                 let hash = ino_hash(volume, rec.ptr);
-                let file = FileRef { ino: rec.ptr, dir: INDEX_DIR, hash };
+                let file = FileRef {
+                    ino: rec.ptr,
+                    dir: INDEX_DIR,
+                    hash,
+                };
                 match self.peek_file(file) {
                     Ok(place) => Ok(Some((Node::File(file), place))),
                     Err(Error::NotFound) => Ok(None),
@@ -260,7 +270,9 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn resolve(&mut self, path: &[u8]) -> Result<Attr, Error<N::Error>> {
         let mut at = self.getattr(Node::Dir(ROOT_DIR))?;
         for name in path.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
-            let Node::Dir(dir) = at.node else { return Err(Error::NotDir) };
+            let Node::Dir(dir) = at.node else {
+                return Err(Error::NotDir);
+            };
             at = self.lookup(dir, name)?;
         }
         Ok(at)
@@ -397,22 +409,26 @@ impl<N: Nand> FlashLight<'_, N> {
         self.flush_dir(i)
     }
 
-    /// Removes a name of a file or symbolic link. With `keep`, what it named stays usable by its
-    /// [`FileRef`] until [`FlashLight::reap`], or the next mount.
+    /// Removes a name of a file or symbolic link. A file whose number is in use, as `in_use`
+    /// says, stays usable by its [`FileRef`] until [`FlashLight::reap`], or the next mount; the
+    /// result is then true.
     ///
-    /// In RAM until the directory's next write; with `keep` durable when this returns.
+    /// In RAM until the directory's next write; of a file in use durable when this returns.
     pub fn unlink(
         &mut self,
         dir: u32,
         name: &[u8],
-        keep: bool,
+        in_use: &dyn Fn(u32) -> bool,
         now: Time,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<bool, Error<N::Error>> {
         self.writable()?;
         self.make_room()?;
         self.dir_reserve(dir)?;
         let found = self.find(dir, name)?;
-        let Node::File(file) = found.node else { return Err(Error::IsDir) };
+        let Node::File(file) = found.node else {
+            return Err(Error::IsDir);
+        };
+        let keep = in_use(file.ino);
         let seq = self.store.seq;
         let i = self.load_file(file)?;
         let rec = if self.store.seq == seq {
@@ -437,7 +453,8 @@ impl<N: Nand> FlashLight<'_, N> {
             self.free_file(i)?;
             self.store.park(i);
         }
-        self.stamp_dir(dir, now)
+        self.stamp_dir(dir, now)?;
+        Ok(keep)
     }
 
     /// Takes the name `rec` in `dir` from a cached file and hands it to the index directory. One
@@ -480,7 +497,7 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(at)
     }
 
-    /// Ends the life of a file that was unlinked with `keep`.
+    /// Ends the life of a file that lost its name while in use.
     pub fn reap(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
         self.writable()?;
         self.make_room()?;
@@ -504,7 +521,9 @@ impl<N: Nand> FlashLight<'_, N> {
         self.make_room()?;
         self.dir_reserve(dir)?;
         let found = self.find(dir, name)?;
-        let Node::Dir(ino) = found.node else { return Err(Error::NotDir) };
+        let Node::Dir(ino) = found.node else {
+            return Err(Error::NotDir);
+        };
         let i = self.load_dir(ino)?;
         if self.dirs[i].dir().size() > 0 {
             return Err(Error::NotEmpty);
@@ -560,14 +579,21 @@ impl<N: Nand> FlashLight<'_, N> {
                 continue;
             };
             n += 1;
-            let Some((node, place)) = self.peek(dir, &rec, b"")? else { continue };
+            let Some((node, place)) = self.peek(dir, &rec, b"")? else {
+                continue;
+            };
             let view = match place {
                 Place::Scratch => DirView::on(self.scratch),
                 Place::File(i) => DirView::on(self.files[i].buf),
                 Place::Dir(i) => DirView::on(self.dirs[i].buf),
             };
             let cookie = u64::from(hash) << 8 | n as u64;
-            let entry = Entry { node, mode: view.mode(), name: view.name(), cookie };
+            let entry = Entry {
+                node,
+                mode: view.mode(),
+                name: view.name(),
+                cookie,
+            };
             if !each(entry) || hash >= crate::hash::HASH_MAX {
                 return Ok(());
             }
@@ -630,7 +656,10 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Space. Reads nothing.
     pub fn statfs(&self) -> StatFs {
         let pages = self.usable_pages();
-        StatFs { pages, pages_free: pages.saturating_sub(self.store.live) }
+        StatFs {
+            pages,
+            pages_free: pages.saturating_sub(self.store.live),
+        }
     }
 }
 

@@ -48,7 +48,10 @@ pub(crate) struct Recovery<'r> {
 
 impl Recovery<'_> {
     fn entry(&self, i: usize) -> (u32, u16) {
-        (u32::from(get_u16(self.list, ENTRY * i)), get_u16(self.list, ENTRY * i + 2))
+        (
+            u32::from(get_u16(self.list, ENTRY * i)),
+            get_u16(self.list, ENTRY * i + 2),
+        )
     }
 
     fn add(&mut self, block: u32, info: u16) {
@@ -76,9 +79,9 @@ impl Recovery<'_> {
     /// Whether a page was written after the checkpoint and before power failed.
     pub fn is_lost(&self, at: PageAddr) -> bool {
         let (block, index) = (at.0 / self.pages_per_block, at.0 % self.pages_per_block);
-        (0..self.len).map(|i| self.entry(i)).any(|(b, info)| {
-            b == block && info & FRESH == 0 && index >= u32::from(info & 0x7ff)
-        })
+        (0..self.len)
+            .map(|i| self.entry(i))
+            .any(|(b, info)| b == block && info & FRESH == 0 && index >= u32::from(info & 0x7ff))
     }
 }
 
@@ -118,8 +121,10 @@ impl<N: Nand> FlashLight<'_, N> {
             self.replay_dir_map(at)?;
             self.advance(&mut dirs, since)?;
         }
-        let (mut dirs, mut files) =
-            (self.cursor(Area::Dir, since)?, self.cursor(Area::File, since)?);
+        let (mut dirs, mut files) = (
+            self.cursor(Area::Dir, since)?,
+            self.cursor(Area::File, since)?,
+        );
         loop {
             let dir_first = match (dirs.at, files.at) {
                 (None, None) => break,
@@ -150,7 +155,11 @@ impl<N: Nand> FlashLight<'_, N> {
     fn list_opened(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         self.files[1].clear();
         let list = core::mem::take(&mut self.files[1].buf);
-        let mut rec = Recovery { list, len: 0, pages_per_block: self.store.ppb() };
+        let mut rec = Recovery {
+            list,
+            len: 0,
+            pages_per_block: self.store.ppb(),
+        };
         for (i, head) in self.store.heads.iter().enumerate().skip(1) {
             if head.block != u32::MAX && head.next < self.store.ppb() {
                 rec.add(head.block, (i as u16) << 11 | head.next as u16);
@@ -188,7 +197,10 @@ impl<N: Nand> FlashLight<'_, N> {
             });
             let Some(i) = next else { break };
             read = i + 1;
-            log = Head { block: rec.entry(i).0, next: 0 };
+            log = Head {
+                block: rec.entry(i).0,
+                next: 0,
+            };
         }
         self.close_at_checkpoint(rec);
         Ok(())
@@ -201,7 +213,10 @@ impl<N: Nand> FlashLight<'_, N> {
     {
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
-            if matches!(self.store.table.get(block), State::Free | State::Clean | State::Dead) {
+            if matches!(
+                self.store.table.get(block),
+                State::Free | State::Clean | State::Dead
+            ) {
                 let state = match Recovery::area(info) {
                     a if a == Area::Bitmap as u16 => State::System,
                     a if a == Area::Data as u16 => State::Data(0),
@@ -214,7 +229,8 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         for i in 0..self.store.bitmap_count {
-            self.store.retire_system(u32::from(self.store.bitmap_blocks[i]));
+            self.store
+                .retire_system(u32::from(self.store.bitmap_blocks[i]));
         }
         self.store.bitmap_count = 0;
         self.store.reserved = 0;
@@ -229,7 +245,12 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     fn cursor(&mut self, area: Area, since: u64) -> Result<Cursor, Error<N::Error>> {
-        let mut cursor = Cursor { area, entry: usize::MAX, page: u32::MAX, at: None };
+        let mut cursor = Cursor {
+            area,
+            entry: usize::MAX,
+            page: u32::MAX,
+            at: None,
+        };
         self.advance(&mut cursor, since)?;
         Ok(cursor)
     }
@@ -238,7 +259,9 @@ impl<N: Nand> FlashLight<'_, N> {
     fn advance(&mut self, cursor: &mut Cursor, since: u64) -> Result<(), Error<N::Error>> {
         loop {
             if cursor.page >= self.store.ppb() {
-                let Some(rec) = &self.store.recovery else { return Ok(()) };
+                let Some(rec) = &self.store.recovery else {
+                    return Ok(());
+                };
                 let from = cursor.entry.wrapping_add(1);
                 let next = (from..rec.len).find(|&i| {
                     rec.entry(i).1 & FRESH == 0
@@ -250,8 +273,13 @@ impl<N: Nand> FlashLight<'_, N> {
                 };
                 (cursor.entry, cursor.page) = (i, u32::from(rec.entry(i).1 & 0x7ff));
             }
-            let Some(rec) = &self.store.recovery else { return Ok(()) };
-            let at = self.store.geo.page(BlockAddr(rec.entry(cursor.entry).0), cursor.page);
+            let Some(rec) = &self.store.recovery else {
+                return Ok(());
+            };
+            let at = self
+                .store
+                .geo
+                .page(BlockAddr(rec.entry(cursor.entry).0), cursor.page);
             cursor.page += 1;
             self.scratch_at = PageAddr::NONE;
             let header = self.store.read_meta(at, self.scratch)?;
@@ -273,7 +301,8 @@ impl<N: Nand> FlashLight<'_, N> {
     fn replay_dir_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         // A raw copy in a slot that no lookup sees.
         let i = self.spare_dir_slot()?;
-        self.store.expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory")?;
+        self.store
+            .expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory")?;
         let view = self.dirs[i].dir();
         if !view.is_sane() {
             return Ok(());
@@ -323,7 +352,11 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         self.files[0].clear();
-        if self.store.read_meta(at, self.files[0].buf)?.is_none_or(|h| h.kind != Kind::Dir) {
+        if self
+            .store
+            .read_meta(at, self.files[0].buf)?
+            .is_none_or(|h| h.kind != Kind::Dir)
+        {
             return Ok(());
         }
         let page = |fs: &Self, p: usize| DirView::on(fs.files[0].buf).pointer(p).1;
@@ -347,7 +380,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Step 3, for one inode page.
     fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
         self.files[0].clear();
-        self.store.expect_meta(at, self.files[0].buf, header.kind, "inode")?;
+        self.store
+            .expect_meta(at, self.files[0].buf, header.kind, "inode")?;
         let view = self.files[0].file();
         let volume = self.store.volume;
         let rec = Record {
@@ -411,9 +445,13 @@ impl<N: Nand> FlashLight<'_, N> {
         for from in (0..count).step_by(8) {
             let n = 8.min(count - from);
             let offset = (crate::mappage::RECORDS + extent::SIZE * from) as u32;
-            self.store.nand.read(old, offset, &mut chunk[..n * extent::SIZE], &mut [])?;
+            self.store
+                .nand
+                .read(old, offset, &mut chunk[..n * extent::SIZE], &mut [])?;
             for rec in chunk[..n * extent::SIZE].chunks_exact(extent::SIZE) {
-                let Some(e) = Extent::decode(rec).clip(first, end) else { continue };
+                let Some(e) = Extent::decode(rec).clip(first, end) else {
+                    continue;
+                };
                 for k in 0..e.count {
                     let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
                     let after = page.search(e.index + k + 1, 0);
@@ -499,8 +537,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn replay_file_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
         if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
             self.unlink_if(rec.moved.0, rec.moved.1, |r| {
-                r.same_object(Target::File, rec.prev.0)
-                    || r.same_object(Target::Indirect, rec.ino)
+                r.same_object(Target::File, rec.prev.0) || r.same_object(Target::Indirect, rec.ino)
             })?;
         }
         if let Some((kind, ptr)) = rec.replaced {
@@ -546,7 +583,11 @@ impl<N: Nand> FlashLight<'_, N> {
     /// A rename has replaced a file: a direct one ends its life, one in the index directory
     /// loses its name.
     fn replay_replaced(&mut self, rec: &Record, kind: u8, ptr: u32) -> Result<(), Error<N::Error>> {
-        let target = if kind == Target::File as u8 { Target::File } else { Target::Indirect };
+        let target = if kind == Target::File as u8 {
+            Target::File
+        } else {
+            Target::Indirect
+        };
         if self.is_older(rec.parent, rec.seq)? {
             self.unlink_if(rec.parent, rec.hash, |r| r.same_object(target, ptr))?;
         }
@@ -704,7 +745,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Step 5: blocks without valid pages are dead; recovery is over but for the checkpoint.
     fn close_opened(&mut self) {
-        let Some(rec) = self.store.recovery.take() else { return };
+        let Some(rec) = self.store.recovery.take() else {
+            return;
+        };
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
             if info & FRESH == 0 {

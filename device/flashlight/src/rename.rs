@@ -12,8 +12,9 @@ use flashkit_nand::Nand;
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Renames, atomically replacing a file by a file, or an empty directory by a directory.
-    /// Durable when this returns. With `keep`, a replaced file stays usable until
-    /// [`FlashLight::reap`]. Returns where the renamed inode is to be looked for from now on.
+    /// Durable when this returns. A replaced file that is in use stays usable until
+    /// [`FlashLight::reap`]. Returns where the renamed inode is to be looked for from now on, and
+    /// the number of such a replaced file.
     ///
     /// One program, and at times those of the two directories before it.
     #[allow(clippy::too_many_arguments)]
@@ -24,9 +25,9 @@ impl<N: Nand> FlashLight<'_, N> {
         to_dir: u32,
         to: &[u8],
         no_replace: bool,
-        keep: bool,
+        in_use: &dyn Fn(u32) -> bool,
         now: Time,
-    ) -> Result<Node, Error<N::Error>> {
+    ) -> Result<(Node, Option<u32>), Error<N::Error>> {
         self.writable()?;
         Self::check_name(to)?;
         self.make_room()?;
@@ -41,14 +42,19 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::Exists);
         }
         if target.is_some_and(|t| t.node == source.node) {
-            return Ok(source.node);
+            return Ok((source.node, None));
         }
         self.check_replace(source.node, target.map(|t| t.node), to_dir)?;
         for dir in [INDEX_DIR, from_dir, to_dir] {
             self.dir_reserve(dir)?;
         }
+        let mut kept = None;
+        let mut doomed = None;
         if let Some(Node::File(file)) = target.map(|t| t.node) {
-            self.detach_target(file, to_dir, to, keep)?;
+            kept = Some(file.ino).filter(|&ino| in_use(ino));
+            if self.detach_target(file, to_dir, to, kept.is_some())? && kept.is_none() {
+                doomed = Some(file.ino);
+            }
         }
         // Pending pages are written so that no entry moves under our hands below.
         self.flush_file(0)?;
@@ -73,7 +79,15 @@ impl<N: Nand> FlashLight<'_, N> {
             view.set_time(Stamp::Change, now);
             self.dirs[i].dirty = true;
         }
-        Ok(node)
+        if let Some(ino) = doomed {
+            let hash = ino_hash(self.store.volume, ino);
+            self.reap(FileRef {
+                ino,
+                dir: INDEX_DIR,
+                hash,
+            })?;
+        }
+        Ok((node, kept))
     }
 
     fn check_replace(
@@ -100,24 +114,31 @@ impl<N: Nand> FlashLight<'_, N> {
                     return Err(Error::NotEmpty);
                 }
                 // What its files left must be free also after a power cut.
-                if self.dirs[i].removals { self.flush_dir(i) } else { Ok(()) }
+                if self.dirs[i].removals {
+                    self.flush_dir(i)
+                } else {
+                    Ok(())
+                }
             }
             _ => Ok(()),
         }
     }
 
     /// Before a file is replaced that stays in use, or that is in the index directory: makes
-    /// sure that it is there, so that the rename can turn it into an orphan.
+    /// sure that it is there, so that the rename can turn it into an orphan. Returns whether it is.
     fn detach_target(
         &mut self,
         file: FileRef,
         dir: u32,
         name: &[u8],
         keep: bool,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<bool, Error<N::Error>> {
         let i = self.load_file(file)?;
-        if !keep || self.files[i].file().flags() & FLAG_INDIRECT != 0 {
-            return Ok(());
+        if self.files[i].file().flags() & FLAG_INDIRECT != 0 {
+            return Ok(true);
+        }
+        if !keep {
+            return Ok(false);
         }
         self.flush_file(i)?;
         let rec = self.find(dir, name)?.rec;
@@ -127,7 +148,8 @@ impl<N: Nand> FlashLight<'_, N> {
         let hash = ino_hash(self.store.volume, file.ino);
         self.dir_add(INDEX_DIR, hash, Target::File, at.0)?;
         self.dir_remove(dir, &rec, Removal::Recorded)?;
-        self.dir_add(dir, rec.hash, Target::Indirect, file.ino)
+        self.dir_add(dir, rec.hash, Target::Indirect, file.ino)?;
+        Ok(true)
     }
 
     /// Writes a cached file's page as that of a file found by its number.
@@ -155,7 +177,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let i = self.load_file(file)?;
         self.file_room(i, to.len())?;
         self.flush_file(i)?;
-        let rec = self.find(from_dir, &copy_name(self.files[i].file().name()))?.rec;
+        let rec = self
+            .find(from_dir, &copy_name(self.files[i].file().name()))?
+            .rec;
         let i = self.load_file(file)?;
         let old = self.files[i].loc;
         let mut view = self.files[i].file_mut();
@@ -184,17 +208,27 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         if indirect {
             self.dir_add(to_dir, to_hash, Target::Indirect, file.ino)?;
-            Ok(Node::File(FileRef { ino: file.ino, dir: INDEX_DIR, hash }))
+            Ok(Node::File(FileRef {
+                ino: file.ino,
+                dir: INDEX_DIR,
+                hash,
+            }))
         } else {
             self.dir_add(to_dir, to_hash, Target::File, at.0)?;
-            Ok(Node::File(FileRef { ino: file.ino, dir: to_dir, hash: to_hash }))
+            Ok(Node::File(FileRef {
+                ino: file.ino,
+                dir: to_dir,
+                hash: to_hash,
+            }))
         }
     }
 
     /// In RAM: the file that a rename has replaced loses its name; one that was found directly
     /// ends its life.
     fn drop_replaced(&mut self, dir: u32, target: &Found) -> Result<(), Error<N::Error>> {
-        let Node::File(file) = target.node else { return Ok(()) };
+        let Node::File(file) = target.node else {
+            return Ok(());
+        };
         self.dir_remove(dir, &target.rec, Removal::Recorded)?;
         let i = self.load_file(file)?;
         if target.rec.target == Target::Indirect {
@@ -250,7 +284,10 @@ impl<N: Nand> FlashLight<'_, N> {
 
 /// A name outside the page it is in.
 fn copy_name(name: &[u8]) -> Name {
-    let mut copy = Name { bytes: [0; 255], len: name.len() };
+    let mut copy = Name {
+        bytes: [0; 255],
+        len: name.len(),
+    };
     copy.bytes[..name.len()].copy_from_slice(name);
     copy
 }

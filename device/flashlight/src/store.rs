@@ -52,7 +52,10 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub const NONE: Head = Head { block: u32::MAX, next: 0 };
+    pub const NONE: Head = Head {
+        block: u32::MAX,
+        next: 0,
+    };
 }
 
 /// What has been written since the mount, by purpose.
@@ -131,7 +134,9 @@ impl<N: Nand> Latch<N> {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, Error<N::Error>> {
-        self.inner.read(page, offset, data, spare).map_err(Error::Driver)
+        self.inner
+            .read(page, offset, data, spare)
+            .map_err(Error::Driver)
     }
     pub fn program(
         &mut self,
@@ -216,7 +221,11 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Reads a whole page and checks that it is a metadata page of this volume.
-    pub fn read_meta(&mut self, at: PageAddr, buf: &mut [u8]) -> Result<Option<Header>, Error<N::Error>> {
+    pub fn read_meta(
+        &mut self,
+        at: PageAddr,
+        buf: &mut [u8],
+    ) -> Result<Option<Header>, Error<N::Error>> {
         if !self.geo.contains(at) {
             return Ok(None);
         }
@@ -224,7 +233,9 @@ impl<N: Nand> Store<'_, N> {
         if !status.is_readable() {
             return Ok(None);
         }
-        Ok(header::parse(buf, at).ok().filter(|h| h.volume == self.volume))
+        Ok(header::parse(buf, at)
+            .ok()
+            .filter(|h| h.volume == self.volume))
     }
 
     /// Reads a metadata page that must be of one kind.
@@ -304,7 +315,11 @@ impl<N: Nand> Store<'_, N> {
         index: u32,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
-        let tag = Tag { owner, index, seq: self.seq as u32 };
+        let tag = Tag {
+            owner,
+            index,
+            seq: self.seq as u32,
+        };
         loop {
             let head = self.fronts[front];
             if head.block == u32::MAX || head.next >= self.ppb() {
@@ -413,7 +428,9 @@ impl<N: Nand> Store<'_, N> {
         for step in 0..n {
             let block = (self.cursor + step) % n;
             if matches!(self.table.get(block), State::Free | State::Clean)
-                && !self.reserves[..self.reserved].iter().any(|r| u32::from(r.0) == block)
+                && !self.reserves[..self.reserved]
+                    .iter()
+                    .any(|r| u32::from(r.0) == block)
                 && !self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
             {
                 self.cursor = (block + 1) % n;
@@ -435,7 +452,11 @@ impl<N: Nand> Store<'_, N> {
     fn reserve(&mut self, area: Option<Area>) -> Result<(), Error<N::Error>> {
         let from = self.reserved;
         if let Some(area) = area.filter(|&a| a != Area::Bitmap) {
-            let want = if area == Area::Data { (self.free / 32).clamp(1, DATA_BATCH) } else { 1 };
+            let want = if area == Area::Data {
+                (self.free / 32).clamp(1, DATA_BATCH)
+            } else {
+                1
+            };
             for i in 0..want {
                 if self.reserved + 2 >= RESERVES {
                     break;
@@ -454,8 +475,10 @@ impl<N: Nand> Store<'_, N> {
         }
         let head = self.heads[Area::Bitmap as usize];
         let full = head.block == u32::MAX || head.next >= self.ppb();
-        let ahead =
-            self.reserves[..self.reserved].iter().filter(|r| r.1 == Area::Bitmap as u8).count();
+        let ahead = self.reserves[..self.reserved]
+            .iter()
+            .filter(|r| r.1 == Area::Bitmap as u8)
+            .count();
         for _ in ahead..1 + usize::from(full) {
             self.reserve_one(Area::Bitmap)?;
         }
@@ -465,7 +488,10 @@ impl<N: Nand> Store<'_, N> {
     /// Makes sure that a block for the allocation log is reserved; the checkpoint that follows
     /// names it.
     pub fn reserve_bitmap(&mut self) -> Result<(), Error<N::Error>> {
-        if self.reserves[..self.reserved].iter().any(|r| r.1 == Area::Bitmap as u8) {
+        if self.reserves[..self.reserved]
+            .iter()
+            .any(|r| r.1 == Area::Bitmap as u8)
+        {
             return Ok(());
         }
         self.reserve_one(Area::Bitmap)
@@ -543,15 +569,25 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether a block is being written.
     pub fn is_open(&self, block: u32) -> bool {
-        self.heads.iter().chain(&self.fronts).any(|h| h.block == block)
+        self.heads
+            .iter()
+            .chain(&self.fronts)
+            .any(|h| h.block == block)
     }
 
     /// Pages of a block that have been programmed, all of them if it is closed.
     fn programmed(&self, block: u32) -> u32 {
-        if let Some(h) = self.heads.iter().chain(&self.fronts).find(|h| h.block == block) {
+        if let Some(h) = self
+            .heads
+            .iter()
+            .chain(&self.fronts)
+            .find(|h| h.block == block)
+        {
             return h.next;
         }
-        self.remnants.find(block).map_or(self.ppb(), |i| self.remnants.get(i).next)
+        self.remnants
+            .find(block)
+            .map_or(self.ppb(), |i| self.remnants.get(i).next)
     }
 
     /// Counts a page as valid.

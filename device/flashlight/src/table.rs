@@ -51,7 +51,10 @@ pub(crate) const fn entry_size(pages_per_block: u32) -> usize {
 
 impl<'r> Table<'r> {
     pub fn new(bytes: &'r mut [u8], pages_per_block: u32) -> Self {
-        Table { bytes, wide: entry_size(pages_per_block) == 2 }
+        Table {
+            bytes,
+            wide: entry_size(pages_per_block) == 2,
+        }
     }
 
     pub fn blocks(&self) -> u32 {
@@ -67,8 +70,18 @@ impl<'r> Table<'r> {
     pub fn get(&self, block: u32) -> State {
         let i = block as usize;
         let (v, base) = if self.wide {
-            let v = u32::from(u16::from_le_bytes([self.bytes[2 * i], self.bytes[2 * i + 1]]));
-            (if v >= 0xff00 { v - 0xff00 } else { v + 0x1_0000 }, 0x1_0000)
+            let v = u32::from(u16::from_le_bytes([
+                self.bytes[2 * i],
+                self.bytes[2 * i + 1],
+            ]));
+            (
+                if v >= 0xff00 {
+                    v - 0xff00
+                } else {
+                    v + 0x1_0000
+                },
+                0x1_0000,
+            )
         } else {
             let v = u32::from(self.bytes[i]);
             (if v >= SYSTEM { v } else { v + 0x1_0000 }, 0x1_0000)
@@ -116,7 +129,11 @@ mod tests {
             let mut bytes = [0u8; 32];
             let mut t = Table::new(&mut bytes, ppb);
             let mut states = vec![
-                State::System, State::Bad, State::Dead, State::Free, State::Clean,
+                State::System,
+                State::Bad,
+                State::Dead,
+                State::Free,
+                State::Clean,
             ];
             states.extend((0..=ppb).flat_map(|n| [State::Meta(n), State::Data(n)]));
             for s in states {

@@ -39,7 +39,11 @@ impl Tag {
     /// The tag without checking it; `None` for erased spare bytes.
     pub fn decode(b: &[u8; SIZE]) -> Option<Tag> {
         b.iter().any(|&x| x != 0xff).then(|| Tag {
-            owner: Owner { ino: get_u32(b, 4), dir: get_u32(b, 16), hash: get_u32(b, 20) },
+            owner: Owner {
+                ino: get_u32(b, 4),
+                dir: get_u32(b, 16),
+                hash: get_u32(b, 20),
+            },
             index: get_u32(b, 8),
             seq: get_u32(b, 12),
         })
@@ -57,7 +61,15 @@ mod tests {
 
     #[test]
     fn round_trip_and_damage() {
-        let t = Tag { owner: Owner { ino: 1, dir: 2, hash: 3 }, index: 4, seq: 5 };
+        let t = Tag {
+            owner: Owner {
+                ino: 1,
+                dir: 2,
+                hash: 3,
+            },
+            index: 4,
+            seq: 5,
+        };
         let b = t.encode(b"data");
         assert_eq!(Tag::decode(&b), Some(t));
         assert!(Tag::matches(&b, b"data"));

@@ -67,7 +67,13 @@ pub(crate) struct Changes {
 
 impl Changes {
     pub fn new() -> Self {
-        Changes { list: [Put { key: 0, page: PageAddr::NONE }; 4], len: 0 }
+        Changes {
+            list: [Put {
+                key: 0,
+                page: PageAddr::NONE,
+            }; 4],
+            len: 0,
+        }
     }
     pub fn push(&mut self, put: Put) {
         self.list[self.len] = put;
@@ -126,17 +132,33 @@ pub(crate) fn target<const REC: usize, N: Nand>(
 ) -> Result<MapTarget, Error<N::Error>> {
     let n = inode.pointers();
     if inode.levels() == 0 {
-        return Ok(MapTarget { root: 0, page: PageAddr::NONE, first: 0, end: limit });
+        return Ok(MapTarget {
+            root: 0,
+            page: PageAddr::NONE,
+            first: 0,
+            end: limit,
+        });
     }
     let root = match key {
         Some(key) => inode.pointer_for(key),
-        None => densest(inode, kind, n, limit, |p| if p == 0 { 0 } else { inode.pointer(p).0 }),
+        None => densest(inode, kind, n, limit, |p| {
+            if p == 0 { 0 } else { inode.pointer(p).0 }
+        }),
     };
     let first = if root == 0 { 0 } else { inode.pointer(root).0 };
-    let end = if root + 1 < n { inode.pointer(root + 1).0 } else { limit };
+    let end = if root + 1 < n {
+        inode.pointer(root + 1).0
+    } else {
+        limit
+    };
     let page = inode.pointer(root).1;
     if inode.levels() == 1 {
-        return Ok(MapTarget { root, page, first, end });
+        return Ok(MapTarget {
+            root,
+            page,
+            first,
+            end,
+        });
     }
     store.expect_meta(page, scratch, kind.index, kind.what)?;
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
@@ -152,7 +174,11 @@ pub(crate) fn target<const REC: usize, N: Nand>(
         root,
         page: index.pointer(best).1,
         first: start(best),
-        end: if best + 1 < index.count() { start(best + 1) } else { end },
+        end: if best + 1 < index.count() {
+            start(best + 1)
+        } else {
+            end
+        },
     })
 }
 
@@ -165,10 +191,18 @@ pub(crate) fn split<const REC: usize, N: Nand>(
     key: u32,
     mid: usize,
 ) -> Result<Put, Error<N::Error>> {
-    let kind_of_page = if REC == 8 && kind.shift == 0 { kind.index } else { kind.map };
+    let kind_of_page = if REC == 8 && kind.shift == 0 {
+        kind.index
+    } else {
+        kind.map
+    };
     let mut page: MapPage<&mut [u8], REC> = MapPage(buf);
     let (n, first, end) = (page.count(), page.first_key(), page.end_key());
-    let border = if mid == n { key } else { get_u32(page.record(mid), 0) >> kind.shift };
+    let border = if mid == n {
+        key
+    } else {
+        get_u32(page.record(mid), 0) >> kind.shift
+    };
     let lower_goes = key >= border;
     if lower_goes {
         page.truncate(mid);
@@ -184,12 +218,18 @@ pub(crate) fn split<const REC: usize, N: Nand>(
     if lower_goes {
         page.drop_first(mid);
         page.set_range(border, end);
-        Ok(Put { key: first, page: at })
+        Ok(Put {
+            key: first,
+            page: at,
+        })
     } else {
         page.rotate(n - mid);
         page.truncate(mid);
         page.set_range(first, border);
-        Ok(Put { key: border, page: at })
+        Ok(Put {
+            key: border,
+            page: at,
+        })
     }
 }
 

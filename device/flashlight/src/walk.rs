@@ -1,11 +1,11 @@
 //! Walks everything that is reachable, for checks and for the curious.
 
+use crate::dirrec::Target;
 use crate::error::Error;
 use crate::extent::{self, Extent, INDEX_END};
 use crate::header::Kind;
-use crate::mappage::MapPage;
-use crate::dirrec::Target;
 use crate::inode::FileView;
+use crate::mappage::MapPage;
 use crate::table::State;
 use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
@@ -49,7 +49,11 @@ pub trait Visitor {
 impl<N: Nand> FlashLight<'_, N> {
     /// State of a block, for checks and statistics.
     pub fn block_state(&self, block: u32) -> State {
-        if block >= self.store.table.blocks() { State::Bad } else { self.store.table.get(block) }
+        if block >= self.store.table.blocks() {
+            State::Bad
+        } else {
+            self.store.table.get(block)
+        }
     }
 
     /// Whether the dirty list calls a page valid; `None` for a block that is not on it.
@@ -82,7 +86,11 @@ impl<N: Nand> FlashLight<'_, N> {
         for i in 0..self.map.roots.len() / 4 {
             let page = self.map.root(i);
             if page.is_some() {
-                visitor.page(Page { page, area: Area::DirMap, ino: 0 });
+                visitor.page(Page {
+                    page,
+                    area: Area::DirMap,
+                    ino: 0,
+                });
             }
         }
         for ino in 1..self.map.end() {
@@ -103,16 +111,28 @@ impl<N: Nand> FlashLight<'_, N> {
         visitor: &mut dyn Visitor,
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(ino)?;
-        visitor.page(Page { page, area: Area::Dir, ino });
+        visitor.page(Page {
+            page,
+            area: Area::Dir,
+            ino,
+        });
         for p in 0..self.dirs[i].dir().pointers() {
             let at = self.dirs[i].dir().pointer(p).1;
-            visitor.page(Page { page: at, area: Area::HashMap, ino });
+            visitor.page(Page {
+                page: at,
+                area: Area::HashMap,
+                ino,
+            });
             if self.dirs[i].dir().levels() == 2 {
                 self.load_scratch(at, Kind::HashIndex, "hash index")?;
                 let index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
                 for r in 0..index.count().min(index.capacity()) {
                     let page = index.pointer(r).1;
-                    visitor.page(Page { page, area: Area::HashMap, ino });
+                    visitor.page(Page {
+                        page,
+                        area: Area::HashMap,
+                        ino,
+                    });
                 }
             }
         }
@@ -202,7 +222,11 @@ impl<N: Nand> FlashLight<'_, N> {
         if view.holder(self.store.volume) != (dir, hash) || self.files[i].loc != at {
             visitor.problem(at, ino, "the entry is another file's");
         }
-        visitor.page(Page { page: at, area: Area::File, ino });
+        visitor.page(Page {
+            page: at,
+            area: Area::File,
+            ino,
+        });
         let pages = view.size().div_ceil(self.store.page_size() as u64);
         let mut end = 0;
         for r in 0..view.record_search(INDEX_END, 0) {
@@ -213,15 +237,21 @@ impl<N: Nand> FlashLight<'_, N> {
             end = e.end();
             for k in 0..e.count {
                 let page = PageAddr(e.page.wrapping_add(k));
-                visitor.page(Page { page, area: Area::Data, ino });
+                visitor.page(Page {
+                    page,
+                    area: Area::Data,
+                    ino,
+                });
             }
         }
         if u64::from(end) > pages {
             visitor.problem(at, ino, "an extent beyond the end of the file");
         }
         for p in 0..self.files[i].file().pointers() {
-            let (page, levels) =
-                (self.files[i].file().pointer(p).1, self.files[i].file().levels());
+            let (page, levels) = (
+                self.files[i].file().pointer(p).1,
+                self.files[i].file().levels(),
+            );
             let mut r = 0;
             while levels == 2 {
                 self.load_scratch(page, Kind::ExtentIndex, "extent index")?;
@@ -234,7 +264,11 @@ impl<N: Nand> FlashLight<'_, N> {
                 r += 1;
             }
             if levels == 2 {
-                visitor.page(Page { page, area: Area::ExtentMap, ino });
+                visitor.page(Page {
+                    page,
+                    area: Area::ExtentMap,
+                    ino,
+                });
             } else {
                 self.walk_extent_map(page, ino, visitor)?;
             }
@@ -249,7 +283,11 @@ impl<N: Nand> FlashLight<'_, N> {
         visitor: &mut dyn Visitor,
     ) -> Result<(), Error<N::Error>> {
         self.load_scratch(at, Kind::ExtentMap, "extent map")?;
-        visitor.page(Page { page: at, area: Area::ExtentMap, ino });
+        visitor.page(Page {
+            page: at,
+            area: Area::ExtentMap,
+            ino,
+        });
         let map: MapPage<&mut [u8], { extent::SIZE }> = MapPage(self.scratch);
         let mut end = 0;
         for r in 0..map.count().min(map.capacity()) {
@@ -260,7 +298,11 @@ impl<N: Nand> FlashLight<'_, N> {
             end = e.end();
             for k in 0..e.count {
                 let page = PageAddr(e.page.wrapping_add(k));
-                visitor.page(Page { page, area: Area::Data, ino });
+                visitor.page(Page {
+                    page,
+                    area: Area::Data,
+                    ino,
+                });
             }
         }
         Ok(())

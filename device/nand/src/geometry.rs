@@ -65,7 +65,12 @@ impl Geometry {
         if blocks < 8 || blocks > 1 << 24 || blocks as u64 * pages_per_block as u64 >= 1 << 31 {
             return Err(GeometryError::Blocks);
         }
-        Ok(Geometry { page_size, spare_size, pages_per_block, blocks })
+        Ok(Geometry {
+            page_size,
+            spare_size,
+            pages_per_block,
+            blocks,
+        })
     }
 
     /// Data bytes of a page.
@@ -131,13 +136,31 @@ mod tests {
     #[test]
     fn ranges_are_enforced() {
         assert!(Geometry::new(2048, 40, 64, 2048).is_ok());
-        assert_eq!(Geometry::new(1000, 0, 64, 2048), Err(GeometryError::PageSize));
-        assert_eq!(Geometry::new(256, 0, 64, 2048), Err(GeometryError::PageSize));
-        assert_eq!(Geometry::new(32_768, 0, 64, 2048), Err(GeometryError::PageSize));
-        assert_eq!(Geometry::new(2048, 513, 64, 2048), Err(GeometryError::SpareSize));
-        assert_eq!(Geometry::new(2048, 0, 3, 2048), Err(GeometryError::PagesPerBlock));
+        assert_eq!(
+            Geometry::new(1000, 0, 64, 2048),
+            Err(GeometryError::PageSize)
+        );
+        assert_eq!(
+            Geometry::new(256, 0, 64, 2048),
+            Err(GeometryError::PageSize)
+        );
+        assert_eq!(
+            Geometry::new(32_768, 0, 64, 2048),
+            Err(GeometryError::PageSize)
+        );
+        assert_eq!(
+            Geometry::new(2048, 513, 64, 2048),
+            Err(GeometryError::SpareSize)
+        );
+        assert_eq!(
+            Geometry::new(2048, 0, 3, 2048),
+            Err(GeometryError::PagesPerBlock)
+        );
         assert_eq!(Geometry::new(2048, 0, 64, 7), Err(GeometryError::Blocks));
-        assert_eq!(Geometry::new(2048, 0, 1024, 1 << 22), Err(GeometryError::Blocks));
+        assert_eq!(
+            Geometry::new(2048, 0, 1024, 1 << 22),
+            Err(GeometryError::Blocks)
+        );
     }
 
     #[test]

@@ -6,7 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 mod error;
+pub mod flashlight;
 mod memory;
 pub mod path;
 pub mod tree;

@@ -1,0 +1,126 @@
+//! The check of a FlashLight volume: walks every structure and compares what it finds with the
+//! block table and the dirty list.
+
+use flashkit_flashlight::{Area, BlockState, FlashLight, Page, Visitor};
+use flashkit_nand::{Nand, PageAddr};
+
+/// Something that is not as it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The page, or the first of the block; none where no place can be given.
+    pub page: Option<u32>,
+    /// The inode concerned; 0: none.
+    pub ino: u32,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What a check has seen.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// Everything wrong.
+    pub findings: Vec<Finding>,
+    /// Directories.
+    pub dirs: u64,
+    /// Files and symbolic links.
+    pub files: u64,
+    /// Pages of file data in use.
+    pub data_pages: u64,
+    /// Metadata pages in use.
+    pub meta_pages: u64,
+}
+
+struct Walk {
+    seen: Vec<u64>,
+    pages: u32,
+    out: Checked,
+}
+
+impl Walk {
+    fn find(&mut self, page: PageAddr, ino: u32, what: impl Into<String>) {
+        let page = (page.0 < self.pages).then_some(page.0);
+        self.out.findings.push(Finding {
+            page,
+            ino,
+            what: what.into(),
+        });
+    }
+    fn is_seen(&self, page: u32) -> bool {
+        self.seen[page as usize / 64] & 1 << (page % 64) != 0
+    }
+}
+
+impl Visitor for Walk {
+    fn page(&mut self, page: Page) {
+        match page.area {
+            Area::Data => self.out.data_pages += 1,
+            _ => self.out.meta_pages += 1,
+        }
+        match page.area {
+            Area::Dir => self.out.dirs += 1,
+            Area::File => self.out.files += 1,
+            _ => {}
+        }
+        if page.page.0 >= self.pages {
+            self.find(
+                page.page,
+                page.ino,
+                format!("page {} is not on the chip", page.page.0),
+            );
+        } else if self.is_seen(page.page.0) {
+            self.find(page.page, page.ino, "page is in use twice");
+        } else {
+            self.seen[page.page.0 as usize / 64] |= 1 << (page.page.0 % 64);
+        }
+    }
+
+    fn problem(&mut self, page: PageAddr, ino: u32, what: &'static str) {
+        self.find(page, ino, what);
+    }
+}
+
+/// Checks a mounted volume. Writes what is dirty first; reads all metadata.
+///
+/// # Errors
+/// The driver failed, or the volume cannot be walked at all.
+pub fn check<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Checked, String> {
+    let geo = fs.nand().geometry();
+    let mut walk = Walk {
+        seen: vec![0; geo.pages().div_ceil(64) as usize],
+        pages: geo.pages(),
+        out: Checked::default(),
+    };
+    fs.walk(&mut walk).map_err(|e| e.to_string())?;
+    let mut live = 0;
+    for block in 0..geo.blocks() {
+        let first = PageAddr(block * geo.pages_per_block());
+        let pages = first.0..first.0 + geo.pages_per_block();
+        let used = pages.clone().filter(|&p| walk.is_seen(p)).count() as u32;
+        live += used;
+        let counted = match fs.block_state(block) {
+            BlockState::Meta(n) | BlockState::Data(n) => n,
+            _ => 0,
+        };
+        if used != counted {
+            let text = format!(
+                "block {block} ({:?}) has {used} pages in use, the block table says {counted}",
+                fs.block_state(block)
+            );
+            walk.find(first, 0, text);
+        }
+        for page in pages {
+            let listed = fs.listed_valid(PageAddr(page));
+            if listed.is_some_and(|valid| valid != walk.is_seen(page)) {
+                walk.find(PageAddr(page), 0, "the dirty list is wrong about this page");
+            }
+        }
+    }
+    if live != fs.live_pages() {
+        let text = format!(
+            "{live} pages are in use, the running count is {}",
+            fs.live_pages()
+        );
+        walk.find(PageAddr::NONE, 0, text);
+    }
+    Ok(walk.out)
+}

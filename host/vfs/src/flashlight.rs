@@ -1,0 +1,396 @@
+//! FlashLight as a [`FileSystem`].
+
+use std::collections::{HashMap, HashSet};
+
+use flashkit_flashlight as fl;
+use flashkit_flashlight::{FIRST_FILE, FileRef, FlashLight, Node, ROOT_DIR};
+use flashkit_nand::Nand;
+use flashkit_sim::Metered;
+
+use crate::{
+    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr, StatFs,
+    Time,
+};
+
+/// Longest target of a symbolic link.
+const TARGET_MAX: usize = 4095;
+
+/// A FlashLight volume and the inodes that its user knows.
+pub struct FlashLightFs<'r, N: Nand> {
+    fs: FlashLight<'r, N>,
+    ram: usize,
+    /// Where files are to be looked for.
+    files: HashMap<Ino, FileRef>,
+    opens: HashMap<Ino, u32>,
+    orphans: HashSet<Ino>,
+}
+
+fn error<E: std::fmt::Debug>(e: fl::Error<E>) -> Error {
+    match e {
+        fl::Error::NoSpace => Error::NoSpace,
+        fl::Error::TooBig => Error::TooBig,
+        fl::Error::ReadOnly => Error::ReadOnly,
+        fl::Error::NotFound => Error::NotFound,
+        fl::Error::Exists => Error::Exists,
+        fl::Error::NotDir => Error::NotDir,
+        fl::Error::IsDir => Error::IsDir,
+        fl::Error::NotEmpty => Error::NotEmpty,
+        fl::Error::NameTooLong => Error::NameTooLong,
+        fl::Error::Invalid => Error::Invalid,
+        e => Error::Io(e.to_string()),
+    }
+}
+
+fn time_in(t: Time) -> fl::Time {
+    fl::Time {
+        secs: t.secs,
+        nanos: t.nanos,
+    }
+}
+
+fn time_out(t: fl::Time) -> Time {
+    Time {
+        secs: t.secs,
+        nanos: t.nanos,
+    }
+}
+
+fn new_in(new: &NewInode) -> fl::New {
+    fl::New {
+        mode: new.mode,
+        uid: new.uid,
+        gid: new.gid,
+        now: time_in(new.now),
+    }
+}
+
+fn kind(mode: u16) -> FileKind {
+    match mode & 0xf000 {
+        0x4000 => FileKind::Dir,
+        0xa000 => FileKind::Symlink,
+        _ => FileKind::File,
+    }
+}
+
+fn attr_out(a: &fl::Attr) -> Attr {
+    Attr {
+        ino: Ino::from(a.node.ino()),
+        kind: kind(a.mode),
+        size: a.size,
+        blocks: a.size.div_ceil(512),
+        mode: a.mode & 0xfff,
+        nlink: a.nlink,
+        uid: a.uid,
+        gid: a.gid,
+        atime: time_out(a.atime),
+        mtime: time_out(a.mtime),
+        ctime: time_out(a.ctime),
+    }
+}
+
+impl<'r, N: Nand> FlashLightFs<'r, N> {
+    /// Takes a mounted volume; `ram` is the size of the slice it was given.
+    pub fn new(fs: FlashLight<'r, N>, ram: usize) -> Self {
+        FlashLightFs {
+            fs,
+            ram,
+            files: HashMap::new(),
+            opens: HashMap::new(),
+            orphans: HashSet::new(),
+        }
+    }
+
+    /// The volume.
+    pub fn volume(&mut self) -> &mut FlashLight<'r, N> {
+        &mut self.fs
+    }
+
+    /// Gives the volume back.
+    pub fn into_volume(self) -> FlashLight<'r, N> {
+        self.fs
+    }
+
+    fn node(&self, ino: Ino) -> Result<Node> {
+        match u32::try_from(ino) {
+            Ok(dir) if dir < FIRST_FILE && dir > 0 => Ok(Node::Dir(dir)),
+            _ => self
+                .files
+                .get(&ino)
+                .map(|&f| Node::File(f))
+                .ok_or(Error::NotFound),
+        }
+    }
+
+    fn dir(&self, ino: Ino) -> Result<u32> {
+        match self.node(ino)? {
+            Node::Dir(dir) => Ok(dir),
+            Node::File(_) => Err(Error::NotDir),
+        }
+    }
+
+    fn file(&self, ino: Ino) -> Result<FileRef> {
+        match self.node(ino)? {
+            Node::File(file) => Ok(file),
+            Node::Dir(_) => Err(Error::IsDir),
+        }
+    }
+
+    fn know(&mut self, node: Node) {
+        if let Node::File(file) = node {
+            self.files.insert(Ino::from(file.ino), file);
+        }
+    }
+
+    fn made(&mut self, node: Node) -> Result<Attr> {
+        self.know(node);
+        Ok(attr_out(&self.fs.getattr(node).map_err(error)?))
+    }
+}
+
+impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
+    fn root(&self) -> Ino {
+        Ino::from(ROOT_DIR)
+    }
+
+    fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr> {
+        let dir = self.dir(dir)?;
+        let attr = self.fs.lookup(dir, name).map_err(error)?;
+        self.know(attr.node);
+        Ok(attr_out(&attr))
+    }
+
+    fn getattr(&mut self, ino: Ino) -> Result<Attr> {
+        let node = self.node(ino)?;
+        Ok(attr_out(&self.fs.getattr(node).map_err(error)?))
+    }
+
+    fn setattr(&mut self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        let node = self.node(ino)?;
+        if let Some(size) = set.size {
+            let file = self.file(ino)?;
+            self.fs
+                .truncate(file, size, time_in(set.now))
+                .map_err(error)?;
+        }
+        let set = fl::SetAttr {
+            mode: set.mode,
+            uid: set.uid,
+            gid: set.gid,
+            atime: set.atime.map(time_in),
+            mtime: set.mtime.map(time_in),
+            now: time_in(set.now),
+        };
+        self.fs.setattr(node, &set).map_err(error)?;
+        self.getattr(ino)
+    }
+
+    fn create(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
+        let dir = self.dir(dir)?;
+        let node = self.fs.create(dir, name, &new_in(new)).map_err(error)?;
+        self.made(node)
+    }
+
+    fn mkdir(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
+        let dir = self.dir(dir)?;
+        let node = self.fs.mkdir(dir, name, &new_in(new)).map_err(error)?;
+        self.made(node)
+    }
+
+    fn symlink(&mut self, dir: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Attr> {
+        if target.is_empty() {
+            return Err(Error::NotFound);
+        }
+        if target.len() > TARGET_MAX {
+            return Err(Error::NameTooLong);
+        }
+        let dir = self.dir(dir)?;
+        let node = self
+            .fs
+            .symlink(dir, name, target, &new_in(new))
+            .map_err(error)?;
+        self.made(node)
+    }
+
+    fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>> {
+        let Node::File(file) = self.node(ino)? else {
+            return Err(Error::Invalid);
+        };
+        let mut target = vec![0; TARGET_MAX];
+        let n = self.fs.readlink(file, &mut target).map_err(error)?;
+        target.truncate(n);
+        Ok(target)
+    }
+
+    fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
+        let dir = self.dir(dir)?;
+        let opens = &self.opens;
+        let last = std::cell::Cell::new(0);
+        let in_use = |ino: u32| {
+            last.set(ino);
+            opens.contains_key(&Ino::from(ino))
+        };
+        let kept = self
+            .fs
+            .unlink(dir, name, &in_use, time_in(now))
+            .map_err(error)?;
+        let ino = Ino::from(last.get());
+        if kept {
+            self.orphans.insert(ino);
+        } else {
+            self.files.remove(&ino);
+        }
+        Ok(())
+    }
+
+    fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
+        let dir = self.dir(dir)?;
+        self.fs.rmdir(dir, name, time_in(now)).map_err(error)
+    }
+
+    fn rename(
+        &mut self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        no_replace: bool,
+        now: Time,
+    ) -> Result<()> {
+        let (from_dir, to_dir) = (self.dir(from_dir)?, self.dir(to_dir)?);
+        let opens = &self.opens;
+        let in_use = |ino: u32| opens.contains_key(&Ino::from(ino));
+        let (node, kept) = self
+            .fs
+            .rename(
+                from_dir,
+                from,
+                to_dir,
+                to,
+                no_replace,
+                &in_use,
+                time_in(now),
+            )
+            .map_err(error)?;
+        self.know(node);
+        self.orphans.extend(kept.map(Ino::from));
+        Ok(())
+    }
+
+    fn open(&mut self, ino: Ino) -> Result<()> {
+        self.node(ino)?;
+        *self.opens.entry(ino).or_default() += 1;
+        Ok(())
+    }
+
+    fn release(&mut self, ino: Ino) -> Result<()> {
+        let Some(count) = self.opens.get_mut(&ino) else {
+            return Err(Error::NotFound);
+        };
+        *count -= 1;
+        if *count > 0 {
+            return Ok(());
+        }
+        self.opens.remove(&ino);
+        if self.orphans.remove(&ino) {
+            let file = self.file(ino)?;
+            self.files.remove(&ino);
+            return self.fs.reap(file).map_err(error);
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, ino: Ino) {
+        if !self.opens.contains_key(&ino) {
+            self.files.remove(&ino);
+        }
+    }
+
+    fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let file = self.file(ino)?;
+        self.fs.read(file, offset, buf).map_err(error)
+    }
+
+    fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<()> {
+        let file = self.file(ino)?;
+        self.fs
+            .write(file, offset, data, time_in(now))
+            .map_err(error)
+    }
+
+    fn fsync(&mut self, ino: Ino) -> Result<()> {
+        let node = self.node(ino)?;
+        self.fs.fsync(node).map_err(error)
+    }
+
+    fn readdir(
+        &mut self,
+        dir: Ino,
+        cookie: u64,
+        each: &mut dyn FnMut(DirEntry) -> bool,
+    ) -> Result<()> {
+        let dir = self.dir(dir)?;
+        self.fs
+            .readdir(dir, cookie, &mut |e| {
+                each(DirEntry {
+                    ino: Ino::from(e.node.ino()),
+                    kind: kind(e.mode),
+                    name: e.name.to_vec(),
+                    cookie: e.cookie,
+                })
+            })
+            .map_err(error)
+    }
+
+    fn parent(&mut self, dir: Ino) -> Result<Ino> {
+        let dir = self.dir(dir)?;
+        self.fs.parent(dir).map(Ino::from).map_err(error)
+    }
+
+    fn statfs(&mut self) -> Result<StatFs> {
+        let space = self.fs.statfs();
+        Ok(StatFs {
+            block_size: self.fs.nand().geometry().page_size(),
+            blocks: space.pages.into(),
+            blocks_free: space.pages_free.into(),
+            files: space.pages.into(),
+            files_free: space.pages_free.into(),
+            name_max: fl::NAME_MAX as u32,
+        })
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.fs.sync().map_err(error)
+    }
+
+    fn gc(&mut self, pages: u32) -> Result<bool> {
+        self.fs.gc(pages).map_err(error)
+    }
+
+    fn unmount(&mut self) -> Result<()> {
+        self.fs.close().map_err(error)
+    }
+
+    fn cost(&self) -> FlashCost {
+        let c = self.fs.nand().counters();
+        FlashCost {
+            page_reads: c.page_reads,
+            spare_reads: c.spare_reads,
+            page_programs: c.page_programs,
+            block_erases: c.block_erases,
+            flash_ns: c.time_ns,
+        }
+    }
+
+    fn erase_counts(&self) -> Vec<u32> {
+        self.fs.nand().erase_counts()
+    }
+
+    fn ram_bytes(&self) -> usize {
+        self.ram
+    }
+
+    fn idle(&mut self, ms: u64) -> Result<()> {
+        self.fs.nand_mut().idle(ms * 1_000_000);
+        Ok(())
+    }
+}

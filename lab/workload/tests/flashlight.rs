@@ -1,0 +1,140 @@
+//! FlashLight against the model, on small chips of several shapes, with remounts and checks.
+
+use flashkit_flashlight::{Cleaner, Config, FlashLight, New, ram_needed};
+use flashkit_nand::{Geometry, Nand};
+use flashkit_sim::{ChipSpec, SimNand, Timing};
+use flashkit_vfs::FileSystem;
+use flashkit_vfs::check::check;
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_workload::model::{self, ModelRun, Target};
+
+struct Volume {
+    fs: Option<FlashLightFs<'static, SimNand>>,
+    config: Config,
+}
+
+fn ram(chip: &SimNand) -> &'static mut [u8] {
+    Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice())
+}
+
+impl Volume {
+    fn new(chip: SimNand, config: Config) -> Volume {
+        let (a, b) = (ram(&chip), ram(&chip));
+        let size = b.len();
+        let chip = FlashLight::format(chip, a, 0x1234, &New::default()).unwrap();
+        let fs = FlashLight::mount(chip, b, config).unwrap();
+        Volume {
+            fs: Some(FlashLightFs::new(fs, size)),
+            config,
+        }
+    }
+}
+
+impl Target for Volume {
+    fn fs(&mut self) -> &mut dyn FileSystem {
+        self.fs.as_mut().unwrap()
+    }
+
+    fn remount(&mut self) -> Result<(), String> {
+        let fs = self.fs.take().unwrap().into_volume();
+        let chip = fs.unmount().map_err(|(_, e)| e.to_string())?;
+        let ram = ram(&chip);
+        let size = ram.len();
+        let fs = FlashLight::mount(chip, ram, self.config).map_err(|e| e.to_string())?;
+        self.fs = Some(FlashLightFs::new(fs, size));
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let checked = check(self.fs.as_mut().unwrap().volume())?;
+        match checked.findings.first() {
+            None => Ok(()),
+            Some(_) => Err(format!("{:#?}", checked.findings)),
+        }
+    }
+}
+
+fn chip(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
+    let geo = Geometry::new(page, spare, pages, blocks).unwrap();
+    let timing = Timing {
+        read_ns: 77_800,
+        program_ns: 252_800,
+        erase_ns: 1_500_000,
+    };
+    let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
+    chip.require_first_erase(true);
+    chip
+}
+
+fn run(name: &str, seeds: std::ops::Range<u64>, make: impl Fn() -> SimNand, config: Config) {
+    for seed in model::seeds(seeds) {
+        let mut volume = Volume::new(make(), config);
+        let run = ModelRun {
+            test: format!("-p flashkit-workload --test flashlight {name}"),
+            space: 3 << 20,
+            remount_every: 100,
+            check_every: 50,
+            compare_every: 200,
+            ..ModelRun::new(seed)
+        };
+        if let Err(failure) = run.run(&mut volume) {
+            panic!("{failure}");
+        }
+    }
+}
+
+#[test]
+fn model_on_a_common_chip() {
+    run(
+        "model_on_a_common_chip",
+        0..10,
+        || chip(2048, 40, 64, 128),
+        Config::default(),
+    );
+}
+
+#[test]
+fn model_with_the_papers_cleaner() {
+    let config = Config {
+        cleaner: Cleaner::Paper,
+        dirty_threshold: 10,
+        gc_batch: 3,
+        ..Config::default()
+    };
+    run(
+        "model_with_the_papers_cleaner",
+        10..16,
+        || chip(2048, 40, 16, 512),
+        config,
+    );
+}
+
+#[test]
+fn model_without_spare_bytes() {
+    run(
+        "model_without_spare_bytes",
+        20..24,
+        || chip(2048, 0, 32, 256),
+        Config::default(),
+    );
+}
+
+#[test]
+fn model_on_small_pages() {
+    run(
+        "model_on_small_pages",
+        30..36,
+        || chip(1024, 24, 32, 1024),
+        Config::default(),
+    );
+}
+
+#[test]
+fn model_on_large_pages() {
+    run(
+        "model_on_large_pages",
+        40..44,
+        || chip(4096, 80, 128, 80),
+        Config::default(),
+    );
+}
