@@ -5,7 +5,7 @@
 //! with fsync, costs no page but the inode's. Bytes of a page beyond the end of its file are zero.
 
 use crate::error::Error;
-use crate::extent::{Extent, INDEX_END};
+use crate::extent::{self, Extent, INDEX_END};
 use crate::inode::{Fragment, Stamp, Time};
 use crate::store::Head;
 use crate::tag::{self, Tag};
@@ -152,6 +152,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Writes one whole page of a cached file.
     fn write_page(&mut self, i: usize, index: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
+        self.file_room(i, 4 * extent::SIZE)?;
         self.choose_front(i, index)?;
         let owner = self.files[i].file().owner(self.store.volume);
         let at = self.store.append_data(i, data, owner, index)?;
@@ -225,7 +226,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let gap = old.len > 0 && (off > old.off + old.len || off + data.len() < old.off);
         let room = view.room() + old.len;
         // Half a page beside the extents at most keeps a log of extents useful.
-        let fits = to - from + crate::tree::SLACK + 4 * crate::extent::SIZE <= room
+        let fits = to - from + crate::tree::SLACK + 4 * extent::SIZE <= room
             && (view.records() < 16 || to - from <= view.0.len() / 4);
         if fits && (!gap || self.map_lookup(i, index)?.page.is_none()) {
             self.grow_fragment(i, index, from, to);
@@ -233,6 +234,7 @@ impl<N: Nand> FlashLight<'_, N> {
             view.fragment_mut()[off - from..off - from + data.len()].copy_from_slice(data);
             return Ok(());
         }
+        self.file_room(i, 4 * extent::SIZE)?;
         self.assemble(i, index)?;
         self.scratch[off..off + data.len()].copy_from_slice(data);
         self.write_scratch(i, index)
@@ -281,6 +283,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.cut_fragment(i, f, index, off);
             }
             if off > 0 && self.map_lookup(i, index)?.page.is_some() {
+                self.file_room(i, 4 * extent::SIZE)?;
                 self.assemble(i, index)?;
                 self.scratch[off..].fill(0);
                 self.write_scratch(i, index)?;

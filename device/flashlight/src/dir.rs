@@ -301,7 +301,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut r = self.dirs[i].dir().record_search(target.first, HASH_SHIFT);
         while r < self.dirs[i].dir().records() {
             let rec = DirRec::decode(self.dirs[i].dir().record(r));
-            if rec.hash >= target.end || changes.is_full() {
+            if rec.hash >= HashPage::on(&mut *self.scratch).end_key() || changes.is_full() {
                 break;
             }
             if HashPage::on(self.scratch).count() == HashPage::on(self.scratch).capacity() {

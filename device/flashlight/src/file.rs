@@ -204,7 +204,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by
     /// writing a large fragment to a page of its own, or by moving extents to an extent map.
     pub(crate) fn file_room(&mut self, i: usize, bytes: usize) -> Result<(), Error<N::Error>> {
-        for _ in 0..8 {
+        // A migration of two records wins no more than its notes of freed pages take.
+        for _ in 0..256 {
             let view = self.files[i].file();
             if view.room() >= bytes + tree::SLACK {
                 return Ok(());
@@ -234,6 +235,12 @@ impl<N: Nand> FlashLight<'_, N> {
         i: usize,
         index: Option<u32>,
     ) -> Result<(), Error<N::Error>> {
+        let view = self.files[i].file();
+        if view.room() < tree::SLACK && view.record_search(INDEX_END, 0) < view.records() {
+            // Notes of freed pages leave no room for those of this migration.
+            self.files[i].dirty = true;
+            self.flush_file(i)?;
+        }
         self.scratch_at = PageAddr::NONE;
         let view = self.files[i].file();
         let owner = view.owner(self.store.volume);

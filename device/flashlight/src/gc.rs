@@ -19,8 +19,14 @@ use crate::tree::{self, Changes, EXTENT, HASH, MapTarget, Put};
 use crate::{FileRef, FlashLight, INDEX_DIR, Node};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
-/// Free blocks below which writing waits for cleaning.
-const LOW: u32 = 12;
+/// Free blocks below which writing waits for cleaning. A victim's pages may each need a page of an
+/// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
+/// the checkpoint that ends it.
+fn low(blocks: u32) -> u32 {
+    12 + (blocks / 128).min(20)
+}
+/// Rounds of cleaning that one change waits for at most.
+const ROUNDS: u32 = 16;
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 const FLOOR: u32 = 6;
 /// Dead blocks that are worth a checkpoint.
@@ -32,7 +38,7 @@ const INODE_PAGES_MAX: u32 = 512;
 
 /// Blocks that no file gets: for cleaning, checkpoints and recovery.
 pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
-    26 + blocks / 128
+    22 + blocks / 64
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -78,8 +84,9 @@ impl<N: Nand> FlashLight<'_, N> {
         {
             self.clean_dirty_list()?;
         }
-        while self.available() < LOW {
-            if !self.reclaim()? {
+        let low = low(self.store.geo.blocks());
+        for _ in 0..ROUNDS {
+            if self.available() >= low || !self.reclaim()? {
                 break;
             }
         }
@@ -108,9 +115,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Makes dead blocks free, cleaning some first if there are few; `false` when nothing is won.
+    /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
-        let before = self.available();
         while self.store.dead < WORTH && self.available() > FLOOR {
             match self.victim() {
                 Some(block) => self.clean_block(block)?,
@@ -121,19 +127,26 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(false);
         }
         self.checkpoint(false)?;
-        Ok(self.available() > before)
+        Ok(true)
     }
 
-    /// The closed block with the fewest valid pages, if any has fewer than it could.
+    /// The closed block that is the cheapest to clean.
+    ///
+    /// A metadata page moves with the page that points to it, a data page often with an extent
+    /// map and its index. Metadata blocks are young and lose their pages by themselves: they wait
+    /// until a quarter is left, unless nothing else can be had.
     fn victim(&self) -> Option<u32> {
         let full = self.store.ppb();
         let mut best: Option<(u32, u32)> = None;
         for block in 0..self.store.table.blocks() {
-            let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else {
-                continue;
+            let cost = match self.store.table.get(block) {
+                State::Meta(n) if n <= full / 4 => 2 * n,
+                State::Meta(n) if n < full => 4 * full + n,
+                State::Data(n) if n < full => 3 * n,
+                _ => continue,
             };
-            if n < best.map_or(full, |b| b.0) && !self.store.is_open(block) {
-                best = Some((n, block));
+            if best.is_none_or(|b| cost < b.0) && !self.store.is_open(block) {
+                best = Some((cost, block));
             }
         }
         best.map(|b| b.1)

@@ -233,7 +233,7 @@ pub fn walk(fs: &mut dyn FileSystem, dir: Ino, each: &mut Visit<'_>) -> Result<(
                 below.push(b'/');
             }
             below.extend_from_slice(&entry.name);
-            let attr = fs.getattr(entry.ino)?;
+            let attr = fs.lookup(dir, &entry.name)?;
             each(fs, &below, &attr)?;
             if entry.kind == FileKind::Dir {
                 pending.push((entry.ino, below));

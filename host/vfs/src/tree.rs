@@ -357,7 +357,7 @@ impl CopyOut<'_> {
                 ));
             }
             let below = host.join(name);
-            let attr = self.fs.getattr(entry.ino).at(&below)?;
+            let attr = self.fs.lookup(attr.ino, &entry.name).at(&below)?;
             self.inode(&attr, &below)?;
         }
         let dir = File::open(host).at(host)?;
@@ -498,7 +498,7 @@ impl Compare<'_> {
             let name = host_path(&entry.name).as_os_str();
             if let Ok(place) = on_host.binary_search_by(|held| held.as_os_str().cmp(name)) {
                 let name = on_host.remove(place);
-                let attr = self.fs.getattr(entry.ino).at(&below)?;
+                let attr = self.fs.lookup(attr.ino, &entry.name).at(&below)?;
                 self.inode(&attr, &host.join(name), &below)?;
             } else {
                 self.found.push((below, Difference::Extra));
