@@ -10,16 +10,19 @@ use crate::Outcome;
 use crate::failure::FAILED;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Fsck, RAM_DEFAULT_TEXT};
+use crate::volume::{self, Fsck, RAM_DEFAULT_TEXT, Recovery};
 
 /// Check every structure of an image against the others.
+///
+/// A volume that was not unmounted cleanly is recovered first, as a mount would: in RAM, or with
+/// -a on the image. That alone is no damage.
 #[derive(clap::Args)]
-#[command(after_help = "Exit status: 0 clean, 1 repaired or damaged.")]
+#[command(after_help = "Exit status: 0 clean, 1 damaged.")]
 pub struct Args {
     /// Only look (the default)
     #[arg(short = 'n', conflicts_with = "repair")]
     dry_run: bool,
-    /// Repair what can be repaired
+    /// Recover a volume that was not unmounted cleanly, on the image
     #[arg(short = 'a')]
     repair: bool,
     /// Print JSON
@@ -49,32 +52,47 @@ fn report(found: &Fsck) -> Value {
     let findings: Vec<Value> = found
         .findings
         .iter()
-        .map(|f| json!({ "place": f.place, "what": f.what, "repaired": f.repaired }))
+        .map(|f| json!({ "place": f.place, "what": f.what }))
         .collect();
     let checked: Map<String, Value> = found
         .checked
         .iter()
-        .map(|(what, n)| ((*what).to_owned(), json!(n)))
+        .map(|(what, n)| (what.replace(' ', "_"), json!(n)))
         .collect();
-    json!({ "clean": findings.is_empty(), "findings": findings, "checked": checked })
+    let recovery = match found.recovery {
+        Recovery::NotNeeded => "not needed",
+        Recovery::Simulated => "simulated",
+        Recovery::Done => "done",
+    };
+    json!({
+        "clean": findings.is_empty(),
+        "recovery": recovery,
+        "findings": findings,
+        "checked": checked,
+    })
 }
 
 fn print(args: &Args, found: &Fsck, out: &mut dyn Write) -> std::io::Result<()> {
     let shown = args.image.display();
-    for finding in &found.findings {
-        let repaired = if finding.repaired { " (repaired)" } else { "" };
-        writeln!(
-            out,
-            "{shown}: {}: {}{repaired}",
-            finding.place, finding.what
-        )?;
+    match found.recovery {
+        Recovery::NotNeeded => {}
+        Recovery::Simulated => {
+            writeln!(
+                out,
+                "{shown}: not unmounted cleanly; recovery was simulated"
+            )?;
+        }
+        Recovery::Done => writeln!(out, "{shown}: not unmounted cleanly; recovered")?,
     }
-    let repaired = found.findings.iter().filter(|f| f.repaired).count();
-    let state = match (found.findings.len(), repaired) {
-        (0, _) => "clean".to_owned(),
-        (all, repaired) if all == repaired => format!("repaired, {all} findings"),
-        (all, 0) => format!("damaged, {}", text::plural(all as u64, "finding")),
-        (all, repaired) => format!("damaged, {all} findings, {repaired} of them repaired"),
+    for finding in &found.findings {
+        writeln!(out, "{shown}: {}: {}", finding.place, finding.what)?;
+    }
+    if !found.mountable {
+        return Ok(());
+    }
+    let state = match found.findings.len() as u64 {
+        0 => "clean".to_owned(),
+        n => format!("damaged, {}", text::plural(n, "finding")),
     };
     let checked: Vec<String> = found
         .checked

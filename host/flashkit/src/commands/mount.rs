@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, anyhow, bail};
+use clap::ValueEnum;
 use flashkit_fuse::{EndedBy, MountOptions, Outcome as Ended};
 use flashkit_sim::DEFAULT_PRESET;
 use flashkit_vfs::FlashCost;
@@ -13,7 +14,7 @@ use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, FsName, RAM_DEFAULT_TEXT};
+use crate::volume::{self, Access, Cleaner, FsName, RAM_DEFAULT_TEXT, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 const POINT_DEFAULT: &str = "flash";
@@ -41,6 +42,9 @@ pub struct Args {
     /// RAM of the file system, in bytes
     #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
     ram: usize,
+    /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
+    #[arg(long, value_enum)]
+    cleaner: Option<Cleaner>,
     /// This is the background process
     #[arg(long, hide = true)]
     in_background: bool,
@@ -102,7 +106,11 @@ fn serve(
     } else {
         Access::ReadWrite
     };
-    let volume = volume::open(image, access, args.ram)?;
+    let tuning = Tuning {
+        ram: args.ram,
+        cleaner: args.cleaner,
+    };
+    let volume = volume::open(image, access, tuning)?;
     let mounted = volume.mount_cost;
     let shown = point.canonicalize().unwrap_or_else(|_| point.to_owned());
     let mut said = Ok(());
@@ -154,6 +162,9 @@ fn start_in_background(args: &Args, out: &mut dyn Write) -> Outcome {
         .arg("--in-background")
         .arg("--ram")
         .arg(args.ram.to_string());
+    if let Some(value) = args.cleaner.and_then(|c| c.to_possible_value()) {
+        command.arg("--cleaner").arg(value.get_name());
+    }
     for list in &args.options {
         command.arg("-o").arg(list);
     }

@@ -12,7 +12,7 @@ use crate::Outcome;
 use crate::progress::Progress;
 use crate::text::{self, Table};
 use crate::values;
-use crate::volume::{self, FsName, RAM_DEFAULT_TEXT};
+use crate::volume::{self, Cleaner, FsName, RAM_DEFAULT_TEXT, Tuning};
 
 /// Replay a trace of file operations and show what it cost.
 #[derive(clap::Args)]
@@ -42,8 +42,11 @@ pub struct How {
     /// RAM of the file system, in bytes
     #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
     ram: usize,
+    /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
+    #[arg(long, value_enum)]
+    cleaner: Option<Cleaner>,
     /// Run over this directory of the host instead
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["fs", "chip", "ram"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["fs", "chip", "ram", "cleaner"])]
     dir: Option<PathBuf>,
     /// Bytes in one read or write
     #[arg(long, value_name = "BYTES", value_parser = values::request, default_value = "4096")]
@@ -104,7 +107,11 @@ fn over_directory(
 }
 
 fn over_chip(how: &How, lines: &[Line], mut options: Options<'_>) -> anyhow::Result<(Report, u64)> {
-    let mut volume = volume::in_ram(how.fs, how.chip, how.ram)?;
+    let tuning = Tuning {
+        ram: how.ram,
+        cleaner: how.cleaner,
+    };
+    let mut volume = volume::in_ram(how.fs, how.chip, tuning)?;
     options.fs = how.fs.as_str().into();
     options.chip = Some(volume.chip.clone());
     let replayed = replay_fs(volume.fs(), lines.iter().cloned(), options)?;

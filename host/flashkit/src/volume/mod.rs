@@ -3,7 +3,7 @@
 //! Everything else works on a [`Volume`], which is a mounted [`FileSystem`] and what is known of
 //! the chip under it.
 
-mod stub;
+mod flashlight;
 
 use std::fs;
 use std::path::Path;
@@ -38,6 +38,31 @@ impl FsName {
     }
 }
 
+/// When a file system cleans.
+// No doc comments: clap would print each value on lines of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Cleaner {
+    // As soon as the dirty list is longer than a threshold.
+    Paper,
+    // When free blocks run low.
+    Space,
+}
+
+/// Choices of a mount.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// RAM handed to the file system, in bytes.
+    pub ram: usize,
+    /// `None`: as the file system itself chooses.
+    pub cleaner: Option<Cleaner>,
+}
+
+impl From<usize> for Tuning {
+    fn from(ram: usize) -> Tuning {
+        Tuning { ram, cleaner: None }
+    }
+}
+
 /// How to open an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -59,10 +84,10 @@ pub struct Cut {
 /// A file system mounted over a chip of its own.
 trait Adapter: FileSystem + Send {
     /// Mounts the chip again, after an unmount or a power cut. What it costs counts from 0.
-    fn remount(self: Box<Self>) -> anyhow::Result<Box<dyn Adapter>>;
+    fn remount(self: Box<Self>, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>>;
 
     /// Whether the [`Cut`] has happened.
-    fn power_is_off(&self) -> bool;
+    fn power_is_off(&mut self) -> bool;
 }
 
 /// A mounted file system.
@@ -74,11 +99,13 @@ pub struct Volume {
     pub chip: String,
     /// What mounting cost.
     pub mount_cost: FlashCost,
+    tuning: Tuning,
 }
 
 impl Volume {
-    fn new(fs: Box<dyn Adapter>, fs_name: FsName, chip: String) -> Volume {
+    fn new(fs: Box<dyn Adapter>, fs_name: FsName, chip: String, tuning: Tuning) -> Volume {
         Volume {
+            tuning,
             mount_cost: fs.cost(),
             fs,
             fs_name,
@@ -114,12 +141,12 @@ impl Volume {
 
     /// Mounts the same chip again; the file system must have been unmounted, or the power cut.
     pub fn remount(self) -> anyhow::Result<Volume> {
-        let fs = self.fs.remount().context("mount again")?;
-        Ok(Volume::new(fs, self.fs_name, self.chip))
+        let fs = self.fs.remount(self.tuning).context("mount again")?;
+        Ok(Volume::new(fs, self.fs_name, self.chip, self.tuning))
     }
 
     /// Whether the cut of [`open_with_cut`] has happened. All operations fail from then on.
-    pub fn power_is_off(&self) -> bool {
+    pub fn power_is_off(&mut self) -> bool {
         self.fs.power_is_off()
     }
 }
@@ -128,65 +155,118 @@ impl Volume {
 /// unmounted. Gives the cost.
 ///
 /// # Errors
-/// RAM that is too small is found before anything is written.
+/// A chip that does not suit and RAM that is too small are found before anything is written.
 pub fn mkfs(image: &Path, fs: FsName, chip: &Preset, ram: usize) -> anyhow::Result<FlashCost> {
+    mkfs_numbered(image, fs, chip, ram, flashlight::drawn_number())
+}
+
+/// [`mkfs`] of a volume that is laid out in the same way every time.
+pub fn mkfs_reproducible(
+    image: &Path,
+    fs: FsName,
+    chip: &Preset,
+    ram: usize,
+) -> anyhow::Result<FlashCost> {
+    mkfs_numbered(image, fs, chip, ram, flashlight::FIXED_NUMBER)
+}
+
+fn mkfs_numbered(
+    image: &Path,
+    fs: FsName,
+    chip: &Preset,
+    ram: usize,
+    number: u32,
+) -> anyhow::Result<FlashCost> {
     let FsName::Flashlight = fs;
-    stub::check_ram(chip, ram)?;
-    stub::mkfs(image, chip, ram).with_context(|| image.display().to_string())
+    flashlight::check_fit(chip, ram)?;
+    flashlight::mkfs(image, chip, ram, number).with_context(|| image.display().to_string())
 }
 
 /// Mounts the file system in an image.
-pub fn open(image: &Path, access: Access, ram: usize) -> anyhow::Result<Volume> {
-    let opened = readable(image).and_then(|()| stub::open(image, access, ram, None));
-    let (fs, chip) = opened.with_context(|| image.display().to_string())?;
-    Ok(Volume::new(fs, FsName::Flashlight, chip))
+pub fn open(image: &Path, access: Access, tuning: impl Into<Tuning>) -> anyhow::Result<Volume> {
+    open_image(image, access, tuning.into(), None)
 }
 
 /// Mounts the file system in an image over a chip that will lose power.
 pub fn open_with_cut(image: &Path, ram: usize, cut: Cut) -> anyhow::Result<Volume> {
-    let opened =
-        readable(image).and_then(|()| stub::open(image, Access::ReadWrite, ram, Some(cut)));
-    let (fs, chip) = opened.with_context(|| image.display().to_string())?;
-    Ok(Volume::new(fs, FsName::Flashlight, chip))
+    open_image(image, Access::ReadWrite, ram.into(), Some(cut))
 }
 
-/// A formatted and mounted chip in RAM. Its cost starts at 0 once it is mounted.
-pub fn in_ram(fs: FsName, chip: &Preset, ram: usize) -> anyhow::Result<Volume> {
+fn open_image(
+    image: &Path,
+    access: Access,
+    tuning: Tuning,
+    cut: Option<Cut>,
+) -> anyhow::Result<Volume> {
+    let opened = readable(image).and_then(|()| flashlight::open(image, access, tuning, cut));
+    let (fs, chip) = opened.with_context(|| image.display().to_string())?;
+    Ok(Volume::new(fs, FsName::Flashlight, chip, tuning))
+}
+
+/// A formatted and mounted chip in RAM, the same every time. Its cost starts at 0 once it is
+/// mounted; only the erase counts tell of formatting.
+pub fn in_ram(fs: FsName, chip: &Preset, tuning: Tuning) -> anyhow::Result<Volume> {
     let FsName::Flashlight = fs;
-    let adapter = stub::in_ram(chip, ram)?;
-    Ok(Volume::new(adapter, fs, chip.name.into()))
+    let adapter = flashlight::in_ram(chip, tuning)?;
+    Ok(Volume::new(adapter, fs, chip.name.into(), tuning))
 }
 
 /// Something wrong that `fsck` found.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Where: a page, a path, a structure.
+    /// Where: a page, an inode, the volume.
     pub place: String,
     /// What is wrong there.
     pub what: String,
-    /// Whether it has been put right.
-    pub repaired: bool,
+}
+
+/// What an unclean stop has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Nothing: the volume was unmounted.
+    NotNeeded,
+    /// In RAM; the image needs it still.
+    Simulated,
+    /// On the image, which is unmounted cleanly now.
+    Done,
 }
 
 /// What `fsck` found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Fsck {
+    /// Whether the volume could be mounted and walked at all.
+    pub mountable: bool,
+    /// What an unclean stop has asked for.
+    pub recovery: Recovery,
     /// What is wrong.
     pub findings: Vec<Finding>,
     /// What has been looked at: names and numbers, in the order to print.
     pub checked: Vec<(&'static str, u64)>,
 }
 
-/// Walks every structure in an image. The image is changed only with `repair`.
+impl Fsck {
+    fn unmountable(what: String) -> Fsck {
+        let place = "volume".into();
+        Fsck {
+            mountable: false,
+            recovery: Recovery::NotNeeded,
+            findings: vec![Finding { place, what }],
+            checked: Vec::new(),
+        }
+    }
+}
+
+/// Walks every structure in an image, after the recovery that an unclean stop asks for. The image
+/// is changed only with `repair`, and only by that recovery.
 pub fn fsck(image: &Path, repair: bool, ram: usize) -> anyhow::Result<Fsck> {
-    let checked = readable(image).and_then(|()| stub::fsck(image, repair, ram));
+    let checked = readable(image).and_then(|()| flashlight::fsck(image, repair, ram.into()));
     checked.with_context(|| image.display().to_string())
 }
 
-/// What an image is and what state it is in: chip, superblock, areas, RAM, wear. Does not change
+/// What an image is and what state it is in: chip, volume, areas, RAM, wear. Does not change
 /// it. Values are numbers, texts, and objects of such.
 pub fn info(image: &Path, ram: usize) -> anyhow::Result<Map<String, Value>> {
-    let told = readable(image).and_then(|()| stub::info(image, ram));
+    let told = readable(image).and_then(|()| flashlight::info(image, ram.into()));
     told.with_context(|| image.display().to_string())
 }
 
@@ -196,8 +276,11 @@ pub fn dump(
     image: &Path,
     each: &mut dyn FnMut(Map<String, Value>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    readable(image).with_context(|| image.display().to_string())?;
-    stub::dump(image, each)
+    let named = || image.display().to_string();
+    readable(image).with_context(named)?;
+    let records = flashlight::records(image, (1 << 20).into()).with_context(named)?;
+    // Who takes them has errors of their own.
+    records.into_iter().try_for_each(each)
 }
 
 /// Whether a file is an image, of whatever state; `None` when there is no such file.

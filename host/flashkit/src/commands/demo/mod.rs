@@ -135,7 +135,7 @@ impl Demo<'_> {
     }
 
     fn format(&self, out: &mut dyn Write) -> anyhow::Result<FlashCost> {
-        let cost = volume::mkfs(self.image, FsName::Flashlight, self.chip, self.ram)?;
+        let cost = volume::mkfs_reproducible(self.image, FsName::Flashlight, self.chip, self.ram)?;
         let (ram, cost_text) = (text::count(self.ram as u64), text::cost(cost));
         writeln!(
             out,
@@ -164,7 +164,7 @@ impl Demo<'_> {
         let after = (plan.data_pages(page) + plan.items.len() as u64) / 2;
         let mut volume = volume::open_with_cut(self.image, self.ram, Cut { after, seed: SEED })?;
         let stored = store::store(volume.fs(), &plan.items, Instant::now() + STORE_TIME / 2)?;
-        self.note_cut(plan, &volume, &stored, after, out)?;
+        self.note_cut(plan, &mut volume, &stored, after, out)?;
         Ok(AtCut {
             items: stored.items,
             cost: volume.cost() - volume.mount_cost,
@@ -175,7 +175,7 @@ impl Demo<'_> {
     fn note_cut(
         &self,
         plan: &mut Plan,
-        volume: &Volume,
+        volume: &mut Volume,
         stored: &Stored,
         after: u64,
         out: &mut dyn Write,

@@ -1,0 +1,186 @@
+//! FlashLight on a simulated chip.
+
+mod dump;
+mod look;
+
+use std::hash::{BuildHasher, Hasher};
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use flashkit_flashlight::{Config, Error, FlashLight, New, Time, ram_needed};
+use flashkit_nand::{Geometry, Nand};
+use flashkit_sim::{Cut as PowerLoss, EraseTear, PowerCut, Preset, SimNand, Tear};
+use flashkit_vfs::FlashCost;
+use flashkit_vfs::flashlight::FlashLightFs;
+
+use super::{Access, Adapter, Cleaner, Cut, Tuning};
+
+pub use dump::records;
+pub use look::{fsck, info};
+
+/// A chip whose power can be cut.
+type Chip = PowerCut<SimNand>;
+/// The file system on it, over RAM that is never given back.
+type Fs = FlashLightFs<'static, Chip>;
+
+/// Number of volumes whose figures must come out the same every time. It keys the name hashes
+/// and says where on the chip writing begins.
+pub const FIXED_NUMBER: u32 = 1;
+
+/// A number that no earlier volume on the chip had, as far as chance can promise.
+pub fn drawn_number() -> u32 {
+    // The standard library seeds its hash tables from the system's randomness.
+    let hasher = std::collections::hash_map::RandomState::new().build_hasher();
+    hasher.finish() as u32
+}
+
+/// Finds whether a file system fits the RAM and the chip, before anything is changed.
+pub fn check_fit(chip: &Preset, ram: usize) -> anyhow::Result<()> {
+    check_ram(chip.name, chip.geometry(), ram)?;
+    // What the geometry must be like is known to the file system alone.
+    format(
+        Chip::never(SimNand::new(chip)),
+        ram,
+        FIXED_NUMBER,
+        &New::default(),
+    )
+    .map(drop)
+    .map_err(|error| match error {
+        Error::Geometry => anyhow!("{}: too few or too small pages for flashlight", chip.name),
+        error => error.into(),
+    })
+}
+
+fn check_ram(name: &str, geometry: Geometry, ram: usize) -> anyhow::Result<()> {
+    let needed = ram_needed(&geometry);
+    if ram < needed {
+        bail!("--ram {ram}: too small: {name} needs at least {needed} bytes");
+    }
+    Ok(())
+}
+
+/// RAM for one mount. It is never freed: a mounted file system borrows it for as long as anyone
+/// may hold that, and this command mounts a handful of times and ends.
+fn leak_ram(ram: usize) -> &'static mut [u8] {
+    Box::leak(vec![0; ram].into_boxed_slice())
+}
+
+fn format(
+    chip: Chip,
+    ram: usize,
+    number: u32,
+    root: &New,
+) -> Result<Chip, Error<<Chip as Nand>::Error>> {
+    let mut ram = vec![0; ram];
+    // The chip comes back and the RAM is free again.
+    FlashLight::format(chip, &mut ram, number, root).map(|chip| PowerCut::never(chip.into_inner()))
+}
+
+fn config(tuning: Tuning, read_only: bool) -> Config {
+    Config {
+        read_only,
+        cleaner: match tuning.cleaner {
+            None => Config::default().cleaner,
+            Some(Cleaner::Paper) => flashkit_flashlight::Cleaner::Paper,
+            Some(Cleaner::Space) => flashkit_flashlight::Cleaner::Space,
+        },
+        ..Config::default()
+    }
+}
+
+fn mount(chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
+    check_ram(chip.inner().spec().name(), chip.geometry(), tuning.ram)?;
+    let config = config(tuning, read_only);
+    let volume = FlashLight::mount(chip, leak_ram(tuning.ram), config)?;
+    Ok(FlashLightFs::new(volume, tuning.ram))
+}
+
+pub fn mkfs(image: &Path, chip: &Preset, ram: usize, number: u32) -> anyhow::Result<FlashCost> {
+    let now = flashkit_vfs::Time::now();
+    // Whoever makes it may write into it.
+    let root = New {
+        mode: 0o755,
+        uid: nix::unistd::geteuid().as_raw(),
+        gid: nix::unistd::getegid().as_raw(),
+        now: Time {
+            secs: now.secs,
+            nanos: now.nanos,
+        },
+    };
+    let chip = Chip::never(SimNand::create(image, chip)?);
+    Ok(cost_of(&format(chip, ram, number, &root)?))
+}
+
+pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {
+    check_fit(chip, tuning.ram)?;
+    let root = New {
+        mode: 0o755,
+        ..New::default()
+    };
+    let chip = format(
+        Chip::never(SimNand::new(chip)),
+        tuning.ram,
+        FIXED_NUMBER,
+        &root,
+    )?;
+    let mut fs = mount(chip, tuning, false)?;
+    fs.volume().nand_mut().inner_mut().clear_counters();
+    Ok(Box::new(fs))
+}
+
+pub fn open(
+    image: &Path,
+    access: Access,
+    tuning: Tuning,
+    cut: Option<Cut>,
+) -> anyhow::Result<(Box<dyn Adapter>, String)> {
+    let read_only = access == Access::ReadOnly;
+    let access = match access {
+        Access::ReadWrite => flashkit_sim::Access::ReadWrite,
+        Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
+    };
+    let chip = SimNand::open(image, access)?;
+    let name = chip.spec().name().to_owned();
+    let chip = match cut {
+        None => Chip::never(chip),
+        Some(cut) => Chip::new(
+            chip,
+            PowerLoss {
+                after: cut.after,
+                program: Tear::Random,
+                erase: EraseTear::Partial,
+                seed: cut.seed,
+            },
+        ),
+    };
+    Ok((Box::new(mount(chip, tuning, read_only)?), name))
+}
+
+fn cost_of(chip: &Chip) -> FlashCost {
+    let c = flashkit_sim::Metered::counters(chip);
+    FlashCost {
+        page_reads: c.page_reads,
+        spare_reads: c.spare_reads,
+        page_programs: c.page_programs,
+        block_erases: c.block_erases,
+        flash_ns: c.time_ns,
+    }
+}
+
+impl Adapter for Fs {
+    fn remount(self: Box<Self>, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {
+        // After a clean unmount, or without power, this writes nothing.
+        let chip = match self.into_volume().unmount() {
+            Ok(chip) => chip,
+            Err((chip, _)) if chip.is_off() => chip,
+            Err((_, error)) => return Err(error.into()),
+        };
+        let mut chip = chip.into_inner();
+        chip.clear_counters();
+        Ok(Box::new(mount(Chip::never(chip), tuning, false)?))
+    }
+
+    fn power_is_off(&mut self) -> bool {
+        self.volume().nand().is_off()
+    }
+}

@@ -1,0 +1,182 @@
+//! Looking at an image: what is wrong with it, and what state it is in.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use flashkit_flashlight::{BlockState, FORMAT_VERSION, ram_needed};
+use flashkit_nand::Nand;
+use flashkit_sim::{Metered, SimNand};
+use flashkit_vfs::check::{Checked, check};
+use flashkit_vfs::{FileSystem, FlashCost};
+use serde_json::{Map, Value, json};
+
+use super::{Chip, Fs, check_ram, mount};
+use crate::volume::{Finding, Fsck, Recovery, Tuning};
+
+/// Opens an image so that nothing reaches it, recovery included.
+fn open_untouched(image: &Path) -> anyhow::Result<Chip> {
+    let chip = SimNand::open(image, flashkit_sim::Access::ReadOnlyCow)?;
+    Ok(Chip::never(chip))
+}
+
+/// Whether mounting has rolled forward: a read-only mount writes for nothing else.
+fn was_recovered(fs: &Fs) -> bool {
+    fs.cost().page_programs > 0
+}
+
+pub fn fsck(image: &Path, repair: bool, tuning: Tuning) -> anyhow::Result<Fsck> {
+    let chip = open_untouched(image)?;
+    check_ram(chip.inner().spec().name(), chip.geometry(), tuning.ram)?;
+    let mut fs = match mount(chip, tuning, true) {
+        Ok(fs) => fs,
+        Err(error) => return Ok(Fsck::unmountable(format!("{error:#}"))),
+    };
+    let mut recovery = Recovery::NotNeeded;
+    if was_recovered(&fs) {
+        recovery = Recovery::Simulated;
+        if repair {
+            // The lock of an image is held as long as it is open in any way.
+            drop(fs);
+            let chip = SimNand::open(image, flashkit_sim::Access::ReadWrite)?;
+            fs = mount(Chip::never(chip), tuning, false)?;
+            recovery = Recovery::Done;
+        }
+    }
+    let checked = match check(fs.volume()) {
+        Ok(checked) => checked,
+        Err(why) => {
+            let mut found = Fsck::unmountable(why);
+            found.recovery = recovery;
+            return Ok(found);
+        }
+    };
+    let pages_per_block = fs.volume().nand().geometry().pages_per_block();
+    if recovery == Recovery::Done {
+        fs.unmount().context("unmount")?;
+    }
+    Ok(told(&checked, recovery, pages_per_block))
+}
+
+fn told(checked: &Checked, recovery: Recovery, pages_per_block: u32) -> Fsck {
+    let findings = checked.findings.iter().map(|finding| {
+        let mut place = match finding.page {
+            Some(page) => format!("page {page} (block {})", page / pages_per_block),
+            None => "volume".into(),
+        };
+        if finding.ino != 0 {
+            place.push_str(&format!(", inode {}", finding.ino));
+        }
+        Finding {
+            place,
+            what: finding.what.clone(),
+        }
+    });
+    Fsck {
+        mountable: true,
+        recovery,
+        findings: findings.collect(),
+        checked: vec![
+            ("directories", checked.dirs),
+            ("files", checked.files),
+            ("metadata pages", checked.meta_pages),
+            ("data pages", checked.data_pages),
+        ],
+    }
+}
+
+pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> {
+    let chip = open_untouched(image)?;
+    let name = chip.inner().spec().name().to_owned();
+    let geometry = chip.geometry();
+    let bad: Vec<u32> = chip.inner().bad_blocks().iter().map(|b| b.0).collect();
+    let mut fs = mount(chip, tuning, true)?;
+    let mounted = fs.cost();
+    // Recovery would show in the wear: this is what the image holds.
+    let wear = SimNand::open(image, flashkit_sim::Access::ReadOnlyCow)?.erase_counts();
+    let space = fs.statfs()?;
+    let told = json!({
+        "fs": "flashlight",
+        "chip": name,
+        "format_version": FORMAT_VERSION,
+        "volume": format!("{:08x}", fs.volume().volume()),
+        "clean": !was_recovered(&fs),
+        "geometry": {
+            "page_size": geometry.page_size(),
+            "spare_size": geometry.spare_size(),
+            "pages_per_block": geometry.pages_per_block(),
+            "blocks": geometry.blocks(),
+            "capacity": geometry.capacity(),
+        },
+        "space": {
+            "pages": space.blocks,
+            "free": space.blocks_free,
+            "bytes_free": space.blocks_free * u64::from(space.block_size),
+        },
+        "blocks": blocks(&mut fs, geometry.blocks()),
+        "dirty_list": fs.volume().dirty_blocks(),
+        "ram": { "given": tuning.ram, "needed": ram_needed(&geometry) },
+        "mount": mount_cost(mounted),
+        "erase_counts": spread(&wear),
+        "bad_blocks": bad,
+    });
+    let Value::Object(told) = told else {
+        bail!("not an object")
+    };
+    Ok(told)
+}
+
+/// Blocks by what they are used for, and the valid pages in them.
+fn blocks(fs: &mut Fs, blocks: u32) -> Value {
+    let (mut meta, mut data, mut system, mut bad) = (0, 0, 0, 0);
+    let (mut dead, mut free, mut erased) = (0, 0, 0);
+    let (mut meta_pages, mut data_pages) = (0, 0);
+    for block in 0..blocks {
+        match fs.volume().block_state(block) {
+            BlockState::Meta(pages) => (meta, meta_pages) = (meta + 1, meta_pages + pages),
+            BlockState::Data(pages) => (data, data_pages) = (data + 1, data_pages + pages),
+            BlockState::System => system += 1,
+            BlockState::Bad => bad += 1,
+            BlockState::Dead => dead += 1,
+            BlockState::Free => free += 1,
+            BlockState::Clean => erased += 1,
+        }
+    }
+    json!({
+        "meta": meta,
+        "data": data,
+        "system": system,
+        "dead": dead,
+        "free": free,
+        "free_and_erased": erased,
+        "bad": bad,
+        "valid_meta_pages": meta_pages,
+        "valid_data_pages": data_pages,
+    })
+}
+
+fn mount_cost(cost: FlashCost) -> Value {
+    json!({
+        "page_reads": cost.page_reads,
+        "spare_reads": cost.spare_reads,
+        "page_programs": cost.page_programs,
+        "block_erases": cost.block_erases,
+        "flash_us": cost.flash_ns / 1_000,
+    })
+}
+
+fn spread(counts: &[u32]) -> Value {
+    let n = counts.len().max(1) as f64;
+    let mean = counts.iter().map(|&c| f64::from(c)).sum::<f64>() / n;
+    let variance = counts
+        .iter()
+        .map(|&c| (f64::from(c) - mean).powi(2))
+        .sum::<f64>()
+        / n;
+    let rounded = |v: f64| (v * 1_000.0).round() / 1_000.0;
+    json!({
+        "min": counts.iter().min(),
+        "max": counts.iter().max(),
+        "mean": rounded(mean),
+        "stddev": rounded(variance.sqrt()),
+    })
+}
