@@ -34,6 +34,7 @@ mod gc;
 mod hash;
 mod header;
 mod inode;
+pub mod inspect;
 mod mappage;
 mod mount;
 mod ops;

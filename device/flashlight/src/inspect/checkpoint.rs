@@ -1,0 +1,238 @@
+//! Pages of the checkpoint and of the allocation log.
+
+use crate::bytes::{get_u16, get_u32};
+use crate::checkpoint::SNAPSHOT_PAGES;
+use crate::dirmap::MAP_PAGES;
+use crate::dirty;
+use crate::header::HEADER;
+use crate::store::{BITMAP_BLOCKS, HEADS, RESERVES};
+use crate::table::{self, State, Table};
+use flashkit_nand::{Geometry, PageAddr};
+
+/// A root page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Root {
+    pub page_size: u32,
+    pub spare_size: u32,
+    pub pages_per_block: u32,
+    pub blocks: u32,
+    /// Block of the second-level pages.
+    pub second: u32,
+}
+
+/// Name of a log area by its number on flash.
+fn area_name(area: u8) -> &'static str {
+    let names = ["bitmap", "map", "dir", "hash", "file", "extent", "data"];
+    names.get(usize::from(area)).copied().unwrap_or("?")
+}
+
+/// A block taken, or to be taken, for an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// The block.
+    pub block: u32,
+    /// The area's name.
+    pub area: &'static str,
+}
+
+fn reserved(b: &[u8], at: usize) -> Reserved {
+    Reserved {
+        block: u32::from(get_u16(b, at)),
+        area: area_name(b[at + 2]),
+    }
+}
+
+/// An allocation record.
+pub struct Alloc<'a>(&'a [u8]);
+
+impl<'a> Alloc<'a> {
+    pub(super) fn on(b: &'a [u8]) -> Option<Self> {
+        let count = usize::from(get_u16(b, HEADER));
+        b.get(HEADER + 4..HEADER + 4 + 4 * count).map(Alloc)
+    }
+
+    /// The blocks taken.
+    pub fn blocks(&self) -> impl Iterator<Item = Reserved> + '_ {
+        self.0.chunks_exact(4).map(|entry| reserved(entry, 0))
+    }
+}
+
+/// An area's block that is being filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogHead {
+    /// The area's name.
+    pub area: &'static str,
+    /// The block.
+    pub block: u32,
+    /// Its next page.
+    pub next: u32,
+}
+
+/// A checkpoint page.
+pub struct Checkpoint<'a> {
+    b: &'a [u8],
+    reserved: usize,
+    snapshot: usize,
+    dirty: &'a [u8],
+    dirty_size: usize,
+}
+
+impl<'a> Checkpoint<'a> {
+    const FIELDS: usize = 104;
+
+    pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
+        let (reserved, snapshot) = (usize::from(b[100]), usize::from(b[101]));
+        let dirty_size = dirty::entry_size(geometry.pages_per_block());
+        let dirty = Self::FIELDS + 4 * (reserved + snapshot);
+        let end = dirty + usize::from(get_u16(b, 102)) * dirty_size;
+        let sane = reserved <= RESERVES && snapshot <= SNAPSHOT_PAGES && end <= used;
+        sane.then(|| Checkpoint {
+            b,
+            reserved,
+            snapshot,
+            dirty: &b[dirty..end],
+            dirty_size,
+        })
+    }
+
+    /// Whether the volume was unmounted then.
+    pub fn is_clean(&self) -> bool {
+        self.b[32] & 1 != 0
+    }
+    /// Which of the two root blocks is in use (0 or 1), and how many of its pages are claimed.
+    pub fn root(&self) -> (u8, u8) {
+        (self.b[33], self.b[34])
+    }
+    /// The second-level block, and how many of its pages are claimed.
+    pub fn second(&self) -> (u32, u8) {
+        (u32::from(get_u16(self.b, 36)), self.b[35])
+    }
+    /// The block that follows when this leaf block is full.
+    pub fn next_leaf(&self) -> u32 {
+        u32::from(get_u16(self.b, 38))
+    }
+    /// Number of the next file.
+    pub fn next_file(&self) -> u32 {
+        get_u32(self.b, 40)
+    }
+    /// Pages in use.
+    pub fn live_pages(&self) -> u32 {
+        get_u32(self.b, 44)
+    }
+    /// Files without a name.
+    pub fn orphans(&self) -> u32 {
+        get_u32(self.b, 48)
+    }
+    /// Block where the search for a free one goes on.
+    pub fn cursor(&self) -> u32 {
+        get_u32(self.b, 52)
+    }
+    /// Number from which on a free directory number is looked for.
+    pub fn next_dir(&self) -> u32 {
+        get_u32(self.b, 56)
+    }
+    /// The areas' blocks that are being filled.
+    pub fn heads(&self) -> impl Iterator<Item = LogHead> + '_ {
+        (0..HEADS)
+            .map(|i| LogHead {
+                area: area_name(i as u8),
+                block: u32::from(get_u16(self.b, 60 + 4 * i)),
+                next: u32::from(get_u16(self.b, 62 + 4 * i)),
+            })
+            .filter(|head| head.block != u32::from(u16::MAX))
+    }
+    /// Blocks of the allocation log.
+    pub fn bitmap_blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..BITMAP_BLOCKS)
+            .map(|i| u32::from(get_u16(self.b, 84 + 2 * i)))
+            .filter(|block| *block != u32::from(u16::MAX))
+    }
+    /// Blocks reserved ahead.
+    pub fn reserved(&self) -> impl Iterator<Item = Reserved> + '_ {
+        (0..self.reserved).map(|i| reserved(self.b, Self::FIELDS + 4 * i))
+    }
+    /// The pages of the block table, in order.
+    pub fn snapshot_pages(&self) -> impl Iterator<Item = PageAddr> + '_ {
+        let at = Self::FIELDS + 4 * self.reserved;
+        (0..self.snapshot).map(move |i| PageAddr(get_u32(self.b, at + 4 * i)))
+    }
+    /// The dirty list: blocks, and how many of their pages are valid.
+    pub fn dirty_list(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.dirty.chunks_exact(self.dirty_size).map(|entry| {
+            let valid = entry[2..].iter().map(|bits| bits.count_ones()).sum();
+            (u32::from(get_u16(entry, 0)), valid)
+        })
+    }
+}
+
+/// A piece of the block table and of what follows it.
+pub struct Snapshot<'a> {
+    geometry: Geometry,
+    /// Which piece.
+    pub number: u32,
+    bytes: &'a [u8],
+}
+
+impl<'a> Snapshot<'a> {
+    pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
+        Some(Snapshot {
+            geometry: *geometry,
+            number: u32::from(get_u16(b, HEADER)),
+            bytes: b.get(HEADER + 4..used)?,
+        })
+    }
+
+    /// Bytes of the whole before this piece; in the table; in the table and the map's places.
+    fn bounds(&self) -> (usize, usize, usize) {
+        let payload = self.geometry.page_size() as usize - HEADER - 4;
+        let entries = self.geometry.blocks().min(0xffff) as usize;
+        let table = entries * table::entry_size(self.geometry.pages_per_block());
+        let before = payload.saturating_mul(self.number as usize);
+        (before, table, table + 4 * MAP_PAGES)
+    }
+
+    /// Whole entries of `size` bytes in this piece of what lies in `from..to`, each with its
+    /// number.
+    fn entries(
+        &self,
+        from: usize,
+        to: usize,
+        size: usize,
+    ) -> impl Iterator<Item = (u32, &'a [u8])> + '_ {
+        let before = self.bounds().0;
+        let first = before.saturating_sub(from).div_ceil(size);
+        (first..(to - from) / size).map_while(move |n| {
+            let at = (from + n * size).checked_sub(before)?;
+            Some((n as u32, self.bytes.get(at..at + size)?))
+        })
+    }
+
+    /// States of the blocks in this piece.
+    pub fn states(&self) -> impl Iterator<Item = (u32, State)> + '_ {
+        let pages_per_block = self.geometry.pages_per_block();
+        let size = table::entry_size(pages_per_block);
+        self.entries(0, self.bounds().1, size)
+            .map(move |(block, entry)| {
+                let mut bytes = [0; 2];
+                bytes[..size].copy_from_slice(entry);
+                let state = Table::new(&mut bytes[..size], pages_per_block).get(0);
+                (block, state)
+            })
+    }
+
+    /// Places of the DirInode map's pages: number and page, of those that exist.
+    pub fn map_pages(&self) -> impl Iterator<Item = (u32, PageAddr)> + '_ {
+        let (_, table, end) = self.bounds();
+        self.entries(table, end, 4)
+            .map(|(number, entry)| (number, PageAddr(get_u32(entry, 0))))
+            .filter(|(_, page)| page.is_some())
+    }
+
+    /// Blocks with an unwritten tail: block, and next page.
+    pub fn partial_blocks(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let end = self.bounds().2;
+        self.entries(end + 4, end + 4 + self.bytes.len(), 4)
+            .map(|(_, entry)| (u32::from(get_u16(entry, 0)), u32::from(get_u16(entry, 2))))
+    }
+}
