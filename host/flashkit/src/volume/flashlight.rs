@@ -2,6 +2,7 @@
 
 mod dump;
 mod look;
+mod record;
 
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
@@ -15,7 +16,7 @@ use flashkit_vfs::flashlight::FlashLightFs;
 
 use super::{Access, Adapter, Cleaner, Cut, Tuning};
 
-pub use dump::records;
+pub use dump::Dump;
 pub use look::{fsck, info};
 
 /// A chip whose power can be cut.

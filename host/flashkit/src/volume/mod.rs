@@ -271,16 +271,18 @@ pub fn info(image: &Path, ram: usize) -> anyhow::Result<Map<String, Value>> {
 }
 
 /// Hands every on-flash record of an image to `each`, one object with a `kind` and a `page` each,
-/// until that fails. Does not change the image.
+/// until that fails. Data pages are summed up for each block, or told one by one. Does not change
+/// the image.
 pub fn dump(
     image: &Path,
+    each_data_page: bool,
     each: &mut dyn FnMut(Map<String, Value>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let named = || image.display().to_string();
-    readable(image).with_context(named)?;
-    let records = flashlight::records(image, (1 << 20).into()).with_context(named)?;
-    // Who takes them has errors of their own.
-    records.into_iter().try_for_each(each)
+    let opened = readable(image).and_then(|()| flashlight::Dump::open(image, each_data_page));
+    // Who takes the records has errors of their own.
+    opened
+        .with_context(|| image.display().to_string())?
+        .run(each)
 }
 
 /// Whether a file is an image, of whatever state; `None` when there is no such file.

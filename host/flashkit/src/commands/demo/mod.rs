@@ -1,5 +1,6 @@
 //! `flashkit demo`
 
+mod compare;
 mod figures;
 mod plan;
 mod store;
@@ -65,6 +66,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let rest = store_rest(recovered, &mut plan, &cut, out)?;
     let (mount, verify, checked) = demo.verify(&plan, out)?;
     wrong.extend(checked.wrong);
+    demo.check(out)?;
 
     let figures = Figures {
         format,
@@ -77,6 +79,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         ram: cut.ram,
     };
     figures.print(args.chip, out)?;
+    if wrong.is_empty() {
+        compare::run(args.chip, args.ram, out)?;
+    }
     if !wrong.is_empty() {
         out.flush()?;
         bail!(
@@ -196,8 +201,8 @@ impl Demo<'_> {
             let item = &plan.items[stored.items];
             writeln!(
                 out,
-                "cut      the power goes in flash operation {}, which is torn, while {} is being \
-                 written; {synced} synced",
+                "cut      the power goes in flash operation {}, which is torn; {synced} synced\n         \
+                 {} was being written",
                 text::count(after + 1),
                 text::name(&item.path)
             )?;
@@ -225,12 +230,31 @@ impl Demo<'_> {
             None => "nothing was being written".into(),
         };
         let state = match wrong.len() as u64 {
-            0 => "every synced byte is there".into(),
+            0 => format!(
+                "every synced byte is there: {}, {}",
+                text::plural(checked.files, "file"),
+                text::bytes(checked.bytes)
+            ),
             n => format!("{} damaged", text::plural(n, "file")),
         };
-        writeln!(out, "         {state}; {left}")?;
+        writeln!(out, "         {state}\n         {left}")?;
         out.flush()?;
         Ok((volume, wrong))
+    }
+
+    /// The checker's word on the image that is left behind.
+    fn check(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let found = volume::fsck(self.image, false, self.ram)?;
+        if let Some(finding) = found.findings.first() {
+            bail!("{IMAGE}: {}: {}", finding.place, finding.what);
+        }
+        let checked: Vec<String> = found
+            .checked
+            .iter()
+            .map(|(what, n)| format!("{} {what}", text::count(*n)))
+            .collect();
+        writeln!(out, "check    no finding in {}", checked.join(", "))?;
+        Ok(out.flush()?)
     }
 
     fn verify(

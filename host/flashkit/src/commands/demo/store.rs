@@ -247,17 +247,15 @@ pub fn in_flight(fs: &mut dyn FileSystem, item: &Item) -> Result<String, String>
     let name = text::name(&item.path);
     let attr = match path::resolve(fs, &item.path) {
         Ok(attr) => attr,
-        Err(Error::NotFound) => return Ok(format!("{name}, being written then, is not there")),
+        Err(Error::NotFound) => return Ok(format!("{name} is not there")),
         Err(error) => return Err(format!("{name}: {error}")),
     };
     let mut buffers = (vec![0; STEP], vec![0; STEP]);
     match prefix_of(fs, &attr, item, &mut buffers) {
-        _ if item.kind != Kind::File => Ok(format!("{name}, being made then, is there")),
+        _ if item.kind != Kind::File => Ok(format!("{name} is there")),
         Ok(true) => {
             let (size, len) = (text::count(attr.size), text::count(item.len));
-            Ok(format!(
-                "{name}, being written then, has {size} of its {len} bytes"
-            ))
+            Ok(format!("{name} has {size} of its {len} bytes"))
         }
         Ok(false) if item.has_changed() => Ok(format!("{name} has changed on the host")),
         Ok(false) => Err(format!("{name}: holds bytes that were never written")),
