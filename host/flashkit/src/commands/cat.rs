@@ -12,7 +12,7 @@ use crate::Outcome;
 use crate::failure::Usage;
 use crate::place::{InImage, Place};
 use crate::values;
-use crate::volume::{self, Access, RAM_DEFAULT_TEXT};
+use crate::volume::{self, Access};
 
 const STEP: usize = 128 << 10;
 
@@ -20,9 +20,9 @@ const STEP: usize = 128 << 10;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  flashkit cat flash.img:/etc/hosts")]
 pub struct Args {
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// Files to print
     #[arg(value_name = "IMAGE:/path", required = true)]
     places: Vec<OsString>,

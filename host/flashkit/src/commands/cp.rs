@@ -15,7 +15,7 @@ use crate::place::{InImage, Place};
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, RAM_DEFAULT_TEXT};
+use crate::volume::{self, Access};
 
 /// Copy between the host and the inside of an image; modes, times and symbolic links are kept.
 #[derive(clap::Args)]
@@ -25,9 +25,9 @@ pub struct Args {
     /// Copy directories with all that they hold
     #[arg(short = 'r', short_alias = 'R', short_alias = 'a')]
     recursive: bool,
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// From where: IMAGE:/path or a path of the host
     from: OsString,
     /// To where; into it when it is a directory

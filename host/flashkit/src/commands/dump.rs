@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use flashkit_vfs::Time;
 use serde_json::{Map, Value};
 
 use crate::Outcome;
@@ -97,6 +98,11 @@ fn singular(name: &str) -> String {
 fn word(key: &str, held: &Value) -> String {
     let key = key.replace('_', " ");
     match held {
+        Value::String(_) if key == "name" => format!("{key} {held}"),
+        Value::Number(secs) if ["atime", "mtime", "ctime"].contains(&&*key) => {
+            let secs = secs.as_f64().unwrap_or_default().floor() as i64;
+            format!("{key} {}", text::date(Time { secs, nanos: 0 }))
+        }
         Value::Bool(true) => key,
         Value::Bool(false) => format!("not {key}"),
         Value::Object(_) => format!("{key} ({})", value(held)),

@@ -10,7 +10,7 @@ use crate::Outcome;
 use crate::failure::FAILED;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Fsck, RAM_DEFAULT_TEXT, Recovery};
+use crate::volume::{self, Fsck, Recovery};
 
 /// Check every structure of an image against the others.
 ///
@@ -28,9 +28,9 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// Image file
     image: PathBuf,
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::Outcome;
 use crate::text;
 use crate::values;
-use crate::volume::{self, RAM_DEFAULT_TEXT};
+use crate::volume::{self};
 
 /// Show what an image is: chip, superblock, areas, RAM, wear.
 #[derive(clap::Args)]
@@ -17,9 +17,9 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// Image file
     image: PathBuf,
 }

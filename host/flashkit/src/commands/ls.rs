@@ -11,7 +11,7 @@ use crate::Outcome;
 use crate::place::InImage;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, RAM_DEFAULT_TEXT};
+use crate::volume::{self, Access};
 
 /// List a directory inside an image.
 #[derive(clap::Args)]
@@ -23,9 +23,9 @@ pub struct Args {
     /// List directories below, too
     #[arg(short = 'R')]
     recursive: bool,
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// What to list; IMAGE alone is its root
     #[arg(value_name = "IMAGE:/path")]
     place: OsString,

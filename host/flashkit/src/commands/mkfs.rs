@@ -12,7 +12,7 @@ use crate::Outcome;
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, FsName, RAM_DEFAULT_TEXT};
+use crate::volume::{self, Access, FsName};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
 #[derive(clap::Args)]
@@ -25,9 +25,9 @@ pub struct Args {
     /// Chip, as `flashkit chips` lists them
     #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
     chip: &'static Preset,
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// Fill it with what this directory holds
     #[arg(short = 'r', long = "root", value_name = "DIR")]
     root: Option<PathBuf>,

@@ -14,7 +14,7 @@ use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Cleaner, FsName, RAM_DEFAULT_TEXT, Tuning};
+use crate::volume::{self, Access, Cleaner, FsName, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 const POINT_DEFAULT: &str = "flash";
@@ -39,9 +39,9 @@ pub struct Args {
     /// Stay in the foreground (the default)
     #[arg(short = 'f', conflicts_with = "daemon")]
     foreground: bool,
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
     #[arg(long, value_enum)]
     cleaner: Option<Cleaner>,
@@ -160,8 +160,7 @@ fn start_in_background(args: &Args, out: &mut dyn Write) -> Outcome {
     command
         .arg("mount")
         .arg("--in-background")
-        .arg("--ram")
-        .arg(args.ram.to_string());
+        .args(args.ram.map(|bytes| format!("--ram={bytes}")));
     if let Some(value) = args.cleaner.and_then(|c| c.to_possible_value()) {
         command.arg("--cleaner").arg(value.get_name());
     }

@@ -12,7 +12,7 @@ use crate::Outcome;
 use crate::progress::Progress;
 use crate::text::{self, Table};
 use crate::values;
-use crate::volume::{self, Cleaner, FsName, RAM_DEFAULT_TEXT, Tuning};
+use crate::volume::{self, Cleaner, FsName, Tuning};
 
 /// Replay a trace of file operations and show what it cost.
 #[derive(clap::Args)]
@@ -39,9 +39,9 @@ pub struct How {
     /// Chip, as `flashkit chips` lists them
     #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
     chip: &'static Preset,
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
     #[arg(long, value_enum)]
     cleaner: Option<Cleaner>,

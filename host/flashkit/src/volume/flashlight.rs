@@ -7,14 +7,14 @@ mod record;
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use flashkit_flashlight::{Config, Error, FlashLight, New, Time, ram_needed};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{Cut as PowerLoss, EraseTear, PowerCut, Preset, SimNand, Tear};
 use flashkit_vfs::FlashCost;
 use flashkit_vfs::flashlight::FlashLightFs;
 
-use super::{Access, Adapter, Cleaner, Cut, Tuning};
+use super::{Access, Adapter, Cleaner, Cut, RAM_DEFAULT, Tuning};
 
 pub use dump::Dump;
 pub use look::{fsck, info};
@@ -35,29 +35,33 @@ pub fn drawn_number() -> u32 {
     hasher.finish() as u32
 }
 
-/// Finds whether a file system fits the RAM and the chip, before anything is changed.
-pub fn check_fit(chip: &Preset, ram: usize) -> anyhow::Result<()> {
-    check_ram(chip.name, chip.geometry(), ram)?;
+/// Finds whether a file system fits the chip and the RAM, before anything is changed, and how
+/// much RAM that is.
+pub fn check_fit(chip: &Preset, ram: Option<usize>) -> anyhow::Result<usize> {
     // What the geometry must be like is known to the file system alone.
-    format(
+    let enough = ram_needed(&chip.geometry());
+    let fits = format(
         Chip::never(SimNand::new(chip)),
-        ram,
+        enough,
         FIXED_NUMBER,
         &New::default(),
-    )
-    .map(drop)
-    .map_err(|error| match error {
-        Error::Geometry => anyhow!("{}: too few or too small pages for flashlight", chip.name),
-        error => error.into(),
-    })
+    );
+    match fits {
+        Err(Error::Geometry) => bail!("{}: its pages or blocks do not suit flashlight", chip.name),
+        _ => check_ram(chip.name, chip.geometry(), ram),
+    }
 }
 
-fn check_ram(name: &str, geometry: Geometry, ram: usize) -> anyhow::Result<()> {
+/// The RAM to hand over.
+fn check_ram(name: &str, geometry: Geometry, ram: Option<usize>) -> anyhow::Result<usize> {
     let needed = ram_needed(&geometry);
-    if ram < needed {
-        bail!("--ram {ram}: too small: {name} needs at least {needed} bytes");
+    match ram {
+        None => Ok(RAM_DEFAULT.max(needed)),
+        Some(ram) if ram < needed => {
+            bail!("--ram {ram}: too small: {name} needs at least {needed} bytes")
+        }
+        Some(ram) => Ok(ram),
     }
-    Ok(())
 }
 
 /// RAM for one mount. It is never freed: a mounted file system borrows it for as long as anyone
@@ -90,12 +94,13 @@ fn config(tuning: Tuning, read_only: bool) -> Config {
 }
 
 fn mount(chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
-    check_ram(chip.inner().spec().name(), chip.geometry(), tuning.ram)?;
+    let ram = check_ram(chip.inner().spec().name(), chip.geometry(), tuning.ram)?;
     let config = config(tuning, read_only);
-    let volume = FlashLight::mount(chip, leak_ram(tuning.ram), config)?;
-    Ok(FlashLightFs::new(volume, tuning.ram))
+    let volume = FlashLight::mount(chip, leak_ram(ram), config)?;
+    Ok(FlashLightFs::new(volume, ram))
 }
 
+/// Makes an image; [`check_fit`] has given the RAM.
 pub fn mkfs(image: &Path, chip: &Preset, ram: usize, number: u32) -> anyhow::Result<FlashCost> {
     let now = flashkit_vfs::Time::now();
     // Whoever makes it may write into it.
@@ -113,17 +118,12 @@ pub fn mkfs(image: &Path, chip: &Preset, ram: usize, number: u32) -> anyhow::Res
 }
 
 pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {
-    check_fit(chip, tuning.ram)?;
+    let ram = check_fit(chip, tuning.ram)?;
     let root = New {
         mode: 0o755,
         ..New::default()
     };
-    let chip = format(
-        Chip::never(SimNand::new(chip)),
-        tuning.ram,
-        FIXED_NUMBER,
-        &root,
-    )?;
+    let chip = format(Chip::never(SimNand::new(chip)), ram, FIXED_NUMBER, &root)?;
     let mut fs = mount(chip, tuning, false)?;
     fs.volume().nand_mut().inner_mut().clear_counters();
     Ok(Box::new(fs))

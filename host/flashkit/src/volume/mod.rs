@@ -15,8 +15,9 @@ use flashkit_sim::{ImageError, Preset, SimNand};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value};
 
-/// RAM handed to a file system where nothing else is asked for, in bytes.
-pub const RAM_DEFAULT_TEXT: &str = "16384";
+/// RAM handed to a file system where nothing else is asked for, in bytes, if the chip needs no
+/// more.
+const RAM_DEFAULT: usize = 16_384;
 
 /// How long to wait for an image that is in use, and between two looks.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
@@ -51,14 +52,14 @@ pub enum Cleaner {
 /// Choices of a mount.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// RAM handed to the file system, in bytes.
-    pub ram: usize,
+    /// RAM handed to the file system, in bytes; `None`: 16 KiB, or what the chip needs.
+    pub ram: Option<usize>,
     /// `None`: as the file system itself chooses.
     pub cleaner: Option<Cleaner>,
 }
 
-impl From<usize> for Tuning {
-    fn from(ram: usize) -> Tuning {
+impl From<Option<usize>> for Tuning {
+    fn from(ram: Option<usize>) -> Tuning {
         Tuning { ram, cleaner: None }
     }
 }
@@ -156,7 +157,12 @@ impl Volume {
 ///
 /// # Errors
 /// A chip that does not suit and RAM that is too small are found before anything is written.
-pub fn mkfs(image: &Path, fs: FsName, chip: &Preset, ram: usize) -> anyhow::Result<FlashCost> {
+pub fn mkfs(
+    image: &Path,
+    fs: FsName,
+    chip: &Preset,
+    ram: Option<usize>,
+) -> anyhow::Result<FlashCost> {
     mkfs_numbered(image, fs, chip, ram, flashlight::drawn_number())
 }
 
@@ -165,7 +171,7 @@ pub fn mkfs_reproducible(
     image: &Path,
     fs: FsName,
     chip: &Preset,
-    ram: usize,
+    ram: Option<usize>,
 ) -> anyhow::Result<FlashCost> {
     mkfs_numbered(image, fs, chip, ram, flashlight::FIXED_NUMBER)
 }
@@ -174,11 +180,11 @@ fn mkfs_numbered(
     image: &Path,
     fs: FsName,
     chip: &Preset,
-    ram: usize,
+    ram: Option<usize>,
     number: u32,
 ) -> anyhow::Result<FlashCost> {
     let FsName::Flashlight = fs;
-    flashlight::check_fit(chip, ram)?;
+    let ram = flashlight::check_fit(chip, ram)?;
     flashlight::mkfs(image, chip, ram, number).with_context(|| image.display().to_string())
 }
 
@@ -188,7 +194,7 @@ pub fn open(image: &Path, access: Access, tuning: impl Into<Tuning>) -> anyhow::
 }
 
 /// Mounts the file system in an image over a chip that will lose power.
-pub fn open_with_cut(image: &Path, ram: usize, cut: Cut) -> anyhow::Result<Volume> {
+pub fn open_with_cut(image: &Path, ram: Option<usize>, cut: Cut) -> anyhow::Result<Volume> {
     open_image(image, Access::ReadWrite, ram.into(), Some(cut))
 }
 
@@ -258,14 +264,14 @@ impl Fsck {
 
 /// Walks every structure in an image, after the recovery that an unclean stop asks for. The image
 /// is changed only with `repair`, and only by that recovery.
-pub fn fsck(image: &Path, repair: bool, ram: usize) -> anyhow::Result<Fsck> {
+pub fn fsck(image: &Path, repair: bool, ram: Option<usize>) -> anyhow::Result<Fsck> {
     let checked = readable(image).and_then(|()| flashlight::fsck(image, repair, ram.into()));
     checked.with_context(|| image.display().to_string())
 }
 
 /// What an image is and what state it is in: chip, volume, areas, RAM, wear. Does not change
 /// it. Values are numbers, texts, and objects of such.
-pub fn info(image: &Path, ram: usize) -> anyhow::Result<Map<String, Value>> {
+pub fn info(image: &Path, ram: Option<usize>) -> anyhow::Result<Map<String, Value>> {
     let told = readable(image).and_then(|()| flashlight::info(image, ram.into()));
     told.with_context(|| image.display().to_string())
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use flashkit_sim::Preset;
-use flashkit_workload::{Options, Phase, replay_fs, traces};
+use flashkit_workload::{Options, Report, replay_fs, traces};
 
 use crate::progress::Progress;
 use crate::text::{self, Table};
@@ -86,7 +86,7 @@ const MEASURED: [Measured; 2] = [
 ];
 
 /// Replays what the peers were measured with on new chips in RAM, if this chip is like theirs.
-pub fn run(chip: &Preset, ram: usize, out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn run(chip: &Preset, ram: Option<usize>, out: &mut dyn Write) -> anyhow::Result<()> {
     if (chip.page_size, chip.pages_per_block, chip.blocks) != GEOMETRY {
         return Ok(());
     }
@@ -98,7 +98,7 @@ pub fn run(chip: &Preset, ram: usize, out: &mut dyn Write) -> anyhow::Result<()>
         let start = Instant::now();
         let ours = replay(measured, chip, ram)?;
         writeln!(out, "\n{}: {}", measured.trace, measured.about)?;
-        table(measured, &ours, chip, ram).print(out, 2)?;
+        table(measured, &ours, chip).print(out, 2)?;
         out.flush()?;
         if start.elapsed() > PATIENCE {
             break;
@@ -108,7 +108,7 @@ pub fn run(chip: &Preset, ram: usize, out: &mut dyn Write) -> anyhow::Result<()>
 }
 
 /// The whole run, unmounting included.
-fn replay(measured: &Measured, chip: &Preset, ram: usize) -> anyhow::Result<Phase> {
+fn replay(measured: &Measured, chip: &Preset, ram: Option<usize>) -> anyhow::Result<Report> {
     let lines = traces::open(measured.trace).unwrap_or_default();
     let total = lines.iter().map(|line| line.op.bytes()).sum();
     let mut bar = Progress::new("replaying", total);
@@ -120,10 +120,11 @@ fn replay(measured: &Measured, chip: &Preset, ram: usize) -> anyhow::Result<Phas
         ..Options::default()
     };
     let mut volume = volume::in_ram(FsName::Flashlight, chip, Tuning::from(ram))?;
-    Ok(replay_fs(volume.fs(), lines, options)?.report.total)
+    Ok(replay_fs(volume.fs(), lines, options)?.report)
 }
 
-fn table(measured: &Measured, ours: &Phase, chip: &Preset, ram: usize) -> Table {
+fn table(measured: &Measured, ours: &Report, chip: &Preset) -> Table {
+    let total = &ours.total;
     let mut table = Table::new(&["", "page reads", "programs", "erases", "flash time", "RAM"]);
     let mut row = |name: &str, reads: u64, programs: u64, erases: u64, ram: String| {
         let timing = chip.timing;
@@ -147,10 +148,10 @@ fn table(measured: &Measured, ours: &Phase, chip: &Preset, ram: usize) -> Table 
     );
     row(
         "flashlight, now",
-        ours.page_reads + ours.spare_reads,
-        ours.page_programs,
-        ours.block_erases,
-        format!("{} bytes", text::count(ram as u64)),
+        total.page_reads + total.spare_reads,
+        total.page_programs,
+        total.block_erases,
+        format!("{} bytes", text::count(ours.ram_bytes as u64)),
     );
     for peer in peers {
         row(

@@ -17,7 +17,7 @@ use flashkit_vfs::FlashCost;
 use crate::Outcome;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Cut, FsName, RAM_DEFAULT_TEXT, Volume};
+use crate::volume::{self, Access, Cut, FsName, Volume};
 use figures::Figures;
 use plan::Plan;
 use store::{Stored, Verified};
@@ -38,9 +38,9 @@ pub struct Args {
     /// Chip, as `flashkit chips` lists them
     #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
     chip: &'static Preset,
-    /// RAM of the file system, in bytes
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = RAM_DEFAULT_TEXT)]
-    ram: usize,
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    ram: Option<usize>,
     /// Directory to store [default: /usr/include, or what the machine has]
     dir: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 struct Demo<'a> {
     image: &'a Path,
     chip: &'static Preset,
-    ram: usize,
+    ram: Option<usize>,
 }
 
 /// How far storing came before the power went.
@@ -141,11 +141,7 @@ impl Demo<'_> {
 
     fn format(&self, out: &mut dyn Write) -> anyhow::Result<FlashCost> {
         let cost = volume::mkfs_reproducible(self.image, FsName::Flashlight, self.chip, self.ram)?;
-        let (ram, cost_text) = (text::count(self.ram as u64), text::cost(cost));
-        writeln!(
-            out,
-            "format   flashlight in {ram} bytes of RAM: {cost_text}"
-        )?;
+        writeln!(out, "format   flashlight: {}", text::cost(cost))?;
         out.flush()?;
         Ok(cost)
     }

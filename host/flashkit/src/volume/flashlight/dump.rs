@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use flashkit_flashlight::inspect::{Inspected, Record, data_tag, inspect};
-use flashkit_flashlight::{Area, Header, Kind, Page, Visitor, ram_needed};
+use flashkit_flashlight::{Area, Header, Kind, Page, Visitor};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 use flashkit_sim::SimNand;
 use serde_json::{Map, Value, json};
@@ -54,7 +54,7 @@ impl Dump {
         let open = || SimNand::open(image, flashkit_sim::Access::ReadOnlyCow);
         let chip = open()?;
         let geometry = chip.geometry();
-        let tuning = Tuning::from(ram_needed(&geometry));
+        let tuning = Tuning::from(None);
         let mut live = Live::default();
         let walked = mount(Chip::never(open()?), tuning, true)
             .is_ok_and(|mut fs| fs.volume().walk(&mut live).is_ok());

@@ -114,7 +114,7 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
         },
         "blocks": blocks(&mut fs, geometry.blocks()),
         "dirty_list": fs.volume().dirty_blocks(),
-        "ram": { "given": tuning.ram, "needed": ram_needed(&geometry) },
+        "ram": { "given": fs.ram_bytes(), "needed": ram_needed(&geometry) },
         "mount": mount_cost(mounted),
         "erase_counts": spread(&wear),
         "bad_blocks": bad,

@@ -1,0 +1,257 @@
+//! Images in every state: never formatted, stopped uncleanly, damaged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use flashkit_flashlight::{Config, FIRST_FILE, FlashLight, New, Node, ROOT_DIR, ram_needed};
+use flashkit_nand::Nand;
+use flashkit_sim::{Access, SimNand, preset};
+use serde_json::Value;
+
+const CHIP: &str = "micron-20m";
+/// Stands in the page of a file's inode, and nowhere else.
+const MARK: &[u8] = b"a text to be found in the image";
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.dir.path().join("x.img")
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_flashkit"))
+            .args(args)
+            .current_dir(self.dir.path())
+            .output()
+            .unwrap()
+    }
+
+    /// Stdout of a call that ends with this status and complains of nothing.
+    fn said(&self, status: i32, args: &[&str]) -> String {
+        let out = self.run(args);
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(status), "{args:?}: {stderr}");
+        assert_eq!(stderr, "", "{args:?}");
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    fn json(&self, status: i32, args: &[&str]) -> Value {
+        serde_json::from_str(&self.said(status, args)).unwrap()
+    }
+
+    /// The one line on stderr of a call that fails.
+    fn complaint(&self, args: &[&str]) -> String {
+        let out = self.run(args);
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(1), "{args:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+        stderr
+    }
+
+    /// An image with files, left without an unmount.
+    fn unclean(&self) {
+        self.said(0, &["mkfs", "--chip", CHIP, "x.img"]);
+        let chip = SimNand::open(self.image(), Access::ReadWrite).unwrap();
+        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+        let now = New::default().now;
+        let Node::Dir(dir) = fs.mkdir(ROOT_DIR, b"dir", &New::default()).unwrap() else {
+            panic!("a directory is one")
+        };
+        for i in 0..300_u32 {
+            let name = format!("file {i}");
+            let node = fs.create(dir, name.as_bytes(), &New::default()).unwrap();
+            let Node::File(file) = node else {
+                panic!("a file is one")
+            };
+            let bytes = [MARK, &vec![i as u8; 19 * i as usize]].concat();
+            fs.write(file, 0, &bytes, now).unwrap();
+            fs.fsync(node).unwrap();
+        }
+    }
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap()
+}
+
+#[test]
+fn looking_at_an_unclean_image_does_not_change_it() {
+    let here = Place::new();
+    here.unclean();
+    let before = bytes(&here.image());
+    let said = here.said(0, &["fsck", "-n", "x.img"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(
+        lines[0],
+        "x.img: not unmounted cleanly; recovery was simulated"
+    );
+    assert!(lines[1].starts_with("x.img: clean (3 directories, 300 files, "));
+    assert_eq!(lines.len(), 2);
+    let json = here.json(0, &["fsck", "--json", "x.img"]);
+    assert_eq!(json["clean"], true);
+    assert_eq!(json["recovery"], "simulated");
+    let info = here.json(0, &["info", "--json", "x.img"]);
+    assert_eq!(info["clean"], false);
+    assert_eq!(info["chip"], CHIP);
+    assert_eq!(info["erase_counts"]["min"], 1);
+    assert!(
+        here.said(0, &["info", "x.img"])
+            .contains("\nclean           no\n")
+    );
+    assert_eq!(here.said(0, &["ls", "x.img:/dir"]).lines().count(), 300);
+    assert!(
+        here.said(0, &["dump", "x.img"])
+            .contains("name \"file 299\"")
+    );
+    assert!(bytes(&here.image()) == before, "the image has changed");
+}
+
+#[test]
+fn repair_recovers_on_the_image() {
+    let here = Place::new();
+    here.unclean();
+    let said = here.said(0, &["fsck", "-a", "x.img"]);
+    assert!(
+        said.starts_with("x.img: not unmounted cleanly; recovered\nx.img: clean"),
+        "{said}"
+    );
+    let after = bytes(&here.image());
+    assert!(
+        here.said(0, &["fsck", "-a", "x.img"])
+            .starts_with("x.img: clean")
+    );
+    assert_eq!(
+        here.json(0, &["fsck", "--json", "x.img"])["recovery"],
+        "not needed"
+    );
+    let info = here.json(0, &["info", "--json", "x.img"]);
+    assert_eq!(info["clean"], true);
+    assert_eq!(info["mount"]["page_programs"], 0);
+    assert!(info["mount"]["page_reads"].as_u64().unwrap() <= 64);
+    assert!(bytes(&here.image()) == after, "a clean image has changed");
+    let text = here.said(0, &["cat", "x.img:/dir/file 7"]);
+    assert_eq!(text.len(), MARK.len() + 133);
+}
+
+#[test]
+fn damage_is_found_and_stays() {
+    let here = Place::new();
+    here.unclean();
+    here.said(0, &["fsck", "-a", "x.img"]);
+    let mut image = bytes(&here.image());
+    let found = image.windows(MARK.len()).position(|w| w == MARK).unwrap();
+    image[found] ^= 1;
+    fs::write(here.image(), &image).unwrap();
+    for mode in ["-n", "-a"] {
+        let said = here.said(1, &["fsck", mode, "x.img"]);
+        assert!(said.contains("file inode\n"), "{said}");
+        assert!(said.lines().last().unwrap().contains("x.img: damaged, "));
+    }
+    let json = here.json(1, &["fsck", "--json", "x.img"]);
+    assert_eq!(json["clean"], false);
+    assert!(
+        json["findings"][0]["place"]
+            .as_str()
+            .unwrap()
+            .starts_with("page ")
+    );
+}
+
+#[test]
+fn a_chip_without_a_volume_is_refused_by_name() {
+    let here = Place::new();
+    drop(SimNand::create(here.image(), preset(CHIP).unwrap()).unwrap());
+    let none = "flashkit: x.img: no FlashLight volume found\n";
+    for command in ["ls", "info"] {
+        assert_eq!(here.complaint(&[command, "x.img"]), none);
+    }
+    let said = here.said(1, &["fsck", "x.img"]);
+    assert_eq!(said, "x.img: volume: no FlashLight volume found\n");
+    let json = here.json(1, &["fsck", "--json", "x.img"]);
+    assert_eq!(json["clean"], false);
+    assert_eq!(here.said(0, &["dump", "x.img"]), "");
+}
+
+#[test]
+fn chips_that_do_not_suit_are_refused_before_anything_is_made() {
+    let here = Place::new();
+    let why = here.complaint(&["mkfs", "--chip", "small-256m", "x.img"]);
+    assert!(
+        why.contains("small-256m: ") && why.contains("do not suit"),
+        "{why}"
+    );
+    assert!(!here.image().exists());
+    // More RAM than 16 KiB without being asked, but never than what was asked.
+    here.said(0, &["mkfs", "--chip", "mlc-1g", "x.img"]);
+    let info = here.json(0, &["info", "--json", "x.img"]);
+    assert_eq!(info["ram"]["given"], info["ram"]["needed"]);
+    let why = here.complaint(&["ls", "--ram", "16384", "x.img"]);
+    assert!(
+        why.contains("--ram 16384: too small: mlc-1g needs at least "),
+        "{why}"
+    );
+}
+
+#[test]
+fn dump_tells_every_record() {
+    let here = Place::new();
+    here.unclean();
+    let text = here.said(0, &["dump", "x.img"]);
+    let json = here.said(0, &["dump", "--json", "x.img"]);
+    let records: Vec<Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let records_told = text
+        .lines()
+        .filter(|line| line.starts_with("page "))
+        .count();
+    assert_eq!(records.len(), records_told);
+    let of = |kind: &'static str| records.iter().filter(move |r| r["kind"] == kind);
+    for kind in [
+        "root",
+        "second level",
+        "checkpoint",
+        "snapshot",
+        "allocation",
+        "directory map",
+    ] {
+        assert!(of(kind).count() > 0, "{kind}");
+    }
+    assert_eq!(of("file").count(), 300);
+    assert!(of("file").all(|file| file["live"] == true && file["uid"] == 0));
+    let named = of("file").find(|file| file["name"] == "file 299").unwrap();
+    assert_eq!(named["ino"], FIRST_FILE + 299);
+    assert_eq!(named["size"], MARK.len() + 5_681);
+    let pages: u64 = named["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["count"].as_u64().unwrap())
+        .sum();
+    assert_eq!(pages, 2, "the rest is in the inode: {named}");
+    assert_eq!(named["fragment"]["bytes"], MARK.len() + 5_681 - 4_096);
+    assert_eq!(of("checkpoint").filter(|c| c["live"] == true).count(), 1);
+    // Data pages, once by the block and once by the page.
+    let summed: u64 = of("data")
+        .map(|block| block["pages"].as_u64().unwrap())
+        .sum();
+    let single = here.said(0, &["dump", "--json", "--data", "x.img"]);
+    let single = single
+        .lines()
+        .filter(|l| l.contains("\"kind\":\"data\""))
+        .count();
+    assert_eq!(summed, single as u64);
+    assert!(text.contains("    entry: index 0, page "), "{text}");
+}
