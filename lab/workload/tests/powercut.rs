@@ -7,8 +7,9 @@
 
 mod cut;
 
-use cut::script::{self, Mix, SMALL};
+use cut::script::{self, Mix, Op, SMALL};
 use cut::search::{Found, Search};
+use flashkit_sim::Rng;
 
 fn directed(name: &str, deep: &[usize], text: &str) {
     let search = Search {
@@ -32,6 +33,285 @@ fn create() {
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
          create c; write c 0 3000; create d; create e; fsync e; sync; create f",
     );
+}
+
+#[test]
+fn append_and_overwrite() {
+    directed(
+        "append",
+        &[2],
+        "create a; write a 0 100; fsync a; write a 100 100; fsync a; write a 200 2500; fsync a;
+         write a 2700 50; write a 2750 7000; fsync a; sync; write a 9750 10; fsync a",
+    );
+    directed(
+        "overwrite",
+        &[2],
+        "create a; write a 0 9000; fsync a; write a 2048 2048; fsync a; write a 100 4000; fsync a;
+         write a 0 9000; write a 0 9000; fsync a; write a 5 10; fsync a; sync; write a 4096 4096; fsync a",
+    );
+    directed(
+        "two_files",
+        &[],
+        "create a; create b; write a 0 3000; write b 0 3000; write a 3000 3000; fsync b; write b 0 9000;
+         create c; write c 0 100; write a 0 100; fsync c; write b 100 100; fsync a; fsync b",
+    );
+}
+
+#[test]
+fn truncate() {
+    directed(
+        "truncate",
+        &[2],
+        "create a; write a 0 9000; fsync a; truncate a 5000; fsync a; truncate a 20000; fsync a;
+         write a 15000 10; fsync a; truncate a 14000; truncate a 16000; fsync a; truncate a 0; fsync a;
+         write a 100 100; fsync a; truncate a 150; truncate a 300; fsync a; write a 250 5000; truncate a 2048; fsync a",
+    );
+}
+
+#[test]
+fn unlink() {
+    directed(
+        "unlink",
+        &[2],
+        "create a; write a 0 5000; fsync a; unlink a; create b; write b 0 100; fsync b; unlink b;
+         create b; write b 0 200; fsync b; unlink b; create a; fsync a; unlink a; sync;
+         mkdir d; create d/x; write d/x 0 3000; fsync d/x; unlink d/x; create d/x; fsync d/x; fsync d;
+         unlink d/x; fsync d; create d/x; create d/y; fsync d",
+    );
+    directed(
+        "unlink_other_dirs",
+        &[],
+        "mkdir d; mkdir e; mkdir f; create d/a; write d/a 0 100; fsync d/a; unlink d/a; create e/a; fsync e/a;
+         unlink e/a; create f/a; fsync f/a; create d/a; fsync d/a; unlink f/a; create e/b; fsync e/b;
+         create f/b; fsync f/b; unlink d/a; create e/c; create f/c; fsync e/c; create d/c; fsync d/c",
+    );
+}
+
+#[test]
+fn unlink_open() {
+    directed(
+        "unlink_open",
+        &[2],
+        "create a; write a 0 5000; fsync a; open a; unlink a; create a; write a 0 100; fsync a; close;
+         open a; unlink a; create b; fsync b; sync; create c; fsync c; close; create d; fsync d;
+         open b; rename c b; create e; fsync e; close; sync; create f; fsync f",
+    );
+    directed(
+        "unlink_open_many",
+        &[],
+        "create a; create b; create c; write a 0 5000; write b 0 100; open a; open b; open c; unlink a; unlink b; unlink c;
+         create a; create b; write a 0 4000; fsync b; close; fsync a; close; close; unlink a; unlink b; sync",
+    );
+}
+
+#[test]
+fn rename_files() {
+    directed(
+        "rename",
+        &[2],
+        "create a; write a 0 5000; fsync a; rename a b; create a; write a 0 100; fsync a; rename a b;
+         create a; write a 0 3000; rename a b; write b 0 10; fsync b; rename b c; rename c b; create c; fsync c; rename c b;
+         sync; rename b a; rename a b; sync; create t; write t 0 4000; fsync t; rename t b; unlink b; create b; fsync b",
+    );
+    directed(
+        "rename_across",
+        &[2],
+        "mkdir d; mkdir e; create d/a; write d/a 0 5000; fsync d/a; rename d/a e/a; create d/a; write d/a 0 100; fsync d/a;
+         rename d/a e/a; create d/a; fsync d/a; rename e/a d/a; mkdir f; rename d/a f/b; create e/a; write e/a 0 10;
+         rename e/a f/b; unlink f/b; create f/b; fsync f/b; sync; rename f/b d/z; rename d/z e/z; unlink e/z; create e/y; fsync e/y",
+    );
+    directed(
+        "rename_open",
+        &[2],
+        "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b; open b; rename a b; close; open b;
+         create c; write c 0 3000; rename c b; create d; fsync d; sync; close; mkdir e; create e/a; fsync e/a; open b; rename e/a b; sync; close",
+    );
+}
+
+#[test]
+fn directories() {
+    directed(
+        "mkdir",
+        &[2],
+        "mkdir a; mkdir a/b; mkdir a/b/c; create a/b/c/f; write a/b/c/f 0 100; fsync a/b/c/f; unlink a/b/c/f; rmdir a/b/c;
+         mkdir a/b/c; create a/b/c/f; fsync a/b/c/f; sync; unlink a/b/c/f; rmdir a/b/c; rmdir a/b; rmdir a; mkdir a; mkdir b;
+         rmdir a; create a; fsync a; rmdir b; mkdir b; create b/x; fsync b/x",
+    );
+    directed(
+        "rename_dirs",
+        &[2],
+        "mkdir a; create a/f; write a/f 0 3000; fsync a/f; rename a b; create b/g; fsync b/g; mkdir c; rename b c/b;
+         mkdir d; rename c/b d; create c/x; fsync c/x; mkdir e; unlink c/x; rename e c/e; rename c/e e; rename e c;
+         rename d/f c/f; rename d c/d; sync; rename c/d d; rename d/g g; rmdir d; rename c/f f; rmdir c",
+    );
+    directed(
+        "symlinks",
+        &[],
+        "symlink a 20; fsync a; symlink b 3000; fsync b; rename a b; create f; write f 0 100; fsync f; rename b f; unlink f; symlink f 10; fsync f; sync",
+    );
+}
+
+#[test]
+fn evicted_directories() {
+    directed(
+        "evicted",
+        &[],
+        "mkdir a; mkdir b; mkdir c; mkdir d; create a/x; create b/x; create c/x; create d/x; write a/x 0 100; write b/x 0 100;
+         unlink c/x; create d/y; fsync d/y; create a/y; unlink a/x; create b/y; create c/y; create d/z; fsync a/y;
+         rename b/x c/x; unlink c/x; create a/z; create b/z; fsync b/z; create c/z; fsync c/z; rename c/z d/q; unlink d/q;
+         create a/q; create b/q; create d/q; fsync d/q; rename d/q a/q; unlink a/q; create a/r; fsync a/r",
+    );
+}
+
+#[test]
+fn session_begins() {
+    directed(
+        "session",
+        &[3],
+        "create a; write a 0 100; remount; create b; fsync b; remount; write b 0 5000; fsync b; remount; remount; unlink a;
+         create c; fsync c; remount; open b; unlink b; remount; mkdir d",
+    );
+}
+
+/// A directory that outgrows its page, and its hash maps.
+#[test]
+fn hash_maps() {
+    let mut ops = Vec::new();
+    for i in 0..420 {
+        ops.push(Op::Create(format!("f{i}")));
+        if i % 3 == 0 {
+            ops.push(Op::Fsync(format!("f{i}")));
+        }
+        if i % 7 == 0 {
+            ops.push(Op::Unlink(format!("f{}", i / 2)));
+        }
+        if i % 11 == 0 {
+            ops.push(Op::Rename(format!("f{}", i / 3), format!("g{i}")));
+        }
+        if i % 150 == 149 {
+            ops.push(Op::Sync);
+        }
+    }
+    let search = Search {
+        chip: (2048, 40, 32, 128),
+        ways: 2,
+        every: 12,
+        ..Search::new("hash_maps")
+    };
+    let found = search.demand(&ops);
+    println!("{} points, {} mounts", found.points, found.mounts);
+    let small = Search {
+        chip: (1024, 24, 32, 160),
+        ..search
+    };
+    small.demand(&ops);
+}
+
+/// A file whose extents outgrow its page, and its extent maps.
+#[test]
+fn extent_maps() {
+    for (seed, name) in ["extent_maps", "extent_maps_bare"].into_iter().enumerate() {
+        let mut rng = Rng::new(seed as u64);
+        let mut ops = vec![Op::Create("a".into())];
+        for i in 0..420 {
+            ops.push(Op::Write("a".into(), 2048 * rng.below(700), 2048));
+            match i % 40 {
+                9 => ops.push(Op::Fsync("a".into())),
+                19 => ops.push(Op::Write("a".into(), rng.below(500_000), 300)),
+                29 => ops.push(Op::Truncate("a".into(), 400_000 + rng.below(500_000))),
+                39 => ops.push(Op::Sync),
+                _ => {}
+            }
+        }
+        ops.push(Op::Truncate("a".into(), 100_000));
+        ops.push(Op::Fsync("a".into()));
+        ops.push(Op::Unlink("a".into()));
+        ops.push(Op::Fsync("/".into()));
+        let search = Search {
+            chip: (2048, if seed == 0 { 40 } else { 0 }, 32, 128),
+            ways: 2,
+            every: 6,
+            ..Search::new(name)
+        };
+        let found = search.demand(&ops);
+        println!("{} points, {} mounts", found.points, found.mounts);
+    }
+}
+
+/// Writes on a chip that is nearly full: cleaning.
+#[test]
+fn cleaning() {
+    for (seed, spare) in [(0, 40), (1, 0)] {
+        let mut rng = Rng::new(seed);
+        let mut ops = Vec::new();
+        for f in 0..12 {
+            ops.push(Op::Create(format!("f{f}")));
+            ops.push(Op::Write(format!("f{f}"), 0, 2048 * 60));
+            ops.push(Op::Sync);
+        }
+        let skip = ops.len();
+        for _ in 0..300 {
+            let f = format!("f{}", rng.below(12));
+            match rng.below(10) {
+                0 => ops.push(Op::Rename(f, format!("f{}", rng.below(12)))),
+                1 => {
+                    ops.push(Op::Create(f.clone()));
+                    ops.push(Op::Write(f, 0, 40_000));
+                }
+                2 => ops.push(Op::Fsync(f)),
+                _ => ops.push(Op::Write(f, 2048 * rng.below(60), 2048 * 3)),
+            }
+        }
+        let search = Search {
+            ways: 2,
+            every: 10,
+            skip,
+            chip: (2048, spare, 16, 96),
+            ..Search::new(format!("cleaning-{seed}"))
+        };
+        let found = search.demand(&ops);
+        println!("{} points, {} mounts", found.points, found.mounts);
+    }
+}
+
+/// Many checkpoints: new leaf blocks, second levels and roots.
+#[test]
+fn checkpoints() {
+    let mut ops = vec![Op::Create("a".into())];
+    for i in 0..600 {
+        ops.push(Op::Write("a".into(), 0, 10 + i));
+        ops.push(Op::Sync);
+    }
+    let search = Search {
+        chip: (2048, 40, 8, 160),
+        ways: 2,
+        every: 8,
+        ..Search::new("checkpoints")
+    };
+    let found = search.demand(&ops);
+    println!("{} points, {} mounts", found.points, found.mounts);
+    let deep = Search {
+        every: 50,
+        deep: vec![2],
+        ..search
+    };
+    deep.demand(&ops);
+}
+
+/// A script from the environment, for the search.
+#[test]
+#[ignore = "a tool"]
+fn given() {
+    let text = std::env::var("FLASHKIT_CUT_SCRIPT").unwrap();
+    let env = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
+    let search = Search {
+        deep: env("FLASHKIT_CUT_DEEP").map_or(vec![], |n| vec![n]),
+        unstable: std::env::var("FLASHKIT_CUT_UNSTABLE").is_ok(),
+        strict: std::env::var("FLASHKIT_CUT_STRICT").is_ok(),
+        ..Search::new("given")
+    };
+    let found = search.demand(&script::parse(&text));
+    println!("{} points, {} mounts", found.points, found.mounts);
 }
 
 fn seeds(default: u64) -> u64 {
@@ -62,6 +342,28 @@ fn random(name: &str, seeds: std::ops::Range<u64>, mix: &Mix, of: &Search) {
     }
     println!("{name}: {} points, {} mounts", total.points, total.mounts);
     assert!(total.failures.is_empty(), "\n{}", total.text());
+}
+
+/// Random scripts on a chip so small that it is cleaned all the time.
+#[test]
+fn random_cleaning() {
+    let mix = Mix {
+        ops: 150,
+        names: 6,
+        dirs: 4,
+        write_max: 30_000,
+        offset_max: 20_000,
+    };
+    for spare in [40, 0] {
+        let search = Search {
+            ways: 2,
+            every: 2,
+            skip: 40,
+            chip: (2048, spare, 16, 48),
+            ..Search::new("")
+        };
+        random(&format!("small{spare}"), 0..seeds(6), &mix, &search);
+    }
 }
 
 #[test]

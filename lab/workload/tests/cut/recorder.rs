@@ -66,6 +66,26 @@ impl Point {
         }
     }
 
+    /// The operation, for people.
+    pub fn what(&self) -> String {
+        let geo = self.chip.geometry();
+        match &self.change {
+            Change::Program(page, data, _) if data.len() > 7 && data[4..6] == *b"FL" => format!(
+                "kind {} to page {} of block {}",
+                data[6],
+                geo.index_of(*page),
+                geo.block_of(*page).0
+            ),
+            Change::Program(page, data, _) => format!(
+                "{} bytes to page {} of block {}",
+                data.len(),
+                geo.index_of(*page),
+                geo.block_of(*page).0
+            ),
+            Change::Erase(block) => format!("erase of block {}", block.0),
+        }
+    }
+
     /// The chip as a cut in this operation leaves it.
     pub fn cut(&self, way: Way) -> SimNand {
         let mut chip = self.chip.clone();
@@ -101,6 +121,10 @@ impl Recorder {
             points: Vec::new(),
             changes: 0,
         }
+    }
+
+    pub fn chip(&self) -> &SimNand {
+        &self.chip
     }
 
     pub fn into_inner(self) -> SimNand {

@@ -92,7 +92,7 @@ pub struct Mix {
 }
 
 pub const SMALL: Mix = Mix {
-    ops: 50,
+    ops: 100,
     names: 4,
     dirs: 4,
     write_max: 5000,
@@ -123,7 +123,9 @@ fn dir(rng: &mut Rng, mix: &Mix) -> String {
 /// A random script.
 pub fn random(seed: u64, mix: &Mix) -> Vec<Op> {
     let mut rng = Rng::keyed(seed, 77);
-    let mut ops = vec![Op::Mkdir("d0".into())];
+    let mut ops: Vec<Op> = ["d0", "d1", "d0/d2"]
+        .map(|d| Op::Mkdir(d.into()))
+        .to_vec();
     while ops.len() < mix.ops {
         random_op(&mut rng, mix, &mut ops);
     }

@@ -210,9 +210,12 @@ pub fn observe<N: Nand + Metered>(
                     size: target.len() as u64,
                     ..Content::default()
                 };
-                let mut page = target;
-                page.resize(fs.statfs().map_err(|e| e.to_string())?.block_size as usize, 0);
-                content.set_page(0, &page);
+                let ps = fs.statfs().map_err(|e| e.to_string())?.block_size as usize;
+                for (i, part) in target.chunks(ps).enumerate() {
+                    let mut page = part.to_vec();
+                    page.resize(ps, 0);
+                    content.set_page(i as u32, &page);
+                }
                 Seen::Link(content)
             }
         };
@@ -355,6 +358,11 @@ impl Run {
 
     pub fn points(&mut self) -> &mut Vec<Point> {
         &mut self.fs.as_mut().unwrap().volume().nand_mut().points
+    }
+
+    /// The chip as it is.
+    pub fn chip(&mut self) -> &SimNand {
+        self.fs.as_mut().unwrap().volume().nand().chip()
     }
 
     fn attempt(&mut self, op: &Op) -> Result<(), Error> {
@@ -501,6 +509,11 @@ impl Search {
                 }
             };
             let points = std::mem::take(run.points());
+            if std::env::var("FLASHKIT_CUT_VERBOSE").is_ok() {
+                for point in &points {
+                    println!("{op}: {}", point.what());
+                }
+            }
             let all = points.len() > 6;
             for point in &points {
                 number += 1;
@@ -524,6 +537,15 @@ impl Search {
             match outcome {
                 Outcome::Done => run.model.finish(op),
                 Outcome::Full(content) => run.model.fail(op, content),
+            }
+            // The cut may also come while nothing is written.
+            if only.is_none() && step >= self.skip && (self.every == 1 || step + 1 == ops.len()) {
+                found.mounts += 1;
+                let now = run.chip().clone();
+                let allows = |seen: &Seen| run.model.allows(seen);
+                if let Err(what) = survive(now, self.config, &allows) {
+                    found.add(&what, || format!("{} after step {step} ({op})", self.name));
+                }
             }
         }
         found
@@ -566,6 +588,10 @@ impl Search {
                     }
                 }
                 Err(what) => {
+                    if std::env::var("FLASHKIT_CUT_VERBOSE").is_ok() {
+                        let line = what.lines().next().unwrap_or("");
+                        println!("{path:?} {} {way:?} {} {line}", place(), point.what());
+                    }
                     let id: Vec<String> = path.iter().map(|(n, w)| format!("{n}.{w}")).collect();
                     found.add(&what, || {
                         format!(
