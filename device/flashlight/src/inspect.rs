@@ -353,6 +353,9 @@ impl Map<'_, { extent::SIZE }> {
     }
 }
 
+/// Spare bytes that a chip must have for data pages to be tagged.
+pub const TAG_SIZE: usize = tag::SIZE;
+
 /// What the spare bytes of a data page say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataTag {

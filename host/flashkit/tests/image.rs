@@ -144,28 +144,42 @@ fn repair_recovers_on_the_image() {
     assert_eq!(text.len(), MARK.len() + 133);
 }
 
+/// Flips a bit where `MARK` stands in an image: in the inode of a small file, or in the data of a
+/// larger one.
+fn damage(image: &Path, is_data: bool) {
+    let mut bytes = bytes(image);
+    let places: Vec<usize> = (0..bytes.len() - MARK.len())
+        .filter(|&at| bytes[at..].starts_with(MARK))
+        .collect();
+    // Data pages begin with it.
+    let place = places.iter().find(|&&at| (at % 64 == 0) == is_data);
+    bytes[*place.unwrap()] ^= 1;
+    fs::write(image, &bytes).unwrap();
+}
+
 #[test]
 fn damage_is_found_and_stays() {
-    let here = Place::new();
-    here.unclean();
-    here.said(0, &["fsck", "-a", "x.img"]);
-    let mut image = bytes(&here.image());
-    let found = image.windows(MARK.len()).position(|w| w == MARK).unwrap();
-    image[found] ^= 1;
-    fs::write(here.image(), &image).unwrap();
-    for mode in ["-n", "-a"] {
-        let said = here.said(1, &["fsck", mode, "x.img"]);
-        assert!(said.contains("file inode\n"), "{said}");
-        assert!(said.lines().last().unwrap().contains("x.img: damaged, "));
+    for (is_data, what) in [
+        (false, ": file inode\n"),
+        (true, ": file data is damaged\n"),
+    ] {
+        let here = Place::new();
+        here.unclean();
+        here.said(0, &["fsck", "-a", "x.img"]);
+        damage(&here.image(), is_data);
+        for mode in ["-n", "-a"] {
+            let said = here.said(1, &["fsck", mode, "x.img"]);
+            assert!(said.contains(what), "{said}");
+            assert!(said.lines().last().unwrap().contains("x.img: damaged, "));
+        }
+        let json = here.json(1, &["fsck", "--json", "x.img"]);
+        assert_eq!(json["clean"], false);
+        let place = json["findings"][0]["place"].as_str().unwrap();
+        assert!(
+            place.starts_with("page ") && place.contains(", inode "),
+            "{place}"
+        );
     }
-    let json = here.json(1, &["fsck", "--json", "x.img"]);
-    assert_eq!(json["clean"], false);
-    assert!(
-        json["findings"][0]["place"]
-            .as_str()
-            .unwrap()
-            .starts_with("page ")
-    );
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use flashkit_flashlight::{BlockState, FORMAT_VERSION, ram_needed};
-use flashkit_nand::Nand;
+use flashkit_flashlight::inspect::{TAG_SIZE, data_tag};
+use flashkit_flashlight::{Area, BlockState, FORMAT_VERSION, Page, Visitor, ram_needed};
+use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Metered, SimNand};
 use flashkit_vfs::check::{Checked, check};
 use flashkit_vfs::{FileSystem, FlashCost};
@@ -42,7 +43,7 @@ pub fn fsck(image: &Path, repair: bool, tuning: Tuning) -> anyhow::Result<Fsck> 
             recovery = Recovery::Done;
         }
     }
-    let checked = match check(fs.volume()) {
+    let mut checked = match check(fs.volume()) {
         Ok(checked) => checked,
         Err(why) => {
             let mut found = Fsck::unmountable(why);
@@ -51,10 +52,54 @@ pub fn fsck(image: &Path, repair: bool, tuning: Tuning) -> anyhow::Result<Fsck> 
         }
     };
     let pages_per_block = fs.volume().nand().geometry().pages_per_block();
+    check_data(&mut fs, &mut checked)?;
     if recovery == Recovery::Done {
         fs.unmount().context("unmount")?;
     }
     Ok(told(&checked, recovery, pages_per_block))
+}
+
+/// The pages of file data in use, with the files they belong to.
+#[derive(Default)]
+struct DataPages(Vec<(PageAddr, u32)>);
+
+impl Visitor for DataPages {
+    fn page(&mut self, page: Page) {
+        if page.area == Area::Data {
+            self.0.push((page.page, page.ino));
+        }
+    }
+    fn problem(&mut self, _: PageAddr, _: u32, _: &'static str) {}
+}
+
+/// Reads all file data and compares it with its tags, where the chip has room for such.
+fn check_data(fs: &mut Fs, checked: &mut Checked) -> anyhow::Result<()> {
+    let mut pages = DataPages::default();
+    fs.volume().walk(&mut pages)?;
+    let nand = fs.volume().nand_mut();
+    let geometry = nand.geometry();
+    let mut page = vec![0; geometry.page_size() as usize];
+    let mut spare = vec![0; geometry.spare_size() as usize];
+    if spare.len() < TAG_SIZE {
+        return Ok(());
+    }
+    for (at, ino) in pages.0.into_iter().filter(|p| geometry.contains(p.0)) {
+        let what = match nand.read(at, 0, &mut page, &mut spare)?.is_readable() {
+            false => "file data cannot be read",
+            true => match data_tag(&page, &spare) {
+                Some(tag) if !tag.intact => "file data is damaged",
+                Some(tag) if tag.ino != ino => "the page holds another file's data",
+                Some(_) => continue,
+                None => "file data without a tag",
+            },
+        };
+        checked.findings.push(flashkit_vfs::check::Finding {
+            page: Some(at.0),
+            ino,
+            what: what.into(),
+        });
+    }
+    Ok(())
 }
 
 fn told(checked: &Checked, recovery: Recovery, pages_per_block: u32) -> Fsck {
