@@ -249,3 +249,122 @@ fn mount_points_and_images_in_use_are_refused() {
     assert!(here.run(&["fsck", "flash.img"]).status.success());
     mounted.end();
 }
+
+/// Runs a tool of the system, which must succeed.
+fn tool(name: &str, args: &[&Path]) {
+    let out = Command::new(name).args(args).output().unwrap();
+    let said = [out.stdout, out.stderr].concat();
+    assert!(
+        out.status.success(),
+        "{name} {args:?}: {}",
+        String::from_utf8_lossy(&said)
+    );
+}
+
+/// Some hundred files of the system's headers, with a directory tree, links, and sizes around a
+/// page.
+fn tree(at: &Path) {
+    fs::create_dir(at).unwrap();
+    let mut left = 400;
+    let mut pending = vec![PathBuf::from("/usr/include")];
+    while let Some(dir) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&dir) else {
+            continue;
+        };
+        let inside = at.join(dir.strip_prefix("/usr/include").unwrap());
+        fs::create_dir_all(&inside).unwrap();
+        for entry in entries.flatten() {
+            let kind = entry.file_type().unwrap();
+            if left > 0 && kind.is_file() {
+                fs::copy(entry.path(), inside.join(entry.file_name())).unwrap();
+                left -= 1;
+            } else if left > 0 && kind.is_dir() {
+                pending.push(entry.path());
+            }
+        }
+    }
+    for size in [0, 1, 2_047, 2_048, 2_049, 100_000] {
+        fs::write(at.join(format!("of {size} bytes")), vec![size as u8; size]).unwrap();
+    }
+    std::os::unix::fs::symlink("of 1 bytes", at.join("link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", at.join("dangling")).unwrap();
+}
+
+fn same(a: &Path, b: &Path) {
+    tool(
+        "diff",
+        &[Path::new("-r"), Path::new("--no-dereference"), a, b],
+    );
+}
+
+#[test]
+fn a_tree_survives_unmounting() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let (ours, theirs) = (here.path("flash/tree"), here.path("tree"));
+    tree(&theirs);
+    assert!(here.run(&["mkfs", "x.img"]).status.success());
+    fs::create_dir(here.path("flash")).unwrap();
+
+    let mounted = here.mount(&["x.img", "flash"]);
+    tool("cp", &[Path::new("-a"), &theirs, &ours]);
+    same(&theirs, &ours);
+    umount(&here.path("flash"));
+    mounted.end();
+    let clean = |said: Output| {
+        let text = String::from_utf8(said.stdout).unwrap();
+        assert!(said.status.success(), "{text}");
+        // A single line: nothing to recover.
+        assert!(text.starts_with("x.img: clean"), "{text}");
+    };
+    clean(here.run(&["fsck", "-n", "x.img"]));
+
+    let mounted = here.mount(&["x.img", "flash"]);
+    same(&theirs, &ours);
+    tool("cp", &[Path::new("-a"), &theirs, &here.path("flash/again")]);
+    tool("rm", &[Path::new("-r"), &ours]);
+    mounted.signal(Signal::SIGTERM);
+    clean(here.run(&["fsck", "-n", "x.img"]));
+
+    let mounted = here.mount(&["x.img", "flash"]);
+    same(&theirs, &here.path("flash/again"));
+    assert!(!ours.exists());
+    mounted.signal(Signal::SIGINT);
+    clean(here.run(&["fsck", "-n", "x.img"]));
+}
+
+#[test]
+fn a_killed_mount_keeps_what_was_synced() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let theirs = here.path("tree");
+    tree(&theirs);
+    let mounted = here.mount(&[]);
+    let point = here.path("flash");
+    tool("cp", &[Path::new("-a"), &theirs, &point.join("synced")]);
+    tool("sync", &[Path::new("-f"), &point]);
+    tool("cp", &[Path::new("-a"), &theirs, &point.join("not")]);
+    let Mounted { mut child, .. } = mounted;
+    kill(
+        Pid::from_raw(child.id().try_into().unwrap()),
+        Signal::SIGKILL,
+    )
+    .unwrap();
+    child.wait().unwrap();
+    umount(&point);
+
+    let said = here.run(&["fsck", "-n", "flash.img"]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(said.status.success(), "{text}");
+    assert!(text.contains("recovery was simulated"), "{text}");
+    let mounted = here.mount(&[]);
+    same(&theirs, &point.join("synced"));
+    mounted.signal(Signal::SIGTERM);
+    let said = here.run(&["fsck", "-n", "flash.img"]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(text.starts_with("flash.img: clean"), "{text}");
+}
