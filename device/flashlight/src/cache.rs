@@ -141,12 +141,12 @@ impl<N: Nand> FlashLight<'_, N> {
         kind: Kind,
         what: &'static str,
     ) -> Result<(), Error<N::Error>> {
-        if at.is_some() && self.scratch_at == at && self.scratch[6] == kind as u8 {
+        if at.is_some() && self.store.scratch_at == at && self.scratch[6] == kind as u8 {
             return Ok(());
         }
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         self.store.expect_meta(at, self.scratch, kind, what)?;
-        self.scratch_at = at;
+        self.store.scratch_at = at;
         Ok(())
     }
 
@@ -174,7 +174,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if at.is_none() {
             return Err(Error::NotFound);
         }
-        if self.scratch_at == at {
+        if self.store.scratch_at == at {
             self.dirs[i].buf.copy_from_slice(self.scratch);
         } else {
             self.store
@@ -281,7 +281,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.flush_file(i)?;
         }
         self.drop_file(i);
-        if self.scratch_at == at {
+        if self.store.scratch_at == at {
             self.files[i].buf.copy_from_slice(self.scratch);
         } else {
             self.store

@@ -123,7 +123,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut pages = [0u32; SNAPSHOT_PAGES];
         let count = self.write_snapshot(&mut pages)?;
         self.store.reserve_bitmap()?;
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let len = self.encode(clean, &pages[..count]);
         self.write_leaf(len, switch.is_some())?;
         if let Some(switch) = switch {
@@ -204,7 +204,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 .count();
         let total = total + 4 * partials;
         let payload = self.store.page_size() - SNAPSHOT;
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let mut count = 0;
         for from in (0..total).step_by(payload) {
             let n = payload.min(total - from);
@@ -414,7 +414,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut tail = [0u8; 4];
         self.store.remnants.len = 0;
         for (i, &page) in pages.iter().enumerate() {
-            self.scratch_at = PageAddr::NONE;
+            self.store.scratch_at = PageAddr::NONE;
             let at = PageAddr(page);
             self.store
                 .expect_meta(at, self.scratch, Kind::Snapshot, "block table")?;

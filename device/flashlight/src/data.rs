@@ -62,15 +62,15 @@ impl<N: Nand> FlashLight<'_, N> {
             out.copy_from_slice(&bytes.fragment_bytes()[off - f.off..off - f.off + out.len()]);
             return Ok(());
         }
-        let page = self.map_lookup(i, index)?.page;
+        let (page, ino) = (self.map_lookup(i, index)?.page, self.files[i].ino);
         if page.is_none() {
             out.fill(0);
         } else if out.len() == ps {
-            self.store.read_data(page, out)?;
+            self.store.read_data(page, out, ino, index)?;
         } else if self.store.has_tags() {
             // The checksum covers the whole page.
-            self.scratch_at = PageAddr::NONE;
-            self.store.read_data(page, self.scratch)?;
+            self.store.scratch_at = PageAddr::NONE;
+            self.store.read_data(page, self.scratch, ino, index)?;
             out.copy_from_slice(&self.scratch[off..off + out.len()]);
         } else {
             let status = self.store.nand.read(page, off as u32, out, &mut [])?;
@@ -91,12 +91,12 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Puts the whole contents of one page of a cached file into the scratch page.
     fn assemble(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
-        let page = self.map_lookup(i, index)?.page;
-        self.scratch_at = PageAddr::NONE;
+        let (page, ino) = (self.map_lookup(i, index)?.page, self.files[i].ino);
+        self.store.scratch_at = PageAddr::NONE;
         if page.is_none() {
             self.scratch.fill(0);
         } else {
-            self.store.read_data(page, self.scratch)?;
+            self.store.read_data(page, self.scratch, ino, index)?;
         }
         let view = self.files[i].file();
         if let Some(f) = view.fragment().filter(|f| f.page == index) {
@@ -357,15 +357,25 @@ impl<N: Nand> FlashLight<'_, N> {
 }
 
 impl<N: Nand> crate::store::Store<'_, N> {
-    /// Reads a whole data page and checks it against its tag.
-    pub fn read_data(&mut self, at: PageAddr, out: &mut [u8]) -> Result<(), Error<N::Error>> {
+    /// Reads a whole data page, which must be page `index` of file `ino`, and checks it against its
+    /// tag.
+    pub fn read_data(
+        &mut self,
+        at: PageAddr,
+        out: &mut [u8],
+        ino: u32,
+        index: u32,
+    ) -> Result<(), Error<N::Error>> {
         if !self.geo.contains(at) {
             return Err(Error::Corrupt(at, "extent"));
         }
         let mut spare = [0u8; tag::SIZE];
         let n = if self.has_tags() { tag::SIZE } else { 0 };
         let status = self.nand.read(at, 0, out, &mut spare[..n])?;
-        if !status.is_readable() || (n > 0 && !Tag::matches(&spare, out)) {
+        let ours = n == 0
+            || Tag::matches(&spare, out)
+                && Tag::decode(&spare).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
+        if !status.is_readable() || !ours {
             return Err(Error::Corrupt(at, "file data"));
         }
         Ok(())

@@ -289,12 +289,12 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(false);
         };
         if target.page.is_none() {
-            self.scratch_at = PageAddr::NONE;
+            self.store.scratch_at = PageAddr::NONE;
             HashPage::on(self.scratch).init(owner, target.first, target.end);
         } else {
             self.load_scratch(target.page, Kind::HashMap, "hash map")?;
         }
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         HashPage::on(self.scratch).set_range(target.first, target.end);
         let mut changes = Changes::new();
         let before = self.dirs[i].dir().records();
@@ -343,7 +343,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if !movable {
             return Ok(None);
         }
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let view = self.dirs[i].dir();
         tree::target(&mut self.store, HASH, self.scratch, &view, None, NO_HASH).map(Some)
     }
@@ -359,7 +359,7 @@ impl<N: Nand> FlashLight<'_, N> {
             dir: 0,
             hash: 0,
         };
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let mut inode = self.dirs[i].dir_mut();
         let old = tree::apply(
             &mut self.store,

@@ -241,7 +241,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.files[i].dirty = true;
             self.flush_file(i)?;
         }
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let view = self.files[i].file();
         let owner = view.owner(self.store.volume);
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
@@ -251,7 +251,7 @@ impl<N: Nand> FlashLight<'_, N> {
         } else {
             self.load_scratch(target.page, Kind::ExtentMap, "extent map")?;
         }
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let mut page: ExtentPage<'_> = MapPage(self.scratch);
         page.set_owner(owner);
         page.set_range(target.first, target.end);
@@ -439,7 +439,7 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(false);
         }
         self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let mut page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         page.truncate(page.count() - dropped);
         let len = page.len();
@@ -459,8 +459,8 @@ impl<N: Nand> FlashLight<'_, N> {
         if !self.load_extent_map(i, end)? {
             return Ok(());
         }
-        let old = self.scratch_at;
-        self.scratch_at = PageAddr::NONE;
+        let old = self.store.scratch_at;
+        self.store.scratch_at = PageAddr::NONE;
         let mut page: ExtentPage<'_> = MapPage(self.scratch);
         let n = page.count();
         if n == 0 || Extent::decode(page.record(n - 1)).end() <= end {

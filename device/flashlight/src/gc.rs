@@ -214,11 +214,11 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Moves a metadata page, if it is valid.
     fn move_meta(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let Some(header) = self.store.read_meta(at, self.scratch)? else {
             return Ok(());
         };
-        self.scratch_at = at;
+        self.store.scratch_at = at;
         let before = self.store.seq;
         let result = match header.kind {
             Kind::Dir => self.move_dir(at),
@@ -269,7 +269,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Copies the map page `at` to the head of its log.
     fn copy_map(&mut self, at: PageAddr, kind: Kind, area: Area) -> Result<Put, Error<N::Error>> {
         self.load_scratch(at, kind, "map page")?;
-        self.scratch_at = PageAddr::NONE;
+        self.store.scratch_at = PageAddr::NONE;
         let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         let key = page.first_key();
         let len = crate::bytes::get_u16(page.0, 24) as usize;
@@ -399,10 +399,12 @@ impl<N: Nand> FlashLight<'_, N> {
             Err(Error::NotFound) => return Ok(()),
             Err(e) => return Err(e),
         };
+        // Before the lookup: making room may write the file's fragment, and with it this page.
+        self.file_room(i, 4 * crate::extent::SIZE)?;
         let mapped = self.map_lookup(i, index)?;
         if mapped.page == at {
-            self.scratch_at = PageAddr::NONE;
-            self.store.read_data(at, self.scratch)?;
+            self.store.scratch_at = PageAddr::NONE;
+            self.store.read_data(at, self.scratch, file.ino, index)?;
             let owner = self.files[i].file().owner(self.store.volume);
             let new = self.store.append_data(COLD, self.scratch, owner, index)?;
             self.map_insert(

@@ -58,7 +58,7 @@ pub use walk::{Area, Page, Visitor};
 use cache::Slot;
 use checkpoint::Anchor;
 use dirmap::DirMap;
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::Nand;
 use store::Store;
 
 /// Number of the root directory.
@@ -105,8 +105,6 @@ pub struct FlashLight<'r, N: Nand> {
     pub(crate) dirs: [Slot<'r>; 2],
     pub(crate) files: [Slot<'r>; 2],
     pub(crate) scratch: &'r mut [u8],
-    /// The metadata page that the scratch page is an exact copy of.
-    pub(crate) scratch_at: PageAddr,
     pub(crate) anchor: Anchor,
     pub(crate) config: Config,
     pub(crate) tick: u32,

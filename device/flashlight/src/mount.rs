@@ -137,6 +137,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             failing: [u16::MAX; 8],
             late: [0; 24],
             late_count: 0,
+            scratch_at: PageAddr::NONE,
         };
         Ok(FlashLight {
             store,
@@ -156,7 +157,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 Slot::new(carve(&mut ram, ps)),
             ],
             scratch: carve(&mut ram, ps),
-            scratch_at: PageAddr::NONE,
             anchor: Anchor::new(roots),
             config,
             tick: 0,

@@ -341,7 +341,10 @@ impl<N: Nand> FlashLight<'_, N> {
         new: &New,
     ) -> Result<Node, Error<N::Error>> {
         let file = self.create_file(dir, name, MODE_SYMLINK, new)?;
-        self.write(file, 0, target, new.now)?;
+        if let Err(e) = self.write(file, 0, target, new.now) {
+            self.unlink(dir, name, &|_| false, new.now)?;
+            return Err(e);
+        }
         Ok(Node::File(file))
     }
 

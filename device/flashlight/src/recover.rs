@@ -281,11 +281,11 @@ impl<N: Nand> FlashLight<'_, N> {
                 .geo
                 .page(BlockAddr(rec.entry(cursor.entry).0), cursor.page);
             cursor.page += 1;
-            self.scratch_at = PageAddr::NONE;
+            self.store.scratch_at = PageAddr::NONE;
             let header = self.store.read_meta(at, self.scratch)?;
             match header.filter(|h| h.seq > since) {
                 Some(h) => {
-                    self.scratch_at = at;
+                    self.store.scratch_at = at;
                     cursor.at = Some((at, h));
                     return Ok(());
                 }
@@ -416,7 +416,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 FREED_MAP => {
                     let at = PageAddr(note.page);
                     let header = self.store.read_meta(at, self.scratch)?;
-                    self.scratch_at = PageAddr::NONE;
+                    self.store.scratch_at = PageAddr::NONE;
                     match header.map(|h| h.kind) {
                         Some(Kind::ExtentMap) => self.free_map(at, 1)?,
                         Some(Kind::ExtentIndex) => self.free_map(at, 2)?,

@@ -203,6 +203,8 @@ pub(crate) struct Store<'r, N> {
     /// Blocks of the checkpoint that the next one makes free.
     pub late: [u16; 24],
     pub late_count: usize,
+    /// The metadata page that the scratch page is an exact copy of.
+    pub scratch_at: PageAddr,
 }
 
 impl<N: Nand> Store<'_, N> {
@@ -413,6 +415,9 @@ impl<N: Nand> Store<'_, N> {
     /// Erases a block; one that fails is marked bad.
     pub fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         self.written.erases += 1;
+        if self.geo.block_of(self.scratch_at).0 == block {
+            self.scratch_at = PageAddr::NONE;
+        }
         if self.nand.erase(BlockAddr(block))? == OpStatus::Done {
             return Ok(true);
         }

@@ -66,12 +66,38 @@ fn chip(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
     chip
 }
 
-fn run(name: &str, seeds: std::ops::Range<u64>, make: impl Fn() -> SimNand, config: Config) {
+struct Load {
+    space: u64,
+    objects: u64,
+    full: bool,
+}
+
+const LIGHT: Load = Load {
+    space: 3 << 20,
+    objects: 200,
+    full: false,
+};
+
+fn run(
+    name: &str,
+    seeds: std::ops::Range<u64>,
+    make: impl Fn() -> SimNand,
+    config: Config,
+    load: &Load,
+) {
+    let Load {
+        space,
+        objects,
+        full,
+    } = *load;
     for seed in model::seeds(seeds) {
         let mut volume = Volume::new(make(), config);
         let run = ModelRun {
             test: format!("-p flashkit-workload --test flashlight {name}"),
-            space: 3 << 20,
+            ops: 4000,
+            space,
+            objects,
+            full,
             remount_every: 100,
             check_every: 50,
             compare_every: 200,
@@ -90,6 +116,7 @@ fn model_on_a_common_chip() {
         0..10,
         || chip(2048, 40, 64, 128),
         Config::default(),
+        &LIGHT,
     );
 }
 
@@ -106,6 +133,7 @@ fn model_with_the_papers_cleaner() {
         10..16,
         || chip(2048, 40, 16, 512),
         config,
+        &LIGHT,
     );
 }
 
@@ -116,6 +144,7 @@ fn model_without_spare_bytes() {
         20..24,
         || chip(2048, 0, 32, 256),
         Config::default(),
+        &LIGHT,
     );
 }
 
@@ -126,6 +155,7 @@ fn model_on_small_pages() {
         30..36,
         || chip(1024, 24, 32, 1024),
         Config::default(),
+        &LIGHT,
     );
 }
 
@@ -136,5 +166,57 @@ fn model_on_large_pages() {
         40..44,
         || chip(4096, 80, 128, 80),
         Config::default(),
+        &LIGHT,
+    );
+}
+
+#[test]
+fn model_on_a_nearly_full_chip() {
+    let load = Load {
+        space: 9 << 20,
+        objects: 1500,
+        full: false,
+    };
+    let chip = || chip(2048, 40, 32, 256);
+    run(
+        "model_on_a_nearly_full_chip",
+        50..56,
+        chip,
+        Config::default(),
+        &load,
+    );
+}
+
+#[test]
+fn model_on_a_full_chip() {
+    let load = Load {
+        space: 40 << 20,
+        objects: 3000,
+        full: true,
+    };
+    let chip = || chip(2048, 40, 32, 160);
+    run(
+        "model_on_a_full_chip",
+        60..66,
+        chip,
+        Config::default(),
+        &load,
+    );
+}
+
+#[test]
+fn model_with_many_names() {
+    let load = Load {
+        space: 4 << 20,
+        objects: 20_000,
+        full: false,
+    };
+    let chip = || chip(1024, 40, 64, 512);
+    run(
+        "model_with_many_names",
+        70..74,
+        chip,
+        Config::default(),
+        &load,
     );
 }
