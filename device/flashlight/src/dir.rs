@@ -9,12 +9,21 @@ use crate::FlashLight;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, State, Target};
 use crate::error::Error;
 use crate::header::Kind;
+use crate::inode::DirView;
 use crate::mappage::{MapPage, Owner};
 use crate::store::Area;
 use crate::tree::{self, Changes, HASH, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
 
 type HashPage<'a> = MapPage<&'a mut [u8], { dirrec::SIZE }>;
+
+/// What a migration did.
+enum Migrated {
+    /// Records moved.
+    Some,
+    /// None did; the hash of the first record behind the range tried.
+    None(Option<u32>),
+}
 
 /// What a removal of an entry means.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -160,7 +169,9 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes room in a directory's page: by writing it, when it is full of notes of freed
     /// objects, else by moving entries to a hash map.
     pub(crate) fn dir_room(&mut self, dir: u32, bytes: usize) -> Result<usize, Error<N::Error>> {
-        for _ in 0..8 {
+        // A migration of two entries wins no more than its notes of freed pages take.
+        let mut from = None;
+        for _ in 0..256 {
             let i = self.load_dir(dir)?;
             let view = self.dirs[i].dir();
             if view.room() >= bytes + tree::SLACK {
@@ -169,17 +180,24 @@ impl<N: Nand> FlashLight<'_, N> {
             let freed = view.records() - view.record_search(NO_HASH, HASH_SHIFT);
             if freed > 0 && freed >= view.records() / 4 {
                 self.flush_dir(i)?;
-            } else if !self.dir_migrate(i)? {
-                if self.files.iter().any(|f| f.ino != 0 && f.loc.is_none()) {
-                    // Entries of files that are only in RAM cannot move.
-                    self.flush_file(0)?;
-                    self.flush_file(1)?;
-                } else if freed > 0 {
-                    self.flush_dir(i)?;
-                } else {
-                    return Err(Error::TooBig);
-                }
+                continue;
             }
+            from = match self.dir_migrate(i, from)? {
+                Migrated::Some => None,
+                Migrated::None(next) if next.is_some() => next,
+                Migrated::None(_) => {
+                    if self.files.iter().any(|f| f.ino != 0 && f.loc.is_none()) {
+                        // Entries of files that are only in RAM cannot move.
+                        self.flush_file(0)?;
+                        self.flush_file(1)?;
+                    } else if freed > 0 {
+                        self.flush_dir(i)?;
+                    } else {
+                        return Err(Error::TooBig);
+                    }
+                    None
+                }
+            };
         }
         Err(Error::TooBig)
     }
@@ -276,17 +294,17 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Moves the records of one range of hashes from the log to its hash map: the range with the
-    /// most of them. One read, one program; a split one more, an index page one more of each.
-    /// Returns whether the log shrank.
-    pub(crate) fn dir_migrate(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
+    /// most of them, or that of the first record from the hash `from` on. One read, one program; a
+    /// split one more, an index page one more of each.
+    fn dir_migrate(&mut self, i: usize, from: Option<u32>) -> Result<Migrated, Error<N::Error>> {
         let ino = self.dirs[i].ino;
         let owner = Owner {
             ino,
             dir: 0,
             hash: 0,
         };
-        let Some(target) = self.dir_migrate_target(i)? else {
-            return Ok(false);
+        let Some(target) = self.dir_migrate_target(i, from)? else {
+            return Ok(Migrated::None(None));
         };
         if target.page.is_none() {
             self.store.scratch_at = PageAddr::NONE;
@@ -297,7 +315,8 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.scratch_at = PageAddr::NONE;
         HashPage::on(self.scratch).set_range(target.first, target.end);
         let mut changes = Changes::new();
-        let before = self.dirs[i].dir().records();
+        let names = |dir: DirView<'_>| dir.record_search(NO_HASH, HASH_SHIFT);
+        let before = names(self.dirs[i].dir());
         let mut r = self.dirs[i].dir().record_search(target.first, HASH_SHIFT);
         while r < self.dirs[i].dir().records() {
             let rec = DirRec::decode(self.dirs[i].dir().record(r));
@@ -330,11 +349,22 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.invalidate(target.page);
             self.dir_note_freed_page(i, target.page)?;
         }
-        Ok(self.dirs[i].dir().records() < before)
+        let dir = self.dirs[i].dir();
+        if names(self.dirs[i].dir()) < before {
+            return Ok(Migrated::Some);
+        }
+        // All of the range collide with names in its hash map, or are only in RAM.
+        let next = dir.record_search(target.end, HASH_SHIFT);
+        let next = (next < before).then(|| DirRec::decode(dir.record(next)).hash);
+        Ok(Migrated::None(next))
     }
 
     /// The hash map that most records of the log belong to.
-    fn dir_migrate_target(&mut self, i: usize) -> Result<Option<MapTarget>, Error<N::Error>> {
+    fn dir_migrate_target(
+        &mut self,
+        i: usize,
+        from: Option<u32>,
+    ) -> Result<Option<MapTarget>, Error<N::Error>> {
         let view = self.dirs[i].dir();
         let movable = (0..view.record_search(NO_HASH, HASH_SHIFT)).any(|r| {
             let rec = DirRec::decode(view.record(r));
@@ -345,7 +375,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.store.scratch_at = PageAddr::NONE;
         let view = self.dirs[i].dir();
-        tree::target(&mut self.store, HASH, self.scratch, &view, None, NO_HASH).map(Some)
+        tree::target(&mut self.store, HASH, self.scratch, &view, from, NO_HASH).map(Some)
     }
 
     fn apply_dir_changes(

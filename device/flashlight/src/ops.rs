@@ -340,6 +340,12 @@ impl<N: Nand> FlashLight<'_, N> {
         target: &[u8],
         new: &New,
     ) -> Result<Node, Error<N::Error>> {
+        // Room for both steps, so that a full chip shows before the first.
+        let pages = target.len().div_ceil(self.store.page_size()) as u32;
+        self.make_room()?;
+        if self.store.live + 8 + pages > self.usable_pages() {
+            return Err(Error::NoSpace);
+        }
         let file = self.create_file(dir, name, MODE_SYMLINK, new)?;
         if let Err(e) = self.write(file, 0, target, new.now) {
             self.unlink(dir, name, &|_| false, new.now)?;

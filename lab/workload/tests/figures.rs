@@ -1,0 +1,219 @@
+//! What FlashLight costs, in flash operations: exact, so that a change for the worse fails.
+
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_nand::Nand;
+use flashkit_sim::{Counters, Metered, SimNand, preset};
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{FileSystem, NewInode};
+use flashkit_workload::{Options, Phase, replay_fs, traces};
+
+const RAM: usize = 16_384;
+
+type Fs = FlashLightFs<'static, SimNand>;
+
+fn ram() -> &'static mut [u8] {
+    Box::leak(vec![0; RAM].into_boxed_slice())
+}
+
+fn formatted() -> SimNand {
+    let chip = SimNand::new(preset("slc-256m").unwrap());
+    assert!(ram_needed(&chip.geometry()) <= RAM);
+    FlashLight::format(chip, ram(), 1, &New::default()).unwrap()
+}
+
+fn mount(mut chip: SimNand) -> Fs {
+    chip.clear_counters();
+    FlashLightFs::new(
+        FlashLight::mount(chip, ram(), Config::default()).unwrap(),
+        RAM,
+    )
+}
+
+fn counters(fs: &mut Fs) -> Counters {
+    fs.volume().nand().counters()
+}
+
+/// Replays a stored trace; gives the total and the reads of the mount after it.
+fn replay(name: &str, fsync: bool) -> (Phase, u64) {
+    let mut fs = mount(formatted());
+    let options = Options {
+        fsync,
+        verify: true,
+        ..Options::default()
+    };
+    let replayed = replay_fs(&mut fs, traces::open(name).unwrap(), options).unwrap();
+    let chip = fs.into_volume().unmount().map_err(|(_, e)| e).unwrap();
+    let mut again = mount(chip);
+    let reads = counters(&mut again).page_reads;
+    replayed.expected.unwrap().check_fs(&mut again).unwrap();
+    (replayed.report.total, reads)
+}
+
+fn counts(p: &Phase) -> (u64, u64, u64) {
+    (p.page_reads, p.page_programs, p.block_erases)
+}
+
+#[test]
+fn one_large_file() {
+    let (total, mount_reads) = replay("seq", false);
+    // Paper, Table V: 98,805 programs. Its data is 97,280 pages.
+    assert_eq!(counts(&total), SEQ);
+    assert!(mount_reads <= 40, "{mount_reads}");
+}
+
+#[test]
+fn postmark_with_fsync() {
+    let (total, mount_reads) = replay("postmark", true);
+    assert_eq!(total.ops, 32_636);
+    // Paper, Table VI, on its own random stream: 68,464 reads, 1,035,964 programs, 15,816
+    // erases.
+    assert_eq!(counts(&total), POSTMARK);
+    assert!(mount_reads <= 40, "{mount_reads}");
+}
+
+#[test]
+fn small_files_with_fsync() {
+    assert_eq!(counts(&replay("small", true).0), SMALL);
+}
+
+#[test]
+fn a_log_with_fsync() {
+    assert_eq!(counts(&replay("append", true).0), APPEND);
+}
+
+const SEQ: (u64, u64, u64) = (0, 97_416, 1);
+const POSTMARK: (u64, u64, u64) = (76_259, 1_070_653, 14_690);
+const SMALL: (u64, u64, u64) = (79_572, 34_875, 1);
+const APPEND: (u64, u64, u64) = (5_012, 25_694, 1);
+
+fn reads_of(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> u64 {
+    let before = counters(fs);
+    what(fs);
+    let cost = counters(fs) - before;
+    cost.page_reads + cost.spare_reads
+}
+
+fn remount(fs: Fs) -> Fs {
+    mount(fs.into_volume().unmount().map_err(|(_, e)| e).unwrap())
+}
+
+/// Every component of a path costs at most three reads with cold caches, two in a directory that
+/// fits its page. The root's own page is one more.
+#[test]
+fn lookups_read_little() {
+    let new = NewInode::default();
+    let mut fs = mount(formatted());
+    let root = fs.root();
+    let small = fs.mkdir(root, b"small", &new).unwrap().ino;
+    let large = fs.mkdir(root, b"large", &new).unwrap().ino;
+    fs.mkdir(small, b"dir", &new).unwrap();
+    fs.create(small, b"file", &new).unwrap();
+    for i in 0..3_000 {
+        fs.create(large, format!("name {i}").as_bytes(), &new)
+            .unwrap();
+    }
+    fs.mkdir(large, b"dir", &new).unwrap();
+    let cases: [(&[&[u8]], u64); 6] = [
+        (&[b"small"], 4),
+        (&[b"small", b"file"], 5),
+        (&[b"small", b"dir"], 6),
+        (&[b"large", b"name 2999"], 6),
+        (&[b"large", b"dir"], 7),
+        (&[b"large", b"absent"], 5),
+    ];
+    for (path, most) in cases {
+        fs = remount(fs);
+        let reads = reads_of(&mut fs, |fs| {
+            let mut dir = fs.root();
+            for name in path {
+                match fs.lookup(dir, name) {
+                    Ok(attr) => dir = attr.ino,
+                    Err(e) => {
+                        assert_eq!((*name, e), (&b"absent"[..], flashkit_vfs::Error::NotFound))
+                    }
+                }
+            }
+        });
+        assert!(reads <= most, "{path:?}: {reads} reads, more than {most}");
+    }
+}
+
+/// A hundred thousand names in one directory: created, found, listed, half removed.
+#[test]
+fn a_hundred_thousand_names() {
+    let new = NewInode::default();
+    let mut fs = mount(formatted());
+    let root = fs.root();
+    let names = 100_000u32;
+    for i in 0..names {
+        fs.create(root, format!("file number {i}").as_bytes(), &new)
+            .unwrap();
+    }
+    fs = remount(fs);
+    assert!(counters(&mut fs).page_reads <= 40);
+    let mut most = 0;
+    for i in (0..names).step_by(997) {
+        let name = format!("file number {i}");
+        most = most.max(reads_of(&mut fs, |fs| {
+            fs.lookup(root, name.as_bytes()).unwrap();
+        }));
+    }
+    assert!(most <= 5, "{most} reads for a lookup");
+    let mut seen = std::collections::HashSet::new();
+    fs.readdir(root, 0, &mut |e| seen.insert(e.name)).unwrap();
+    assert_eq!(seen.len(), names as usize);
+    for i in (0..names).step_by(2) {
+        fs.unlink(root, format!("file number {i}").as_bytes(), new.now)
+            .unwrap();
+    }
+    fs = remount(fs);
+    for i in (0..names).step_by(1_001) {
+        let found = fs.lookup(root, format!("file number {i}").as_bytes());
+        assert_eq!(found.is_ok(), i % 2 == 1, "{i}");
+    }
+    let checked = flashkit_vfs::check::check(fs.volume()).unwrap();
+    assert_eq!(checked.findings, []);
+    assert_eq!(checked.files, u64::from(names) / 2);
+}
+
+/// A full chip is an error that loses nothing; what is deleted comes back as space.
+#[test]
+fn a_full_chip() {
+    let new = NewInode::default();
+    let mut fs = mount(formatted());
+    let root = fs.root();
+    let data = vec![0x5a; 300_000];
+    let free = fs.statfs().unwrap().blocks_free;
+    for round in 0..3 {
+        let mut made = Vec::new();
+        let error = loop {
+            let name = format!("{round}-{}", made.len());
+            let written = fs
+                .create(root, name.as_bytes(), &new)
+                .and_then(|a| fs.write(a.ino, 0, &data, new.now));
+            match written {
+                Ok(()) => made.push(name),
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(error, flashkit_vfs::Error::NoSpace);
+        assert!(made.len() > 800, "{}", made.len());
+        fs = remount(fs);
+        for name in &made {
+            let file = fs.lookup(root, name.as_bytes()).unwrap();
+            let mut got = vec![0; data.len()];
+            assert_eq!(fs.read(file.ino, 0, &mut got), Ok(data.len()));
+            assert!(got == data);
+        }
+        for name in &made {
+            fs.unlink(root, name.as_bytes(), new.now).unwrap();
+        }
+        let _ = fs.unlink(root, format!("{round}-{}", made.len()).as_bytes(), new.now);
+        let back = fs.statfs().unwrap().blocks_free;
+        assert!(free - back <= 40, "{} pages did not come back", free - back);
+        assert_eq!(
+            flashkit_vfs::check::check(fs.volume()).unwrap().findings,
+            []
+        );
+    }
+}
