@@ -251,6 +251,10 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Forgets a cached file without writing it.
     pub(crate) fn drop_file(&mut self, i: usize) {
+        if self.files[i].ino != 0 && self.store.fronts[i].block != u32::MAX {
+            let share = u64::from(self.store.geo.block_size() / 4);
+            self.small_files = self.files[i].file().size() < share;
+        }
         self.files[i].clear();
         self.store.park(i);
     }

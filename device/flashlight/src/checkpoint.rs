@@ -33,7 +33,7 @@ use crate::error::Error;
 use crate::header::{HEADER, Kind};
 use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store};
 use crate::table::{self, State};
-use flashkit_nand::{BlockAddr, Nand, PageAddr};
+use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 /// Pages used of a root block and of a second-level block.
 pub(crate) const ANCHOR_PAGES: u32 = 8;
@@ -118,16 +118,26 @@ impl<N: Nand> FlashLight<'_, N> {
         for i in 0..core::mem::take(&mut self.store.late_count) {
             self.store.retire_system(u32::from(self.store.late[i]));
         }
-        let switch = self.plan_leaf()?;
-        self.retire_bitmap_blocks();
-        let mut pages = [0u32; SNAPSHOT_PAGES];
-        let count = self.write_snapshot(&mut pages)?;
-        self.store.reserve_bitmap()?;
-        self.store.scratch_at = PageAddr::NONE;
-        let len = self.encode(clean, &pages[..count]);
-        self.write_leaf(len, switch.is_some())?;
-        if let Some(switch) = switch {
-            self.anchor_leaf(&switch)?;
+        for attempt in 0.. {
+            let switch = self.plan_leaf()?;
+            self.retire_bitmap_blocks();
+            let mut pages = [0u32; SNAPSHOT_PAGES];
+            let count = self.write_snapshot(&mut pages)?;
+            self.store.reserve_bitmap()?;
+            self.store.scratch_at = PageAddr::NONE;
+            let len = self.encode(clean, &pages[..count]);
+            if self.write_leaf(len, switch.is_some())? {
+                if let Some(switch) = switch {
+                    self.anchor_leaf(&switch)?;
+                }
+                break;
+            }
+            // A leaf that fails is given up, for good once the next one is anchored.
+            self.anchor.push_chain(self.anchor.leaf.block);
+            self.anchor.leaf = Head::NONE;
+            if attempt == 8 {
+                return Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"));
+            }
         }
         self.store.free_dead()?;
         (self.store.taken, self.store.inode_pages) = (0, 0);
@@ -271,80 +281,97 @@ impl<N: Nand> FlashLight<'_, N> {
         at + n * size
     }
 
-    /// Programs the checkpoint page. A leaf block that fails is replaced.
-    fn write_leaf(&mut self, len: usize, fresh: bool) -> Result<(), Error<N::Error>> {
-        let mut fresh = fresh;
-        for _ in 0..8 {
-            let leaf = self.anchor.leaf;
-            if !fresh || self.store.erase(leaf.block)? {
-                let at = self.store.geo.page(BlockAddr(leaf.block), leaf.next);
-                let page = &mut self.scratch[..len];
-                self.anchor.leaf.next += 1;
-                self.store.written.checkpoint += 1;
-                if self
-                    .store
-                    .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?
-                {
-                    return Ok(());
-                }
-            }
-            let block = self.take_system()?;
-            self.anchor.leaf = Head { block, next: 0 };
-            fresh = true;
+    /// Programs the checkpoint page; `false` when the leaf block fails.
+    fn write_leaf(&mut self, len: usize, fresh: bool) -> Result<bool, Error<N::Error>> {
+        let leaf = self.anchor.leaf;
+        if fresh && !self.store.erase(leaf.block)? {
+            return Ok(false);
         }
-        Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+        self.anchor.leaf.next += 1;
+        self.store.written.checkpoint += 1;
+        let at = self.store.geo.page(BlockAddr(leaf.block), leaf.next);
+        let page = &mut self.scratch[..len];
+        self.store
+            .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)
     }
 
     /// Points the second level, and if that is new the root, to the leaf just begun. What they
     /// pointed to before is dead then.
     fn anchor_leaf(&mut self, switch: &Switch) -> Result<(), Error<N::Error>> {
-        let geo = self.store.geo;
-        let mut page = [0u8; HEADER + 20];
+        let mut page = [0u8; HEADER + 4];
         put_u32(&mut page, HEADER, self.anchor.leaf.block);
-        let second = BlockAddr(self.anchor.second);
-        if switch.new_second {
-            self.store.erase(second.0)?;
-        }
-        let at = geo.page(second, self.anchor.second_next - 1);
-        self.store.written.checkpoint += 1;
-        if !self
-            .store
-            .program_at(at, &mut page[..HEADER + 4], Kind::Second, PageAddr::NONE)?
-        {
-            return Err(Error::Corrupt(at, "second-level checkpoint block"));
-        }
-        if switch.new_second {
-            let root = BlockAddr(self.anchor.roots[self.anchor.side]);
-            if self.anchor.root_next == 1 {
-                self.store.erase(root.0)?;
-            }
-            for (i, v) in [
-                geo.page_size(),
-                geo.spare_size(),
-                geo.pages_per_block(),
-                geo.blocks(),
-            ]
-            .into_iter()
-            .enumerate()
-            {
-                put_u32(&mut page, HEADER + 4 * i, v);
-            }
-            put_u32(&mut page, HEADER + 16, second.0);
-            let at = geo.page(root, self.anchor.root_next - 1);
+        let mut new_second = switch.new_second;
+        let mut index = self.anchor.second_next - 1;
+        for attempt in 0.. {
+            let second = self.anchor.second;
+            let at = self.store.geo.page(BlockAddr(second), index);
             self.store.written.checkpoint += 1;
-            if !self
-                .store
-                .program_at(at, &mut page, Kind::Root, PageAddr::NONE)?
+            if (!new_second || self.store.erase(second)?)
+                && self
+                    .store
+                    .program_at(at, &mut page, Kind::Second, PageAddr::NONE)?
             {
-                return Err(Error::Corrupt(at, "root block"));
+                break;
             }
-            self.store.retire_late(switch.old_second);
+            if attempt == 8 {
+                return Err(Error::Corrupt(at, "second-level checkpoint block"));
+            }
+            // Another block; the checkpoint need not know it, as the root will.
+            self.store.retire_late(second);
+            self.anchor.second = self.take_system()?;
+            (self.anchor.second_next, index, new_second) = (1, 0, true);
+        }
+        if new_second {
+            self.write_root(switch.new_second)?;
+            if switch.old_second != self.anchor.second {
+                self.store.retire_late(switch.old_second);
+            }
         }
         self.store.retire_late(switch.old_leaf);
         for i in 0..core::mem::take(&mut self.anchor.chained) {
             self.store.retire_late(self.anchor.chain[i]);
         }
         Ok(())
+    }
+
+    /// Writes a root page, on the page that was claimed for it or, when that fails or none was
+    /// claimed, on the other side.
+    fn write_root(&mut self, claimed: bool) -> Result<(), Error<N::Error>> {
+        let geo = self.store.geo;
+        let mut page = [0u8; HEADER + 20];
+        let fields = [
+            geo.page_size(),
+            geo.spare_size(),
+            geo.pages_per_block(),
+            geo.blocks(),
+            self.anchor.second,
+        ];
+        for (i, v) in fields.into_iter().enumerate() {
+            put_u32(&mut page, HEADER + 4 * i, v);
+        }
+        let mut ready = claimed;
+        for _ in 0..3 {
+            if !ready {
+                self.anchor.side ^= 1;
+                self.anchor.root_next = 1;
+            }
+            ready = false;
+            let root = BlockAddr(self.anchor.roots[self.anchor.side]);
+            let at = geo.page(root, self.anchor.root_next - 1);
+            self.store.written.checkpoint += 1;
+            // A root block is never marked bad: the roots are the first two good blocks.
+            if (self.anchor.root_next > 1 || self.store.nand.erase(root)? == OpStatus::Done)
+                && self
+                    .store
+                    .program_at(at, &mut page, Kind::Root, PageAddr::NONE)?
+            {
+                return Ok(());
+            }
+        }
+        Err(Error::Corrupt(
+            geo.page(BlockAddr(self.anchor.roots[0]), 0),
+            "root block",
+        ))
     }
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`. Returns whether it is

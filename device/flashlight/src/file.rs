@@ -319,7 +319,7 @@ impl<N: Nand> FlashLight<'_, N> {
             };
             let store = &mut self.store;
             cut_extents(&mut page, part.index, part.end(), |page, n| {
-                store.invalidate_run(page, n)
+                store.invalidate_run(page, n);
             });
             insert_extent(&mut page, part);
             let mut view = self.files[i].file_mut();
@@ -468,7 +468,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let store = &mut self.store;
         cut_extents(&mut page, end, INDEX_END, |page, n| {
-            store.invalidate_run(page, n)
+            store.invalidate_run(page, n);
         });
         let (len, key) = (page.len(), page.first_key());
         let new =

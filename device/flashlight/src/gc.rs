@@ -28,7 +28,7 @@ fn low(blocks: u32) -> u32 {
 /// Rounds of cleaning that one change waits for at most.
 const ROUNDS: u32 = 16;
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
-const FLOOR: u32 = 6;
+const FLOOR: u32 = 8;
 /// Dead blocks that are worth a checkpoint.
 const WORTH: u32 = 8;
 /// Blocks taken between two checkpoints at most.
@@ -38,7 +38,7 @@ const INODE_PAGES_MAX: u32 = 512;
 
 /// Blocks that no file gets: for cleaning, checkpoints and recovery.
 pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
-    22 + blocks / 64
+    30 + blocks / 64
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -60,7 +60,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes sure that one more page of user data or a new inode fits.
     pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
-        if self.store.live + 2 > self.usable_pages() {
+        if self.store.live + 2 > self.usable_pages() || self.available() < FLOOR {
             Err(Error::NoSpace)
         } else {
             Ok(())
@@ -90,11 +90,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 break;
             }
         }
-        if self.available() <= FLOOR / 2 {
-            Err(Error::NoSpace)
-        } else {
-            Ok(())
-        }
+        Ok(())
     }
 
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
@@ -117,7 +113,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
-        while self.store.dead < WORTH && self.available() > FLOOR {
+        let mut tries = 64;
+        while self.store.dead < WORTH && self.available() > FLOOR && tries > 0 {
+            tries -= 1;
             match self.victim() {
                 Some(block) => self.clean_block(block)?,
                 None => break,
@@ -145,7 +143,10 @@ impl<N: Nand> FlashLight<'_, N> {
                 State::Data(n) if n < full => 3 * n,
                 _ => continue,
             };
-            if best.is_none_or(|b| cost < b.0) && !self.store.is_open(block) {
+            if best.is_none_or(|b| cost < b.0)
+                && !self.store.is_open(block)
+                && !self.store.stuck.contains(&(block as u16))
+            {
                 best = Some((cost, block));
             }
         }
@@ -203,11 +204,13 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         match self.store.table.get(block) {
-            State::Meta(0) | State::Data(0) => self.store.close(block),
-            // Pages nobody owns, or nobody could be asked: not tried again before a check.
-            State::Meta(_) => self.store.table.set(block, State::Meta(self.store.ppb())),
-            State::Data(_) => self.store.table.set(block, State::Data(self.store.ppb())),
-            _ => {}
+            State::Meta(1..) | State::Data(1..) => {
+                // Pages that cannot be read, or that nobody owns.
+                let n = self.store.stuck_next;
+                self.store.stuck[n % self.store.stuck.len()] = block as u16;
+                self.store.stuck_next = n + 1;
+            }
+            _ => self.store.close(block),
         }
         Ok(())
     }
@@ -230,7 +233,7 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         self.store.written.moved_meta += u64::from(self.store.seq != before);
         match result {
-            Err(Error::NotFound) => Ok(()),
+            Err(Error::NotFound | Error::Corrupt(..)) => Ok(()),
             r => r,
         }
     }
@@ -396,7 +399,7 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         let i = match self.load_file(file) {
             Ok(i) => i,
-            Err(Error::NotFound) => return Ok(()),
+            Err(Error::NotFound | Error::Corrupt(..)) => return Ok(()),
             Err(e) => return Err(e),
         };
         // Before the lookup: making room may write the file's fragment, and with it this page.
@@ -404,7 +407,11 @@ impl<N: Nand> FlashLight<'_, N> {
         let mapped = self.map_lookup(i, index)?;
         if mapped.page == at {
             self.store.scratch_at = PageAddr::NONE;
-            self.store.read_data(at, self.scratch, file.ino, index)?;
+            match self.store.read_data(at, self.scratch, file.ino, index) {
+                // Stays where it is, for the reader to be told.
+                Err(Error::Corrupt(..)) => return Ok(()),
+                r => r?,
+            }
             let owner = self.files[i].file().owner(self.store.volume);
             let new = self.store.append_data(COLD, self.scratch, owner, index)?;
             self.map_insert(

@@ -135,6 +135,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             written: Written::default(),
             formatting: false,
             failing: [u16::MAX; 8],
+            stuck: [u16::MAX; 8],
+            stuck_next: 0,
             late: [0; 24],
             late_count: 0,
             scratch_at: PageAddr::NONE,
@@ -351,6 +353,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok((head, hops > 0))
     }
 
+    #[allow(clippy::type_complexity)]
     /// The last checkpoint of a leaf block, if it is newer than `after`: its place, sequence, and
     /// the next leaf.
     fn last_checkpoint(
@@ -389,6 +392,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Makes everything durable and marks the volume as cleanly unmounted. Writes nothing when
     /// nothing was written since the mount. Returns the chip.
+    #[allow(clippy::type_complexity)]
     pub fn unmount(mut self) -> Result<N, (N, Error<N::Error>)> {
         let result = self.close();
         match result {
@@ -409,7 +413,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(())
     }
 
-    fn is_dirty(&self) -> bool {
+    pub(crate) fn is_dirty(&self) -> bool {
         self.dirs.iter().chain(&self.files).any(|s| s.dirty) || self.map.dirty
     }
 

@@ -655,7 +655,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes everything durable.
     pub fn sync(&mut self) -> Result<(), Error<N::Error>> {
-        if self.read_only || !self.store.session {
+        if self.read_only || !(self.store.session || self.is_dirty()) {
             return Ok(());
         }
         self.writable()?;

@@ -200,6 +200,9 @@ pub(crate) struct Store<'r, N> {
     pub formatting: bool,
     /// Blocks whose program failed: marked bad once nothing in them is valid.
     pub failing: [u16; 8],
+    /// Blocks with pages that could not be moved: no victims in this session.
+    pub stuck: [u16; 8],
+    pub stuck_next: usize,
     /// Blocks of the checkpoint that the next one makes free.
     pub late: [u16; 24],
     pub late_count: usize,

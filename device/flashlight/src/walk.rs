@@ -252,8 +252,17 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.files[i].file().pointer(p).1,
                 self.files[i].file().levels(),
             );
+            if levels != 2 {
+                self.walk_extent_map(page, ino, visitor)?;
+                continue;
+            }
+            visitor.page(Page {
+                page,
+                area: Area::ExtentMap,
+                ino,
+            });
             let mut r = 0;
-            while levels == 2 {
+            loop {
                 self.load_scratch(page, Kind::ExtentIndex, "extent index")?;
                 let index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
                 if r >= index.count().min(index.capacity()) {
@@ -262,15 +271,6 @@ impl<N: Nand> FlashLight<'_, N> {
                 let map = index.pointer(r).1;
                 self.walk_extent_map(map, ino, visitor)?;
                 r += 1;
-            }
-            if levels == 2 {
-                visitor.page(Page {
-                    page,
-                    area: Area::ExtentMap,
-                    ino,
-                });
-            } else {
-                self.walk_extent_map(page, ino, visitor)?;
             }
         }
         Ok(())

@@ -329,14 +329,12 @@ impl MemoryFs {
             .inodes
             .get(&ino)
             .is_some_and(|inode| inode.nlink == 0 && inode.users == 0)
-        {
-            if let Some(Inode {
+            && let Some(Inode {
                 body: Body::File(data),
                 ..
             }) = self.inodes.remove(&ino)
-            {
-                self.chunks_used -= data.chunks.len() as u64;
-            }
+        {
+            self.chunks_used -= data.chunks.len() as u64;
         }
     }
 

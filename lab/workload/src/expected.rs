@@ -34,12 +34,12 @@ impl Extents {
     /// Forgets a range, so that it reads as zeros.
     fn clear(&mut self, start: u64, end: u64) {
         // The range that reaches in from below keeps its head, and its tail if it goes beyond.
-        if let Some((&low, &(high, key))) = self.ranges.range(..start).next_back() {
-            if high > start {
-                self.ranges.insert(low, (start, key));
-                if high > end {
-                    self.ranges.insert(end, (high, key));
-                }
+        if let Some((&low, &(high, key))) = self.ranges.range(..start).next_back()
+            && high > start
+        {
+            self.ranges.insert(low, (start, key));
+            if high > end {
+                self.ranges.insert(end, (high, key));
             }
         }
         while let Some((&low, &(high, key))) = self.ranges.range(start..end).next() {

@@ -83,7 +83,7 @@ fn a_log_with_fsync() {
 
 const SEQ: (u64, u64, u64) = (0, 97_416, 1);
 const POSTMARK: (u64, u64, u64) = (76_259, 1_070_653, 14_690);
-const SMALL: (u64, u64, u64) = (79_572, 34_875, 1);
+const SMALL: (u64, u64, u64) = (79_572, 34_873, 1);
 const APPEND: (u64, u64, u64) = (5_012, 25_694, 1);
 
 fn reads_of(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> u64 {
@@ -129,7 +129,7 @@ fn lookups_read_little() {
                 match fs.lookup(dir, name) {
                     Ok(attr) => dir = attr.ino,
                     Err(e) => {
-                        assert_eq!((*name, e), (&b"absent"[..], flashkit_vfs::Error::NotFound))
+                        assert_eq!((*name, e), (&b"absent"[..], flashkit_vfs::Error::NotFound));
                     }
                 }
             }

@@ -114,11 +114,11 @@ impl FileSystem for Broken {
             self.tails.insert(ino, (size, tail));
         }
         let attr = self.fs.setattr(ino, set)?;
-        if size > old {
-            if let Some((start, tail)) = self.tails.remove(&ino) {
-                let len = tail.len().min(size.saturating_sub(start) as usize);
-                self.fs.write(ino, start, &tail[..len], set.now)?;
-            }
+        if size > old
+            && let Some((start, tail)) = self.tails.remove(&ino)
+        {
+            let len = tail.len().min(size.saturating_sub(start) as usize);
+            self.fs.write(ino, start, &tail[..len], set.now)?;
         }
         self.out(Ok(attr))
     }
@@ -179,7 +179,7 @@ impl FileSystem for Broken {
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<()> {
         self.writes += 1;
         let ino = inward(ino, self.shift);
-        if self.bug == Bug::WriteShort && self.writes % 100 == 0 {
+        if self.bug == Bug::WriteShort && self.writes.is_multiple_of(100) {
             let last = data.len() - 1;
             let end = offset + data.len() as u64;
             self.fs.write(ino, offset, &data[..last], now)?;

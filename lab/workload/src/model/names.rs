@@ -159,10 +159,10 @@ impl Driver<'_> {
         let node = &self.nodes[&ino];
         let (from_dir, from, is_dir) = (node.parent, node.name.clone(), node.kind == FileKind::Dir);
         let (mut to_dir, mut to) = (self.pick_dir(), self.swarm.name(&mut self.rng));
-        if self.rng.one_in(3) {
-            if let Some(other) = self.pick_named() {
-                (to_dir, to) = (self.nodes[&other].parent, self.nodes[&other].name.clone());
-            }
+        if self.rng.one_in(3)
+            && let Some(other) = self.pick_named()
+        {
+            (to_dir, to) = (self.nodes[&other].parent, self.nodes[&other].name.clone());
         }
         let no_replace = self.rng.one_in(6);
         let old = self.model.lookup(to_dir, &to).ok().map(|attr| attr.ino);
@@ -289,10 +289,10 @@ impl Driver<'_> {
 
     pub(super) fn lookup(&mut self) -> Done {
         let (mut dir, mut name) = (self.pick_dir(), self.swarm.name(&mut self.rng));
-        if self.rng.one_in(2) {
-            if let Some(ino) = self.pick_named() {
-                (dir, name) = (self.nodes[&ino].parent, self.nodes[&ino].name.clone());
-            }
+        if self.rng.one_in(2)
+            && let Some(ino) = self.pick_named()
+        {
+            (dir, name) = (self.nodes[&ino].parent, self.nodes[&ino].name.clone());
         }
         let at = self.touch(dir)?;
         self.say(format!("lookup {}", self.at(dir, &name)));
@@ -300,10 +300,10 @@ impl Driver<'_> {
             self.target.fs().lookup(at, &name),
             self.model.lookup(dir, &name),
         );
-        if let Some((ino, _)) = self.agree_attr(due, is, false)? {
-            if let Some(node) = self.nodes.get_mut(&ino) {
-                node.known = true;
-            }
+        if let Some((ino, _)) = self.agree_attr(due, is, false)?
+            && let Some(node) = self.nodes.get_mut(&ino)
+        {
+            node.known = true;
         }
         Ok(())
     }
