@@ -60,8 +60,16 @@ impl Seen {
     /// All paths with digests.
     pub fn list(&self, at: &str, out: &mut Vec<String>) {
         match self {
-            Seen::File(c) => out.push(format!("{at} file of {}, {:08x}", c.size, c.digest() as u32)),
-            Seen::Link(c) => out.push(format!("{at} link of {}, {:08x}", c.size, c.digest() as u32)),
+            Seen::File(c) => out.push(format!(
+                "{at} file of {}, {:08x}",
+                c.size,
+                c.digest() as u32
+            )),
+            Seen::Link(c) => out.push(format!(
+                "{at} link of {}, {:08x}",
+                c.size,
+                c.digest() as u32
+            )),
             Seen::Dir(names) => {
                 out.push(format!("{at}/"));
                 for (name, seen) in names {
@@ -120,7 +128,8 @@ pub struct Model {
 pub fn fill(n: u64, offset: u64, len: usize) -> Vec<u8> {
     (offset..offset + len as u64)
         .map(|at| {
-            let x = (at ^ n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+            let x =
+                (at ^ n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
             ((x >> 40) % 255 + 1) as u8
         })
         .collect()
@@ -239,14 +248,6 @@ impl Model {
         self.writes
     }
 
-    pub fn oldest_open(&self) -> Option<usize> {
-        self.open.front().copied()
-    }
-
-    pub fn content(&self, path: &str) -> Option<&Content> {
-        self.file_of(path).map(|f| &self.files[f].now)
-    }
-
     fn change(&mut self, dir: usize, with: impl FnOnce(&mut Names)) {
         let op = self.op;
         let dir = &mut self.dirs[dir];
@@ -298,7 +299,7 @@ impl Model {
             let first = size.div_ceil(ps) as u32;
             self.files[f].now.pages.retain(|i, _| *i < first);
             let index = (size / ps) as u32;
-            if size % ps > 0 && self.files[f].now.pages.contains_key(&index) {
+            if !size.is_multiple_of(ps) && self.files[f].now.pages.contains_key(&index) {
                 let mut page = self.files[f].now.page(index, self.page_size);
                 page[(size % ps) as usize..].fill(0);
                 self.put_page(f, index, &page);
@@ -604,9 +605,10 @@ impl Model {
             .iter()
             .find(|(i, p)| !file.ever.get(i).is_some_and(|e| e.contains(&p.1)));
         if let Some((index, (bytes, _))) = foreign {
-            let known = self.files.iter().position(|o| {
-                o.ever.values().any(|e| e.contains(&hash_of(&bytes[..])))
-            });
+            let known = self
+                .files
+                .iter()
+                .position(|o| o.ever.values().any(|e| e.contains(&hash_of(&bytes[..]))));
             return Err(format!(
                 "file shows foreign bytes (page {index}, of file {known:?}, size {}, expected {})",
                 seen.size, file.now.size

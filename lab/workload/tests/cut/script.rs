@@ -123,9 +123,7 @@ fn dir(rng: &mut Rng, mix: &Mix) -> String {
 /// A random script.
 pub fn random(seed: u64, mix: &Mix) -> Vec<Op> {
     let mut rng = Rng::keyed(seed, 77);
-    let mut ops: Vec<Op> = ["d0", "d1", "d0/d2"]
-        .map(|d| Op::Mkdir(d.into()))
-        .to_vec();
+    let mut ops: Vec<Op> = ["d0", "d1", "d0/d2"].map(|d| Op::Mkdir(d.into())).to_vec();
     while ops.len() < mix.ops {
         random_op(&mut rng, mix, &mut ops);
     }
@@ -139,7 +137,11 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
         0..=17 => {
             ops.push(Op::Create(p.clone()));
             if !rng.one_in(3) {
-                ops.push(Op::Write(p.clone(), 0, 1 + rng.below(mix.write_max) as usize));
+                ops.push(Op::Write(
+                    p.clone(),
+                    0,
+                    1 + rng.below(mix.write_max) as usize,
+                ));
             }
             if rng.one_in(2) {
                 ops.push(Op::Fsync(p));

@@ -360,6 +360,15 @@ impl Run {
         &mut self.fs.as_mut().unwrap().volume().nand_mut().points
     }
 
+    /// Removes what [`survive`] may have left.
+    pub fn remove_probe(&mut self) {
+        let fs = self.fs.as_mut().unwrap();
+        let root = fs.root();
+        if fs.unlink(root, PROBE, Time::default()).is_ok() {
+            fs.sync().unwrap();
+        }
+    }
+
     /// The chip as it is.
     pub fn chip(&mut self) -> &SimNand {
         self.fs.as_mut().unwrap().volume().nand().chip()
@@ -482,7 +491,11 @@ pub enum Outcome {
 fn chosen(ways: &'static [Way], want: usize, number: usize) -> impl Iterator<Item = (usize, Way)> {
     let n = ways.len();
     (0..want.min(n)).map(move |j| {
-        let i = if want >= n { j } else { (number * 5 + j * 7) % n };
+        let i = if want >= n {
+            j
+        } else {
+            (number * 5 + j * 7) % n
+        };
         (i, ways[i])
     })
 }
@@ -527,9 +540,15 @@ impl Search {
                 found.points += 1;
                 let allows = |seen: &Seen| run.model.allows(seen);
                 let before = found.failures.len();
-                self.explore(point, number, &mut vec![], &only, &allows, &mut found, &|| {
-                    format!("step {step} ({op})")
-                });
+                self.explore(
+                    point,
+                    number,
+                    &mut vec![],
+                    &only,
+                    &allows,
+                    &mut found,
+                    &|| format!("step {step} ({op})"),
+                );
                 if found.failures.len() > before && found.failures.len() > 20 {
                     return found;
                 }
@@ -582,6 +601,9 @@ impl Search {
                         None => level < self.deep.len(),
                     };
                     for (n, point) in points.iter().enumerate().filter(|_| deeper) {
+                        if only.is_some() {
+                            println!("recovery {n}: {}", point.what());
+                        }
                         if only.as_ref().is_none_or(|only| only[level + 1].0 == n) {
                             self.explore(point, n, path, only, allows, found, place);
                         }
@@ -629,7 +651,15 @@ impl Search {
 
     /// Runs, and panics with what was found and the shortest script that shows each.
     pub fn demand(&self, ops: &[Op]) -> Found {
+        let start = std::time::Instant::now();
         let found = self.run(ops);
+        println!(
+            "{}: {} points, {} mounts, {:.1} s",
+            self.name,
+            found.points,
+            found.mounts,
+            start.elapsed().as_secs_f64()
+        );
         if found.failures.is_empty() {
             return found;
         }
