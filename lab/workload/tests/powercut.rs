@@ -13,13 +13,18 @@ use cut::search::{Found, Outcome, Run, Search, chip, formatted, survive};
 use flashkit_flashlight::Config;
 use flashkit_sim::Rng;
 
+/// Without optimisation there is time for less.
+const SLOW: bool = cfg!(debug_assertions);
+const SLOWER: usize = if SLOW { 8 } else { 1 };
+
 fn directed(name: &str, deep: bool, text: &str) {
     let full = std::env::var("FLASHKIT_CUT_FULL").is_ok();
     let search = Search {
+        ways: if SLOW { 3 } else { usize::MAX },
         deep: if full {
             vec![3, 1]
         } else {
-            vec![1; usize::from(deep)]
+            vec![1; usize::from(deep && !SLOW)]
         },
         ..Search::new(name)
     };
@@ -211,7 +216,7 @@ fn hash_maps() {
     let search = Search {
         chip: (2048, 40, 32, 128),
         ways: 2,
-        every: 3,
+        every: 3 * SLOWER,
         ..Search::new("hash_maps")
     };
     search.demand(&ops);
@@ -246,7 +251,7 @@ fn extent_maps() {
         let search = Search {
             chip: (2048, if seed == 0 { 40 } else { 0 }, 32, 128),
             ways: 2,
-            every: 2,
+            every: 2 * SLOWER,
             ..Search::new(name)
         };
         search.demand(&ops);
@@ -280,7 +285,7 @@ fn cleaning() {
         }
         let search = Search {
             ways: 2,
-            every: 10,
+            every: 20 * SLOWER,
             skip,
             chip: (2048, spare, 16, 96),
             ..Search::new(format!("cleaning-{seed}"))
@@ -301,13 +306,15 @@ fn checkpoints() {
     let search = Search {
         chip: (2048, 40, 8, 160),
         ways: 2,
-        every: 8,
+        every: 8 * SLOWER,
         ..Search::new("checkpoints")
     };
     search.demand(&ops);
     let deep = Search {
         ways: 1,
-        every: 50,
+        every: 50 * SLOWER,
+        // The first root block is full soon after.
+        skip: 800,
         deep: vec![1],
         ..search
     };
@@ -399,7 +406,7 @@ fn given() {
 fn random_recoveries() {
     let search = Search {
         ways: 1,
-        every: 3,
+        every: 3 * SLOWER,
         deep: vec![1, 1],
         ..Search::new("")
     };
@@ -531,7 +538,7 @@ fn strict_order() {
 fn seeds(default: u64) -> u64 {
     match std::env::var("FLASHKIT_CUT_SEEDS") {
         Ok(n) => n.parse().unwrap(),
-        Err(_) => default,
+        Err(_) => default.div_ceil(if SLOW { 5 } else { 1 }),
     }
 }
 
@@ -578,7 +585,7 @@ fn random_cleaning() {
     for spare in [40, 0] {
         let search = Search {
             ways: 2,
-            every: 2,
+            every: 2 * SLOWER,
             skip: 40,
             chip: (2048, spare, 16, 48),
             ..Search::new("")
