@@ -349,7 +349,9 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Lets a file that is probably small share a block with others.
     fn open_shared(&mut self, i: usize) {
         let n = self.store.remnants.len;
-        if n > 0 && (self.small_files || 4 * n > 3 * crate::store::REMNANTS) {
+        // A small chip cannot afford many blocks with an unwritten tail.
+        let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * crate::store::REMNANTS / 4);
+        if n > 0 && (self.small_files || n > few) {
             self.store.unpark(i, n - 1);
             self.shared[i] = true;
         }

@@ -28,7 +28,7 @@ fn low(blocks: u32) -> u32 {
 /// Rounds of cleaning that one change waits for at most.
 const ROUNDS: u32 = 16;
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
-const FLOOR: u32 = 8;
+const FLOOR: u32 = 4;
 /// Dead blocks that are worth a checkpoint.
 const WORTH: u32 = 8;
 /// Blocks taken between two checkpoints at most.
@@ -60,7 +60,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes sure that one more page of user data or a new inode fits.
     pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
-        if self.store.live + 2 > self.usable_pages() || self.available() < FLOOR {
+        if self.store.live + 2 > self.usable_pages() || self.available() <= FLOOR {
             Err(Error::NoSpace)
         } else {
             Ok(())
@@ -190,7 +190,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.store.table.get(block),
                 State::Meta(1..) | State::Data(1..)
             ) {
-                return Ok(());
+                break;
             }
             let known = self.store.dirty.find(block);
             if known.is_some_and(|e| !self.store.dirty.is_valid(e, index)) {
