@@ -204,6 +204,16 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     fn write_snapshot(&mut self, pages: &mut [u32]) -> Result<usize, Error<N::Error>> {
+        // All must fit into the list when the snapshot is loaded.
+        let open = self
+            .store
+            .fronts
+            .iter()
+            .filter(|f| f.block != u32::MAX)
+            .count();
+        while self.store.remnants.len + open > crate::store::REMNANTS {
+            self.store.remnants.remove(0);
+        }
         let total = self.store.table.raw().len() + self.map.roots.len() + 4;
         let partials = self.store.remnants.len
             + self

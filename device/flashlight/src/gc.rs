@@ -564,6 +564,7 @@ impl<N: Nand> FlashLight<'_, N> {
             // A rename over the file may have been cut before its own page said so.
             let mut view = self.files[i].file_mut();
             view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
+            self.files[i].dirty = true;
             self.reap(FileRef {
                 ino,
                 dir: INDEX_DIR,

@@ -235,6 +235,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         };
         if claimed_side == fs.anchor.side {
             fs.anchor.root_next = fs.anchor.root_next.max(u32::from(root_next));
+        } else {
+            // The side found was given up: all its pages may have been tried.
+            fs.anchor.root_next = ANCHOR_PAGES;
         }
         let (clean, pages, count) = fs.decode(leaf).ok_or(Error::Corrupt(at, "checkpoint"))?;
         fs.load_snapshot(&pages[..count])?;

@@ -115,6 +115,12 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Brings the volume from the checkpoint with sequence number `since` to where it was.
     pub(crate) fn recover(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         self.store.session = true;
+        // A recovery that was cut may have written any of them.
+        for block in 0..self.store.table.blocks() {
+            if self.store.table.get(block) == State::Clean {
+                self.store.table.set(block, State::Free);
+            }
+        }
         self.list_opened(since)?;
         let mut dirs = self.cursor(Area::Dir, since)?;
         while let Some((at, _)) = dirs.at {
@@ -147,6 +153,11 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.count_lost(since)?;
         self.close_opened();
+        for slot in &mut self.dirs {
+            if slot.ino != 0 {
+                slot.dir_mut().set_as_of(0);
+            }
+        }
         self.orphans = 1;
         self.checkpoint(false)
     }
@@ -595,9 +606,6 @@ impl<N: Nand> FlashLight<'_, N> {
             return self.free_file_at(PageAddr(ptr));
         }
         let hash = ino_hash(self.store.volume, ptr);
-        if !self.is_older(INDEX_DIR, rec.seq)? {
-            return Ok(());
-        }
         let mut n = 0;
         while let Some(r) = self.dir_nth(INDEX_DIR, hash, n)? {
             n += 1;
@@ -750,7 +758,7 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
-            if info & FRESH == 0 {
+            if info & FRESH == 0 || !self.store.is_open(block) {
                 self.store.close(block);
             }
         }

@@ -202,34 +202,39 @@ impl<N: Nand> FlashLight<'_, N> {
         } else if indirect {
             self.dir_add(INDEX_DIR, hash, Target::File, at.0)?;
         }
+        // Nothing may come between these: a directory's page that shows only some of them would
+        // be newer than the page that records the rename.
         self.dir_remove(from_dir, &rec, Removal::Recorded)?;
-        if let Some(target) = target {
-            self.drop_replaced(to_dir, &target)?;
+        if let Some(target) = &target {
+            self.dir_remove(to_dir, &target.rec, Removal::Recorded)?;
         }
-        if indirect {
+        let node = if indirect {
             self.dir_add(to_dir, to_hash, Target::Indirect, file.ino)?;
-            Ok(Node::File(FileRef {
+            FileRef {
                 ino: file.ino,
                 dir: INDEX_DIR,
                 hash,
-            }))
+            }
         } else {
             self.dir_add(to_dir, to_hash, Target::File, at.0)?;
-            Ok(Node::File(FileRef {
+            FileRef {
                 ino: file.ino,
                 dir: to_dir,
                 hash: to_hash,
-            }))
+            }
+        };
+        if let Some(target) = target {
+            self.drop_replaced(&target)?;
         }
+        Ok(Node::File(node))
     }
 
     /// In RAM: the file that a rename has replaced loses its name; one that was found directly
     /// ends its life.
-    fn drop_replaced(&mut self, dir: u32, target: &Found) -> Result<(), Error<N::Error>> {
+    fn drop_replaced(&mut self, target: &Found) -> Result<(), Error<N::Error>> {
         let Node::File(file) = target.node else {
             return Ok(());
         };
-        self.dir_remove(dir, &target.rec, Removal::Recorded)?;
         let i = self.load_file(file)?;
         if target.rec.target == Target::Indirect {
             let mut view = self.files[i].file_mut();
@@ -270,14 +275,14 @@ impl<N: Nand> FlashLight<'_, N> {
         self.dirs[i].dirty = true;
         self.flush_dir(i)?;
         self.dir_remove(from_dir, &source.rec, Removal::Recorded)?;
-        if let Some(found) = target
-            && let Node::Dir(replaced) = found.node
-        {
-            let i = self.load_dir(replaced)?;
-            self.free_dir(i)?;
+        if let Some(found) = &target {
             self.dir_remove(to_dir, &found.rec, Removal::Recorded)?;
         }
         self.dir_add(to_dir, to_hash, Target::Dir, ino)?;
+        if let Some(Node::Dir(replaced)) = target.map(|t| t.node) {
+            let i = self.load_dir(replaced)?;
+            self.free_dir(i)?;
+        }
         Ok(Node::Dir(ino))
     }
 }

@@ -625,7 +625,10 @@ impl<N: Nand> Store<'_, N> {
         };
         self.table.set(block, state(count - 1));
         self.live -= 1;
-        if count == 1 && !self.is_open(block) {
+        if count == 1
+            && !self.is_open(block)
+            && !self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
+        {
             self.kill(block);
             return;
         }

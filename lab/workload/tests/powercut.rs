@@ -38,7 +38,6 @@ fn directed(name: &str, deep: bool, text: &str) {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn create() {
     directed(
         "create",
@@ -49,7 +48,6 @@ fn create() {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn append_and_overwrite() {
     directed(
         "append",
@@ -72,7 +70,6 @@ fn append_and_overwrite() {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn truncate() {
     directed(
         "truncate",
@@ -84,7 +81,6 @@ fn truncate() {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn unlink() {
     directed(
         "unlink",
@@ -104,7 +100,6 @@ fn unlink() {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn unlink_open() {
     directed(
         "unlink_open",
@@ -122,7 +117,6 @@ fn unlink_open() {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn rename_files() {
     directed(
         "rename",
@@ -147,7 +141,6 @@ fn rename_files() {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn directories() {
     directed(
         "mkdir",
@@ -183,7 +176,6 @@ fn evicted_directories() {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn session_begins() {
     directed(
         "session",
@@ -195,7 +187,6 @@ fn session_begins() {
 
 /// A directory that outgrows its page, and its hash maps.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn hash_maps() {
     let mut ops = Vec::new();
     for i in 0..420 {
@@ -229,7 +220,6 @@ fn hash_maps() {
 
 /// A file whose extents outgrow its page, and its extent maps.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn extent_maps() {
     for (seed, name) in ["extent_maps", "extent_maps_bare"].into_iter().enumerate() {
         let mut rng = Rng::new(seed as u64);
@@ -260,7 +250,6 @@ fn extent_maps() {
 
 /// Writes on a chip that is nearly full: cleaning.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn cleaning() {
     for (seed, spare) in [(0, 40), (1, 0)] {
         let mut rng = Rng::new(seed);
@@ -296,7 +285,6 @@ fn cleaning() {
 
 /// Many checkpoints: new leaf blocks, second levels and roots.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn checkpoints() {
     let mut ops = vec![Op::Create("a".into())];
     for i in 0..600 {
@@ -323,7 +311,6 @@ fn checkpoints() {
 
 /// A block whose pages the recovery replaces must not die while later pages of it are in use.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn block_open_at_the_checkpoint() {
     let search = Search::new("open_block");
     search.demand(&script::parse(
@@ -333,7 +320,6 @@ fn block_open_at_the_checkpoint() {
 
 /// What a recovery that was cut has written is not erased any more.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn recovery_cut_twice() {
     let search = Search {
         deep: vec![12],
@@ -353,7 +339,6 @@ fn sync_is_the_first_to_write() {
 /// The index directory is written in the middle of a rename: two names and it take turns in the
 /// cache.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn rename_over_an_indirect_file() {
     let search = Search::new("over_indirect");
     search.demand(&script::parse(
@@ -364,7 +349,6 @@ fn rename_over_an_indirect_file() {
 
 /// More blocks with an unwritten tail than are remembered, and one being written.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn many_blocks_with_a_tail() {
     let mut ops = Vec::new();
     for i in 0..40 {
@@ -402,7 +386,6 @@ fn given() {
 
 /// Three cuts: of a random script, of its recovery, and of the recovery from that.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn random_recoveries() {
     let search = Search {
         ways: 1,
@@ -499,7 +482,6 @@ fn again_and_again(name: &str, seed: u64, cuts: usize, shape: (u32, u32, u32, u3
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn cut_after_cut() {
     let mix = Mix {
         names: 8,
@@ -573,7 +555,6 @@ fn random(name: &str, seeds: std::ops::Range<u64>, mix: &Mix, of: &Search) {
 
 /// Random scripts on a chip so small that it is cleaned all the time.
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn random_cleaning() {
     let mix = Mix {
         ops: 150,
@@ -595,7 +576,6 @@ fn random_cleaning() {
 }
 
 #[test]
-#[ignore = "the recovery does not hold this yet"]
 fn random_scripts() {
     let search = Search {
         ways: 3,
