@@ -8,7 +8,8 @@
 //! ```
 //!
 //! * `crc`: CRC-32C of bytes 4 to `len`.
-//! * `sequence`: grows with every metadata page of the volume; never reused.
+//! * `sequence`: grows with every metadata page of the volume. After a clean unmount the numbers
+//!   of the anchors written behind the last checkpoint are used again.
 //! * `address`: the page the header is in, so that a misplaced page is not believed.
 //! * `volume`: drawn at format time; pages of an earlier volume are not believed.
 //! * `len`: bytes of the page in use, header included; the rest is not programmed.

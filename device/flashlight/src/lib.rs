@@ -71,7 +71,7 @@ pub const FIRST_FILE: u32 = 1 << 20;
 /// A file or symbolic link: its number, and where to look for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileRef {
-    /// Number: never used again.
+    /// Number; used again only after 2^32 files have been created.
     pub ino: u32,
     /// The directory that holds its entry.
     pub dir: u32,

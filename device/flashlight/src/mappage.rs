@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 32 owner u32   36 owner's directory u32   40 owner's hash u32
-//! 44 first key u32   48 end key u32 (exclusive; all ones: open)
+//! 44 first key u32   48 end key u32 (exclusive; of the last map one above all keys)
 //! 52 count u16   54 0   56 records
 //! ```
 //!

@@ -207,8 +207,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Mounts a volume. After a clean unmount at most 40 reads on a chip of up to 8,000 blocks;
-    /// after an unclean stop also about two reads for each inode page written since the last
-    /// checkpoint (at most 512 and those of open blocks), and the writes of a checkpoint.
+    /// after an unclean stop also three to five reads for each inode page written since the last
+    /// checkpoint (at most some 600), and the writes of a checkpoint.
     ///
     /// # Errors
     /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],

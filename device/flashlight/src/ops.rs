@@ -146,8 +146,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Finds a name. At most three reads in a directory whose hash maps need no index pages, with
-    /// cold caches: hash map, DirInode map, inode.
+    /// Finds a name. With cold caches at most three reads after the directory's own page: hash map,
+    /// DirInode map, inode; in a directory of some ten thousand names one more, of an index page.
     pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Found, Error<N::Error>> {
         if name.len() > NAME_MAX {
             return Err(Error::NameTooLong);
@@ -569,7 +569,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Lists a directory in the order of its hashes, from after `cookie` (0: from the first),
-    /// until `each` returns false. One or two reads an entry.
+    /// until `each` returns false. Two reads an entry at most, and those of the DirInode map.
     pub fn readdir(
         &mut self,
         dir: u32,

@@ -66,44 +66,44 @@ impl<'r> Table<'r> {
         self.bytes
     }
 
+    /// First value of a state without a count, less its one-byte value, and first value of
+    /// [`State::Data`].
+    fn bases(&self) -> (u32, u32) {
+        if self.wide {
+            (0xff00, 0x7f80)
+        } else {
+            (0, 121)
+        }
+    }
+
     /// State of a block; media contents that mean nothing read as [`State::Bad`].
     pub fn get(&self, block: u32) -> State {
         let i = block as usize;
-        let (v, base) = if self.wide {
-            let v = u32::from(u16::from_le_bytes([
+        let v = if self.wide {
+            u32::from(u16::from_le_bytes([
                 self.bytes[2 * i],
                 self.bytes[2 * i + 1],
-            ]));
-            (
-                if v >= 0xff00 {
-                    v - 0xff00
-                } else {
-                    v + 0x1_0000
-                },
-                0x1_0000,
-            )
+            ]))
         } else {
-            let v = u32::from(self.bytes[i]);
-            (if v >= SYSTEM { v } else { v + 0x1_0000 }, 0x1_0000)
+            u32::from(self.bytes[i])
         };
-        let split = if self.wide { 0x7f80 } else { 121 };
-        match v {
+        let (special, data) = self.bases();
+        match v.wrapping_sub(special) {
             SYSTEM => State::System,
             DEAD => State::Dead,
             FREE => State::Free,
             CLEAN => State::Clean,
-            v if v >= base + split => State::Data(v - base - split),
-            v if v >= base => State::Meta(v - base),
+            _ if v < data => State::Meta(v),
+            _ if v < 2 * data => State::Data(v - data),
             _ => State::Bad,
         }
     }
 
     pub fn set(&mut self, block: u32, state: State) {
-        let split = if self.wide { 0x7f80 } else { 121 };
-        let special = if self.wide { 0xff00 } else { 0 };
+        let (special, data) = self.bases();
         let v = match state {
             State::Meta(n) => n,
-            State::Data(n) => n + split,
+            State::Data(n) => n + data,
             State::System => special + SYSTEM,
             State::Bad => special + BAD,
             State::Dead => special + DEAD,
