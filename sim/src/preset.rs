@@ -83,14 +83,14 @@ const fn large_page(
 static PRESETS: [Preset; 8] = [
     large_page(
         "slc-256m",
-        "SLC of the FlashLight paper (000, Table I)",
+        "SLC of Kim et al., FlashLight, 2012, Table I",
         40,
         2048,
         SLC,
     ),
     Preset {
         name: "mlc-1g",
-        what: "MLC of the FlashLight paper (000, Table I)",
+        what: "MLC of Kim et al., FlashLight, 2012, Table I",
         page_size: 4096,
         raw_spare: 128,
         spare_size: 80,
@@ -100,7 +100,7 @@ static PRESETS: [Preset; 8] = [
     },
     large_page(
         "micron-256m",
-        "Micron SLC of paper 002",
+        "Micron SLC of Olivier and Boukhobza's micro-benchmarks, 2012",
         40,
         2048,
         us(25, 200, 500),
@@ -121,7 +121,7 @@ static PRESETS: [Preset; 8] = [
     ),
     Preset {
         name: "small-256m",
-        what: "small-page SLC of paper 004",
+        what: "small-page SLC of Choi et al., JFTL, 2009",
         page_size: 512,
         raw_spare: 16,
         spare_size: 8,

@@ -29,8 +29,8 @@ struct Volume {
 }
 
 impl Volume {
-    fn new() -> Volume {
-        let chip = PowerCut::never(SimNand::new(preset("micron-20m").unwrap()));
+    fn new(chip: &str) -> Volume {
+        let chip = PowerCut::never(SimNand::new(preset(chip).unwrap()));
         let ram = ram(&chip);
         let mut fs = mount(FlashLight::format(chip, ram, 1, &New::default()).unwrap());
         let root = fs.root();
@@ -67,7 +67,7 @@ impl Volume {
 
 #[test]
 fn a_rename_between_directories() {
-    let mut volume = Volume::new();
+    let mut volume = Volume::new("micron-20m");
     volume.make(0, "f", 2_048);
     let (from, to) = (volume.dirs[0], volume.dirs[1]);
     volume
@@ -79,7 +79,7 @@ fn a_rename_between_directories() {
 
 #[test]
 fn files_after_a_sync_and_cleaning() {
-    let mut volume = Volume::new();
+    let mut volume = Volume::new("micron-20m");
     volume.make(0, "a", 2_048);
     volume.fs.sync().unwrap();
     volume.make(3, "b", 2_048);
@@ -90,7 +90,7 @@ fn files_after_a_sync_and_cleaning() {
 
 #[test]
 fn a_change_after_a_sync_and_two_files() {
-    let mut volume = Volume::new();
+    let mut volume = Volume::new("micron-20m");
     volume.make(1, "a", 0);
     volume.fs.sync().unwrap();
     let ino = volume.fs.lookup(volume.dirs[1], b"a").unwrap().ino;
@@ -108,9 +108,9 @@ fn a_change_after_a_sync_and_two_files() {
 /// checkpoint is taken and afterwards.
 #[test]
 fn many_unfinished_blocks_and_one_that_is_written_on() {
-    let mut volume = Volume::new();
+    let mut volume = Volume::new("micron-256m");
     for i in 0..60 {
-        volume.make(i % 5, &format!("f{i}"), 40 * 2_048);
+        volume.make(i % 5, &format!("f{i}"), 100 * 2_048);
     }
     volume.fs.sync().unwrap();
     volume.make(0, "after", 4 * 2_048);
@@ -121,7 +121,7 @@ fn many_unfinished_blocks_and_one_that_is_written_on() {
             .lookup(dir, format!("f{i}").as_bytes())
             .unwrap()
             .ino;
-        let offset = 40 * 2_048;
+        let offset = 100 * 2_048;
         volume
             .fs
             .write(ino, offset, &[9; 8_192], Time::default())
