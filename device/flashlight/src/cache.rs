@@ -274,6 +274,14 @@ impl<N: Nand> FlashLight<'_, N> {
             self.files[i].used = self.touch();
             return Ok(i);
         }
+        // An inode in the scratch page is current: what replaces it takes it from there.
+        let at = self.store.scratch_at;
+        if at.is_some()
+            && self.scratch[6] == Kind::File as u8
+            && FileView::on(&*self.scratch).ino() == node.ino
+        {
+            return self.load_file_at(at);
+        }
         let at = self.find_file(node)?;
         self.load_file_at(at)
     }

@@ -23,12 +23,12 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 /// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
 /// the checkpoint that ends it.
 fn low(blocks: u32) -> u32 {
-    12 + (blocks / 128).min(20)
+    16 + (blocks / 128).min(16)
 }
 /// Rounds of cleaning that one change waits for at most.
 const ROUNDS: u32 = 16;
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
-const FLOOR: u32 = 4;
+const FLOOR: u32 = 10;
 /// Dead blocks that are worth a checkpoint.
 const WORTH: u32 = 8;
 /// Blocks taken between two checkpoints at most.
@@ -38,7 +38,7 @@ const INODE_PAGES_MAX: u32 = 512;
 
 /// Blocks that no file gets: for cleaning, checkpoints and recovery.
 pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
-    30 + blocks / 64
+    36 + blocks / 64
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -114,7 +114,16 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
         let mut tries = 64;
-        while self.store.dead < WORTH && self.available() > FLOOR && tries > 0 {
+        while self.store.dead < WORTH && tries > 0 {
+            // With nothing dead, one victim may dip into the floor: else nothing would ever be won.
+            let floor = if self.store.dead == 0 {
+                FLOOR / 2
+            } else {
+                FLOOR
+            };
+            if self.available() <= floor {
+                break;
+            }
             tries -= 1;
             match self.victim() {
                 Some(block) => self.clean_block(block)?,
@@ -200,7 +209,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if is_data {
                 self.move_data(at)?;
             } else {
-                self.move_meta(at)?;
+                self.move_meta(at, known.is_some())?;
             }
         }
         match self.store.table.get(block) {
@@ -215,13 +224,15 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Moves a metadata page, if it is valid.
-    fn move_meta(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    /// Moves a metadata page, if it is valid; `known` to be so, or not.
+    fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<(), Error<N::Error>> {
         self.store.scratch_at = PageAddr::NONE;
         let Some(header) = self.store.read_meta(at, self.scratch)? else {
             return Ok(());
         };
-        self.store.scratch_at = at;
+        if known {
+            self.store.scratch_at = at;
+        }
         let before = self.store.seq;
         let result = match header.kind {
             Kind::Dir => self.move_dir(at),

@@ -153,6 +153,9 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::NameTooLong);
         }
         let hash = name_hash(self.store.volume, name);
+        if let Some(found) = self.find_cached(dir, hash, name) {
+            return Ok(found);
+        }
         let mut n = 0;
         while let Some(rec) = self.dir_nth(dir, hash, n)? {
             n += 1;
@@ -170,6 +173,37 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         Err(Error::NotFound)
+    }
+
+    /// Finds a name among the cached inodes. No read.
+    fn find_cached(&self, dir: u32, hash: u32, name: &[u8]) -> Option<Found> {
+        for i in 0..2 {
+            let view = self.files[i].file();
+            if self.files[i].ino == 0 || view.parent() != dir || view.name() != name {
+                continue;
+            }
+            let (target, ptr) = match view.flags() {
+                0 => (Target::File, self.files[i].loc.0),
+                FLAG_INDIRECT => (Target::Indirect, view.ino()),
+                _ => continue,
+            };
+            return Some(Found {
+                rec: DirRec::new(hash, State::New, target, ptr),
+                node: Node::File(view.file_ref(self.store.volume)),
+                place: Place::File(i),
+            });
+        }
+        for i in 0..2 {
+            let (ino, view) = (self.dirs[i].ino, self.dirs[i].dir());
+            if ino > INDEX_DIR && view.parent() == dir && view.name() == name {
+                return Some(Found {
+                    rec: DirRec::new(hash, State::New, Target::Dir, ino),
+                    node: Node::Dir(ino),
+                    place: Place::Dir(i),
+                });
+            }
+        }
+        None
     }
 
     /// Brings the inode that an entry leads to where it can be looked at. `name` tells entries of
@@ -470,7 +504,6 @@ impl<N: Nand> FlashLight<'_, N> {
     /// program, which makes it durable.
     fn make_orphan(&mut self, i: usize, dir: u32, rec: &DirRec) -> Result<(), Error<N::Error>> {
         self.dir_reserve(INDEX_DIR)?;
-        self.settle_removals(dir)?;
         let volume = self.store.volume;
         let was_indirect = self.files[i].file().flags() & FLAG_INDIRECT != 0;
         let mut view = self.files[i].file_mut();
@@ -490,8 +523,12 @@ impl<N: Nand> FlashLight<'_, N> {
         self.dir_remove(dir, rec, Removal::Recorded)
     }
 
-    /// Programs a cached file's page; its entry is the caller's business.
+    /// Programs a cached file's page as the record of a change of names; the entries are the
+    /// caller's business. The cached directories are written first: one that is pushed from the
+    /// cache before it shows the change must not be newer than the record.
     pub(crate) fn append_file(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
+        self.flush_dir(0)?;
+        self.flush_dir(1)?;
         let slot = &mut self.files[i];
         let (len, old) = (slot.file().len(), slot.loc);
         let at = self.store.append(

@@ -158,6 +158,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 slot.dir_mut().set_as_of(0);
             }
         }
+        self.store.scratch_at = PageAddr::NONE;
         self.orphans = 1;
         self.checkpoint(false)
     }
@@ -296,7 +297,6 @@ impl<N: Nand> FlashLight<'_, N> {
             let header = self.store.read_meta(at, self.scratch)?;
             match header.filter(|h| h.seq > since) {
                 Some(h) => {
-                    self.store.scratch_at = at;
                     cursor.at = Some((at, h));
                     return Ok(());
                 }

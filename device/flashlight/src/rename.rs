@@ -61,7 +61,6 @@ impl<N: Nand> FlashLight<'_, N> {
         self.flush_file(1)?;
         for dir in [INDEX_DIR, from_dir, to_dir] {
             self.dir_reserve(dir)?;
-            self.settle_removals(dir)?;
         }
         let source = self.find(from_dir, from)?;
         let target = match target {
@@ -264,6 +263,9 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<Node, Error<N::Error>> {
         let to_hash = name_hash(self.store.volume, to);
         let i = self.dir_room(ino, to.len())?;
+        // As for a file's record: see `append_file`.
+        self.flush_dir(0)?;
+        self.flush_dir(1)?;
         let mut view = self.dirs[i].dir_mut();
         view.set_moved(from_dir, source.rec.hash);
         view.set_parent(to_dir);

@@ -206,7 +206,8 @@ pub(crate) struct Store<'r, N> {
     /// Blocks of the checkpoint that the next one makes free.
     pub late: [u16; 24],
     pub late_count: usize,
-    /// The metadata page that the scratch page is an exact copy of.
+    /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
+    /// found there is the current one.
     pub scratch_at: PageAddr,
 }
 
@@ -614,6 +615,9 @@ impl<N: Nand> Store<'_, N> {
 
     /// Counts a page as invalid. A block whose last valid page this was is dead.
     pub fn invalidate(&mut self, at: PageAddr) {
+        if at == self.scratch_at {
+            self.scratch_at = PageAddr::NONE;
+        }
         if !self.geo.contains(at) || self.recovery.as_ref().is_some_and(|r| r.is_lost(at)) {
             return;
         }

@@ -82,8 +82,8 @@ fn a_log_with_fsync() {
 }
 
 const SEQ: (u64, u64, u64) = (0, 97_416, 1);
-const POSTMARK: (u64, u64, u64) = (76_259, 1_070_653, 14_690);
-const SMALL: (u64, u64, u64) = (79_572, 34_873, 1);
+const POSTMARK: (u64, u64, u64) = (45_782, 1_070_653, 14_690);
+const SMALL: (u64, u64, u64) = (50_652, 34_873, 1);
 const APPEND: (u64, u64, u64) = (5_012, 25_694, 1);
 
 fn reads_of(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> u64 {
