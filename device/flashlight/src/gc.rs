@@ -15,7 +15,7 @@ use crate::mount::Cleaner;
 use crate::store::{Area, BITMAP_BLOCKS, COLD};
 use crate::table::State;
 use crate::tag::{self, Tag};
-use crate::tree::{self, Changes, EXTENT, HASH, MapTarget, Put};
+use crate::tree::{self, EXTENT, HASH, Put};
 use crate::{FileRef, FlashLight, INDEX_DIR, Node};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -311,22 +311,8 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let put = self.copy_map(at, kind, Area::Hash)?;
         let mut inode = self.dirs[i].dir_mut();
-        let mut old = None;
-        if direct {
-            let (key, _) = inode.pointer(root);
-            inode.pointer_set(root, key, put.page);
-        } else {
-            let mut changes = Changes::new();
-            changes.push(put);
-            let target = MapTarget {
-                root,
-                page: at,
-                first: key,
-                end: 0,
-            };
-            let (store, scratch) = (&mut self.store, &mut *self.scratch);
-            old = tree::apply(store, HASH, scratch, &mut inode, owner, &target, &changes)?;
-        }
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let old = tree::repoint(store, HASH, scratch, &mut inode, owner, root, at, put)?;
         self.dirs[i].dirty = true;
         for page in [Some(at), old].into_iter().flatten() {
             self.store.invalidate(page);
@@ -357,22 +343,8 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let put = self.copy_map(at, kind, Area::Extent)?;
         let mut inode = self.files[i].file_mut();
-        let mut old = None;
-        if direct {
-            let (key, _) = inode.pointer(root);
-            inode.pointer_set(root, key, put.page);
-        } else {
-            let mut changes = Changes::new();
-            changes.push(put);
-            let target = MapTarget {
-                root,
-                page: at,
-                first: key,
-                end: 0,
-            };
-            let (store, scratch) = (&mut self.store, &mut *self.scratch);
-            old = tree::apply(store, EXTENT, scratch, &mut inode, owner, &target, &changes)?;
-        }
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let old = tree::repoint(store, EXTENT, scratch, &mut inode, owner, root, at, put)?;
         self.files[i].dirty = true;
         for page in [Some(at), old].into_iter().flatten() {
             self.free_run(i, page.0, 1);

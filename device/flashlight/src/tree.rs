@@ -288,6 +288,35 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
     Ok(Some(old))
 }
 
+/// Makes the pointer to a map, or index page, that was copied from `old` lead to the copy. `root` is
+/// the pointer of the inode that leads there. Returns the index page that was replaced.
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn repoint<const REC: usize, N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    scratch: &mut [u8],
+    inode: &mut Inode<&mut [u8], REC>,
+    owner: Owner,
+    root: usize,
+    old: PageAddr,
+    copy: Put,
+) -> Result<Option<PageAddr>, Error<N::Error>> {
+    let (key, page) = inode.pointer(root);
+    if page == old {
+        inode.pointer_set(root, key, copy.page);
+        return Ok(None);
+    }
+    let mut changes = Changes::new();
+    changes.push(copy);
+    let target = MapTarget {
+        root,
+        page: old,
+        first: key,
+        end: 0,
+    };
+    apply(store, kind, scratch, inode, owner, &target, &changes)
+}
+
 fn root_of<const REC: usize>(inode: &Inode<&mut [u8], REC>, page: PageAddr) -> Option<usize> {
     (0..inode.pointers()).find(|&p| inode.pointer(p).1 == page)
 }

@@ -228,22 +228,8 @@ impl<N: Nand> FlashLight<'_, N> {
             ino,
         });
         let pages = view.size().div_ceil(self.store.page_size() as u64);
-        let mut end = 0;
-        for r in 0..view.record_search(INDEX_END, 0) {
-            let e = Extent::decode(view.record(r));
-            if e.index < end || e.count == 0 {
-                visitor.problem(at, ino, "extents overlap");
-            }
-            end = e.end();
-            for k in 0..e.count {
-                let page = PageAddr(e.page.wrapping_add(k));
-                visitor.page(Page {
-                    page,
-                    area: Area::Data,
-                    ino,
-                });
-            }
-        }
+        let extents = (0..view.record_search(INDEX_END, 0)).map(|r| Extent::decode(view.record(r)));
+        let end = visit_extents(extents, at, ino, visitor);
         if u64::from(end) > pages {
             visitor.problem(at, ino, "an extent beyond the end of the file");
         }
@@ -289,24 +275,35 @@ impl<N: Nand> FlashLight<'_, N> {
             ino,
         });
         let map: MapPage<&mut [u8], { extent::SIZE }> = MapPage(self.scratch);
-        let mut end = 0;
-        for r in 0..map.count().min(map.capacity()) {
-            let e = Extent::decode(map.record(r));
-            if e.index < end || e.count == 0 {
-                visitor.problem(at, ino, "extents overlap");
-            }
-            end = e.end();
-            for k in 0..e.count {
-                let page = PageAddr(e.page.wrapping_add(k));
-                visitor.page(Page {
-                    page,
-                    area: Area::Data,
-                    ino,
-                });
-            }
-        }
+        let extents = (0..map.count().min(map.capacity())).map(|r| Extent::decode(map.record(r)));
+        visit_extents(extents, at, ino, visitor);
         Ok(())
     }
+}
+
+/// Visits the pages of extents, which must follow each other. Returns where the last ends.
+fn visit_extents(
+    extents: impl Iterator<Item = Extent>,
+    at: PageAddr,
+    ino: u32,
+    visitor: &mut dyn Visitor,
+) -> u32 {
+    let mut end = 0;
+    for e in extents {
+        if e.index < end || e.count == 0 {
+            visitor.problem(at, ino, "extents overlap");
+        }
+        end = e.end();
+        for k in 0..e.count {
+            let page = PageAddr(e.page.wrapping_add(k));
+            visitor.page(Page {
+                page,
+                area: Area::Data,
+                ino,
+            });
+        }
+    }
+    end
 }
 
 /// A damaged page is a finding; a failing driver ends the walk.
