@@ -44,6 +44,10 @@ pub trait Visitor {
     fn page(&mut self, page: Page);
     /// Something is not as it must be.
     fn problem(&mut self, page: PageAddr, ino: u32, what: &'static str);
+    /// A record that cannot be read, or is not what its place asks for.
+    fn damaged(&mut self, page: PageAddr, ino: u32, what: &'static str) {
+        self.problem(page, ino, what);
+    }
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -314,7 +318,7 @@ fn report<E>(
     visitor: &mut dyn Visitor,
 ) -> Result<(), Error<E>> {
     match e {
-        Error::Corrupt(at, what) => visitor.problem(at, ino, what),
+        Error::Corrupt(at, what) => visitor.damaged(at, ino, what),
         Error::NotFound => visitor.problem(page, ino, "not found"),
         e => return Err(e),
     }

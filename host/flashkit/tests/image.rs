@@ -160,7 +160,7 @@ fn damage(image: &Path, is_data: bool) {
 #[test]
 fn damage_is_found_and_stays() {
     for (is_data, what) in [
-        (false, ": file inode\n"),
+        (false, ": damaged file inode\n"),
         (true, ": file data is damaged\n"),
     ] {
         let here = Place::new();

@@ -77,6 +77,10 @@ impl Visitor for Walk {
     fn problem(&mut self, page: PageAddr, ino: u32, what: &'static str) {
         self.find(page, ino, what);
     }
+
+    fn damaged(&mut self, page: PageAddr, ino: u32, what: &'static str) {
+        self.find(page, ino, format!("damaged {what}"));
+    }
 }
 
 /// Checks a mounted volume. Writes what is dirty first; reads all metadata.
