@@ -78,13 +78,15 @@ const LIGHT: Load = Load {
     full: false,
 };
 
+/// Returns how many blocks were bad at the end of a run, on average.
 fn run(
     name: &str,
     seeds: std::ops::Range<u64>,
     make: impl Fn() -> SimNand,
     config: Config,
     load: &Load,
-) {
+) -> usize {
+    let (mut bad, mut runs) = (0, 0);
     let Load {
         space,
         objects,
@@ -106,7 +108,11 @@ fn run(
         if let Err(failure) = run.run(&mut volume) {
             panic!("{failure}");
         }
+        let fs = volume.fs.as_mut().unwrap();
+        bad += fs.volume().nand().bad_blocks().len();
+        runs += 1;
     }
+    bad / runs
 }
 
 #[test]
@@ -219,4 +225,36 @@ fn model_with_many_names() {
         Config::default(),
         &load,
     );
+}
+
+#[test]
+fn model_with_factory_bad_blocks() {
+    let make = || {
+        let mut chip = chip(2048, 40, 32, 256);
+        let faults = "seed=7;badblocks=0,2,3,17,255;badrate=1/40";
+        chip.set_faults(faults.parse().unwrap()).unwrap();
+        chip
+    };
+    let config = Config::default();
+    let bad = run(
+        "model_with_factory_bad_blocks",
+        80..84,
+        make,
+        config,
+        &LIGHT,
+    );
+    assert!(bad >= 5, "{bad}");
+}
+
+#[test]
+fn model_with_failing_blocks() {
+    let make = || {
+        let mut chip = chip(2048, 40, 32, 512);
+        let faults = "seed=9;badblocks=1;programfail=1/2000;erasefail=1/400";
+        chip.set_faults(faults.parse().unwrap()).unwrap();
+        chip
+    };
+    let config = Config::default();
+    let bad = run("model_with_failing_blocks", 90..96, make, config, &LIGHT);
+    assert!(bad > 1, "no block but the factory's one has failed");
 }
