@@ -107,7 +107,7 @@ struct Record {
     replaced: Option<(u8, u32)>,
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<'r, N: Nand> FlashLight<'r, N> {
     fn lost(&self, at: PageAddr) -> bool {
         at.is_some() && self.store.recovery.as_ref().is_some_and(|r| r.is_lost(at))
     }
@@ -219,10 +219,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Takes the checkpoint's open blocks out of use.
-    fn close_at_checkpoint<'a>(&mut self, rec: Recovery<'a>)
-    where
-        Self: HoldsRecovery<'a>,
-    {
+    fn close_at_checkpoint(&mut self, rec: Recovery<'r>) {
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
             if matches!(
@@ -253,7 +250,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.leaf = Head::NONE;
         }
         self.store.recount();
-        self.hold(rec);
+        self.store.recovery = Some(rec);
     }
 
     fn cursor(&mut self, area: Area, since: u64) -> Result<Cursor, Error<N::Error>> {
@@ -763,21 +760,6 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         self.files[0].clear();
-        self.release(rec);
-    }
-}
-
-/// Ties the lifetime of the list to the slot that lends its buffer.
-pub(crate) trait HoldsRecovery<'a> {
-    fn hold(&mut self, rec: Recovery<'a>);
-    fn release(&mut self, rec: Recovery<'a>);
-}
-
-impl<'r, N: Nand> HoldsRecovery<'r> for FlashLight<'r, N> {
-    fn hold(&mut self, rec: Recovery<'r>) {
-        self.store.recovery = Some(rec);
-    }
-    fn release(&mut self, rec: Recovery<'r>) {
         self.files[1].buf = rec.list;
         self.files[1].clear();
     }
