@@ -353,20 +353,22 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Writes a file's page and points the entry of `hash` in `dir` to it.
-    pub(crate) fn program_file(
-        &mut self,
-        i: usize,
-        dir: u32,
-        hash: u32,
-    ) -> Result<(), Error<N::Error>> {
+    /// Programs a cached file's page. That the slot is at the new place, and the old one free, is
+    /// the caller's to say, when the file's entry can be found by it.
+    pub(crate) fn write_file_page(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
         let slot = &mut self.files[i];
-        let (len, old) = (slot.file().len(), slot.loc);
-        let at = self
-            .store
-            .append(Area::File, &mut slot.buf[..len], Kind::File, old)?;
+        let len = slot.file().len();
+        let page = &mut slot.buf[..len];
+        let at = self.store.append(Area::File, page, Kind::File, slot.loc)?;
         slot.file_mut().settle();
         slot.dirty = false;
+        Ok(at)
+    }
+
+    /// Writes a file's page and points the entry of `hash` in `dir` to it.
+    fn program_file(&mut self, i: usize, dir: u32, hash: u32) -> Result<(), Error<N::Error>> {
+        let at = self.write_file_page(i)?;
+        let (slot, old) = (&self.files[i], self.files[i].loc);
         let orphan = slot.file().flags() & FLAG_ORPHAN != 0;
         let target = if orphan { Target::Orphan } else { Target::File };
         self.dir_repoint(dir, hash, target, old, at)?;
@@ -374,15 +376,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.invalidate(old);
         Ok(())
     }
-}
 
-impl Slot<'_> {
-    pub(crate) fn settle_file(&mut self) {
-        self.file_mut().settle();
-    }
-}
-
-impl<N: Nand> FlashLight<'_, N> {
     /// Empties a directory slot for reuse and returns it.
     pub(crate) fn spare_dir_slot(&mut self) -> Result<usize, Error<N::Error>> {
         let i = least_recent(&self.dirs);

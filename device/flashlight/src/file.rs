@@ -10,7 +10,7 @@ use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP}
 use crate::header::Kind;
 use crate::mappage::MapPage;
 use crate::store::Area;
-use crate::tree::{self, Changes, EXTENT, Put};
+use crate::tree::{self, Changes, EXTENT, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
 
 type ExtentPage<'a> = MapPage<&'a mut [u8], { extent::SIZE }>;
@@ -257,8 +257,19 @@ impl<N: Nand> FlashLight<'_, N> {
         page.set_range(target.first, target.end);
         let mut changes = Changes::new();
         self.merge_records(i, &mut changes)?;
+        self.put_extent_map(i, &target, changes)
+    }
+
+    /// Writes the extent map in the scratch page in place of the target's, applies the pointers to it
+    /// and to the maps split from it, and notes what is free by that.
+    fn put_extent_map(
+        &mut self,
+        i: usize,
+        target: &MapTarget,
+        mut changes: Changes,
+    ) -> Result<(), Error<N::Error>> {
         let page: ExtentPage<'_> = MapPage(self.scratch);
-        let (len, key) = (page.len(), page.first_key());
+        let (len, key, owner) = (page.len(), page.first_key(), page.owner());
         let page = self.store.append(
             Area::Extent,
             &mut self.scratch[..len],
@@ -268,17 +279,10 @@ impl<N: Nand> FlashLight<'_, N> {
         changes.push(Put { key, page });
         self.files[i].dirty = true;
         let mut inode = self.files[i].file_mut();
-        let old = tree::apply(
-            &mut self.store,
-            EXTENT,
-            self.scratch,
-            &mut inode,
-            owner,
-            &target,
-            &changes,
-        )?;
-        if let Some(old) = old {
-            self.free_run(i, old.0, 1);
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let index = tree::apply(store, EXTENT, scratch, &mut inode, owner, target, &changes)?;
+        if let Some(index) = index {
+            self.free_run(i, index.0, 1);
         }
         if target.page.is_some() {
             for put in changes.iter() {
@@ -470,44 +474,15 @@ impl<N: Nand> FlashLight<'_, N> {
         cut_extents(&mut page, end, INDEX_END, |page, n| {
             store.invalidate_run(page, n);
         });
-        let (len, key) = (page.len(), page.first_key());
-        let new =
-            self.store
-                .append(Area::Extent, &mut self.scratch[..len], Kind::ExtentMap, old)?;
-        let mut changes = Changes::new();
-        changes.push(Put { key, page: new });
         let view = self.files[i].file();
-        let owner = view.owner(self.store.volume);
-        let root = view.pointer_for(end);
-        let target = tree::MapTarget {
-            root,
+        page.set_owner(view.owner(self.store.volume));
+        let target = MapTarget {
+            root: view.pointer_for(end),
             page: old,
-            first: key,
+            first: page.first_key(),
             end: INDEX_END,
         };
-        let mut inode = self.files[i].file_mut();
-        let index = tree::apply(
-            &mut self.store,
-            EXTENT,
-            self.scratch,
-            &mut inode,
-            owner,
-            &target,
-            &changes,
-        )?;
-        if let Some(index) = index {
-            self.free_run(i, index.0, 1);
-        }
-        self.note_freed(
-            i,
-            Extent {
-                index: REPLACED_MAP,
-                page: old.0,
-                count: new.0,
-            },
-        );
-        self.free_run(i, old.0, 1);
-        Ok(())
+        self.put_extent_map(i, &target, Changes::new())
     }
 }
 

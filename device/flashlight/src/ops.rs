@@ -529,16 +529,8 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn append_file(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
         self.flush_dir(0)?;
         self.flush_dir(1)?;
-        let slot = &mut self.files[i];
-        let (len, old) = (slot.file().len(), slot.loc);
-        let at = self.store.append(
-            crate::store::Area::File,
-            &mut slot.buf[..len],
-            Kind::File,
-            old,
-        )?;
-        slot.settle_file();
-        (slot.loc, slot.dirty) = (at, false);
+        let at = self.write_file_page(i)?;
+        let old = core::mem::replace(&mut self.files[i].loc, at);
         self.store.invalidate(old);
         Ok(at)
     }
