@@ -1,0 +1,81 @@
+//! The contract of a block device: sectors that are read, written, trimmed and flushed.
+//!
+//! # What a cut may leave (the fault model)
+//!
+//! * A sector whose write returned before the last [`BlockDevice::flush`] that returned holds what
+//!   was written.
+//! * A sector written, but not flushed, holds its old contents or the new ones, each sector for
+//!   itself and in no order. A device that cannot promise even that for the sector in flight says
+//!   so by [`BlockDevice::TEARS`]: that one sector may then hold any mixture of both, or be
+//!   unreadable until it is written again.
+//! * A trimmed sector reads as its old contents or as zeros, until it is written.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+/// A device of equal sectors, numbered from 0.
+///
+/// All calls are synchronous. Buffers hold a whole number of sectors; what the caller asks for
+/// lies within the device. An implementation answers a breach of either with an error, never with
+/// another sector's data.
+pub trait BlockDevice {
+    /// The device's error.
+    type Error: core::fmt::Debug;
+
+    /// Whether a write that a power cut interrupts may leave a sector that is neither old nor new.
+    const TEARS: bool = false;
+
+    /// Bytes in a sector: a power of two from 512 to 65,536. Constant for the life of the value.
+    fn sector_size(&self) -> u32;
+
+    /// Sectors of the device. Constant for the life of the value.
+    fn sector_count(&self) -> u32;
+
+    /// Reads `buf.len() / sector_size` sectors from `first` on. A sector never written reads as
+    /// anything, and as the same each time.
+    fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<(), Self::Error>;
+
+    /// Writes `data.len() / sector_size` sectors from `first` on. Durable after the next
+    /// [`BlockDevice::flush`].
+    fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Self::Error>;
+
+    /// Says that the contents of `count` sectors from `first` on are no longer needed. A hint; the
+    /// default does nothing.
+    fn trim(&mut self, first: u32, count: u32) -> Result<(), Self::Error> {
+        let _ = (first, count);
+        Ok(())
+    }
+
+    /// Returns when everything written before is durable.
+    fn flush(&mut self) -> Result<(), Self::Error>;
+}
+
+impl<B: BlockDevice + ?Sized> BlockDevice for &mut B {
+    type Error = B::Error;
+
+    const TEARS: bool = B::TEARS;
+
+    fn sector_size(&self) -> u32 {
+        (**self).sector_size()
+    }
+
+    fn sector_count(&self) -> u32 {
+        (**self).sector_count()
+    }
+
+    fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
+        (**self).read(first, buf)
+    }
+
+    fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Self::Error> {
+        (**self).write(first, data)
+    }
+
+    fn trim(&mut self, first: u32, count: u32) -> Result<(), Self::Error> {
+        (**self).trim(first, count)
+    }
+
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        (**self).flush()
+    }
+}
