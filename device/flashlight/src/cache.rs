@@ -3,8 +3,10 @@
 //! An inode in a slot may be newer than its page on flash. Order of writing:
 //! * A new file's page is written before the directory's page that points to it; the directory
 //!   shows the file with an empty pointer until then, which means nothing on flash.
-//! * A page that links a new name is written after the directory's page that records earlier
-//!   removals, so that changes of one directory survive a power cut in their order.
+//! * A page that links a new name is written after those of names that are older in the same
+//!   directory, and after the directory's page that records earlier removals. A name is removed
+//!   only when the new ones before it have been written. So the changes of one directory survive a
+//!   power cut in their order.
 
 use crate::dirrec::{DirRec, State, Target};
 use crate::error::Error;
@@ -333,16 +335,46 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Writes a file's page if it has changed, and points its directory entry there. One
-    /// program; two when the page is a new name's and its directory has removals to record first.
+    /// program; more when the page is a new name's and its directory has removals to record, or an
+    /// older new name, first.
     pub(crate) fn flush_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         if self.files[i].ino == 0 || !self.files[i].dirty {
             return Ok(());
         }
         let (dir, hash) = self.files[i].file().holder(self.store.volume);
         if self.files[i].loc.is_none() {
+            if self.is_new_in(1 - i, dir) && self.is_older_file(1 - i, i) {
+                self.flush_file(1 - i)?;
+            }
             self.settle_removals(dir)?;
         }
         self.program_file(i, dir, hash)
+    }
+
+    /// Whether a slot holds a file whose name in `dir` no page on flash shows.
+    fn is_new_in(&self, i: usize, dir: u32) -> bool {
+        let slot = &self.files[i];
+        slot.ino != 0 && slot.loc.is_none() && slot.file().holder(self.store.volume).0 == dir
+    }
+
+    /// Numbers are given in order, and begin again after the last.
+    fn is_older_file(&self, i: usize, than: usize) -> bool {
+        self.files[than].ino.wrapping_sub(self.files[i].ino) < u32::MAX / 2
+    }
+
+    /// Writes the files whose names in `dir` are new, but for `except`: what changes next in that
+    /// directory must not be seen without them. A program for each, two at most.
+    pub(crate) fn settle_creations(
+        &mut self,
+        dir: u32,
+        except: u32,
+    ) -> Result<(), Error<N::Error>> {
+        for i in 0..2 {
+            if self.is_new_in(i, dir) && self.files[i].ino != except {
+                self.flush_file(i)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes a directory's page if it has removals that no page on flash shows.

@@ -424,6 +424,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let hash = self.vacant(dir, name)?;
         self.need_page()?;
         let ino = self.map_vacant()?;
+        self.settle_creations(dir, 0)?;
         self.dir_reserve(dir)?;
         self.settle_removals(dir)?;
         self.new_dir(ino, dir, name, new)?;
@@ -473,6 +474,7 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         let keep = in_use(file.ino);
         let seq = self.store.seq;
+        self.settle_creations(dir, if keep { 0 } else { file.ino })?;
         let i = self.load_file(file)?;
         let rec = if self.store.seq == seq {
             found.rec
@@ -557,6 +559,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn rmdir(&mut self, dir: u32, name: &[u8], now: Time) -> Result<(), Error<N::Error>> {
         self.writable()?;
         self.make_room()?;
+        self.settle_creations(dir, 0)?;
         self.dir_reserve(dir)?;
         let found = self.find(dir, name)?;
         let Node::Dir(ino) = found.node else {
@@ -665,15 +668,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 None => Ok(()),
             },
             Node::Dir(dir) => {
-                for i in 0..2 {
-                    let slot = &self.files[i];
-                    if slot.ino != 0
-                        && slot.loc.is_none()
-                        && slot.file().holder(self.store.volume).0 == dir
-                    {
-                        self.flush_file(i)?;
-                    }
-                }
+                self.settle_creations(dir, 0)?;
                 match self.dir_slot(dir) {
                     Some(i) => self.flush_dir(i),
                     None => Ok(()),

@@ -507,7 +507,6 @@ fn unstable_pages() {
 
 /// Names of one directory come and go strictly in their order.
 #[test]
-#[ignore = "a name that was fsynced may be there although an older one, never fsynced, is not"]
 fn strict_order() {
     let search = Search {
         ways: 2,
