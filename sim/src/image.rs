@@ -38,7 +38,7 @@ use flashkit_nand::{Geometry, PageAddr};
 
 use crate::{ChipSpec, Timing};
 
-const MAGIC: [u8; 8] = *b"FLKNAND\x1A";
+pub(crate) const MAGIC: [u8; 8] = *b"FLKNAND\x1A";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 128;
 const CRC_AT: usize = HEADER_LEN - 4;
@@ -65,6 +65,8 @@ pub enum ImageError {
     Io(io::Error),
     /// The file does not begin as an image does.
     NotAnImage,
+    /// It is an image, but of this.
+    OtherKind(&'static str),
     /// The file ends too early.
     TooShort {
         /// Bytes there are.
@@ -85,6 +87,7 @@ impl core::fmt::Display for ImageError {
         match self {
             ImageError::Io(e) => e.fmt(f),
             ImageError::NotAnImage => f.write_str("not a flashkit image"),
+            ImageError::OtherKind(what) => write!(f, "the image is of {what}"),
             ImageError::TooShort { have, need } => {
                 write!(f, "image is too short: {have} bytes of {need}")
             }
@@ -125,7 +128,7 @@ impl From<TryLockError> for ImageError {
 }
 
 /// CRC-32 as in Ethernet and zlib.
-fn crc32(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
             (crc >> 1) ^ (0xEDB8_8320 & 0u32.wrapping_sub(crc & 1))
@@ -133,11 +136,11 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
@@ -169,6 +172,9 @@ fn encode_header(spec: &ChipSpec) -> [u8; HEADER_LEN] {
 }
 
 fn decode_header(header: &[u8]) -> Result<ChipSpec, ImageError> {
+    if header.starts_with(&crate::nor::IMAGE_MAGIC) {
+        return Err(ImageError::OtherKind("a NOR chip, not of a NAND chip"));
+    }
     if !header.starts_with(&MAGIC) {
         return Err(ImageError::NotAnImage);
     }

@@ -1,4 +1,4 @@
-//! Simulated NAND chips: strict about their callers, nasty in their physics, exact in their
+//! Simulated NAND and NOR chips: strict about their callers, nasty in their physics, exact in their
 //! costs.
 //!
 //! [`SimNand`] is a chip in RAM or in an image file. It panics when the software above breaks a promise of the
@@ -9,6 +9,8 @@
 //! Wrappers are chips around chips and stack: [`PowerCut`] over [`Trace`] over [`Count`] over a
 //! chip. [`Faults`] are the physics that goes wrong, all off by default; [`Tearable`] chips can
 //! be cut in the middle of an operation.
+//!
+//! NOR chips are in [`nor`].
 //!
 //! ```
 //! use flashkit_nand::{Nand, PageAddr};
@@ -38,6 +40,7 @@ mod fault;
 mod fault_text;
 mod image;
 mod meter;
+pub mod nor;
 mod powercut;
 mod preset;
 mod raw;
