@@ -7,14 +7,16 @@
 //! second-level page (the first 8 pages of its block):
 //!   32 leaf block u32
 //! checkpoint page, in the leaf block:
-//!   32 flags u8 (1: clean)  33 root side u8  34 root pages u8  35 second-level pages u8
+//!   32 flags u8 (1: unmounted, 2: the page before says the same)  33 root side u8  34 root pages u8  35 second-level pages u8
 //!   36 second-level block u16   38 next leaf u16
 //!   40 next file number u32   44 live pages u32   48 orphans u32   52 cursor u32
 //!   56 next directory number u32
 //!   60 heads: block u16, next u16, of Bitmap, Map, Dir, Hash, File, Extent
 //!   84 bitmap blocks: u16 each, 8; all ones: none
 //!  100 reserved u8, snapshot pages u8, dirty entries u16
-//!  104 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
+//!  104 copy of u64: 0, or the number of the checkpoint that this one repeats
+//!  112 leaf after that u16, 0
+//!  116 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
 //! snapshot page:
 //!   32 its number u16, 0   36 bytes of: block table, places of the DirInode map's pages,
 //!      number of blocks with an unwritten tail u16, 0, those: block u16, next page u16
@@ -25,9 +27,19 @@
 //! point to it was cut. After an unclean stop only freshly erased blocks are written: never a page
 //! that an interrupted program may have touched. For the second level and the root, which are not
 //! erased each time, the checkpoint claims the page before it is programmed.
+//!
+//! A page whose program was cut may read well, and fail later. So the newest checkpoint found after
+//! an unclean stop may fail yet, and the one before it be needed again. Hence
+//! * a recovery begins with a *copy* of the checkpoint in a new leaf, and points the anchors there.
+//!   Until they do, the copy says nothing but what it has claimed, and nothing is erased that the
+//!   checkpoint before needs: a snapshot shows as dead, not as free, the blocks that its own
+//!   checkpoint is to make free. When that is cut, the next copy goes to another leaf, so that the
+//!   claims of the last survive: hence two leaves are named in advance;
+//! * an unmount says "clean" twice, in two pages: while the second is programmed, the first is
+//!   complete. Only the second is believed; whatever has only the first is recovered.
 
 use crate::FlashLight;
-use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
+use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::dirmap::DirMap;
 use crate::error::Error;
 use crate::header::{HEADER, Kind};
@@ -41,7 +53,12 @@ pub(crate) const ANCHOR_PAGES: u32 = 8;
 const CHAIN: usize = 16;
 /// Pages of a snapshot at most.
 pub(crate) const SNAPSHOT_PAGES: usize = 72;
-const FIELDS: usize = 104;
+pub(crate) const COPY_OF: usize = 104;
+const AFTER_NEXT: usize = 112;
+pub(crate) const FIELDS: usize = 116;
+/// Flags of a checkpoint page.
+const UNMOUNTED: u8 = 1;
+const CONFIRMED: u8 = 2;
 const SNAPSHOT: usize = HEADER + 4;
 
 /// Where the checkpoint's own pages are.
@@ -54,7 +71,8 @@ pub(crate) struct Anchor {
     pub second: u32,
     pub second_next: u32,
     pub leaf: Head,
-    pub next_leaf: u32,
+    /// The leaves to come; all ones: none.
+    pub next_leaves: [u32; 2],
     /// Leaves that lead from the anchored one to the current one.
     pub chain: [u32; CHAIN],
     pub chained: usize,
@@ -69,7 +87,7 @@ impl Anchor {
             second: u32::MAX,
             second_next: ANCHOR_PAGES,
             leaf: Head::NONE,
-            next_leaf: u32::MAX,
+            next_leaves: [u32::MAX; 2],
             chain: [0; CHAIN],
             chained: 0,
         }
@@ -85,9 +103,35 @@ impl Anchor {
     /// Whether a block belongs to the checkpoint.
     pub fn owns(&self, block: u32) -> bool {
         self.roots.contains(&block)
-            || [self.second, self.leaf.block, self.next_leaf].contains(&block)
+            || [self.second, self.leaf.block].contains(&block)
+            || self.next_leaves.contains(&block)
             || self.chain[..self.chained].contains(&block)
     }
+}
+
+/// The checkpoint that a mount starts from.
+pub(crate) struct Start {
+    /// Unmounted, and said so twice.
+    pub clean: bool,
+    /// Pages with larger numbers are changes since.
+    pub since: u64,
+    pub snapshot: [u32; SNAPSHOT_PAGES],
+    pub snapshot_len: usize,
+    /// The block with the newest copy that came to nothing; all ones: none.
+    pub copy: u32,
+}
+
+fn block_number(v: u16) -> u32 {
+    if v == u16::MAX {
+        u32::MAX
+    } else {
+        u32::from(v)
+    }
+}
+
+/// The leaves that a checkpoint page names.
+pub(crate) fn next_leaves(page: &[u8]) -> [u32; 2] {
+    [38, AFTER_NEXT].map(|at| block_number(get_u16(page, at)))
 }
 
 /// What a switch to a new leaf block has to write besides.
@@ -119,16 +163,22 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.retire_system(u32::from(self.store.late[i]));
         }
         for attempt in 0.. {
-            let switch = self.plan_leaf()?;
+            let switch = self.plan_leaf(clean)?;
             self.retire_bitmap_blocks();
             let mut pages = [0u32; SNAPSHOT_PAGES];
             let count = self.write_snapshot(&mut pages)?;
             self.store.reserve_bitmap()?;
             self.store.scratch_at = PageAddr::NONE;
-            let len = self.encode(clean, &pages[..count]);
+            let flags = if clean { UNMOUNTED } else { 0 };
+            let len = self.encode(flags, 0, &pages[..count]);
             if self.write_leaf(len, switch.is_some())? {
                 if let Some(switch) = switch {
                     self.anchor_leaf(&switch)?;
+                }
+                if clean {
+                    // When this fails, the next mount recovers from the first.
+                    let len = self.encode(UNMOUNTED | CONFIRMED, 0, &pages[..count]);
+                    self.write_leaf(len, false)?;
                 }
                 break;
             }
@@ -145,9 +195,39 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.nand.flush()
     }
 
+    /// Begins a recovery: repeats the checkpoint it starts from in a new leaf, where it cannot fail
+    /// any more. Nothing that it says has changed yet. Two programs and an erase, more when the
+    /// second level is full.
+    pub(crate) fn repeat_checkpoint(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
+        self.anchor.push_chain(self.anchor.leaf.block);
+        self.anchor.leaf = Head::NONE;
+        if self.anchor.next_leaves[0] == from.copy {
+            self.anchor.next_leaves.swap(0, 1);
+        }
+        for _ in 0..8 {
+            let switch = self.plan_leaf(false)?;
+            self.store.scratch_at = PageAddr::NONE;
+            let len = self.encode(0, from.since, &from.snapshot[..from.snapshot_len]);
+            if self.write_leaf(len, true)? {
+                return match switch {
+                    Some(switch) => self.anchor_leaf(&switch),
+                    None => Ok(()),
+                };
+            }
+            self.anchor.push_chain(self.anchor.leaf.block);
+            self.anchor.leaf = Head::NONE;
+        }
+        Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+    }
+
     /// Decides on a new leaf, and claims the pages that will point to it.
-    fn plan_leaf(&mut self) -> Result<Option<Switch>, Error<N::Error>> {
-        if self.anchor.leaf.block != u32::MAX && self.anchor.leaf.next < self.store.ppb() {
+    fn plan_leaf(&mut self, clean: bool) -> Result<Option<Switch>, Error<N::Error>> {
+        let pages = 1 + u32::from(clean);
+        let named = !self.anchor.next_leaves.contains(&u32::MAX);
+        if self.anchor.leaf.block != u32::MAX
+            && self.anchor.leaf.next + pages <= self.store.ppb()
+            && (named || self.store.available() < 4)
+        {
             return Ok(None);
         }
         let mut switch = Switch {
@@ -155,14 +235,18 @@ impl<N: Nand> FlashLight<'_, N> {
             new_second: false,
             old_second: self.anchor.second,
         };
-        if self.anchor.next_leaf == u32::MAX {
-            self.anchor.next_leaf = self.take_system()?;
+        let [mut block, next] = self.anchor.next_leaves;
+        if block == u32::MAX {
+            block = self.take_system()?;
         }
-        self.anchor.leaf = Head {
-            block: self.anchor.next_leaf,
-            next: 0,
-        };
-        self.anchor.next_leaf = self.take_system()?;
+        self.anchor.leaf = Head { block, next: 0 };
+        self.anchor.next_leaves = [next, u32::MAX];
+        for i in 0..2 {
+            // The names of a leaf do not change: with less than two, another is begun soon.
+            if self.anchor.next_leaves[i] == u32::MAX && self.store.available() > 0 {
+                self.anchor.next_leaves[i] = self.take_system()?;
+            }
+        }
         if self.anchor.second_next >= ANCHOR_PAGES {
             switch.new_second = true;
             self.anchor.second = self.take_system()?;
@@ -246,15 +330,16 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Puts the checkpoint page together in the scratch page.
-    fn encode(&mut self, clean: bool, pages: &[u32]) -> usize {
+    fn encode(&mut self, flags: u8, copy_of: u64, pages: &[u32]) -> usize {
         let (a, s, b) = (&self.anchor, &self.store, &mut *self.scratch);
         b[HEADER..].fill(0);
-        b[32] = u8::from(clean);
+        b[32] = flags;
         b[33] = a.side as u8;
         b[34] = a.root_next as u8;
         b[35] = a.second_next as u8;
         put_u16(b, 36, a.second as u16);
-        put_u16(b, 38, a.next_leaf as u16);
+        put_u16(b, 38, a.next_leaves[0] as u16);
+        put_u32(b, AFTER_NEXT, a.next_leaves[1] & 0xffff);
         put_u32(b, 40, self.next_ino);
         put_u32(b, 44, s.live);
         put_u32(b, 48, self.orphans);
@@ -274,6 +359,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         b[100] = s.reserved as u8;
         b[101] = pages.len() as u8;
+        put_u64(b, COPY_OF, copy_of);
         let mut at = FIELDS;
         for &(block, area) in &s.reserves[..s.reserved] {
             put_u32(b, at, u32::from(block) | u32::from(area) << 16);
@@ -384,27 +470,19 @@ impl<N: Nand> FlashLight<'_, N> {
         ))
     }
 
-    /// Unpacks the checkpoint page in the scratch page, found in `leaf`. Returns whether it is
-    /// clean, its snapshot pages, and how many.
-    pub(crate) fn decode(&mut self, leaf: Head) -> Option<(bool, [u32; SNAPSHOT_PAGES], usize)> {
+    /// Unpacks the checkpoint page in the scratch page, found in `leaf`.
+    pub(crate) fn decode(&mut self, leaf: Head) -> Option<Start> {
         let (b, s) = (&*self.scratch, &mut self.store);
         self.anchor.leaf = leaf;
-        self.anchor.next_leaf = u32::from(get_u16(b, 38));
         self.next_ino = get_u32(b, 40);
         s.live = get_u32(b, 44);
         self.orphans = get_u32(b, 48);
         s.cursor = get_u32(b, 52) % s.geo.blocks();
         self.map.next = get_u32(b, 56);
-        let block = |v: u16| {
-            if v == u16::MAX {
-                u32::MAX
-            } else {
-                u32::from(v)
-            }
-        };
+        self.anchor.next_leaves = next_leaves(b);
         for i in 0..HEADS {
             s.heads[i] = Head {
-                block: block(get_u16(b, 60 + 4 * i)),
+                block: block_number(get_u16(b, 60 + 4 * i)),
                 next: u32::from(get_u16(b, 62 + 4 * i)),
             };
         }
@@ -438,9 +516,19 @@ impl<N: Nand> FlashLight<'_, N> {
             && s.reserves[..reserved]
                 .iter()
                 .all(|r| u32::from(r.0) < s.geo.blocks())
-            && in_range(self.anchor.next_leaf)
+            && self.anchor.next_leaves.into_iter().all(in_range)
             && (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.geo.blocks());
-        sane.then_some((b[32] & 1 != 0, pages, count))
+        let since = match get_u64(b, COPY_OF) {
+            0 => get_u64(b, 8),
+            seq => seq,
+        };
+        sane.then_some(Start {
+            clean: b[32] & CONFIRMED != 0,
+            since,
+            snapshot: pages,
+            snapshot_len: count,
+            copy: u32::MAX,
+        })
     }
 
     /// Loads the snapshot of the block table.
@@ -516,8 +604,7 @@ impl<N: Nand> Store<'_, N> {
     }
 }
 
-/// Byte `k` of what a snapshot consists of. Dead blocks are free once the checkpoint is durable,
-/// failing ones are bad.
+/// Byte `k` of what a snapshot consists of. Of dead blocks those that failed are bad.
 fn snapshot_byte<N: Nand>(
     store: &mut Store<'_, N>,
     map: &DirMap<'_>,
@@ -528,13 +615,10 @@ fn snapshot_byte<N: Nand>(
     if k < table {
         let size = table::entry_size(store.ppb());
         let block = (k / size) as u32;
-        if store.table.get(block) == State::Dead {
-            let failing = store.failing.iter().any(|&b| u32::from(b) == block);
-            return table::raw_byte(
-                if failing { State::Bad } else { State::Free },
-                size,
-                k % size,
-            );
+        if store.table.get(block) == State::Dead
+            && store.failing.iter().any(|&b| u32::from(b) == block)
+        {
+            return table::raw_byte(State::Bad, size, k % size);
         }
         return store.table.raw()[k];
     }

@@ -60,15 +60,11 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes sure that one more page of user data or a new inode fits.
     pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
-        if self.store.live + 2 > self.usable_pages() || self.available() <= FLOOR {
+        if self.store.live + 2 > self.usable_pages() || self.store.available() <= FLOOR {
             Err(Error::NoSpace)
         } else {
             Ok(())
         }
-    }
-
-    fn available(&self) -> u32 {
-        self.store.free.saturating_sub(self.store.reserved as u32)
     }
 
     /// Called before every change: takes a checkpoint or cleans when it is time.
@@ -86,7 +82,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let low = low(self.store.geo.blocks());
         for _ in 0..ROUNDS {
-            if self.available() >= low || !self.reclaim()? {
+            if self.store.available() >= low || !self.reclaim()? {
                 break;
             }
         }
@@ -102,7 +98,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 .filter(|&i| !self.store.is_open(dirty.block(i)))
                 .min_by_key(|&i| dirty.valid(i));
             let Some(i) = victim else { return Ok(()) };
-            if self.available() <= FLOOR {
+            if self.store.available() <= FLOOR {
                 return Ok(());
             }
             let block = self.store.dirty.block(i);
@@ -121,7 +117,7 @@ impl<N: Nand> FlashLight<'_, N> {
             } else {
                 FLOOR
             };
-            if self.available() <= floor {
+            if self.store.available() <= floor {
                 break;
             }
             tries -= 1;
@@ -174,7 +170,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else {
                 break;
             };
-            if n > self.store.ppb() / 2 || self.available() <= FLOOR {
+            if n > self.store.ppb() / 2 || self.store.available() <= FLOOR {
                 break;
             }
             self.clean_block(block)?;

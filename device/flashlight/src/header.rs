@@ -103,6 +103,11 @@ pub(crate) fn seal(
     put_u32(page, 0, crc);
 }
 
+/// Whether a page, as it was read, looks erased.
+pub(crate) fn is_blank(page: &[u8]) -> bool {
+    page[..HEADER].iter().all(|&b| b == 0xff)
+}
+
 /// Why a page has no valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {

@@ -2,7 +2,7 @@
 
 use crate::bytes::get_u32;
 use crate::cache::Slot;
-use crate::checkpoint::{ANCHOR_PAGES, Anchor, SNAPSHOT_PAGES};
+use crate::checkpoint::{ANCHOR_PAGES, Anchor, COPY_OF, SNAPSHOT_PAGES, Start, next_leaves};
 use crate::dirmap::{DirMap, MAP_PAGES};
 use crate::dirty::{self, DirtyList};
 use crate::error::Error;
@@ -216,41 +216,19 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     pub fn mount(mut nand: N, ram: &'r mut [u8], config: Config) -> Result<Self, Error<N::Error>> {
         let roots = root_blocks(&mut nand)?;
         let mut fs = FlashLight::new(nand, ram, config, roots)?;
-        let second = fs.find_root()?;
-        let (leaf, chained) = fs.find_leaf(second)?;
-        let at = fs.store.geo.page(BlockAddr(leaf.block), leaf.next - 1);
-        let header = fs
-            .store
-            .expect_meta(at, fs.scratch, Kind::Checkpoint, "checkpoint")?;
-        fs.store.seq = header.seq + 1;
-        // The second-level block that the root leads to may not be the one the checkpoint meant
-        // to use: then that one was never reached, and the next switch takes another.
-        let meant = u32::from(crate::bytes::get_u16(fs.scratch, 36));
-        let (root_next, second_next) = (fs.scratch[34], fs.scratch[35]);
-        let claimed_side = usize::from(fs.scratch[33] & 1);
-        fs.anchor.second_next = if meant == second {
-            u32::from(second_next)
+        let (second, root_seq) = fs.find_root()?;
+        fs.store.seq = root_seq + 1;
+        let start = fs.load_checkpoint(second)?;
+        fs.load_snapshot(&start.snapshot[..start.snapshot_len])?;
+        if !start.clean || fs.anchor.chained > 0 || fs.was_written(start.since)? {
+            if root_seq > start.since {
+                // The root page may be the newest of all pages and fail yet: it is written anew.
+                fs.anchor.second_next = ANCHOR_PAGES;
+            }
+            fs.recover(&start)?;
         } else {
-            ANCHOR_PAGES
-        };
-        if claimed_side == fs.anchor.side {
-            fs.anchor.root_next = fs.anchor.root_next.max(u32::from(root_next));
-        } else {
-            // The side found was given up: all its pages may have been tried.
-            fs.anchor.root_next = ANCHOR_PAGES;
-        }
-        let (clean, pages, count) = fs.decode(leaf).ok_or(Error::Corrupt(at, "checkpoint"))?;
-        fs.load_snapshot(&pages[..count])?;
-        if chained {
-            // The second level does not know the leaf: the next checkpoint begins another.
-            fs.anchor.push_chain(fs.anchor.leaf.block);
-            fs.anchor.leaf = Head::NONE;
-        }
-        if !clean || fs.was_written(header.seq)? {
-            fs.recover(header.seq)?;
-        } else {
-            let head = &mut fs.store.heads[Area::Bitmap as usize];
-            *head = Head::NONE;
+            fs.store.heads[Area::Bitmap as usize] = Head::NONE;
+            fs.store.free_dead()?;
         }
         if fs.orphans > 0 && !fs.read_only {
             fs.reap_orphans()?;
@@ -258,8 +236,56 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(fs)
     }
 
-    /// Whether a session has begun after a clean unmount: its first write is an allocation record
-    /// in the block that the checkpoint reserved for the log.
+    /// Finds and unpacks the newest checkpoint.
+    fn load_checkpoint(&mut self, second: u32) -> Result<Start, Error<N::Error>> {
+        let mut at = PageAddr::NONE;
+        // A page whose program was cut may fail between two reads: then the one before it counts.
+        for _ in 0..4 {
+            self.anchor.chained = 0;
+            let (leaf, copy) = self.find_leaf(second)?;
+            at = self.store.geo.page(BlockAddr(leaf.block), leaf.next - 1);
+            let Some((seq, _)) = self.read_checkpoint(at, 0)? else {
+                continue;
+            };
+            let mut start = self.decode(leaf).ok_or(Error::Corrupt(at, "checkpoint"))?;
+            self.store.seq = self.store.seq.max(seq + 1);
+            if let Some(block) = copy {
+                start.copy = block;
+                at = self.store.geo.page(BlockAddr(block), 0);
+                let Some((seq, _)) = self.read_checkpoint(at, seq)? else {
+                    continue;
+                };
+                self.store.seq = self.store.seq.max(seq + 1);
+            }
+            self.load_claims(second);
+            return Ok(start);
+        }
+        Err(Error::Corrupt(at, "checkpoint"))
+    }
+
+    /// Takes what the checkpoint page in the scratch page has claimed.
+    fn load_claims(&mut self, second: u32) {
+        let meant = u32::from(crate::bytes::get_u16(self.scratch, 36));
+        let (root_next, second_next) = (self.scratch[34], self.scratch[35]);
+        let side = usize::from(self.scratch[33] & 1);
+        // The second-level block that the root leads to may not be the one that was meant to be
+        // used: then that one was never reached, and the next switch takes another.
+        self.anchor.second_next = if meant == second {
+            u32::from(second_next)
+        } else {
+            ANCHOR_PAGES
+        };
+        if side == self.anchor.side {
+            self.anchor.root_next = self.anchor.root_next.max(u32::from(root_next));
+        } else {
+            // The side found was given up: all its pages may have been tried.
+            self.anchor.root_next = ANCHOR_PAGES;
+        }
+    }
+
+    /// Whether a session has begun after a clean unmount: its first writes are two allocation
+    /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
+    /// and then nothing has happened.
     fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
         let reserved = self.store.reserves[..self.store.reserved]
             .iter()
@@ -270,11 +296,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         };
         let at = self.store.geo.page(BlockAddr(block), 0);
         let header = self.store.read_meta(at, self.scratch)?;
-        Ok(header.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since))
+        if header.is_none_or(|h| h.kind != Kind::Alloc || h.seq <= since) {
+            return Ok(false);
+        }
+        let at = self.store.geo.page(BlockAddr(block), 1);
+        Ok(self.store.read_meta(at, self.scratch)?.is_some() || !header::is_blank(self.scratch))
     }
 
-    /// Finds the newest root page and checks that the volume is for this chip. Up to 16 reads.
-    fn find_root(&mut self) -> Result<u32, Error<N::Error>> {
+    /// Finds the newest root page and checks that the volume is for this chip. Returns the
+    /// second-level block, and the page's sequence number. 16 reads.
+    fn find_root(&mut self) -> Result<(u32, u64), Error<N::Error>> {
         let geo = self.store.geo;
         let mut best: Option<(Header, u32, usize, u32)> = None;
         let mut version = None;
@@ -315,12 +346,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.volume = header.volume;
         (self.anchor.side, self.anchor.root_next) = (side, index + 1);
         self.anchor.second = second;
-        Ok(second)
+        Ok((second, header.seq))
     }
 
-    /// Finds the block and page of the newest checkpoint, and whether it is in a leaf that the
-    /// second level does not know yet. 8 reads, 7 for a leaf.
-    fn find_leaf(&mut self, second: u32) -> Result<(Head, bool), Error<N::Error>> {
+    /// Finds the block and page of the newest checkpoint, and the block with the newest copy of it
+    /// that no anchor points to. 8 reads, 7 for a leaf, 2 for the leaves that it names.
+    fn find_leaf(&mut self, second: u32) -> Result<(Head, Option<u32>), Error<N::Error>> {
         let geo = self.store.geo;
         let mut newest: Option<(u64, u32)> = None;
         for index in 0..ANCHOR_PAGES {
@@ -332,65 +363,83 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 newest = Some((h.seq, get_u32(self.scratch, HEADER)));
             }
         }
-        let Some((_, mut block)) = newest.filter(|n| n.1 < geo.blocks()) else {
-            return Err(Error::Corrupt(
-                geo.page(BlockAddr(second), 0),
-                "second-level checkpoint",
-            ));
+        let Some((second_seq, block)) = newest.filter(|n| n.1 < geo.blocks()) else {
+            let at = geo.page(BlockAddr(second), 0);
+            return Err(Error::Corrupt(at, "second-level checkpoint"));
         };
-        let mut seq = 0;
-        let mut found = None;
-        let mut hops = 0;
-        while let Some((head, s, next)) = self.last_checkpoint(block, seq)? {
-            if let Some(Head { block, .. }) = found {
-                self.anchor.push_chain(block);
-                hops += 1;
+        self.store.seq = self.store.seq.max(second_seq + 1);
+        let Some((mut leaf, mut seq, mut names)) = self.last_checkpoint(block)? else {
+            return Err(Error::Corrupt(geo.page(BlockAddr(block), 0), "checkpoint"));
+        };
+        let mut copy = None;
+        // The leaves named may go on from here; copies only lead to other copies.
+        let mut i = 0;
+        for _ in 0..20 {
+            let Some(&name) = names.get(i) else { break };
+            i += 1;
+            if name >= geo.blocks() {
+                continue;
             }
-            (found, seq) = (Some(head), s);
-            if next >= geo.blocks() || hops > 20 {
-                break;
+            let at = geo.page(BlockAddr(name), 0);
+            let Some((s, next)) = self.read_checkpoint(at, seq)? else {
+                continue;
+            };
+            if crate::bytes::get_u64(self.scratch, COPY_OF) != 0 {
+                if copy.is_none_or(|(newest, _)| s > newest) {
+                    copy = Some((s, name));
+                    (names, i) = (next, 0);
+                }
+            } else if let Some((head, s, next)) = self.last_checkpoint(name)? {
+                self.anchor.push_chain(leaf.block);
+                (leaf, seq, names) = (head, s, next);
+                (copy, i) = (None, 0);
             }
-            block = next;
         }
-        let head = found.ok_or(Error::Corrupt(geo.page(BlockAddr(block), 0), "checkpoint"))?;
-        Ok((head, hops > 0))
+        Ok((leaf, copy.map(|c| c.1)))
     }
 
+    /// The last checkpoint of a leaf block: its place, sequence, and the next leaves.
     #[allow(clippy::type_complexity)]
-    /// The last checkpoint of a leaf block, if it is newer than `after`: its place, sequence, and
-    /// the next leaf.
     fn last_checkpoint(
         &mut self,
         block: u32,
-        after: u64,
-    ) -> Result<Option<(Head, u64, u32)>, Error<N::Error>> {
+    ) -> Result<Option<(Head, u64, [u32; 2])>, Error<N::Error>> {
         let (mut lo, mut hi) = (0, self.store.ppb());
-        let mut last = None;
+        let geo = self.store.geo;
+        let page = |index| geo.page(BlockAddr(block), index);
+        // The first page that was never programmed.
         while lo < hi {
-            // The first page decides whether the block is a leaf at all.
-            let mid = if last.is_none() {
-                0
+            let mid = u32::midpoint(lo, hi);
+            let found = self.read_checkpoint(page(mid), 0)?;
+            if found.is_none() && header::is_blank(self.scratch) {
+                hi = mid;
             } else {
-                u32::midpoint(lo, hi)
-            };
-            let at = self.store.geo.page(BlockAddr(block), mid);
-            match self.store.read_meta(at, self.scratch)? {
-                Some(h) if h.kind == Kind::Checkpoint && h.seq > after => {
-                    let next = u32::from(crate::bytes::get_u16(self.scratch, 38));
-                    last = Some((
-                        Head {
-                            block,
-                            next: mid + 1,
-                        },
-                        h.seq,
-                        next,
-                    ));
-                    lo = mid + 1;
-                }
-                _ => hi = mid,
+                lo = mid + 1;
             }
         }
-        Ok(last)
+        // The last may have been torn.
+        for index in (0..lo).rev() {
+            if let Some((seq, names)) = self.read_checkpoint(page(index), 0)? {
+                let next = index + 1;
+                return Ok(Some((Head { block, next }, seq, names)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a checkpoint page into the scratch page: its sequence number, if that is above
+    /// `after`, and the next leaves.
+    #[allow(clippy::type_complexity)]
+    fn read_checkpoint(
+        &mut self,
+        at: PageAddr,
+        after: u64,
+    ) -> Result<Option<(u64, [u32; 2])>, Error<N::Error>> {
+        self.store.scratch_at = PageAddr::NONE;
+        let header = self.store.read_meta(at, self.scratch)?;
+        Ok(header
+            .filter(|h| h.kind == Kind::Checkpoint && h.seq > after)
+            .map(|h| (h.seq, next_leaves(self.scratch))))
     }
 
     /// Makes everything durable and marks the volume as cleanly unmounted. Writes nothing when

@@ -4,23 +4,30 @@
 //! state is rebuilt from the checkpoint and the inode pages written since, in the order of their
 //! sequence numbers; every one of them is a record of a change that was complete:
 //!
+//! 0. The checkpoint itself may be the page whose program was cut: it is written once more
+//!    (`checkpoint.rs`) before anything else, without the blocks that only it makes free.
 //! 1. The allocation log tells which blocks were taken since. Their pages, and those of blocks
 //!    that were open at the checkpoint beyond the place they had reached, are *lost*: not valid
-//!    unless step 4 finds them in use.
-//! 2. DirInode pages: the DirInode map points to the newest; what they note as freed is invalid.
-//! 3. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
+//!    unless step 5 finds them in use.
+//! 2. The newest inode page may be the one that was being programmed when power failed: it may read
+//!    well now and fail later. It is written anew and taken from there; the page itself is not
+//!    looked at again. (Of other pages only those matter that an inode page written later refers
+//!    to; these were complete by then.)
+//! 3. DirInode pages: the DirInode map points to the newest; what they note as freed is invalid.
+//! 4. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
 //!    directory's own newest page does not show is linked, one that was moved away is removed.
-//! 4. Of lost pages, those are valid that an inode refers to now.
-//! 5. All blocks that were open are closed: only freshly erased ones are written. A checkpoint
+//! 5. Of lost pages, those are valid that an inode refers to now.
+//! 6. All blocks that were open are closed: only freshly erased ones are written. A checkpoint
 //!    makes it durable; until then a second stop finds the volume as the first did.
 
 use crate::bytes::{get_u16, get_u32, put_u16};
+use crate::checkpoint::Start;
 use crate::dir::Removal;
 use crate::dirrec::{DirRec, State as RecState, Target};
 use crate::error::Error;
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
 use crate::hash::{ino_hash, name_hash};
-use crate::header::{HEADER, Header, Kind};
+use crate::header::{HEADER, Header, Kind, is_blank};
 use crate::inode::{DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
 use crate::store::{Area, HEADS, Head, REMNANTS, RESERVES};
@@ -39,11 +46,20 @@ const FRESH: u16 = 1 << 15;
 /// "Area" of a data block with an unwritten tail.
 const PARTIAL: u16 = 7;
 
+/// For each of the two logs of inodes, the last page, and the first pages of the head at the
+/// checkpoint and of the blocks reserved beyond.
+const SUSPECTS: usize = 8;
+
 /// The blocks that recovery must know.
 pub(crate) struct Recovery<'r> {
     list: &'r mut [u8],
     len: usize,
     pages_per_block: u32,
+    /// Pages that may be read well now and not later, or the other way round: not to be looked at
+    /// again.
+    suspects: [PageAddr; SUSPECTS],
+    /// The newest record of all, written anew.
+    copy: Option<(PageAddr, Header)>,
 }
 
 impl Recovery<'_> {
@@ -112,8 +128,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         at.is_some() && self.store.recovery.as_ref().is_some_and(|r| r.is_lost(at))
     }
 
-    /// Brings the volume from the checkpoint with sequence number `since` to where it was.
-    pub(crate) fn recover(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+    /// Brings the volume from the checkpoint just loaded to where it was.
+    pub(crate) fn recover(&mut self, start: &Start) -> Result<(), Error<N::Error>> {
+        let since = start.since;
         self.store.session = true;
         // A recovery that was cut may have written any of them.
         for block in 0..self.store.table.blocks() {
@@ -121,11 +138,23 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 self.store.table.set(block, State::Free);
             }
         }
-        self.list_opened(since)?;
+        // A page written after the checkpoint shows that the checkpoint was complete.
+        let proven = self.list_opened(since)?;
+        if proven {
+            self.store.free_dead()?;
+        }
+        self.repeat_checkpoint(start)?;
+        self.store.free_dead()?;
+        self.close_at_checkpoint();
+        self.copy_suspects(since)?;
+        let copy = self.store.recovery.as_ref().and_then(|r| r.copy);
         let mut dirs = self.cursor(Area::Dir, since)?;
         while let Some((at, _)) = dirs.at {
             self.replay_dir_map(at)?;
             self.advance(&mut dirs, since)?;
+        }
+        if let Some((at, _)) = copy.filter(|c| c.1.kind == Kind::Dir) {
+            self.replay_dir_map(at)?;
         }
         let (mut dirs, mut files) = (
             self.cursor(Area::Dir, since)?,
@@ -145,6 +174,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let cursor = if dir_first { &mut dirs } else { &mut files };
             self.advance(cursor, since)?;
         }
+        if let Some((at, header)) = copy {
+            self.replay(at, &header)?;
+        }
         // Pages that are no records may have later numbers.
         self.store.seq += 1 << 16;
         for i in 0..2 {
@@ -163,14 +195,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.checkpoint(false)
     }
 
-    /// Step 1: reads the allocation log and lists the blocks.
-    fn list_opened(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+    /// Step 1: reads the allocation log and lists the blocks. Returns whether there are records.
+    fn list_opened(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
         self.files[1].clear();
         let list = core::mem::take(&mut self.files[1].buf);
         let mut rec = Recovery {
             list,
             len: 0,
             pages_per_block: self.store.ppb(),
+            suspects: [PageAddr::NONE; SUSPECTS],
+            copy: None,
         };
         for (i, head) in self.store.heads.iter().enumerate().skip(1) {
             if head.block != u32::MAX && head.next < self.store.ppb() {
@@ -185,7 +219,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             rec.add(u32::from(block), u16::from(area & 7) << 11);
         }
         let mut log = self.store.heads[Area::Bitmap as usize];
-        let mut read = 0;
+        let (mut read, mut found) = (0, false);
         loop {
             if log.block != u32::MAX {
                 while log.next < self.store.ppb() {
@@ -195,6 +229,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     match header {
                         Some(h) if h.seq > since => {
                             self.store.seq = self.store.seq.max(h.seq + 1);
+                            found = true;
                             if h.kind == Kind::Alloc {
                                 list_record(&mut rec, self.scratch, self.store.geo.blocks());
                             }
@@ -214,12 +249,15 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 next: 0,
             };
         }
-        self.close_at_checkpoint(rec);
-        Ok(())
+        self.store.recovery = Some(rec);
+        Ok(found)
     }
 
     /// Takes the checkpoint's open blocks out of use.
-    fn close_at_checkpoint(&mut self, rec: Recovery<'r>) {
+    fn close_at_checkpoint(&mut self) {
+        let Some(rec) = self.store.recovery.take() else {
+            return;
+        };
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
             if matches!(
@@ -245,12 +283,96 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.reserved = 0;
         self.store.remnants.len = 0;
         self.store.heads = [Head::NONE; HEADS];
-        if self.anchor.leaf.block != u32::MAX {
-            self.anchor.push_chain(self.anchor.leaf.block);
-            self.anchor.leaf = Head::NONE;
-        }
         self.store.recount();
         self.store.recovery = Some(rec);
+    }
+
+    /// Step 2: writes anew the newest record of all, the only one whose program may have been cut;
+    /// unless one is found that was.
+    fn copy_suspects(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+        let mut newest: Option<(PageAddr, Header)> = None;
+        let mut torn = false;
+        for area in [Area::Dir, Area::File] {
+            let Some(at) = self.last_record(area, since)? else {
+                continue;
+            };
+            match self.read_record(at, since)? {
+                Some(h) if newest.is_none_or(|n| h.seq > n.1.seq) => {
+                    self.files[0].buf.copy_from_slice(self.scratch);
+                    newest = Some((at, h));
+                }
+                Some(_) => {}
+                None => {
+                    self.suspect(at);
+                    torn = true;
+                }
+            }
+        }
+        let Some((from, mut header)) = newest.filter(|_| !torn) else {
+            return Ok(());
+        };
+        self.store.seq = self.store.seq.max(header.seq + 1);
+        header.seq = self.store.seq;
+        let area = if header.kind == Kind::Dir {
+            Area::Dir
+        } else {
+            Area::File
+        };
+        let page = &mut self.files[0].buf[..header.len];
+        let at = self.store.append(area, page, header.kind, header.prev)?;
+        self.suspect(from);
+        if let Some(rec) = &mut self.store.recovery {
+            rec.copy = Some((at, header));
+        }
+        Ok(())
+    }
+
+    /// Notes a page that is not to be looked at again.
+    fn suspect(&mut self, at: PageAddr) {
+        if let Some(rec) = &mut self.store.recovery {
+            rec.suspects.rotate_right(1);
+            rec.suspects[0] = at;
+        }
+    }
+
+    /// Reads the inode page at `at` into the scratch page, if there is one newer than `since`.
+    fn read_record(&mut self, at: PageAddr, since: u64) -> Result<Option<Header>, Error<N::Error>> {
+        self.store.scratch_at = PageAddr::NONE;
+        let header = self.store.read_meta(at, self.scratch)?;
+        Ok(header.filter(|h| h.seq > since && matches!(h.kind, Kind::Dir | Kind::File)))
+    }
+
+    /// The last page of an area that was programmed since the checkpoint. Some ten reads.
+    fn last_record(&mut self, area: Area, since: u64) -> Result<Option<PageAddr>, Error<N::Error>> {
+        let entries = self.store.recovery.as_ref().map_or(0, |r| r.len);
+        for i in (0..entries).rev() {
+            let Some(rec) = &self.store.recovery else {
+                break;
+            };
+            let (block, info) = rec.entry(i);
+            if info & FRESH != 0 || Recovery::area(info) != area as u16 {
+                continue;
+            }
+            let (block, first) = (BlockAddr(block), u32::from(info & 0x7ff));
+            let at = self.store.geo.page(block, first);
+            if self.read_record(at, since)?.is_none() {
+                // Not begun, and not even erased perhaps; or its first program was cut.
+                self.suspect(at);
+                continue;
+            }
+            let (mut lo, mut hi) = (first + 1, self.store.ppb());
+            while lo < hi {
+                let mid = u32::midpoint(lo, hi);
+                let at = self.store.geo.page(block, mid);
+                if self.read_record(at, since)?.is_none() && is_blank(self.scratch) {
+                    hi = mid;
+                } else {
+                    lo = mid + 1;
+                }
+            }
+            return Ok(Some(self.store.geo.page(block, lo - 1)));
+        }
+        Ok(None)
     }
 
     fn cursor(&mut self, area: Area, since: u64) -> Result<Cursor, Error<N::Error>> {
@@ -290,6 +412,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 .geo
                 .page(BlockAddr(rec.entry(cursor.entry).0), cursor.page);
             cursor.page += 1;
+            if rec.suspects.contains(&at) {
+                continue;
+            }
             self.store.scratch_at = PageAddr::NONE;
             let header = self.store.read_meta(at, self.scratch)?;
             match header.filter(|h| h.seq > since) {
@@ -297,7 +422,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     cursor.at = Some((at, h));
                     return Ok(());
                 }
-                None if self.scratch[..HEADER].iter().all(|&b| b == 0xff) => {
+                None if is_blank(self.scratch) => {
                     cursor.page = u32::MAX;
                 }
                 None => {}
@@ -626,6 +751,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 return Ok(());
             };
             let (block, info) = rec.entry(entry);
+            let copy = rec.copy.map_or(PageAddr::NONE, |c| c.0);
             entry += 1;
             let fresh = info & FRESH != 0;
             let area = Recovery::area(info);
@@ -638,8 +764,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 let header = self.store.read_meta(at, self.files[0].buf)?;
                 match header.filter(|h| h.seq > since) {
                     Some(h) if h.kind == Kind::Dir => self.count_dir(at)?,
-                    Some(h) if h.kind == Kind::File && !fresh => self.count_file(at)?,
-                    None if self.files[0].buf[..HEADER].iter().all(|&b| b == 0xff) => break,
+                    Some(h) if h.kind == Kind::File && (!fresh || copy == at) => {
+                        self.count_file(at)?;
+                    }
+                    None if is_blank(self.files[0].buf) => break,
                     _ => {}
                 }
             }

@@ -237,6 +237,8 @@ impl<N: Nand> Store<'_, N> {
         }
         let status = self.nand.read(at, 0, buf, &mut [])?;
         if !status.is_readable() {
+            // Whatever the buffer holds: not a page that looks erased.
+            buf[0] = 0;
             return Ok(None);
         }
         Ok(header::parse(buf, at)
@@ -366,6 +368,9 @@ impl<N: Nand> Store<'_, N> {
     /// The first write of a session goes to a freshly erased block of the allocation log: an
     /// unclean stop before it leaves the volume as the clean unmount did, and no page that an
     /// interrupted program may have touched is ever programmed.
+    ///
+    /// The session has begun with the *second* record: when that is being programmed, the first is
+    /// complete and stays readable. Two programs.
     pub fn begin_session(&mut self) -> Result<(), Error<N::Error>> {
         if self.session {
             return Ok(());
@@ -378,7 +383,11 @@ impl<N: Nand> Store<'_, N> {
             }
         }
         self.heads[Area::Bitmap as usize] = Head::NONE;
-        self.reserve(None)
+        self.reserve(None)?;
+        if self.formatting || self.recovery.is_some() {
+            return Ok(());
+        }
+        self.write_alloc_record(self.reserved)
     }
 
     /// Takes a reserved block of an area for writing.
@@ -429,6 +438,11 @@ impl<N: Nand> Store<'_, N> {
         self.table.set(block, State::Bad);
         self.good -= 1;
         Ok(false)
+    }
+
+    /// Free blocks that are not reserved.
+    pub fn available(&self) -> u32 {
+        self.free.saturating_sub(self.reserved as u32)
     }
 
     /// Finds the next free block that is not reserved.

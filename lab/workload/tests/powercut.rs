@@ -496,7 +496,6 @@ fn cut_after_cut() {
 }
 
 #[test]
-#[ignore = "pages that fail some reads after a cut are not rewritten by the recovery"]
 fn unstable_pages() {
     let search = Search {
         unstable: true,

@@ -1,7 +1,7 @@
 //! Pages of the checkpoint and of the allocation log.
 
-use crate::bytes::{get_u16, get_u32};
-use crate::checkpoint::SNAPSHOT_PAGES;
+use crate::bytes::{get_u16, get_u32, get_u64};
+use crate::checkpoint::{COPY_OF, FIELDS, SNAPSHOT_PAGES, next_leaves};
 use crate::dirmap::MAP_PAGES;
 use crate::dirty;
 use crate::header::HEADER;
@@ -79,12 +79,10 @@ pub struct Checkpoint<'a> {
 }
 
 impl<'a> Checkpoint<'a> {
-    const FIELDS: usize = 104;
-
     pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
         let (reserved, snapshot) = (usize::from(b[100]), usize::from(b[101]));
         let dirty_size = dirty::entry_size(geometry.pages_per_block());
-        let dirty = Self::FIELDS + 4 * (reserved + snapshot);
+        let dirty = FIELDS + 4 * (reserved + snapshot);
         let end = dirty + usize::from(get_u16(b, 102)) * dirty_size;
         let sane = reserved <= RESERVES && snapshot <= SNAPSHOT_PAGES && end <= used;
         sane.then(|| Checkpoint {
@@ -100,6 +98,14 @@ impl<'a> Checkpoint<'a> {
     pub fn is_clean(&self) -> bool {
         self.b[32] & 1 != 0
     }
+    /// Whether the page before says so too, and nothing has to be recovered.
+    pub fn is_confirmed(&self) -> bool {
+        self.b[32] & 2 != 0
+    }
+    /// The sequence number of the checkpoint that a recovery has repeated here.
+    pub fn copy_of(&self) -> Option<u64> {
+        Some(get_u64(self.b, COPY_OF)).filter(|&seq| seq != 0)
+    }
     /// Which of the two root blocks is in use (0 or 1), and how many of its pages are claimed.
     pub fn root(&self) -> (u8, u8) {
         (self.b[33], self.b[34])
@@ -108,9 +114,9 @@ impl<'a> Checkpoint<'a> {
     pub fn second(&self) -> (u32, u8) {
         (u32::from(get_u16(self.b, 36)), self.b[35])
     }
-    /// The block that follows when this leaf block is full.
-    pub fn next_leaf(&self) -> u32 {
-        u32::from(get_u16(self.b, 38))
+    /// The blocks that follow when this leaf block is full.
+    pub fn next_leaves(&self) -> impl Iterator<Item = u32> {
+        next_leaves(self.b).into_iter().filter(|&b| b != u32::MAX)
     }
     /// Number of the next file.
     pub fn next_file(&self) -> u32 {
@@ -150,11 +156,11 @@ impl<'a> Checkpoint<'a> {
     }
     /// Blocks reserved ahead.
     pub fn reserved(&self) -> impl Iterator<Item = Reserved> + '_ {
-        (0..self.reserved).map(|i| reserved(self.b, Self::FIELDS + 4 * i))
+        (0..self.reserved).map(|i| reserved(self.b, FIELDS + 4 * i))
     }
     /// The pages of the block table, in order.
     pub fn snapshot_pages(&self) -> impl Iterator<Item = PageAddr> + '_ {
-        let at = Self::FIELDS + 4 * self.reserved;
+        let at = FIELDS + 4 * self.reserved;
         (0..self.snapshot).map(move |i| PageAddr(get_u32(self.b, at + 4 * i)))
     }
     /// The dirty list: blocks, and how many of their pages are valid.

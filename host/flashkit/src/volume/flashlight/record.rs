@@ -74,11 +74,13 @@ fn of_checkpoint(checkpoint: &Checkpoint<'_>) -> Value {
     let (root, second) = (checkpoint.root(), checkpoint.second());
     json!({
         "clean": checkpoint.is_clean(),
+        "confirmed": checkpoint.is_confirmed(),
+        "copy_of": checkpoint.copy_of(),
         "root_side": root.0,
         "root_pages": root.1,
         "second_level_block": second.0,
         "second_level_pages": second.1,
-        "next_leaf": checkpoint.next_leaf(),
+        "next_leaves": checkpoint.next_leaves().collect::<Vec<_>>(),
         "next_file": checkpoint.next_file(),
         "next_directory": checkpoint.next_dir(),
         "live_pages": checkpoint.live_pages(),
