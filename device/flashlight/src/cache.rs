@@ -16,7 +16,7 @@ use crate::header::Kind;
 use crate::inode::{DirMut, DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileMut, FileView};
 use crate::mappage::Owner;
 use crate::store::Area;
-use crate::{FileRef, FlashLight, INDEX_DIR};
+use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
 /// A cached inode page.
@@ -176,11 +176,17 @@ impl<N: Nand> FlashLight<'_, N> {
         if at.is_none() {
             return Err(Error::NotFound);
         }
+        let mut copied = false;
         if self.store.scratch_at == at {
             self.dirs[i].buf.copy_from_slice(self.scratch);
         } else {
-            self.store
-                .expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory")?;
+            let buf = &mut *self.dirs[i].buf;
+            if let Err(e) = self.store.expect_meta(at, buf, Kind::Dir, "directory") {
+                copied = self.read_dir_copy(i, ino, at)?;
+                if !copied {
+                    return Err(e);
+                }
+            }
         }
         let view = self.dirs[i].dir();
         if view.ino() != ino || !view.is_sane() {
@@ -197,7 +203,20 @@ impl<N: Nand> FlashLight<'_, N> {
             (true, as_of) => as_of,
         };
         slot.dir_mut().set_as_of(as_of);
+        slot.dirty = copied && !self.read_only;
         Ok(i)
+    }
+
+    /// Reads the copy of a directory whose page at `at` cannot be read into a slot, if there is one:
+    /// an unmount copies the two directories that everything hangs on. One read.
+    fn read_dir_copy(&mut self, i: usize, ino: u32, at: PageAddr) -> Result<bool, Error<N::Error>> {
+        let copy = match ino {
+            ROOT_DIR => self.anchor.dir_copies[0],
+            INDEX_DIR => self.anchor.dir_copies[1],
+            _ => PageAddr::NONE,
+        };
+        let header = self.store.read_meta(copy, self.dirs[i].buf)?;
+        Ok(header.is_some_and(|h| h.kind == Kind::Dir && h.prev == at))
     }
 
     /// Drops entries of files that were in RAM only when power failed.

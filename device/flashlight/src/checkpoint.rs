@@ -1,13 +1,13 @@
 //! Checkpoints (paper, 4.4): where everything is, in one page and the snapshot of the block table.
 //!
 //! ```text
-//! root page, in either of the first two good blocks (the first 8 pages of each):
+//! root page, in both of the first two good blocks (the first 8 pages of each):
 //!   32 page size u32   36 spare size u32   40 pages per block u32   44 blocks u32
-//!   48 second-level block u32
-//! second-level page (the first 8 pages of its block):
+//!   48 second-level block u32   52 last block kept for roots u32   56 round u32
+//! second-level page, each twice (the first 8 pages of its block):
 //!   32 leaf block u32
 //! checkpoint page, in the leaf block:
-//!   32 flags u8 (1: unmounted, 2: the page before says the same)  33 root side u8  34 root pages u8  35 second-level pages u8
+//!   32 flags u8 (1: unmounted, 2: the page before says the same)  33 round u8  34 root pages u8  35 second-level pages u8
 //!   36 second-level block u16   38 next leaf u16
 //!   40 next file number u32   44 live pages u32   48 orphans u32   52 cursor u32
 //!   56 next directory number u32
@@ -16,7 +16,8 @@
 //!  100 reserved u8, snapshot pages u8, dirty entries u16
 //!  104 copy of u64: 0, or the number of the checkpoint that this one repeats
 //!  112 leaf after that u16, 0
-//!  116 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
+//!  116 copies of the DirInodes of the root and of the index directory: u32 each, all ones: none
+//!  124 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
 //! snapshot page:
 //!   32 its number u16, 0   36 bytes of: block table, places of the DirInode map's pages,
 //!      number of blocks with an unwritten tail u16, 0, those: block u16, next page u16
@@ -35,16 +36,22 @@
 //!   checkpoint before needs: a snapshot shows as dead, not as free, the blocks that its own
 //!   checkpoint is to make free. When that is cut, the next copy goes to another leaf, so that the
 //!   claims of the last survive: hence two leaves are named in advance;
-//! * an unmount says "clean" twice, in two pages: while the second is programmed, the first is
+//! * an unmount says "clean" twice, in two checkpoints: while the second is written, the first is
 //!   complete. Only the second is believed; whatever has only the first is recovered.
+//!
+//! Pages rot. After an unmount everything here is there twice: root pages in two blocks, second-level
+//! pages, and the checkpoint with its snapshot. Beside the second snapshot are copies of the two
+//! directories that everything hangs on. Three good blocks after the root blocks are kept to replace
+//! them: a root block that fails is marked bad, and the next one counts among the first two.
 
-use crate::FlashLight;
 use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::dirmap::DirMap;
 use crate::error::Error;
 use crate::header::{HEADER, Kind};
+use crate::mount::root_blocks;
 use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store};
 use crate::table::{self, State};
+use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 /// Pages used of a root block and of a second-level block.
@@ -55,7 +62,10 @@ const CHAIN: usize = 16;
 pub(crate) const SNAPSHOT_PAGES: usize = 72;
 pub(crate) const COPY_OF: usize = 104;
 const AFTER_NEXT: usize = 112;
-pub(crate) const FIELDS: usize = 116;
+const DIR_COPIES: usize = 116;
+pub(crate) const FIELDS: usize = 124;
+/// Leaves tried for one checkpoint before it is given up.
+const TRIES: usize = 9;
 /// Flags of a checkpoint page.
 const UNMOUNTED: u8 = 1;
 const CONFIRMED: u8 = 2;
@@ -64,32 +74,47 @@ const SNAPSHOT: usize = HEADER + 4;
 /// Where the checkpoint's own pages are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Anchor {
+    /// The first two good blocks, all ones for one that is missing, and the last block that may
+    /// become one of them.
     pub roots: [u32; 2],
-    /// Which root block is in use, and its pages claimed.
-    pub side: usize,
+    pub last_root: u32,
+    /// Pages of the root blocks that are claimed, and in which round: a root block is erased before
+    /// its first page of a round.
     pub root_next: u32,
+    pub round: u8,
+    /// Root blocks that have no page of this round yet.
+    pub stale: [bool; 2],
     pub second: u32,
     pub second_next: u32,
+    /// The second-level block that the root pages lead to, while another is being begun.
+    pub old_second: u32,
     pub leaf: Head,
     /// The leaves to come; all ones: none.
     pub next_leaves: [u32; 2],
     /// Leaves that lead from the anchored one to the current one.
     pub chain: [u32; CHAIN],
     pub chained: usize,
+    /// Copies of the DirInodes of the root and of the index directory, as they were at the
+    /// unmount.
+    pub dir_copies: [PageAddr; 2],
 }
 
 impl Anchor {
     pub fn new(roots: [u32; 2]) -> Self {
         Anchor {
             roots,
-            side: 1,
+            last_root: 0,
             root_next: ANCHOR_PAGES,
+            round: 0,
+            stale: [true; 2],
             second: u32::MAX,
             second_next: ANCHOR_PAGES,
+            old_second: u32::MAX,
             leaf: Head::NONE,
             next_leaves: [u32::MAX; 2],
             chain: [0; CHAIN],
             chained: 0,
+            dir_copies: [PageAddr::NONE; 2],
         }
     }
 
@@ -100,10 +125,19 @@ impl Anchor {
         }
     }
 
+    /// Forgets root blocks beyond those kept for roots.
+    pub fn limit_roots(&mut self) {
+        for root in &mut self.roots {
+            if *root > self.last_root {
+                *root = u32::MAX;
+            }
+        }
+    }
+
     /// Whether a block belongs to the checkpoint.
     pub fn owns(&self, block: u32) -> bool {
-        self.roots.contains(&block)
-            || [self.second, self.leaf.block].contains(&block)
+        block <= self.last_root
+            || [self.second, self.old_second, self.leaf.block].contains(&block)
             || self.next_leaves.contains(&block)
             || self.chain[..self.chained].contains(&block)
     }
@@ -138,7 +172,6 @@ pub(crate) fn next_leaves(page: &[u8]) -> [u32; 2] {
 struct Switch {
     old_leaf: u32,
     new_second: bool,
-    old_second: u32,
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -162,32 +195,12 @@ impl<N: Nand> FlashLight<'_, N> {
         for i in 0..core::mem::take(&mut self.store.late_count) {
             self.store.retire_system(u32::from(self.store.late[i]));
         }
-        for attempt in 0.. {
-            let switch = self.plan_leaf(clean)?;
-            self.retire_bitmap_blocks();
-            let mut pages = [0u32; SNAPSHOT_PAGES];
-            let count = self.write_snapshot(&mut pages)?;
-            self.store.reserve_bitmap()?;
-            self.store.scratch_at = PageAddr::NONE;
-            let flags = if clean { UNMOUNTED } else { 0 };
-            let len = self.encode(flags, 0, &pages[..count]);
-            if self.write_leaf(len, switch.is_some())? {
-                if let Some(switch) = switch {
-                    self.anchor_leaf(&switch)?;
-                }
-                if clean {
-                    // When this fails, the next mount recovers from the first.
-                    let len = self.encode(UNMOUNTED | CONFIRMED, 0, &pages[..count]);
-                    self.write_leaf(len, false)?;
-                }
-                break;
-            }
-            // A leaf that fails is given up, for good once the next one is anchored.
-            self.anchor.push_chain(self.anchor.leaf.block);
-            self.anchor.leaf = Head::NONE;
-            if attempt == 8 {
-                return Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"));
-            }
+        self.anchor.dir_copies = [PageAddr::NONE; 2];
+        if clean {
+            self.write_checkpoint(UNMOUNTED)?;
+            self.write_checkpoint(UNMOUNTED | CONFIRMED)?;
+        } else {
+            self.write_checkpoint(0)?;
         }
         self.store.free_dead()?;
         (self.store.taken, self.store.inode_pages) = (0, 0);
@@ -195,8 +208,28 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.nand.flush()
     }
 
+    /// Writes the snapshot and the checkpoint page, and what points to a new leaf.
+    fn write_checkpoint(&mut self, flags: u8) -> Result<(), Error<N::Error>> {
+        for _ in 0..TRIES {
+            let switch = self.plan_leaf(flags == UNMOUNTED)?;
+            self.retire_bitmap_blocks();
+            let mut pages = [0u32; SNAPSHOT_PAGES];
+            let count = self.write_snapshot(&mut pages)?;
+            if flags & CONFIRMED != 0 {
+                self.copy_dirs()?;
+            }
+            self.store.reserve_bitmap()?;
+            self.store.scratch_at = PageAddr::NONE;
+            let len = self.encode(flags, 0, &pages[..count]);
+            if self.write_leaf(len, switch.as_ref())? {
+                return Ok(());
+            }
+        }
+        Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+    }
+
     /// Begins a recovery: repeats the checkpoint it starts from in a new leaf, where it cannot fail
-    /// any more. Nothing that it says has changed yet. Two programs and an erase, more when the
+    /// any more. Nothing that it says has changed yet. Three programs and an erase, more when the
     /// second level is full.
     pub(crate) fn repeat_checkpoint(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
         self.anchor.push_chain(self.anchor.leaf.block);
@@ -204,20 +237,31 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.anchor.next_leaves[0] == from.copy {
             self.anchor.next_leaves.swap(0, 1);
         }
-        for _ in 0..8 {
+        for _ in 0..TRIES {
             let switch = self.plan_leaf(false)?;
             self.store.scratch_at = PageAddr::NONE;
             let len = self.encode(0, from.since, &from.snapshot[..from.snapshot_len]);
-            if self.write_leaf(len, true)? {
-                return match switch {
-                    Some(switch) => self.anchor_leaf(&switch),
-                    None => Ok(()),
-                };
+            if self.write_leaf(len, switch.as_ref())? {
+                return Ok(());
             }
-            self.anchor.push_chain(self.anchor.leaf.block);
-            self.anchor.leaf = Head::NONE;
         }
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+    }
+
+    /// Copies the two directories without which nothing is found. Two reads and two programs.
+    fn copy_dirs(&mut self) -> Result<(), Error<N::Error>> {
+        for (i, ino) in [ROOT_DIR, INDEX_DIR].into_iter().enumerate() {
+            let at = self.map_get(ino)?;
+            self.store.scratch_at = PageAddr::NONE;
+            // One that cannot be read has no copy.
+            if let Some(h) = self.store.read_meta(at, self.scratch)?
+                && h.kind == Kind::Dir
+            {
+                let page = &mut self.scratch[..h.len];
+                self.anchor.dir_copies[i] = self.store.append(Area::Bitmap, page, Kind::Dir, at)?;
+            }
+        }
+        Ok(())
     }
 
     /// Decides on a new leaf, and claims the pages that will point to it.
@@ -233,7 +277,6 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut switch = Switch {
             old_leaf: self.anchor.leaf.block,
             new_second: false,
-            old_second: self.anchor.second,
         };
         let [mut block, next] = self.anchor.next_leaves;
         if block == u32::MAX {
@@ -247,17 +290,25 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.anchor.next_leaves[i] = self.take_system()?;
             }
         }
-        if self.anchor.second_next >= ANCHOR_PAGES {
+        if self.anchor.second_next + 2 > ANCHOR_PAGES {
             switch.new_second = true;
+            let second = core::mem::replace(&mut self.anchor.second, u32::MAX);
+            if self.anchor.old_second == u32::MAX {
+                self.anchor.old_second = second;
+            } else {
+                // One that failed before anything led to it.
+                self.store.retire_late(second);
+            }
             self.anchor.second = self.take_system()?;
             self.anchor.second_next = 0;
             if self.anchor.root_next >= ANCHOR_PAGES {
-                self.anchor.side ^= 1;
                 self.anchor.root_next = 0;
+                self.anchor.round = self.anchor.round.wrapping_add(1);
+                self.anchor.stale = [true; 2];
             }
             self.anchor.root_next += 1;
         }
-        self.anchor.second_next += 1;
+        self.anchor.second_next += 2;
         Ok(Some(switch))
     }
 
@@ -334,7 +385,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let (a, s, b) = (&self.anchor, &self.store, &mut *self.scratch);
         b[HEADER..].fill(0);
         b[32] = flags;
-        b[33] = a.side as u8;
+        b[33] = a.round;
         b[34] = a.root_next as u8;
         b[35] = a.second_next as u8;
         put_u16(b, 36, a.second as u16);
@@ -360,6 +411,9 @@ impl<N: Nand> FlashLight<'_, N> {
         b[100] = s.reserved as u8;
         b[101] = pages.len() as u8;
         put_u64(b, COPY_OF, copy_of);
+        for (i, copy) in a.dir_copies.into_iter().enumerate() {
+            put_u32(b, DIR_COPIES + 4 * i, copy.0);
+        }
         let mut at = FIELDS;
         for &(block, area) in &s.reserves[..s.reserved] {
             put_u32(b, at, u32::from(block) | u32::from(area) << 16);
@@ -377,97 +431,121 @@ impl<N: Nand> FlashLight<'_, N> {
         at + n * size
     }
 
-    /// Programs the checkpoint page; `false` when the leaf block fails.
-    fn write_leaf(&mut self, len: usize, fresh: bool) -> Result<bool, Error<N::Error>> {
+    /// Programs the checkpoint page, and when that is in a new leaf what points there; `false` when
+    /// a block failed, and another leaf is to be tried.
+    fn write_leaf(&mut self, len: usize, switch: Option<&Switch>) -> Result<bool, Error<N::Error>> {
         let leaf = self.anchor.leaf;
-        if fresh && !self.store.erase(leaf.block)? {
-            return Ok(false);
+        let mut done = switch.is_none() || self.store.erase(leaf.block)?;
+        if done {
+            self.anchor.leaf.next += 1;
+            self.store.written.checkpoint += 1;
+            let at = self.store.geo.page(BlockAddr(leaf.block), leaf.next);
+            let page = &mut self.scratch[..len];
+            done = self
+                .store
+                .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
+            if !done {
+                self.store.note_failing(leaf.block);
+            }
         }
-        self.anchor.leaf.next += 1;
-        self.store.written.checkpoint += 1;
-        let at = self.store.geo.page(BlockAddr(leaf.block), leaf.next);
-        let page = &mut self.scratch[..len];
-        self.store
-            .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)
+        if let Some(switch) = switch.filter(|_| done) {
+            done = self.anchor_leaf(switch)?;
+        }
+        if !done {
+            // Given up, for good once another is anchored.
+            self.anchor.push_chain(leaf.block);
+            self.anchor.leaf = Head::NONE;
+        }
+        Ok(done)
     }
 
     /// Points the second level, and if that is new the root, to the leaf just begun. What they
-    /// pointed to before is dead then.
-    fn anchor_leaf(&mut self, switch: &Switch) -> Result<(), Error<N::Error>> {
+    /// pointed to before is dead then. `false` when the second-level block fails.
+    fn anchor_leaf(&mut self, switch: &Switch) -> Result<bool, Error<N::Error>> {
+        let second = self.anchor.second;
+        if switch.new_second && !self.store.erase(second)? {
+            self.anchor.second_next = ANCHOR_PAGES;
+            return Ok(false);
+        }
         let mut page = [0u8; HEADER + 4];
         put_u32(&mut page, HEADER, self.anchor.leaf.block);
-        let mut new_second = switch.new_second;
-        let mut index = self.anchor.second_next - 1;
-        for attempt in 0.. {
-            let second = self.anchor.second;
+        let next = self.anchor.second_next;
+        for index in next - 2..next {
             let at = self.store.geo.page(BlockAddr(second), index);
             self.store.written.checkpoint += 1;
-            if (!new_second || self.store.erase(second)?)
-                && self
-                    .store
-                    .program_at(at, &mut page, Kind::Second, PageAddr::NONE)?
+            if !self
+                .store
+                .program_at(at, &mut page, Kind::Second, PageAddr::NONE)?
             {
-                break;
+                self.store.note_failing(second);
+                self.anchor.second_next = ANCHOR_PAGES;
+                return Ok(false);
             }
-            if attempt == 8 {
-                return Err(Error::Corrupt(at, "second-level checkpoint block"));
-            }
-            // Another block; the checkpoint need not know it, as the root will.
-            self.store.retire_late(second);
-            self.anchor.second = self.take_system()?;
-            (self.anchor.second_next, index, new_second) = (1, 0, true);
         }
-        if new_second {
-            self.write_root(switch.new_second)?;
-            if switch.old_second != self.anchor.second {
-                self.store.retire_late(switch.old_second);
-            }
+        if switch.new_second {
+            self.write_root()?;
+            self.store.retire_late(self.anchor.old_second);
+            self.anchor.old_second = u32::MAX;
         }
         self.store.retire_late(switch.old_leaf);
         for i in 0..core::mem::take(&mut self.anchor.chained) {
             self.store.retire_late(self.anchor.chain[i]);
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Writes a root page, on the page that was claimed for it or, when that fails or none was
-    /// claimed, on the other side.
-    fn write_root(&mut self, claimed: bool) -> Result<(), Error<N::Error>> {
+    /// Writes the root page that was claimed in both root blocks. A block that fails is replaced
+    /// when the other has the page.
+    fn write_root(&mut self) -> Result<(), Error<N::Error>> {
         let geo = self.store.geo;
-        let mut page = [0u8; HEADER + 20];
+        let mut page = [0u8; HEADER + 28];
         let fields = [
             geo.page_size(),
             geo.spare_size(),
             geo.pages_per_block(),
             geo.blocks(),
             self.anchor.second,
+            self.anchor.last_root,
+            u32::from(self.anchor.round),
         ];
         for (i, v) in fields.into_iter().enumerate() {
             put_u32(&mut page, HEADER + 4 * i, v);
         }
-        let mut ready = claimed;
-        for _ in 0..3 {
-            if !ready {
-                self.anchor.side ^= 1;
-                self.anchor.root_next = 1;
+        let index = self.anchor.root_next - 1;
+        let mut written = [false; 2];
+        for (side, written) in written.iter_mut().enumerate() {
+            let block = BlockAddr(self.anchor.roots[side]);
+            if block.0 == u32::MAX {
+                continue;
             }
-            ready = false;
-            let root = BlockAddr(self.anchor.roots[self.anchor.side]);
-            let at = geo.page(root, self.anchor.root_next - 1);
+            let at = geo.page(block, index);
             self.store.written.checkpoint += 1;
-            // A root block is never marked bad: the roots are the first two good blocks.
-            if (self.anchor.root_next > 1 || self.store.nand.erase(root)? == OpStatus::Done)
+            let erased =
+                !self.anchor.stale[side] || self.store.nand.erase(block)? == OpStatus::Done;
+            *written = erased
                 && self
                     .store
-                    .program_at(at, &mut page, Kind::Root, PageAddr::NONE)?
-            {
-                return Ok(());
+                    .program_at(at, &mut page, Kind::Root, PageAddr::NONE)?;
+            self.anchor.stale[side] &= !erased;
+        }
+        if written == [false; 2] {
+            let at = geo.page(BlockAddr(self.anchor.roots[0]), index);
+            return Err(Error::Corrupt(at, "root block"));
+        }
+        for (side, written) in written.into_iter().enumerate() {
+            let block = self.anchor.roots[side];
+            if !written && block != u32::MAX {
+                self.store.mark_bad(block)?;
             }
         }
-        Err(Error::Corrupt(
-            geo.page(BlockAddr(self.anchor.roots[0]), 0),
-            "root block",
-        ))
+        let before = (self.anchor.roots, self.anchor.stale);
+        self.anchor.roots = root_blocks(&mut self.store.nand.inner)?;
+        self.anchor.limit_roots();
+        for side in 0..2 {
+            let same = (0..2).find(|&i| before.0[i] == self.anchor.roots[side]);
+            self.anchor.stale[side] = same.is_none_or(|i| before.1[i]);
+        }
+        Ok(())
     }
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`.
@@ -480,6 +558,7 @@ impl<N: Nand> FlashLight<'_, N> {
         s.cursor = get_u32(b, 52) % s.geo.blocks();
         self.map.next = get_u32(b, 56);
         self.anchor.next_leaves = next_leaves(b);
+        self.anchor.dir_copies = [0, 4].map(|i| PageAddr(get_u32(b, DIR_COPIES + i)));
         for i in 0..HEADS {
             s.heads[i] = Head {
                 block: block_number(get_u16(b, 60 + 4 * i)),
@@ -581,7 +660,11 @@ impl<N: Nand> FlashLight<'_, N> {
             let ours = self.anchor.owns(block)
                 || self.store.bitmap_blocks[..self.store.bitmap_count].contains(&(block as u16));
             if ours {
-                self.store.table.set(block, State::System);
+                // A root block may have been marked bad since.
+                let bad =
+                    block <= self.anchor.last_root && self.store.nand.is_bad(BlockAddr(block))?;
+                let state = if bad { State::Bad } else { State::System };
+                self.store.table.set(block, state);
             } else if self.store.table.get(block) == State::System {
                 self.store.table.set(block, State::Dead);
             }

@@ -184,19 +184,24 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let roots = root_blocks(&mut nand)?;
         let mut fs = FlashLight::new(nand, ram, Config::default(), roots)?;
         fs.store.volume = volume;
+        let mut spare_roots = 0;
         for block in 0..fs.store.table.blocks() {
             let state = if fs.store.nand.is_bad(BlockAddr(block))? {
                 State::Bad
             } else if fs.store.nand.erase(BlockAddr(block))? == OpStatus::Failed {
                 fs.store.nand.mark_bad(BlockAddr(block))?;
                 State::Bad
-            } else if roots.contains(&block) {
+            } else if spare_roots < ROOTS {
+                spare_roots += 1;
+                fs.anchor.last_root = block;
                 State::System
             } else {
                 State::Clean
             };
             fs.store.table.set(block, state);
         }
+        fs.anchor.roots = root_blocks(&mut fs.store.nand.inner)?;
+        fs.anchor.limit_roots();
         fs.store.recount();
         fs.store.cursor = volume % fs.store.table.blocks();
         (fs.store.formatting, fs.store.session) = (true, true);
@@ -216,9 +221,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     pub fn mount(mut nand: N, ram: &'r mut [u8], config: Config) -> Result<Self, Error<N::Error>> {
         let roots = root_blocks(&mut nand)?;
         let mut fs = FlashLight::new(nand, ram, config, roots)?;
-        let (second, root_seq) = fs.find_root()?;
+        let (second, root_seq, rounds) = fs.find_root()?;
         fs.store.seq = root_seq + 1;
-        let start = fs.load_checkpoint(second)?;
+        let start = fs.load_checkpoint(second, rounds)?;
         fs.load_snapshot(&start.snapshot[..start.snapshot_len])?;
         if !start.clean || fs.anchor.chained > 0 || fs.was_written(start.since)? {
             if root_seq > start.since {
@@ -237,7 +242,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Finds and unpacks the newest checkpoint.
-    fn load_checkpoint(&mut self, second: u32) -> Result<Start, Error<N::Error>> {
+    fn load_checkpoint(
+        &mut self,
+        second: u32,
+        rounds: [Option<u32>; 2],
+    ) -> Result<Start, Error<N::Error>> {
         let mut at = PageAddr::NONE;
         // A page whose program was cut may fail between two reads: then the one before it counts.
         for _ in 0..4 {
@@ -257,17 +266,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 };
                 self.store.seq = self.store.seq.max(seq + 1);
             }
-            self.load_claims(second);
+            self.load_claims(second, rounds);
             return Ok(start);
         }
         Err(Error::Corrupt(at, "checkpoint"))
     }
 
     /// Takes what the checkpoint page in the scratch page has claimed.
-    fn load_claims(&mut self, second: u32) {
+    fn load_claims(&mut self, second: u32, rounds: [Option<u32>; 2]) {
         let meant = u32::from(crate::bytes::get_u16(self.scratch, 36));
         let (root_next, second_next) = (self.scratch[34], self.scratch[35]);
-        let side = usize::from(self.scratch[33] & 1);
         // The second-level block that the root leads to may not be the one that was meant to be
         // used: then that one was never reached, and the next switch takes another.
         self.anchor.second_next = if meant == second {
@@ -275,12 +283,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         } else {
             ANCHOR_PAGES
         };
-        if side == self.anchor.side {
-            self.anchor.root_next = self.anchor.root_next.max(u32::from(root_next));
-        } else {
-            // The side found was given up: all its pages may have been tried.
-            self.anchor.root_next = ANCHOR_PAGES;
-        }
+        self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
+        self.anchor.round = self.scratch[33];
+        self.anchor.stale = rounds.map(|round| round != Some(u32::from(self.scratch[33])));
     }
 
     /// Whether a session has begun after a clean unmount: its first writes are two allocation
@@ -304,49 +309,55 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Finds the newest root page and checks that the volume is for this chip. Returns the
-    /// second-level block, and the page's sequence number. 16 reads.
-    fn find_root(&mut self) -> Result<(u32, u64), Error<N::Error>> {
+    /// second-level block, the page's sequence number, and the round of each root block. 16 reads.
+    #[allow(clippy::type_complexity)]
+    fn find_root(&mut self) -> Result<(u32, u64, [Option<u32>; 2]), Error<N::Error>> {
         let geo = self.store.geo;
-        let mut best: Option<(Header, u32, usize, u32)> = None;
-        let mut version = None;
-        let mut fits = true;
+        let mut best: Option<(Header, u32, u32)> = None;
+        let (mut version, mut fits) = (None, true);
+        let mut rounds = [None; 2];
         for side in 0..2 {
             for index in 0..ANCHOR_PAGES {
                 let at = geo.page(BlockAddr(self.anchor.roots[side]), index);
-                if !self
-                    .store
-                    .nand
-                    .read(at, 0, self.scratch, &mut [])?
-                    .is_readable()
+                if self.anchor.roots[side] == u32::MAX
+                    || !self
+                        .store
+                        .nand
+                        .read(at, 0, self.scratch, &mut [])?
+                        .is_readable()
                 {
                     continue;
                 }
                 match header::parse(self.scratch, at) {
                     Err(Bad::Version(v)) => version = Some(v),
-                    Ok(h) if h.kind == Kind::Root && best.is_none_or(|b| h.seq > b.0.seq) => {
+                    Ok(h) if h.kind == Kind::Root => {
                         let word = |i: usize| get_u32(self.scratch, HEADER + 4 * i);
-                        fits = [
-                            geo.page_size(),
-                            geo.spare_size(),
-                            geo.pages_per_block(),
-                            geo.blocks(),
-                        ] == [word(0), word(1), word(2), word(3)];
-                        best = Some((h, word(4), side, index));
+                        rounds[side] = Some(word(6));
+                        if best.is_none_or(|b| h.seq > b.0.seq) {
+                            fits = [
+                                geo.page_size(),
+                                geo.spare_size(),
+                                geo.pages_per_block(),
+                                geo.blocks(),
+                            ] == [word(0), word(1), word(2), word(3)];
+                            best = Some((h, word(4), word(5)));
+                        }
                     }
                     _ => {}
                 }
             }
         }
-        let Some((header, second, side, index)) = best else {
+        let Some((header, second, last_root)) = best else {
             return Err(version.map_or(Error::NotFormatted, Error::Version));
         };
         if !fits || second >= geo.blocks() {
             return Err(Error::Geometry);
         }
         self.store.volume = header.volume;
-        (self.anchor.side, self.anchor.root_next) = (side, index + 1);
+        self.anchor.last_root = last_root;
+        self.anchor.limit_roots();
         self.anchor.second = second;
-        Ok((second, header.seq))
+        Ok((second, header.seq, rounds))
     }
 
     /// Finds the block and page of the newest checkpoint, and the block with the newest copy of it
@@ -490,18 +501,24 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 }
 
-/// The first two good blocks: the anchors of the volume.
-fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], Error<N::Error>> {
-    let mut roots = [0; 2];
+/// Good blocks that are kept for roots: the first two of them are in use.
+const ROOTS: u32 = 4;
+
+/// The first two good blocks: the anchors of the volume; all ones for a second that is missing.
+pub(crate) fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], Error<N::Error>> {
+    let mut roots = [u32::MAX; 2];
     let mut found = 0;
     for block in 0..nand.geometry().blocks().min(64) {
         if !nand.is_bad(BlockAddr(block)).map_err(Error::Driver)? {
             roots[found] = block;
             found += 1;
             if found == 2 {
-                return Ok(roots);
+                break;
             }
         }
     }
-    Err(Error::NotFormatted)
+    if found == 0 {
+        return Err(Error::NotFormatted);
+    }
+    Ok(roots)
 }

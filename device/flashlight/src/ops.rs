@@ -267,7 +267,11 @@ impl<N: Nand> FlashLight<'_, N> {
         if at.is_none() {
             return Err(Error::NotFound);
         }
-        self.load_scratch(at, Kind::Dir, "directory")?;
+        match self.load_scratch(at, Kind::Dir, "directory") {
+            // There may be a copy.
+            Err(Error::Corrupt(..)) => return self.load_dir(ino).map(Place::Dir),
+            r => r?,
+        }
         if !DirView::on(self.scratch).is_sane() {
             return Err(Error::Corrupt(at, "directory"));
         }

@@ -358,7 +358,7 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    fn note_failing(&mut self, block: u32) {
+    pub fn note_failing(&mut self, block: u32) {
         if let Some(slot) = self.failing.iter_mut().find(|b| **b == u16::MAX) {
             *slot = block as u16;
         }
@@ -434,10 +434,16 @@ impl<N: Nand> Store<'_, N> {
         if self.nand.erase(BlockAddr(block))? == OpStatus::Done {
             return Ok(true);
         }
+        self.mark_bad(block)?;
+        Ok(false)
+    }
+
+    /// Marks a block bad that holds nothing of use.
+    pub fn mark_bad(&mut self, block: u32) -> Result<(), Error<N::Error>> {
         self.nand.mark_bad(BlockAddr(block))?;
         self.table.set(block, State::Bad);
         self.good -= 1;
-        Ok(false)
+        Ok(())
     }
 
     /// Free blocks that are not reserved.
@@ -678,9 +684,7 @@ impl<N: Nand> Store<'_, N> {
             }
             if let Some(slot) = self.failing.iter_mut().find(|b| u32::from(**b) == block) {
                 *slot = u16::MAX;
-                self.nand.mark_bad(BlockAddr(block))?;
-                self.table.set(block, State::Bad);
-                self.good -= 1;
+                self.mark_bad(block)?;
             } else {
                 self.table.set(block, State::Free);
                 self.free += 1;
