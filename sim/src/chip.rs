@@ -324,7 +324,12 @@ impl Nand for SimNand {
             .as_mut()
             .is_some_and(|faults| faults.program_fails(page.0));
         if fails || self.blocks[b as usize].has(FAILING) {
-            self.put(b, index, PageState::Garbage, &[], &[])?;
+            let seed = self.faults.as_mut().map_or(0, |faults| faults.seed());
+            match seed % 3 {
+                0 => self.put(b, index, PageState::Garbage, &[], &[])?,
+                1 => self.put(b, index, PageState::LooksBlank, &[], &[])?,
+                _ => self.put(b, index, PageState::Written, data, spare)?,
+            }
             self.set_flags(b, FAILING)?;
             return Ok(OpStatus::Failed);
         }

@@ -122,7 +122,7 @@ fn programs_fail_by_chance_and_the_block_stays_failing() {
         }
     }
     let (b, index) = failed.unwrap();
-    assert!(lost(&mut nand, at(b, index)));
+    // What the failed page holds, nobody can say.
     assert!((0..index).all(|good| !lost(&mut nand, at(b, good))));
     assert!(!nand.is_bad(block(b)).unwrap());
     nand.set_faults(Faults::default()).unwrap();

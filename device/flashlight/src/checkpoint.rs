@@ -17,7 +17,8 @@
 //!  104 copy of u64: 0, or the number of the checkpoint that this one repeats
 //!  112 leaf after that u16, 0
 //!  116 copies of the DirInodes of the root and of the index directory: u32 each, all ones: none
-//!  124 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
+//!  124 failing blocks: u16 each, 8; all ones: none
+//!  140 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
 //! snapshot page:
 //!   32 its number u16, 0   36 bytes of: block table, places of the DirInode map's pages,
 //!      number of blocks with an unwritten tail u16, 0, those: block u16, next page u16
@@ -62,8 +63,9 @@ const CHAIN: usize = 16;
 pub(crate) const SNAPSHOT_PAGES: usize = 72;
 pub(crate) const COPY_OF: usize = 104;
 const AFTER_NEXT: usize = 112;
-const DIR_COPIES: usize = 116;
-pub(crate) const FIELDS: usize = 124;
+pub(crate) const DIR_COPIES: usize = 116;
+pub(crate) const FAILING: usize = 124;
+pub(crate) const FIELDS: usize = 140;
 /// Leaves tried for one checkpoint before it is given up.
 const TRIES: usize = 9;
 /// Flags of a checkpoint page.
@@ -86,8 +88,9 @@ pub(crate) struct Anchor {
     pub stale: [bool; 2],
     pub second: u32,
     pub second_next: u32,
-    /// The second-level block that the root pages lead to, while another is being begun.
+    /// The second-level block that the root pages lead to, while `second` is being begun.
     pub old_second: u32,
+    pub new_second: bool,
     pub leaf: Head,
     /// The leaves to come; all ones: none.
     pub next_leaves: [u32; 2],
@@ -110,6 +113,7 @@ impl Anchor {
             second: u32::MAX,
             second_next: ANCHOR_PAGES,
             old_second: u32::MAX,
+            new_second: false,
             leaf: Head::NONE,
             next_leaves: [u32::MAX; 2],
             chain: [0; CHAIN],
@@ -166,6 +170,11 @@ fn block_number(v: u16) -> u32 {
 /// The leaves that a checkpoint page names.
 pub(crate) fn next_leaves(page: &[u8]) -> [u32; 2] {
     [38, AFTER_NEXT].map(|at| block_number(get_u16(page, at)))
+}
+
+/// Whether a checkpoint page says that the volume was unmounted.
+pub(crate) fn is_unmounted(page: &[u8]) -> bool {
+    page[32] & UNMOUNTED != 0
 }
 
 /// What a switch to a new leaf block has to write besides.
@@ -291,25 +300,35 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         if self.anchor.second_next + 2 > ANCHOR_PAGES {
-            switch.new_second = true;
-            let second = core::mem::replace(&mut self.anchor.second, u32::MAX);
-            if self.anchor.old_second == u32::MAX {
-                self.anchor.old_second = second;
-            } else {
-                // One that failed before anything led to it.
-                self.store.retire_late(second);
-            }
-            self.anchor.second = self.take_system()?;
+            self.begin_second()?;
+        } else if self.anchor.new_second {
+            // The root pages do not lead to it yet: it begins anew.
             self.anchor.second_next = 0;
-            if self.anchor.root_next >= ANCHOR_PAGES {
-                self.anchor.root_next = 0;
-                self.anchor.round = self.anchor.round.wrapping_add(1);
-                self.anchor.stale = [true; 2];
-            }
-            self.anchor.root_next += 1;
         }
+        switch.new_second = self.anchor.new_second;
         self.anchor.second_next += 2;
         Ok(Some(switch))
+    }
+
+    /// Takes another second-level block, and claims the root page that will lead there.
+    fn begin_second(&mut self) -> Result<(), Error<N::Error>> {
+        let second = self.take_system()?;
+        let before = core::mem::replace(&mut self.anchor.second, second);
+        if self.anchor.new_second {
+            // Nothing has led to it.
+            self.store.retire_late(before);
+        } else {
+            self.anchor.old_second = before;
+        }
+        self.anchor.new_second = true;
+        self.anchor.second_next = 0;
+        if self.anchor.root_next >= ANCHOR_PAGES {
+            self.anchor.root_next = 0;
+            self.anchor.round = self.anchor.round.wrapping_add(1);
+            self.anchor.stale = [true; 2];
+        }
+        self.anchor.root_next += 1;
+        Ok(())
     }
 
     fn take_system(&mut self) -> Result<u32, Error<N::Error>> {
@@ -411,6 +430,9 @@ impl<N: Nand> FlashLight<'_, N> {
         b[100] = s.reserved as u8;
         b[101] = pages.len() as u8;
         put_u64(b, COPY_OF, copy_of);
+        for (i, &block) in s.failing.iter().enumerate() {
+            put_u16(b, FAILING + 2 * i, block);
+        }
         for (i, copy) in a.dir_copies.into_iter().enumerate() {
             put_u32(b, DIR_COPIES + 4 * i, copy.0);
         }
@@ -486,6 +508,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.write_root()?;
             self.store.retire_late(self.anchor.old_second);
             self.anchor.old_second = u32::MAX;
+            self.anchor.new_second = false;
         }
         self.store.retire_late(switch.old_leaf);
         for i in 0..core::mem::take(&mut self.anchor.chained) {
@@ -564,6 +587,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 block: block_number(get_u16(b, 60 + 4 * i)),
                 next: u32::from(get_u16(b, 62 + 4 * i)),
             };
+        }
+        for (i, block) in s.failing.iter_mut().enumerate() {
+            *block = get_u16(b, FAILING + 2 * i);
         }
         s.bitmap_count = 0;
         for i in 0..BITMAP_BLOCKS {

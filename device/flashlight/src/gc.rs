@@ -75,6 +75,7 @@ impl<N: Nand> FlashLight<'_, N> {
         {
             self.checkpoint(false)?;
         }
+        self.clean_failing()?;
         if self.config.cleaner == Cleaner::Paper
             && self.store.dirty.len() > self.config.dirty_threshold
         {
@@ -84,6 +85,24 @@ impl<N: Nand> FlashLight<'_, N> {
         for _ in 0..ROUNDS {
             if self.store.available() >= low || !self.reclaim()? {
                 break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
+    fn clean_failing(&mut self) -> Result<(), Error<N::Error>> {
+        for i in 0..self.store.failing.len() {
+            let block = self.store.failing[i];
+            if block == u16::MAX || self.store.available() <= FLOOR {
+                continue;
+            }
+            let valid = matches!(
+                self.store.table.get(u32::from(block)),
+                State::Meta(1..) | State::Data(1..)
+            );
+            if valid && !self.store.stuck.contains(&block) {
+                self.clean_block(u32::from(block))?;
             }
         }
         Ok(())

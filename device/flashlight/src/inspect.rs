@@ -87,6 +87,8 @@ fn record<'a>(geometry: &Geometry, page: &'a [u8], header: &Header) -> Option<Re
             pages_per_block: get_u32(page, 40),
             blocks: get_u32(page, 44),
             second: get_u32(page, 48),
+            last_root: get_u32(page, 52),
+            round: get_u32(page, 56),
         }),
         Kind::Second => Record::Second {
             leaf: get_u32(page, 32),

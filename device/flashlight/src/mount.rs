@@ -2,7 +2,9 @@
 
 use crate::bytes::get_u32;
 use crate::cache::Slot;
-use crate::checkpoint::{ANCHOR_PAGES, Anchor, COPY_OF, SNAPSHOT_PAGES, Start, next_leaves};
+use crate::checkpoint::{
+    ANCHOR_PAGES, Anchor, COPY_OF, SNAPSHOT_PAGES, Start, is_unmounted, next_leaves,
+};
 use crate::dirmap::{DirMap, MAP_PAGES};
 use crate::dirty::{self, DirtyList};
 use crate::error::Error;
@@ -223,8 +225,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let mut fs = FlashLight::new(nand, ram, config, roots)?;
         let (second, root_seq, rounds) = fs.find_root()?;
         fs.store.seq = root_seq + 1;
-        let start = fs.load_checkpoint(second, rounds)?;
-        fs.load_snapshot(&start.snapshot[..start.snapshot_len])?;
+        let mut start = fs.load_checkpoint(second, rounds)?;
+        if let Err(e) = fs.load_snapshot(&start.snapshot[..start.snapshot_len]) {
+            start = fs.first_of_two(&start, e)?;
+            fs.load_snapshot(&start.snapshot[..start.snapshot_len])?;
+        }
         if !start.clean || fs.anchor.chained > 0 || fs.was_written(start.since)? {
             if root_seq > start.since {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
@@ -272,6 +277,24 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Err(Error::Corrupt(at, "checkpoint"))
     }
 
+    /// The first of the two checkpoints of an unmount, when the second has led to an error.
+    fn first_of_two(
+        &mut self,
+        second: &Start,
+        e: Error<N::Error>,
+    ) -> Result<Start, Error<N::Error>> {
+        let Head { block, next } = self.anchor.leaf;
+        if !second.clean || next < 2 {
+            return Err(e);
+        }
+        let at = self.store.geo.page(BlockAddr(block), next - 2);
+        if self.read_checkpoint(at, 0)?.is_none() || !is_unmounted(self.scratch) {
+            return Err(e);
+        }
+        let next = next - 1;
+        self.decode(Head { block, next }).ok_or(e)
+    }
+
     /// Takes what the checkpoint page in the scratch page has claimed.
     fn load_claims(&mut self, second: u32, rounds: [Option<u32>; 2]) {
         let meant = u32::from(crate::bytes::get_u16(self.scratch, 36));
@@ -316,7 +339,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut version, mut fits) = (None, true);
         let mut rounds = [None; 2];
-        for side in 0..2 {
+        for (side, round) in rounds.iter_mut().enumerate() {
             for index in 0..ANCHOR_PAGES {
                 let at = geo.page(BlockAddr(self.anchor.roots[side]), index);
                 if self.anchor.roots[side] == u32::MAX
@@ -332,7 +355,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     Err(Bad::Version(v)) => version = Some(v),
                     Ok(h) if h.kind == Kind::Root => {
                         let word = |i: usize| get_u32(self.scratch, HEADER + 4 * i);
-                        rounds[side] = Some(word(6));
+                        *round = Some(word(6));
                         if best.is_none_or(|b| h.seq > b.0.seq) {
                             fits = [
                                 geo.page_size(),

@@ -690,7 +690,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 match self.dir_nth(dir, hash, n)? {
                     Some(r)
                         if matches!(r.target, Target::File | Target::Orphan)
-                            && (r.ptr == rec.prev.0 || r.ptr == rec.at.0) =>
+                            && (r.ptr == rec.prev.0
+                                || r.ptr == rec.at.0
+                                || self.is_failed_program(PageAddr(r.ptr), rec.ino)?) =>
                     {
                         break Some(r);
                     }
@@ -701,9 +703,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             match found {
                 Some(r) if r.ptr == rec.at.0 => {}
                 Some(r) if r.target == Target::Orphan => {
-                    self.dir_repoint(dir, hash, r.target, rec.prev, rec.at)?;
+                    self.dir_repoint(dir, hash, r.target, PageAddr(r.ptr), rec.at)?;
                 }
-                Some(_) => self.dir_repoint(dir, hash, target, rec.prev, rec.at)?,
+                Some(r) => self.dir_repoint(dir, hash, target, PageAddr(r.ptr), rec.at)?,
                 None => self.dir_add(dir, hash, target, rec.at.0)?,
             }
         }
@@ -711,6 +713,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.link_if(rec.parent, rec.hash, Target::Indirect, rec.ino, rec.seq)?;
         }
         Ok(())
+    }
+
+    /// Whether a page is an inode's whose program failed, though it reads well: then it was
+    /// written again elsewhere, and that page replaces the same one as this.
+    fn is_failed_program(&mut self, at: PageAddr, ino: u32) -> Result<bool, Error<N::Error>> {
+        if !self.lost(at) {
+            return Ok(false);
+        }
+        self.store.scratch_at = PageAddr::NONE;
+        let header = self.store.read_meta(at, self.scratch)?;
+        Ok(header.is_some_and(|h| h.kind == Kind::File) && FileView::on(self.scratch).ino() == ino)
     }
 
     /// A rename has replaced a file: a direct one ends its life, one in the index directory

@@ -198,7 +198,8 @@ pub(crate) struct Store<'r, N> {
     pub written: Written,
     /// Set while formatting: no allocation records.
     pub formatting: bool,
-    /// Blocks whose program failed: marked bad once nothing in them is valid.
+    /// Blocks whose program failed: what is valid in them is moved, then they are marked bad. One
+    /// that finds no place here is marked when it fails again.
     pub failing: [u16; 8],
     /// Blocks with pages that could not be moved: no victims in this session.
     pub stuck: [u16; 8],
@@ -431,7 +432,10 @@ impl<N: Nand> Store<'_, N> {
         if self.geo.block_of(self.scratch_at).0 == block {
             self.scratch_at = PageAddr::NONE;
         }
-        if self.nand.erase(BlockAddr(block))? == OpStatus::Done {
+        // A session that was cut may have marked it, and no checkpoint says so.
+        if !self.nand.is_bad(BlockAddr(block))?
+            && self.nand.erase(BlockAddr(block))? == OpStatus::Done
+        {
             return Ok(true);
         }
         self.mark_bad(block)?;

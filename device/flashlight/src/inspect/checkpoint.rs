@@ -1,7 +1,7 @@
 //! Pages of the checkpoint and of the allocation log.
 
 use crate::bytes::{get_u16, get_u32, get_u64};
-use crate::checkpoint::{COPY_OF, FIELDS, SNAPSHOT_PAGES, next_leaves};
+use crate::checkpoint::{COPY_OF, DIR_COPIES, FAILING, FIELDS, SNAPSHOT_PAGES, next_leaves};
 use crate::dirmap::MAP_PAGES;
 use crate::dirty;
 use crate::header::HEADER;
@@ -19,6 +19,10 @@ pub struct Root {
     pub blocks: u32,
     /// Block of the second-level pages.
     pub second: u32,
+    /// Good blocks up to this one are kept for roots.
+    pub last_root: u32,
+    /// How often the root blocks have been filled.
+    pub round: u32,
 }
 
 /// Name of a log area by its number on flash.
@@ -106,13 +110,24 @@ impl<'a> Checkpoint<'a> {
     pub fn copy_of(&self) -> Option<u64> {
         Some(get_u64(self.b, COPY_OF)).filter(|&seq| seq != 0)
     }
-    /// Which of the two root blocks is in use (0 or 1), and how many of its pages are claimed.
+    /// The round of the root blocks, and how many of their pages are claimed.
     pub fn root(&self) -> (u8, u8) {
         (self.b[33], self.b[34])
     }
     /// The second-level block, and how many of its pages are claimed.
     pub fn second(&self) -> (u32, u8) {
         (u32::from(get_u16(self.b, 36)), self.b[35])
+    }
+    /// Copies of the DirInodes of the root and of the index directory.
+    pub fn dir_copies(&self) -> impl Iterator<Item = PageAddr> {
+        let copies = [0, 4].map(|i| PageAddr(get_u32(self.b, DIR_COPIES + i)));
+        copies.into_iter().filter(|page| page.is_some())
+    }
+    /// Blocks whose programs have failed.
+    pub fn failing(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..8)
+            .map(|i| u32::from(get_u16(self.b, FAILING + 2 * i)))
+            .filter(|block| *block != u32::from(u16::MAX))
     }
     /// The blocks that follow when this leaf block is full.
     pub fn next_leaves(&self) -> impl Iterator<Item = u32> {

@@ -1,0 +1,191 @@
+//! Every program and every erase of a random load fails in turn: FlashLight goes on as the model
+//! does, the block is marked bad, and nothing is lost.
+//!
+//! A failure names the seed and the operation: `FLASHKIT_FAIL=seed:operation` replays it,
+//! `FLASHKIT_FAIL_FULL=1` lets every operation fail instead of a sample of them.
+
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_sim::{ChipSpec, Counters, Faults, Metered, SimNand, Timing, Weak};
+use flashkit_vfs::FileSystem;
+use flashkit_vfs::check::check;
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_workload::model::{ModelRun, Target};
+
+/// A chip of which one operation fails, and from then on all in that block.
+struct FailAt {
+    chip: SimNand,
+    /// Programs and erases until then.
+    left: u64,
+    done: u64,
+}
+
+impl FailAt {
+    /// Whether this operation is the one.
+    fn due(&mut self) -> bool {
+        self.done += 1;
+        self.done - 1 == self.left
+    }
+
+    fn set(&mut self, faults: Faults) {
+        self.chip.set_faults(faults).unwrap();
+    }
+}
+
+impl Nand for FailAt {
+    type Error = <SimNand as Nand>::Error;
+
+    fn geometry(&self) -> Geometry {
+        self.chip.geometry()
+    }
+
+    fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, Self::Error> {
+        self.chip.read(page, offset, data, spare)
+    }
+
+    fn program(
+        &mut self,
+        page: PageAddr,
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<OpStatus, Self::Error> {
+        if self.due() {
+            let (at, good, seed) = (page.0, 0, self.done);
+            self.set(Faults {
+                weak_pages: vec![Weak { at, good }],
+                seed,
+                ..Faults::default()
+            });
+        }
+        self.chip.program(page, data, spare)
+    }
+
+    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {
+        if self.due() {
+            let (at, good, seed) = (block.0, 0, self.done);
+            self.set(Faults {
+                weak_blocks: vec![Weak { at, good }],
+                seed,
+                ..Faults::default()
+            });
+        }
+        self.chip.erase(block)
+    }
+
+    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Self::Error> {
+        self.chip.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Self::Error> {
+        self.chip.mark_bad(block)
+    }
+}
+
+impl Metered for FailAt {
+    fn counters(&self) -> Counters {
+        self.chip.counters()
+    }
+
+    fn erase_counts(&self) -> Vec<u32> {
+        self.chip.erase_counts()
+    }
+
+    fn idle(&mut self, ns: u64) {
+        self.chip.idle(ns);
+    }
+}
+
+struct Volume(Option<FlashLightFs<'static, FailAt>>);
+
+fn mounted(chip: FailAt) -> Result<Volume, String> {
+    let ram = vec![0; ram_needed(&chip.geometry())].leak();
+    let size = ram.len();
+    let fs = FlashLight::mount(chip, ram, Config::default()).map_err(|e| e.to_string())?;
+    Ok(Volume(Some(FlashLightFs::new(fs, size))))
+}
+
+impl Target for Volume {
+    fn fs(&mut self) -> &mut dyn FileSystem {
+        self.0.as_mut().unwrap()
+    }
+
+    fn remount(&mut self) -> Result<(), String> {
+        let fs = self.0.take().unwrap().into_volume();
+        let chip = fs.unmount().map_err(|(_, e)| e.to_string())?;
+        *self = mounted(chip)?;
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let checked = check(self.0.as_mut().unwrap().volume())?;
+        match checked.findings.first() {
+            None => Ok(()),
+            Some(_) => Err(format!("{:#?}", checked.findings)),
+        }
+    }
+}
+
+/// Runs the load of a seed with operation `left` failing. Returns how many operations there were,
+/// and whether a block is marked bad.
+fn run(seed: u64, left: u64) -> (u64, bool) {
+    let geo = Geometry::new(1024, [40, 0][seed as usize % 2], 8, 160).unwrap();
+    let timing = Timing {
+        read_ns: 1,
+        program_ns: 1,
+        erase_ns: 1,
+    };
+    let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
+    chip.require_first_erase(true);
+    let ram = vec![0; ram_needed(&geo)].leak();
+    let done = 0;
+    let chip = FailAt { chip, left, done };
+    let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
+    let mut volume = mounted(chip).unwrap();
+    let load = ModelRun {
+        test: "-p flashkit-workload --test failures".into(),
+        ops: 400,
+        space: 300 << 10,
+        objects: 40,
+        full: false,
+        remount_every: 60,
+        check_every: 100,
+        compare_every: 100,
+        ..ModelRun::new(seed)
+    };
+    let say = |what: String| format!("FLASHKIT_FAIL={seed}:{left} {what}");
+    if let Err(failure) = load.run(&mut volume) {
+        panic!("{}", say(failure.to_string()));
+    }
+    // What failed is out of use by now, but for a block found failing at the very end.
+    volume.remount().map_err(say).unwrap();
+    volume.check().map_err(say).unwrap();
+    let chip = volume.0.as_mut().unwrap().volume().nand();
+    (chip.done, !chip.chip.bad_blocks().is_empty())
+}
+
+#[test]
+fn every_operation_fails_in_turn() {
+    if let Ok(id) = std::env::var("FLASHKIT_FAIL") {
+        let (seed, left) = id.split_once(':').expect("FLASHKIT_FAIL=seed:operation");
+        run(seed.parse().unwrap(), left.parse().unwrap());
+        return;
+    }
+    let full = std::env::var("FLASHKIT_FAIL_FULL").is_ok();
+    let every = if full { 1 } else { 37 };
+    for seed in 0..2 {
+        let total = run(seed, u64::MAX).0;
+        let (mut runs, mut marked) = (0, 0);
+        for left in (seed..total).step_by(every) {
+            runs += 1;
+            marked += u64::from(run(seed, left).1);
+        }
+        println!("seed {seed}: {total} programs and erases, {runs} failed, {marked} blocks marked");
+        assert!(marked * 10 >= runs * 9, "{marked} of {runs}");
+    }
+}
