@@ -4,6 +4,7 @@
 //! root page, in both of the first two good blocks (the first 8 pages of each):
 //!   32 page size u32   36 spare size u32   40 pages per block u32   44 blocks u32
 //!   48 second-level block u32   52 last block kept for roots u32   56 round u32
+//!   60 blocks that were good at format time u32
 //! second-level page, each twice (the first 8 pages of its block):
 //!   32 leaf block u32
 //! checkpoint page, in the leaf block:
@@ -80,6 +81,8 @@ pub(crate) struct Anchor {
     /// become one of them.
     pub roots: [u32; 2],
     pub last_root: u32,
+    /// Blocks that were good at format time.
+    pub good: u32,
     /// Pages of the root blocks that are claimed, and in which round: a root block is erased before
     /// its first page of a round.
     pub root_next: u32,
@@ -107,6 +110,7 @@ impl Anchor {
         Anchor {
             roots,
             last_root: 0,
+            good: 0,
             root_next: ANCHOR_PAGES,
             round: 0,
             stale: [true; 2],
@@ -521,7 +525,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// when the other has the page.
     fn write_root(&mut self) -> Result<(), Error<N::Error>> {
         let geo = self.store.geo;
-        let mut page = [0u8; HEADER + 28];
+        let mut page = [0u8; HEADER + 32];
         let fields = [
             geo.page_size(),
             geo.spare_size(),
@@ -530,6 +534,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.second,
             self.anchor.last_root,
             u32::from(self.anchor.round),
+            self.anchor.good,
         ];
         for (i, v) in fields.into_iter().enumerate() {
             put_u32(&mut page, HEADER + 4 * i, v);

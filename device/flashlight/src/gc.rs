@@ -36,6 +36,12 @@ pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them.
 const INODE_PAGES_MAX: u32 = 512;
 
+/// Blocks that go bad in use before the volume is worn out: one in fifty, as data sheets allow, and
+/// some, because fifty is more than small chips have to spare.
+fn grown_max(blocks: u32) -> u32 {
+    8 + blocks / 50
+}
+
 /// Blocks that no file gets: for cleaning, checkpoints and recovery.
 pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
     36 + blocks / 64
@@ -67,8 +73,26 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
+    /// Whether more blocks have gone bad in use than one in fifty and eight. Then nothing is
+    /// changed any more: the rest will follow soon, and what is stored can still be read.
+    pub fn is_worn(&self) -> bool {
+        let grown = self.anchor.good.saturating_sub(self.store.good);
+        grown > grown_max(self.store.geo.blocks())
+    }
+
+    /// Makes everything durable for the last time, while there are blocks that can be erased.
+    pub(crate) fn retire(&mut self) -> Result<(), Error<N::Error>> {
+        let result = self.checkpoint(true);
+        self.read_only = true;
+        result
+    }
+
     /// Called before every change: takes a checkpoint or cleans when it is time.
     pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
+        if self.is_worn() {
+            self.retire()?;
+            return Err(Error::ReadOnly);
+        }
         if self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
             || self.store.inode_pages >= INODE_PAGES_MAX
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS

@@ -89,6 +89,7 @@ fn record<'a>(geometry: &Geometry, page: &'a [u8], header: &Header) -> Option<Re
             second: get_u32(page, 48),
             last_root: get_u32(page, 52),
             round: get_u32(page, 56),
+            good: get_u32(page, 60),
         }),
         Kind::Second => Record::Second {
             leaf: get_u32(page, 32),

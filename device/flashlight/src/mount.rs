@@ -205,6 +205,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         fs.anchor.roots = root_blocks(&mut fs.store.nand.inner)?;
         fs.anchor.limit_roots();
         fs.store.recount();
+        fs.anchor.good = fs.store.good;
         fs.store.cursor = volume % fs.store.table.blocks();
         (fs.store.formatting, fs.store.session) = (true, true);
         fs.new_dir(ROOT_DIR, ROOT_DIR, b"", root)?;
@@ -236,10 +237,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 fs.anchor.second_next = ANCHOR_PAGES;
             }
             fs.recover(&start)?;
+            if fs.is_worn() {
+                fs.retire()?;
+            }
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;
             fs.store.free_dead()?;
         }
+        fs.read_only |= fs.is_worn();
         if fs.orphans > 0 && !fs.read_only {
             fs.reap_orphans()?;
         }
@@ -338,7 +343,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let geo = self.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut version, mut fits) = (None, true);
-        let mut rounds = [None; 2];
+        let (mut rounds, mut good) = ([None; 2], 0);
         for (side, round) in rounds.iter_mut().enumerate() {
             for index in 0..ANCHOR_PAGES {
                 let at = geo.page(BlockAddr(self.anchor.roots[side]), index);
@@ -364,6 +369,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                                 geo.blocks(),
                             ] == [word(0), word(1), word(2), word(3)];
                             best = Some((h, word(4), word(5)));
+                            good = word(7);
                         }
                     }
                     _ => {}
@@ -377,7 +383,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Err(Error::Geometry);
         }
         self.store.volume = header.volume;
-        self.anchor.last_root = last_root;
+        (self.anchor.last_root, self.anchor.good) = (last_root, good);
         self.anchor.limit_roots();
         self.anchor.second = second;
         Ok((second, header.seq, rounds))

@@ -6,11 +6,12 @@
 
 use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::{ChipSpec, Counters, Faults, Metered, SimNand, Timing, Weak};
-use flashkit_vfs::FileSystem;
+use flashkit_sim::{ChipSpec, Counters, Faults, Metered, Rng, SimNand, Timing, Weak};
 use flashkit_vfs::check::check;
 use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{Error, FileSystem, NewInode, path};
 use flashkit_workload::model::{ModelRun, Target};
+use std::collections::BTreeMap;
 
 /// A chip of which one operation fails, and from then on all in that block.
 struct FailAt {
@@ -188,4 +189,59 @@ fn every_operation_fails_in_turn() {
         println!("seed {seed}: {total} programs and erases, {runs} failed, {marked} blocks marked");
         assert!(marked * 10 >= runs * 9, "{marked} of {runs}");
     }
+}
+
+/// A chip whose blocks stand a number of erases, until it is worn out: from then on it is read-only,
+/// and everything that was synced is there, now and after another mount, which writes nothing.
+#[test]
+fn the_end_of_a_chip() {
+    for seed in 0..3u64 {
+        let geo = Geometry::new(1024, 40, 8, 160).unwrap();
+        let timing = Timing {
+            read_ns: 1,
+            program_ns: 1,
+            erase_ns: 1,
+        };
+        let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
+        chip.set_faults(Faults {
+            endurance: 20 + 7 * seed as u32,
+            seed,
+            ..Faults::default()
+        })
+        .unwrap();
+        let ram = vec![0; ram_needed(&geo)].leak();
+        let (left, done) = (u64::MAX, 0);
+        let chip = FailAt { chip, left, done };
+        let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
+        let mut volume = mounted(chip).unwrap();
+        let mut synced: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+        let mut rng = Rng::new(seed);
+        let written = loop {
+            let name = format!("file {}", rng.below(40));
+            let data = vec![rng.below(256) as u8; rng.below(5000) as usize];
+            match store(volume.fs(), &name, &data) {
+                Ok(()) => synced.insert(name, data),
+                Err(Error::ReadOnly) => break name,
+                Err(e) => panic!("seed {seed}: {e}"),
+            };
+        };
+        assert!(volume.0.as_mut().unwrap().volume().is_worn(), "seed {seed}");
+        for round in 0..2 {
+            for (name, data) in synced.iter().filter(|(name, _)| **name != written) {
+                let path = name.as_bytes();
+                let found = path::read_file(volume.fs(), path).unwrap();
+                assert!(found == *data, "seed {seed} round {round} {name}");
+            }
+            volume.check().unwrap();
+            volume.remount().unwrap();
+            let changes = volume.0.as_mut().unwrap().volume().nand().done;
+            assert_eq!(store(volume.fs(), "new", b"x"), Err(Error::ReadOnly));
+            assert_eq!(volume.0.as_mut().unwrap().volume().nand().done, changes);
+        }
+    }
+}
+
+fn store(fs: &mut dyn FileSystem, name: &str, data: &[u8]) -> Result<(), Error> {
+    let attr = path::write_file(fs, name.as_bytes(), data, 0, &NewInode::default())?;
+    fs.fsync(attr.ino)
 }

@@ -23,6 +23,8 @@ pub struct Root {
     pub last_root: u32,
     /// How often the root blocks have been filled.
     pub round: u32,
+    /// Blocks that were good at format time.
+    pub good: u32,
 }
 
 /// Name of a log area by its number on flash.

@@ -15,6 +15,7 @@ use flashkit_vfs::FlashCost;
 use flashkit_vfs::flashlight::FlashLightFs;
 
 use super::{Access, Adapter, Cleaner, Cut, RAM_DEFAULT, Tuning};
+use crate::failure::complain;
 
 pub use dump::Dump;
 pub use look::{fsck, info};
@@ -154,7 +155,14 @@ pub fn open(
             },
         ),
     };
-    Ok((Box::new(mount(chip, tuning, read_only)?), name))
+    let mut fs = mount(chip, tuning, read_only)?;
+    if !read_only && fs.volume().is_worn() {
+        let image = image.display();
+        complain(&format!(
+            "{image}: too many blocks have gone bad: it can only be read"
+        ));
+    }
+    Ok((Box::new(fs), name))
 }
 
 fn cost_of(chip: &Chip) -> FlashCost {

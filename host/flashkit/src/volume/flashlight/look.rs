@@ -163,6 +163,7 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
         "mount": mount_cost(mounted),
         "erase_counts": spread(&wear),
         "bad_blocks": bad,
+        "worn_out": fs.volume().is_worn(),
     });
     let Value::Object(told) = told else {
         bail!("not an object")

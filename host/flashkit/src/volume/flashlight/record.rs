@@ -18,6 +18,7 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
             "second_level_block": root.second,
             "last_root": root.last_root,
             "round": root.round,
+            "good_blocks": root.good,
         }),
         Record::Second { leaf } => json!({ "leaf_block": leaf }),
         Record::Checkpoint(checkpoint) => of_checkpoint(checkpoint),
