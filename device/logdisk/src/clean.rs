@@ -1,0 +1,271 @@
+//! The cleaner, in steps that the caller drives.
+//!
+//! The paper's daemon uses three ioctls (Table 2): wait until a segment is selected, copy 16 valid
+//! blocks, start the erase. They are [`LogDisk::clean_select`], [`LogDisk::clean_copy`] and
+//! [`LogDisk::clean_erase`]; [`LogDisk::clean_step`] takes whichever is next. A write that finds no
+//! room takes them itself.
+
+use flashkit_nor::BankedNorFlash;
+
+use crate::entry::{ENTRY_LEN, Entry, PRE_VALID, SET};
+use crate::ram::State;
+use crate::{Error, LogDisk, Separate, Victim};
+
+/// Blocks that one step copies (paper, Table 2).
+pub const CLEAN_BLOCKS: u32 = 16;
+
+/// Bytes copied at a time, on the stack.
+const CHUNK: usize = 128;
+
+/// What a step of the cleaner has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There is nothing to do.
+    Idle,
+    /// A segment was chosen.
+    Selected {
+        /// Which.
+        segment: u32,
+        /// Whether it is less utilised than the disk on average (paper, 3.4).
+        cold: bool,
+    },
+    /// So many valid blocks were copied.
+    Copied {
+        /// Blocks.
+        blocks: u32,
+    },
+    /// The chosen segment, which holds nothing valid, is being erased.
+    EraseBegun {
+        /// Which.
+        segment: u32,
+    },
+    /// Nothing can be done before an erase under way is complete.
+    Waiting,
+}
+
+/// A segment being cleaned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub segment: u32,
+    /// The next block to look at.
+    next: u32,
+    cold: bool,
+    /// Blocks to move for each one that the host writes, so that the free space does not fall.
+    rate: u32,
+}
+
+impl<F: BankedNorFlash> LogDisk<'_, F> {
+    /// Chooses a segment to clean, if the policy asks for one. Without cost on flash.
+    ///
+    /// # Errors
+    /// [`Error::Flash`], [`Error::Latched`].
+    pub fn clean_select(&mut self) -> Result<Option<u32>, Error<F::Error>> {
+        self.changing(|disk| {
+            disk.collect_erases()?;
+            Ok(disk.choose(false))
+        })
+    }
+
+    /// Copies up to `blocks` valid blocks of the chosen segment; how many. 0: none is left.
+    ///
+    /// Costs for each a block's read and write, and the flags.
+    ///
+    /// # Errors
+    /// As [`LogDisk::write`].
+    pub fn clean_copy(&mut self, blocks: u32) -> Result<u32, Error<F::Error>> {
+        self.changing(|disk| disk.copy(blocks))
+    }
+
+    /// Begins to erase the chosen segment, when it holds nothing valid. False: there is none, or an
+    /// erase under way is in the way.
+    ///
+    /// # Errors
+    /// [`Error::Flash`], [`Error::Latched`].
+    pub fn clean_erase(&mut self) -> Result<bool, Error<F::Error>> {
+        self.changing(|disk| {
+            disk.collect_erases()?;
+            disk.finish_job()
+        })
+    }
+
+    /// Does what is next: finishes erases that are complete, then chooses, copies
+    /// [`CLEAN_BLOCKS`], or begins an erase.
+    ///
+    /// # Errors
+    /// As [`LogDisk::write`].
+    pub fn clean_step(&mut self) -> Result<Step, Error<F::Error>> {
+        self.changing(|disk| disk.step(false))
+    }
+
+    /// Waits for every erase under way.
+    ///
+    /// # Errors
+    /// [`Error::Flash`], [`Error::Latched`].
+    pub fn finish_erases(&mut self) -> Result<(), Error<F::Error>> {
+        self.changing(|disk| {
+            while disk.wait_any()? {}
+            Ok(())
+        })
+    }
+
+    fn step(&mut self, forced: bool) -> Result<Step, Error<F::Error>> {
+        let collected = self.collect_erases()?;
+        let Some(job) = self.job else {
+            // With what has just been erased the policy may be content.
+            if forced && collected {
+                return Ok(Step::Waiting);
+            }
+            return Ok(match self.choose(forced) {
+                Some(segment) => Step::Selected {
+                    segment,
+                    cold: self.job.is_some_and(|job| job.cold),
+                },
+                None if self.erasing > 0 => Step::Waiting,
+                None => Step::Idle,
+            });
+        };
+        if self.ram.segment(job.segment).valid > 0 {
+            let blocks = self.copy(CLEAN_BLOCKS)?;
+            return Ok(Step::Copied { blocks });
+        }
+        if self.finish_job()? {
+            let segment = job.segment;
+            return Ok(Step::EraseBegun { segment });
+        }
+        Ok(Step::Waiting)
+    }
+
+    /// One step towards a free block for the host; false when nothing can be done.
+    pub(crate) fn clean_forced(&mut self) -> Result<bool, Error<F::Error>> {
+        match self.step(true)? {
+            Step::Idle => Ok(false),
+            Step::Waiting => self.wait_any().map(|_| true),
+            _ => Ok(true),
+        }
+    }
+
+    /// Pays for a sector written: see [`crate::Config::bounded`].
+    pub(crate) fn pay(&mut self) -> Result<(), Error<F::Error>> {
+        self.collect_erases()?;
+        if self.job.is_none() && self.choose(false).is_none() {
+            return Ok(());
+        }
+        if let Some(job) = self.job {
+            self.copy(job.rate)?;
+            self.finish_job()?;
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self, forced: bool) -> Option<u32> {
+        if self.job.is_some() || self.erasing >= u32::from(self.config.erasing_max) {
+            return None;
+        }
+        let segment = self.select(forced)?;
+        let record = self.ram.segment(segment);
+        let blocks = self.layout.blocks;
+        self.job = Some(Job {
+            segment,
+            next: 0,
+            cold: u64::from(record.valid) * u64::from(self.layout.total_blocks())
+                < u64::from(self.live) * u64::from(blocks),
+            rate: record.valid.div_ceil((blocks - record.valid).max(1)),
+        });
+        Some(segment)
+    }
+
+    fn finish_job(&mut self) -> Result<bool, Error<F::Error>> {
+        let Some(job) = self.job else {
+            return Ok(false);
+        };
+        if self.ram.segment(job.segment).valid > 0 || !self.begin_erase(job.segment)? {
+            return Ok(false);
+        }
+        self.job = None;
+        Ok(true)
+    }
+
+    fn copy(&mut self, blocks: u32) -> Result<u32, Error<F::Error>> {
+        let mut copied = 0;
+        while let Some(job) = self.job {
+            if copied == blocks || self.ram.segment(job.segment).valid == 0 {
+                break;
+            }
+            if job.next < self.layout.blocks {
+                let block = job.segment * self.layout.blocks + job.next;
+                let mut entry = [0; ENTRY_LEN as usize];
+                self.flash.read(self.layout.entry_at(block), &mut entry)?;
+                let sector = Entry::sector(&entry);
+                if self.is_mapped(block, sector) {
+                    self.copy_block(&job, block, sector)?;
+                    copied += 1;
+                }
+                self.job = Some(Job {
+                    next: job.next + 1,
+                    ..job
+                });
+                continue;
+            }
+            // An entry does not say any more what it said at the mount; the table does.
+            let Some((sector, block)) = self.stray(job.segment) else {
+                break;
+            };
+            self.copy_block(&job, block, sector)?;
+            copied += 1;
+        }
+        Ok(copied)
+    }
+
+    /// Whether a segment's data is older than what passes through the room that the disk has left:
+    /// 7/4 of it has been written since. Measured: with less, blocks that are about to die are laid
+    /// to rest among those that stay; from about 10/4 on nothing ever counts as old.
+    fn is_aged(&self, segment: u32) -> bool {
+        let room = u64::from(self.layout.total_blocks() - self.live);
+        let age = self.clock.saturating_sub(self.ram.segment(segment).stamp);
+        u64::from(age) * 4 > room * 7
+    }
+
+    /// A sector that the table finds in this segment.
+    fn stray(&self, segment: u32) -> Option<(u32, u32)> {
+        let found = (0..self.layout.sectors).map(|sector| (sector, self.ram.lookup(sector)));
+        found
+            .filter_map(|(sector, block)| Some((sector, block?)))
+            .find(|(_, block)| self.layout.segment_of(*block) == segment)
+    }
+
+    fn copy_block(&mut self, job: &Job, from: u32, sector: u32) -> Result<(), Error<F::Error>> {
+        let apart = match self.config.separate {
+            Separate::No => false,
+            Separate::Cold => job.cold,
+            Separate::Cleaner => true,
+            Separate::Aged => self.is_aged(job.segment),
+        };
+        let to = self.allocate(usize::from(apart), true)?;
+        self.begin_block(to, sector)?;
+        let mut chunk = [0; CHUNK];
+        for offset in (0..self.layout.sector_size).step_by(CHUNK) {
+            self.flash
+                .read(self.layout.data_at(from) + offset, &mut chunk)?;
+            self.flash.write(self.layout.data_at(to) + offset, &chunk)?;
+        }
+        self.set_flag(to, PRE_VALID, SET)?;
+        let (stamp, now) = (self.ram.segment(job.segment).stamp, self.clock);
+        let ages_with_data = self.config.victim != Victim::CostBenefit;
+        self.ram.update(self.layout.segment_of(to), |record| {
+            record.stamp = if ages_with_data {
+                record.stamp.max(stamp)
+            } else {
+                now
+            };
+        });
+        self.publish(sector, to)?;
+        self.stats.blocks_copied += 1;
+        Ok(())
+    }
+
+    /// Whether a segment may be cleaned: in a bank that does not erase.
+    pub(crate) fn is_candidate(&self, segment: u32) -> bool {
+        matches!(self.ram.segment(segment).state, State::Closed)
+            && !self.is_erasing(self.layout.bank_of(segment))
+    }
+}

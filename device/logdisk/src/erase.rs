@@ -1,0 +1,287 @@
+//! Erases under way: intents, the wait, and the flag updates that waited.
+
+use flashkit_nor::{BankedNorFlash, EraseStatus};
+
+use crate::entry::{SET, VALID};
+use crate::header::{DONE_AT, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent};
+use crate::ram::{BankErase, NONE, Pair, State};
+use crate::{Error, LogDisk};
+
+impl<F: BankedNorFlash> LogDisk<'_, F> {
+    /// Whether a bank is under erase.
+    pub(crate) fn is_erasing(&self, bank: u32) -> bool {
+        self.erasing > 0 && self.ram.bank(bank).is_some()
+    }
+
+    /// Finishes the erases that are done.
+    pub(crate) fn collect_erases(&mut self) -> Result<bool, Error<F::Error>> {
+        let mut any = false;
+        if self.erasing == 0 {
+            return Ok(any);
+        }
+        for bank in 0..self.layout.banks {
+            if self.ram.bank(bank).is_some() {
+                let status = self.flash.erase_status(bank)?;
+                any |= status != EraseStatus::Busy;
+                self.finish_erase(bank, status)?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Waits until a bank does not erase.
+    pub(crate) fn wait_bank(&mut self, bank: u32) -> Result<(), Error<F::Error>> {
+        if self.ram.bank(bank).is_some() {
+            self.stats.erase_waits += 1;
+            let status = self.flash.erase_wait(bank)?;
+            self.finish_erase(bank, status)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for one of the erases under way; whether there was one.
+    pub(crate) fn wait_any(&mut self) -> Result<bool, Error<F::Error>> {
+        match (0..self.layout.banks).find(|bank| self.ram.bank(*bank).is_some()) {
+            Some(bank) => self.wait_bank(bank).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn finish_erase(&mut self, bank: u32, status: EraseStatus) -> Result<(), Error<F::Error>> {
+        let Some(erase) = self.ram.bank(bank) else {
+            return Ok(());
+        };
+        if status == EraseStatus::Busy {
+            return Ok(());
+        }
+        self.ram.set_bank(bank, None);
+        self.erasing -= 1;
+        if status == EraseStatus::Failed {
+            // Its intent stays under way: the next mount tries once more.
+            self.stats.segments_retired += 1;
+            self.ram
+                .update(erase.segment, |record| record.state = State::Retired);
+        } else {
+            self.take_back(erase.segment)?;
+            self.end_intent(erase.host, erase.intent)?;
+        }
+        self.drain(bank)
+    }
+
+    /// Takes an erased segment back into use, one erase later.
+    fn take_back(&mut self, segment: u32) -> Result<(), Error<F::Error>> {
+        let erases = self.ram.segment(segment).erases + 1;
+        self.program_header(segment, erases)?;
+        self.ram.update(segment, |record| {
+            record.erases = erases;
+            record.used = 0;
+            record.valid = 0;
+            record.intents = 0;
+            record.state = State::Free;
+        });
+        self.free += 1;
+        self.stats.segments_erased += 1;
+        Ok(())
+    }
+
+    /// Programs a segment's header, for the first time or once more.
+    pub(crate) fn program_header(
+        &mut self,
+        segment: u32,
+        erases: u32,
+    ) -> Result<(), Error<F::Error>> {
+        let header = self.layout.header(segment, self.volume, erases);
+        let at = self.layout.segment_at(segment);
+        Ok(self.flash.write(at, &header.encode())?)
+    }
+
+    /// Offset of an intent.
+    pub(crate) fn intent_at(&self, host: u32, intent: u32) -> u32 {
+        self.layout.segment_at(host) + FIXED_LEN as u32 + intent * INTENT_LEN
+    }
+
+    /// Marks an intent as done, unless its bank is busy: an intent whose segment has its erase
+    /// behind it means nothing.
+    pub(crate) fn end_intent(&mut self, host: u32, intent: u32) -> Result<(), Error<F::Error>> {
+        if host == NONE || self.is_erasing(self.layout.bank_of(host)) {
+            return Ok(());
+        }
+        let at = self.intent_at(host, intent) + DONE_AT;
+        Ok(self
+            .flash
+            .write(at, &[0; (INTENT_LEN - DONE_AT) as usize])?)
+    }
+
+    /// Reads the intents in a segment's header.
+    pub(crate) fn intents(
+        &mut self,
+        host: u32,
+    ) -> Result<[Intent; INTENTS as usize], Error<F::Error>> {
+        const { assert!(FIXED_LEN as u32 + INTENTS * INTENT_LEN <= HEADER_LEN) };
+        let mut bytes = [0; (INTENTS * INTENT_LEN) as usize];
+        self.flash.read(self.intent_at(host, 0), &mut bytes)?;
+        let mut intents = [Intent::Blank; INTENTS as usize];
+        for (intent, bytes) in intents.iter_mut().zip(bytes.as_chunks().0) {
+            *intent = Intent::decode(bytes, host);
+        }
+        Ok(intents)
+    }
+
+    /// Announces an erase of `segment`; where. `None`: all intents of the chip are used up, which
+    /// takes as many cuts in the middle of one as there are segments.
+    fn write_intent(&mut self, segment: u32) -> Result<Option<(u32, u32)>, Error<F::Error>> {
+        let mut best: Option<(u32, u32)> = None;
+        for host in 0..self.layout.segments {
+            let record = self.ram.segment(host);
+            let usable = matches!(record.state, State::Free | State::Open | State::Closed)
+                && host != segment
+                && record.intents < INTENTS
+                && !self.is_erasing(self.layout.bank_of(host));
+            if usable && best.is_none_or(|(_, least)| record.intents < least) {
+                best = Some((host, record.intents));
+            }
+        }
+        let Some((host, intent)) = best else {
+            return Ok(None);
+        };
+        // Counted first: what a driver error leaves there is not to be written over.
+        self.ram.update(host, |record| record.intents += 1);
+        self.program_intent(segment, host, intent)?;
+        Ok(Some((host, intent)))
+    }
+
+    fn program_intent(
+        &mut self,
+        segment: u32,
+        host: u32,
+        intent: u32,
+    ) -> Result<(), Error<F::Error>> {
+        let bytes = Intent::encode(segment, self.ram.segment(segment).erases + 1, host);
+        Ok(self.flash.write(self.intent_at(host, intent), &bytes)?)
+    }
+
+    /// The intent that a cut has left under way for a segment.
+    fn find_intent(&mut self, segment: u32) -> Result<Option<(u32, u32)>, Error<F::Error>> {
+        for host in 0..self.layout.segments {
+            let record = self.ram.segment(host);
+            let busy = self.is_erasing(self.layout.bank_of(host));
+            if record.intents == 0 || busy || record.state == State::Torn {
+                continue;
+            }
+            let erases = self.ram.segment(segment).erases + 1;
+            let wanted = Intent::Open { segment, erases };
+            let found = self.intents(host)?.iter().position(|i| *i == wanted);
+            if let Some(intent) = found {
+                return Ok(Some((host, intent as u32)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Begins to erase a segment that holds nothing valid. False: not now, an erase under way is in
+    /// the way.
+    pub(crate) fn begin_erase(&mut self, segment: u32) -> Result<bool, Error<F::Error>> {
+        let bank = self.layout.bank_of(segment);
+        if self.is_erasing(bank) {
+            return Ok(false);
+        }
+        let record = self.ram.segment(segment);
+        let torn = record.state == State::Torn;
+        if !torn && record.intents > 0 && !self.release_intents(segment)? {
+            return Ok(false);
+        }
+        let mut place = if torn {
+            self.find_intent(segment)?
+        } else {
+            None
+        };
+        if place.is_none() {
+            place = self.write_intent(segment)?;
+        }
+        if place.is_none() && self.erasing > 0 {
+            return Ok(false);
+        }
+        let (host, intent) = place.unwrap_or((NONE, 0));
+        self.flash.erase_start(self.layout.segment_at(segment))?;
+        self.ram
+            .update(segment, |record| record.state = State::Erasing);
+        self.ram.set_bank(
+            bank,
+            Some(BankErase {
+                segment,
+                host,
+                intent,
+            }),
+        );
+        self.erasing += 1;
+        Ok(true)
+    }
+
+    /// Moves the intents that a segment's header still holds elsewhere. False: one belongs to an
+    /// erase under way.
+    fn release_intents(&mut self, host: u32) -> Result<bool, Error<F::Error>> {
+        for intent in self.intents(host)? {
+            let Intent::Open { segment, erases } = intent else {
+                continue;
+            };
+            if segment >= self.layout.segments {
+                continue;
+            }
+            let record = self.ram.segment(segment);
+            if record.erases >= erases {
+                continue;
+            }
+            match record.state {
+                State::Erasing => return Ok(false),
+                State::Torn | State::Retired => {
+                    if self.write_intent(segment)?.is_none() && self.erasing > 0 {
+                        return Ok(false);
+                    }
+                }
+                State::Free | State::Open | State::Closed => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Steps 4 and 5 of the pairs that waited for a bank (paper, 2.4).
+    fn drain(&mut self, bank: u32) -> Result<(), Error<F::Error>> {
+        let mut at = 0;
+        while at < self.ram.queued() {
+            let pair = self.ram.pair(at);
+            if self.bank_of_block(pair.old) != bank {
+                at += 1;
+                continue;
+            }
+            self.invalidate(pair.old)?;
+            let busy = pair
+                .new
+                .is_some_and(|new| self.is_erasing(self.bank_of_block(new)));
+            match pair.new {
+                // Trimmed meanwhile, and its own bank erases now.
+                Some(old) if busy && pair.trimmed => {
+                    self.ram.set_pair(
+                        at,
+                        Pair {
+                            new: None,
+                            old,
+                            ..pair
+                        },
+                    );
+                    continue;
+                }
+                // Left pre-valid: nothing else holds the sector.
+                Some(_) if busy => {}
+                Some(new) if pair.trimmed => self.invalidate(new)?,
+                Some(new) => self.set_flag(new, VALID, SET)?,
+                None => {}
+            }
+            if pair.trimmed {
+                self.trims -= 1;
+                self.remap(pair.sector, None);
+            }
+            self.ram.remove_pair(at);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! Which block is written next.
+//!
+//! A *frontier* is an open segment that takes new blocks; there is one, or one for the host and one
+//! for the cleaner. It stays in its bank, the *active bank*, while there is room; then it moves to
+//! the bank with the most free blocks (paper, 2.5). A bank under erase, and if possible the one whose
+//! segment is being cleaned, is on no list: a frontier there moves elsewhere and its segment stays
+//! open for later.
+//!
+//! Invariant: the host leaves as many blocks as the cleaner may have to move: those still valid in
+//! the segment being cleaned, or those of any segment that has something to gain. Where the cleaner
+//! has a frontier of its own the host also leaves it the last free segment; in need it writes to the
+//! host's.
+
+use flashkit_nor::BankedNorFlash;
+
+use crate::ram::State;
+use crate::{Error, LogDisk, Separate};
+
+impl<F: BankedNorFlash> LogDisk<'_, F> {
+    /// Takes the next block of a frontier. For the host it cleans and waits until there is one.
+    pub(crate) fn allocate(
+        &mut self,
+        frontier: usize,
+        cleaning: bool,
+    ) -> Result<u32, Error<F::Error>> {
+        while !cleaning && !self.host_has_room() {
+            if !self.clean_forced()? {
+                return Err(Error::Full);
+            }
+        }
+        let segment = self.place(frontier, cleaning)?;
+        let blocks = self.layout.blocks;
+        let mut record = self.ram.segment(segment);
+        let block = segment * blocks + record.used;
+        record.used += 1;
+        self.open_room -= 1;
+        if record.used == blocks {
+            record.state = State::Closed;
+            self.open -= 1;
+            for frontier in &mut self.frontier {
+                *frontier = frontier.filter(|open| *open != segment);
+            }
+        }
+        self.ram.set_segment(segment, record);
+        Ok(block)
+    }
+
+    /// Whether the host may take a block and leaves the cleaner enough.
+    fn host_has_room(&self) -> bool {
+        let need = match self.job {
+            Some(job) => self.ram.segment(job.segment).valid,
+            None => self.layout.blocks - 1,
+        };
+        self.open_room + (self.free + self.erasing) * self.layout.blocks > need
+    }
+
+    fn place(&mut self, frontier: usize, cleaning: bool) -> Result<u32, Error<F::Error>> {
+        loop {
+            self.collect_erases()?;
+            let current = self.frontier[frontier];
+            let is_idle = |s: &u32| !self.is_erasing(self.layout.bank_of(*s));
+            let here = current.filter(is_idle);
+            let leave = here.is_none_or(|s| self.is_victims_bank(self.layout.bank_of(s)));
+            if (!leave || self.open >= u32::from(self.config.open_max))
+                && let Some(segment) = here
+            {
+                return Ok(segment);
+            }
+            if let Some(segment) = self.pick(frontier, cleaning) {
+                return Ok(self.begin_segment(frontier, segment));
+            }
+            if let Some(segment) = here {
+                return Ok(segment);
+            }
+            if let Some(segment) = current {
+                // Its bank erases, and no other segment may be begun.
+                self.wait_bank(self.layout.bank_of(segment))?;
+                continue;
+            }
+            let others = self.frontier[1 - frontier].filter(|s| cleaning && is_idle(s));
+            if let Some(segment) = others {
+                return Ok(segment);
+            }
+            let freed = !cleaning && self.clean_forced()?;
+            if !freed && !self.wait_any()? {
+                return Err(Error::Full);
+            }
+        }
+    }
+
+    /// Whether the cleaner works on a segment of this bank.
+    fn is_victims_bank(&self, bank: u32) -> bool {
+        self.job
+            .is_some_and(|job| self.layout.bank_of(job.segment) == bank)
+    }
+
+    /// Makes a segment a frontier's.
+    fn begin_segment(&mut self, frontier: usize, segment: u32) -> u32 {
+        let record = self.ram.segment(segment);
+        if record.state == State::Free {
+            self.free -= 1;
+            self.open += 1;
+            self.open_room += self.layout.blocks;
+            self.ram.update(segment, |record| {
+                record.state = State::Open;
+                record.stamp = 0;
+            });
+        }
+        self.frontier[frontier] = Some(segment);
+        self.active_bank[frontier] = self.layout.bank_of(segment);
+        segment
+    }
+
+    /// The next segment for a frontier, from the active bank or else from the bank with the most
+    /// room; the victim's bank comes last.
+    fn pick(&self, frontier: usize, cleaning: bool) -> Option<u32> {
+        let shared = self.config.separate == Separate::No;
+        let spare = if cleaning || shared { 1 } else { 2 };
+        let may_begin =
+            self.free + self.erasing >= spare && self.open < u32::from(self.config.open_max);
+        let other = self.frontier[1 - frontier];
+        let mut best: Option<(u64, u32)> = None;
+        for bank in 0..self.layout.banks {
+            if self.is_erasing(bank) {
+                continue;
+            }
+            let Some((room, segment)) = self.room(bank, frontier, may_begin, other) else {
+                continue;
+            };
+            let rank = if self.is_victims_bank(bank) {
+                u64::from(room)
+            } else if bank == self.active_bank[frontier] {
+                u64::MAX
+            } else {
+                u64::from(room) | 1 << 40
+            };
+            if best.is_none_or(|(most, _)| rank > most) {
+                best = Some((rank, segment));
+            }
+        }
+        best.map(|(_, segment)| segment)
+    }
+
+    /// Free blocks of a bank that this frontier may write, and the segment to begin with: an open
+    /// one, or an erased one.
+    fn room(
+        &self,
+        bank: u32,
+        frontier: usize,
+        may_begin: bool,
+        other: Option<u32>,
+    ) -> Option<(u32, u32)> {
+        let per_bank = self.layout.segments_per_bank();
+        let (mut room, mut open, mut free) = (0, None, None);
+        for segment in bank * per_bank..(bank + 1) * per_bank {
+            let record = self.ram.segment(segment);
+            match record.state {
+                State::Open if other != Some(segment) => {
+                    open = open.or(Some(segment));
+                    room += self.layout.blocks - record.used;
+                }
+                State::Free if may_begin => {
+                    room += self.layout.blocks;
+                    // What the cleaner moves is colder: it goes where the wear is.
+                    let better = |best: u32| {
+                        let best = self.ram.segment(best).erases;
+                        if frontier == 0 {
+                            record.erases < best
+                        } else {
+                            record.erases > best
+                        }
+                    };
+                    if free.is_none_or(better) {
+                        free = Some(segment);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some((room, open.or(free)?))
+    }
+}

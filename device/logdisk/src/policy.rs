@@ -1,0 +1,141 @@
+//! Which segment is cleaned, and when.
+
+use flashkit_nor::BankedNorFlash;
+
+use crate::ram::{Segment, State};
+use crate::{LogDisk, Start, Victim};
+
+/// Accounts are kept in this many parts of their unit.
+const SCALE: u64 = 256;
+
+impl<F: BankedNorFlash> LogDisk<'_, F> {
+    /// The segment to clean: one whose erase was cut, one without valid blocks, one for the sake of
+    /// wear, or the policy's choice above the threshold. Forced, the policy's choice whatever its
+    /// account, if there is anything to gain.
+    pub(crate) fn select(&mut self, forced: bool) -> Option<u32> {
+        let torn = self.find(|disk, segment| {
+            disk.ram.segment(segment).state == State::Torn
+                && !disk.is_erasing(disk.layout.bank_of(segment))
+        });
+        if torn.is_some() {
+            return torn;
+        }
+        let threshold = if forced { 0 } else { self.threshold()? };
+        let empty = self.find(|disk, segment| {
+            disk.is_candidate(segment) && disk.ram.segment(segment).valid == 0
+        });
+        if empty.is_some() {
+            return empty;
+        }
+        if let Some(segment) = self.least_worn() {
+            self.stats.segments_levelled += 1;
+            return Some(segment);
+        }
+        let (segment, account) = self.best()?;
+        (account > threshold).then_some(segment)
+    }
+
+    fn find(&self, is_it: impl Fn(&Self, u32) -> bool) -> Option<u32> {
+        (0..self.layout.segments).find(|segment| is_it(self, *segment))
+    }
+
+    /// The account that a segment must exceed; `None` while there is enough free.
+    fn threshold(&self) -> Option<u64> {
+        match self.config.start {
+            Start::Reserve { segments } => {
+                (self.free + self.erasing < u32::from(segments)).then_some(0)
+            }
+            Start::Threshold {
+                segments,
+                account,
+                curve,
+            } => {
+                let (n, free) = (u64::from(segments), u64::from(self.free));
+                if free >= n {
+                    return None;
+                }
+                // account x (1 - (1 - free / n) ^ curve), with 16 bits behind the point.
+                let mut rest = 1 << 16;
+                for _ in 0..curve {
+                    rest = rest * (n - free) / n;
+                }
+                Some((u64::from(account) * SCALE * ((1 << 16) - rest)) >> 16)
+            }
+        }
+    }
+
+    /// The segment with the greatest account, among all or among some drawn by chance.
+    fn best(&mut self) -> Option<(u32, u64)> {
+        let least = self.least_erases();
+        let mut best: Option<(u32, u64)> = None;
+        let mut consider = |disk: &Self, segment: u32| {
+            let record = disk.ram.segment(segment);
+            if !disk.is_candidate(segment) || record.valid >= disk.layout.blocks {
+                return;
+            }
+            let account = disk.account(&record, least);
+            if best.is_none_or(|(_, most)| account > most) {
+                best = Some((segment, account));
+            }
+        };
+        for _ in 0..self.config.choices {
+            let drawn = self.draw();
+            consider(self, drawn);
+        }
+        if best.is_none() {
+            let mut all = None;
+            for segment in 0..self.layout.segments {
+                let record = self.ram.segment(segment);
+                if !self.is_candidate(segment) || record.valid >= self.layout.blocks {
+                    continue;
+                }
+                let account = self.account(&record, least);
+                if all.is_none_or(|(_, most)| account > most) {
+                    all = Some((segment, account));
+                }
+            }
+            best = all;
+        }
+        best
+    }
+
+    /// What cleaning a segment is worth.
+    fn account(&self, record: &Segment, least_erases: u32) -> u64 {
+        let (valid, dead) = (u64::from(record.valid), self.layout.blocks - record.valid);
+        let age = u64::from(self.clock.saturating_sub(record.stamp)) + 1;
+        let benefit = age * u64::from(dead) * SCALE / (2 * valid).max(1);
+        match self.config.victim {
+            Victim::Greedy => u64::from(dead) * SCALE,
+            Victim::CostBenefit | Victim::CostBenefitData => benefit.max(1),
+            Victim::CostAgeTimes => {
+                (benefit / (u64::from(record.erases - least_erases) + 1)).max(1)
+            }
+        }
+    }
+
+    fn least_erases(&self) -> u32 {
+        let all = (0..self.layout.segments).map(|segment| self.ram.segment(segment));
+        let usable = all.filter(|record| record.state != State::Retired);
+        usable.map(|record| record.erases).min().unwrap_or(0)
+    }
+
+    /// The least worn segment, if it lags behind the most worn one by more than is allowed.
+    fn least_worn(&self) -> Option<u32> {
+        if self.config.wear_gap == 0 {
+            return None;
+        }
+        let erases = |segment: u32| self.ram.segment(segment).erases;
+        let most = (0..self.layout.segments).map(erases).max()?;
+        let candidates = (0..self.layout.segments).filter(|segment| self.is_candidate(*segment));
+        let least = candidates.min_by_key(|segment| erases(*segment))?;
+        (most - erases(least) > self.config.wear_gap).then_some(least)
+    }
+
+    /// A segment drawn by chance (xorshift).
+    fn draw(&mut self) -> u32 {
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 17;
+        self.chance ^= self.chance << 5;
+        self.chance % self.layout.segments
+    }
+}

@@ -1,0 +1,3 @@
+//! The papers' experiments: one module per paper.
+
+pub mod logdisk;

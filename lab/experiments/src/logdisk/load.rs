@@ -1,0 +1,181 @@
+//! The paper's write loads on the disk itself.
+
+use flashkit_logdisk::{Config, Error, LogDisk, Shape, Step, ram_bytes};
+use flashkit_sim::Rng;
+use flashkit_sim::nor::{NOR_DEFAULT, NorCounters, SimNor, SimNorError, nor_preset};
+
+/// Bytes of a sector and of a block.
+pub const SECTOR: u32 = 512;
+/// Sectors of a request: 4 KiB.
+pub const REQUEST: u32 = 8;
+/// Bytes that each test writes: 192 MiB.
+pub const WRITTEN: u64 = 192 << 20;
+/// Sectors of the disk: 14 MiB, the paper's 100 %.
+pub const SECTORS: u32 = 28_672;
+
+/// Where writes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// The data from its start to its end, again and again.
+    Sequential,
+    /// Anywhere in the data, with equal chance.
+    Random,
+    /// 60 % to one eighth, 40 % to another, the rest never.
+    HotCold,
+}
+
+/// A test.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Where writes go.
+    pub pattern: Pattern,
+    /// Sectors of data: written once at the start, then overwritten.
+    pub data: u32,
+    /// Sectors beside the data, written once at the start.
+    pub still: u32,
+    /// The data is written over at random so many times before the test begins.
+    pub aged: u32,
+    /// Bytes written in the test.
+    pub written: u64,
+    /// How the disk cleans.
+    pub config: Config,
+    /// What the host needs for a request besides the chip, in nanoseconds.
+    pub host_ns: u64,
+    /// Cleaner steps after each request.
+    pub steps: u32,
+    /// Nanoseconds of flash time in a unit of the disk's clock; 0: it counts sectors.
+    pub tick_ns: u64,
+    /// Seed of the choices.
+    pub seed: u64,
+}
+
+/// What a test did.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Sectors written by the host.
+    pub written: u64,
+    /// Blocks copied.
+    pub copied: u64,
+    /// Segments erased.
+    pub erased: u64,
+    /// Cost on the chip.
+    pub cost: NorCounters,
+    /// Free segments before and after.
+    pub free: (u32, u32),
+    /// Valid blocks of each segment at the end.
+    pub valid: Vec<u32>,
+    /// Longest request, in nanoseconds of flash time.
+    pub longest_ns: u64,
+    /// Bytes of RAM.
+    pub ram: usize,
+    /// (cumulative MiB, KiB/s over the last 4 MiB)
+    pub curve: Vec<(f64, f64)>,
+}
+
+impl Outcome {
+    /// Blocks programmed for each one that the host wrote.
+    pub fn amplification(&self) -> f64 {
+        (self.written + self.copied) as f64 / self.written as f64
+    }
+
+    /// KiB a second of flash time.
+    pub fn throughput(&self) -> f64 {
+        self.written as f64 * f64::from(SECTOR) / 1024.0 / (self.cost.time_ns as f64 / 1e9)
+    }
+}
+
+impl Load {
+    fn target(&self, rng: &mut Rng, request: u64) -> u32 {
+        let requests = u64::from(self.data / REQUEST);
+        let eighth = requests / 8;
+        let at = match self.pattern {
+            Pattern::Sequential => request % requests,
+            Pattern::Random => rng.below(requests),
+            Pattern::HotCold if rng.below(100) < 60 => rng.below(eighth),
+            Pattern::HotCold => eighth + rng.below(eighth),
+        };
+        self.still + at as u32 * REQUEST
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn run(&self) -> Result<Outcome, Error<SimNorError>> {
+        let spec = nor_preset(NOR_DEFAULT).expect("the preset");
+        let mut chip: SimNor = SimNor::new(spec.clone());
+        let shape = Shape {
+            sector_size: SECTOR,
+            sectors: SECTORS,
+        };
+        LogDisk::format(&mut chip, &shape, 1)?;
+        let ram_len = ram_bytes::<SimNor>(16 << 20, spec.banks(), &shape, &self.config);
+        let ram_len = ram_len.map_err(Error::Config)?;
+        let mut ram = vec![0; ram_len];
+        let mut disk = LogDisk::mount(chip, self.config, &mut ram)?;
+        let mut rng = Rng::new(self.seed);
+        let data = [0x5A; (SECTOR * REQUEST) as usize];
+        for sector in (0..self.still + self.data).step_by(REQUEST as usize) {
+            self.request(&mut disk, sector, &data)?;
+        }
+        let age = Load {
+            pattern: Pattern::Random,
+            ..*self
+        };
+        for _ in 0..u64::from(self.aged) * u64::from(self.data / REQUEST) {
+            let at = age.target(&mut rng, 0);
+            self.request(&mut disk, at, &data)?;
+        }
+        let (before, cost, free) = (disk.stats(), disk.flash().counters(), disk.free_segments());
+        let mut longest_ns = 0;
+        let mut curve = Vec::new();
+        let mut last = disk.flash().now_ns();
+        for request in 0..self.written / u64::from(SECTOR * REQUEST) {
+            let at = self.target(&mut rng, request);
+            longest_ns = longest_ns.max(self.request(&mut disk, at, &data)?);
+            if (request + 1) % 1024 == 0 {
+                let now = disk.flash().now_ns();
+                curve.push((
+                    (request + 1) as f64 / 256.0,
+                    4096.0 / ((now - last) as f64 / 1e9),
+                ));
+                last = now;
+            }
+        }
+        let after = disk.stats();
+        Ok(Outcome {
+            written: after.sectors_written - before.sectors_written,
+            copied: after.blocks_copied - before.blocks_copied,
+            erased: after.segments_erased - before.segments_erased,
+            cost: disk.flash().counters() - cost,
+            free: (free, disk.free_segments()),
+            valid: (0..disk.segments())
+                .map(|s| disk.segment(s).valid)
+                .collect(),
+            longest_ns,
+            ram: ram_len,
+            curve,
+        })
+    }
+
+    fn request(
+        &self,
+        disk: &mut LogDisk<'_, SimNor>,
+        sector: u32,
+        data: &[u8],
+    ) -> Result<u64, Error<SimNorError>> {
+        let start = disk.flash().now_ns();
+        if let Some(ticks) = start.checked_div(self.tick_ns) {
+            disk.set_clock(ticks as u32);
+        }
+        disk.write(sector, data)?;
+        let took = disk.flash().now_ns() - start;
+        disk.flash_mut().idle(self.host_ns);
+        for _ in 0..self.steps {
+            if let Step::Idle | Step::Waiting = disk.clean_step()? {
+                break;
+            }
+        }
+        Ok(took)
+    }
+}

@@ -1,0 +1,3 @@
+//! Kawaguchi, Nishioka, Motoda: *A Flash-Memory Based File System*, USENIX Winter 1995.
+
+pub mod load;
