@@ -8,7 +8,7 @@
 //!
 //! Wrappers are chips around chips and stack: [`PowerCut`] over [`Trace`] over [`Count`] over a
 //! chip. [`Faults`] are the physics that goes wrong, all off by default; [`Tearable`] chips can
-//! be cut in the middle of an operation.
+//! be cut in the middle of an operation; [`SimNand::rot`] spoils one page.
 //!
 //! NOR chips are in [`nor`].
 //!
@@ -45,6 +45,7 @@ mod powercut;
 mod preset;
 mod raw;
 mod rng;
+mod rot;
 mod tear;
 mod trace;
 
@@ -57,5 +58,6 @@ pub use meter::{Counters, Metered};
 pub use powercut::{Cut, CutError, PowerCut};
 pub use preset::{ChipSpec, DEFAULT_PRESET, Preset, Timing, preset, presets};
 pub use rng::Rng;
+pub use rot::Rot;
 pub use tear::{EraseTear, Tear, Tearable};
 pub use trace::{OpKind, Outcome, Trace, TraceOp};

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{at, blank, block, chip, faulty, holds, lost, status, write};
+use common::{at, blank, block, chip, content, faulty, holds, lost, read, status, write};
 use flashkit_nand::ReadStatus::{Clean, Corrected, Uncorrectable};
 use flashkit_nand::{Nand, OpStatus, PageAddr};
-use flashkit_sim::{Faults, Metered, SimError, SimNand, preset};
+use flashkit_sim::{Access, Faults, Metered, Rot, SimError, SimNand, preset};
 
 #[test]
 fn none_by_default() {
@@ -263,4 +263,53 @@ fn equal_seeds_fail_alike() {
         run("programfail=1/30;seed=1"),
         run("programfail=1/30;seed=2")
     );
+}
+
+#[test]
+fn a_page_rots_where_it_is_told_to() {
+    let mut nand = chip();
+    (0..4).for_each(|index| write(&mut nand, at(2, index)));
+    let before = nand.counters();
+    assert!(nand.rot(at(2, 1), Rot::Lost).unwrap());
+    let flip = Rot::Silent {
+        offset: 100,
+        mask: 0x42,
+    };
+    assert!(nand.rot(at(2, 2), flip).unwrap());
+    let flip_spare = Rot::Silent {
+        offset: 512 + 3,
+        mask: 1,
+    };
+    assert!(nand.rot(at(2, 3), flip_spare).unwrap());
+    assert!(!nand.rot(at(2, 4), Rot::Lost).unwrap(), "it holds nothing");
+    assert!(!nand.rot(at(2, 1), flip).unwrap(), "it holds nothing any more");
+    assert_eq!(nand.counters(), before);
+    assert!(holds(&mut nand, at(2, 0)) && lost(&mut nand, at(2, 1)));
+    let (state, data, spare) = read(&mut nand, at(2, 2));
+    let mut due = content(at(2, 2));
+    due[100] ^= 0x42;
+    assert_eq!((state, data, spare[0]), (Clean, due, at(2, 2).0 as u8));
+    let (state, data, spare) = read(&mut nand, at(2, 3));
+    assert_eq!((state, data, spare[3]), (Clean, content(at(2, 3)), 1));
+    nand.erase(block(2)).unwrap();
+    write(&mut nand, at(2, 1));
+    assert!(holds(&mut nand, at(2, 1)));
+}
+
+#[test]
+fn rot_stays_in_an_image_and_in_no_snapshot_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.img");
+    let mut nand = SimNand::create(&path, common::spec()).unwrap();
+    write(&mut nand, at(1, 0));
+    write(&mut nand, at(1, 1));
+    let mut sound = nand.snapshot().unwrap();
+    nand.rot(at(1, 0), Rot::Lost).unwrap();
+    let flip = Rot::Silent { offset: 0, mask: 1 };
+    nand.rot(at(1, 1), flip).unwrap();
+    assert!(holds(&mut sound, at(1, 0)) && holds(&mut sound, at(1, 1)));
+    drop(nand);
+    let mut nand = SimNand::open(&path, Access::ReadWrite).unwrap();
+    assert!(lost(&mut nand, at(1, 0)));
+    assert_eq!(read(&mut nand, at(1, 1)).1[0], content(at(1, 1))[0] ^ 1);
 }
