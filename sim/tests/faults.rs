@@ -282,7 +282,10 @@ fn a_page_rots_where_it_is_told_to() {
     };
     assert!(nand.rot(at(2, 3), flip_spare).unwrap());
     assert!(!nand.rot(at(2, 4), Rot::Lost).unwrap(), "it holds nothing");
-    assert!(!nand.rot(at(2, 1), flip).unwrap(), "it holds nothing any more");
+    assert!(
+        !nand.rot(at(2, 1), flip).unwrap(),
+        "it holds nothing any more"
+    );
     assert_eq!(nand.counters(), before);
     assert!(holds(&mut nand, at(2, 0)) && lost(&mut nand, at(2, 1)));
     let (state, data, spare) = read(&mut nand, at(2, 2));

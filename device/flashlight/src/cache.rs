@@ -243,6 +243,24 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
+    /// Writes a file's page if it has changed, as [`FlashLight::flush_file`] does. One that no entry
+    /// can be made to lead to is given up: its directory, or its part of that, is damaged, and so
+    /// are all further calls for the file told.
+    pub(crate) fn settle_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        crate::error::sound(self.flush_file(i)).map(|_| ())
+    }
+
+    /// Says once of files given up that they are.
+    pub(crate) fn tell_given_up(&mut self) -> Result<(), Error<N::Error>> {
+        match &mut self.given_up {
+            Some((at, what, told @ false)) => {
+                *told = true;
+                Err(Error::Corrupt(*at, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes a directory's page if it has changed. One program.
     pub(crate) fn flush_dir(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         let slot = &mut self.dirs[i];
@@ -265,7 +283,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Empties a file slot for reuse and returns it.
     pub(crate) fn spare_file_slot(&mut self) -> Result<usize, Error<N::Error>> {
         let i = least_recent(&self.files);
-        self.flush_file(i)?;
+        self.settle_file(i)?;
         self.drop_file(i);
         Ok(i)
     }
@@ -311,7 +329,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn load_file_at(&mut self, at: PageAddr) -> Result<usize, Error<N::Error>> {
         let i = least_recent(&self.files);
         if self.files[i].dirty {
-            self.flush_file(i)?;
+            self.settle_file(i)?;
         }
         self.drop_file(i);
         if self.store.scratch_at == at {
@@ -331,12 +349,18 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Finds the page of a file that is not cached; it is then in the scratch page.
     pub(crate) fn find_file(&mut self, node: FileRef) -> Result<PageAddr, Error<N::Error>> {
         let index = (INDEX_DIR, ino_hash(self.store.volume, node.ino));
+        // What cannot be read may be another's.
+        let mut damage = None;
         for (dir, hash) in [(node.dir, node.hash), index] {
             let mut n = 0;
             loop {
                 let rec = match self.dir_nth(dir, hash, n) {
                     Ok(Some(rec)) => rec,
                     Ok(None) | Err(Error::NotFound) => break,
+                    Err(e) if e.is_damage() => {
+                        damage = Some(e);
+                        break;
+                    }
                     Err(e) => return Err(e),
                 };
                 n += 1;
@@ -344,13 +368,18 @@ impl<N: Nand> FlashLight<'_, N> {
                     continue;
                 }
                 let at = PageAddr(rec.ptr);
-                self.load_scratch(at, Kind::File, "file inode")?;
-                if FileView::on(self.scratch).ino() == node.ino {
-                    return Ok(at);
+                match self.load_scratch(at, Kind::File, "file inode") {
+                    Err(e) if e.is_damage() => damage = Some(e),
+                    r => {
+                        r?;
+                        if FileView::on(self.scratch).ino() == node.ino {
+                            return Ok(at);
+                        }
+                    }
                 }
             }
         }
-        Err(Error::NotFound)
+        Err(damage.unwrap_or(Error::NotFound))
     }
 
     /// Writes a file's page if it has changed, and points its directory entry there. One
@@ -363,7 +392,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let (dir, hash) = self.files[i].file().holder(self.store.volume);
         if self.files[i].loc.is_none() {
             if self.is_new_in(1 - i, dir) && self.is_older_file(1 - i, i) {
-                self.flush_file(1 - i)?;
+                self.settle_file(1 - i)?;
             }
             self.settle_removals(dir)?;
         }
@@ -416,13 +445,21 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(at)
     }
 
-    /// Writes a file's page and points the entry of `hash` in `dir` to it.
+    /// Writes a file's page and points the entry of `hash` in `dir` to it. When the directory is
+    /// damaged the file is given up.
     fn program_file(&mut self, i: usize, dir: u32, hash: u32) -> Result<(), Error<N::Error>> {
         let at = self.write_file_page(i)?;
         let (slot, old) = (&self.files[i], self.files[i].loc);
         let orphan = slot.file().flags() & FLAG_ORPHAN != 0;
         let target = if orphan { Target::Orphan } else { Target::File };
-        self.dir_repoint(dir, hash, target, old, at)?;
+        if let Err(e) = self.dir_repoint(dir, hash, target, old, at) {
+            if let Error::Corrupt(page, what) = e {
+                self.store.invalidate(at);
+                self.drop_file(i);
+                self.given_up = Some((page, what, false));
+            }
+            return Err(e);
+        }
         self.files[i].loc = at;
         self.store.invalidate(old);
         Ok(())

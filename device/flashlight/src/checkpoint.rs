@@ -192,7 +192,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// afterwards.
     pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
         for i in 0..2 {
-            self.flush_file(i)?;
+            self.settle_file(i)?;
         }
         for i in 0..2 {
             self.flush_dir(i)?;

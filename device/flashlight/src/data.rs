@@ -4,7 +4,7 @@
 //! is kept in the inode as its fragment while it fits, so that a small file, or a short append
 //! with fsync, costs no page but the inode's. Bytes of a page beyond the end of its file are zero.
 
-use crate::error::Error;
+use crate::error::{Error, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::inode::{Fragment, Stamp, Time};
 use crate::store::Head;
@@ -212,8 +212,11 @@ impl<N: Nand> FlashLight<'_, N> {
         off: usize,
         data: &[u8],
     ) -> Result<(), Error<N::Error>> {
-        if let Some(f) = self.files[i].file().fragment().filter(|f| f.page != index) {
-            self.write_out(i, f)?;
+        if let Some(f) = self.files[i].file().fragment().filter(|f| f.page != index)
+            && sound(self.write_out(i, f))?.is_none()
+        {
+            // What it lies over cannot be read: it stays.
+            return self.write_over(i, index, off, data);
         }
         self.files[i].dirty = true;
         let view = self.files[i].file();
@@ -234,6 +237,17 @@ impl<N: Nand> FlashLight<'_, N> {
             view.fragment_mut()[off - from..off - from + data.len()].copy_from_slice(data);
             return Ok(());
         }
+        self.write_over(i, index, off, data)
+    }
+
+    /// Writes one page anew with a piece of it changed.
+    fn write_over(
+        &mut self,
+        i: usize,
+        index: u32,
+        off: usize,
+        data: &[u8],
+    ) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.assemble(i, index)?;
         self.scratch[off..off + data.len()].copy_from_slice(data);
@@ -279,17 +293,20 @@ impl<N: Nand> FlashLight<'_, N> {
         if size < old {
             let off = (size % ps) as usize;
             let index = (size / ps) as u32;
-            if let Some(f) = self.files[i].file().fragment() {
-                self.cut_fragment(i, f, index, off);
-            }
+            let end = size.div_ceil(ps) as u32;
+            // Damage is met before anything has changed.
+            self.prepare_truncate(i, end)?;
             if off > 0 && self.map_lookup(i, index)?.page.is_some() {
                 self.file_room(i, 4 * extent::SIZE)?;
                 self.assemble(i, index)?;
                 self.scratch[off..].fill(0);
                 self.write_scratch(i, index)?;
             }
+            if let Some(f) = self.files[i].file().fragment() {
+                self.cut_fragment(i, f, index, off);
+            }
             self.files[i].file_mut().set_size(size);
-            self.map_truncate(i, size.div_ceil(ps) as u32)?;
+            self.map_truncate(i, end)?;
         }
         let mut view = self.files[i].file_mut();
         view.set_size(size);
@@ -326,7 +343,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.shared[i] = false;
         if index > 0 && self.store.remnants.len > 0 {
-            let last = self.map_lookup(i, index - 1)?.page;
+            let last = sound(self.map_lookup(i, index - 1))?.map_or(PageAddr::NONE, |m| m.page);
             if last.is_some() {
                 let geo = self.store.geo;
                 let head = Head {

@@ -42,27 +42,37 @@ impl<N: Nand> FlashLight<'_, N> {
         self.dir_room(dir, 6 * dirrec::SIZE).map(|_| ())
     }
 
-    /// The hash map page that covers a hash, if the directory has any. At most one read.
-    fn hash_map_for(&mut self, i: usize, hash: u32) -> Result<PageAddr, Error<N::Error>> {
+    /// The hash map page that covers a hash, if the directory has any, and the hash where its range
+    /// ends: also when the page that leads there cannot be read. At most one read.
+    #[allow(clippy::type_complexity)]
+    fn hash_map_for(&mut self, i: usize, hash: u32) -> (Result<PageAddr, Error<N::Error>>, u32) {
         let dir = self.dirs[i].dir();
         if dir.levels() == 0 {
-            return Ok(PageAddr::NONE);
+            return (Ok(PageAddr::NONE), NO_HASH);
         }
-        let (_, at) = dir.pointer(dir.pointer_for(hash));
-        if dir.levels() == 1 {
-            return Ok(at);
+        let levels = dir.levels();
+        let (at, end) = tree::root_range(&dir, hash, NO_HASH);
+        if levels == 1 {
+            return (Ok(at), end);
         }
-        self.load_scratch(at, Kind::HashIndex, "hash index")?;
-        let page: HashPage<'_> = MapPage(self.scratch);
+        if let Err(e) = self.load_scratch(at, Kind::HashIndex, "hash index") {
+            return (Err(e), end);
+        }
+        let page: MapPage<&[u8], 8> = MapPage(self.scratch);
         if !page.is_sane() || page.count() == 0 {
-            return Err(Error::Corrupt(at, "hash index"));
+            return (Err(Error::Corrupt(at, "hash index")), end);
         }
-        Ok(page.pointer(page.pointer_for(hash)).1)
+        let (at, end) = tree::index_range(&page, hash, end);
+        (Ok(at), end)
     }
 
-    /// Loads the hash map page that covers a hash into the scratch page.
+    /// Loads the hash map page that covers a hash into the scratch page; `false` when there is none.
     fn load_hash_map(&mut self, i: usize, hash: u32) -> Result<bool, Error<N::Error>> {
-        let at = self.hash_map_for(i, hash)?;
+        let at = self.hash_map_for(i, hash).0?;
+        self.load_hash_map_at(at)
+    }
+
+    fn load_hash_map_at(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
         if at.is_none() {
             return Ok(false);
         }
@@ -110,11 +120,13 @@ impl<N: Nand> FlashLight<'_, N> {
             .filter(|rec| rec.hash == hash))
     }
 
-    /// The first entry, in the order of hashes, at or after `hash`: what `readdir` goes by.
+    /// The first entry, in the order of hashes, at or after `hash`: what `readdir` goes by. Hash
+    /// maps that cannot be read are passed over; `damage` is then one of them.
     pub(crate) fn dir_next_hash(
         &mut self,
         dir: u32,
         hash: u32,
+        damage: &mut Option<Error<N::Error>>,
     ) -> Result<Option<u32>, Error<N::Error>> {
         let mut from = hash;
         loop {
@@ -124,31 +136,41 @@ impl<N: Nand> FlashLight<'_, N> {
                 .map(|r| DirRec::decode(view.record(r)))
                 .find(DirRec::is_entry)
                 .map(|rec| rec.hash);
-            if !self.load_hash_map(i, from)? {
-                return Ok(in_log);
+            let (map, end) = self.hash_map_for(i, from);
+            let in_map = match map.and_then(|at| self.load_hash_map_at(at)) {
+                Ok(false) => return Ok(in_log),
+                Ok(true) => self.next_in_map(i, from),
+                Err(e) if e.is_damage() => {
+                    *damage = Some(e);
+                    None
+                }
+                Err(e) => return Err(e),
+            };
+            match (in_log, in_map) {
+                (Some(a), Some(b)) => return Ok(Some(a.min(b))),
+                (_, Some(b)) => return Ok(Some(b)),
+                (a, None) if end >= NO_HASH || end <= from || a.is_some_and(|a| a < end) => {
+                    return Ok(a);
+                }
+                _ => from = end,
             }
-            let view = self.dirs[i].dir();
-            let page: HashPage<'_> = MapPage(self.scratch);
-            let (end, mut in_map) = (page.end_key(), None);
-            for r in page.search(from, HASH_SHIFT)..page.count() {
-                let hash = DirRec::decode(page.record(r)).hash;
+        }
+    }
+
+    /// The first hash from `from` on in the hash map in the scratch page that the log does not hide.
+    fn next_in_map(&self, i: usize, from: u32) -> Option<u32> {
+        let view = self.dirs[i].dir();
+        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+        (page.search(from, HASH_SHIFT)..page.count())
+            .map(|r| DirRec::decode(page.record(r)).hash)
+            .find(|&hash| {
                 let at = view.record_search(hash, HASH_SHIFT);
                 let masked = at < view.records() && {
                     let rec = DirRec::decode(view.record(at));
                     rec.hash == hash && rec.state == State::Delete
                 };
-                if !masked {
-                    in_map = Some(hash);
-                    break;
-                }
-            }
-            match (in_log, in_map) {
-                (Some(a), Some(b)) => return Ok(Some(a.min(b))),
-                (_, Some(b)) => return Ok(Some(b)),
-                (a, None) if end >= NO_HASH || a.is_some_and(|a| a < end) => return Ok(a),
-                _ => from = end,
-            }
-        }
+                !masked
+            })
     }
 
     /// Adds a record to the log of a directory. DELETE and UPDATE sort before NEW of their hash.
@@ -167,10 +189,11 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Makes room in a directory's page: by writing it, when it is full of notes of freed
-    /// objects, else by moving entries to a hash map.
+    /// objects, else by moving entries to a hash map. Entries of hash maps that cannot be read stay;
+    /// when they are all there is, so does what is kept free for pointers, as far as it goes.
     pub(crate) fn dir_room(&mut self, dir: u32, bytes: usize) -> Result<usize, Error<N::Error>> {
         // A migration of two entries wins no more than its notes of freed pages take.
-        let mut from = None;
+        let (mut from, mut damage) = (None, None);
         for _ in 0..256 {
             let i = self.load_dir(dir)?;
             let view = self.dirs[i].dir();
@@ -182,24 +205,51 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.flush_dir(i)?;
                 continue;
             }
-            from = match self.dir_migrate(i, from)? {
-                Migrated::Some => None,
-                Migrated::None(next) if next.is_some() => next,
-                Migrated::None(_) => {
-                    if self.files.iter().any(|f| f.ino != 0 && f.loc.is_none()) {
-                        // Entries of files that are only in RAM cannot move.
-                        self.flush_file(0)?;
-                        self.flush_file(1)?;
-                    } else if freed > 0 {
-                        self.flush_dir(i)?;
-                    } else {
-                        return Err(Error::TooBig);
-                    }
-                    None
+            let migrated = self.dir_migrate(i, from);
+            let next = match migrated {
+                Ok(Migrated::Some) => {
+                    from = None;
+                    continue;
                 }
+                Ok(Migrated::None(next)) => next,
+                Err(e) if e.is_damage() && !self.store.nand.failed => {
+                    damage = Some(e);
+                    // One range after another, from the first.
+                    let behind = from.map_or(0, |hash| self.hash_map_for(i, hash).1);
+                    self.name_from(i, behind)
+                }
+                Err(e) => return Err(e),
             };
+            from = next;
+            if next.is_some() {
+                continue;
+            }
+            if self.files.iter().any(|f| f.ino != 0 && f.loc.is_none()) {
+                // Entries of files that are only in RAM cannot move.
+                self.settle_file(0)?;
+                self.settle_file(1)?;
+            } else if freed > 0 {
+                self.flush_dir(i)?;
+            } else if let Some(e) = damage {
+                let room = self.dirs[i].dir().room();
+                return if room >= bytes + tree::SLACK_LEAST {
+                    Ok(i)
+                } else {
+                    Err(e)
+                };
+            } else {
+                break;
+            }
         }
         Err(Error::TooBig)
+    }
+
+    /// The hash of the first record from `hash` on that is a name's.
+    fn name_from(&self, i: usize, hash: u32) -> Option<u32> {
+        let view = self.dirs[i].dir();
+        let at = view.record_search(hash, HASH_SHIFT);
+        let end = view.record_search(NO_HASH, HASH_SHIFT);
+        (at < end).then(|| DirRec::decode(view.record(at)).hash)
     }
 
     /// Adds an entry. The name is not there yet.
@@ -349,14 +399,11 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.invalidate(target.page);
             self.dir_note_freed_page(i, target.page)?;
         }
-        let dir = self.dirs[i].dir();
         if names(self.dirs[i].dir()) < before {
             return Ok(Migrated::Some);
         }
         // All of the range collide with names in its hash map, or are only in RAM.
-        let next = dir.record_search(target.end, HASH_SHIFT);
-        let next = (next < before).then(|| DirRec::decode(dir.record(next)).hash);
-        Ok(Migrated::None(next))
+        Ok(Migrated::None(self.name_from(i, target.end)))
     }
 
     /// The hash map that most records of the log belong to.
@@ -391,15 +438,15 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         self.store.scratch_at = PageAddr::NONE;
         let mut inode = self.dirs[i].dir_mut();
-        let old = tree::apply(
-            &mut self.store,
-            HASH,
-            self.scratch,
-            &mut inode,
-            owner,
-            target,
-            changes,
-        )?;
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let old = match tree::apply(store, HASH, scratch, &mut inode, owner, target, changes) {
+            Ok(old) => old,
+            Err(e) => {
+                // What is in RAM now misses names.
+                self.store.nand.failed = true;
+                return Err(e);
+            }
+        };
         if let Some(old) = old {
             self.store.invalidate(old);
             self.dir_note_freed_page(i, old)?;

@@ -6,11 +6,11 @@
 //!
 //! A linear array over up to 64 pages, whose places are part of every checkpoint. One page is
 //! cached. Pages written between checkpoints need no recovery: the map is rebuilt from the
-//! DirInode pages found.
+//! DirInode pages found. So is a page that cannot be read ([`crate::rebuild`]).
 
 use crate::FlashLight;
 use crate::bytes::{get_u32, put_u32};
-use crate::error::Error;
+use crate::error::{Error, sound};
 use crate::header::{HEADER, Kind};
 use crate::store::Area;
 use flashkit_nand::{Nand, PageAddr};
@@ -35,7 +35,8 @@ impl DirMap<'_> {
         PageAddr(get_u32(self.roots, 4 * i))
     }
 
-    fn per_page(&self) -> u32 {
+    /// Directories of a page.
+    pub fn per_page(&self) -> u32 {
         ((self.buf.len() - HEADER) / 4) as u32
     }
 
@@ -61,6 +62,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Brings the map page of a directory number in, and says where in it that is. One read. A page
+    /// that cannot be read is rebuilt ([`crate::rebuild`]), which overwrites the scratch page.
     fn load_map(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
         if ino >= self.map.end() {
             return Err(Error::NotFound);
@@ -73,8 +76,13 @@ impl<N: Nand> FlashLight<'_, N> {
             if at.is_none() {
                 self.map.buf.fill(0xff);
             } else {
-                self.store
-                    .expect_meta(at, self.map.buf, Kind::DirMap, "directory map")?;
+                let (buf, what) = (&mut *self.map.buf, "directory map");
+                let read = self.store.expect_meta(at, buf, Kind::DirMap, what);
+                if sound(read)?.is_none() {
+                    self.rebuild_map(i as u32 * self.map.per_page())?;
+                    // The next checkpoint writes it anew.
+                    self.map.dirty = !self.read_only || self.store.recovery.is_some();
+                }
             }
             self.map.index = Some(i);
         }

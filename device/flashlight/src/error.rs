@@ -40,6 +40,21 @@ pub enum Error<E> {
     RamTooSmall(usize),
 }
 
+impl<E> Error<E> {
+    /// Whether the medium is damaged where this was met; what is elsewhere is not concerned.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Error::Corrupt(..))
+    }
+}
+
+/// What a read gave; `None` where the medium is damaged.
+pub(crate) fn sound<T, E>(result: Result<T, Error<E>>) -> Result<Option<T>, Error<E>> {
+    match result {
+        Err(e) if e.is_damage() => Ok(None),
+        r => r.map(Some),
+    }
+}
+
 impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {

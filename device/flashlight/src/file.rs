@@ -5,13 +5,16 @@
 //! moves there: an overwrite then needs no read of the map.
 
 use crate::FlashLight;
-use crate::error::Error;
+use crate::error::{Error, sound};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
 use crate::header::Kind;
 use crate::mappage::MapPage;
 use crate::store::Area;
 use crate::tree::{self, Changes, EXTENT, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
+
+/// Records that a part of a truncation takes at most.
+const CUT_NOTES: usize = 24;
 
 type ExtentPage<'a> = MapPage<&'a mut [u8], { extent::SIZE }>;
 
@@ -26,6 +29,34 @@ pub(crate) struct Mapped {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
+    /// The extent map that covers an index, if the file has any, and where its range ends: also when
+    /// the index page that leads there cannot be read. At most one read.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn extent_map_for(
+        &mut self,
+        i: usize,
+        index: u32,
+    ) -> (Result<PageAddr, Error<N::Error>>, u32) {
+        let view = self.files[i].file();
+        let levels = view.levels();
+        if levels == 0 {
+            return (Ok(PageAddr::NONE), INDEX_END);
+        }
+        let (at, end) = tree::root_range(&view, index, INDEX_END);
+        if levels == 1 {
+            return (Ok(at), end);
+        }
+        if let Err(e) = self.load_scratch(at, Kind::ExtentIndex, "extent index") {
+            return (Err(e), end);
+        }
+        let page: MapPage<&[u8], 8> = MapPage(self.scratch);
+        if !page.is_sane() || page.count() == 0 {
+            return (Err(Error::Corrupt(at, "extent index")), end);
+        }
+        let (at, end) = tree::index_range(&page, index, end);
+        (Ok(at), end)
+    }
+
     /// Loads the extent map that covers an index into the scratch page; `false` if there is none.
     /// One read, two beyond the index level.
     pub(crate) fn load_extent_map(
@@ -33,18 +64,13 @@ impl<N: Nand> FlashLight<'_, N> {
         i: usize,
         index: u32,
     ) -> Result<bool, Error<N::Error>> {
-        let view = self.files[i].file();
-        if view.levels() == 0 {
+        let at = self.extent_map_for(i, index).0?;
+        self.load_extent_map_at(at)
+    }
+
+    pub(crate) fn load_extent_map_at(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
+        if at.is_none() {
             return Ok(false);
-        }
-        let (_, mut at) = view.pointer(view.pointer_for(index));
-        if view.levels() == 2 {
-            self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
-            let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-            if !page.is_sane() || page.count() == 0 {
-                return Err(Error::Corrupt(at, "extent index"));
-            }
-            at = page.pointer(page.pointer_for(index)).1;
         }
         self.load_scratch(at, Kind::ExtentMap, "extent map")?;
         if !ExtentPage::on(self.scratch).is_sane() {
@@ -204,6 +230,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by
     /// writing a large fragment to a page of its own, or by moving extents to an extent map.
     pub(crate) fn file_room(&mut self, i: usize, bytes: usize) -> Result<(), Error<N::Error>> {
+        // A fragment over a page that cannot be found stays.
+        let mut fragment_stays = false;
         // A migration of two records wins no more than its notes of freed pages take.
         for _ in 0..256 {
             let view = self.files[i].file();
@@ -215,16 +243,40 @@ impl<N: Nand> FlashLight<'_, N> {
             if freed > mapping / 4 {
                 self.files[i].dirty = true;
                 self.flush_file(i)?;
-            } else if view
-                .fragment()
-                .is_some_and(|f| f.len > extent::SIZE * mapping)
+            } else if !fragment_stays
+                && view
+                    .fragment()
+                    .is_some_and(|f| f.len > extent::SIZE * mapping)
             {
-                self.write_out_fragment(i)?;
+                fragment_stays = sound(self.write_out_fragment(i))?.is_none();
             } else {
-                self.file_migrate(i, None)?;
+                self.file_migrate_some(i)?;
             }
         }
         Err(Error::TooBig)
+    }
+
+    /// Moves the records of one range of indexes to its extent map: the range with the most of
+    /// them, or, when that map cannot be read, the first that can.
+    fn file_migrate_some(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        let mut damage = match self.file_migrate(i, None) {
+            Err(e) if e.is_damage() && !self.store.nand.failed => e,
+            r => return r,
+        };
+        let mut from = 0;
+        loop {
+            let view = self.files[i].file();
+            let r = view.record_search(from, 0);
+            if r >= view.record_search(INDEX_END, 0) {
+                return Err(damage);
+            }
+            let index = Extent::decode(view.record(r)).index;
+            match self.file_migrate(i, Some(index)) {
+                Err(e) if e.is_damage() && !self.store.nand.failed => damage = e,
+                r => return r,
+            }
+            from = self.extent_map_for(i, index).1.max(index + 1);
+        }
     }
 
     /// Moves the records of one range of indexes from the log to its extent map: the range that
@@ -280,7 +332,14 @@ impl<N: Nand> FlashLight<'_, N> {
         self.files[i].dirty = true;
         let mut inode = self.files[i].file_mut();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let index = tree::apply(store, EXTENT, scratch, &mut inode, owner, target, &changes)?;
+        let index = match tree::apply(store, EXTENT, scratch, &mut inode, owner, target, &changes) {
+            Ok(index) => index,
+            Err(e) => {
+                // What is in RAM now misses extents.
+                self.store.nand.failed = true;
+                return Err(e);
+            }
+        };
         if let Some(index) = index {
             self.free_run(i, index.0, 1);
         }
@@ -351,12 +410,12 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Frees an extent map (`levels` 1), or an index page with its maps (2).
+    /// Frees an extent map (`levels` 1), or an index page with its maps (2). What one that cannot be
+    /// read leads to goes on counting as valid.
     pub(crate) fn free_map(&mut self, at: PageAddr, levels: u8) -> Result<(), Error<N::Error>> {
         if levels == 2 {
             let mut p = 0;
-            loop {
-                self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
+            while sound(self.load_scratch(at, Kind::ExtentIndex, "extent index"))?.is_some() {
                 let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
                 if p >= page.count().min(page.capacity()) {
                     break;
@@ -365,8 +424,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.free_map(map, 1)?;
                 p += 1;
             }
-        } else {
-            self.load_scratch(at, Kind::ExtentMap, "extent map")?;
+        } else if sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_some() {
             let page: ExtentPage<'_> = MapPage(self.scratch);
             for r in 0..page.count().min(page.capacity()) {
                 let e = Extent::decode(page.record(r));
@@ -377,13 +435,49 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Makes sure that [`FlashLight::map_truncate`] will not fail for damage, also when a page is
+    /// written before it: there is room, and the maps that are cut through can be read. Maps
+    /// beyond `end` are dropped unread, if need be.
+    pub(crate) fn prepare_truncate(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+        if self.files[i].file().levels() == 0 {
+            return Ok(());
+        }
+        if self.files[i].file().room() < (CUT_NOTES + 4) * extent::SIZE {
+            self.file_room(i, (CUT_NOTES + 4) * extent::SIZE)?;
+        }
+        let view = self.files[i].file();
+        let p = view.pointer_for(end);
+        if view.pointer(p).0 >= end && (p > 0 || end == 0) {
+            return Ok(());
+        }
+        self.load_extent_map(i, end).map(|_| ())
+    }
+
+    /// Makes room for the notes of a part of a truncation, which has begun: notes before them are
+    /// written when nothing else can go.
+    fn truncate_room(&mut self, i: usize, notes: usize) -> Result<(), Error<N::Error>> {
+        match self.file_room(i, notes * extent::SIZE) {
+            Err(e) if e.is_damage() && !self.store.nand.failed => {}
+            r => return r,
+        }
+        self.files[i].dirty = true;
+        self.flush_file(i)
+    }
+
     /// Unmaps all pages from `end` on.
     pub(crate) fn map_truncate(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
-        self.file_room(i, 4 * extent::SIZE)?;
+        let result = self.cut_maps(i, end);
+        // Damage was looked for before. What is in RAM now may map pages that are free.
+        self.store.nand.failed |= result.as_ref().is_err_and(Error::is_damage);
+        result
+    }
+
+    fn cut_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+        self.truncate_room(i, 4)?;
         self.files[i].dirty = true;
         self.log_cut(i, end, INDEX_END);
         loop {
-            self.file_room(i, 24 * extent::SIZE)?;
+            self.truncate_room(i, CUT_NOTES)?;
             let view = self.files[i].file();
             let Some(last) = view.pointers().checked_sub(1) else {
                 return Ok(());

@@ -6,7 +6,7 @@
 //! candidates like other blocks: taking one is the paper's compaction.
 
 use crate::dirrec::Target;
-use crate::error::Error;
+use crate::error::{Error, sound};
 use crate::extent::{Extent, INDEX_END};
 use crate::header::Kind;
 use crate::inode::{DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView};
@@ -29,8 +29,12 @@ fn low(blocks: u32) -> u32 {
 const ROUNDS: u32 = 16;
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 const FLOOR: u32 = 10;
+/// Blocks tried in vain, at a few reads each, before a round of cleaning ends.
+const FUTILE: u32 = 512;
 /// Dead blocks that are worth a checkpoint.
 const WORTH: u32 = 8;
+/// The cost of a block that cannot be won.
+const NO_VICTIM: u32 = u32::MAX;
 /// Blocks taken between two checkpoints at most.
 pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them.
@@ -45,6 +49,15 @@ fn grown_max(blocks: u32) -> u32 {
 /// Blocks that no file gets: for cleaning, checkpoints and recovery.
 pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
     36 + blocks / 64
+}
+
+/// What became of a page under the cleaner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    /// It is not valid, or not any more.
+    Gone,
+    /// It cannot be read or nobody can say whose it is, because of damage: its block cannot be won.
+    Stays,
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -139,6 +152,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let dirty = &self.store.dirty;
             let victim = (0..dirty.len())
                 .filter(|&i| !self.store.is_open(dirty.block(i)))
+                .filter(|&i| !self.store.stuck.contains(&(dirty.block(i) as u16)))
                 .min_by_key(|&i| dirty.valid(i));
             let Some(i) = victim else { return Ok(()) };
             if self.store.available() <= FLOOR {
@@ -152,8 +166,8 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
-        let mut tries = 64;
-        while self.store.dead < WORTH && tries > 0 {
+        let (mut tries, mut futile) = (64, FUTILE);
+        while self.store.dead < WORTH && tries > 0 && futile > 0 {
             // With nothing dead, one victim may dip into the floor: else nothing would ever be won.
             let floor = if self.store.dead == 0 {
                 FLOOR / 2
@@ -163,11 +177,15 @@ impl<N: Nand> FlashLight<'_, N> {
             if self.store.available() <= floor {
                 break;
             }
-            tries -= 1;
             match self.victim() {
-                Some(block) => self.clean_block(block)?,
+                Some(block) if self.clean_block(block)? => tries -= 1,
+                Some(_) => futile -= 1,
                 None => break,
             }
+        }
+        if futile > 0 {
+            // Some may have lost what was in the way, and others have become cheaper.
+            self.store.stuck_cost = (0, 0);
         }
         if self.store.dead == 0 {
             return Ok(false);
@@ -181,17 +199,18 @@ impl<N: Nand> FlashLight<'_, N> {
     /// A metadata page moves with the page that points to it, a data page often with an extent
     /// map and its index. Metadata blocks are young and lose their pages by themselves: they wait
     /// until a quarter is left, unless nothing else can be had.
+    ///
+    /// Blocks that could not be won were tried in the order of their cost: one below the last of
+    /// them is not tried again until [`FlashLight::reclaim`] begins anew.
     fn victim(&self) -> Option<u32> {
-        let full = self.store.ppb();
         let mut best: Option<(u32, u32)> = None;
         for block in 0..self.store.table.blocks() {
-            let cost = match self.store.table.get(block) {
-                State::Meta(n) if n <= full / 4 => 2 * n,
-                State::Meta(n) if n < full => 4 * full + n,
-                State::Data(n) if n < full => 3 * n,
-                _ => continue,
-            };
+            let cost = self.cost(block);
+            if cost == NO_VICTIM {
+                continue;
+            }
             if best.is_none_or(|b| cost < b.0)
+                && (cost, block + 1) > self.store.stuck_cost
                 && !self.store.is_open(block)
                 && !self.store.stuck.contains(&(block as u16))
             {
@@ -199,6 +218,16 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         best.map(|b| b.1)
+    }
+
+    fn cost(&self, block: u32) -> u32 {
+        let full = self.store.ppb();
+        match self.store.table.get(block) {
+            State::Meta(n) if n <= full / 4 => 2 * n,
+            State::Meta(n) if n < full => 4 * full + n,
+            State::Data(n) if n < full => 3 * n,
+            _ => NO_VICTIM,
+        }
     }
 
     /// Cleans in idle time: at most about `pages` page moves, and the checkpoint that makes the
@@ -219,15 +248,18 @@ impl<N: Nand> FlashLight<'_, N> {
             self.clean_block(block)?;
             moved += n.max(1);
         }
+        self.store.stuck_cost = (0, 0);
         if self.store.dead >= WORTH {
             self.checkpoint(false)?;
         }
         Ok(moved >= pages)
     }
 
-    /// Moves what is valid in a block elsewhere.
-    pub(crate) fn clean_block(&mut self, block: u32) -> Result<(), Error<N::Error>> {
+    /// Moves what is valid in a block elsewhere. Ends with the first page that damage keeps there:
+    /// then the block cannot be won, and the result is `false`.
+    pub(crate) fn clean_block(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         let is_data = matches!(self.store.table.get(block), State::Data(_));
+        let before = self.cost(block);
         let end = match self.store.remnants.find(block) {
             Some(r) => self.store.remnants.remove(r).next,
             None => self.store.ppb(),
@@ -245,10 +277,13 @@ impl<N: Nand> FlashLight<'_, N> {
                 continue;
             }
             let at = self.store.geo.page(BlockAddr(block), index);
-            if is_data {
-                self.move_data(at)?;
+            let moved = if is_data {
+                self.move_data(at, known.is_some())?
             } else {
-                self.move_meta(at, known.is_some())?;
+                self.move_meta(at, known.is_some())?
+            };
+            if moved == Moved::Stays {
+                break;
             }
         }
         match self.store.table.get(block) {
@@ -257,17 +292,27 @@ impl<N: Nand> FlashLight<'_, N> {
                 let n = self.store.stuck_next;
                 self.store.stuck[n % self.store.stuck.len()] = block as u16;
                 self.store.stuck_next = n + 1;
+                if before != NO_VICTIM {
+                    self.store.stuck_cost = self.store.stuck_cost.max((before, block + 1));
+                }
+                Ok(false)
             }
-            _ => self.store.close(block),
+            _ => {
+                self.store.close(block);
+                Ok(true)
+            }
         }
-        Ok(())
     }
 
     /// Moves a metadata page, if it is valid; `known` to be so, or not.
-    fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<(), Error<N::Error>> {
+    fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
         self.store.scratch_at = PageAddr::NONE;
         let Some(header) = self.store.read_meta(at, self.scratch)? else {
-            return Ok(());
+            if self.move_map(at)? {
+                return Ok(Moved::Gone);
+            }
+            // An invalid page may be one that was never complete.
+            return Ok(if known { Moved::Stays } else { Moved::Gone });
         };
         if known {
             self.store.scratch_at = at;
@@ -278,13 +323,19 @@ impl<N: Nand> FlashLight<'_, N> {
             Kind::File => self.move_file(at),
             Kind::HashMap | Kind::HashIndex => self.move_hash_page(at, header.kind),
             Kind::ExtentMap | Kind::ExtentIndex => self.move_extent_page(at, header.kind),
-            Kind::DirMap => self.move_map(at),
+            Kind::DirMap => self.move_map(at).map(|_| ()),
             _ => Ok(()),
         };
         self.store.written.moved_meta += u64::from(self.store.seq != before);
+        self.after(result)
+    }
+
+    /// What a move has come to that ended so.
+    fn after(&self, result: Result<(), Error<N::Error>>) -> Result<Moved, Error<N::Error>> {
         match result {
-            Err(Error::NotFound | Error::Corrupt(..)) => Ok(()),
-            r => r,
+            Ok(()) | Err(Error::NotFound) => Ok(Moved::Gone),
+            Err(e) if e.is_damage() && !self.store.nand.failed => Ok(Moved::Stays),
+            Err(e) => Err(e),
         }
     }
 
@@ -308,15 +359,17 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    fn move_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    /// Moves a page of the DirInode map, if it is one, also when it cannot be read.
+    fn move_map(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
         let per_page = ((self.store.page_size() - crate::header::HEADER) / 4) as u32;
         let pages = (self.map.roots.len() / 4) as u32;
-        if let Some(i) = (0..pages).find(|&i| self.map.root(i as usize) == at) {
-            self.map_get(i * per_page)?;
-            self.map.dirty = true;
-            self.flush_map()?;
-        }
-        Ok(())
+        let Some(i) = (0..pages).find(|&i| self.map.root(i as usize) == at) else {
+            return Ok(false);
+        };
+        self.map_get(i * per_page)?;
+        self.map.dirty = true;
+        self.flush_map()?;
+        Ok(true)
     }
 
     /// Copies the map page `at` to the head of its log.
@@ -351,7 +404,13 @@ impl<N: Nand> FlashLight<'_, N> {
         let put = self.copy_map(at, kind, Area::Hash)?;
         let mut inode = self.dirs[i].dir_mut();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let old = tree::repoint(store, HASH, scratch, &mut inode, owner, root, at, put)?;
+        let old = match tree::repoint(store, HASH, scratch, &mut inode, owner, root, at, put) {
+            Ok(old) => old,
+            Err(e) => {
+                self.store.invalidate(put.page);
+                return Err(e);
+            }
+        };
         self.dirs[i].dirty = true;
         for page in [Some(at), old].into_iter().flatten() {
             self.store.invalidate(page);
@@ -383,7 +442,13 @@ impl<N: Nand> FlashLight<'_, N> {
         let put = self.copy_map(at, kind, Area::Extent)?;
         let mut inode = self.files[i].file_mut();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let old = tree::repoint(store, EXTENT, scratch, &mut inode, owner, root, at, put)?;
+        let old = match tree::repoint(store, EXTENT, scratch, &mut inode, owner, root, at, put) {
+            Ok(old) => old,
+            Err(e) => {
+                self.store.invalidate(put.page);
+                return Err(e);
+            }
+        };
         self.files[i].dirty = true;
         for page in [Some(at), old].into_iter().flatten() {
             self.free_run(i, page.0, 1);
@@ -414,26 +479,37 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok((0..page.count().min(page.capacity())).any(|p| page.pointer(p).1 == at))
     }
 
-    /// Moves a page of file data, if it is valid.
-    fn move_data(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        let Some((file, index)) = self.data_owner(at)? else {
-            return Ok(());
+    /// Moves a page of file data, if it is valid; `known` to be so, or not.
+    fn move_data(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
+        let owner = match self.data_owner(at) {
+            // An invalid page may be one that was never complete.
+            Err(e) if e.is_damage() && !known => return Ok(Moved::Gone),
+            Err(e) if e.is_damage() => return Ok(Moved::Stays),
+            owner => owner?,
         };
-        let i = match self.load_file(file) {
-            Ok(i) => i,
-            Err(Error::NotFound | Error::Corrupt(..)) => return Ok(()),
-            Err(e) => return Err(e),
-        };
+        match owner {
+            Some((file, index)) => {
+                let moved = self.move_data_of(file, index, at);
+                self.after(moved)
+            }
+            None => Ok(Moved::Gone),
+        }
+    }
+
+    fn move_data_of(
+        &mut self,
+        file: FileRef,
+        index: u32,
+        at: PageAddr,
+    ) -> Result<(), Error<N::Error>> {
+        let i = self.load_file(file)?;
         // Before the lookup: making room may write the file's fragment, and with it this page.
         self.file_room(i, 4 * crate::extent::SIZE)?;
         let mapped = self.map_lookup(i, index)?;
         if mapped.page == at {
             self.store.scratch_at = PageAddr::NONE;
-            match self.store.read_data(at, self.scratch, file.ino, index) {
-                // Stays where it is, for the reader to be told.
-                Err(Error::Corrupt(..)) => return Ok(()),
-                r => r?,
-            }
+            // One that cannot be read stays where it is, for the reader to be told.
+            self.store.read_data(at, self.scratch, file.ino, index)?;
             let owner = self.files[i].file().owner(self.store.volume);
             let new = self.store.append_data(COLD, self.scratch, owner, index)?;
             self.map_insert(
@@ -465,6 +541,9 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// The file and index that a data page was written for.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when that cannot be known.
     fn data_owner(&mut self, at: PageAddr) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
         if !self.store.has_tags() {
             return self.search_owner(at);
@@ -476,7 +555,7 @@ impl<N: Nand> FlashLight<'_, N> {
             .read(at, 0, &mut [], &mut spare)?
             .is_readable()
         {
-            return self.search_owner(at);
+            return Err(Error::Corrupt(at, "file data"));
         }
         Ok(Tag::decode(&spare).map(|t| {
             let file = FileRef {
@@ -493,7 +572,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn search_owner(&mut self, at: PageAddr) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
         for i in 0..2 {
             if self.files[i].ino != 0
-                && let Some(index) = self.index_of(i, at)?
+                && let Some(Some(index)) = sound(self.index_of(i, at))?
             {
                 return Ok(Some((
                     self.files[i].file().file_ref(self.store.volume),
@@ -501,20 +580,41 @@ impl<N: Nand> FlashLight<'_, N> {
                 )));
             }
         }
+        let mut damage = None;
         for dir in 1..self.map.end() {
             if self.dir_slot(dir).is_none() && self.map_get(dir)?.is_none() {
                 continue;
             }
-            let mut cookie = 0;
-            while let Some((node, next)) = self.next_file(dir, cookie)? {
-                cookie = next;
-                let i = self.load_file(node)?;
-                if let Some(index) = self.index_of(i, at)? {
-                    return Ok(Some((node, index)));
-                }
+            match self.search_owner_in(dir, at) {
+                Ok(None) => {}
+                Err(e) if e.is_damage() => damage = Some(e),
+                found => return found,
             }
         }
-        Ok(None)
+        damage.map_or(Ok(None), Err)
+    }
+
+    fn search_owner_in(
+        &mut self,
+        dir: u32,
+        at: PageAddr,
+    ) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+        let (mut cookie, mut damage) = (0, None);
+        loop {
+            let (node, next) = match self.next_file(dir, cookie) {
+                Ok(Some(found)) => found,
+                Ok(None) => return damage.map_or(Ok(None), Err),
+                Err(e) => return Err(e),
+            };
+            cookie = next;
+            let index = self.load_file(node).and_then(|i| self.index_of(i, at));
+            match index {
+                Ok(None) => {}
+                Ok(Some(index)) => return Ok(Some((node, index))),
+                Err(e) if e.is_damage() => damage = Some(e),
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// The first file of a directory after a cookie.
@@ -533,7 +633,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(found)
     }
 
-    /// The index at which a cached file has a page of the chip.
+    /// The index at which a cached file has a page of the chip. With a damaged extent map, that is
+    /// the result when none of the others has it.
     fn index_of(&mut self, i: usize, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
         let holds = |e: &Extent| at.0 >= e.page && at.0 - e.page < e.count;
         let view = self.files[i].file();
@@ -543,30 +644,45 @@ impl<N: Nand> FlashLight<'_, N> {
         if let Some(e) = in_log {
             return Ok(Some(e.index + (at.0 - e.page)));
         }
-        let mut index = 0;
-        while self.load_extent_map(i, index)? {
-            let page: MapPage<&mut [u8], { crate::extent::SIZE }> = MapPage(self.scratch);
-            let in_map = (0..page.count())
-                .map(|r| Extent::decode(page.record(r)))
-                .find(holds);
-            if let Some(e) = in_map {
-                return Ok(Some(e.index + (at.0 - e.page)));
+        let (mut index, mut damage) = (0, None);
+        loop {
+            let (map, end) = self.extent_map_for(i, index);
+            match map.and_then(|at| self.load_extent_map_at(at)) {
+                Ok(false) => break,
+                Ok(true) => {
+                    let page: MapPage<&[u8], { crate::extent::SIZE }> = MapPage(self.scratch);
+                    let in_map = (0..page.count())
+                        .map(|r| Extent::decode(page.record(r)))
+                        .find(holds);
+                    if let Some(e) = in_map {
+                        return Ok(Some(e.index + (at.0 - e.page)));
+                    }
+                }
+                Err(e) if e.is_damage() => damage = Some(e),
+                Err(e) => return Err(e),
             }
-            let end = page.end_key();
             if end <= index || end >= INDEX_END {
                 break;
             }
             index = end;
         }
-        Ok(None)
+        damage.map_or(Ok(None), Err)
     }
 
     /// Ends the lives of files without a name that an earlier session left.
     pub(crate) fn reap_orphans(&mut self) -> Result<(), Error<N::Error>> {
         let (mut hash, mut n) = (0, 0);
+        let mut damage = None;
         loop {
-            let Some(rec) = self.dir_nth(INDEX_DIR, hash, n)? else {
-                match self.dir_next_hash(INDEX_DIR, hash + 1)? {
+            let rec = match self.dir_nth(INDEX_DIR, hash, n) {
+                Err(e) if e.is_damage() => {
+                    damage = Some(e);
+                    None
+                }
+                rec => rec?,
+            };
+            let Some(rec) = rec else {
+                match self.dir_next_hash(INDEX_DIR, hash + 1, &mut damage)? {
                     Some(next) => (hash, n) = (next, 0),
                     None => break,
                 }
@@ -576,24 +692,31 @@ impl<N: Nand> FlashLight<'_, N> {
                 n += 1;
                 continue;
             }
-            self.load_scratch(PageAddr(rec.ptr), Kind::File, "file inode")?;
-            let ino = FileView::on(self.scratch).ino();
-            let i = self.load_file(FileRef {
-                ino,
-                dir: INDEX_DIR,
-                hash,
-            })?;
-            // A rename over the file may have been cut before its own page said so.
-            let mut view = self.files[i].file_mut();
-            view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
-            self.files[i].dirty = true;
-            self.reap(FileRef {
-                ino,
-                dir: INDEX_DIR,
-                hash,
-            })?;
+            match self.reap_orphan(hash, PageAddr(rec.ptr)) {
+                Err(e) if e.is_damage() && !self.store.nand.failed => {
+                    damage = Some(e);
+                    n += 1;
+                }
+                done => done?,
+            }
         }
-        self.orphans = 0;
+        // With damage, some may be left: the next mount looks again.
+        self.orphans = u32::from(damage.is_some());
         Ok(())
+    }
+
+    fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
+        self.load_scratch(at, Kind::File, "file inode")?;
+        let file = FileRef {
+            ino: FileView::on(self.scratch).ino(),
+            dir: INDEX_DIR,
+            hash,
+        };
+        let i = self.load_file(file)?;
+        // A rename over the file may have been cut before its own page said so.
+        let mut view = self.files[i].file_mut();
+        view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
+        self.files[i].dirty = true;
+        self.reap(file)
     }
 }

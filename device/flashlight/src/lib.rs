@@ -38,6 +38,7 @@ pub mod inspect;
 mod mappage;
 mod mount;
 mod ops;
+mod rebuild;
 mod recover;
 mod rename;
 mod store;
@@ -58,7 +59,7 @@ pub use walk::{Area, Page, Visitor};
 use cache::Slot;
 use checkpoint::Anchor;
 use dirmap::DirMap;
-use flashkit_nand::Nand;
+use flashkit_nand::{Nand, PageAddr};
 use store::Store;
 
 /// Number of the root directory.
@@ -116,4 +117,6 @@ pub struct FlashLight<'r, N: Nand> {
     /// Whether the last file written was small.
     pub(crate) small_files: bool,
     pub(crate) read_only: bool,
+    /// The damage for which a changed file was given up last, and whether a sync has told of it.
+    pub(crate) given_up: Option<(PageAddr, &'static str, bool)>,
 }

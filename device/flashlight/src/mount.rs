@@ -139,6 +139,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             failing: [u16::MAX; 8],
             stuck: [u16::MAX; 8],
             stuck_next: 0,
+            stuck_cost: (0, 0),
             late: [0; 24],
             late_count: 0,
             scratch_at: PageAddr::NONE,
@@ -169,6 +170,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             shared: [false; 2],
             small_files: false,
             read_only: config.read_only,
+            given_up: None,
         })
     }
 
@@ -502,7 +504,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.writable()?;
         self.checkpoint(true)?;
         self.read_only = true;
-        Ok(())
+        self.tell_given_up()
     }
 
     pub(crate) fn is_dirty(&self) -> bool {

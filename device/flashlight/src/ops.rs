@@ -1,7 +1,7 @@
 //! Names and attributes: what a file system is asked for.
 
 use crate::dir::Removal;
-use crate::dirrec::{DirRec, State, Target};
+use crate::dirrec::{DirRec, NO_HASH, State, Target};
 use crate::error::Error;
 use crate::hash::{ino_hash, name_hash};
 use crate::header::Kind;
@@ -114,6 +114,9 @@ pub struct Entry<'a> {
     pub cookie: u64,
 }
 
+/// In a cookie: entries before it could not be read.
+const PASSED_DAMAGE: u64 = 1 << 62;
+
 /// Where an inode page was found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
@@ -156,11 +159,18 @@ impl<N: Nand> FlashLight<'_, N> {
         if let Some(found) = self.find_cached(dir, hash, name) {
             return Ok(found);
         }
-        let mut n = 0;
+        let (mut n, mut damage) = (0, None);
         while let Some(rec) = self.dir_nth(dir, hash, n)? {
             n += 1;
-            let Some((node, place)) = self.peek(dir, &rec, name)? else {
-                continue;
+            let (node, place) = match self.peek(dir, &rec, name) {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                // It may be another name of this hash.
+                Err(e) if e.is_damage() => {
+                    damage = Some(e);
+                    continue;
+                }
+                Err(e) => return Err(e),
             };
             let page: &[u8] = match place {
                 Place::Scratch => self.scratch,
@@ -172,7 +182,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Ok(Found { rec, node, place });
             }
         }
-        Err(Error::NotFound)
+        Err(damage.unwrap_or(Error::NotFound))
     }
 
     /// Finds a name among the cached inodes. No read.
@@ -216,7 +226,10 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<Option<(Node, Place)>, Error<N::Error>> {
         let volume = self.store.volume;
         match rec.target {
-            Target::Dir => Ok(Some((Node::Dir(rec.ptr), self.peek_dir(rec.ptr)?))),
+            Target::Dir => match self.peek_dir(rec.ptr) {
+                Err(Error::NotFound) => Err(self.bad_entry(dir)),
+                place => Ok(Some((Node::Dir(rec.ptr), place?))),
+            },
             Target::Indirect => {
                 let hash = ino_hash(volume, rec.ptr);
                 let file = FileRef {
@@ -257,6 +270,14 @@ impl<N: Nand> FlashLight<'_, N> {
                 Ok(Some((Node::File(file), place)))
             }
         }
+    }
+
+    /// An entry of a directory leads nowhere.
+    fn bad_entry(&self, dir: u32) -> Error<N::Error> {
+        let at = self
+            .dir_slot(dir)
+            .map_or(PageAddr::NONE, |i| self.dirs[i].loc);
+        Error::Corrupt(at, "directory entry")
     }
 
     fn peek_dir(&mut self, ino: u32) -> Result<Place, Error<N::Error>> {
@@ -590,11 +611,7 @@ impl<N: Nand> FlashLight<'_, N> {
         for p in 0..self.dirs[i].dir().pointers() {
             let (_, at) = self.dirs[i].dir().pointer(p);
             if self.dirs[i].dir().levels() == 2 {
-                self.load_scratch(at, Kind::HashIndex, "hash index")?;
-                let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-                for r in 0..page.count().min(page.capacity()) {
-                    self.store.invalidate(page.pointer(r).1);
-                }
+                self.free_hash_index(at)?;
             }
             self.store.invalidate(at);
         }
@@ -604,8 +621,24 @@ impl<N: Nand> FlashLight<'_, N> {
         self.map_set(ino, PageAddr::NONE)
     }
 
+    /// Frees the hash maps that an index page leads to; if it cannot be read, they go on counting as
+    /// valid.
+    pub(crate) fn free_hash_index(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        if crate::error::sound(self.load_scratch(at, Kind::HashIndex, "hash index"))?.is_some() {
+            let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+            for r in 0..page.count().min(page.capacity()) {
+                self.store.invalidate(page.pointer(r).1);
+            }
+        }
+        Ok(())
+    }
+
     /// Lists a directory in the order of its hashes, from after `cookie` (0: from the first),
     /// until `each` returns false. Two reads an entry at most, and those of the DirInode map.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] at the end, when there are entries that cannot be read: all others have
+    /// been listed then. A cookie remembers such entries before it.
     pub fn readdir(
         &mut self,
         dir: u32,
@@ -613,33 +646,48 @@ impl<N: Nand> FlashLight<'_, N> {
         each: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> Result<(), Error<N::Error>> {
         self.load_dir(dir)?;
-        let (mut hash, mut n) = ((cookie >> 8) as u32, (cookie & 0xff) as usize);
+        let mut hash = (cookie >> 8) as u32 & NO_HASH;
+        let mut n = (cookie & 0xff) as usize;
+        let mut damage = (cookie & PASSED_DAMAGE != 0).then(|| self.bad_entry(dir));
         loop {
-            let Some(rec) = self.dir_nth(dir, hash, n)? else {
-                match self.dir_next_hash(dir, hash + 1)? {
+            let rec = match self.dir_nth(dir, hash, n) {
+                Err(e) if e.is_damage() => {
+                    damage = Some(e);
+                    None
+                }
+                rec => rec?,
+            };
+            let Some(rec) = rec else {
+                match self.dir_next_hash(dir, hash + 1, &mut damage)? {
                     // The hash itself comes first when starting.
                     Some(next) => (hash, n) = (next, 0),
-                    None => return Ok(()),
+                    None => return damage.map_or(Ok(()), Err),
                 }
                 continue;
             };
             n += 1;
-            let Some((node, place)) = self.peek(dir, &rec, b"")? else {
-                continue;
+            let (node, place) = match self.peek(dir, &rec, b"") {
+                Ok(Some(found)) => found,
+                Ok(None) => continue,
+                Err(e) if e.is_damage() => {
+                    damage = Some(e);
+                    continue;
+                }
+                Err(e) => return Err(e),
             };
             let view = match place {
                 Place::Scratch => DirView::on(self.scratch),
                 Place::File(i) => DirView::on(self.files[i].buf),
                 Place::Dir(i) => DirView::on(self.dirs[i].buf),
             };
-            let cookie = u64::from(hash) << 8 | n as u64;
+            let passed = if damage.is_some() { PASSED_DAMAGE } else { 0 };
             let entry = Entry {
                 node,
                 mode: view.mode(),
                 name: view.name(),
-                cookie,
+                cookie: passed | u64::from(hash) << 8 | n as u64,
             };
-            if !each(entry) || hash >= crate::hash::HASH_MAX {
+            if !each(entry) {
                 return Ok(());
             }
         }
@@ -669,6 +717,8 @@ impl<N: Nand> FlashLight<'_, N> {
         match node {
             Node::File(file) => match self.file_slot(file.ino) {
                 Some(i) => self.flush_file(i),
+                // What is not in RAM has been written, but for what had no place to go.
+                None if self.given_up.is_some() => self.find_file(file).map(|_| ()),
                 None => Ok(()),
             },
             Node::Dir(dir) => {
@@ -687,7 +737,8 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         self.writable()?;
-        self.checkpoint(false)
+        self.checkpoint(false)?;
+        self.tell_given_up()
     }
 
     /// Space. Reads nothing.

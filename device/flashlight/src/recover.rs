@@ -796,7 +796,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Whether a map page was written since the checkpoint: then it may refer to lost pages.
-    fn is_new(&self, at: PageAddr) -> bool {
+    pub(crate) fn is_new(&self, at: PageAddr) -> bool {
         let block = self.store.geo.block_of(at).0;
         self.lost(at)
             || self.store.recovery.as_ref().is_some_and(|r| {

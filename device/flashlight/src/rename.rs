@@ -57,8 +57,8 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         // Pending pages are written so that no entry moves under our hands below.
-        self.flush_file(0)?;
-        self.flush_file(1)?;
+        self.settle_file(0)?;
+        self.settle_file(1)?;
         for dir in [INDEX_DIR, from_dir, to_dir] {
             self.dir_reserve(dir)?;
         }

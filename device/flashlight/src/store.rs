@@ -115,8 +115,9 @@ impl<'r> Remnants<'r> {
     }
 }
 
-/// A chip that remembers that its driver has failed: what is in RAM may then not be what is on
-/// flash, and nothing more is written.
+/// A chip that remembers that its driver has failed, or that a page could not be read between two
+/// steps that belong together: what is in RAM may then not be what is on flash, and nothing more is
+/// written.
 pub(crate) struct Latch<N> {
     pub inner: N,
     pub failed: bool,
@@ -204,6 +205,8 @@ pub(crate) struct Store<'r, N> {
     /// Blocks with pages that could not be moved: no victims in this session.
     pub stuck: [u16; 8],
     pub stuck_next: usize,
+    /// The most that one of them cost, with the number of that block and one: 0 before the first.
+    pub stuck_cost: (u32, u32),
     /// Blocks of the checkpoint that the next one makes free.
     pub late: [u16; 24],
     pub late_count: usize,
@@ -227,7 +230,8 @@ impl<N: Nand> Store<'_, N> {
         self.geo.spare_size() as usize >= tag::SIZE
     }
 
-    /// Reads a whole page and checks that it is a metadata page of this volume.
+    /// Reads a whole page and checks that it is a metadata page of this volume. One read; a page that
+    /// is uncorrectable is read once more, for it may be at its limit.
     pub fn read_meta(
         &mut self,
         at: PageAddr,
@@ -236,7 +240,10 @@ impl<N: Nand> Store<'_, N> {
         if !self.geo.contains(at) {
             return Ok(None);
         }
-        let status = self.nand.read(at, 0, buf, &mut [])?;
+        let mut status = self.nand.read(at, 0, buf, &mut [])?;
+        if !status.is_readable() {
+            status = self.nand.read(at, 0, buf, &mut [])?;
+        }
         if !status.is_readable() {
             // Whatever the buffer holds: not a page that looks erased.
             buf[0] = 0;
@@ -609,7 +616,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Pages of a block that have been programmed, all of them if it is closed.
-    fn programmed(&self, block: u32) -> u32 {
+    pub fn programmed(&self, block: u32) -> u32 {
         if let Some(h) = self
             .heads
             .iter()

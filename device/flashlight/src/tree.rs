@@ -12,6 +12,8 @@ use flashkit_nand::{Nand, PageAddr};
 
 /// Bytes of an inode page that stay free for the pointers that a migration may add.
 pub(crate) const SLACK: usize = 112;
+/// What of it one migration takes at most: three pointers, and notes of two pages.
+pub(crate) const SLACK_LEAST: usize = 48;
 
 /// Which of the two kinds of maps.
 #[derive(Clone, Copy)]
@@ -118,6 +120,39 @@ pub(crate) fn densest<const REC: usize>(
         }
     }
     best.0
+}
+
+/// The page that the pointer for `key` in an inode leads to, and the key where its range ends;
+/// `limit` ends the keys. The inode has pointers.
+pub(crate) fn root_range<const REC: usize>(
+    inode: &Inode<&[u8], REC>,
+    key: u32,
+    limit: u32,
+) -> (PageAddr, u32) {
+    let p = inode.pointer_for(key);
+    let end = if p + 1 < inode.pointers() {
+        inode.pointer(p + 1).0
+    } else {
+        limit
+    };
+    (inode.pointer(p).1, forward(key, end, limit))
+}
+
+/// The same for an index page, of a range that ends at `end`. It has pointers.
+pub(crate) fn index_range(index: &MapPage<&[u8], 8>, key: u32, end: u32) -> (PageAddr, u32) {
+    let p = index.pointer_for(key);
+    let next = if p + 1 < index.count() {
+        index.pointer(p + 1).0.min(end)
+    } else {
+        end
+    };
+    (index.pointer(p).1, forward(key, next, end))
+}
+
+/// A range that holds `key` ends behind it; where the medium says otherwise, its last word is
+/// `limit`.
+fn forward(key: u32, end: u32, limit: u32) -> u32 {
+    if end > key { end } else { limit }
 }
 
 /// The map that covers `key`, or else the one that most records of the log belong to; `limit`

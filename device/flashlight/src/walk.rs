@@ -1,7 +1,7 @@
 //! Walks everything that is reachable, for checks and for the curious.
 
-use crate::dirrec::Target;
-use crate::error::Error;
+use crate::dirrec::{DirRec, Target};
+use crate::error::{Error, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::header::Kind;
 use crate::inode::FileView;
@@ -77,11 +77,13 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.live
     }
 
-    /// Visits every page in use. Reads all metadata, no file data; writes what is dirty first, so
-    /// that nothing is written meanwhile.
+    /// Visits every page in use. Reads all metadata, no file data; writes what is dirty first, and
+    /// what can be made anew of damaged pages, so that nothing is written meanwhile. Goes on after
+    /// damage, with all that does not depend on it.
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
+        self.walk_rebuilt(visitor)?;
         for i in 0..2 {
-            self.flush_file(i)?;
+            self.settle_file(i)?;
         }
         for i in 0..2 {
             self.flush_dir(i)?;
@@ -99,11 +101,41 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         for ino in 1..self.map.end() {
             let page = self.map_get(ino)?;
-            if page.is_some()
-                && let Err(e) = self.walk_dir(ino, page, visitor)
-            {
-                report(e, page, ino, visitor)?;
+            if page.is_none() {
+                continue;
             }
+            visitor.page(Page {
+                page,
+                area: Area::Dir,
+                ino,
+            });
+            let walked = self.walk_dir(ino, page, visitor);
+            if ino == ROOT_DIR || ino == INDEX_DIR {
+                // That its page is damaged has been told.
+                sound(walked)?;
+            } else {
+                report(walked, page, ino, visitor)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of damage that the volume makes up for, and lets it do so: pages of the DirInode map,
+    /// and the directories that have copies.
+    fn walk_rebuilt(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
+        for i in 0..self.map.roots.len() / 4 {
+            let page = self.map.root(i);
+            if page.is_some() {
+                let found = self.load_scratch(page, Kind::DirMap, "page of the directory map");
+                report(found, page, 0, visitor)?;
+                self.map_get(i as u32 * self.map.per_page())?;
+            }
+        }
+        for ino in [ROOT_DIR, INDEX_DIR] {
+            let page = self.map_get(ino)?;
+            let found = self.load_scratch(page, Kind::Dir, "directory");
+            report(found, page, ino, visitor)?;
+            sound(self.load_dir(ino))?;
         }
         Ok(())
     }
@@ -115,45 +147,67 @@ impl<N: Nand> FlashLight<'_, N> {
         visitor: &mut dyn Visitor,
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(ino)?;
-        visitor.page(Page {
-            page,
-            area: Area::Dir,
-            ino,
-        });
+        let mut whole = true;
         for p in 0..self.dirs[i].dir().pointers() {
             let at = self.dirs[i].dir().pointer(p).1;
+            if self.dirs[i].dir().levels() == 1 {
+                whole &= self.walk_hash_map(at, ino, visitor)?;
+                continue;
+            }
             visitor.page(Page {
                 page: at,
                 area: Area::HashMap,
                 ino,
             });
-            if self.dirs[i].dir().levels() == 2 {
-                self.load_scratch(at, Kind::HashIndex, "hash index")?;
-                let index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-                for r in 0..index.count().min(index.capacity()) {
-                    let page = index.pointer(r).1;
-                    visitor.page(Page {
-                        page,
-                        area: Area::HashMap,
-                        ino,
-                    });
+            let mut r = 0;
+            loop {
+                let found = self.load_scratch(at, Kind::HashIndex, "index page of hash maps");
+                if report(found, at, ino, visitor)?.is_none() {
+                    whole = false;
+                    break;
                 }
+                let index: MapPage<&[u8], 8> = MapPage(self.scratch);
+                if r >= index.count().min(index.capacity()) {
+                    break;
+                }
+                let map = index.pointer(r).1;
+                whole &= self.walk_hash_map(map, ino, visitor)?;
+                r += 1;
             }
         }
-        self.walk_entries(ino, page, visitor)
+        self.walk_entries(ino, page, whole, visitor)
     }
 
+    /// Returns whether the hash map can be read.
+    fn walk_hash_map(
+        &mut self,
+        page: PageAddr,
+        ino: u32,
+        visitor: &mut dyn Visitor,
+    ) -> Result<bool, Error<N::Error>> {
+        visitor.page(Page {
+            page,
+            area: Area::HashMap,
+            ino,
+        });
+        let found = self.load_scratch(page, Kind::HashMap, "hash map");
+        Ok(report(found, page, ino, visitor)?.is_some())
+    }
+
+    /// `whole`: whether all hash maps can be read.
     fn walk_entries(
         &mut self,
         ino: u32,
         page: PageAddr,
+        whole: bool,
         visitor: &mut dyn Visitor,
     ) -> Result<(), Error<N::Error>> {
         let (mut entries, mut subdirs) = (0u64, 0u32);
         let (mut hash, mut n) = (0, 0);
         loop {
-            let Some(rec) = self.dir_nth(ino, hash, n)? else {
-                match self.dir_next_hash(ino, hash + 1)? {
+            // Hash maps that cannot be read have been reported.
+            let Some(Some(rec)) = sound(self.dir_nth(ino, hash, n))? else {
+                match self.dir_next_hash(ino, hash + 1, &mut None)? {
                     Some(next) => (hash, n) = (next, 0),
                     None => break,
                 }
@@ -161,45 +215,15 @@ impl<N: Nand> FlashLight<'_, N> {
             };
             n += 1;
             entries += 1;
-            let at = PageAddr(rec.ptr);
-            match rec.target {
-                Target::Dir => {
-                    subdirs += 1;
-                    if self.map_get(rec.ptr).ok().is_none_or(PageAddr::is_none) {
-                        visitor.problem(page, ino, "an entry leads to no directory");
-                    } else {
-                        let child = self.load_dir(rec.ptr)?;
-                        let view = self.dirs[child].dir();
-                        if view.parent() != ino
-                            || crate::hash::name_hash(self.store.volume, view.name()) != hash
-                        {
-                            visitor.problem(page, ino, "an entry leads to another's directory");
-                        }
-                    }
-                }
-                Target::File | Target::Orphan => {
-                    if let Err(e) = self.walk_file(at, ino, hash, visitor) {
-                        report(e, at, ino, visitor)?;
-                    }
-                }
-                Target::Indirect => {
-                    let file = crate::FileRef {
-                        ino: rec.ptr,
-                        dir: INDEX_DIR,
-                        hash: crate::hash::ino_hash(self.store.volume, rec.ptr),
-                    };
-                    if self.getattr(crate::Node::File(file)).is_err() {
-                        visitor.problem(page, ino, "an entry leads to no file");
-                    }
-                }
-            }
+            subdirs += u32::from(rec.target == Target::Dir);
+            self.walk_entry(ino, page, &rec, visitor)?;
         }
         let i = self.load_dir(ino)?;
         let view = self.dirs[i].dir();
-        if view.size() != entries {
+        if whole && view.size() != entries {
             visitor.problem(page, ino, "the number of entries is wrong");
         }
-        if view.nlink() != 2 + subdirs {
+        if whole && view.nlink() != 2 + subdirs {
             visitor.problem(page, ino, "the number of subdirectories is wrong");
         }
         let parent = view.parent();
@@ -209,6 +233,61 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    fn walk_entry(
+        &mut self,
+        ino: u32,
+        page: PageAddr,
+        rec: &DirRec,
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), Error<N::Error>> {
+        match rec.target {
+            Target::Dir => {
+                if self.map_get(rec.ptr).ok().is_none_or(PageAddr::is_none) {
+                    visitor.problem(page, ino, "an entry leads to no directory");
+                } else if let Some(child) = sound(self.load_dir(rec.ptr))? {
+                    let view = self.dirs[child].dir();
+                    let hash = crate::hash::name_hash(self.store.volume, view.name());
+                    if view.parent() != ino || hash != rec.hash {
+                        visitor.problem(page, ino, "an entry leads to another's directory");
+                    }
+                }
+            }
+            Target::File | Target::Orphan => {
+                let at = PageAddr(rec.ptr);
+                visitor.page(Page {
+                    page: at,
+                    area: Area::File,
+                    ino: self.file_number(at)?.unwrap_or(0),
+                });
+                let walked = self.walk_file(at, ino, rec.hash, visitor);
+                report(walked, at, ino, visitor)?;
+            }
+            Target::Indirect => {
+                let file = crate::FileRef {
+                    ino: rec.ptr,
+                    dir: INDEX_DIR,
+                    hash: crate::hash::ino_hash(self.store.volume, rec.ptr),
+                };
+                match self.getattr(crate::Node::File(file)) {
+                    Err(Error::NotFound) => {
+                        visitor.problem(page, ino, "an entry leads to no file");
+                    }
+                    // What is damaged on the way is reported where it belongs.
+                    found => {
+                        sound(found)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of the file at a page, if that can be read.
+    fn file_number(&mut self, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
+        let found = sound(self.load_scratch(at, Kind::File, FILE))?;
+        Ok(found.map(|()| FileView::on(&*self.scratch).ino()))
+    }
+
     fn walk_file(
         &mut self,
         at: PageAddr,
@@ -216,7 +295,7 @@ impl<N: Nand> FlashLight<'_, N> {
         hash: u32,
         visitor: &mut dyn Visitor,
     ) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, Kind::File, "file inode")?;
+        self.load_scratch(at, Kind::File, FILE)?;
         let ino = FileView::on(self.scratch).ino();
         let i = match self.file_slot(ino) {
             Some(i) => i,
@@ -226,11 +305,6 @@ impl<N: Nand> FlashLight<'_, N> {
         if view.holder(self.store.volume) != (dir, hash) || self.files[i].loc != at {
             visitor.problem(at, ino, "the entry is another file's");
         }
-        visitor.page(Page {
-            page: at,
-            area: Area::File,
-            ino,
-        });
         let pages = view.size().div_ceil(self.store.page_size() as u64);
         let extents = (0..view.record_search(INDEX_END, 0)).map(|r| Extent::decode(view.record(r)));
         let end = visit_extents(extents, at, ino, visitor);
@@ -253,7 +327,10 @@ impl<N: Nand> FlashLight<'_, N> {
             });
             let mut r = 0;
             loop {
-                self.load_scratch(page, Kind::ExtentIndex, "extent index")?;
+                let found = self.load_scratch(page, Kind::ExtentIndex, "index page of extent maps");
+                if report(found, page, ino, visitor)?.is_none() {
+                    break;
+                }
                 let index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
                 if r >= index.count().min(index.capacity()) {
                     break;
@@ -272,18 +349,29 @@ impl<N: Nand> FlashLight<'_, N> {
         ino: u32,
         visitor: &mut dyn Visitor,
     ) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, Kind::ExtentMap, "extent map")?;
         visitor.page(Page {
             page: at,
             area: Area::ExtentMap,
             ino,
         });
-        let map: MapPage<&mut [u8], { extent::SIZE }> = MapPage(self.scratch);
-        let extents = (0..map.count().min(map.capacity())).map(|r| Extent::decode(map.record(r)));
-        visit_extents(extents, at, ino, visitor);
+        let found = self.load_scratch(at, Kind::ExtentMap, "extent map");
+        if report(found, at, ino, visitor)?.is_some() {
+            let map: MapPage<&mut [u8], { extent::SIZE }> = MapPage(self.scratch);
+            let n = map.count().min(map.capacity());
+            visit_extents(
+                (0..n).map(|r| Extent::decode(map.record(r))),
+                at,
+                ino,
+                visitor,
+            );
+        }
         Ok(())
     }
 }
+
+/// What a damaged page is called that an entry leads to; the number reported with it is that of
+/// the directory, for the file's is in the page.
+const FILE: &str = "inode of a file of this directory";
 
 /// Visits the pages of extents, which must follow each other. Returns where the last ends.
 fn visit_extents(
@@ -310,17 +398,17 @@ fn visit_extents(
     end
 }
 
-/// A damaged page is a finding; a failing driver ends the walk.
-fn report<E>(
-    e: Error<E>,
+/// A damaged page is a finding, and the result `None`; a failing driver ends the walk.
+fn report<T, E>(
+    result: Result<T, Error<E>>,
     page: PageAddr,
     ino: u32,
     visitor: &mut dyn Visitor,
-) -> Result<(), Error<E>> {
-    match e {
-        Error::Corrupt(at, what) => visitor.damaged(at, ino, what),
-        Error::NotFound => visitor.problem(page, ino, "not found"),
-        e => return Err(e),
+) -> Result<Option<T>, Error<E>> {
+    match result {
+        Err(Error::Corrupt(at, what)) => visitor.damaged(at, ino, what),
+        Err(Error::NotFound) => visitor.problem(page, ino, "not found"),
+        r => return r.map(Some),
     }
-    Ok(())
+    Ok(None)
 }

@@ -1,0 +1,5 @@
+//! What the tests of rotting pages share.
+
+pub mod judge;
+pub mod pages;
+pub mod tree;

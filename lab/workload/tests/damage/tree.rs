@@ -1,0 +1,212 @@
+//! A volume, and what it must hold.
+
+use std::collections::BTreeMap;
+
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_nand::{Geometry, Nand};
+use flashkit_sim::{ChipSpec, SimNand, Timing};
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{Attr, Error, FileSystem, NewInode, SetAttr, Time, path};
+use flashkit_workload::Rng;
+
+pub type Fs = FlashLightFs<'static, SimNand>;
+
+/// What is at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    Dir,
+    File(Vec<u8>),
+    Link(Vec<u8>),
+}
+
+/// Objects by path; the root's is empty.
+pub type Tree = BTreeMap<String, Object>;
+
+/// Page size, usable spare bytes, pages a block, blocks.
+pub type Shape = (u32, u32, u32, u32);
+
+pub fn chip(shape: Shape) -> SimNand {
+    let geo = Geometry::new(shape.0, shape.1, shape.2, shape.3).unwrap();
+    let timing = Timing {
+        read_ns: 77_800,
+        program_ns: 252_800,
+        erase_ns: 1_500_000,
+    };
+    let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
+    chip.require_first_erase(true);
+    chip
+}
+
+fn ram(chip: &SimNand) -> &'static mut [u8] {
+    Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice())
+}
+
+pub fn mount(chip: SimNand, config: Config) -> Result<Fs, String> {
+    let ram = ram(&chip);
+    let size = ram.len();
+    let fs = FlashLight::mount(chip, ram, config).map_err(|e| format!("mount fails: {e}"))?;
+    Ok(FlashLightFs::new(fs, size))
+}
+
+pub fn unmount(fs: Fs) -> Result<SimNand, String> {
+    fs.into_volume()
+        .unmount()
+        .map_err(|(_, e)| format!("unmount fails: {e}"))
+}
+
+/// Bytes that tell a file, a place in it and a version apart.
+pub fn fill(key: u64, offset: usize, len: usize) -> Vec<u8> {
+    let word = |n: u64| Rng::new(key.wrapping_mul(0x1_0001) ^ n << 20).next_u64();
+    (offset..offset + len)
+        .map(|at| word(at as u64 / 8).to_le_bytes()[at % 8])
+        .collect()
+}
+
+pub fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |p| p.0)
+}
+
+/// A mounted volume with the tree that it must hold: changes are made to both, to the tree when the
+/// volume accepts them.
+pub struct Volume {
+    pub fs: Fs,
+    pub tree: Tree,
+    pub now: Time,
+}
+
+impl Volume {
+    pub fn format(shape: Shape) -> Volume {
+        let chip = chip(shape);
+        let ram = ram(&chip);
+        let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
+        Volume {
+            fs: mount(chip, Config::default()).unwrap(),
+            tree: Tree::from([(String::new(), Object::Dir)]),
+            now: Time::default(),
+        }
+    }
+
+    fn tick(&mut self) -> Time {
+        self.now.secs += 1;
+        self.now
+    }
+
+    fn new_inode(&mut self) -> NewInode {
+        NewInode {
+            mode: 0o755,
+            now: self.tick(),
+            ..NewInode::default()
+        }
+    }
+
+    pub fn page_size(&mut self) -> usize {
+        self.fs.statfs().unwrap().block_size as usize
+    }
+
+    pub fn at(&mut self, path: &str) -> Result<Attr, Error> {
+        path::resolve(&mut self.fs, path.as_bytes())
+    }
+
+    pub fn mkdir(&mut self, path: &str) -> Result<(), Error> {
+        let new = self.new_inode();
+        let (dir, name) = path::resolve_parent(&mut self.fs, path.as_bytes())?;
+        self.fs.mkdir(dir, name, &new)?;
+        self.tree.insert(path.into(), Object::Dir);
+        Ok(())
+    }
+
+    pub fn link(&mut self, path: &str, target: &[u8]) -> Result<(), Error> {
+        let new = self.new_inode();
+        let (dir, name) = path::resolve_parent(&mut self.fs, path.as_bytes())?;
+        self.fs.symlink(dir, name, target, &new)?;
+        self.tree.insert(path.into(), Object::Link(target.into()));
+        Ok(())
+    }
+
+    pub fn create(&mut self, path: &str) -> Result<(), Error> {
+        let new = self.new_inode();
+        let (dir, name) = path::resolve_parent(&mut self.fs, path.as_bytes())?;
+        self.fs.create(dir, name, &new)?;
+        self.tree.insert(path.into(), Object::File(Vec::new()));
+        Ok(())
+    }
+
+    /// Writes to a file that is there.
+    pub fn write(&mut self, path: &str, offset: usize, data: &[u8]) -> Result<(), Error> {
+        let now = self.tick();
+        let ino = self.at(path)?.ino;
+        self.fs.write(ino, offset as u64, data, now)?;
+        let Some(Object::File(bytes)) = self.tree.get_mut(path) else {
+            panic!("{path} is no file")
+        };
+        if bytes.len() < offset + data.len() {
+            bytes.resize(offset + data.len(), 0);
+        }
+        bytes[offset..offset + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+
+    pub fn truncate(&mut self, path: &str, size: usize) -> Result<(), Error> {
+        let set = SetAttr {
+            size: Some(size as u64),
+            now: self.tick(),
+            ..SetAttr::default()
+        };
+        let ino = self.at(path)?.ino;
+        self.fs.setattr(ino, &set)?;
+        let Some(Object::File(bytes)) = self.tree.get_mut(path) else {
+            panic!("{path} is no file")
+        };
+        bytes.resize(size, 0);
+        Ok(())
+    }
+
+    pub fn fsync(&mut self, path: &str) -> Result<(), Error> {
+        let ino = self.at(path)?.ino;
+        self.fs.fsync(ino)
+    }
+
+    pub fn unlink(&mut self, path: &str) -> Result<(), Error> {
+        let now = self.tick();
+        let (dir, name) = path::resolve_parent(&mut self.fs, path.as_bytes())?;
+        self.fs.unlink(dir, name, now)?;
+        self.tree.remove(path);
+        Ok(())
+    }
+
+    pub fn rmdir(&mut self, path: &str) -> Result<(), Error> {
+        let now = self.tick();
+        let (dir, name) = path::resolve_parent(&mut self.fs, path.as_bytes())?;
+        self.fs.rmdir(dir, name, now)?;
+        self.tree.remove(path);
+        Ok(())
+    }
+
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), Error> {
+        let now = self.tick();
+        let (from_dir, from_name) = path::resolve_parent(&mut self.fs, from.as_bytes())?;
+        let (to_dir, to_name) = path::resolve_parent(&mut self.fs, to.as_bytes())?;
+        self.fs
+            .rename(from_dir, from_name, to_dir, to_name, false, now)?;
+        let below = format!("{from}/");
+        let moved: Vec<String> = self
+            .tree
+            .keys()
+            .filter(|path| *path == from || path.starts_with(&below))
+            .cloned()
+            .collect();
+        for path in moved {
+            let object = self.tree.remove(&path).unwrap();
+            self.tree
+                .insert(format!("{to}{}", &path[from.len()..]), object);
+        }
+        Ok(())
+    }
+
+    /// Unmounts and mounts again.
+    pub fn remount(self, config: Config) -> Result<Volume, String> {
+        let Volume { fs, tree, now } = self;
+        let fs = mount(unmount(fs)?, config)?;
+        Ok(Volume { fs, tree, now })
+    }
+}

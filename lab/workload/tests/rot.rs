@@ -1,0 +1,338 @@
+//! Rot: every page of a volume, one after another, becomes uncorrectable, or its bits flip unseen by
+//! the ECC. What does not depend on the page must be found as it was, what does must be right or
+//! give an error; and the volume must go on working.
+//!
+//! A failure names the case: `FLASHKIT_ROT=volume:page:way` runs it alone. `FLASHKIT_ROT_FULL=1`
+//! takes every page in use; by default only some of those of each kind that there are many of.
+
+mod damage;
+
+use std::collections::BTreeMap;
+
+use flashkit_flashlight::Config;
+use flashkit_nand::{Nand, PageAddr};
+use flashkit_sim::{Rot, SimNand};
+use flashkit_vfs::check::check;
+use flashkit_vfs::{Error, FileSystem};
+use flashkit_workload::Rng;
+
+use damage::judge::{Errors, is_damage, judge};
+use damage::pages::{Loss, losses};
+use damage::tree::{Object, Shape, Tree, Volume, fill, mount, parent, unmount};
+
+/// How a page rots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Lost,
+    Silent,
+}
+
+const WAYS: [Way; 2] = [Way::Lost, Way::Silent];
+
+fn spoil(chip: &mut SimNand, page: PageAddr, way: Way) {
+    let mut data = vec![0; chip.geometry().page_size() as usize];
+    let rot = match way {
+        Way::Lost => Rot::Lost,
+        Way::Silent => {
+            chip.read(page, 0, &mut data, &mut []).unwrap();
+            let used = data.iter().rposition(|&b| b != 0xff).map_or(1, |n| n + 1);
+            let mut rng = Rng::new(u64::from(page.0));
+            Rot::Silent {
+                offset: rng.below(used as u64) as u32,
+                mask: 1 << rng.below(8),
+            }
+        }
+    };
+    assert!(chip.rot(page, rot).unwrap());
+}
+
+/// Files of all shapes and directories of two, in about 700 pages of 1 KiB.
+fn small_volume(shape: Shape) -> Volume {
+    let mut v = Volume::format(shape);
+    let ps = v.page_size();
+    for dir in ["a", "a/b", "a/b/c", "d"] {
+        v.mkdir(dir).unwrap();
+    }
+    for dir in ["", "a/", "a/b/", "a/b/c/", "d/"] {
+        for (name, len) in [
+            ("empty", 0),
+            ("fragment", 300),
+            ("one", ps),
+            ("few", 5 * ps + 9),
+        ] {
+            let path = format!("{dir}{name}");
+            v.create(&path).unwrap();
+            v.write(&path, 0, &fill(len as u64 + dir.len() as u64, 0, len))
+                .unwrap();
+        }
+        v.link(&format!("{dir}short link"), b"to/somewhere")
+            .unwrap();
+        v.link(&format!("{dir}long link"), &[b'x'; 1500]).unwrap();
+    }
+    // Extents in the log that do not join, and so many that they move to maps.
+    for (path, pages) in [("a/log", 20), ("a/maps", 130)] {
+        v.create(path).unwrap();
+        for half in 0..2 {
+            for index in (half..pages).step_by(2) {
+                v.write(path, index * ps, &fill(7, index * ps, ps)).unwrap();
+            }
+        }
+    }
+    // A hole, and a tail that is a fragment.
+    v.create("d/holes").unwrap();
+    v.write("d/holes", 10 * ps, &fill(8, 0, 2 * ps + 77))
+        .unwrap();
+    // Entries by hash maps; a few changed since, and a few removed.
+    v.mkdir("names").unwrap();
+    for i in 0..190 {
+        let path = format!("names/name {i}");
+        v.create(&path).unwrap();
+        if i % 4 == 0 {
+            v.write(&path, 0, &fill(i, 0, 50)).unwrap();
+        }
+    }
+    for i in 0..10 {
+        v.mkdir(&format!("names/dir {i}")).unwrap();
+    }
+    v.create("names/dir 3/inside").unwrap();
+    for i in (0..190).step_by(19) {
+        v.write(&format!("names/name {i}"), 20, &fill(i, 9, 90))
+            .unwrap();
+        v.unlink(&format!("names/name {}", i + 1)).unwrap();
+    }
+    // Files found by their number, and directories that have come and gone.
+    v.rename("a/few", "d/renamed").unwrap();
+    v.rename("a/maps", "a/b/moved maps").unwrap();
+    v.rename("a/b/c/few", "names/renamed").unwrap();
+    v.rename("a/b", "d/b").unwrap();
+    for i in 0..3 {
+        v.mkdir(&format!("gone {i}")).unwrap();
+        v.create(&format!("gone {i}/file")).unwrap();
+    }
+    for i in 0..3 {
+        v.unlink(&format!("gone {i}/file")).unwrap();
+        v.rmdir(&format!("gone {i}")).unwrap();
+    }
+    v
+}
+
+/// Uses a volume. What does not depend on the damage must work. `loss` follows the names.
+fn change(v: &mut Volume, loss: &mut Loss, round: u64) -> Result<(), String> {
+    let mut rng = Rng::new(round);
+    let objects: Vec<(String, Object)> = v.tree.clone().into_iter().collect();
+    for (path, object) in objects {
+        let done = match object {
+            Object::Dir => change_dir(v, loss, &path, round),
+            Object::File(bytes) if path.contains("new") || rng.below(4) == 0 => {
+                change_file(v, loss, &path, bytes.len(), &mut rng)
+            }
+            _ => continue,
+        };
+        match done {
+            Ok(()) => {}
+            Err(e) if is_damage(&e) && loss.concerns(&path) => {}
+            Err(e) => return Err(format!("round {round}: {path} cannot be changed: {e}")),
+        }
+    }
+    Ok(())
+}
+
+/// Makes and removes names in a directory.
+fn change_dir(v: &mut Volume, loss: &Loss, path: &str, round: u64) -> Result<(), Error> {
+    let ps = v.page_size();
+    let at = |name: &str| match path {
+        "" => format!("{name} {round}"),
+        _ => format!("{path}/{name} {round}"),
+    };
+    for new in [at("new"), at("newer"), at("newest")] {
+        match v.create(&new) {
+            Err(e) if is_damage(&e) && loss.dirs.contains(path) => continue,
+            made => made?,
+        }
+        v.write(&new, 0, &fill(round, 0, 3 * ps + 5))?;
+        v.fsync(&new)?;
+    }
+    let dir = at("new dir");
+    match v.mkdir(&dir) {
+        Err(e) if is_damage(&e) && loss.dirs.contains(path) => return Ok(()),
+        made => made?,
+    }
+    v.create(&format!("{dir}/file"))?;
+    match v.rmdir(&dir) {
+        Err(Error::NotEmpty) => {}
+        other => panic!("a directory that is not empty is removed: {other:?}"),
+    }
+    v.unlink(&format!("{dir}/file"))?;
+    v.rmdir(&dir)
+}
+
+/// One change of a file, within one page of it.
+fn change_file(
+    v: &mut Volume,
+    loss: &mut Loss,
+    path: &str,
+    len: usize,
+    rng: &mut Rng,
+) -> Result<(), Error> {
+    let ps = v.page_size();
+    let key = rng.next_u64();
+    match rng.below(7) {
+        0 => {
+            let index = rng.below(1 + (len / ps) as u64) as usize;
+            v.write(path, index * ps, &fill(key, 0, ps))
+        }
+        1 if len > 0 => {
+            let at = rng.below(len as u64) as usize;
+            v.write(path, at, &fill(key, 0, (ps - at % ps).min(60)))
+        }
+        2 => v.write(path, len, &fill(key, 0, (ps - len % ps).min(100))),
+        3 => v.truncate(path, rng.below(1 + len as u64) as usize),
+        4 => v.truncate(path, 0),
+        5 => {
+            let to = format!("{path}'");
+            match v.rename(path, &to) {
+                Err(e) if is_damage(&e) && loss.dirs.contains(parent(path)) => return Ok(()),
+                renamed => renamed?,
+            }
+            loss.rename(path, &to);
+            Ok(())
+        }
+        _ => v.unlink(path),
+    }
+}
+
+/// One page rots, and the volume is used. Returns what gave errors at the first mount.
+fn case(
+    sound: &SimNand,
+    tree: &Tree,
+    page: PageAddr,
+    loss: &Loss,
+    way: Way,
+) -> Result<Errors, String> {
+    let mut chip = sound.clone();
+    spoil(&mut chip, page, way);
+    check_names(chip.clone(), page, loss)?;
+    let mut loss = loss.clone();
+    let mut v = Volume {
+        fs: mount(chip, Config::default())?,
+        tree: tree.clone(),
+        now: flashkit_vfs::Time::default(),
+    };
+    let errors = judge(&mut v, &loss)?;
+    for round in 0..3 {
+        change(&mut v, &mut loss, round)?;
+        if round == 0 {
+            v.fs.sync().map_err(|e| format!("sync: {e}"))?;
+        } else {
+            v = v.remount(Config::default())?;
+        }
+        judge(&mut v, &loss).map_err(|e| format!("after round {round}: {e}"))?;
+    }
+    Ok(errors)
+}
+
+/// The check names a damaged page of metadata in use, and finds nothing wrong where nothing is.
+fn check_names(mut chip: SimNand, page: PageAddr, loss: &Loss) -> Result<(), String> {
+    chip.clear_counters();
+    let config = Config {
+        read_only: true,
+        ..Config::default()
+    };
+    let mut fs = mount(chip, config)?;
+    let findings = check(fs.volume())?.findings;
+    // Without the second of an unmount's two checkpoints the volume is recovered.
+    if fs.cost().page_programs > 0 && !["checkpoint", "block table"].contains(&loss.kind) {
+        return Err("a read-only mount writes".into());
+    }
+    let named = findings.iter().any(|f| f.page == Some(page.0));
+    match loss.kind {
+        // Their owners are not among what this check looks at.
+        "root" | "second level" | "checkpoint" | "block table" | "allocation record"
+        | "obsolete" | "file data" => match findings.first() {
+            Some(f) => Err(format!("the check finds {f:?}")),
+            None => Ok(()),
+        },
+        kind if !named => Err(format!("the check does not name the {kind}: {findings:?}")),
+        _ => Ok(()),
+    }
+}
+
+/// Results by kind of page.
+#[derive(Default)]
+struct Counts {
+    pages: usize,
+    cases: usize,
+    with_errors: usize,
+    objects: usize,
+    file_pages: usize,
+    failures: Vec<String>,
+}
+
+fn every_page(name: &str, most: usize, build: impl Fn() -> Volume) {
+    let full = std::env::var("FLASHKIT_ROT_FULL").is_ok();
+    let only = std::env::var("FLASHKIT_ROT").ok();
+    let v = build();
+    let tree = v.tree.clone();
+    let sound = unmount(v.fs).unwrap();
+    let losses = losses(&mut mount(sound.clone(), Config::default()).unwrap(), &tree);
+    let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
+    for (_, loss) in &losses {
+        counts.entry(loss.kind).or_default().pages += 1;
+    }
+    for (i, (page, loss)) in losses.iter().enumerate() {
+        let count = counts.get_mut(loss.kind).unwrap();
+        let every = if full { 1 } else { count.pages.div_ceil(most) };
+        for way in WAYS {
+            let id = format!("{name}:{}:{way:?}", page.0);
+            if only.as_ref().map_or(i % every != 0, |only| *only != id) {
+                continue;
+            }
+            if way == Way::Silent && is_unseen(&sound, loss) {
+                continue;
+            }
+            count.cases += 1;
+            match case(&sound, &tree, *page, loss, way) {
+                Ok(errors) => {
+                    count.with_errors += usize::from(errors.any());
+                    count.objects += errors.objects;
+                    count.file_pages += errors.pages;
+                }
+                Err(e) => count.failures.push(format!("{id}: {e}")),
+            }
+        }
+    }
+    println!(
+        "{name}: {:18} {:>6} {:>6} {:>12} {:>8} {:>10}",
+        "kind of page", "pages", "cases", "with errors", "objects", "file pages"
+    );
+    let mut failures = Vec::new();
+    for (kind, c) in counts {
+        println!(
+            "{name}: {kind:18} {:>6} {:>6} {:>12} {:>8} {:>10}",
+            c.pages, c.cases, c.with_errors, c.objects, c.file_pages
+        );
+        let n = c.failures.len();
+        if let Some(first) = c.failures.into_iter().next() {
+            failures.push(format!(
+                "{kind}: {n} of {} cases fail, first {first}",
+                c.cases
+            ));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Whether nothing can tell that a page's bits have flipped.
+fn is_unseen(chip: &SimNand, loss: &Loss) -> bool {
+    loss.kind == "file data" && chip.geometry().spare_size() < 24
+}
+
+#[test]
+fn every_page_of_a_small_volume() {
+    every_page("small", 20, || small_volume((1024, 40, 16, 160)));
+}
+
+#[test]
+fn every_page_without_spare_bytes() {
+    every_page("bare", 20, || small_volume((1024, 0, 16, 160)));
+}
