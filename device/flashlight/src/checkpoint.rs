@@ -191,6 +191,16 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
     /// afterwards.
     pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
+        self.store.naming = true;
+        let result = self.take_checkpoint(clean);
+        self.store.naming = false;
+        if result.is_ok() {
+            (self.store.unnamed, self.store.log_lost) = (0, false);
+        }
+        result
+    }
+
+    fn take_checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
         for i in 0..2 {
             self.settle_file(i)?;
         }
@@ -611,7 +621,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if reserved > RESERVES || count > SNAPSHOT_PAGES || end > b.len() {
             return None;
         }
-        s.reserved = reserved;
+        (s.reserved, s.unnamed) = (reserved, 0);
         for i in 0..reserved {
             let v = get_u32(b, FIELDS + 4 * i);
             s.reserves[i] = (v as u16, (v >> 16) as u8);

@@ -106,7 +106,8 @@ impl<N: Nand> FlashLight<'_, N> {
             self.retire()?;
             return Err(Error::ReadOnly);
         }
-        if self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
+        if !self.store.ready_log()?
+            || self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
             || self.store.inode_pages >= INODE_PAGES_MAX
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS
         {

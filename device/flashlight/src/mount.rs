@@ -123,6 +123,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             fronts: [Head::NONE; FRONTS],
             reserves: [(0, 0); RESERVES],
             reserved: 0,
+            unnamed: 0,
+            log_ready: u32::MAX,
+            log_lost: false,
+            naming: false,
             bitmap_blocks: [u16::MAX; BITMAP_BLOCKS],
             bitmap_count: 0,
             good: 0,
@@ -322,20 +326,25 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
     /// and then nothing has happened.
     fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
-        let reserved = self.store.reserves[..self.store.reserved]
-            .iter()
-            .find(|r| r.1 == Area::Bitmap as u8)
-            .map(|r| u32::from(r.0));
-        let Some(block) = reserved else {
-            return Ok(true);
-        };
-        let at = self.store.geo.page(BlockAddr(block), 0);
-        let header = self.store.read_meta(at, self.scratch)?;
-        if header.is_none_or(|h| h.kind != Kind::Alloc || h.seq <= since) {
-            return Ok(false);
+        for i in 0..self.store.reserved {
+            let (block, area) = self.store.reserves[i];
+            if area != Area::Bitmap as u8 {
+                continue;
+            }
+            let block = BlockAddr(u32::from(block));
+            let at = self.store.geo.page(block, 0);
+            let header = self.store.read_meta(at, self.scratch)?;
+            if header.is_none_or(|h| h.kind != Kind::Alloc || h.seq <= since) {
+                // Not this one; it may have failed when it was erased.
+                continue;
+            }
+            let at = self.store.geo.page(block, 1);
+            if self.store.read_meta(at, self.scratch)?.is_some() || !header::is_blank(self.scratch)
+            {
+                return Ok(true);
+            }
         }
-        let at = self.store.geo.page(BlockAddr(block), 1);
-        Ok(self.store.read_meta(at, self.scratch)?.is_some() || !header::is_blank(self.scratch))
+        Ok(false)
     }
 
     /// Finds the newest root page and checks that the volume is for this chip. Returns the

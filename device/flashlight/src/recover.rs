@@ -280,7 +280,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 .retire_system(u32::from(self.store.bitmap_blocks[i]));
         }
         self.store.bitmap_count = 0;
-        self.store.reserved = 0;
+        (self.store.reserved, self.store.unnamed) = (0, 0);
         self.store.remnants.len = 0;
         self.store.heads = [Head::NONE; HEADS];
         self.store.recount();

@@ -41,6 +41,11 @@ pub(crate) const RESERVES: usize = 24;
 const DATA_BATCH: u32 = 16;
 /// Blocks of the allocation log between two checkpoints at most.
 pub(crate) const BITMAP_BLOCKS: usize = 8;
+/// Blocks reserved ahead for the allocation log: one may fail when it is erased or programmed.
+const LOG_AHEAD: usize = 2;
+/// Pages left in a block of the allocation log when the next one is erased: more than the records
+/// of one change.
+const LOG_MARGIN: u32 = 8;
 /// Blocks with an unwritten tail that are remembered at most.
 pub(crate) const REMNANTS: usize = 32;
 
@@ -179,6 +184,14 @@ pub(crate) struct Store<'r, N> {
     pub fronts: [Head; FRONTS],
     pub reserves: [(u16, u8); RESERVES],
     pub reserved: usize,
+    /// How many of them, the last ones, no page on flash names yet.
+    pub unnamed: usize,
+    /// The reserved block of the allocation log that has been erased already.
+    pub log_ready: u32,
+    /// No block that a page on flash names is left for the allocation log: only a checkpoint helps.
+    pub log_lost: bool,
+    /// A checkpoint is being written, that will name the block of the log.
+    pub naming: bool,
     pub bitmap_blocks: [u16; BITMAP_BLOCKS],
     pub bitmap_count: usize,
     /// Blocks that are not bad.
@@ -384,8 +397,14 @@ impl<N: Nand> Store<'_, N> {
             return Ok(());
         }
         self.session = true;
+        let mut named = [u32::MAX; LOG_AHEAD];
+        let mut count = 0;
         for i in 0..self.reserved {
             let block = u32::from(self.reserves[i].0);
+            if self.reserves[i].1 == Area::Bitmap as u8 && count < LOG_AHEAD {
+                named[count] = block;
+                count += 1;
+            }
             if self.table.get(block) == State::Clean {
                 self.table.set(block, State::Free);
             }
@@ -395,7 +414,17 @@ impl<N: Nand> Store<'_, N> {
         if self.formatting || self.recovery.is_some() {
             return Ok(());
         }
-        self.write_alloc_record(self.reserved)
+        self.write_alloc_record()?;
+        if self.heads[Area::Bitmap as usize].next < 2 {
+            // A program has failed between the two, and they do not show that the session began.
+            self.write_alloc_record()?;
+        }
+        let head = self.heads[Area::Bitmap as usize];
+        if head.next < 2 || !named.contains(&head.block) {
+            self.log_lost = true;
+            return Err(Error::NoSpace);
+        }
+        Ok(())
     }
 
     /// Takes a reserved block of an area for writing.
@@ -406,11 +435,15 @@ impl<N: Nand> Store<'_, N> {
                 self.reserve(Some(area))?;
                 continue;
             };
-            let block = u32::from(self.reserves[i].0);
-            self.reserves.copy_within(i + 1..self.reserved, i);
-            self.reserved -= 1;
-            self.free -= 1;
-            if self.table.get(block) != State::Clean && !self.erase(block)? {
+            // Records in a block of the log that no page names would not be found.
+            let any = self.naming || self.formatting || self.recovery.is_some();
+            if area == Area::Bitmap && !any && i >= self.reserved - self.unnamed {
+                self.log_lost = true;
+                return Err(Error::NoSpace);
+            }
+            let block = self.unreserve(i);
+            let erased = self.table.get(block) == State::Clean || self.log_ready == block;
+            if !erased && !self.erase(block)? {
                 continue;
             }
             self.taken += 1;
@@ -431,6 +464,48 @@ impl<N: Nand> Store<'_, N> {
             }
             return Ok(block);
         }
+    }
+
+    /// Takes a block from the list of reserved ones.
+    fn unreserve(&mut self, i: usize) -> u32 {
+        let block = u32::from(self.reserves[i].0);
+        if i >= self.reserved - self.unnamed {
+            self.unnamed -= 1;
+        }
+        self.reserves.copy_within(i + 1..self.reserved, i);
+        self.reserved -= 1;
+        self.free -= 1;
+        block
+    }
+
+    /// Makes sure, while the block of the allocation log has room for it to be named, that the next
+    /// one can be erased. `false` when only a checkpoint can name another.
+    pub fn ready_log(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.log_lost {
+            return Ok(false);
+        }
+        while self.session && self.heads[Area::Bitmap as usize].block != u32::MAX {
+            let room = self.ppb() - self.heads[Area::Bitmap as usize].next;
+            if room > LOG_MARGIN {
+                break;
+            }
+            let next = (0..self.reserved - self.unnamed)
+                .find(|&i| self.reserves[i].1 == Area::Bitmap as u8);
+            match next {
+                Some(i) if u32::from(self.reserves[i].0) == self.log_ready => break,
+                Some(i) => {
+                    let block = u32::from(self.reserves[i].0);
+                    if self.table.get(block) == State::Clean || self.erase(block)? {
+                        self.log_ready = block;
+                    } else {
+                        self.unreserve(i);
+                    }
+                }
+                None if room < 2 => return Ok(false),
+                None => self.reserve(None)?,
+            }
+        }
+        Ok(true)
     }
 
     /// Erases a block; one that fails is marked bad.
@@ -484,13 +559,13 @@ impl<N: Nand> Store<'_, N> {
         let block = self.pick()?;
         self.reserves[self.reserved] = (block as u16, area as u8);
         self.reserved += 1;
+        self.unnamed += 1;
         Ok(())
     }
 
-    /// Reserves blocks for an area, and one for the allocation log when that has none ahead, and
+    /// Reserves blocks for an area, and two for the allocation log when it has none ahead, and
     /// makes the reservation durable by one allocation record.
     fn reserve(&mut self, area: Option<Area>) -> Result<(), Error<N::Error>> {
-        let from = self.reserved;
         if let Some(area) = area.filter(|&a| a != Area::Bitmap) {
             let want = if area == Area::Data {
                 (self.free / 32).clamp(1, DATA_BATCH)
@@ -498,7 +573,7 @@ impl<N: Nand> Store<'_, N> {
                 1
             };
             for i in 0..want {
-                if self.reserved + 2 >= RESERVES {
+                if self.reserved + LOG_AHEAD + 1 >= RESERVES {
                     break;
                 }
                 match self.reserve_one(area) {
@@ -519,30 +594,34 @@ impl<N: Nand> Store<'_, N> {
             .iter()
             .filter(|r| r.1 == Area::Bitmap as u8)
             .count();
-        for _ in ahead..1 + usize::from(full) {
+        for _ in ahead..LOG_AHEAD + usize::from(full) {
             self.reserve_one(Area::Bitmap)?;
         }
-        self.write_alloc_record(from)
+        self.write_alloc_record()
     }
 
-    /// Makes sure that a block for the allocation log is reserved; the checkpoint that follows
-    /// names it.
+    /// Makes sure that blocks for the allocation log are reserved; the checkpoint that follows
+    /// names them.
     pub fn reserve_bitmap(&mut self) -> Result<(), Error<N::Error>> {
-        if self.reserves[..self.reserved]
+        let ahead = self.reserves[..self.reserved]
             .iter()
-            .any(|r| r.1 == Area::Bitmap as u8)
-        {
-            return Ok(());
+            .filter(|r| r.1 == Area::Bitmap as u8)
+            .count();
+        for i in ahead..LOG_AHEAD {
+            match self.reserve_one(Area::Bitmap) {
+                Err(Error::NoSpace) if i > 0 => break,
+                r => r?,
+            }
         }
-        self.reserve_one(Area::Bitmap)
+        Ok(())
     }
 
     /// ```text
     /// 32 count u16   34 0   36 entries: block u16, area u8, 0
     /// ```
-    fn write_alloc_record(&mut self, from: usize) -> Result<(), Error<N::Error>> {
+    fn write_alloc_record(&mut self) -> Result<(), Error<N::Error>> {
         let mut page = [0u8; HEADER + 4 + 4 * RESERVES];
-        let new = &self.reserves[from..self.reserved];
+        let new = &self.reserves[self.reserved - self.unnamed..self.reserved];
         put_u16(&mut page, HEADER, new.len() as u16);
         let mut len = HEADER + 4;
         for &(block, area) in new {
@@ -550,6 +629,7 @@ impl<N: Nand> Store<'_, N> {
             len += 4;
         }
         self.append(Area::Bitmap, &mut page[..len], Kind::Alloc, PageAddr::NONE)?;
+        self.unnamed = 0;
         Ok(())
     }
 
