@@ -250,7 +250,20 @@ impl<N: Nand> FlashLight<'_, N> {
         crate::error::sound(self.flush_file(i)).map(|_| ())
     }
 
-    /// Says once of files given up that they are.
+    /// Notes damage for which a change may be lost, to be told at the next sync.
+    pub(crate) fn note_damage(&mut self, at: PageAddr, what: &'static str) {
+        self.given_up = Some((at, what, false));
+    }
+
+    /// The damage for which changes were lost last: a file's whose directory could not be read when
+    /// it was to be written, or, at the mount, what a page said that was written before the power
+    /// went. What they concern may be as it was before, or give an error. The next
+    /// [`FlashLight::sync`] or [`FlashLight::unmount`] has it as its result, once.
+    pub fn lost_change(&self) -> Option<(PageAddr, &'static str)> {
+        self.given_up.map(|(at, what, _)| (at, what))
+    }
+
+    /// Says once that changes are lost.
     pub(crate) fn tell_given_up(&mut self) -> Result<(), Error<N::Error>> {
         match &mut self.given_up {
             Some((at, what, told @ false)) => {
@@ -456,7 +469,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if let Error::Corrupt(page, what) = e {
                 self.store.invalidate(at);
                 self.drop_file(i);
-                self.given_up = Some((page, what, false));
+                self.note_damage(page, what);
             }
             return Err(e);
         }

@@ -174,7 +174,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Adds a record to the log of a directory. DELETE and UPDATE sort before NEW of their hash.
-    fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Error<N::Error>> {
+    pub(crate) fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Error<N::Error>> {
         let i = self.dir_room(dir, dirrec::SIZE)?;
         let slot = &mut self.dirs[i];
         let key = if rec.state == State::New {

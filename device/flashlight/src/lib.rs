@@ -117,6 +117,6 @@ pub struct FlashLight<'r, N: Nand> {
     /// Whether the last file written was small.
     pub(crate) small_files: bool,
     pub(crate) read_only: bool,
-    /// The damage for which a changed file was given up last, and whether a sync has told of it.
+    /// The damage for which a change was lost last, and whether a sync has told of it.
     pub(crate) given_up: Option<(PageAddr, &'static str, bool)>,
 }

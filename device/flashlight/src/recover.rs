@@ -23,8 +23,8 @@
 use crate::bytes::{get_u16, get_u32, put_u16};
 use crate::checkpoint::Start;
 use crate::dir::Removal;
-use crate::dirrec::{DirRec, State as RecState, Target};
-use crate::error::Error;
+use crate::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
+use crate::error::{Error, sound};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
 use crate::hash::{ino_hash, name_hash};
 use crate::header::{HEADER, Header, Kind, is_blank};
@@ -101,6 +101,10 @@ impl Recovery<'_> {
     }
 }
 
+/// What is damaged when an inode page written since the checkpoint cannot be read: what it concerns
+/// may be as it was before.
+const CHANGE: &str = "record of a change before the last stop";
+
 /// A position in the pages of one area written since the checkpoint.
 struct Cursor {
     area: Area,
@@ -108,6 +112,8 @@ struct Cursor {
     page: u32,
     /// The page found: place, header.
     at: Option<(PageAddr, Header)>,
+    /// The last page of this block that was no such page, nor erased.
+    gap: PageAddr,
 }
 
 /// What the header part of an inode page says, copied out of it.
@@ -169,13 +175,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let cursor = if dir_first { &mut dirs } else { &mut files };
             if let Some((at, header)) = cursor.at {
                 self.store.seq = self.store.seq.max(header.seq + 1);
-                self.replay(at, &header)?;
+                self.replay_sound(at, &header)?;
             }
             let cursor = if dir_first { &mut dirs } else { &mut files };
             self.advance(cursor, since)?;
         }
         if let Some((at, header)) = copy {
-            self.replay(at, &header)?;
+            self.replay_sound(at, &header)?;
         }
         // Pages that are no records may have later numbers.
         self.store.seq += 1 << 16;
@@ -381,6 +387,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             entry: usize::MAX,
             page: u32::MAX,
             at: None,
+            gap: PageAddr::NONE,
         };
         self.advance(&mut cursor, since)?;
         Ok(cursor)
@@ -403,6 +410,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     return Ok(());
                 };
                 (cursor.entry, cursor.page) = (i, u32::from(rec.entry(i).1 & 0x7ff));
+                cursor.gap = PageAddr::NONE;
             }
             let Some(rec) = &self.store.recovery else {
                 return Ok(());
@@ -419,25 +427,30 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let header = self.store.read_meta(at, self.scratch)?;
             match header.filter(|h| h.seq > since) {
                 Some(h) => {
+                    if cursor.gap.is_some() {
+                        // Neither was power cut then nor did its program fail.
+                        self.note_damage(cursor.gap, CHANGE);
+                    }
                     cursor.at = Some((at, h));
                     return Ok(());
                 }
                 None if is_blank(self.scratch) => {
                     cursor.page = u32::MAX;
                 }
-                None => {}
+                None => cursor.gap = at,
             }
         }
     }
 
-    /// Step 2, for one DirInode page.
+    /// Step 3, for one DirInode page.
     fn replay_dir_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         // A raw copy in a slot that no lookup sees.
         let i = self.spare_dir_slot()?;
-        self.store
-            .expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory")?;
+        let read = self
+            .store
+            .expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory");
         let view = self.dirs[i].dir();
-        if !view.is_sane() {
+        if sound(read)?.is_none() || !view.is_sane() {
             return Ok(());
         }
         let (ino, replaced) = (view.ino(), view.replaced());
@@ -473,10 +486,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         match self.store.read_meta(at, self.files[0].buf)? {
             Some(h) if h.kind == Kind::File && self.files[0].file().is_sane() => {
                 self.files[0].loc = at;
-                self.free_file(0)
+                return self.free_file(0);
             }
-            _ => Ok(()),
+            _ => {}
         }
+        self.store.invalidate(at);
+        Ok(())
     }
 
     fn free_dir_at(&mut self, ino: u32) -> Result<(), Error<N::Error>> {
@@ -485,24 +500,15 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         self.files[0].clear();
-        if self
-            .store
-            .read_meta(at, self.files[0].buf)?
-            .is_none_or(|h| h.kind != Kind::Dir)
-        {
-            return Ok(());
-        }
+        let header = self.store.read_meta(at, self.files[0].buf)?;
         let page = |fs: &Self, p: usize| DirView::on(fs.files[0].buf).pointer(p).1;
         let view = DirView::on(self.files[0].buf);
-        let (pointers, levels, sane) = (view.pointers(), view.levels(), view.is_sane());
-        for p in 0..if sane { pointers } else { 0 } {
+        let whole = header.is_some_and(|h| h.kind == Kind::Dir) && view.is_sane();
+        let (pointers, levels) = (view.pointers(), view.levels());
+        for p in 0..if whole { pointers } else { 0 } {
             let map = page(self, p);
             if levels == 2 {
-                self.load_scratch(map, Kind::HashIndex, "hash index")?;
-                let index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-                for r in 0..index.count().min(index.capacity()) {
-                    self.store.invalidate(index.pointer(r).1);
-                }
+                self.free_hash_index(map)?;
             }
             self.store.invalidate(map);
         }
@@ -510,11 +516,26 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.map_set(ino, PageAddr::NONE)
     }
 
-    /// Step 3, for one inode page.
+    /// Step 4, for one inode page: as far as what it concerns can be read.
+    fn replay_sound(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
+        match self.replay(at, header) {
+            Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
+                self.note_damage(page, what);
+                Ok(())
+            }
+            r => r,
+        }
+    }
+
     fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
         self.files[0].clear();
-        self.store
-            .expect_meta(at, self.files[0].buf, header.kind, "inode")?;
+        let read = self
+            .store
+            .expect_meta(at, self.files[0].buf, header.kind, "inode");
+        if sound(read)?.is_none() {
+            self.note_damage(at, CHANGE);
+            return Ok(());
+        }
         let view = self.files[0].file();
         let volume = self.store.volume;
         let rec = Record {
@@ -553,10 +574,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     match header.map(|h| h.kind) {
                         Some(Kind::ExtentMap) => self.free_map(at, 1)?,
                         Some(Kind::ExtentIndex) => self.free_map(at, 2)?,
-                        _ => {}
+                        _ => self.store.invalidate(at),
                     }
                 }
-                REPLACED_MAP => self.free_difference(PageAddr(note.page), PageAddr(note.count))?,
+                REPLACED_MAP => {
+                    // What cannot be known to be free goes on counting as valid.
+                    let (old, new) = (PageAddr(note.page), PageAddr(note.count));
+                    sound(self.free_difference(old, new))?;
+                }
                 _ => {}
             }
         }
@@ -578,9 +603,15 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         for from in (0..count).step_by(8) {
             let n = 8.min(count - from);
             let offset = (crate::mappage::RECORDS + extent::SIZE * from) as u32;
-            self.store
+            let part = &mut chunk[..n * extent::SIZE];
+            if !self
+                .store
                 .nand
-                .read(old, offset, &mut chunk[..n * extent::SIZE], &mut [])?;
+                .read(old, offset, part, &mut [])?
+                .is_readable()
+            {
+                return Err(Error::Corrupt(old, "extent map"));
+            }
             for rec in chunk[..n * extent::SIZE].chunks_exact(extent::SIZE) {
                 let Some(e) = Extent::decode(rec).clip(first, end) else {
                     continue;
@@ -601,16 +632,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(())
     }
 
-    /// Whether a directory exists whose own page is older than a record.
+    /// Whether a directory exists, and can be read, whose own page is older than a record.
     fn is_older(&mut self, dir: u32, seq: u64) -> Result<bool, Error<N::Error>> {
         match self.load_dir(dir) {
             Ok(i) => Ok(self.dirs[i].dir().as_of() < seq),
-            Err(Error::NotFound) => Ok(false),
+            Err(Error::NotFound | Error::Corrupt(..)) => Ok(false),
             Err(e) => Err(e),
         }
     }
 
-    /// Removes the entry of an object, if it is there.
+    /// Removes the entry of an object, if it is there and can be read.
     fn unlink_if(
         &mut self,
         dir: u32,
@@ -618,7 +649,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         is: impl Fn(&DirRec) -> bool,
     ) -> Result<(), Error<N::Error>> {
         let mut n = 0;
-        while let Some(rec) = self.dir_nth(dir, hash, n)? {
+        while let Some(Some(rec)) = sound(self.dir_nth(dir, hash, n))? {
             if is(&rec) {
                 return self.dir_remove(dir, &rec, Removal::Recorded);
             }
@@ -627,26 +658,38 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(())
     }
 
-    /// Adds an entry, unless it is there.
-    fn link_if(
+    /// Adds the entry that an inode's page asks for in its parent, unless it is there.
+    fn link_if(&mut self, rec: &Record, target: Target, ptr: u32) -> Result<(), Error<N::Error>> {
+        let (dir, hash) = (rec.parent, rec.hash);
+        if !self.is_older(dir, rec.seq)? {
+            return Ok(());
+        }
+        let mut n = 0;
+        loop {
+            match self.dir_nth(dir, hash, n) {
+                Ok(Some(r)) if r.same_object(target, ptr) => return Ok(()),
+                Ok(Some(_)) => n += 1,
+                Ok(None) => return self.dir_add(dir, hash, target, ptr),
+                Err(e) if e.is_damage() => return self.link_over(dir, hash, target, ptr, rec),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Adds an entry whose hash map cannot be read. That of an inode that was there before may be
+    /// in that map: it is hidden.
+    fn link_over(
         &mut self,
         dir: u32,
         hash: u32,
         target: Target,
         ptr: u32,
-        seq: u64,
+        rec: &Record,
     ) -> Result<(), Error<N::Error>> {
-        if !self.is_older(dir, seq)? {
-            return Ok(());
+        if rec.prev.is_none() || rec.moved.0 != 0 {
+            return self.dir_add(dir, hash, target, ptr);
         }
-        let mut n = 0;
-        while let Some(rec) = self.dir_nth(dir, hash, n)? {
-            if rec.same_object(target, ptr) {
-                return Ok(());
-            }
-            n += 1;
-        }
-        self.dir_add(dir, hash, target, ptr)
+        self.dir_log(dir, DirRec::new(hash, RecState::Update, target, ptr))
     }
 
     fn replay_dir_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
@@ -664,7 +707,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         {
             self.unlink_if(rec.parent, rec.hash, |r| r.same_object(Target::Dir, dir))?;
         }
-        self.link_if(rec.parent, rec.hash, Target::Dir, rec.ino, rec.seq)
+        self.link_if(rec, Target::Dir, rec.ino)
     }
 
     fn replay_file_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
@@ -687,8 +730,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if self.is_older(dir, rec.seq)? {
             let mut n = 0;
             let found = loop {
-                match self.dir_nth(dir, hash, n)? {
-                    Some(r)
+                match sound(self.dir_nth(dir, hash, n))? {
+                    Some(Some(r))
                         if matches!(r.target, Target::File | Target::Orphan)
                             && (r.ptr == rec.prev.0
                                 || r.ptr == rec.at.0
@@ -696,8 +739,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     {
                         break Some(r);
                     }
-                    Some(_) => n += 1,
-                    None => break None,
+                    Some(Some(_)) => n += 1,
+                    Some(None) => break None,
+                    None => return self.link_over(dir, hash, target, rec.at.0, rec),
                 }
             };
             match found {
@@ -710,7 +754,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
         }
         if indirect && !orphan {
-            self.link_if(rec.parent, rec.hash, Target::Indirect, rec.ino, rec.seq)?;
+            self.link_if(rec, Target::Indirect, rec.ino)?;
         }
         Ok(())
     }
@@ -742,21 +786,21 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         let hash = ino_hash(self.store.volume, ptr);
         let mut n = 0;
-        while let Some(r) = self.dir_nth(INDEX_DIR, hash, n)? {
+        while let Some(Some(r)) = sound(self.dir_nth(INDEX_DIR, hash, n))? {
             n += 1;
             let at = PageAddr(r.ptr);
             if r.target != Target::File {
                 continue;
             }
-            self.load_scratch(at, Kind::File, "file inode")?;
-            if FileView::on(self.scratch).ino() == ptr {
+            let found = sound(self.load_scratch(at, Kind::File, "file inode"))?;
+            if found.is_some() && FileView::on(self.scratch).ino() == ptr {
                 return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, at, at);
             }
         }
         Ok(())
     }
 
-    /// Step 4: counts the lost pages that inodes refer to.
+    /// Step 5: counts the lost pages that inodes refer to.
     fn count_lost(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         let mut entry = 0;
         loop {
@@ -814,17 +858,59 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         self.count(at);
+        for r in 0..DirView::on(self.files[0].buf).records() {
+            let entry = DirRec::decode(DirView::on(self.files[0].buf).record(r));
+            self.count_entry(&entry);
+        }
         for p in 0..pointers {
             let page = DirView::on(self.files[0].buf).pointer(p).1;
-            if levels == 2 && self.is_new(page) {
-                self.load_scratch(page, Kind::HashIndex, "hash index")?;
-                let n = MapPage::<_, 8>(&self.scratch[..]).count();
-                for r in 0..n {
-                    let map = MapPage::<_, 8>(&self.scratch[..]).pointer(r).1;
-                    self.count(map);
-                }
-            }
             self.count(page);
+            if levels == 1 {
+                self.count_hash_map(page)?;
+                continue;
+            }
+            let (mut r, new) = (0, self.is_new(page));
+            while new && sound(self.load_scratch(page, Kind::HashIndex, "hash index"))?.is_some() {
+                let index: MapPage<&[u8], 8> = MapPage(self.scratch);
+                if r >= index.count().min(index.capacity()) {
+                    break;
+                }
+                let map = index.pointer(r).1;
+                self.count(map);
+                self.count_hash_map(map)?;
+                r += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the page that an entry leads to: also one that cannot be read, which must not become
+    /// another file's.
+    fn count_entry(&mut self, entry: &DirRec) {
+        if entry.is_entry() && matches!(entry.target, Target::File | Target::Orphan) {
+            self.count(PageAddr(entry.ptr));
+        }
+    }
+
+    /// Counts what the entries lead to in a hash map of the directory in slot 0.
+    fn count_hash_map(&mut self, map: PageAddr) -> Result<(), Error<N::Error>> {
+        if !self.is_new(map) || sound(self.load_scratch(map, Kind::HashMap, "hash map"))?.is_none()
+        {
+            return Ok(());
+        }
+        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+        for r in 0..page.count().min(page.capacity()) {
+            let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+            let entry = DirRec::decode(page.record(r));
+            let dir = DirView::on(self.files[0].buf);
+            let at = dir.record_search(entry.hash, HASH_SHIFT);
+            let hidden = at < dir.records() && {
+                let rec = DirRec::decode(dir.record(at));
+                rec.hash == entry.hash && rec.state != RecState::New
+            };
+            if !hidden {
+                self.count_entry(&entry);
+            }
         }
         Ok(())
     }
@@ -841,11 +927,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             match self.dir_nth(dir, hash, n) {
                 Ok(Some(rec)) if rec.ptr == at.0 && rec.target != Target::Indirect => break,
                 Ok(Some(_)) => n += 1,
-                Ok(None) | Err(Error::NotFound) => return Ok(()),
+                // Without its entry nobody can reach it.
+                Ok(None) | Err(Error::NotFound | Error::Corrupt(..)) => return Ok(()),
                 Err(e) => return Err(e),
             }
         }
-        self.count(at);
         for r in 0..self.files[0].file().record_search(INDEX_END, 0) {
             let e = Extent::decode(self.files[0].file().record(r));
             for k in 0..e.count {
@@ -856,8 +942,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let page = self.files[0].file().pointer(p).1;
             if levels == 2 && self.count(page) {
                 let mut r = 0;
-                loop {
-                    self.load_scratch(page, Kind::ExtentIndex, "extent index")?;
+                while sound(self.load_scratch(page, Kind::ExtentIndex, "extent index"))?.is_some() {
                     let index: MapPage<&[u8], 8> = MapPage(self.scratch);
                     if r >= index.count().min(index.capacity()) {
                         break;
@@ -874,10 +959,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     fn count_extent_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        if !self.count(at) {
+        if !self.count(at) || sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_none()
+        {
             return Ok(());
         }
-        self.load_scratch(at, Kind::ExtentMap, "extent map")?;
         let n = MapPage::<_, { extent::SIZE }>(&self.scratch[..]).count();
         for r in 0..n {
             let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
@@ -889,7 +974,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(())
     }
 
-    /// Step 5: blocks without valid pages are dead; recovery is over but for the checkpoint.
+    /// Step 6: blocks without valid pages are dead; recovery is over but for the checkpoint.
     fn close_opened(&mut self) {
         let Some(rec) = self.store.recovery.take() else {
             return;
