@@ -443,6 +443,10 @@ impl<N: Nand> Store<'_, N> {
             }
             let block = self.unreserve(i);
             let erased = self.table.get(block) == State::Clean || self.log_ready == block;
+            if self.log_ready == block {
+                // Once only: the block may be taken again, for another area.
+                self.log_ready = u32::MAX;
+            }
             if !erased && !self.erase(block)? {
                 continue;
             }
