@@ -38,8 +38,9 @@
 //!   checkpoint before needs: a snapshot shows as dead, not as free, the blocks that its own
 //!   checkpoint is to make free. When that is cut, the next copy goes to another leaf, so that the
 //!   claims of the last survive: hence two leaves are named in advance;
-//! * an unmount says "clean" twice, in two checkpoints: while the second is written, the first is
-//!   complete. Only the second is believed; whatever has only the first is recovered.
+//! * the last checkpoint of an unmount is written in two equal pages: while the second is
+//!   programmed, the first is complete. Only the second says that the unmount is over. When it is not
+//!   there, or no more, the first is where a recovery starts.
 //!
 //! Pages rot. After an unmount everything here is there twice: root pages in two blocks, second-level
 //! pages, and the checkpoint with its snapshot. Beside the second snapshot are copies of the two
@@ -67,6 +68,8 @@ const AFTER_NEXT: usize = 112;
 pub(crate) const DIR_COPIES: usize = 116;
 pub(crate) const FAILING: usize = 124;
 pub(crate) const FIELDS: usize = 140;
+/// Checkpoint pages that an unmount writes in one leaf.
+const UNMOUNT_PAGES: u32 = 3;
 /// Leaves tried for one checkpoint before it is given up.
 const TRIES: usize = 9;
 /// Flags of a checkpoint page.
@@ -220,10 +223,10 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.anchor.dir_copies = [PageAddr::NONE; 2];
         if clean {
-            self.write_checkpoint(UNMOUNTED)?;
-            self.write_checkpoint(UNMOUNTED | CONFIRMED)?;
+            self.write_checkpoint(UNMOUNTED, UNMOUNT_PAGES)?;
+            self.write_checkpoint(UNMOUNTED, UNMOUNT_PAGES - 1)?;
         } else {
-            self.write_checkpoint(0)?;
+            self.write_checkpoint(0, 1)?;
         }
         self.store.free_dead()?;
         (self.store.taken, self.store.inode_pages) = (0, 0);
@@ -231,22 +234,29 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.nand.flush()
     }
 
-    /// Writes the snapshot and the checkpoint page, and what points to a new leaf.
-    fn write_checkpoint(&mut self, flags: u8) -> Result<(), Error<N::Error>> {
+    /// Writes the snapshot and the checkpoint page, and what points to a new leaf, in a leaf with so
+    /// many `pages` left; when these are two, the page once more, to say that the first is complete.
+    fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Error<N::Error>> {
         for _ in 0..TRIES {
-            let switch = self.plan_leaf(flags == UNMOUNTED)?;
+            let switch = self.plan_leaf(pages_left)?;
             self.retire_bitmap_blocks();
             let mut pages = [0u32; SNAPSHOT_PAGES];
             let count = self.write_snapshot(&mut pages)?;
-            if flags & CONFIRMED != 0 {
+            if pages_left == 2 {
                 self.copy_dirs()?;
             }
             self.store.reserve_bitmap()?;
             self.store.scratch_at = PageAddr::NONE;
             let len = self.encode(flags, 0, &pages[..count]);
-            if self.write_leaf(len, switch.as_ref())? {
-                return Ok(());
+            if !self.write_leaf(len, switch.as_ref())? {
+                continue;
             }
+            if pages_left == 2 {
+                let len = self.encode(flags | CONFIRMED, 0, &pages[..count]);
+                // When this fails, the next mount recovers from the page before.
+                self.write_leaf(len, None)?;
+            }
+            return Ok(());
         }
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
     }
@@ -261,7 +271,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.next_leaves.swap(0, 1);
         }
         for _ in 0..TRIES {
-            let switch = self.plan_leaf(false)?;
+            let switch = self.plan_leaf(1)?;
             self.store.scratch_at = PageAddr::NONE;
             let len = self.encode(0, from.since, &from.snapshot[..from.snapshot_len]);
             if self.write_leaf(len, switch.as_ref())? {
@@ -287,9 +297,9 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Decides on a new leaf, and claims the pages that will point to it.
-    fn plan_leaf(&mut self, clean: bool) -> Result<Option<Switch>, Error<N::Error>> {
-        let pages = 1 + u32::from(clean);
+    /// Decides on a new leaf, if there are not so many `pages` left in the one in use, and claims the
+    /// pages that will point to it.
+    fn plan_leaf(&mut self, pages: u32) -> Result<Option<Switch>, Error<N::Error>> {
         let named = !self.anchor.next_leaves.contains(&u32::MAX);
         if self.anchor.leaf.block != u32::MAX
             && self.anchor.leaf.next + pages <= self.store.ppb()

@@ -295,14 +295,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         e: Error<N::Error>,
     ) -> Result<Start, Error<N::Error>> {
         let Head { block, next } = self.anchor.leaf;
-        if !second.clean || next < 2 {
+        if !second.clean || next < 3 {
             return Err(e);
         }
-        let at = self.store.geo.page(BlockAddr(block), next - 2);
+        let at = self.store.geo.page(BlockAddr(block), next - 3);
         if self.read_checkpoint(at, 0)?.is_none() || !is_unmounted(self.scratch) {
             return Err(e);
         }
-        let next = next - 1;
+        let next = next - 2;
         self.decode(Head { block, next }).ok_or(e)
     }
 

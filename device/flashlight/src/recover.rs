@@ -58,6 +58,9 @@ pub(crate) struct Recovery<'r> {
     /// Pages that may be read well now and not later, or the other way round: not to be looked at
     /// again.
     suspects: [PageAddr; SUSPECTS],
+    /// Number and replaced page of the last DirInode and of the last FileInode. A page that replaces
+    /// the same is that record written again, after its program had failed.
+    last: [(u32, PageAddr); 2],
     /// The newest record of all, written anew.
     copy: Option<(PageAddr, Header)>,
 }
@@ -70,8 +73,9 @@ impl Recovery<'_> {
         )
     }
 
+    /// Lists a block, once: a record whose program failed may be there twice.
     fn add(&mut self, block: u32, info: u16) {
-        if ENTRY * (self.len + 1) <= self.list.len() {
+        if ENTRY * (self.len + 1) <= self.list.len() && !self.is_opened(block) {
             put_u16(self.list, ENTRY * self.len, block as u16);
             put_u16(self.list, ENTRY * self.len + 2, info);
             self.len += 1;
@@ -210,6 +214,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             len: 0,
             pages_per_block: self.store.ppb(),
             suspects: [PageAddr::NONE; SUSPECTS],
+            last: [(0, PageAddr::NONE); 2],
             copy: None,
         };
         for (i, head) in self.store.heads.iter().enumerate().skip(1) {
@@ -450,14 +455,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             .store
             .expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory");
         let view = self.dirs[i].dir();
-        if sound(read)?.is_none() || !view.is_sane() {
+        let Some(header) = sound(read)?.filter(|_| view.is_sane()) else {
             return Ok(());
-        }
+        };
         let (ino, replaced) = (view.ino(), view.replaced());
         let old = match self.map_get(ino) {
             Err(Error::NotFound) => return Ok(()),
             r => r?,
         };
+        if self.is_retry(0, ino, header.prev) {
+            return self.map_set(ino, at);
+        }
         self.store.invalidate(old);
         self.map_set(ino, at)?;
         for r in 0..self.dirs[i].dir().records() {
@@ -478,6 +486,15 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.free_dir_at(dir)?;
         }
         Ok(())
+    }
+
+    /// Whether a record is the last one of its log (0 directories, 1 files) once more, written again
+    /// because its program had failed, though that page reads well: what it frees is free already.
+    fn is_retry(&mut self, log: usize, ino: u32, prev: PageAddr) -> bool {
+        let Some(rec) = &mut self.store.recovery else {
+            return false;
+        };
+        core::mem::replace(&mut rec.last[log], (ino, prev)) == (ino, prev)
     }
 
     /// Invalidates what a file's page refers to, and that page.
@@ -538,7 +555,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         let view = self.files[0].file();
         let volume = self.store.volume;
-        let rec = Record {
+        let mut rec = Record {
             at,
             seq: header.seq,
             prev: header.prev,
@@ -556,6 +573,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         self.next_ino = self.next_ino.max(rec.ino.saturating_add(1));
+        if self.is_retry(1, rec.ino, rec.prev) {
+            (rec.moved, rec.replaced) = ((0, 0), None);
+            return self.replay_file_links(&rec);
+        }
         self.store.invalidate(rec.prev);
         self.replay_freed()?;
         self.replay_file_links(&rec)
