@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::extent::Extent;
 use crate::hash::{ino_hash, name_hash};
 use crate::header::Kind;
-use crate::inode::{DirMut, DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileMut, FileView};
+use crate::inode::{DirMut, DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView};
 use crate::mappage::Owner;
 use crate::store::Area;
 use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -105,6 +105,7 @@ impl FileMut<'_> {
             n -= 1;
         }
         self.records_truncate(n);
+        self.set_flags(self.flags() & !FLAG_KEPT);
         self.set_moved(0, 0);
         self.set_replaced(None);
     }
@@ -199,7 +200,7 @@ impl<N: Nand> FlashLight<'_, N> {
         (slot.ino, slot.loc, slot.used) = (ino, at, tick);
         let as_of = match (recovering, slot.dir().as_of()) {
             (false, _) => 0,
-            (true, 0) => crate::bytes::get_u64(slot.buf, 8),
+            (true, 0) => crate::bytes::get_u64(slot.buf, crate::header::SEQ),
             (true, as_of) => as_of,
         };
         slot.dir_mut().set_as_of(as_of);

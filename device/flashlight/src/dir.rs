@@ -343,6 +343,25 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Makes the entry of a file that was at `old` lead to its number.
+    pub(crate) fn dir_make_indirect(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        old: PageAddr,
+        ino: u32,
+    ) -> Result<(), Error<N::Error>> {
+        let i = self.load_dir(dir)?;
+        let Some((r, state)) = self.dir_log_find(i, hash, Target::File, old.0) else {
+            return self.dir_log(dir, DirRec::new(hash, State::Update, Target::Indirect, ino));
+        };
+        let slot = &mut self.dirs[i];
+        slot.dir_mut()
+            .record_set(r, &DirRec::new(hash, state, Target::Indirect, ino).encode());
+        slot.dirty = true;
+        Ok(())
+    }
+
     /// Moves the records of one range of hashes from the log to its hash map: the range with the
     /// most of them, or that of the first record from the hash `from` on. One read, one program; a
     /// split one more, an index page one more of each.

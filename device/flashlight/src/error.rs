@@ -28,6 +28,9 @@ pub enum Error<E> {
     NotEmpty,
     /// The name is longer than 255 bytes.
     NameTooLong,
+    /// The file has so many names that another finds no room, or one of the same hash in that
+    /// directory.
+    TooManyLinks,
     /// Caller's mistake: an empty name, a directory moved into itself, a stale node.
     Invalid,
     /// The chip holds no FlashLight volume.
@@ -69,6 +72,7 @@ impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
             Error::IsDir => f.write_str("is a directory"),
             Error::NotEmpty => f.write_str("directory not empty"),
             Error::NameTooLong => f.write_str("file name too long"),
+            Error::TooManyLinks => f.write_str("too many links"),
             Error::Invalid => f.write_str("invalid argument"),
             Error::NotFormatted => f.write_str("no FlashLight volume found"),
             Error::Version(v) => write!(

@@ -13,8 +13,14 @@ use crate::store::Area;
 use crate::tree::{self, Changes, EXTENT, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
 
-/// Records that a part of a truncation takes at most.
-const CUT_NOTES: usize = 24;
+/// Records that a part of a truncation takes at most, beside those of whole maps that go.
+const CUT_OTHERS: usize = 8;
+
+/// Records that a part of a truncation takes at most. Beside the longest names, an inode of the
+/// smallest page has room for few.
+fn cut_notes(page_size: usize) -> usize {
+    CUT_OTHERS + if page_size < 2048 { 4 } else { 16 }
+}
 
 type ExtentPage<'a> = MapPage<&'a mut [u8], { extent::SIZE }>;
 
@@ -401,6 +407,11 @@ impl<N: Nand> FlashLight<'_, N> {
             let e = Extent::decode(self.files[i].file().record(r));
             self.store.invalidate_run(e.page, e.count);
         }
+        let mut n = 0;
+        while let Some(page) = self.files[i].file().names_page(n) {
+            self.store.invalidate(page);
+            n += 1;
+        }
         for p in 0..self.files[i].file().pointers() {
             let (_, at) = self.files[i].file().pointer(p);
             self.free_map(at, self.files[i].file().levels())?;
@@ -442,8 +453,9 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.files[i].file().levels() == 0 {
             return Ok(());
         }
-        if self.files[i].file().room() < (CUT_NOTES + 4) * extent::SIZE {
-            self.file_room(i, (CUT_NOTES + 4) * extent::SIZE)?;
+        let room = (cut_notes(self.store.page_size()) + 4) * extent::SIZE;
+        if self.files[i].file().room() < room {
+            self.file_room(i, room)?;
         }
         let view = self.files[i].file();
         let p = view.pointer_for(end);
@@ -476,8 +488,9 @@ impl<N: Nand> FlashLight<'_, N> {
         self.truncate_room(i, 4)?;
         self.files[i].dirty = true;
         self.log_cut(i, end, INDEX_END);
+        let notes = cut_notes(self.store.page_size());
         loop {
-            self.truncate_room(i, CUT_NOTES)?;
+            self.truncate_room(i, notes)?;
             let view = self.files[i].file();
             let Some(last) = view.pointers().checked_sub(1) else {
                 return Ok(());
@@ -501,21 +514,27 @@ impl<N: Nand> FlashLight<'_, N> {
                 }
                 continue;
             }
-            if levels == 2 && self.truncate_index(i, last, end)? {
+            if levels == 2 && self.truncate_index(i, last, end, notes - CUT_OTHERS)? {
                 continue;
             }
             return self.truncate_map(i, end);
         }
     }
 
-    /// Drops up to 16 maps from `end` on from the last index page; `false` when there are none.
-    fn truncate_index(&mut self, i: usize, last: usize, end: u32) -> Result<bool, Error<N::Error>> {
+    /// Drops up to `batch` maps from `end` on from the last index page; `false` when there are none.
+    fn truncate_index(
+        &mut self,
+        i: usize,
+        last: usize,
+        end: u32,
+        batch: usize,
+    ) -> Result<bool, Error<N::Error>> {
         let (key, at) = self.files[i].file().pointer(last);
         let mut dropped = 0;
         loop {
             self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
             let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-            if !page.is_sane() || page.count() < dropped + 2 || dropped == 16 {
+            if !page.is_sane() || page.count() < dropped + 2 || dropped == batch {
                 break;
             }
             let (first, map) = page.pointer(page.count() - 1 - dropped);

@@ -9,7 +9,7 @@ use crate::dirrec::Target;
 use crate::error::{Error, sound};
 use crate::extent::{Extent, INDEX_END};
 use crate::header::Kind;
-use crate::inode::{DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView};
+use crate::inode::{DirView, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
 use crate::mount::Cleaner;
 use crate::store::{Area, BITMAP_BLOCKS, COLD};
@@ -324,6 +324,7 @@ impl<N: Nand> FlashLight<'_, N> {
             Kind::File => self.move_file(at),
             Kind::HashMap | Kind::HashIndex => self.move_hash_page(at, header.kind),
             Kind::ExtentMap | Kind::ExtentIndex => self.move_extent_page(at, header.kind),
+            Kind::Names => self.move_names_page(at),
             Kind::DirMap => self.move_map(at).map(|_| ()),
             _ => Ok(()),
         };
@@ -455,6 +456,23 @@ impl<N: Nand> FlashLight<'_, N> {
             self.free_run(i, page.0, 1);
         }
         Ok(())
+    }
+
+    fn move_names_page(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 1> = MapPage(self.scratch);
+        let owner = page.owner();
+        let i = self.load_file(FileRef {
+            ino: owner.ino,
+            dir: owner.dir,
+            hash: owner.hash,
+        })?;
+        self.file_room(i, crate::extent::SIZE)?;
+        let pointer = self.files[i].file().names().pages().find(|p| p.1 == at);
+        let Some(pointer) = pointer else {
+            return Ok(());
+        };
+        self.load_names(at)?;
+        self.put_names_page(i, Some(pointer))
     }
 
     /// Whether the index page that pointer `root` leads to points to `at`.
@@ -714,10 +732,14 @@ impl<N: Nand> FlashLight<'_, N> {
             hash,
         };
         let i = self.load_file(file)?;
-        // A rename over the file may have been cut before its own page said so.
-        let mut view = self.files[i].file_mut();
-        view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
-        self.files[i].dirty = true;
+        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
+            // A rename over a name of it was cut, and damage has kept the recovery from looking for
+            // others.
+            self.mend_names(i)?;
+        }
+        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
+            return Ok(());
+        }
         self.reap(file)
     }
 }

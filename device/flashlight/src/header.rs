@@ -21,6 +21,8 @@ use flashkit_nand::PageAddr;
 
 /// Bytes of the header.
 pub(crate) const HEADER: usize = 32;
+/// Where the sequence number is.
+pub(crate) const SEQ: usize = 8;
 /// Version of the on-flash format.
 pub const FORMAT_VERSION: u8 = 1;
 const MAGIC: u16 = u16::from_le_bytes(*b"FL");
@@ -42,6 +44,7 @@ pub enum Kind {
     File = 10,
     ExtentMap = 11,
     ExtentIndex = 12,
+    Names = 13,
 }
 
 impl Kind {
@@ -60,6 +63,7 @@ impl Kind {
             File,
             ExtentMap,
             ExtentIndex,
+            Names,
         ]
         .into_iter()
         .find(|k| *k as u8 == v)
@@ -93,7 +97,7 @@ pub(crate) fn seal(
     put_u16(page, 4, MAGIC);
     page[6] = kind as u8;
     page[7] = FORMAT_VERSION;
-    put_u64(page, 8, seq);
+    put_u64(page, SEQ, seq);
     put_u32(page, 16, at.0);
     put_u32(page, 20, volume);
     put_u16(page, 24, page.len() as u16);
@@ -131,7 +135,7 @@ pub(crate) fn parse(page: &[u8], at: PageAddr) -> Result<Header, Bad> {
     }
     Ok(Header {
         kind: Kind::from_u8(page[6]).ok_or(Bad::Invalid)?,
-        seq: get_u64(page, 8),
+        seq: get_u64(page, SEQ),
         volume: get_u32(page, 20),
         len,
         prev: PageAddr(get_u32(page, 28)),

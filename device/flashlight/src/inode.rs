@@ -9,10 +9,12 @@
 //! 108 replaced u32                    112 extended attributes u32 (reserved: all ones)
 //! 116 records u16   118 pointers u16  120 levels u8  121 kind of replaced u8
 //! 122 fragment length u16
-//! 124 of a file: fragment page index u32, fragment offset u16, 0 u16; of a directory: as-of u64
-//! 132 name, then pointers (8 bytes each), fragment bytes, records
+//! 124 of a file: fragment page index u32, fragment offset u16, bytes of further names u16;
+//!     of a directory: as-of u64
+//! 132 name, then further names, pointers (8 bytes each), fragment bytes, records
 //! ```
 //!
+//! *Further names* are the other hard links of a file ([`crate::names`]); none for a directory.
 //! *Pointers* are (first key, page) pairs, sorted: the hash maps of a directory, the extent maps
 //! of a file, or index pages of them (`levels` 0: none, 1: maps, 2: index pages). *Records* are
 //! the intra-inode log: directory entries of 8 bytes ([`crate::dirrec`]) or extents of 12 bytes
@@ -25,11 +27,14 @@
 //! A page whose `moved-from directory` is not 0 also removes the name of that hash there. A page
 //! whose `replaced` is not all ones also ends the life of that inode (a file's page, or a
 //! directory's number, by `kind of replaced` as in [`crate::dirrec::Target`]): a rename is this one
-//! page. `as-of` is 0 but during recovery: the sequence number up to which the directory shows all
+//! page; with the flag KEPT the name that was moved from stays, and only its entry changes, to the
+//! file's number: a first hard link is this one page. `as-of` is 0 but during recovery: the sequence number up to which the directory shows all
 //! changes, when it is not that of its page.
 
 use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use crate::extent;
 use crate::header::HEADER;
+use crate::names::{self, Names};
 use flashkit_nand::PageAddr;
 
 /// First byte of the name.
@@ -40,6 +45,8 @@ pub const NAME_MAX: usize = 255;
 pub(crate) const FLAG_INDIRECT: u8 = 1;
 /// The file has no name any more and goes when it is closed.
 pub(crate) const FLAG_ORPHAN: u8 = 2;
+/// With `moved-from`: the entry there is only another from this page on, of the file's number.
+pub(crate) const FLAG_KEPT: u8 = 4;
 
 pub(crate) const MODE_DIR: u16 = 0x4000;
 pub(crate) const MODE_FILE: u16 = 0x8000;
@@ -68,6 +75,7 @@ const REPLACED_KIND: usize = 121;
 const FRAG_LEN: usize = 122;
 const FRAG_PAGE: usize = 124;
 const FRAG_OFF: usize = 128;
+const NAMES_LEN: usize = 130;
 const AS_OF: usize = 124;
 
 /// Bytes of a pointer: first key, page.
@@ -167,6 +175,23 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         let b = self.b();
         &b[NAME..NAME + usize::from(b[NAME_LEN])]
     }
+    /// Bytes of the further names of a file.
+    pub fn names_len(&self) -> usize {
+        // In a directory's inode, a part of `as-of` is there.
+        if REC == extent::SIZE {
+            usize::from(get_u16(self.b(), NAMES_LEN))
+        } else {
+            0
+        }
+    }
+    fn names_at(&self) -> usize {
+        NAME + usize::from(self.b()[NAME_LEN])
+    }
+    /// The further names of a file; none when they do not fit the page.
+    pub fn names(&self) -> Names<'_> {
+        let (at, len) = (self.names_at(), self.names_len());
+        Names::on(self.b().get(at..at + len).unwrap_or(&[]))
+    }
     pub fn levels(&self) -> u8 {
         self.b()[LEVELS]
     }
@@ -188,7 +213,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         usize::from(get_u16(self.b(), FRAG_LEN))
     }
     fn pointers_at(&self) -> usize {
-        NAME + usize::from(self.b()[NAME_LEN])
+        self.names_at() + self.names_len()
     }
     fn fragment_at(&self) -> usize {
         self.pointers_at() + POINTER * self.pointers()
@@ -246,16 +271,26 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     /// promise of an image made to deceive.
     pub fn is_sane(&self) -> bool {
         let b = self.b();
-        let used = NAME
-            + usize::from(b[NAME_LEN])
-            + POINTER * self.pointers()
-            + self.frag_len()
-            + REC * self.records();
+        let used =
+            self.pointers_at() + POINTER * self.pointers() + self.frag_len() + REC * self.records();
         let frag_ok = self.fragment().is_none_or(|f| f.off + f.len <= b.len());
         used <= b.len()
             && frag_ok
+            && self.names().are_sane()
             && self.levels() <= 2
             && (self.levels() == 0) == (self.pointers() == 0)
+    }
+}
+
+impl<'a, const REC: usize> Inode<&'a [u8], REC> {
+    /// The name, for as long as the page is borrowed.
+    pub fn into_name(self) -> &'a [u8] {
+        &self.0[NAME..self.names_at()]
+    }
+    /// The further names, for as long as the page is borrowed.
+    pub fn into_names(self) -> Names<'a> {
+        let (at, len) = (self.names_at(), self.names_len());
+        Names::on(self.0.get(at..at + len).unwrap_or(&[]))
     }
 }
 
@@ -318,12 +353,43 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> Inode<B, REC> {
     }
     /// Changes the name; the caller has made sure that there is room.
     pub fn set_name(&mut self, name: &[u8]) {
-        let (from, end) = (self.pointers_at(), self.len());
+        let (from, end) = (self.names_at(), self.len());
         let to = NAME + name.len();
         let b = self.m();
         b.copy_within(from..end, to);
         b[NAME_LEN] = name.len() as u8;
         b[NAME..to].copy_from_slice(name);
+    }
+    /// Makes the name the first of the further names, and the file one without a name of its own;
+    /// needs [`names::HEAD`] bytes of room.
+    pub fn name_demote(&mut self) {
+        let (len, parent) = (self.name().len(), self.parent());
+        let names = self.names_len() + names::HEAD + len;
+        self.shift(NAME, names::HEAD, true);
+        let b = self.m();
+        names::put_head(&mut b[NAME..], parent, len);
+        b[NAME_LEN] = 0;
+        put_u16(b, NAMES_LEN, names as u16);
+        self.set_parent(0);
+    }
+    /// Inserts bytes before the further names; there is room.
+    pub fn names_insert(&mut self, bytes: &[u8]) {
+        let (at, names) = (self.names_at(), self.names_len() + bytes.len());
+        self.shift(at, bytes.len(), true);
+        let b = self.m();
+        b[at..at + bytes.len()].copy_from_slice(bytes);
+        put_u16(b, NAMES_LEN, names as u16);
+    }
+    /// Replaces bytes of the further names, from byte `from` of them.
+    pub fn names_set(&mut self, from: usize, bytes: &[u8]) {
+        let at = self.names_at() + from;
+        self.m()[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    /// Removes `n` bytes of the further names, from byte `from` of them.
+    pub fn names_remove(&mut self, from: usize, n: usize) {
+        let (at, names) = (self.names_at() + from, self.names_len() - n);
+        self.shift(at, n, false);
+        put_u16(self.m(), NAMES_LEN, names as u16);
     }
     /// Opens (`grow`) or closes a gap of `n` bytes at `at`.
     fn shift(&mut self, at: usize, n: usize, grow: bool) {

@@ -10,8 +10,9 @@ use crate::bytes::get_u32;
 use crate::dirrec::{self, DirRec};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, REPLACED_MAP};
 use crate::header::{self, Bad, HEADER, Header, Kind};
-use crate::inode::{DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView, Inode, Stamp, Time};
+use crate::inode::{DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Inode, Stamp, Time};
 use crate::mappage::MapPage;
+use crate::names::{Item, Names};
 use crate::tag::{self, Tag};
 use flashkit_nand::{Geometry, PageAddr};
 
@@ -58,6 +59,8 @@ pub enum Record<'a> {
     ExtentMap(Map<'a, { extent::SIZE }>),
     /// Where extent maps are.
     ExtentIndex(Map<'a, 8>),
+    /// Further names of a file.
+    Names(Map<'a, 1>),
 }
 
 /// Reads a whole page, read from `at`, as what it is.
@@ -110,6 +113,10 @@ fn record<'a>(geometry: &Geometry, page: &'a [u8], header: &Header) -> Option<Re
         Kind::HashIndex => Record::HashIndex(Map::on(page)?),
         Kind::ExtentMap => Record::ExtentMap(Map::on(page)?),
         Kind::ExtentIndex => Record::ExtentIndex(Map::on(page)?),
+        Kind::Names => {
+            let map = Map::on(page)?;
+            map.bytes().are_sane().then_some(Record::Names(map))?
+        }
     })
 }
 
@@ -150,6 +157,8 @@ pub struct InodeFields<'a> {
     pub orphan: bool,
     /// Directory and hash of the name that this page removes.
     pub moved_from: Option<(u32, u32)>,
+    /// That name stays; from this page on its entry holds the file's number.
+    pub kept: bool,
     /// Object whose life this page ends.
     pub replaced: Option<(Target, u32)>,
     /// Levels below the inode: 0 none, 1 maps, 2 index pages.
@@ -173,6 +182,7 @@ fn fields<'a, const REC: usize>(view: &'a Inode<&[u8], REC>) -> InodeFields<'a> 
         indirect: view.flags() & FLAG_INDIRECT != 0,
         orphan: view.flags() & FLAG_ORPHAN != 0,
         moved_from: (moved.0 != 0).then_some(moved),
+        kept: view.flags() & FLAG_KEPT != 0,
         replaced: view
             .replaced()
             .map(|(kind, ptr)| (Target::of(u32::from(kind)), ptr)),
@@ -296,10 +306,35 @@ fn file_entry(b: &[u8]) -> FileEntry {
 /// A FileInode page.
 pub struct File<'a>(FileView<'a>);
 
+/// A further name of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileName<'a> {
+    /// A name.
+    Name {
+        /// The directory that has it.
+        dir: u32,
+        /// The name.
+        name: &'a [u8],
+    },
+    /// A page with more of them.
+    Page(PageAddr),
+}
+
+fn file_names(names: Names<'_>) -> impl Iterator<Item = FileName<'_>> {
+    names.iter().map(|(_, item)| match item {
+        Item::Name { dir, name } => FileName::Name { dir, name },
+        Item::Page(page) => FileName::Page(page),
+    })
+}
+
 impl File<'_> {
     /// The fields.
     pub fn fields(&self) -> InodeFields<'_> {
         fields(&self.0)
+    }
+    /// Names beyond that of the fields.
+    pub fn names(&self) -> impl Iterator<Item = FileName<'_>> + '_ {
+        file_names(self.0.names())
     }
     /// The piece of file data in the page: index of its page in the file, offset there, bytes.
     pub fn fragment(&self) -> Option<(u32, usize, &[u8])> {
@@ -316,7 +351,7 @@ impl File<'_> {
     }
 }
 
-/// A hash map, an extent map, or an index page of them.
+/// A hash map, an extent map, an index page of them, or a names page.
 pub struct Map<'a, const REC: usize>(MapPage<&'a [u8], REC>);
 
 impl<'a, const REC: usize> Map<'a, REC> {
@@ -335,6 +370,16 @@ impl<'a, const REC: usize> Map<'a, REC> {
     }
     fn records(&self) -> impl Iterator<Item = &[u8]> + '_ {
         (0..self.0.count()).map(|i| self.0.record(i))
+    }
+}
+
+impl Map<'_, 1> {
+    fn bytes(&self) -> Names<'_> {
+        crate::names::page_names(self.0.0)
+    }
+    /// Of a names page: its names.
+    pub fn file_names(&self) -> impl Iterator<Item = FileName<'_>> + '_ {
+        file_names(self.bytes())
     }
 }
 
@@ -395,7 +440,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    const KINDS: [Kind; 12] = [
+    const KINDS: [Kind; 13] = [
         Kind::Root,
         Kind::Second,
         Kind::Checkpoint,
@@ -408,6 +453,7 @@ mod tests {
         Kind::File,
         Kind::ExtentMap,
         Kind::ExtentIndex,
+        Kind::Names,
     ];
 
     /// Reads all that a record has; gives how many entries it had.
@@ -428,9 +474,10 @@ mod tests {
             Record::HashIndex(m) | Record::ExtentIndex(m) => m.pointers().count(),
             Record::File(f) => {
                 let fragment = f.fragment().map_or(0, |(_, _, bytes)| bytes.len());
-                fragment + f.pointers().count() + f.entries().count()
+                fragment + f.names().count() + f.pointers().count() + f.entries().count()
             }
             Record::ExtentMap(m) => m.extents().count(),
+            Record::Names(m) => m.file_names().count(),
         }
     }
 

@@ -9,8 +9,8 @@
 //!
 //! # What is durable when
 //! Everything before a [`FlashLight::sync`], a [`FlashLight::gc`] that cleaned, or an
-//! [`FlashLight::unmount`]; a file's data, size and name after [`FlashLight::fsync`]; a rename and
-//! a new directory when the call returns. After a power cut, [`FlashLight::mount`] rolls forward.
+//! [`FlashLight::unmount`]; a file's data, size and names after [`FlashLight::fsync`]; a rename, a
+//! link and a new directory when the call returns. After a power cut, [`FlashLight::mount`] rolls forward.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -35,8 +35,10 @@ mod hash;
 mod header;
 mod inode;
 pub mod inspect;
+mod link;
 mod mappage;
 mod mount;
+mod names;
 mod ops;
 mod rebuild;
 mod recover;
@@ -51,7 +53,7 @@ pub use error::Error;
 pub use header::{FORMAT_VERSION, Header, Kind};
 pub use inode::{NAME_MAX, Time};
 pub use mount::{Cleaner, Config, ram_needed};
-pub use ops::{Attr, Entry, New, SetAttr, StatFs};
+pub use ops::{Attr, Entry, New, SetAttr, StatFs, Unlinked};
 pub use store::Written;
 pub use table::State as BlockState;
 pub use walk::{Area, Page, Visitor};

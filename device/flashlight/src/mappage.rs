@@ -1,4 +1,4 @@
-//! Hash maps, extent maps and their index pages: sorted records of one range of keys.
+//! Hash maps, extent maps and their index pages: sorted records of one range of keys; names pages.
 //!
 //! ```text
 //! 32 owner u32   36 owner's directory u32   40 owner's hash u32
@@ -8,7 +8,8 @@
 //!
 //! The owner is a directory's number, or a file's number with the directory and hash by which it
 //! was found when the page was written, so that cleaning finds the inode that points here.
-//! Records are directory entries (8 bytes), extents (12 bytes), or pointers to maps (8 bytes).
+//! Records are directory entries (8 bytes), extents (12 bytes), pointers to maps (8 bytes), or the
+//! bytes of further names ([`crate::names`]).
 
 use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
 use flashkit_nand::PageAddr;
@@ -154,6 +155,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
     pub fn rotate(&mut self, mid: usize) {
         let end = self.len();
         self.0.as_mut()[RECORDS..end].rotate_left(REC * mid);
+    }
+}
+
+/// Records of one byte: a names page.
+impl MapPage<&mut [u8], 1> {
+    /// Adds bytes; the caller has checked [`MapPage::capacity`].
+    pub fn append_bytes(&mut self, bytes: &[u8]) {
+        let (at, n) = (self.len(), self.count() + bytes.len());
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        self.set_count(n);
+    }
+    /// Removes `n` bytes from byte `at` of the records on.
+    pub fn cut_bytes(&mut self, at: usize, n: usize) {
+        let (from, end) = (RECORDS + at, self.len());
+        self.0.copy_within(from + n..end, from);
+        self.set_count(end - RECORDS - n);
     }
 }
 

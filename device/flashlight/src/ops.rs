@@ -10,6 +10,7 @@ use crate::inode::{
     MODE_TYPE, NAME_MAX, Stamp, Time,
 };
 use crate::mappage::MapPage;
+use crate::names::{Spot, Which, paged_name};
 use crate::{FIRST_FILE, FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -117,9 +118,20 @@ pub struct Entry<'a> {
 /// In a cookie: entries before it could not be read.
 const PASSED_DAMAGE: u64 = 1 << 62;
 
+/// What an unlinked file is after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlinked {
+    /// Gone.
+    Gone,
+    /// Without a name, but in use: to be ended by [`FlashLight::reap`].
+    InUse,
+    /// Known by other names.
+    Named,
+}
+
 /// Where an inode page was found.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     Dir(usize),
     File(usize),
     Scratch,
@@ -181,15 +193,52 @@ impl<N: Nand> FlashLight<'_, N> {
             if view.parent() == dir && view.name() == name {
                 return Ok(Found { rec, node, place });
             }
+            if rec.target != Target::Indirect {
+                continue;
+            }
+            match self.named(place, dir, Which::Name(name)) {
+                Ok(Some((place, _))) => return Ok(Found { rec, node, place }),
+                Ok(None) => {}
+                Err(e) if e.is_damage() => damage = Some(e),
+                Err(e) => return Err(e),
+            }
         }
         Err(damage.unwrap_or(Error::NotFound))
+    }
+
+    /// Finds a name of a file that is in a slot or, intact, in the scratch page. A file with names
+    /// pages is in a slot afterwards, and one read is made for each until the name is found.
+    pub(crate) fn named(
+        &mut self,
+        place: Place,
+        dir: u32,
+        which: Which<'_>,
+    ) -> Result<Option<(Place, Spot)>, Error<N::Error>> {
+        let view = match place {
+            Place::Dir(_) => return Ok(None),
+            Place::File(i) => self.files[i].file(),
+            Place::Scratch => FileView::on(&*self.scratch),
+        };
+        if let Some(spot) = view.spot(self.store.volume, dir, which) {
+            return Ok(Some((place, spot)));
+        }
+        if view.names().pages().next().is_none() {
+            return Ok(None);
+        }
+        let i = match place {
+            Place::File(i) => i,
+            _ => self.load_file_at(self.store.scratch_at)?,
+        };
+        let spot = self.find_spot(i, dir, which)?;
+        Ok(spot.map(|spot| (Place::File(i), spot)))
     }
 
     /// Finds a name among the cached inodes. No read.
     fn find_cached(&self, dir: u32, hash: u32, name: &[u8]) -> Option<Found> {
         for i in 0..2 {
             let view = self.files[i].file();
-            if self.files[i].ino == 0 || view.parent() != dir || view.name() != name {
+            let which = Which::Name(name);
+            if self.files[i].ino == 0 || view.spot(self.store.volume, dir, which).is_none() {
                 continue;
             }
             let (target, ptr) = match view.flags() {
@@ -299,11 +348,14 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(Place::Scratch)
     }
 
-    fn peek_file(&mut self, file: FileRef) -> Result<Place, Error<N::Error>> {
+    pub(crate) fn peek_file(&mut self, file: FileRef) -> Result<Place, Error<N::Error>> {
         if let Some(i) = self.file_slot(file.ino) {
             return Ok(Place::File(i));
         }
-        self.find_file(file)?;
+        let at = self.find_file(file)?;
+        if !FileView::on(&*self.scratch).is_sane() {
+            return Err(Error::Corrupt(at, "file inode"));
+        }
         Ok(Place::Scratch)
     }
 
@@ -365,7 +417,7 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {
+    pub(crate) fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(dir)?;
         let mut view = self.dirs[i].dir_mut();
         view.set_time(Stamp::Modify, now);
@@ -375,7 +427,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Makes sure that a name can be added to a directory.
-    fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
+    pub(crate) fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
         self.writable()?;
         Self::check_name(name)?;
         self.make_room()?;
@@ -479,17 +531,18 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Removes a name of a file or symbolic link. A file whose number is in use, as `in_use`
-    /// says, stays usable by its [`FileRef`] until [`FlashLight::reap`], or the next mount; the
-    /// result is then true.
+    /// says, stays usable without a name by its [`FileRef`] until [`FlashLight::reap`], or the next
+    /// mount.
     ///
-    /// In RAM until the directory's next write; of a file in use durable when this returns.
+    /// In RAM until the directory's next write; of a file in use, or with other names, durable when
+    /// this returns: one program.
     pub fn unlink(
         &mut self,
         dir: u32,
         name: &[u8],
         in_use: &dyn Fn(u32) -> bool,
         now: Time,
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<Unlinked, Error<N::Error>> {
         self.writable()?;
         self.make_room()?;
         self.dir_reserve(dir)?;
@@ -507,6 +560,11 @@ impl<N: Nand> FlashLight<'_, N> {
             // Loading has written files, and moved their entries.
             self.find(dir, name)?.rec
         };
+        if self.files[i].file().nlink() > 1 {
+            self.unlink_name(i, dir, name, &rec, now)?;
+            self.stamp_dir(dir, now)?;
+            return Ok(Unlinked::Named);
+        }
         if keep || rec.target == Target::Indirect {
             self.make_orphan(i, dir, &rec)?;
             if !keep {
@@ -524,7 +582,11 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.park(i);
         }
         self.stamp_dir(dir, now)?;
-        Ok(keep)
+        Ok(if keep {
+            Unlinked::InUse
+        } else {
+            Unlinked::Gone
+        })
     }
 
     /// Takes the name `rec` in `dir` from a cached file and hands it to the index directory. One
@@ -675,22 +737,48 @@ impl<N: Nand> FlashLight<'_, N> {
                 }
                 Err(e) => return Err(e),
             };
-            let view = match place {
-                Place::Scratch => DirView::on(self.scratch),
-                Place::File(i) => DirView::on(self.files[i].buf),
-                Place::Dir(i) => DirView::on(self.dirs[i].buf),
+            let (place, spot) = match rec.target {
+                Target::Indirect => match self.named(place, dir, Which::Hash(hash)) {
+                    Ok(Some(named)) => named,
+                    Ok(None) => continue,
+                    Err(e) if e.is_damage() => {
+                        damage = Some(e);
+                        continue;
+                    }
+                    Err(e) => return Err(e),
+                },
+                _ => (place, Spot::Own),
             };
             let passed = if damage.is_some() { PASSED_DAMAGE } else { 0 };
+            let (mode, name) = self.shown(place, spot);
             let entry = Entry {
                 node,
-                mode: view.mode(),
-                name: view.name(),
+                mode,
+                name,
                 cookie: passed | u64::from(hash) << 8 | n as u64,
             };
             if !each(entry) {
                 return Ok(());
             }
         }
+    }
+
+    /// Mode and name of an inode that was found.
+    fn shown(&self, place: Place, spot: Spot) -> (u16, &[u8]) {
+        let view = match place {
+            Place::Scratch => FileView::on(&*self.scratch),
+            Place::File(i) => FileView::on(&*self.files[i].buf),
+            Place::Dir(i) => {
+                let view = DirView::on(&*self.dirs[i].buf);
+                return (view.mode(), view.into_name());
+            }
+        };
+        let name = match spot {
+            Spot::Own => return (view.mode(), view.into_name()),
+            Spot::Further(at) => FileView::on(view.0).into_names().name(at),
+            Spot::Paged { at, .. } => paged_name(self.scratch, at),
+        };
+        (view.mode(), name)
     }
 
     /// The parent of a directory; the root's is the root.

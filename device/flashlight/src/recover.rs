@@ -17,18 +17,19 @@
 //! 4. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
 //!    directory's own newest page does not show is linked, one that was moved away is removed.
 //! 5. Of lost pages, those are valid that an inode refers to now.
+//!    A file that a rename has taken a name from, and no page of its own says so, is written.
 //! 6. All blocks that were open are closed: only freshly erased ones are written. A checkpoint
 //!    makes it durable; until then a second stop finds the volume as the first did.
 
-use crate::bytes::{get_u16, get_u32, put_u16};
+use crate::bytes::{get_u16, get_u32, get_u64, put_u16};
 use crate::checkpoint::Start;
 use crate::dir::Removal;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
 use crate::error::{Error, sound};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
 use crate::hash::{ino_hash, name_hash};
-use crate::header::{HEADER, Header, Kind, is_blank};
-use crate::inode::{DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView};
+use crate::header::{HEADER, Header, Kind, SEQ, is_blank};
+use crate::inode::{DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
 use crate::store::{Area, HEADS, Head, REMNANTS, RESERVES};
 use crate::table::State;
@@ -63,6 +64,8 @@ pub(crate) struct Recovery<'r> {
     last: [(u32, PageAddr); 2],
     /// The newest record of all, written anew.
     copy: Option<(PageAddr, Header)>,
+    /// Whether a rename has replaced a file in the index directory that is not known to know.
+    mend: bool,
 }
 
 impl Recovery<'_> {
@@ -194,6 +197,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.dirs[i].clear();
         }
         self.count_lost(since)?;
+        let mend = self.store.recovery.as_ref().is_some_and(|r| r.mend);
         self.close_opened();
         for slot in &mut self.dirs {
             if slot.ino != 0 {
@@ -202,6 +206,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         self.store.scratch_at = PageAddr::NONE;
         self.orphans = 1;
+        if mend {
+            // The checkpoint names the blocks that this takes.
+            self.store.naming = true;
+            self.mend_replaced()?;
+        }
         self.checkpoint(false)
     }
 
@@ -216,6 +225,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             suspects: [PageAddr::NONE; SUSPECTS],
             last: [(0, PageAddr::NONE); 2],
             copy: None,
+            mend: false,
         };
         for (i, head) in self.store.heads.iter().enumerate().skip(1) {
             if head.block != u32::MAX && head.next < self.store.ppb() {
@@ -679,9 +689,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(())
     }
 
-    /// Adds the entry that an inode's page asks for in its parent, unless it is there.
-    fn link_if(&mut self, rec: &Record, target: Target, ptr: u32) -> Result<(), Error<N::Error>> {
-        let (dir, hash) = (rec.parent, rec.hash);
+    /// Adds an entry that an inode's page asks for, unless it is there.
+    fn link_if(
+        &mut self,
+        rec: &Record,
+        (dir, hash): (u32, u32),
+        target: Target,
+        ptr: u32,
+    ) -> Result<(), Error<N::Error>> {
         if !self.is_older(dir, rec.seq)? {
             return Ok(());
         }
@@ -707,7 +722,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         ptr: u32,
         rec: &Record,
     ) -> Result<(), Error<N::Error>> {
-        if rec.prev.is_none() || rec.moved.0 != 0 {
+        let kept = (dir, hash) == rec.moved && rec.flags & FLAG_KEPT != 0;
+        if rec.prev.is_none() || rec.moved.0 != 0 && !kept {
             return self.dir_add(dir, hash, target, ptr);
         }
         self.dir_log(dir, DirRec::new(hash, RecState::Update, target, ptr))
@@ -728,7 +744,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         {
             self.unlink_if(rec.parent, rec.hash, |r| r.same_object(Target::Dir, dir))?;
         }
-        self.link_if(rec, Target::Dir, rec.ino)
+        self.link_if(rec, (rec.parent, rec.hash), Target::Dir, rec.ino)
     }
 
     fn replay_file_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
@@ -767,15 +783,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             };
             match found {
                 Some(r) if r.ptr == rec.at.0 => {}
-                Some(r) if r.target == Target::Orphan => {
-                    self.dir_repoint(dir, hash, r.target, PageAddr(r.ptr), rec.at)?;
-                }
                 Some(r) => self.dir_repoint(dir, hash, target, PageAddr(r.ptr), rec.at)?,
                 None => self.dir_add(dir, hash, target, rec.at.0)?,
             }
         }
         if indirect && !orphan {
-            self.link_if(rec, Target::Indirect, rec.ino)?;
+            let (target, ino) = (Target::Indirect, rec.ino);
+            self.link_if(rec, (rec.parent, rec.hash), target, ino)?;
+            if rec.flags & FLAG_KEPT != 0 {
+                self.link_if(rec, rec.moved, target, ino)?;
+            }
         }
         Ok(())
     }
@@ -792,7 +809,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// A rename has replaced a file: a direct one ends its life, one in the index directory
-    /// loses its name.
+    /// loses a name. It is marked there, until a page of its own says which are left.
     fn replay_replaced(&mut self, rec: &Record, kind: u8, ptr: u32) -> Result<(), Error<N::Error>> {
         let target = if kind == Target::File as u8 {
             Target::File
@@ -815,6 +832,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
             let found = sound(self.load_scratch(at, Kind::File, "file inode"))?;
             if found.is_some() && FileView::on(self.scratch).ino() == ptr {
+                if get_u64(self.scratch, SEQ) > rec.seq {
+                    return Ok(());
+                }
+                if let Some(recovery) = &mut self.store.recovery {
+                    recovery.mend = true;
+                }
                 return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, at, at);
             }
         }
@@ -952,6 +975,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 Ok(None) | Err(Error::NotFound | Error::Corrupt(..)) => return Ok(()),
                 Err(e) => return Err(e),
             }
+        }
+        let mut n = 0;
+        while let Some(page) = self.files[0].file().names_page(n) {
+            self.count(page);
+            n += 1;
         }
         for r in 0..self.files[0].file().record_search(INDEX_END, 0) {
             let e = Extent::decode(self.files[0].file().record(r));

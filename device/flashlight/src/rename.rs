@@ -6,6 +6,7 @@ use crate::dirrec::Target;
 use crate::error::Error;
 use crate::hash::{ino_hash, name_hash};
 use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
+use crate::names::Which;
 use crate::ops::Found;
 use crate::{FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
 use flashkit_nand::Nand;
@@ -14,7 +15,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Renames, atomically replacing a file by a file, or an empty directory by a directory.
     /// Durable when this returns. A replaced file that is in use stays usable until
     /// [`FlashLight::reap`]. Returns where the renamed inode is to be looked for from now on, and
-    /// the number of such a replaced file.
+    /// the number of such a replaced file. From one name of a file to another: nothing.
     ///
     /// One program, and at times those of the two directories before it.
     #[allow(clippy::too_many_arguments)]
@@ -45,12 +46,15 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok((source.node, None));
         }
         self.check_replace(source.node, target.map(|t| t.node), to_dir)?;
+        self.check_hash(&source, from_dir, to_dir, to)?;
         for dir in [INDEX_DIR, from_dir, to_dir] {
             self.dir_reserve(dir)?;
         }
         let mut kept = None;
         let mut doomed = None;
-        if let Some(Node::File(file)) = target.map(|t| t.node) {
+        if let Some(Node::File(file)) = target.map(|t| t.node)
+            && !self.keeps_names(file)?
+        {
             kept = Some(file.ino).filter(|&ino| in_use(ino));
             if self.detach_target(file, to_dir, to, kept.is_some())? && kept.is_none() {
                 doomed = Some(file.ino);
@@ -68,7 +72,9 @@ impl<N: Nand> FlashLight<'_, N> {
             None => None,
         };
         let node = match source.node {
-            Node::File(file) => self.rename_file(file, &source, from_dir, to_dir, to, target, now),
+            Node::File(file) => {
+                self.rename_file(file, &source, from_dir, from, to_dir, to, target, now)
+            }
             Node::Dir(ino) => self.rename_dir(ino, &source, from_dir, to_dir, to, target, now),
         }?;
         for dir in [from_dir, to_dir] {
@@ -123,6 +129,36 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
+    /// A file's names in one directory must differ in their hashes.
+    fn check_hash(
+        &mut self,
+        source: &Found,
+        from_dir: u32,
+        to_dir: u32,
+        to: &[u8],
+    ) -> Result<(), Error<N::Error>> {
+        let hash = name_hash(self.store.volume, to);
+        if source.rec.target == Target::Indirect
+            && (to_dir, hash) != (from_dir, source.rec.hash)
+            && self.has_entry(to_dir, hash, Target::Indirect, source.rec.ptr)?
+        {
+            return Err(Error::TooManyLinks);
+        }
+        Ok(())
+    }
+
+    /// Before one name of a file is replaced: whether others stay. Nothing of such a file may be
+    /// written between the rename's page and the file's loss of the name, so room for that is made
+    /// here.
+    fn keeps_names(&mut self, file: FileRef) -> Result<bool, Error<N::Error>> {
+        let i = self.load_file(file)?;
+        if self.files[i].file().nlink() <= 1 {
+            return Ok(false);
+        }
+        self.file_room(i, self.names_growth(i, 0))?;
+        Ok(true)
+    }
+
     /// Before a file is replaced that stays in use, or that is in the index directory: makes
     /// sure that it is there, so that the rename can turn it into an orphan. Returns whether it is.
     fn detach_target(
@@ -166,6 +202,7 @@ impl<N: Nand> FlashLight<'_, N> {
         file: FileRef,
         source: &Found,
         from_dir: u32,
+        from: &[u8],
         to_dir: u32,
         to: &[u8],
         target: Option<Found>,
@@ -174,12 +211,16 @@ impl<N: Nand> FlashLight<'_, N> {
         let volume = self.store.volume;
         let to_hash = name_hash(volume, to);
         let i = self.load_file(file)?;
-        self.file_room(i, to.len())?;
+        let growth = if self.files[i].file().names_len() == 0 {
+            to.len()
+        } else {
+            self.names_growth(i, to.len())
+        };
+        self.file_room(i, growth)?;
         self.flush_file(i)?;
-        let rec = self
-            .find(from_dir, &copy_name(self.files[i].file().name()))?
-            .rec;
+        let rec = self.find(from_dir, from)?.rec;
         let i = self.load_file(file)?;
+        self.free_own_name(i, from_dir, from)?;
         let old = self.files[i].loc;
         let mut view = self.files[i].file_mut();
         let was_indirect = view.flags() & FLAG_INDIRECT != 0;
@@ -223,18 +264,41 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         };
         if let Some(target) = target {
-            self.drop_replaced(&target)?;
+            self.drop_replaced(&target, to_dir, to, now)?;
         }
         Ok(Node::File(node))
     }
 
+    /// In RAM, but for names pages: a file that gets another name for this one has it as its own
+    /// name, or no own name.
+    fn free_own_name(&mut self, i: usize, dir: u32, name: &[u8]) -> Result<(), Error<N::Error>> {
+        let view = self.files[i].file();
+        if view.parent() == dir && view.name() == name {
+            return Ok(());
+        }
+        self.demote_name(i)?;
+        match self.find_spot(i, dir, Which::Name(name))? {
+            Some(spot) => self.drop_name(i, spot),
+            None => Err(Error::Corrupt(self.files[i].loc, "names of a file")),
+        }
+    }
+
     /// In RAM: the file that a rename has replaced loses its name; one that was found directly
     /// ends its life.
-    fn drop_replaced(&mut self, target: &Found) -> Result<(), Error<N::Error>> {
+    fn drop_replaced(
+        &mut self,
+        target: &Found,
+        dir: u32,
+        name: &[u8],
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
         let Node::File(file) = target.node else {
             return Ok(());
         };
         let i = self.load_file(file)?;
+        if self.files[i].file().nlink() > 1 {
+            return self.forget_name(i, dir, name, now);
+        }
         if target.rec.target == Target::Indirect {
             let mut view = self.files[i].file_mut();
             view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
@@ -286,27 +350,5 @@ impl<N: Nand> FlashLight<'_, N> {
             self.free_dir(i)?;
         }
         Ok(Node::Dir(ino))
-    }
-}
-
-/// A name outside the page it is in.
-fn copy_name(name: &[u8]) -> Name {
-    let mut copy = Name {
-        bytes: [0; 255],
-        len: name.len(),
-    };
-    copy.bytes[..name.len()].copy_from_slice(name);
-    copy
-}
-
-struct Name {
-    bytes: [u8; 255],
-    len: usize,
-}
-
-impl core::ops::Deref for Name {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        &self.bytes[..self.len]
     }
 }

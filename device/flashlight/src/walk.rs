@@ -4,10 +4,11 @@ use crate::dirrec::{DirRec, Target};
 use crate::error::{Error, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::header::Kind;
-use crate::inode::FileView;
+use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
+use crate::names::Which;
 use crate::table::State;
-use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
+use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
 /// What a valid page is.
@@ -23,6 +24,8 @@ pub enum Area {
     File,
     /// An extent map or an index page of extent maps.
     ExtentMap,
+    /// Further names of a file.
+    Names,
     /// File data.
     Data,
 }
@@ -42,6 +45,14 @@ pub struct Page {
 pub trait Visitor {
     /// A page in use.
     fn page(&mut self, page: Page);
+    /// A file or symbolic link, and what its inode says of its names.
+    fn file(&mut self, page: PageAddr, ino: u32, nlink: u32) {
+        let _ = (page, ino, nlink);
+    }
+    /// A name of a file in a directory.
+    fn name(&mut self, ino: u32) {
+        let _ = ino;
+    }
     /// Something is not as it must be.
     fn problem(&mut self, page: PageAddr, ino: u32, what: &'static str);
     /// A record that cannot be read, or is not what its place asks for.
@@ -263,15 +274,12 @@ impl<N: Nand> FlashLight<'_, N> {
                 report(walked, at, ino, visitor)?;
             }
             Target::Indirect => {
-                let file = crate::FileRef {
-                    ino: rec.ptr,
-                    dir: INDEX_DIR,
-                    hash: crate::hash::ino_hash(self.store.volume, rec.ptr),
-                };
-                match self.getattr(crate::Node::File(file)) {
+                visitor.name(rec.ptr);
+                match self.indirect_name(ino, rec) {
                     Err(Error::NotFound) => {
                         visitor.problem(page, ino, "an entry leads to no file");
                     }
+                    Ok(false) => visitor.problem(page, ino, "an entry is of no name of its file"),
                     // What is damaged on the way is reported where it belongs.
                     found => {
                         sound(found)?;
@@ -286,6 +294,82 @@ impl<N: Nand> FlashLight<'_, N> {
     fn file_number(&mut self, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
         let found = sound(self.load_scratch(at, Kind::File, FILE))?;
         Ok(found.map(|()| FileView::on(&*self.scratch).ino()))
+    }
+
+    /// Whether the file that an entry holds the number of has that name.
+    fn indirect_name(&mut self, dir: u32, rec: &DirRec) -> Result<bool, Error<N::Error>> {
+        let place = self.peek_file(FileRef {
+            ino: rec.ptr,
+            dir: INDEX_DIR,
+            hash: crate::hash::ino_hash(self.store.volume, rec.ptr),
+        })?;
+        let named = self.named(place, dir, Which::Hash(rec.hash))?;
+        Ok(named.is_some())
+    }
+
+    /// Compares what a cached file says of its names with itself and the directories.
+    fn walk_names(
+        &mut self,
+        i: usize,
+        at: PageAddr,
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), Error<N::Error>> {
+        let view = self.files[i].file();
+        let (ino, flags, nlink) = (self.files[i].ino, view.flags(), view.nlink());
+        visitor.file(at, ino, nlink);
+        if flags & FLAG_INDIRECT == 0 {
+            visitor.name(ino);
+            if self.files[i].file().names_len() > 0 {
+                visitor.problem(at, ino, "a file found by its name has further names");
+            }
+            return Ok(());
+        }
+        if flags & FLAG_ORPHAN != 0 && nlink != 0 {
+            visitor.problem(at, ino, "a file without a name has links");
+        }
+        let (mut n, mut whole) = (0, true);
+        while let Some(page) = self.files[i].file().names_page(n) {
+            visitor.page(Page {
+                page,
+                area: Area::Names,
+                ino,
+            });
+            let found = self.load_names(page);
+            whole &= report(found, page, ino, visitor)?.is_some();
+            n += 1;
+        }
+        if whole && flags & FLAG_ORPHAN == 0 {
+            self.walk_listed_names(i, at, nlink, visitor)?;
+        }
+        Ok(())
+    }
+
+    fn walk_listed_names(
+        &mut self,
+        i: usize,
+        at: PageAddr,
+        nlink: u32,
+        visitor: &mut dyn Visitor,
+    ) -> Result<(), Error<N::Error>> {
+        let (ino, mut names) = (self.files[i].ino, 0);
+        loop {
+            let mut batch = [(0, 0); 32];
+            let n = self.names_from(i, names, &mut batch)?;
+            for (dir, hash) in batch[..n].iter().copied() {
+                let found = self.has_entry(dir, hash, Target::Indirect, ino);
+                if sound(found)? == Some(false) {
+                    visitor.problem(at, ino, "a name of the file is in no directory");
+                }
+            }
+            names += n;
+            if n == 0 {
+                break;
+            }
+        }
+        if names != nlink as usize {
+            visitor.problem(at, ino, "the number of names is wrong");
+        }
+        Ok(())
     }
 
     fn walk_file(
@@ -305,6 +389,8 @@ impl<N: Nand> FlashLight<'_, N> {
         if view.holder(self.store.volume) != (dir, hash) || self.files[i].loc != at {
             visitor.problem(at, ino, "the entry is another file's");
         }
+        self.walk_names(i, at, visitor)?;
+        let view = self.files[i].file();
         let pages = view.size().div_ceil(self.store.page_size() as u64);
         let extents = (0..view.record_search(INDEX_END, 0)).map(|r| Extent::decode(view.record(r)));
         let end = visit_extents(extents, at, ino, visitor);

@@ -1,7 +1,9 @@
 //! Real mounts by the command.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
@@ -333,6 +335,143 @@ fn a_tree_survives_unmounting() {
     assert!(!ours.exists());
     mounted.signal(Signal::SIGINT);
     clean(here.run(&["fsck", "-n", "x.img"]));
+}
+
+/// Which names below a directory are hard links of one file: paths, in groups.
+fn link_groups(at: &Path) -> Vec<Vec<PathBuf>> {
+    let mut groups = BTreeMap::<u64, Vec<PathBuf>>::new();
+    let mut pending = vec![at.to_owned()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).unwrap().flatten() {
+            let meta = fs::symlink_metadata(entry.path()).unwrap();
+            if meta.is_dir() {
+                pending.push(entry.path());
+            } else if meta.nlink() > 1 {
+                let path = entry.path().strip_prefix(at).unwrap().to_owned();
+                groups.entry(meta.ino()).or_default().push(path);
+            }
+        }
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    for (group, meta) in groups.iter_mut().map(|group| {
+        let meta = fs::symlink_metadata(at.join(&group[0])).unwrap();
+        (group, meta)
+    }) {
+        assert_eq!(meta.nlink(), group.len() as u64, "{group:?}");
+        group.sort();
+    }
+    groups.sort();
+    groups
+}
+
+/// Files with many names in several directories.
+fn linked_tree(at: &Path) {
+    tree(at);
+    fs::create_dir_all(at.join("links/deep")).unwrap();
+    fs::write(at.join("links/applets"), vec![9; 70_000]).unwrap();
+    for i in 0..120 {
+        let dir = if i % 3 == 0 { "links/deep" } else { "links" };
+        let name = at.join(dir).join(format!("applet number {i}"));
+        fs::hard_link(at.join("links/applets"), name).unwrap();
+    }
+    fs::hard_link(at.join("of 2048 bytes"), at.join("links/of 2048 bytes")).unwrap();
+    fs::hard_link(at.join("of 0 bytes"), at.join("nothing")).unwrap();
+    fs::hard_link(at.join("dangling"), at.join("links/dangling")).unwrap();
+}
+
+#[test]
+fn hard_links_go_in_and_out_and_survive() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let (theirs, point) = (here.path("tree"), here.path("flash"));
+    linked_tree(&theirs);
+    let groups = link_groups(&theirs);
+    assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), 127);
+    let alike = |ours: &Path| {
+        same(&theirs, ours);
+        assert_eq!(link_groups(ours), groups, "{}", ours.display());
+    };
+    let mounted = here.mount(&[]);
+    let copies: Vec<PathBuf> = ["cp", "tar", "rsync"].map(|name| point.join(name)).into();
+    tool("cp", &[Path::new("-a"), &theirs, &copies[0]]);
+    fs::create_dir(&copies[1]).unwrap();
+    let pipe = format!(
+        "tar -C {} -cf - . | tar -C {} -xf -",
+        theirs.display(),
+        copies[1].display()
+    );
+    tool("sh", &[Path::new("-c"), Path::new(&pipe)]);
+    let rsync = || {
+        let from = theirs.join("");
+        let mut command = Command::new("rsync");
+        command.args(["-aH", "--delete", "--itemize-changes"]);
+        let out = command.arg(from).arg(&copies[2]).output();
+        out.inspect(|out| assert!(out.status.success(), "{out:?}"))
+    };
+    let has_rsync = rsync().is_ok();
+    if has_rsync {
+        // The second run finds nothing to do.
+        assert_eq!(String::from_utf8(rsync().unwrap().stdout).unwrap(), "");
+    } else {
+        println!("without rsync");
+        tool("cp", &[Path::new("-a"), &copies[0], &copies[2]]);
+    }
+    for copy in &copies {
+        alike(copy);
+    }
+    // A tree of links, as backups make them, and the original is gone.
+    let links = point.join("linked");
+    tool("cp", &[Path::new("-al"), &copies[0], &links]);
+    let size = |name: &str| fs::metadata(links.join(name)).unwrap().nlink();
+    assert_eq!((size("links/applets"), size("of 1 bytes")), (242, 2));
+    tool("rm", &[Path::new("-r"), &copies[0]]);
+    alike(&links);
+    umount(&point);
+    mounted.end();
+
+    let said = here.run(&["fsck", "-n", "flash.img"]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(text.starts_with("flash.img: clean"), "{text}");
+    // Out of the image, and into another, without mounting.
+    let out = here.run(&["cp", "-r", "flash.img:/linked", "out"]);
+    assert!(out.status.success(), "{out:?}");
+    alike(&here.path("out"));
+    let made = here.run(&["mkfs", "-r", "tree", "other.img"]);
+    assert!(made.status.success(), "{made:?}");
+    let text = String::from_utf8(made.stdout).unwrap();
+    assert!(text.contains(", 123 hard links, "), "{text}");
+    let mounted = here.mount(&["other.img", "flash"]);
+    alike(&point);
+
+    // The mount is killed while links come and go: what was synced is there, and all is counted.
+    tool("sync", &[Path::new("-f"), &point]);
+    fs::create_dir(point.join("more")).unwrap();
+    for i in 0..200 {
+        let name = point.join("more").join(format!("{i}"));
+        fs::hard_link(point.join("links/applets"), &name).unwrap();
+        if i % 3 == 0 {
+            fs::remove_file(&name).unwrap();
+        } else if i % 7 == 0 {
+            fs::rename(point.join("of 1 bytes"), &name).unwrap();
+            fs::hard_link(&name, point.join("of 1 bytes")).unwrap();
+        }
+    }
+    let before = link_groups(&point);
+    let Mounted { mut child, .. } = mounted;
+    let pid = Pid::from_raw(child.id().try_into().unwrap());
+    kill(pid, Signal::SIGKILL).unwrap();
+    child.wait().unwrap();
+    umount(&point);
+    let said = here.run(&["fsck", "-n", "other.img"]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(said.status.success(), "{text}");
+    assert!(text.contains("recovery was simulated"), "{text}");
+    let mounted = here.mount(&["other.img", "flash"]);
+    // Every change of names by a link is durable when it returns.
+    assert_eq!(link_groups(&point), before);
+    mounted.signal(Signal::SIGTERM);
 }
 
 #[test]

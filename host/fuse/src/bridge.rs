@@ -261,13 +261,20 @@ impl Filesystem for Bridge {
     fn link(
         &self,
         _req: &Request,
-        _ino: INodeNo,
-        _newparent: INodeNo,
-        _newname: &OsStr,
+        ino: INodeNo,
+        newparent: INodeNo,
+        newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        // What link(2) says of a file system without hard links.
-        reply.error(Errno::EPERM);
+        let (ino, dir) = (self.inos.ours(ino), self.inos.ours(newparent));
+        let result = self.changes(|inner| {
+            let attr = inner
+                .fs()?
+                .link(ino, dir, newname.as_bytes(), Time::now())?;
+            inner.looked_up(attr.ino);
+            Ok(attr)
+        });
+        self.reply_entry(result, reply);
     }
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {

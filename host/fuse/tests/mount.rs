@@ -122,10 +122,6 @@ fn names_move_and_vanish_as_posix_says() {
         Errno::ENAMETOOLONG
     );
     fs::write(m.path(&"n".repeat(255)), "").unwrap();
-    assert_eq!(
-        code(fs::hard_link(m.path("three"), m.path("four"))),
-        Errno::EPERM
-    );
     let fifo = nix::sys::stat::mknod(
         &m.path("fifo"),
         nix::sys::stat::SFlag::S_IFIFO,
@@ -162,6 +158,60 @@ fn an_unlinked_file_lives_until_it_is_closed() {
     let calls = m.calls.clone();
     eventually("forget", || calls.forgotten.lock().unwrap().contains(&ino));
     eventually("release", || calls.opens.load(Ordering::SeqCst) == 0);
+    m.unmount();
+}
+
+#[test]
+fn hard_links_are_names_of_one_file() {
+    let Some(m) = Mounted::new() else { return };
+    let links = |name: &str| fs::symlink_metadata(m.path(name)).map(|meta| meta.nlink());
+    fs::create_dir(m.path("d")).unwrap();
+    fs::write(m.path("a"), "one").unwrap();
+    fs::hard_link(m.path("a"), m.path("d/b")).unwrap();
+    fs::hard_link(m.path("d/b"), m.path("c")).unwrap();
+    let ino = fs::metadata(m.path("a")).unwrap().ino();
+    for name in ["a", "d/b", "c"] {
+        let meta = fs::metadata(m.path(name)).unwrap();
+        assert_eq!((meta.ino(), meta.nlink()), (ino, 3), "{name}");
+    }
+    fs::write(m.path("c"), "two").unwrap();
+    assert_eq!(fs::read(m.path("d/b")).unwrap(), b"two");
+    fs::set_permissions(m.path("a"), fs::Permissions::from_mode(0o600)).unwrap();
+    let mode = fs::metadata(m.path("c")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+
+    // From one name of a file to another: both stay.
+    fs::rename(m.path("a"), m.path("c")).unwrap();
+    assert_eq!((links("a").unwrap(), links("c").unwrap()), (3, 3));
+    // Over one of them: the others count one less.
+    fs::write(m.path("other"), "three").unwrap();
+    fs::rename(m.path("other"), m.path("c")).unwrap();
+    assert_eq!((links("a").unwrap(), links("c").unwrap()), (2, 1));
+    fs::remove_file(m.path("a")).unwrap();
+    assert_eq!(links("d/b").unwrap(), 1);
+    assert_eq!(fs::read(m.path("d/b")).unwrap(), b"two");
+
+    let open = File::open(m.path("d/b")).unwrap();
+    fs::hard_link(m.path("d/b"), m.path("e")).unwrap();
+    fs::remove_file(m.path("d/b")).unwrap();
+    fs::remove_file(m.path("e")).unwrap();
+    assert_eq!(open.metadata().unwrap().nlink(), 0);
+    drop(open);
+
+    assert_eq!(
+        code(fs::hard_link(m.path("d"), m.path("dir"))),
+        Errno::EPERM
+    );
+    assert_eq!(code(fs::hard_link(m.path("c"), m.path("d"))), Errno::EEXIST);
+    assert_eq!(
+        code(fs::hard_link(m.path("none"), m.path("x"))),
+        Errno::ENOENT
+    );
+    // A symbolic link is linked, not followed.
+    symlink("nowhere", m.path("s")).unwrap();
+    fs::hard_link(m.path("s"), m.path("t")).unwrap();
+    assert_eq!(links("t").unwrap(), 2);
+    assert_eq!(fs::read_link(m.path("t")).unwrap(), Path::new("nowhere"));
     m.unmount();
 }
 

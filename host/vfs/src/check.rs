@@ -1,5 +1,7 @@
 //! The check of a FlashLight volume: walks every structure and compares what it finds with the
-//! block table and the dirty list.
+//! block table and the dirty list, and the names of each file with its link count.
+
+use std::collections::BTreeMap;
 
 use flashkit_flashlight::{Area, BlockState, FlashLight, Page, Visitor};
 use flashkit_nand::{Nand, PageAddr};
@@ -24,6 +26,8 @@ pub struct Checked {
     pub dirs: u64,
     /// Files and symbolic links.
     pub files: u64,
+    /// Their names in directories.
+    pub names: u64,
     /// Pages of file data in use.
     pub data_pages: u64,
     /// Metadata pages in use.
@@ -33,7 +37,17 @@ pub struct Checked {
 struct Walk {
     seen: Vec<u64>,
     pages: u32,
+    links: BTreeMap<u32, Links>,
+    names_unknown: bool,
     out: Checked,
+}
+
+/// Names of a file by the directories, and by its inode.
+#[derive(Default)]
+struct Links {
+    found: u32,
+    told: u32,
+    page: Option<PageAddr>,
 }
 
 impl Walk {
@@ -74,11 +88,23 @@ impl Visitor for Walk {
         }
     }
 
+    fn file(&mut self, page: PageAddr, ino: u32, nlink: u32) {
+        let links = self.links.entry(ino).or_default();
+        (links.told, links.page) = (nlink, Some(page));
+    }
+
+    fn name(&mut self, ino: u32) {
+        self.links.entry(ino).or_default().found += 1;
+        self.out.names += 1;
+    }
+
     fn problem(&mut self, page: PageAddr, ino: u32, what: &'static str) {
         self.find(page, ino, what);
     }
 
     fn damaged(&mut self, page: PageAddr, ino: u32, what: &'static str) {
+        // What cannot be read may hold names.
+        self.names_unknown = true;
         self.find(page, ino, format!("damaged {what}"));
     }
 }
@@ -92,9 +118,22 @@ pub fn check<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Checked, String> {
     let mut walk = Walk {
         seen: vec![0; geo.pages().div_ceil(64) as usize],
         pages: geo.pages(),
+        links: BTreeMap::new(),
+        names_unknown: false,
         out: Checked::default(),
     };
     fs.walk(&mut walk).map_err(|e| e.to_string())?;
+    for (ino, links) in std::mem::take(&mut walk.links) {
+        // Names that lead to no file are a finding of the walk.
+        let differs = !walk.names_unknown && links.found != links.told;
+        if let Some(page) = links.page.filter(|_| differs) {
+            let text = format!(
+                "the file has {} names, its link count is {}",
+                links.found, links.told
+            );
+            walk.find(page, ino, text);
+        }
+    }
     let mut live = 0;
     for block in 0..geo.blocks() {
         let first = PageAddr(block * geo.pages_per_block());

@@ -23,6 +23,11 @@ pub enum Error {
     TooBig,
     /// The file system is read-only (`EROFS`).
     ReadOnly,
+    /// The file has as many names as it can have (`EMLINK`).
+    TooManyLinks,
+    /// Not for such an inode, or not for any of this file system: a hard link to a directory
+    /// (`EPERM`).
+    NotPermitted,
     /// Not done by this file system (`EOPNOTSUPP`).
     Unsupported,
     /// The medium's contents are damaged, or the driver failed (`EIO`); the text says what.
@@ -45,6 +50,8 @@ impl std::fmt::Display for Error {
             Error::NoSpace => "no space left on the chip",
             Error::TooBig => "file too large",
             Error::ReadOnly => "read-only file system",
+            Error::TooManyLinks => "too many links",
+            Error::NotPermitted => "operation not permitted",
             Error::Unsupported => "operation not supported",
             Error::Io(what) => what,
         })
@@ -57,6 +64,7 @@ impl Error {
     /// The errno of Linux.
     pub fn errno(&self) -> i32 {
         match self {
+            Error::NotPermitted => 1,
             Error::NotFound => 2,
             Error::Io(_) => 5,
             Error::Exists => 17,
@@ -66,6 +74,7 @@ impl Error {
             Error::TooBig => 27,
             Error::NoSpace => 28,
             Error::ReadOnly => 30,
+            Error::TooManyLinks => 31,
             Error::NameTooLong => 36,
             Error::NotEmpty => 39,
             Error::Unsupported => 95,

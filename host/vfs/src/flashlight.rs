@@ -36,6 +36,7 @@ fn error<E: std::fmt::Debug>(e: fl::Error<E>) -> Error {
         fl::Error::IsDir => Error::IsDir,
         fl::Error::NotEmpty => Error::NotEmpty,
         fl::Error::NameTooLong => Error::NameTooLong,
+        fl::Error::TooManyLinks => Error::TooManyLinks,
         fl::Error::Invalid => Error::Invalid,
         e => Error::Io(e.to_string()),
     }
@@ -221,6 +222,15 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
         Ok(target)
     }
 
+    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr> {
+        let Node::File(file) = self.node(ino)? else {
+            return Err(Error::NotPermitted);
+        };
+        let dir = self.dir(dir)?;
+        let node = self.fs.link(file, dir, name, time_in(now)).map_err(error)?;
+        self.made(node)
+    }
+
     fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
         let dir = self.dir(dir)?;
         let opens = &self.opens;
@@ -229,15 +239,19 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
             last.set(ino);
             opens.contains_key(&Ino::from(ino))
         };
-        let kept = self
+        let unlinked = self
             .fs
             .unlink(dir, name, &in_use, time_in(now))
             .map_err(error)?;
         let ino = Ino::from(last.get());
-        if kept {
-            self.orphans.insert(ino);
-        } else {
-            self.files.remove(&ino);
+        match unlinked {
+            fl::Unlinked::Gone => {
+                self.files.remove(&ino);
+            }
+            fl::Unlinked::InUse => {
+                self.orphans.insert(ino);
+            }
+            fl::Unlinked::Named => {}
         }
         Ok(())
     }

@@ -230,15 +230,27 @@ pub trait FileSystem {
     /// The target of a symbolic link.
     fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>>;
 
-    /// Removes a name of a file or symbolic link. What is open ([`FileSystem::open`]) stays
-    /// readable and writable until its last release.
+    /// Gives a file or symbolic link one more name: a hard link. Returns its attributes.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] when the name is taken; [`Error::NotPermitted`] for a directory, and by a
+    /// file system without hard links; [`Error::NotFound`] for a file that has lost its last name;
+    /// [`Error::TooManyLinks`].
+    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr> {
+        let _ = (ino, dir, name, now);
+        Err(Error::NotPermitted)
+    }
+
+    /// Removes a name of a file or symbolic link. When it was the last, what is open
+    /// ([`FileSystem::open`]) stays readable and writable until its last release.
     fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()>;
 
     /// Removes an empty directory.
     fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()>;
 
     /// Renames, atomically replacing what `to` names (a file by a non-directory, an empty
-    /// directory by a directory). With `no_replace`, an existing `to` is [`Error::Exists`].
+    /// directory by a directory). With `no_replace`, an existing `to` is [`Error::Exists`]. When
+    /// both are names of one file, nothing happens, and both stay.
     fn rename(
         &mut self,
         from_dir: Ino,

@@ -314,10 +314,13 @@ impl MemoryFs {
         Ok(attr)
     }
 
-    /// Takes the only name from an inode, which goes unless it is open.
-    fn orphan(&mut self, ino: Ino, now: Time) {
+    /// Takes a name from an inode; without another it goes, unless it is open.
+    fn unname(&mut self, ino: Ino, now: Time) {
         if let Some(inode) = self.inodes.get_mut(&ino) {
-            inode.nlink = 0;
+            inode.nlink = match inode.body {
+                Body::Dir(_) => 0,
+                _ => inode.nlink - 1,
+            };
             inode.ctime = now;
         }
         self.reap(ino);
@@ -413,13 +416,35 @@ impl FileSystem for MemoryFs {
         }
     }
 
+    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr> {
+        let inode = self.inode(ino)?;
+        let (kind, nlink) = (inode.kind(), inode.nlink);
+        let entries = self.dir(dir)?;
+        check_name(name)?;
+        if kind == FileKind::Dir {
+            return Err(Error::NotPermitted);
+        }
+        if entries.get(name).is_some() {
+            return Err(Error::Exists);
+        }
+        if nlink == 0 || self.inode(dir)?.nlink == 0 {
+            return Err(Error::NotFound);
+        }
+        let inode = self.inode_mut(ino)?;
+        inode.nlink = nlink.checked_add(1).ok_or(Error::TooManyLinks)?;
+        inode.ctime = now;
+        let attr = inode.attr(ino);
+        self.change(dir, now, 0, |entries| entries.set(name, ino));
+        Ok(attr)
+    }
+
     fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
         let ino = self.find(dir, name)?;
         if self.inode(ino)?.kind() == FileKind::Dir {
             return Err(Error::IsDir);
         }
         self.change(dir, now, 0, |entries| entries.remove(name));
-        self.orphan(ino, now);
+        self.unname(ino, now);
         Ok(())
     }
 
@@ -429,7 +454,7 @@ impl FileSystem for MemoryFs {
             return Err(Error::NotEmpty);
         }
         self.change(dir, now, -1, |entries| entries.remove(name));
-        self.orphan(ino, now);
+        self.unname(ino, now);
         Ok(())
     }
 
@@ -474,7 +499,7 @@ impl FileSystem for MemoryFs {
         let added = if replaced.is_some() { 0 } else { subdirs };
         self.change(to_dir, now, added, |entries| entries.set(to, moved));
         if let Some(old) = replaced {
-            self.orphan(old, now);
+            self.unname(old, now);
         }
         let inode = self.inode_mut(moved)?;
         inode.ctime = now;

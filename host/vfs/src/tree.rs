@@ -1,5 +1,10 @@
 //! Whole trees between a file system and a directory of the host.
 
+mod compare;
+
+pub use compare::{Difference, compare};
+
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
@@ -37,6 +42,8 @@ pub struct Copied {
     pub dirs: u64,
     /// Symbolic links.
     pub symlinks: u64,
+    /// Further names of files or symbolic links already counted: hard links.
+    pub links: u64,
     /// Bytes of file contents.
     pub bytes: u64,
     /// Devices, sockets and pipes of the host, which were left out.
@@ -101,22 +108,30 @@ fn host_names(dir: &Path) -> Result<Vec<std::ffi::OsString>, TreeError> {
     Ok(names)
 }
 
-/// Bytes of regular files below a host path: the length of a progress bar for [`copy_in`].
+/// Bytes of regular files below a host path, of hard links once: the length of a progress bar for
+/// [`copy_in`].
 pub fn host_bytes(host: &Path) -> Result<u64, TreeError> {
-    let meta = fs::symlink_metadata(host).at(host)?;
-    if meta.is_dir() {
-        host_names(host)?
-            .iter()
-            .try_fold(0, |sum, name| Ok(sum + host_bytes(&host.join(name))?))
-    } else {
-        Ok(if meta.is_file() { meta.len() } else { 0 })
+    fn below(host: &Path, seen: &mut HashSet<(u64, u64)>) -> Result<u64, TreeError> {
+        let meta = fs::symlink_metadata(host).at(host)?;
+        if meta.is_dir() {
+            let names = host_names(host)?;
+            return names
+                .iter()
+                .try_fold(0, |sum, name| Ok(sum + below(&host.join(name), seen)?));
+        }
+        let first = meta.nlink() == 1 || seen.insert((meta.dev(), meta.ino()));
+        Ok(if meta.is_file() && first {
+            meta.len()
+        } else {
+            0
+        })
     }
+    below(host, &mut HashSet::new())
 }
 
 /// Copies a host file to the path `to`, or what a host directory holds into the directory `to`,
-/// which is created along with those above it. Modes, mtimes, owners and symbolic links are kept;
-/// a second name of the same file becomes a second file. Files in the way are overwritten.
-/// Nothing is synced.
+/// which is created along with those above it. Modes, mtimes, owners, symbolic and hard links are
+/// kept. Files in the way are overwritten, or removed if they have other names. Nothing is synced.
 ///
 /// `progress` is called with the bytes copied so far.
 pub fn copy_in(
@@ -132,6 +147,7 @@ pub fn copy_in(
         options,
         buf,
         done: Copied::default(),
+        linked: HashMap::new(),
         progress,
     };
     let meta = fs::symlink_metadata(host).at(host)?;
@@ -151,6 +167,8 @@ struct CopyIn<'a> {
     options: CopyOptions,
     buf: Vec<u8>,
     done: Copied,
+    /// Files of the host with several names, by device and inode number, that are copied.
+    linked: HashMap<(u64, u64), Ino>,
     progress: &'a mut dyn FnMut(u64),
 }
 
@@ -210,25 +228,63 @@ impl CopyIn<'_> {
                 return Err(TreeError::Fs(host.to_owned(), Error::NotDir));
             }
             self.dir(host, made.ino, &meta)
-        } else if meta.is_symlink() {
-            let target = fs::read_link(host).at(host)?.into_os_string().into_vec();
-            match self.fs.symlink(dir, name, &target, &new) {
-                Err(Error::Exists) => {
-                    self.fs.unlink(dir, name, new.now).at(host)?;
-                    self.fs.symlink(dir, name, &target, &new).at(host)?;
-                }
-                made => {
-                    made.at(host)?;
-                }
+        } else if meta.is_symlink() || meta.is_file() {
+            let id = (meta.dev(), meta.ino());
+            if let Some(ino) = self.linked.get(&id).copied() {
+                return self.link(host, ino, dir, name, &new);
             }
-            self.done.symlinks += 1;
+            let ino = if meta.is_symlink() {
+                self.symlink(host, dir, name, &new)?
+            } else {
+                self.file(host, dir, name, &new)?
+            };
+            if meta.nlink() > 1 {
+                self.linked.insert(id, ino);
+            }
             Ok(())
-        } else if meta.is_file() {
-            self.file(host, dir, name, &new)
         } else {
             self.done.skipped.push(host.to_owned());
             Ok(())
         }
+    }
+
+    fn symlink(
+        &mut self,
+        host: &Path,
+        dir: Ino,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Result<Ino, TreeError> {
+        let target = fs::read_link(host).at(host)?.into_os_string().into_vec();
+        let made = match self.fs.symlink(dir, name, &target, new) {
+            Err(Error::Exists) => {
+                self.fs.unlink(dir, name, new.now).at(host)?;
+                self.fs.symlink(dir, name, &target, new).at(host)?
+            }
+            made => made.at(host)?,
+        };
+        self.done.symlinks += 1;
+        Ok(made.ino)
+    }
+
+    /// One more name for what has been copied.
+    fn link(
+        &mut self,
+        host: &Path,
+        ino: Ino,
+        dir: Ino,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Result<(), TreeError> {
+        self.done.links += 1;
+        match self.fs.lookup(dir, name) {
+            Ok(there) if there.ino == ino => return Ok(()),
+            Ok(_) => self.fs.unlink(dir, name, new.now).at(host)?,
+            Err(Error::NotFound) => {}
+            Err(error) => return Err(TreeError::Fs(host.to_owned(), error)),
+        }
+        self.fs.link(ino, dir, name, new.now).at(host)?;
+        Ok(())
     }
 
     fn file(
@@ -237,11 +293,14 @@ impl CopyIn<'_> {
         dir: Ino,
         name: &[u8],
         new: &NewInode,
-    ) -> Result<(), TreeError> {
+    ) -> Result<Ino, TreeError> {
         let mut from = File::open(host).at(host)?;
         let existed = match self.fs.lookup(dir, name) {
             Err(Error::NotFound) => false,
-            Ok(old) if old.kind == FileKind::Symlink => {
+            // What is written must not show under other names.
+            Ok(old)
+                if old.kind == FileKind::Symlink || old.kind == FileKind::File && old.nlink > 1 =>
+            {
                 self.fs.unlink(dir, name, new.now).at(host)?;
                 false
             }
@@ -269,7 +328,7 @@ impl CopyIn<'_> {
             self.set_attributes(ino, new).at(host)?;
         }
         self.done.files += 1;
-        Ok(())
+        Ok(ino)
     }
 }
 
@@ -288,9 +347,9 @@ fn read_full(from: &mut File, buf: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Copies the file `from` to the host path, or what the directory `from` holds into the host
-/// directory, which is created if absent. Modes, symbolic links and the mtimes of files and
+/// directory, which is created if absent. Modes, symbolic and hard links and the mtimes of files and
 /// directories are kept. Files in the way are replaced; symbolic links in the way are never
-/// written through.
+/// written through. Where the host has no hard links, the file is copied again.
 ///
 /// `progress` is called with the bytes copied so far.
 pub fn copy_out(
@@ -307,6 +366,7 @@ pub fn copy_out(
         options,
         buf,
         done: Copied::default(),
+        linked: HashMap::new(),
         progress,
     };
     copy.inode(&attr, host)?;
@@ -318,6 +378,8 @@ struct CopyOut<'a> {
     options: CopyOptions,
     buf: Vec<u8>,
     done: Copied,
+    /// Where files with several names are on the host.
+    linked: HashMap<Ino, PathBuf>,
     progress: &'a mut dyn FnMut(u64),
 }
 
@@ -332,6 +394,15 @@ impl CopyOut<'_> {
         }
         if there.is_some_and(|meta| !meta.is_dir()) {
             fs::remove_file(host).at(host)?;
+        }
+        if let Some(first) = self.linked.get(&attr.ino)
+            && fs::hard_link(first, host).is_ok()
+        {
+            self.done.links += 1;
+            return Ok(());
+        }
+        if attr.nlink > 1 {
+            self.linked.insert(attr.ino, host.to_owned());
         }
         if attr.kind == FileKind::Symlink {
             let target = self.fs.readlink(attr.ino).at(host)?;
@@ -405,137 +476,4 @@ fn system_time(time: Time) -> Option<SystemTime> {
         SystemTime::UNIX_EPOCH.checked_add(secs)
     };
     base?.checked_add(Duration::from_nanos(u64::from(time.nanos)))
-}
-
-/// How two trees differ at one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Difference {
-    /// Only the host has it.
-    Missing,
-    /// Only the file system has it.
-    Extra,
-    /// One is a directory, the other a file, or the like.
-    Kind,
-    /// Other permission bits: here, on the host.
-    Mode(u16, u16),
-    /// Another size: here, on the host.
-    Size(u64, u64),
-    /// The first byte that differs.
-    Content(u64),
-    /// Another target of a symbolic link.
-    Target,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Difference::Missing => f.write_str("missing"),
-            Difference::Extra => f.write_str("not on the host"),
-            Difference::Kind => f.write_str("not the same kind"),
-            Difference::Mode(here, host) => write!(f, "mode {here:o}, on the host {host:o}"),
-            Difference::Size(here, host) => write!(f, "{here} bytes, on the host {host}"),
-            Difference::Content(at) => write!(f, "contents differ at byte {at}"),
-            Difference::Target => f.write_str("another link target"),
-        }
-    }
-}
-
-/// Compares what is at `at` with a host tree: kinds, permission bits, contents and targets of
-/// symbolic links. Special files of the host are passed over. Paths are relative to `at`.
-pub fn compare(
-    fs: &mut dyn FileSystem,
-    at: &[u8],
-    host: &Path,
-) -> Result<Vec<(PathBuf, Difference)>, TreeError> {
-    let attr = path::resolve(fs, at).at(host_path(at))?;
-    let mut compare = Compare {
-        fs,
-        found: Vec::new(),
-    };
-    compare.inode(&attr, host, Path::new(""))?;
-    Ok(compare.found)
-}
-
-struct Compare<'a> {
-    fs: &'a mut dyn FileSystem,
-    found: Vec<(PathBuf, Difference)>,
-}
-
-impl Compare<'_> {
-    fn inode(&mut self, attr: &Attr, host: &Path, at: &Path) -> Result<(), TreeError> {
-        let meta = fs::symlink_metadata(host).at(host)?;
-        let kind_differs = match attr.kind {
-            FileKind::File => !meta.is_file(),
-            FileKind::Dir => !meta.is_dir(),
-            FileKind::Symlink => !meta.is_symlink(),
-        };
-        if kind_differs {
-            self.found.push((at.to_owned(), Difference::Kind));
-            return Ok(());
-        }
-        let mode = (meta.mode() & 0o7777) as u16;
-        if attr.kind != FileKind::Symlink && attr.mode != mode {
-            self.found
-                .push((at.to_owned(), Difference::Mode(attr.mode, mode)));
-        }
-        match attr.kind {
-            FileKind::Dir => self.dir(attr, host, at),
-            FileKind::File => self.file(attr, host, at, meta.len()),
-            FileKind::Symlink => {
-                let target = fs::read_link(host).at(host)?;
-                if self.fs.readlink(attr.ino).at(at)? != target.as_os_str().as_bytes() {
-                    self.found.push((at.to_owned(), Difference::Target));
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn dir(&mut self, attr: &Attr, host: &Path, at: &Path) -> Result<(), TreeError> {
-        let mut on_host = host_names(host)?;
-        for entry in path::list(self.fs, attr.ino).at(at)? {
-            let below = at.join(host_path(&entry.name));
-            let name = host_path(&entry.name).as_os_str();
-            if let Ok(place) = on_host.binary_search_by(|held| held.as_os_str().cmp(name)) {
-                let name = on_host.remove(place);
-                let attr = self.fs.lookup(attr.ino, &entry.name).at(&below)?;
-                self.inode(&attr, &host.join(name), &below)?;
-            } else {
-                self.found.push((below, Difference::Extra));
-            }
-        }
-        for name in on_host {
-            let kind = fs::symlink_metadata(host.join(&name)).at(host)?.file_type();
-            if kind.is_file() || kind.is_dir() || kind.is_symlink() {
-                self.found.push((at.join(name), Difference::Missing));
-            }
-        }
-        Ok(())
-    }
-
-    fn file(&mut self, attr: &Attr, host: &Path, at: &Path, len: u64) -> Result<(), TreeError> {
-        const STEP: usize = 128 << 10;
-        if attr.size != len {
-            self.found
-                .push((at.to_owned(), Difference::Size(attr.size, len)));
-            return Ok(());
-        }
-        let mut theirs = File::open(host).at(host)?;
-        let (mut a, mut b) = (vec![0; STEP], vec![0; STEP]);
-        let mut offset = 0;
-        loop {
-            let n = self.fs.read(attr.ino, offset, &mut a).at(at)?;
-            let m = read_full(&mut theirs, &mut b).at(host)?;
-            let differs = a[..n].iter().zip(&b[..m]).position(|(a, b)| a != b);
-            if let Some(place) = differs.or_else(|| (n != m).then_some(n.min(m))) {
-                self.found
-                    .push((at.to_owned(), Difference::Content(offset + place as u64)));
-                return Ok(());
-            }
-            if n == 0 {
-                return Ok(());
-            }
-            offset += n as u64;
-        }
-    }
 }

@@ -162,6 +162,42 @@ fn rename_follows_posix() {
 }
 
 #[test]
+fn links_are_counted() {
+    let mut fs = MemoryFs::new();
+    let root = fs.root();
+    let d = fs.mkdir(root, b"d", &new(1)).unwrap().ino;
+    let a = fs.create(root, b"a", &new(1)).unwrap().ino;
+    let linked = fs.link(a, d, b"b", at(2)).unwrap();
+    assert_eq!((linked.ino, linked.nlink), (a, 2));
+    assert_eq!((linked.ctime, linked.mtime), (at(2), at(1)));
+    assert_eq!(fs.getattr(d).unwrap().mtime, at(2));
+    assert_eq!(fs.link(a, d, b"b", at(3)), Err(Error::Exists));
+    assert_eq!(fs.link(d, d, b"c", at(3)), Err(Error::NotPermitted));
+    assert_eq!(fs.link(a, a, b"c", at(3)), Err(Error::NotDir));
+    assert_eq!(fs.link(a, d, b"", at(3)), Err(Error::Invalid));
+    assert_eq!(fs.link(a, d, &[b'x'; 256], at(3)), Err(Error::NameTooLong));
+    // From one name of a file to another: nothing.
+    assert_eq!(fs.rename(root, b"a", d, b"b", false, at(4)), Ok(()));
+    assert_eq!(fs.lookup(root, b"a").unwrap().ctime, at(2));
+    assert_eq!(
+        fs.rename(root, b"a", d, b"b", true, at(4)),
+        Err(Error::Exists)
+    );
+    // Over one of two names: the other stays.
+    fs.create(root, b"c", &new(5)).unwrap();
+    fs.rename(root, b"c", d, b"b", false, at(6)).unwrap();
+    assert_eq!(fs.getattr(a).map(|a| (a.nlink, a.ctime)), Ok((1, at(6))));
+    fs.link(a, root, b"b", at(7)).unwrap();
+    fs.open(a).unwrap();
+    fs.unlink(root, b"a", at(8)).unwrap();
+    fs.unlink(root, b"b", at(8)).unwrap();
+    assert_eq!(fs.getattr(a).unwrap().nlink, 0);
+    assert_eq!(fs.link(a, root, b"a", at(9)), Err(Error::NotFound));
+    fs.release(a).unwrap();
+    assert_eq!(fs.getattr(a), Err(Error::NotFound));
+}
+
+#[test]
 fn removal_tells_kinds_apart() {
     let mut fs = MemoryFs::new();
     let root = fs.root();

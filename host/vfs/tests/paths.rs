@@ -177,6 +177,53 @@ fn trees_go_in_and_come_out_the_same() {
     assert_eq!(path::read_file(&mut mem, b"/s").unwrap(), b"hello");
 }
 
+/// A file of three names, a symbolic link of two, and a file that looks the same.
+fn make_links(host: &Path) {
+    fs::create_dir(host.join("d")).unwrap();
+    fs::write(host.join("a"), vec![7; 5_000]).unwrap();
+    fs::hard_link(host.join("a"), host.join("b")).unwrap();
+    fs::hard_link(host.join("a"), host.join("d/c")).unwrap();
+    fs::write(host.join("d/other"), vec![7; 5_000]).unwrap();
+    symlink("nowhere", host.join("s")).unwrap();
+    fs::hard_link(host.join("s"), host.join("d/t")).unwrap();
+}
+
+#[test]
+fn hard_links_go_in_and_come_out() {
+    let temp = tempfile::tempdir().unwrap();
+    let (host, out) = (temp.path().join("in"), temp.path().join("out"));
+    fs::create_dir(&host).unwrap();
+    make_links(&host);
+    assert_eq!(tree::host_bytes(&host).unwrap(), 10_000);
+    let mut mem = MemoryFs::new();
+    let options = CopyOptions::default();
+    for _ in 0..2 {
+        let done = tree::copy_in(&mut mem, &host, b"/x", options, &mut |_| {}).unwrap();
+        assert_eq!((done.files, done.symlinks, done.links), (2, 1, 3));
+        assert_eq!(done.bytes, 10_000);
+        assert_eq!(tree::compare(&mut mem, b"/x", &host).unwrap(), []);
+    }
+    let nlink = |mem: &mut MemoryFs, path: &[u8]| path::resolve(mem, path).unwrap().nlink;
+    assert_eq!([b"/x/a", b"/x/s"].map(|path| nlink(&mut mem, path)), [3, 2]);
+    for _ in 0..2 {
+        let done = tree::copy_out(&mut mem, b"/x", &out, options, &mut |_| {}).unwrap();
+        assert_eq!((done.files, done.symlinks, done.links), (2, 1, 3));
+        assert_eq!(tree::compare(&mut mem, b"/x", &out).unwrap(), []);
+        assert_eq!(fs::metadata(out.join("d/c")).unwrap().nlink(), 3);
+    }
+    // Another link structure is a difference, and a copy makes it the host's.
+    fs::remove_file(host.join("b")).unwrap();
+    fs::write(host.join("b"), vec![7; 5_000]).unwrap();
+    fs::remove_file(host.join("d/other")).unwrap();
+    fs::hard_link(host.join("a"), host.join("d/other")).unwrap();
+    let found = tree::compare(&mut mem, b"/x", &host).unwrap();
+    // Which of the names is the odd one depends on where one begins.
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|(_, what)| *what == Difference::Links));
+    tree::copy_in(&mut mem, &host, b"/x", options, &mut |_| {}).unwrap();
+    assert_eq!(tree::compare(&mut mem, b"/x", &host).unwrap(), []);
+}
+
 #[test]
 fn every_difference_is_found() {
     let temp = tempfile::tempdir().unwrap();

@@ -17,6 +17,12 @@ enum Bug {
     TruncateKeepsTail,
     /// Every hundredth write forgets its last byte.
     WriteShort,
+    /// Every tenth link is not counted.
+    LinkUncounted,
+    /// A link keeps no file alive: unlinking another name takes all of them.
+    LinkIsWeak,
+    /// A rename between two names of a file takes the old one away.
+    RenameUnlinks,
     /// A rename leaves the times of the directories alone.
     RenameKeepsTimes,
     /// Rename replaces a directory that is not empty.
@@ -33,7 +39,10 @@ enum Bug {
     RemountRenumbers,
 }
 
-const BUGS: [Bug; 9] = [
+const BUGS: [Bug; 12] = [
+    Bug::LinkUncounted,
+    Bug::LinkIsWeak,
+    Bug::RenameUnlinks,
     Bug::TruncateKeepsTail,
     Bug::WriteShort,
     Bug::RenameKeepsTimes,
@@ -52,6 +61,9 @@ struct Broken {
     /// Added to every inode number but the root's.
     shift: u64,
     writes: u64,
+    links: u64,
+    /// The link made last.
+    weak: Option<(Ino, Vec<u8>)>,
     tails: HashMap<Ino, (u64, Vec<u8>)>,
     listings: Cell<u64>,
 }
@@ -73,6 +85,8 @@ impl Broken {
             bug,
             shift: 1000,
             writes: 0,
+            links: 0,
+            weak: None,
             tails: HashMap::new(),
             listings: Cell::new(0),
         }
@@ -137,7 +151,22 @@ impl FileSystem for Broken {
     fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>> {
         self.fs.readlink(inward(ino, self.shift))
     }
+    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr> {
+        let (ino, dir) = (inward(ino, self.shift), inward(dir, self.shift));
+        let linked = self.fs.link(ino, dir, name, now);
+        self.links += u64::from(linked.is_ok());
+        let mut attr = self.out(linked)?;
+        if self.bug == Bug::LinkUncounted && self.links.is_multiple_of(10) {
+            attr.nlink -= 1;
+        }
+        self.weak = Some((dir, name.to_vec()));
+        Ok(attr)
+    }
     fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
+        let weak = self.weak.take().filter(|_| self.bug == Bug::LinkIsWeak);
+        if let Some((dir, name)) = weak {
+            let _ = self.fs.unlink(dir, &name, now);
+        }
         let ino = self
             .fs
             .lookup(inward(dir, self.shift), name)
@@ -159,6 +188,9 @@ impl FileSystem for Broken {
             now
         };
         let done = self.fs.rename(a, b, c, d, no, now);
+        if self.bug == Bug::RenameUnlinks && done.is_ok() && (a, b) != (c, d) {
+            let _ = self.fs.unlink(a, b, now);
+        }
         if self.bug == Bug::RenameLosesTree && done == Err(Error::NotEmpty) {
             return Ok(());
         }

@@ -9,7 +9,7 @@ mod cut;
 
 use cut::model::Seen;
 use cut::script::{self, Mix, Op, SMALL};
-use cut::search::{Found, Outcome, Run, Search, chip, formatted, survive};
+use cut::search::{Found, Outcome, Run, Search, chip, formatted, look, survive};
 use flashkit_flashlight::Config;
 use flashkit_sim::Rng;
 
@@ -26,12 +26,14 @@ fn directed(name: &str, deep: bool, text: &str) {
         } else {
             vec![1; usize::from(deep && !SLOW)]
         },
+        strict: true,
         ..Search::new(name)
     };
     search.demand(&script::parse(text));
     let bare = Search {
         chip: (2048, 0, 16, 96),
         ways: 4,
+        strict: true,
         ..Search::new(format!("{name}_bare"))
     };
     bare.demand(&script::parse(text));
@@ -138,6 +140,109 @@ fn rename_files() {
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b; open b; rename a b; close; open b;
          create c; write c 0 3000; rename c b; create d; fsync d; sync; close; mkdir e; create e/a; fsync e/a; open b; rename e/a b; sync; close",
     );
+}
+
+#[test]
+fn links() {
+    directed(
+        "link",
+        true,
+        "create a; write a 0 100; fsync a; link a b; link b c; write c 50 100; fsync b; unlink a; unlink c; unlink b;
+         create a; write a 0 5000; link a b; write a 0 10; fsync b; unlink a; create a; fsync a; link b c; sync; unlink b; unlink c;
+         create d; link d e; link d f; sync; unlink d; link e d; rename e g; rename g f; unlink f; fsync d",
+    );
+    directed(
+        "link_across",
+        true,
+        "mkdir d; mkdir e; create d/a; write d/a 0 3000; fsync d/a; link d/a e/a; unlink d/a; link e/a d/b; create d/c; link d/c e/c;
+         unlink e/c; link d/c e/d; rename d e/x; link e/x/b f; unlink e/x/b; rename f e/x/b; link e/a f; sync; rename e/x g; unlink f; unlink g/b",
+    );
+    directed(
+        "link_over",
+        true,
+        "create a; write a 0 100; fsync a; link a b; link a c; create x; write x 0 3000; fsync x; rename x b; create x; write x 0 10; rename x c;
+         link a b; unlink c; link b c; rename c a; rename a x; link x y; mkdir d; rename y d/y; create z; rename z d/y; rename b d/y; sync; create q; rename q x; fsync d/y",
+    );
+    directed(
+        "link_open",
+        true,
+        "create a; write a 0 100; fsync a; link a b; open a; unlink a; unlink b; create c; fsync c; close; create d; link d e; open d; create f; write f 0 20;
+         rename f d; rename c e; sync; close; create g; link g h; open g; unlink g; close; unlink h; symlink s 20; link s t; unlink s; rename t u; fsync u",
+    );
+    directed(
+        "link_removals",
+        false,
+        "create a; fsync a; create b; fsync b; unlink a; link b a; create c; link b d; unlink b; create e; unlink a; create a; fsync a;
+         mkdir x; create x/a; create y; link y x/b; create z; unlink x/a; link z x/a; unlink y; unlink x/b; rmdir x; link d x; fsync x",
+    );
+}
+
+/// A mount that is read-only recovers as others do: links are counted right, and a check finds
+/// nothing.
+#[test]
+fn links_read_only() {
+    let mut run = Run::new(formatted(chip(2048, 40, 16, 96)), Config::default());
+    let read_only = Config {
+        read_only: true,
+        ..Config::default()
+    };
+    let mut points = 0;
+    for op in script::parse(
+        "create a; write a 0 3000; link a b; link a c; create x; write x 0 10; fsync x; rename x b; create x; fsync x;
+         rename x c; create x; fsync x; rename x a; link b d; open d; unlink b; unlink d; create y; fsync y",
+    ) {
+        assert!(run.model.begin(&op));
+        run.execute(&op).unwrap();
+        for point in std::mem::take(run.points()) {
+            points += 1;
+            for way in point.ways(false) {
+                let allows = |seen: &Seen| run.model.allows(seen);
+                look(point.cut(*way), read_only, &allows)
+                    .unwrap_or_else(|e| panic!("{op}, {way:?}, {}: {e}", point.what()));
+            }
+        }
+        run.model.finish(&op);
+    }
+    assert!(points > 20, "{points}");
+}
+
+/// More names than an inode holds: pages of names.
+#[test]
+fn many_links() {
+    let long = |i: usize| format!("{i:03}{}", "n".repeat(60));
+    let mut ops = script::parse("mkdir d; create f; write f 0 3000; fsync f");
+    for i in 0..24 {
+        let dir = if i % 3 == 0 { "d/" } else { "" };
+        ops.push(Op::Link("f".into(), format!("{dir}{}", long(i))));
+        match i % 8 {
+            3 => ops.push(Op::Unlink(long(i - 1))),
+            5 => ops.push(Op::Rename(long(i - 1), format!("d/{}", long(100 + i)))),
+            7 => ops.extend(script::parse(&format!(
+                "create x; write x 0 200; rename x {}; gc",
+                long(i)
+            ))),
+            _ => {}
+        }
+    }
+    ops.push(Op::Sync);
+    for i in (0..24).rev() {
+        let dir = if i % 3 == 0 { "d/" } else { "" };
+        ops.push(Op::Unlink(format!("{dir}{}", long(i))));
+    }
+    ops.extend(script::parse("unlink f; create f; fsync f"));
+    for (name, chip) in [
+        ("many_links", (2048, 40, 16, 96)),
+        ("many_links_small", (1024, 0, 16, 96)),
+    ] {
+        let search = Search {
+            chip,
+            ways: if SLOW { 2 } else { 4 },
+            every: SLOWER,
+            strict: true,
+            ..Search::new(name)
+        };
+        search.demand(&ops);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 mod damage;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::Config;
 use flashkit_nand::{Nand, PageAddr};
@@ -116,6 +116,32 @@ fn small_volume(shape: Shape) -> Volume {
     v
 }
 
+/// Files of many names, in several directories.
+fn linked_volume(shape: Shape) -> Volume {
+    let mut v = Volume::format(shape);
+    for dir in ["a", "b", "a/c"] {
+        v.mkdir(dir).unwrap();
+    }
+    for (path, len) in [("a/x", 5_000), ("b/y", 300), ("z", 0)] {
+        v.create(path).unwrap();
+        v.write(path, 0, &fill(len as u64, 0, len)).unwrap();
+    }
+    for i in 0..90 {
+        for (path, every) in [("a/x", 1), ("b/y", 4), ("z", 30)] {
+            if i % every == 0 {
+                let dir = ["", "a/", "b/", "a/c/"][i / every % 4];
+                let to = format!("{dir}name {i} of {}", path.replace('/', "-"));
+                v.hard_link(path, &to).unwrap();
+            }
+        }
+    }
+    for i in (0..90).step_by(9) {
+        let dir = ["", "a/", "b/", "a/c/"][i % 4];
+        v.unlink(&format!("{dir}name {i} of a-x")).unwrap();
+    }
+    v
+}
+
 /// Uses a volume. What does not depend on the damage must work. `loss` follows the names.
 fn change(v: &mut Volume, loss: &mut Loss, round: u64) -> Result<(), String> {
     let mut rng = Rng::new(round);
@@ -213,6 +239,7 @@ fn case(rest: &Rest, page: PageAddr, loss: &Loss, way: Way) -> Result<Errors, St
         fs: mount(chip, Config::default())?,
         tree: rest.tree.clone(),
         now: flashkit_vfs::Time::default(),
+        links: rest.links.clone(),
     };
     let errors = judge(&mut v, &loss)?;
     for round in 0..3 {
@@ -273,18 +300,20 @@ struct Counts {
 struct Rest {
     chip: SimNand,
     tree: Tree,
+    links: Vec<BTreeSet<String>>,
     losses: Vec<(PageAddr, Loss)>,
     clean: bool,
 }
 
 /// After an unmount.
 fn unmounted(v: Volume) -> Rest {
-    let tree = v.tree.clone();
+    let (tree, links) = (v.tree.clone(), v.links.clone());
     let chip = unmount(v.fs).unwrap();
     let losses = losses(&mut mount(chip.clone(), Config::default()).unwrap(), &tree);
     Rest {
         chip,
         tree,
+        links,
         losses,
         clean: true,
     }
@@ -309,6 +338,7 @@ fn cut(v: Volume) -> Rest {
     Rest {
         chip,
         tree: v.tree,
+        links: v.links,
         losses,
         clean: false,
     }
@@ -375,6 +405,13 @@ fn is_unseen(chip: &SimNand, loss: &Loss) -> bool {
 #[test]
 fn every_page_of_a_small_volume() {
     every_page("small", 20, &unmounted(small_volume((1024, 40, 16, 160))));
+}
+
+#[test]
+fn every_page_of_files_with_many_names() {
+    let shape = (1024, 40, 16, 160);
+    every_page("names", 20, &unmounted(linked_volume(shape)));
+    every_page("names cut", 20, &cut(linked_volume(shape)));
 }
 
 #[test]

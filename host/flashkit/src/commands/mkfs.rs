@@ -77,9 +77,13 @@ fn fill(args: &Args, dir: &Path, bytes: u64, out: &mut dyn Write) -> anyhow::Res
     for special in &copied.skipped {
         crate::failure::complain(&format!("{}: special file, left out", special.display()));
     }
+    let links = match copied.links {
+        0 => String::new(),
+        links => format!("{}, ", text::plural(links, "hard link")),
+    };
     writeln!(
         out,
-        "stored {}, {}, {}, {}: {}",
+        "stored {}, {}, {}, {links}{}: {}",
         text::plural(copied.files, "file"),
         text::plural(copied.dirs, "directory").replace("directorys", "directories"),
         text::plural(copied.symlinks, "symbolic link"),

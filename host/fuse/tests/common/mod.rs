@@ -64,6 +64,9 @@ impl FileSystem for Counting {
     fn readlink(&mut self, ino: Ino) -> Result<Vec<u8>> {
         self.inner.readlink(ino)
     }
+    fn link(&mut self, ino: Ino, dir: Ino, name: &[u8], now: Time) -> Result<Attr> {
+        self.inner.link(ino, dir, name, now)
+    }
     fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
         self.inner.unlink(dir, name, now)
     }

@@ -14,6 +14,7 @@ pub(super) enum Kind {
     Rmdir,
     Unlink,
     Rename,
+    Link,
     Symlink,
     Readlink,
     Open,
@@ -31,7 +32,7 @@ pub(super) enum Kind {
 }
 
 /// The kinds with how often they come in an even mix.
-const KINDS: [(Kind, u64); 23] = [
+const KINDS: [(Kind, u64); 24] = [
     (Kind::Create, 12),
     (Kind::Write, 20),
     (Kind::Append, 10),
@@ -41,6 +42,7 @@ const KINDS: [(Kind, u64); 23] = [
     (Kind::Rmdir, 3),
     (Kind::Unlink, 4),
     (Kind::Rename, 10),
+    (Kind::Link, 8),
     (Kind::Symlink, 3),
     (Kind::Readlink, 2),
     (Kind::Open, 3),
@@ -66,6 +68,8 @@ pub(super) struct Swarm {
     /// Of 100 objects, how many go into the directory made last, and how many into the root.
     pub deep: u64,
     pub wide: u64,
+    /// Of 100 links, how many go to the file with the most names.
+    pub hub: u64,
     /// One in so many names is long.
     long_names: u64,
     /// Numbers that short names are made of: few make them collide.
@@ -91,6 +95,7 @@ impl Swarm {
             medium: tiny + (100 - tiny) * rng.between(4, 9) / 10,
             deep: *rng.pick(&[0, 10, 60]).unwrap_or(&0),
             wide: *rng.pick(&[0, 30, 90]).unwrap_or(&0),
+            hub: *rng.pick(&[0, 30, 95]).unwrap_or(&0),
             long_names: *rng.pick(&[4, 20, 100]).unwrap_or(&20),
             short_names: *rng.pick(&[20, 200, 100_000]).unwrap_or(&200),
         }

@@ -1,6 +1,6 @@
 //! Comparisons of the whole tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_vfs::{Attr, DirEntry, FileKind, FileSystem, Ino};
 
@@ -103,7 +103,7 @@ impl Driver<'_> {
     /// Compares everything: names, attributes, contents, targets, and what is open without a name.
     pub(super) fn compare_all(&mut self) -> Result<(), String> {
         self.stats.compares += 1;
-        let mut pending = vec![self.model.root()];
+        let (mut pending, mut seen) = (vec![self.model.root()], BTreeSet::new());
         while let Some(dir) = pending.pop() {
             self.compare_inode(dir)?;
             let batch = self.rng.between(1, 40) as usize;
@@ -113,6 +113,9 @@ impl Driver<'_> {
             for (name, (kind, ino)) in names {
                 if kind == FileKind::Dir {
                     pending.push(ino);
+                    continue;
+                }
+                if !seen.insert(ino) {
                     continue;
                 }
                 self.compare_inode(ino)
@@ -152,7 +155,7 @@ impl Driver<'_> {
                 }
             }
             FileKind::Dir => {
-                let above = self.nodes[&ino].parent;
+                let above = self.parent(ino);
                 let above = self.touch(above)?;
                 match self.target.fs().parent(at) {
                     Ok(parent) if parent == above => Ok(()),

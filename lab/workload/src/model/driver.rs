@@ -18,8 +18,8 @@ pub(super) struct Node {
     /// Its number in the file system under test.
     pub target: Ino,
     pub kind: FileKind,
-    pub parent: Ino,
-    pub name: Vec<u8>,
+    /// Its names, each with the directory; one of a directory, none of an orphan.
+    pub names: Vec<(Ino, Vec<u8>)>,
     /// Users noted by open.
     pub users: u32,
     /// Whether the number was looked up since the mount and not forgotten.
@@ -103,8 +103,7 @@ impl<'a> Driver<'a> {
         let root = Node {
             target,
             kind: FileKind::Dir,
-            parent: ino,
-            name: Vec::new(),
+            names: vec![(ino, Vec::new())],
             users: 0,
             known: true,
         };
@@ -217,9 +216,15 @@ impl<'a> Driver<'a> {
     /// A path for people.
     pub fn path(&self, ino: Ino) -> String {
         let (mut at, mut path) = (ino, String::new());
-        while let Some(node) = self.nodes.get(&at).filter(|node| node.parent != at) {
-            path = format!("/{}{path}", show(&node.name));
-            at = node.parent;
+        while let Some((dir, name)) = self.nodes.get(&at).and_then(|node| node.names.first()) {
+            if *dir == at {
+                break;
+            }
+            path = format!("/{}{path}", show(name));
+            at = *dir;
+        }
+        if self.orphans.contains(&ino) {
+            return format!("(inode {ino} without a name)");
         }
         if path.is_empty() { "/".into() } else { path }
     }
@@ -232,7 +237,8 @@ impl<'a> Driver<'a> {
         if node.known {
             return Ok(node.target);
         }
-        let (parent, name, due) = (node.parent, node.name.clone(), node.target);
+        let due = node.target;
+        let (parent, name) = self.any_name(ino);
         let dir = self.touch(parent)?;
         match self.target.fs().lookup(dir, &name) {
             Ok(attr) if attr.ino == due => {}
@@ -329,8 +335,14 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// An inode has lost its name.
-    pub fn dropped(&mut self, ino: Ino, size: u64) {
+    /// An inode has lost a name.
+    pub fn dropped(&mut self, ino: Ino, size: u64, dir: Ino, name: &[u8]) {
+        if let Some(node) = self.nodes.get_mut(&ino) {
+            node.names.retain(|held| held.0 != dir || held.1 != name);
+            if !node.names.is_empty() {
+                return;
+            }
+        }
         if self.nodes.get(&ino).is_some_and(|node| node.users > 0) {
             self.orphans.push(ino);
         } else if let Some(node) = self.nodes.remove(&ino) {

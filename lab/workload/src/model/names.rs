@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use flashkit_vfs::{FileKind, FileSystem, Ino};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino};
 
 use super::choose::{Kind, show};
 use super::driver::{Driver, Node};
 use super::ops::Done;
 
+/// Names that a file can have in any file system with hard links.
+const LINKS_AT_LEAST: usize = 64;
 /// Directories nest no deeper.
 const DEPTH_MAX: usize = 40;
 
@@ -34,16 +36,28 @@ impl Driver<'_> {
 
     fn depth(&self, mut dir: Ino) -> usize {
         let mut depth = 0;
-        while self.nodes[&dir].parent != dir {
-            dir = self.nodes[&dir].parent;
+        while self.parent(dir) != dir {
+            dir = self.parent(dir);
             depth += 1;
         }
         depth
     }
 
+    /// The directory that holds a directory.
+    pub(super) fn parent(&self, dir: Ino) -> Ino {
+        self.nodes[&dir].names[0].0
+    }
+
+    /// One of the names of an inode that has any.
+    pub(super) fn any_name(&mut self, ino: Ino) -> (Ino, Vec<u8>) {
+        let names = &self.nodes[&ino].names;
+        let n = self.rng.below(names.len() as u64) as usize;
+        names[n].clone()
+    }
+
     fn is_within(&self, mut dir: Ino, above: Ino) -> bool {
-        while dir != above && self.nodes[&dir].parent != dir {
-            dir = self.nodes[&dir].parent;
+        while dir != above && self.parent(dir) != dir {
+            dir = self.parent(dir);
         }
         dir == above
     }
@@ -90,8 +104,7 @@ impl Driver<'_> {
             let node = Node {
                 target,
                 kind,
-                parent: dir,
-                name,
+                names: vec![(dir, name)],
                 users: 0,
                 known: true,
             };
@@ -113,20 +126,23 @@ impl Driver<'_> {
         let found = self
             .pick(first, true)
             .or_else(|| self.pick(FileKind::File, true));
-        found.map_or(Ok(()), |ino| self.unlink(ino))
+        let Some(ino) = found else {
+            return Ok(());
+        };
+        let (dir, name) = self.any_name(ino);
+        self.unlink(ino, dir, &name)
     }
 
-    pub(super) fn unlink(&mut self, ino: Ino) -> Done {
-        let (dir, name) = (self.nodes[&ino].parent, self.nodes[&ino].name.clone());
+    pub(super) fn unlink(&mut self, ino: Ino, dir: Ino, name: &[u8]) -> Done {
         let (at, now, size) = (self.touch(dir)?, self.now(), self.file_size(ino));
-        self.say(format!("unlink {}", self.at(dir, &name)));
-        let is = self.target.fs().unlink(at, &name, now);
+        self.say(format!("unlink {}", self.at(dir, name)));
+        let is = self.target.fs().unlink(at, name, now);
         if self.was_full(&is) {
             return Ok(());
         }
-        let due = self.model.unlink(dir, &name, now);
+        let due = self.model.unlink(dir, name, now);
         if self.agree(&due, &is)? {
-            self.dropped(ino, size);
+            self.dropped(ino, size, dir, name);
         }
         Ok(())
     }
@@ -138,7 +154,7 @@ impl Driver<'_> {
         if ino == self.model.root() || self.nodes[&ino].users > 0 {
             return Ok(());
         }
-        let (dir, name) = (self.nodes[&ino].parent, self.nodes[&ino].name.clone());
+        let (dir, name) = self.any_name(ino);
         let (at, now) = (self.touch(dir)?, self.now());
         self.say(format!("rmdir {}", self.at(dir, &name)));
         let is = self.target.fs().rmdir(at, &name, now);
@@ -147,7 +163,7 @@ impl Driver<'_> {
         }
         let due = self.model.rmdir(dir, &name, now);
         if self.agree(&due, &is)? {
-            self.dropped(ino, 0);
+            self.dropped(ino, 0, dir, &name);
         }
         Ok(())
     }
@@ -156,13 +172,13 @@ impl Driver<'_> {
         let Some(ino) = self.pick_named() else {
             return Ok(());
         };
-        let node = &self.nodes[&ino];
-        let (from_dir, from, is_dir) = (node.parent, node.name.clone(), node.kind == FileKind::Dir);
+        let is_dir = self.nodes[&ino].kind == FileKind::Dir;
+        let (from_dir, from) = self.any_name(ino);
         let (mut to_dir, mut to) = (self.pick_dir(), self.swarm.name(&mut self.rng));
         if self.rng.one_in(3)
             && let Some(other) = self.pick_named()
         {
-            (to_dir, to) = (self.nodes[&other].parent, self.nodes[&other].name.clone());
+            (to_dir, to) = self.any_name(other);
         }
         let no_replace = self.rng.one_in(6);
         let old = self.model.lookup(to_dir, &to).ok().map(|attr| attr.ino);
@@ -171,7 +187,8 @@ impl Driver<'_> {
             // Two faults at once, or an open directory that goes.
             let above = self.is_within(from_dir, old);
             let open_dir = self.nodes[&old].kind == FileKind::Dir && self.nodes[&old].users > 0;
-            if within || above || open_dir || no_replace && old == ino {
+            let same = (from_dir, &from) == (to_dir, &to);
+            if within || above || open_dir || no_replace && same {
                 return Ok(());
             }
         }
@@ -188,19 +205,64 @@ impl Driver<'_> {
             self.at(to_dir, &to)
         ));
         let is = self.target.fs().rename(a, &from, b, &to, no_replace, now);
-        if self.was_full(&is) {
+        // A longer name may find no room beside so many others; the model has no limit.
+        let held = self.nodes[&ino].names.len();
+        if self.was_full(&is) || held >= LINKS_AT_LEAST && is == Err(Error::TooManyLinks) {
             return Ok(());
         }
         let due = self
             .model
             .rename(from_dir, &from, to_dir, &to, no_replace, now);
-        if self.agree(&due, &is)? {
-            if let Some(old) = old.filter(|old| *old != ino) {
-                self.dropped(old, old_size);
+        // From one name of a file to another, nothing happens.
+        if self.agree(&due, &is)? && old != Some(ino) {
+            if let Some(old) = old {
+                self.dropped(old, old_size, to_dir, &to);
             }
-            if let Some(node) = self.nodes.get_mut(&ino) {
-                (node.parent, node.name) = (to_dir, to);
+            let names = self.nodes.get_mut(&ino).map(|node| &mut node.names);
+            for held in names.into_iter().flatten() {
+                if (held.0, &held.1) == (from_dir, &from) {
+                    *held = (to_dir, to.clone());
+                }
             }
+        }
+        Ok(())
+    }
+
+    /// One more name for a file or symbolic link; often for the one that has the most.
+    pub(super) fn link(&mut self) -> Done {
+        let named = |node: &Node| node.kind != FileKind::Dir && !node.names.is_empty();
+        let names: usize = self.nodes.values().map(|node| node.names.len()).sum();
+        if names as u64 >= 3 * self.run.objects {
+            return self.unlink_any();
+        }
+        let nodes = self.nodes.iter().filter(|(_, node)| named(node));
+        let found = if self.rng.below(100) < self.swarm.hub {
+            nodes.max_by_key(|(_, node)| node.names.len()).map(|n| *n.0)
+        } else {
+            let all: Vec<Ino> = nodes.map(|n| *n.0).collect();
+            self.rng.pick(&all).copied()
+        };
+        let Some(ino) = found else {
+            return Ok(());
+        };
+        let (dir, name) = (self.pick_dir(), self.swarm.name(&mut self.rng));
+        let (at, above, now) = (self.touch(ino)?, self.touch(dir)?, self.now());
+        let held = self.nodes[&ino].names.len();
+        self.say(format!(
+            "link {} ({held} names) to {}",
+            self.path(ino),
+            self.at(dir, &name)
+        ));
+        let is = self.target.fs().link(at, above, &name, now);
+        // The model has no limit.
+        if self.was_full(&is) || held >= LINKS_AT_LEAST && is == Err(Error::TooManyLinks) {
+            return Ok(());
+        }
+        let due = self.model.link(ino, dir, &name, now);
+        if self.agree_attr(due, is, false)?.is_some()
+            && let Some(node) = self.nodes.get_mut(&ino)
+        {
+            node.names.push((dir, name));
         }
         Ok(())
     }
@@ -262,19 +324,14 @@ impl Driver<'_> {
 
     /// Adds a name to a directory or removes one; returns it.
     fn change_in(&mut self, dir: Ino) -> Result<Vec<u8>, String> {
-        let files: Vec<Ino> = self
-            .nodes
-            .iter()
-            .filter(|(ino, node)| {
-                node.parent == dir && node.kind == FileKind::File && !self.orphans.contains(ino)
-            })
-            .map(|(ino, _)| *ino)
-            .collect();
+        let files = self.nodes.iter().filter(|n| n.1.kind == FileKind::File);
+        let names = files.flat_map(|(ino, node)| node.names.iter().map(|name| (*ino, name)));
+        let here = names.filter(|(_, name)| name.0 == dir);
+        let files: Vec<(Ino, Vec<u8>)> = here.map(|(ino, name)| (ino, name.1.clone())).collect();
         let room = (self.nodes.len() as u64) < self.run.objects;
-        match self.rng.pick(&files).copied() {
-            Some(ino) if !room || self.rng.one_in(2) => {
-                let name = self.nodes[&ino].name.clone();
-                self.unlink(ino)?;
+        match self.rng.pick(&files).cloned() {
+            Some((ino, name)) if !room || self.rng.one_in(2) => {
+                self.unlink(ino, dir, &name)?;
                 Ok(name)
             }
             _ => {
@@ -292,7 +349,7 @@ impl Driver<'_> {
         if self.rng.one_in(2)
             && let Some(ino) = self.pick_named()
         {
-            (dir, name) = (self.nodes[&ino].parent, self.nodes[&ino].name.clone());
+            (dir, name) = self.any_name(ino);
         }
         let at = self.touch(dir)?;
         self.say(format!("lookup {}", self.at(dir, &name)));

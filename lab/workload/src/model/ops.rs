@@ -25,6 +25,7 @@ impl Driver<'_> {
             Kind::Rmdir => self.rmdir(),
             Kind::Unlink => self.unlink_any(),
             Kind::Rename => self.rename(),
+            Kind::Link => self.link(),
             Kind::Readlink => self.readlink(),
             Kind::Open => self.open(),
             Kind::Release => self.release_any(),
@@ -273,7 +274,8 @@ impl Driver<'_> {
                 node.users += 1;
             }
             if kind == FileKind::File && self.rng.one_in(3) && !self.orphans.contains(&ino) {
-                return self.unlink(ino);
+                let (dir, name) = self.any_name(ino);
+                return self.unlink(ino, dir, &name);
             }
         }
         Ok(())
@@ -298,10 +300,10 @@ impl Driver<'_> {
         let Some(ino) = self.pick_named() else {
             return Ok(());
         };
-        let node = &self.nodes[&ino];
-        let (dir, name, kind) = (node.parent, node.name.clone(), node.kind);
+        let kind = self.nodes[&ino].kind;
+        let (dir, name) = self.any_name(ino);
         let (at, above, new) = (self.touch(ino)?, self.touch(dir)?, self.new_inode());
-        let draw = self.rng.below(6);
+        let draw = self.rng.below(8);
         self.say(format!(
             "wrong call {draw} on {kind:?} {}",
             self.at(dir, &name)
@@ -314,6 +316,18 @@ impl Driver<'_> {
             (2, _) => (fs.create(above, &long, &new).map(drop), Error::NameTooLong),
             (3, FileKind::Dir) => (fs.unlink(above, &name, new.now), Error::IsDir),
             (3, _) => (fs.rmdir(above, &name, new.now), Error::NotDir),
+            (6, FileKind::Dir) => {
+                let linked = fs.link(at, above, b"no second name", new.now);
+                (linked.map(drop), Error::NotPermitted)
+            }
+            (6, _) => {
+                let linked = fs.link(at, above, &long, new.now);
+                (linked.map(drop), Error::NameTooLong)
+            }
+            (7, FileKind::File | FileKind::Symlink) => {
+                let linked = fs.link(at, above, &name, new.now);
+                (linked.map(drop), Error::Exists)
+            }
             (4, FileKind::Dir) => (fs.write(at, 0, b"x", new.now), Error::IsDir),
             (4, _) => (fs.lookup(at, b"x").map(drop), Error::NotDir),
             (_, FileKind::Dir) => (fs.read(at, 0, &mut [0]).map(drop), Error::IsDir),
@@ -335,7 +349,7 @@ impl Driver<'_> {
         let has_known = self
             .nodes
             .values()
-            .any(|node| node.parent == ino && node.known);
+            .any(|node| node.known && node.names.iter().any(|name| name.0 == ino));
         let path = self.path(ino);
         let Some(node) = self.nodes.get_mut(&ino) else {
             return Ok(());

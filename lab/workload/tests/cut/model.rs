@@ -48,11 +48,11 @@ impl Content {
     }
 }
 
-/// A tree as it was found.
+/// A tree as it was found; files with their inode numbers.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    File(Content),
-    Link(Content),
+    File(u64, Content),
+    Link(u64, Content),
     Dir(BTreeMap<String, Seen>),
 }
 
@@ -60,13 +60,13 @@ impl Seen {
     /// All paths with digests.
     pub fn list(&self, at: &str, out: &mut Vec<String>) {
         match self {
-            Seen::File(c) => out.push(format!(
-                "{at} file of {}, {:08x}",
+            Seen::File(ino, c) => out.push(format!(
+                "{at} file {ino} of {}, {:08x}",
                 c.size,
                 c.digest() as u32
             )),
-            Seen::Link(c) => out.push(format!(
-                "{at} link of {}, {:08x}",
+            Seen::Link(ino, c) => out.push(format!(
+                "{at} link {ino} of {}, {:08x}",
                 c.size,
                 c.digest() as u32
             )),
@@ -167,15 +167,24 @@ impl Model {
         let Seen::Dir(names) = seen else {
             unreachable!("the root is a directory")
         };
-        fresh.adopt(0, names);
+        fresh.adopt(0, names, &mut HashMap::new());
         *self = fresh;
     }
 
-    fn adopt(&mut self, dir: usize, names: &BTreeMap<String, Seen>) {
+    fn adopt(
+        &mut self,
+        dir: usize,
+        names: &BTreeMap<String, Seen>,
+        known: &mut HashMap<u64, usize>,
+    ) {
         for (name, seen) in names {
             let entry = match seen {
-                Seen::File(c) | Seen::Link(c) => {
-                    let f = self.new_file(matches!(seen, Seen::Link(_)));
+                Seen::File(ino, _) | Seen::Link(ino, _) if known.contains_key(ino) => {
+                    Entry::File(known[ino])
+                }
+                Seen::File(ino, c) | Seen::Link(ino, c) => {
+                    let f = self.new_file(matches!(seen, Seen::Link(..)));
+                    known.insert(*ino, f);
                     self.files[f].now = c.clone();
                     self.files[f].states = vec![(0, c.digest())];
                     self.files[f].volatile = false;
@@ -186,7 +195,7 @@ impl Model {
                 }
                 Seen::Dir(below) => {
                     let d = self.new_dir();
-                    self.adopt(d, below);
+                    self.adopt(d, below, known);
                     Entry::Dir(d)
                 }
             };
@@ -346,6 +355,15 @@ impl Model {
                 let f = self.file_of(p).filter(|&f| !self.files[f].link)?;
                 self.truncate(f, *size);
             }
+            Op::Link(p, q) => {
+                let f = self.file_of(p)?;
+                let (dir, name, None) = self.find(q)? else {
+                    return None;
+                };
+                self.change(dir, |names| {
+                    names.insert(name.to_owned(), Entry::File(f));
+                });
+            }
             Op::Unlink(p) => {
                 let (dir, name, Some(Entry::File(_))) = self.find(p)? else {
                     return None;
@@ -379,6 +397,9 @@ impl Model {
                     return None;
                 };
                 let (to, new, target) = self.find(q)?;
+                if matches!((source, target), (Entry::File(a), Some(Entry::File(b))) if a == b) {
+                    return Some(());
+                }
                 let fits = match (source, target) {
                     (Entry::File(a), Some(Entry::File(b))) => a != b,
                     (Entry::File(_), None) => true,
@@ -431,6 +452,25 @@ impl Model {
         self.dirs[dir].floor = self.dirs[dir].versions.len() - 1;
     }
 
+    /// A name of a file is durable, with what its directory was when it came.
+    fn settle_name(&mut self, path: &str, f: usize) {
+        let Some((dir, name, Some(_))) = self.find(path) else {
+            return;
+        };
+        let name = name.to_owned();
+        let d = &mut self.dirs[dir];
+        let mut k = d.versions.len() - 1;
+        while k > 0 && d.versions[k - 1].1.get(&name) == Some(&Entry::File(f)) {
+            k -= 1;
+        }
+        d.floor = d.floor.max(k);
+    }
+
+    /// Whether a file has a name.
+    fn has_names(&self, f: usize) -> bool {
+        (0..self.dirs.len()).any(|d| self.names(d).values().any(|e| *e == Entry::File(f)))
+    }
+
     /// The operation has returned: what it promises to be durable is.
     pub fn finish(&mut self, op: &Op) {
         self.at_work = false;
@@ -438,6 +478,18 @@ impl Model {
             Op::Mkdir(p) | Op::Rmdir(p) => {
                 let (dir, ..) = self.find(p).unwrap();
                 self.settle_dir(dir);
+            }
+            Op::Link(p, q) => {
+                let (to, _, entry) = self.find(q).unwrap();
+                self.settle_dir(to);
+                if let Some(Entry::File(f)) = entry {
+                    self.settle(f);
+                    self.settle_name(p, f);
+                }
+            }
+            Op::Rename(p, q) if self.file_of(p).is_some() => {
+                // Two names of one file: nothing has happened.
+                debug_assert_eq!(self.file_of(p), self.file_of(q));
             }
             Op::Rename(p, q) => {
                 let (to, _, entry) = self.find(q).unwrap();
@@ -454,19 +506,17 @@ impl Model {
                 let (dir, name, _) = self.find(p).unwrap();
                 let versions = &self.dirs[dir].versions;
                 let before = versions[versions.len() - 2].1.get(name).copied();
-                if matches!(before, Some(Entry::File(f)) if self.files[f].users > 0) {
+                if let Some(Entry::File(f)) = before
+                    && (self.files[f].users > 0 || self.has_names(f))
+                {
                     self.settle_dir(dir);
+                    self.settle(f);
                 }
             }
             Op::Fsync(p) => match self.find(p) {
-                Some((dir, name, Some(Entry::File(f)))) => {
+                Some((_, _, Some(Entry::File(f)))) => {
                     self.settle(f);
-                    let d = &mut self.dirs[dir];
-                    let mut k = d.versions.len() - 1;
-                    while k > 0 && d.versions[k - 1].1.get(name) == Some(&Entry::File(f)) {
-                        k -= 1;
-                    }
-                    d.floor = d.floor.max(k);
+                    self.settle_name(p, f);
                 }
                 Some((_, _, Some(Entry::Dir(d)))) => {
                     self.settle_dir(d);
@@ -515,11 +565,11 @@ impl Model {
         let Seen::Dir(names) = seen else {
             return Err("the root is no directory".into());
         };
-        let before = self.match_dir(0, names, "", false);
+        let before = self.match_dir(0, names, "", false, &mut Vec::new());
         if before.is_ok() || !self.at_work {
             return before;
         }
-        match (before, self.match_dir(0, names, "", true)) {
+        match (before, self.match_dir(0, names, "", true, &mut Vec::new())) {
             (Err(a), Err(b)) if a != b => Err(format!("{b}\n  (or before the operation: {a})")),
             (_, result) => result,
         }
@@ -531,6 +581,7 @@ impl Model {
         seen: &BTreeMap<String, Seen>,
         at: &str,
         applied: bool,
+        known: &mut Vec<(usize, u64)>,
     ) -> Result<(), String> {
         let dir = &self.dirs[d];
         let (mut lo, mut hi) = (dir.floor, dir.versions.len() - 1);
@@ -543,10 +594,12 @@ impl Model {
         }
         let mut first = None;
         for k in (lo..=hi).rev() {
-            match self.match_names(&dir.versions[k].1, seen, at, applied) {
+            let before = known.len();
+            match self.match_names(&dir.versions[k].1, seen, at, applied, known) {
                 Ok(()) => return Ok(()),
                 Err(e) => first = first.or(Some(e)),
             }
+            known.truncate(before);
         }
         Err(format!(
             "{} (versions {lo} to {hi} of {at}/)",
@@ -560,6 +613,7 @@ impl Model {
         seen: &BTreeMap<String, Seen>,
         at: &str,
         applied: bool,
+        known: &mut Vec<(usize, u64)>,
     ) -> Result<(), String> {
         for (name, entry) in names {
             let path = format!("{at}/{name}");
@@ -567,15 +621,20 @@ impl Model {
                 (Entry::File(f), None) if self.files[*f].volatile && !self.strict => {}
                 (Entry::File(_), None) => return Err(format!("file lost: {path}")),
                 (Entry::Dir(_), None) => return Err(format!("directory lost: {path}")),
-                (Entry::File(f), Some(Seen::File(c) | Seen::Link(c))) => {
-                    let link = matches!(seen.get(name), Some(Seen::Link(_)));
+                (Entry::File(f), Some(Seen::File(ino, c) | Seen::Link(ino, c))) => {
+                    let link = matches!(seen.get(name), Some(Seen::Link(..)));
                     if link != self.files[*f].link {
                         return Err(format!("wrong kind: {path}"));
                     }
+                    // The same file by all its names, and by no other.
+                    if known.iter().any(|(g, i)| (g == f) != (i == ino)) {
+                        return Err(format!("another file's name: {path}"));
+                    }
+                    known.push((*f, *ino));
                     self.match_file(*f, c).map_err(|e| format!("{e}: {path}"))?;
                 }
                 (Entry::Dir(d), Some(Seen::Dir(below))) => {
-                    self.match_dir(*d, below, &path, applied)?;
+                    self.match_dir(*d, below, &path, applied, known)?;
                 }
                 _ => return Err(format!("wrong kind: {path}")),
             }

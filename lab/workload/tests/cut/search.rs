@@ -162,12 +162,34 @@ fn content<N: Nand + Metered>(
     Ok(content)
 }
 
-/// Reads the whole tree. `inos` collects inode numbers.
+/// Reads the whole tree, and compares the names of each file with its link count. `inos` collects
+/// inode numbers.
 pub fn observe<N: Nand + Metered>(
+    fs: &mut FlashLightFs<'_, N>,
+    inos: &mut HashSet<Ino>,
+) -> Result<Seen, String> {
+    let (root, mut links) = (fs.root(), BTreeMap::new());
+    let seen = observe_dir(fs, root, "", inos, &mut links)?;
+    for (ino, names) in links {
+        let nlink = fs
+            .getattr(ino)
+            .map_err(|e| format!("{e}: inode {ino}"))?
+            .nlink;
+        if nlink != names {
+            return Err(format!(
+                "inode {ino} has {names} names and link count {nlink}"
+            ));
+        }
+    }
+    Ok(seen)
+}
+
+fn observe_dir<N: Nand + Metered>(
     fs: &mut FlashLightFs<'_, N>,
     dir: Ino,
     at: &str,
     inos: &mut HashSet<Ino>,
+    links: &mut BTreeMap<Ino, u32>,
 ) -> Result<Seen, String> {
     let mut entries = Vec::new();
     fs.readdir(dir, 0, &mut |e| {
@@ -193,12 +215,16 @@ pub fn observe<N: Nand + Metered>(
         if attr.ino != entry.ino || attr.kind != entry.kind {
             return Err(format!("listing and lookup differ: {path}"));
         }
-        if !inos.insert(attr.ino) {
+        if !inos.insert(attr.ino) && attr.kind == FileKind::Dir {
             return Err(format!("inode number twice: {path}"));
         }
+        if attr.kind != FileKind::Dir {
+            *links.entry(attr.ino).or_default() += 1;
+        }
         let seen = match attr.kind {
-            FileKind::Dir => observe(fs, attr.ino, &path, inos)?,
+            FileKind::Dir => observe_dir(fs, attr.ino, &path, inos, links)?,
             FileKind::File => Seen::File(
+                attr.ino,
                 content(fs, attr.ino, attr.size)
                     .map_err(|e| format!("reading fails with {e}: {path}"))?,
             ),
@@ -216,7 +242,7 @@ pub fn observe<N: Nand + Metered>(
                     page.resize(ps, 0);
                     content.set_page(i as u32, &page);
                 }
-                Seen::Link(content)
+                Seen::Link(attr.ino, content)
             }
         };
         if names.insert(name, seen).is_some() {
@@ -247,6 +273,23 @@ fn check_clean<N: Nand + Metered>(
     Ok(())
 }
 
+/// Mounts a chip and looks at everything, no more.
+pub fn look(
+    chip: SimNand,
+    config: Config,
+    allows: &dyn Fn(&Seen) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut memory = ram(&chip);
+    let size = memory.len();
+    let volume = FlashLight::mount(chip, &mut memory, config).map_err(|e| e.to_string())?;
+    let (mut fs, mut inos) = (FlashLightFs::new(volume, size), HashSet::new());
+    allows(&observe(&mut fs, &mut inos)?)?;
+    match check(fs.volume())?.findings.first() {
+        Some(first) => Err(format!("check: {first:?}")),
+        None => Ok(()),
+    }
+}
+
 const PROBE: &[u8] = b"~probe";
 
 /// Mounts a chip, looks at everything, uses it, and mounts it again. Returns the points of the
@@ -266,7 +309,7 @@ pub fn survive(
         fs.volume().nand_mut().recording = false;
         let root = fs.root();
         let mut inos = HashSet::new();
-        let seen = observe(&mut fs, root, "", &mut inos)?;
+        let seen = observe(&mut fs, &mut inos)?;
         allows(&seen)?;
         check_clean(&mut fs, &inos)?;
         let data = fill(99, 0, 3000);
@@ -304,10 +347,10 @@ pub fn survive(
         }
         let mut fs = FlashLightFs::new(volume, size);
         let mut again_inos = HashSet::new();
-        let mut again = observe(&mut fs, root, "", &mut again_inos)?;
+        let mut again = observe(&mut fs, &mut again_inos)?;
         if let Seen::Dir(names) = &mut again {
             match names.remove("~probe") {
-                Some(Seen::File(c)) if probed && c.size == 3000 => {}
+                Some(Seen::File(_, c)) if probed && c.size == 3000 => {}
                 None if !probed => {}
                 other => return Err(format!("after the second mount the probe is {other:?}")),
             }
@@ -411,6 +454,11 @@ impl Run {
                 let (from, old) = path::resolve_parent(fs, p.as_bytes())?;
                 let (to, name) = path::resolve_parent(fs, q.as_bytes())?;
                 fs.rename(from, old, to, name, false, now)?;
+            }
+            Op::Link(p, q) => {
+                let ino = ino(fs, p)?;
+                let (dir, name) = path::resolve_parent(fs, q.as_bytes())?;
+                fs.link(ino, dir, name, now)?;
             }
             Op::Mkdir(p) => {
                 let (dir, name) = path::resolve_parent(fs, p.as_bytes())?;

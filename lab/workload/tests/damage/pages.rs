@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use flashkit_flashlight::inspect::{Inspected, Record, Target, data_tag, inspect};
+use flashkit_flashlight::inspect::{FileName, Inspected, Record, Target, data_tag, inspect};
 use flashkit_flashlight::{Area, BlockState, Page, Visitor};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::SimNand;
@@ -195,8 +195,30 @@ impl Sight<'_> {
                 parts: all.into_iter().map(|path| (path, map.range())).collect(),
                 ..Loss::of("extent index")
             },
+            (Area::Names, Inspected::Record(_, Record::Names(map))) => {
+                let paths: BTreeSet<String> = map.file_names().map(|n| self.path(n)).collect();
+                Loss {
+                    dirs: paths
+                        .iter()
+                        .map(|p| super::tree::parent(p).into())
+                        .collect(),
+                    paths,
+                    ..Loss::of("names")
+                }
+            }
             (Area::Data, _) => self.data(chip, page, data, spare),
             _ => panic!("{page:?} is no such page"),
+        }
+    }
+
+    fn path(&self, name: FileName<'_>) -> String {
+        let FileName::Name { dir, name } = name else {
+            panic!("a names page leads to another")
+        };
+        let name = std::str::from_utf8(name).unwrap();
+        match self.names[&dir][0].as_str() {
+            "" => name.into(),
+            above => format!("{above}/{name}"),
         }
     }
 

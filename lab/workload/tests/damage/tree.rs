@@ -1,6 +1,6 @@
 //! A volume, and what it must hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
 use flashkit_nand::{Geometry, Nand};
@@ -72,6 +72,8 @@ pub struct Volume {
     pub fs: Fs,
     pub tree: Tree,
     pub now: Time,
+    /// Names of one file each: its hard links.
+    pub links: Vec<BTreeSet<String>>,
 }
 
 impl Volume {
@@ -83,6 +85,7 @@ impl Volume {
             fs: mount(chip, Config::default()).unwrap(),
             tree: Tree::from([(String::new(), Object::Dir)]),
             now: Time::default(),
+            links: Vec::new(),
         }
     }
 
@@ -136,13 +139,40 @@ impl Volume {
         let now = self.tick();
         let ino = self.at(path)?.ino;
         self.fs.write(ino, offset as u64, data, now)?;
-        let Some(Object::File(bytes)) = self.tree.get_mut(path) else {
-            panic!("{path} is no file")
-        };
-        if bytes.len() < offset + data.len() {
-            bytes.resize(offset + data.len(), 0);
+        self.change(path, |bytes| {
+            if bytes.len() < offset + data.len() {
+                bytes.resize(offset + data.len(), 0);
+            }
+            bytes[offset..offset + data.len()].copy_from_slice(data);
+        });
+        Ok(())
+    }
+
+    /// Changes what a file must hold, under all its names.
+    fn change(&mut self, path: &str, mut with: impl FnMut(&mut Vec<u8>)) {
+        let one = BTreeSet::from([path.to_owned()]);
+        let names = self.links.iter().find(|names| names.contains(path));
+        for path in names.unwrap_or(&one) {
+            let Some(Object::File(bytes)) = self.tree.get_mut(path) else {
+                panic!("{path} is no file")
+            };
+            with(bytes);
         }
-        bytes[offset..offset + data.len()].copy_from_slice(data);
+    }
+
+    /// Gives a file one more name.
+    pub fn hard_link(&mut self, path: &str, to: &str) -> Result<(), Error> {
+        let now = self.tick();
+        let ino = self.at(path)?.ino;
+        let (dir, name) = path::resolve_parent(&mut self.fs, to.as_bytes())?;
+        self.fs.link(ino, dir, name, now)?;
+        self.tree.insert(to.into(), self.tree[path].clone());
+        match self.links.iter_mut().find(|names| names.contains(path)) {
+            Some(names) => {
+                names.insert(to.into());
+            }
+            None => self.links.push(BTreeSet::from([path.into(), to.into()])),
+        }
         Ok(())
     }
 
@@ -154,10 +184,7 @@ impl Volume {
         };
         let ino = self.at(path)?.ino;
         self.fs.setattr(ino, &set)?;
-        let Some(Object::File(bytes)) = self.tree.get_mut(path) else {
-            panic!("{path} is no file")
-        };
-        bytes.resize(size, 0);
+        self.change(path, |bytes| bytes.resize(size, 0));
         Ok(())
     }
 
@@ -171,6 +198,9 @@ impl Volume {
         let (dir, name) = path::resolve_parent(&mut self.fs, path.as_bytes())?;
         self.fs.unlink(dir, name, now)?;
         self.tree.remove(path);
+        for names in &mut self.links {
+            names.remove(path);
+        }
         Ok(())
     }
 
@@ -197,16 +227,20 @@ impl Volume {
             .collect();
         for path in moved {
             let object = self.tree.remove(&path).unwrap();
-            self.tree
-                .insert(format!("{to}{}", &path[from.len()..]), object);
+            let new = format!("{to}{}", &path[from.len()..]);
+            for names in &mut self.links {
+                if names.remove(&path) {
+                    names.insert(new.clone());
+                }
+            }
+            self.tree.insert(new, object);
         }
         Ok(())
     }
 
     /// Unmounts and mounts again.
     pub fn remount(self, config: Config) -> Result<Volume, String> {
-        let Volume { fs, tree, now } = self;
-        let fs = mount(unmount(fs)?, config)?;
-        Ok(Volume { fs, tree, now })
+        let fs = mount(unmount(self.fs)?, config)?;
+        Ok(Volume { fs, ..self })
     }
 }

@@ -1,5 +1,6 @@
 //! Which files the demo stores.
 
+use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -19,6 +20,8 @@ pub enum Kind {
     Dir,
     File,
     Symlink,
+    /// A further name of the item with this number: a hard link.
+    Link(usize),
 }
 
 /// Something to store.
@@ -89,6 +92,8 @@ pub struct Plan {
     pub bytes: u64,
     /// Whether the source has more than fits.
     pub truncated: bool,
+    /// Items with several names on the host, by device and inode number.
+    linked: HashMap<(u64, u64), usize>,
 }
 
 impl Plan {
@@ -109,6 +114,7 @@ impl Plan {
             files: 0,
             bytes: 0,
             truncated: false,
+            linked: HashMap::new(),
         };
         let top = plan.source.clone();
         let mut left = bytes_max;
@@ -135,9 +141,14 @@ impl Plan {
             };
             let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
             let below = [path, slash, name.as_bytes()].concat();
-            let Some(item) = Item::new(host, below, &metadata) else {
+            let Some(mut item) = Item::new(host, below, &metadata) else {
                 continue;
             };
+            let id = (metadata.dev(), metadata.ino());
+            let several = item.kind != Kind::Dir && metadata.nlink() > 1;
+            if let Some(first) = self.linked.get(&id) {
+                (item.kind, item.len) = (Kind::Link(*first), 0);
+            }
             // Another file that is smaller may still fit.
             let takes = page + item.len.next_multiple_of(page);
             if takes > *left || self.items.len() >= ITEMS_MAX {
@@ -151,6 +162,9 @@ impl Plan {
             self.bytes += item.len;
             self.files += u64::from(item.kind == Kind::File);
             let (kind, host, below) = (item.kind, item.host.clone(), item.path.clone());
+            if several {
+                self.linked.entry(id).or_insert(self.items.len());
+            }
             self.items.push(item);
             if kind == Kind::Dir {
                 // Not for us to read: stored empty.

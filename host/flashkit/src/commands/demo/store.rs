@@ -62,7 +62,7 @@ pub fn store(fs: &mut dyn FileSystem, items: &[Item], deadline: Instant) -> anyh
                 late: true,
             });
         }
-        match store_one(fs, &mut dirs, item, &mut buf) {
+        match store_one(fs, &mut dirs, items, item, &mut buf) {
             Ok(()) => {}
             Err(Stop::Fs(error)) => {
                 return Ok(Stored {
@@ -104,6 +104,7 @@ impl Dirs {
 fn store_one(
     fs: &mut dyn FileSystem,
     dirs: &mut Dirs,
+    items: &[Item],
     item: &Item,
     buf: &mut [u8],
 ) -> Result<(), Stop> {
@@ -125,6 +126,18 @@ fn store_one(
                 }
                 made => made?.ino,
             }
+        }
+        Kind::Link(first) => {
+            let ino = path::resolve(fs, &items[first].path)?.ino;
+            match fs.lookup(dir, name) {
+                Ok(there) if there.ino == ino => {}
+                Ok(_) => return Err(Stop::Fs(Error::Exists)),
+                Err(Error::NotFound) => {
+                    fs.link(ino, dir, name, item.new.now)?;
+                }
+                Err(error) => return Err(Stop::Fs(error)),
+            }
+            ino
         }
         Kind::File => {
             let mut from = File::open(&item.host)?;
@@ -172,7 +185,7 @@ pub fn verify(fs: &mut dyn FileSystem, items: &[Item]) -> Verified {
     let mut done = Verified::default();
     let mut buffers = (vec![0; STEP], vec![0; STEP]);
     for item in items {
-        match verify_one(fs, item, &mut buffers) {
+        match verify_one(fs, items, item, &mut buffers) {
             Ok(None) => {
                 done.files += u64::from(item.kind == Kind::File);
                 done.bytes += item.len;
@@ -193,11 +206,16 @@ pub fn verify(fs: &mut dyn FileSystem, items: &[Item]) -> Verified {
 
 fn verify_one(
     fs: &mut dyn FileSystem,
+    items: &[Item],
     item: &Item,
     buffers: &mut (Vec<u8>, Vec<u8>),
 ) -> Result<Option<&'static str>, Stop> {
     let attr = path::resolve(fs, &item.path)?;
     let kind = match item.kind {
+        Kind::Link(first) => {
+            let same = path::resolve(fs, &items[first].path)?.ino == attr.ino;
+            return Ok((!same).then_some("not the same file as its other name"));
+        }
         Kind::Dir => FileKind::Dir,
         Kind::File => FileKind::File,
         Kind::Symlink => FileKind::Symlink,
@@ -209,7 +227,7 @@ fn verify_one(
         return Ok(Some("another mode"));
     }
     match item.kind {
-        Kind::Dir => Ok(None),
+        Kind::Dir | Kind::Link(_) => Ok(None),
         Kind::Symlink => {
             let target = fs::read_link(&item.host)?;
             let same = fs.readlink(attr.ino)? == target.as_os_str().as_bytes();

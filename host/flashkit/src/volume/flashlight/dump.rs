@@ -200,6 +200,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::File => "file",
         Kind::ExtentMap => "extent map",
         Kind::ExtentIndex => "extent index",
+        Kind::Names => "names",
     }
 }
 

@@ -1,7 +1,8 @@
 //! The fields of each kind of record, as JSON.
 
 use flashkit_flashlight::inspect::{
-    Checkpoint, EntryState, FileEntry, InodeFields, NameEntry, Record, Reserved, Snapshot, Target,
+    Checkpoint, EntryState, FileEntry, FileName, InodeFields, NameEntry, Record, Reserved,
+    Snapshot, Target,
 };
 use flashkit_flashlight::{BlockState, Time};
 use flashkit_nand::{Geometry, PageAddr};
@@ -38,6 +39,10 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
         }
         Record::File(file) => {
             let mut told = of_inode(&file.fields());
+            let mut names = file.names().map(file_name).peekable();
+            if names.peek().is_some() {
+                told["names"] = names.collect();
+            }
             if let Some((index, offset, bytes)) = file.fragment() {
                 told["fragment"] =
                     json!({ "index": index, "offset": offset, "bytes": bytes.len() });
@@ -65,6 +70,11 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
             let mut told = of_map(map.owner(), map.range());
             told["pointers"] = pointers("index", map.pointers());
             told
+        }
+        Record::Names(map) => {
+            let (ino, dir, hash) = map.owner();
+            let names = map.file_names().map(file_name).collect::<Value>();
+            json!({ "ino": ino, "dir": dir, "hash": hash, "names": names })
         }
     }
 }
@@ -163,7 +173,11 @@ fn of_inode(inode: &InodeFields<'_>) -> Value {
         "mtime": time(inode.mtime),
         "ctime": time(inode.ctime),
     });
-    for (name, set) in [("indirect", inode.indirect), ("orphan", inode.orphan)] {
+    for (name, set) in [
+        ("indirect", inode.indirect),
+        ("orphan", inode.orphan),
+        ("kept", inode.kept),
+    ] {
         if set {
             told[name] = true.into();
         }
@@ -218,6 +232,15 @@ fn name_entry(entry: &NameEntry) -> Value {
         told.extend(of);
     }
     told
+}
+
+fn file_name(name: FileName<'_>) -> Value {
+    match name {
+        FileName::Name { dir, name } => {
+            json!({ "parent": dir, "name": String::from_utf8_lossy(name) })
+        }
+        FileName::Page(page) => json!({ "page": page.0 }),
+    }
 }
 
 fn file_entry(entry: FileEntry) -> Value {

@@ -1,0 +1,448 @@
+//! Hard links of FlashLight: what they cost in flash operations, exactly, and their limits.
+
+use flashkit_flashlight::{Area, Config, FlashLight, New, Page, Visitor, ram_needed};
+use flashkit_nand::{Geometry, Nand, PageAddr};
+use flashkit_sim::{ChipSpec, Metered, SimNand, Timing, preset};
+use flashkit_vfs::check::check;
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, Time};
+
+type Fs = FlashLightFs<'static, SimNand>;
+
+const NOW: Time = Time { secs: 9, nanos: 7 };
+
+fn mount(chip: SimNand) -> Fs {
+    let ram = vec![0; ram_needed(&chip.geometry())];
+    let size = ram.len();
+    let volume = FlashLight::mount(chip, Box::leak(ram.into_boxed_slice()), Config::default());
+    FlashLightFs::new(volume.unwrap(), size)
+}
+
+fn formatted(chip: SimNand) -> Fs {
+    let ram = vec![0; ram_needed(&chip.geometry())];
+    let ram = Box::leak(ram.into_boxed_slice());
+    mount(FlashLight::format(chip, ram, 1, &New::default()).unwrap())
+}
+
+fn of_paper() -> Fs {
+    formatted(SimNand::new(preset("slc-256m").unwrap()))
+}
+
+fn small(page: u32, blocks: u32) -> Fs {
+    let geo = Geometry::new(page, 40, 32, blocks).unwrap();
+    let timing = Timing {
+        read_ns: 77_800,
+        program_ns: 252_800,
+        erase_ns: 1_500_000,
+    };
+    formatted(SimNand::new(
+        ChipSpec::new(geo, timing).with_raw_spare(128).unwrap(),
+    ))
+}
+
+fn remount(fs: Fs) -> Fs {
+    mount(fs.into_volume().unmount().map_err(|(_, e)| e).unwrap())
+}
+
+fn clean(fs: &mut Fs) {
+    assert_eq!(check(fs.volume()).unwrap().findings, []);
+}
+
+/// Reads and programs of something. Blocks are taken now and then, which costs a program too.
+fn cost(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> (u64, u64) {
+    let before = fs.volume().nand().counters();
+    what(fs);
+    let cost = fs.volume().nand().counters() - before;
+    (cost.page_reads + cost.spare_reads, cost.page_programs)
+}
+
+fn file(fs: &mut Fs, dir: Ino, name: &[u8], bytes: usize) -> Ino {
+    let ino = fs.create(dir, name, &NewInode::default()).unwrap().ino;
+    fs.write(ino, 0, &vec![0x5a; bytes], NOW).unwrap();
+    fs.fsync(ino).unwrap();
+    ino
+}
+
+fn links(fs: &mut Fs, ino: Ino) -> u32 {
+    fs.getattr(ino).unwrap().nlink
+}
+
+#[test]
+fn a_link_is_one_page() {
+    let mut fs = of_paper();
+    let root = fs.root();
+    let a = file(&mut fs, root, b"a", 100);
+    fs.sync().unwrap();
+    file(&mut fs, root, b"first of the session", 1);
+    let first = cost(&mut fs, |fs| {
+        fs.link(a, root, b"b", NOW).unwrap();
+    });
+    // The index directory comes into the cache.
+    assert_eq!(first, (1, 1));
+    let more = cost(&mut fs, |fs| {
+        for i in 0..10 {
+            fs.link(a, root, format!("l{i}").as_bytes(), NOW).unwrap();
+        }
+    });
+    assert_eq!((more, links(&mut fs, a)), ((0, 10), 12));
+    let unlinked = cost(&mut fs, |fs| {
+        for i in 0..10 {
+            fs.unlink(root, format!("l{i}").as_bytes(), NOW).unwrap();
+        }
+    });
+    assert_eq!((unlinked, links(&mut fs, a)), ((0, 10), 2));
+    let renamed = cost(&mut fs, |fs| {
+        fs.rename(root, b"a", root, b"c", false, NOW).unwrap();
+    });
+    assert_eq!(renamed, (0, 3));
+    // Both are names of one file: nothing happens.
+    let no_op = cost(&mut fs, |fs| {
+        fs.rename(root, b"b", root, b"c", false, NOW).unwrap();
+    });
+    assert_eq!((no_op, links(&mut fs, a)), ((0, 0), 2));
+    assert_eq!(
+        fs.rename(root, b"b", root, b"c", true, NOW),
+        Err(Error::Exists)
+    );
+    clean(&mut fs);
+}
+
+/// What `cp -al` does: three directories take turns in a cache of two.
+#[test]
+fn a_tree_of_links() {
+    let mut fs = of_paper();
+    let root = fs.root();
+    let new = NewInode::default();
+    let from = fs.mkdir(root, b"from", &new).unwrap().ino;
+    let first = fs.mkdir(root, b"first", &new).unwrap().ino;
+    let second = fs.mkdir(root, b"second", &new).unwrap().ino;
+    let names: Vec<String> = (0..200).map(|i| format!("file {i}")).collect();
+    for name in &names {
+        file(&mut fs, from, name.as_bytes(), 700);
+    }
+    fs.sync().unwrap();
+    let copy = |fs: &mut Fs, to: Ino| {
+        cost(fs, |fs| {
+            for name in &names {
+                let ino = fs.lookup(from, name.as_bytes()).unwrap().ino;
+                fs.link(ino, to, name.as_bytes(), NOW).unwrap();
+            }
+            fs.sync().unwrap();
+        })
+    };
+    assert_eq!(copy(&mut fs, first), (1_201, 820));
+    assert_eq!(copy(&mut fs, second), (800, 617));
+    fs = remount(fs);
+    for dir in [from, first, second] {
+        for name in &names {
+            assert_eq!(fs.lookup(dir, name.as_bytes()).unwrap().nlink, 3);
+        }
+    }
+    let gone = cost(&mut fs, |fs| {
+        for name in &names {
+            fs.unlink(first, name.as_bytes(), NOW).unwrap();
+        }
+        fs.rmdir(root, b"first", NOW).unwrap();
+    });
+    assert_eq!(gone, (202, 207));
+    let checked = check(fs.volume()).unwrap();
+    assert_eq!(
+        (checked.findings.len(), checked.files, checked.names),
+        (0, 200, 400)
+    );
+}
+
+/// The applets of a busybox: hundreds of names of one file, most of them in pages of names.
+#[test]
+fn hundreds_of_names() {
+    let mut fs = of_paper();
+    let root = fs.root();
+    let bin = fs.mkdir(root, b"bin", &NewInode::default()).unwrap().ino;
+    let busybox = file(&mut fs, bin, b"busybox", 900_000);
+    fs.sync().unwrap();
+    let names: Vec<String> = (0..1000).map(|i| format!("applet-{i}")).collect();
+    let linked = cost(&mut fs, |fs| {
+        for name in &names {
+            fs.link(busybox, bin, name.as_bytes(), NOW).unwrap();
+        }
+    });
+    assert_eq!(linked, (492, 1_094));
+    fs = remount(fs);
+    let (mut most, mut all) = (0, 0);
+    for name in &names {
+        let (reads, programs) = cost(&mut fs, |fs| {
+            let found = fs.lookup(bin, name.as_bytes()).unwrap();
+            assert_eq!((found.ino, found.nlink), (busybox, 1001));
+        });
+        assert_eq!(programs, 0);
+        (most, all) = (most.max(reads), all + reads);
+    }
+    assert_eq!((most, all), (13, 5_165));
+    let mut listed = Vec::new();
+    fs.readdir(bin, 0, &mut |e| {
+        assert_eq!(e.ino, busybox);
+        listed.push(String::from_utf8(e.name).unwrap());
+        true
+    })
+    .unwrap();
+    let mut all = names.clone();
+    all.push("busybox".into());
+    all.sort();
+    listed.sort();
+    assert_eq!(listed, all);
+    clean(&mut fs);
+    // Every second one goes, some get other names, and then all go.
+    let unlinked = cost(&mut fs, |fs| {
+        for name in names.iter().step_by(2) {
+            fs.unlink(bin, name.as_bytes(), NOW).unwrap();
+        }
+    });
+    assert_eq!(unlinked, (4_904, 1_020));
+    for name in names.iter().skip(1).step_by(10) {
+        let other = format!("other-{name}");
+        fs.rename(bin, name.as_bytes(), root, other.as_bytes(), false, NOW)
+            .unwrap();
+        fs.rename(root, other.as_bytes(), bin, name.as_bytes(), false, NOW)
+            .unwrap();
+    }
+    clean(&mut fs);
+    fs = remount(fs);
+    for (i, name) in names.iter().enumerate() {
+        assert_eq!(
+            fs.lookup(bin, name.as_bytes()).is_ok(),
+            i % 2 == 1,
+            "{name}"
+        );
+    }
+    for name in names.iter().skip(1).step_by(2) {
+        fs.unlink(bin, name.as_bytes(), NOW).unwrap();
+    }
+    assert_eq!(fs.lookup(bin, b"busybox").unwrap().nlink, 1);
+    fs.unlink(bin, b"busybox", NOW).unwrap();
+    fs.sync().unwrap();
+    let checked = check(fs.volume()).unwrap();
+    assert_eq!(
+        (checked.findings.len(), checked.files, checked.data_pages),
+        (0, 0, 0)
+    );
+    assert_eq!(names_pages(&mut fs), []);
+}
+
+/// How many names fit, at the least: the longest ones. POSIX asks for 8.
+#[test]
+fn the_limit_is_an_error_that_loses_nothing() {
+    for (page, len, limit) in [
+        (1024, 255, 37),
+        (1024, 20, 457),
+        (2048, 255, 358),
+        (2048, 20, 4_030),
+    ] {
+        let mut fs = small(page, 256);
+        let root = fs.root();
+        let ino = file(&mut fs, root, &vec![b'x'; len], 5_000);
+        let name = |i: usize| format!("{i:0len$}").into_bytes();
+        let mut n = 0;
+        let error = loop {
+            match fs.link(ino, root, &name(n), NOW) {
+                Ok(_) => n += 1,
+                Err(e) => break e,
+            }
+        };
+        assert_eq!(
+            (error, n + 1),
+            (Error::TooManyLinks, limit),
+            "pages of {page}"
+        );
+        assert_eq!(links(&mut fs, ino) as usize, n + 1);
+        clean(&mut fs);
+        // One goes, another comes.
+        for i in [0, n / 2, n - 1] {
+            fs.unlink(root, &name(i), NOW).unwrap();
+            fs.link(ino, root, &name(i), NOW).unwrap();
+        }
+        // The file is as good as another: it can grow in pieces, and shrink.
+        for i in 0..600 {
+            fs.write(ino, i * 2 * u64::from(page), &vec![7; page as usize], NOW)
+                .unwrap();
+        }
+        fs.fsync(ino).unwrap();
+        let set = SetAttr {
+            size: Some(10_000),
+            ..SetAttr::default()
+        };
+        fs.setattr(ino, &set).unwrap();
+        fs = remount(fs);
+        for i in 0..n {
+            fs.unlink(root, &name(i), NOW).unwrap();
+        }
+        clean(&mut fs);
+    }
+}
+
+/// The smallest page with everything in it: the longest name, maps in the inode, names beside.
+#[test]
+fn the_longest_names_leave_room() {
+    let mut fs = small(1024, 512);
+    let root = fs.root();
+    let ino = file(&mut fs, root, &[b'x'; 255], 100);
+    for i in 0..31 * 40 {
+        fs.write(ino, i * 2048, &[7; 1024], NOW).unwrap();
+    }
+    let shrink = |fs: &mut Fs, size: u64| {
+        let set = SetAttr {
+            size: Some(size),
+            ..SetAttr::default()
+        };
+        fs.setattr(ino, &set).unwrap();
+    };
+    shrink(&mut fs, 31 * 40 * 2048 - 200_000);
+    for i in 0..36 {
+        let name = format!("{i:0255}");
+        fs.link(ino, root, name.as_bytes(), NOW).unwrap();
+    }
+    for size in (1..11).rev() {
+        shrink(&mut fs, size * 200_000);
+        fs.write(ino, size * 200_000 + 5_000, b"more", NOW).unwrap();
+    }
+    clean(&mut fs);
+    fs = remount(fs);
+    assert_eq!(fs.lookup(root, &[b'x'; 255]).unwrap().nlink, 37);
+    clean(&mut fs);
+}
+
+/// Directory and hash tell the names of a file apart: a second one of the same hash is refused.
+#[test]
+fn names_of_one_hash() {
+    let mut fs = of_paper();
+    let root = fs.root();
+    let d = fs.mkdir(root, b"d", &NewInode::default()).unwrap().ino;
+    let (one, two) = (&b"n2969"[..], &b"n22704"[..]);
+    let a = file(&mut fs, root, one, 100);
+    let b = file(&mut fs, root, two, 200);
+    let mut hashes = Vec::new();
+    fs.readdir(root, 0, &mut |e| {
+        hashes.push((e.cookie >> 8, e.name));
+        true
+    })
+    .unwrap();
+    hashes.retain(|(_, name)| name != b"d");
+    assert_eq!(hashes[0].0, hashes[1].0, "of one hash");
+    // Different files may have such names, links or not.
+    fs.link(a, d, one, NOW).unwrap();
+    fs.link(b, d, two, NOW).unwrap();
+    fs.link(a, d, b"other", NOW).unwrap();
+    clean(&mut fs);
+    assert_eq!(fs.lookup(d, one).unwrap().ino, a);
+    assert_eq!(fs.lookup(d, two).unwrap().ino, b);
+    // One file may not, in one directory.
+    fs.unlink(root, two, NOW).unwrap();
+    assert_eq!(fs.link(a, root, two, NOW), Err(Error::TooManyLinks));
+    assert_eq!(
+        fs.rename(d, b"other", root, two, false, NOW),
+        Err(Error::TooManyLinks)
+    );
+    assert_eq!(fs.lookup(root, two), Err(Error::NotFound));
+    // But change from one to the other.
+    fs.rename(root, one, root, two, false, NOW).unwrap();
+    fs.unlink(d, b"other", NOW).unwrap();
+    fs.rename(d, two, d, b"third", false, NOW).unwrap();
+    fs.rename(d, one, d, two, false, NOW).unwrap();
+    clean(&mut fs);
+    fs = remount(fs);
+    assert_eq!(fs.lookup(root, two).unwrap().ino, a);
+    assert_eq!(fs.lookup(d, two).unwrap().ino, a);
+    assert_eq!(links(&mut fs, a), 2);
+    clean(&mut fs);
+}
+
+#[test]
+fn what_cannot_be_linked() {
+    let mut fs = of_paper();
+    let root = fs.root();
+    let new = NewInode::default();
+    let d = fs.mkdir(root, b"d", &new).unwrap().ino;
+    let gone = fs.mkdir(root, b"gone", &new).unwrap().ino;
+    fs.rmdir(root, b"gone", NOW).unwrap();
+    let a = file(&mut fs, root, b"a", 3_000);
+    let l = fs.symlink(root, b"l", b"some/where", &new).unwrap().ino;
+    assert_eq!(fs.link(d, root, b"x", NOW), Err(Error::NotPermitted));
+    assert_eq!(fs.link(a, root, b"d", NOW), Err(Error::Exists));
+    assert_eq!(fs.link(a, root, b"a", NOW), Err(Error::Exists));
+    assert_eq!(fs.link(a, l, b"x", NOW), Err(Error::NotDir));
+    assert_eq!(fs.link(a, gone, b"x", NOW), Err(Error::NotFound));
+    assert_eq!(fs.link(a, root, &[b'x'; 256], NOW), Err(Error::NameTooLong));
+    for name in [&b""[..], b".", b"..", b"a/b", b"a\0"] {
+        assert_eq!(fs.link(a, root, name, NOW), Err(Error::Invalid));
+    }
+    // A symbolic link is linked like a file, and not followed.
+    let linked = fs.link(l, d, b"l", NOW).unwrap();
+    assert_eq!((linked.ino, linked.nlink), (l, 2));
+    fs.unlink(root, b"l", NOW).unwrap();
+    assert_eq!(fs.readlink(l).unwrap(), b"some/where");
+    // What has lost its last name gets none again.
+    fs.open(a).unwrap();
+    fs.link(a, d, b"a", NOW).unwrap();
+    fs.unlink(root, b"a", NOW).unwrap();
+    assert_eq!(links(&mut fs, a), 1);
+    fs.unlink(d, b"a", NOW).unwrap();
+    assert_eq!(links(&mut fs, a), 0);
+    assert_eq!(fs.link(a, root, b"a", NOW), Err(Error::NotFound));
+    let mut buf = [0; 3_000];
+    assert_eq!(fs.read(a, 0, &mut buf), Ok(3_000));
+    assert!(buf == [0x5a; 3_000]);
+    fs.release(a).unwrap();
+    assert_eq!(fs.getattr(a), Err(Error::NotFound));
+    clean(&mut fs);
+}
+
+/// Where the names pages are.
+struct Names(Vec<u32>);
+
+impl Visitor for Names {
+    fn page(&mut self, page: Page) {
+        if page.area == Area::Names {
+            self.0.push(page.page.0);
+        }
+    }
+    fn problem(&mut self, _: PageAddr, _: u32, what: &'static str) {
+        panic!("{what}");
+    }
+}
+
+fn names_pages(fs: &mut Fs) -> Vec<u32> {
+    let mut names = Names(Vec::new());
+    fs.volume().walk(&mut names).unwrap();
+    names.0
+}
+
+/// Cleaning moves pages of names.
+#[test]
+fn cleaning_moves_names() {
+    let mut fs = small(2048, 96);
+    let root = fs.root();
+    let fill = file(&mut fs, root, b"fill", 2048 * 1_600);
+    let ino = file(&mut fs, root, b"f", 100);
+    let name = |i: usize| format!("a name of some length {i}").into_bytes();
+    for i in 0..150 {
+        fs.link(ino, root, &name(i), NOW).unwrap();
+    }
+    let before = names_pages(&mut fs);
+    assert_eq!(before.len(), 3);
+    let mut i = 0u64;
+    while names_pages(&mut fs)
+        .iter()
+        .any(|page| before.contains(page))
+    {
+        assert!(i < 20_000, "they stay where they are");
+        for _ in 0..100 {
+            fs.write(fill, i * 7919 % 1_600 * 2048, &[i as u8; 2048], NOW)
+                .unwrap();
+            i += 1;
+        }
+    }
+    clean(&mut fs);
+    fs = remount(fs);
+    for i in 0..150 {
+        assert_eq!(fs.lookup(root, &name(i)).unwrap().nlink, 151);
+    }
+}
