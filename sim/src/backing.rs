@@ -1,5 +1,7 @@
 //! Where a chip's pages are: in RAM, or in an image file.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,6 +90,43 @@ impl SimNand {
             copy.backing = None;
         }
         Ok(copy)
+    }
+
+    /// A number that stands for all that later operations depend on: the pages' bytes and
+    /// states, and which blocks are bad, failing or half erased. Chips with equal contents have equal
+    /// numbers, others (but for one in 2^64 by chance) different ones. Erase counts, counters and
+    /// the clock are left out.
+    ///
+    /// Costs some nanoseconds a page that was ever attempted. The bytes of a page that was
+    /// programmed in RAM are looked at once in the page's life, however many snapshots hold it.
+    ///
+    /// # Errors
+    /// [`SimError::Io`], never for a chip without an image file.
+    pub fn digest(&self) -> Result<u64, SimError> {
+        let copy;
+        let chip = match &self.backing {
+            None => self,
+            Some(_) => {
+                let mut loaded = self.snapshot()?;
+                for b in 0..self.geometry.blocks() {
+                    loaded.fill_from_file(b)?;
+                }
+                copy = loaded;
+                &copy
+            }
+        };
+        let mut hasher = DefaultHasher::new();
+        for block in &chip.blocks {
+            (block.flags, block.next()).hash(&mut hasher);
+            for index in 0..block.next() {
+                let page = block.page(index);
+                hasher.write_u8(page.state.encode());
+                if let Some(bytes) = page.bytes.as_ref().filter(|_| page.state.has_bytes()) {
+                    hasher.write_u64(bytes.digest());
+                }
+            }
+        }
+        Ok(hasher.finish())
     }
 
     /// The image file, if changes are to go there.

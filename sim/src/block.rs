@@ -1,6 +1,8 @@
 //! The state of one erase block and of its pages.
 
-use std::sync::Arc;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 
 /// What a page answers when it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,7 @@ impl PageState {
 pub(crate) struct PageBytes {
     bytes: Vec<u8>,
     data_len: usize,
+    digest: OnceLock<u64>,
 }
 
 impl PageBytes {
@@ -70,6 +73,7 @@ impl PageBytes {
         PageBytes {
             bytes,
             data_len: data.len(),
+            digest: OnceLock::new(),
         }
     }
 
@@ -79,6 +83,19 @@ impl PageBytes {
 
     pub fn spare(&self) -> &[u8] {
         &self.bytes[self.data_len..]
+    }
+
+    /// A number for what the page reads as. Computed once.
+    pub fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| {
+            let mut hasher = DefaultHasher::new();
+            for part in [self.data(), self.spare()] {
+                // Bytes that are missing read as 0xFF.
+                let end = part.iter().rposition(|&b| b != 0xFF).map_or(0, |i| i + 1);
+                part[..end].hash(&mut hasher);
+            }
+            hasher.finish()
+        })
     }
 }
 

@@ -297,7 +297,6 @@ impl<N: Nand> FlashLight<'_, N> {
             // Damage is met before anything has changed.
             self.prepare_truncate(i, end)?;
             if off > 0 && self.map_lookup(i, index)?.page.is_some() {
-                self.file_room(i, 4 * extent::SIZE)?;
                 self.assemble(i, index)?;
                 self.scratch[off..].fill(0);
                 self.write_scratch(i, index)?;
@@ -305,14 +304,15 @@ impl<N: Nand> FlashLight<'_, N> {
             if let Some(f) = self.files[i].file().fragment() {
                 self.cut_fragment(i, f, index, off);
             }
-            self.files[i].file_mut().set_size(size);
-            self.map_truncate(i, end)?;
         }
         let mut view = self.files[i].file_mut();
         view.set_size(size);
         view.set_time(Stamp::Modify, now);
         view.set_time(Stamp::Change, now);
         self.files[i].dirty = true;
+        if size < old {
+            self.map_truncate(i, size.div_ceil(ps) as u32)?;
+        }
         Ok(())
     }
 

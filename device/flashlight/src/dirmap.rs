@@ -95,6 +95,29 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(PageAddr(get_u32(self.map.buf, at)))
     }
 
+    /// The first directory from the number `from` on, and its page. One read for each page of the
+    /// map looked through that is not cached; none for pages that were never written.
+    pub(crate) fn map_next(
+        &mut self,
+        from: u32,
+    ) -> Result<Option<(u32, PageAddr)>, Error<N::Error>> {
+        let per_page = self.map.per_page();
+        let mut ino = from;
+        while ino < self.map.end() {
+            let i = ino / per_page;
+            if self.map.index == Some(i as usize) || self.map.root(i as usize).is_some() {
+                let first = self.load_map(ino)?;
+                let entry = |k: usize| get_u32(self.map.buf, first + 4 * k);
+                let rest = ((i + 1) * per_page - ino) as usize;
+                if let Some(k) = (0..rest).find(|&k| entry(k) != PageAddr::NONE.0) {
+                    return Ok(Some((ino + k as u32, PageAddr(entry(k)))));
+                }
+            }
+            ino = (i + 1) * per_page;
+        }
+        Ok(None)
+    }
+
     pub(crate) fn map_set(&mut self, ino: u32, page: PageAddr) -> Result<(), Error<N::Error>> {
         let at = self.load_map(ino)?;
         put_u32(self.map.buf, at, page.0);

@@ -262,7 +262,10 @@ impl<N: Nand> FlashLight<'_, N> {
         let is_data = matches!(self.store.table.get(block), State::Data(_));
         let before = self.cost(block);
         let end = match self.store.remnants.find(block) {
-            Some(r) => self.store.remnants.remove(r).next,
+            Some(r) => {
+                self.store.written.compacted += 1;
+                self.store.remnants.remove(r).next
+            }
             None => self.store.ppb(),
         };
         self.store.written.cleaned += 1;

@@ -82,6 +82,8 @@ pub struct Written {
     pub checkpoints: u64,
     /// Blocks cleaned.
     pub cleaned: u64,
+    /// Of them, those that had an unwritten tail (the paper's compaction).
+    pub compacted: u64,
 }
 
 /// Blocks with an unwritten tail, least recently used first: 4 bytes each in the caller's RAM.

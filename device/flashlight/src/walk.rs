@@ -110,11 +110,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 });
             }
         }
-        for ino in 1..self.map.end() {
-            let page = self.map_get(ino)?;
-            if page.is_none() {
-                continue;
-            }
+        let mut from = 1;
+        while let Some((ino, page)) = self.map_next(from)? {
+            from = ino + 1;
             visitor.page(Page {
                 page,
                 area: Area::Dir,

@@ -25,7 +25,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use commands::{bench, cat, chips, cp, demo, dump, fsck, info, ls, mkfs, mount, replay};
+use commands::{
+    bench, cat, chips, cp, demo, dump, fsck, info, ls, mkfs, mount, powercut, replay, soak,
+};
 
 /// What a subcommand gives back; an error is one line on stderr.
 type Outcome = anyhow::Result<ExitCode>;
@@ -56,6 +58,8 @@ enum Command {
     Cp(cp::Args),
     Replay(replay::Args),
     Bench(bench::Args),
+    Soak(soak::Args),
+    Powercut(powercut::Args),
 }
 
 impl Command {
@@ -73,6 +77,8 @@ impl Command {
             Command::Cp(args) => cp::run(&args),
             Command::Replay(args) => replay::run(&args, out),
             Command::Bench(args) => bench::run(&args, out),
+            Command::Soak(args) => soak::run(&args, out),
+            Command::Powercut(args) => powercut::run(&args, out),
         }
     }
 }

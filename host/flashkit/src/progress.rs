@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// Shorter work shows no bar.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A bar over a number of bytes. It removes itself when dropped.
+/// A bar over bytes or pieces. It removes itself when dropped.
 pub struct Progress {
     bar: ProgressBar,
     since: Instant,
@@ -17,8 +17,17 @@ pub struct Progress {
 impl Progress {
     /// A bar for `what`, over so many bytes.
     pub fn new(what: &'static str, bytes: u64) -> Progress {
-        let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::hidden());
         let style = "{msg:10} {wide_bar} {binary_bytes}/{binary_total_bytes} {eta:>4}";
+        Progress::styled(what, bytes, style)
+    }
+
+    /// A bar for `what`, over so many pieces.
+    pub fn of_pieces(what: &'static str, pieces: u64) -> Progress {
+        Progress::styled(what, pieces, "{msg:10} {wide_bar} {pos}/{len} {eta:>4}")
+    }
+
+    fn styled(what: &'static str, length: u64, style: &str) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::hidden());
         bar.set_style(ProgressStyle::with_template(style).unwrap_or(ProgressStyle::default_bar()));
         bar.set_message(what);
         Progress {
@@ -28,14 +37,14 @@ impl Progress {
         }
     }
 
-    /// So many bytes are done.
-    pub fn at(&mut self, bytes: u64) {
+    /// So much is done.
+    pub fn at(&mut self, done: u64) {
         if !self.shown && self.since.elapsed() > PATIENCE {
             // Draws nothing where stderr is no terminal.
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.shown = true;
         }
-        self.bar.set_position(bytes);
+        self.bar.set_position(done);
     }
 }
 

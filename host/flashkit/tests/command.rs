@@ -61,7 +61,7 @@ fn help_names_every_subcommand() {
     let help = here.good(&["--help"]);
     for name in [
         "demo", "chips", "mkfs", "mount", "fsck", "info", "dump", "ls", "cat", "cp", "replay",
-        "bench",
+        "bench", "powercut",
     ] {
         assert!(help.contains(&format!("\n  {name} ")), "{name}");
         let of_one = here.good(&[name, "--help"]);

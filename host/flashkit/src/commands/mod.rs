@@ -11,4 +11,6 @@ pub mod info;
 pub mod ls;
 pub mod mkfs;
 pub mod mount;
+pub mod powercut;
 pub mod replay;
+pub mod soak;

@@ -1,0 +1,100 @@
+//! `flashkit powercut` as people call it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flashkit"));
+    command.arg("powercut").args(args).output().unwrap()
+}
+
+fn text(out: &Output) -> String {
+    String::from_utf8(out.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_script_of_ones_own_gives_figures() {
+    let out = run(&["--given", "create a; write a 0 1500; fsync a", "--json"]);
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    let json: Value = serde_json::from_str(&text(&out)).unwrap();
+    let number = |key: &str| json[key].as_u64().unwrap();
+    assert_eq!((number("scripts"), number("violations")), (1, 0));
+    assert!(number("cut_points") >= 4 && number("states") > 50, "{json}");
+    assert!(number("double_cuts") > 500, "{json}");
+    assert!(json["examples"].as_array().unwrap().is_empty());
+    let chip = [
+        "--given",
+        "create a; fsync a",
+        "--chip",
+        "2048+0x16x96-paper",
+    ];
+    let table = text(&run(&chip));
+    assert!(table.contains("\nviolations  "), "{table}");
+}
+
+#[test]
+fn a_violation_is_an_id_that_replays() {
+    let script = format!("mkdir d; create d/{}", "x".repeat(300));
+    let out = run(&["--given", &script]);
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    let said = text(&out);
+    let id = said
+        .split("--replay '")
+        .nth(1)
+        .unwrap()
+        .split('\'')
+        .next()
+        .unwrap();
+    let replayed = run(&["--replay", id]);
+    assert_eq!(replayed.status.code(), Some(1));
+    assert!(text(&replayed).contains("violation: "), "{replayed:?}");
+}
+
+#[test]
+fn a_replay_shows_each_step() {
+    let out = run(&["--replay", "1024+24x8x64:=create_a,fsync_a:3.garbage"]);
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    let said = text(&out);
+    for line in [
+        "step 1: fsync a",
+        "left of it: garbage",
+        "may be seen:",
+        "is seen:",
+        "as guaranteed",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+}
+
+#[test]
+fn scripts_are_listed_and_found_by_the_begin_of_their_names() {
+    let out = run(&["--list", "single-rename-over"]);
+    let said = text(&out);
+    assert!(
+        said.lines().count() >= 12 && said.contains(" single-rename-over-sync\n"),
+        "{said}"
+    );
+    let out = run(&["single-rename-to-itself", "--json"]);
+    let json: Value = serde_json::from_str(&text(&out)).unwrap();
+    assert_eq!(
+        (json["scripts"].as_u64(), json["violations"].as_u64()),
+        (Some(6), Some(0))
+    );
+}
+
+#[test]
+fn mistakes_are_told_in_a_line() {
+    for (status, args) in [
+        (2, &["no-such-script"][..]),
+        (2, &["--given", "frob a"]),
+        (2, &["--given", "create a", "--chip", "small"]),
+        (2, &["--replay", "nonsense"]),
+        (2, &["--full", "--replay", "1024+24x8x64:=sync:@0"]),
+        (1, &["--replay", "1024+24x8x64:=create_a:99.none"]),
+        (1, &["--given", "create a", "--chip", "1024+24x8x20"]),
+    ] {
+        let out = run(args);
+        assert_eq!(out.status.code(), Some(status), "{args:?} {out:?}");
+    }
+}

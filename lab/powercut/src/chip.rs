@@ -1,0 +1,176 @@
+//! The chips that are cut: small, so that a state costs little.
+
+use std::fmt;
+use std::str::FromStr;
+
+use flashkit_flashlight::{Cleaner, Config, FlashLight, New, ram_needed};
+use flashkit_nand::{Geometry, Nand};
+use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
+
+/// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
+/// block and `-paper` for the paper's cleaner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Chip {
+    /// Data bytes of a page.
+    pub page: u32,
+    /// Usable spare bytes of a page.
+    pub spare: u32,
+    /// Pages of a block.
+    pub pages: u32,
+    /// Blocks.
+    pub blocks: u32,
+    /// Blocks bad from the factory.
+    pub bad: Vec<u32>,
+    /// Cleans by the length of the dirty list.
+    pub paper: bool,
+}
+
+impl Chip {
+    /// A chip without bad blocks, for the default cleaner.
+    pub const fn new(page: u32, spare: u32, pages: u32, blocks: u32) -> Chip {
+        Chip {
+            page,
+            spare,
+            pages,
+            blocks,
+            bad: Vec::new(),
+            paper: false,
+        }
+    }
+
+    /// The same with the paper's cleaner.
+    pub fn paper(self) -> Chip {
+        Chip {
+            paper: true,
+            ..self
+        }
+    }
+
+    /// How its volume is mounted. The paper's threshold of 140 blocks is scaled to the chip.
+    pub fn config(&self) -> Config {
+        Config {
+            cleaner: if self.paper {
+                Cleaner::Paper
+            } else {
+                Cleaner::Space
+            },
+            dirty_threshold: 4,
+            gc_batch: 2,
+            ..Config::default()
+        }
+    }
+
+    /// The chip with an empty volume. Every block must be erased before its first program.
+    ///
+    /// # Errors
+    /// The shape is not one that the chip or the volume can have.
+    pub fn formatted(&self) -> Result<SimNand, String> {
+        let geometry = Geometry::new(self.page, self.spare, self.pages, self.blocks)
+            .map_err(|e| e.to_string())?;
+        let timing = Timing {
+            read_ns: 77_800,
+            program_ns: 252_800,
+            erase_ns: 1_500_000,
+        };
+        let mut chip = SimNand::new(ChipSpec::new(geometry, timing));
+        chip.require_first_erase(true);
+        let faults = Faults {
+            bad_blocks: self.bad.clone(),
+            ..Faults::default()
+        };
+        chip.set_faults(faults).map_err(|e| e.to_string())?;
+        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let root = New {
+            mode: 0o755,
+            ..New::default()
+        };
+        FlashLight::format(chip, &mut ram, 0x1234, &root).map_err(|e| format!("format: {e}"))
+    }
+}
+
+impl fmt::Display for Chip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}+{}x{}x{}",
+            self.page, self.spare, self.pages, self.blocks
+        )?;
+        for b in &self.bad {
+            write!(f, "-bad{b}")?;
+        }
+        f.write_str(if self.paper { "-paper" } else { "" })
+    }
+}
+
+impl FromStr for Chip {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Chip, String> {
+        let wrong = || format!("not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper]): {text}");
+        let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
+        let mut parts = text.split('-');
+        let shape = parts.next().unwrap_or_default();
+        let (page, rest) = shape.split_once('+').ok_or_else(wrong)?;
+        let rest: Vec<&str> = rest.split('x').collect();
+        let [spare, pages, blocks] = rest[..] else {
+            return Err(wrong());
+        };
+        let mut chip = Chip::new(
+            number(page)?,
+            number(spare)?,
+            number(pages)?,
+            number(blocks)?,
+        );
+        for part in parts {
+            match part.strip_prefix("bad") {
+                Some(n) => chip.bad.push(number(n)?),
+                None if part == "paper" => chip.paper = true,
+                None => return Err(wrong()),
+            }
+        }
+        Ok(chip)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trips() {
+        for text in [
+            "1024+24x8x64",
+            "2048+0x16x96-paper",
+            "1024+24x8x64-bad0-bad7",
+        ] {
+            assert_eq!(text.parse::<Chip>().unwrap().to_string(), text);
+        }
+        for bad in [
+            "",
+            "1024",
+            "1024+24x8",
+            "1024+24x8x64x2",
+            "1024+24x8x64-worn",
+            "1024+24x8x64-bad",
+        ] {
+            assert!(bad.parse::<Chip>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn bad_blocks_are_bad() {
+        let chip = Chip {
+            bad: vec![0, 5],
+            ..Chip::new(1024, 24, 8, 64)
+        };
+        let bad: Vec<u32> = chip
+            .formatted()
+            .unwrap()
+            .bad_blocks()
+            .iter()
+            .map(|b| b.0)
+            .collect();
+        assert_eq!(bad, [0, 5]);
+        assert!(Chip::new(1024, 24, 8, 20).formatted().is_err());
+    }
+}

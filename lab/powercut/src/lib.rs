@@ -1,0 +1,52 @@
+//! The power-cut search: scripts of operations on a small simulated chip, cut at every program and
+//! erase, with every outcome that a cut may have, and in the recoveries from that.
+//!
+//! What a fresh mount finds must be one of the states that `docs/guarantees.md` allows, as a model of
+//! the script tells them; the check of all structures must be clean, a new file can be written, and
+//! a second mount shows the same. `flashkit powercut` is the command.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `op`, `script` | operations as text; the catalogue of scripts |
+//! | `chip`, `outcome`, `recorder` | the chips, what a cut may leave, snapshots before every flash operation |
+//! | `model`, `content`, `seen` | what may be seen, and what is |
+//! | `run`, `live` | a script on a volume and its model, step by step |
+//! | `survive` | what must hold of a chip after a cut |
+//! | `search`, `again`, `plan` | cuts of one script; cut after cut on one chip; the budgets |
+//! | `id`, `replay`, `shrink` | what replays a violation, its story, a shorter script for it |
+
+#![forbid(unsafe_code)]
+
+mod again;
+mod caught;
+mod chip;
+mod content;
+mod forced;
+mod id;
+mod live;
+mod model;
+mod op;
+mod outcome;
+mod plan;
+mod recorder;
+mod replay;
+mod run;
+mod script;
+mod search;
+mod seen;
+mod shrink;
+mod soak;
+mod survive;
+
+pub use again::{Loop, again};
+pub use chip::Chip;
+pub use forced::Forced;
+pub use id::{Cut, Id, Place};
+pub use op::{Op, parse, text};
+pub use outcome::Outcome;
+pub use plan::{Budget, search_all, search_scripts};
+pub use replay::{Verdict, replay};
+pub use script::{BARE_CHIP, Group, SMALL_CHIP, Script, catalogue};
+pub use search::{Found, Violation, Width, search};
+pub use shrink::shrink;
+pub use soak::{Soak, Soaked};

@@ -1,0 +1,205 @@
+//! Scripts as text: operations on paths, one a line or separated by semicolons.
+//!
+//! ```text
+//! create P             write P OFFSET LENGTH     truncate P SIZE      symlink P LENGTH
+//! mkdir P              rmdir P                   rename P Q           link P Q
+//! unlink P             chmod P MODE              chown P UID GID      utimes P ATIME MTIME
+//! open P               close                     fsync P              sync
+//! read P               list P                    gc                   remount
+//! fail-program N SEED  fail-erase N SEED
+//! ```
+//!
+//! Paths start at the root, which is `/`; names have no spaces. `close` closes the oldest open
+//! file. What is written, and every timestamp, follows from the number of the operation.
+//! `fail-program N SEED` makes the N-th program from there on (0: the next) fail, and its block with it;
+//! what is left of the page follows from the seed. `fail-erase` does so with an erase.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// One operation. What makes no sense where it comes is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Creates a file.
+    Create(String),
+    /// Writes so many bytes at an offset.
+    Write(String, u64, usize),
+    /// Cuts or extends a file.
+    Truncate(String, u64),
+    /// Removes a name of a file.
+    Unlink(String),
+    /// Renames, replacing what the second path names.
+    Rename(String, String),
+    /// Gives a file a second name.
+    Link(String, String),
+    /// Makes a directory.
+    Mkdir(String),
+    /// Removes an empty directory.
+    Rmdir(String),
+    /// Makes a symbolic link with a target of so many bytes.
+    Symlink(String, usize),
+    /// Changes permission bits.
+    Chmod(String, u16),
+    /// Changes owner and group.
+    Chown(String, u32, u32),
+    /// Sets the times of access and change, in seconds.
+    Utimes(String, i64, i64),
+    /// Makes a file or a directory durable.
+    Fsync(String),
+    /// Opens a file.
+    Open(String),
+    /// Closes the oldest open file; writes to it first if it has no name any more.
+    Close,
+    /// Reads a file, or the target of a symbolic link.
+    Read(String),
+    /// Lists a directory.
+    List(String),
+    /// Makes everything durable.
+    Sync,
+    /// Cleans, as an application does in idle time.
+    Gc,
+    /// Unmounts and mounts again.
+    Remount,
+    /// Makes a later program fail.
+    FailProgram(u64, u64),
+    /// Makes a later erase fail.
+    FailErase(u64, u64),
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Create(p) => write!(f, "create {p}"),
+            Op::Write(p, off, len) => write!(f, "write {p} {off} {len}"),
+            Op::Truncate(p, size) => write!(f, "truncate {p} {size}"),
+            Op::Unlink(p) => write!(f, "unlink {p}"),
+            Op::Rename(p, q) => write!(f, "rename {p} {q}"),
+            Op::Link(p, q) => write!(f, "link {p} {q}"),
+            Op::Mkdir(p) => write!(f, "mkdir {p}"),
+            Op::Rmdir(p) => write!(f, "rmdir {p}"),
+            Op::Symlink(p, len) => write!(f, "symlink {p} {len}"),
+            Op::Chmod(p, mode) => write!(f, "chmod {p} {mode:o}"),
+            Op::Chown(p, uid, gid) => write!(f, "chown {p} {uid} {gid}"),
+            Op::Utimes(p, a, m) => write!(f, "utimes {p} {a} {m}"),
+            Op::Fsync(p) => write!(f, "fsync {p}"),
+            Op::Open(p) => write!(f, "open {p}"),
+            Op::Close => f.write_str("close"),
+            Op::Read(p) => write!(f, "read {p}"),
+            Op::List(p) => write!(f, "list {p}"),
+            Op::Sync => f.write_str("sync"),
+            Op::Gc => f.write_str("gc"),
+            Op::Remount => f.write_str("remount"),
+            Op::FailProgram(n, seed) => write!(f, "fail-program {n} {seed}"),
+            Op::FailErase(n, seed) => write!(f, "fail-erase {n} {seed}"),
+        }
+    }
+}
+
+/// The words of an operation.
+struct Words<'a>(std::str::SplitWhitespace<'a>);
+
+impl Words<'_> {
+    fn path(&mut self) -> Result<String, String> {
+        self.0
+            .next()
+            .map(str::to_owned)
+            .ok_or("a path is missing".into())
+    }
+
+    fn number<T: TryFrom<u64>>(&mut self) -> Result<T, String> {
+        self.radix(10)
+    }
+
+    fn radix<T: TryFrom<u64>>(&mut self, radix: u32) -> Result<T, String> {
+        let word = self.0.next().ok_or("a number is missing")?;
+        u64::from_str_radix(word, radix)
+            .ok()
+            .and_then(|n| T::try_from(n).ok())
+            .ok_or(format!("not a fitting number: {word}"))
+    }
+}
+
+impl FromStr for Op {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Op, String> {
+        let mut w = Words(text.split_whitespace());
+        let op = match w.0.next().ok_or("an operation is missing")? {
+            "create" => Op::Create(w.path()?),
+            "write" => Op::Write(w.path()?, w.number()?, w.number()?),
+            "truncate" => Op::Truncate(w.path()?, w.number()?),
+            "unlink" => Op::Unlink(w.path()?),
+            "rename" => Op::Rename(w.path()?, w.path()?),
+            "link" => Op::Link(w.path()?, w.path()?),
+            "mkdir" => Op::Mkdir(w.path()?),
+            "rmdir" => Op::Rmdir(w.path()?),
+            "symlink" => Op::Symlink(w.path()?, w.number()?),
+            "chmod" => Op::Chmod(w.path()?, w.radix(8)?),
+            "chown" => Op::Chown(w.path()?, w.number()?, w.number()?),
+            "utimes" => Op::Utimes(w.path()?, w.number()?, w.number()?),
+            "fsync" => Op::Fsync(w.path()?),
+            "open" => Op::Open(w.path()?),
+            "close" => Op::Close,
+            "read" => Op::Read(w.path()?),
+            "list" => Op::List(w.path()?),
+            "sync" => Op::Sync,
+            "gc" => Op::Gc,
+            "remount" => Op::Remount,
+            "fail-program" => Op::FailProgram(w.number()?, w.number()?),
+            "fail-erase" => Op::FailErase(w.number()?, w.number()?),
+            other => return Err(format!("no such operation: {other}")),
+        };
+        match w.0.next() {
+            None => Ok(op),
+            Some(more) => Err(format!("too many words, from {more} on: {text}")),
+        }
+    }
+}
+
+/// Reads a script.
+///
+/// # Errors
+/// Says what cannot be read.
+pub fn parse(text: &str) -> Result<Vec<Op>, String> {
+    let lines = text.split(['\n', ';']).map(str::trim);
+    lines
+        .filter(|line| !line.is_empty())
+        .map(str::parse)
+        .collect()
+}
+
+/// The text of a script, in one line.
+pub fn text(ops: &[Op]) -> String {
+    let ops: Vec<String> = ops.iter().map(Op::to_string).collect();
+    ops.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trips() {
+        let all = "create a; write d/a 100 5000; truncate a 7; unlink a; rename a d/b; link a b; \
+                   mkdir d; rmdir d; symlink s 20; chmod a 4755; chown a 1 2; utimes a 3 4; fsync /; \
+                   open a; close; read a; list d; sync; gc; remount; fail-program 3 1; fail-erase 0 2";
+        let ops = parse(all).unwrap();
+        assert_eq!(ops.len(), 22);
+        assert_eq!(text(&ops), all);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        for bad in [
+            "write a 1",
+            "write a x 1",
+            "frob a",
+            "create",
+            "sync now",
+            "chmod a 9",
+            "chmod a 7777777",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Which scripts are searched how widely, and on how many threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::again::{Loop, again};
+use crate::script::{Group, Script, catalogue};
+use crate::search::{Found, Width, search};
+
+/// How much is searched. All are fixed sets, the same on every machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// Some seconds: for the tests.
+    Small,
+    /// Some minutes.
+    Usual,
+    /// Everything.
+    Full,
+}
+
+/// A piece of work.
+enum Job {
+    Script(Box<Script>, Width),
+    Loop(Loop),
+}
+
+/// How widely a script is searched, if it is. `nth` is its place in the catalogue.
+fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
+    let all = Width::default();
+    let one_of = |n: usize| nth.is_multiple_of(n);
+    // A recovery takes a record that was programmed twice, because the first program failed, for two.
+    if budget != Budget::Full && script.name.starts_with("force-program-failure") {
+        return None;
+    }
+    let width = match budget {
+        Budget::Full => match script.group {
+            Group::Single => all.deeper(&[2, 1]),
+            Group::Pair => all.deeper(&[1]),
+            Group::Directed => all.deeper(&[2]),
+            Group::Forcing if script.costly => all.every(4),
+            Group::Forcing => all.deeper(&[1]).deeper_every(8),
+            Group::Random if script.from == 0 => all.deeper(&[1]),
+            Group::Random => all.deeper(&[1]).deeper_every(4),
+            Group::Given => all.deeper(&[2]),
+        },
+        Budget::Usual => match script.group {
+            Group::Single | Group::Directed => all.deeper(&[1]),
+            Group::Pair => all,
+            Group::Forcing if script.costly => return None,
+            Group::Forcing => all.every(16),
+            Group::Random if one_of(3) => all.every(3).deeper(&[1]).deeper_every(7),
+            Group::Random | Group::Given => return None,
+        },
+        Budget::Small => match script.group {
+            Group::Single => all.outcomes(3),
+            Group::Pair if one_of(7) => all.outcomes(2),
+            Group::Directed => all.outcomes(2).every(3),
+            Group::Forcing if !script.costly && one_of(3) => all.outcomes(2).every(64),
+            Group::Random if one_of(9) => all.outcomes(2).every(16).deeper(&[1]).deeper_every(5),
+            _ => return None,
+        },
+    };
+    Some(width)
+}
+
+/// Searches what a budget has of the catalogue, on all of the machine's cores. `progress` is told
+/// how many of how many pieces of work are done.
+pub fn search_all(budget: Budget, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+    let scripts = catalogue().into_iter().enumerate();
+    let mut jobs: Vec<Job> = scripts
+        .filter_map(|(nth, script)| {
+            width(budget, &script, nth).map(|width| Job::Script(Box::new(script), width))
+        })
+        .collect();
+    jobs.extend(Loop::all(budget).into_iter().map(Job::Loop));
+    work(jobs, progress)
+}
+
+/// Searches scripts as wide and deep as [`Budget::Full`] does.
+pub fn search_scripts(scripts: Vec<Script>, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+    let wide = |script: Script| {
+        let width = width(Budget::Full, &script, 0)?;
+        Some(Job::Script(Box::new(script), width))
+    };
+    work(scripts.into_iter().filter_map(wide).collect(), progress)
+}
+
+fn work(mut jobs: Vec<Job>, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+    // Long ones first, so that no core waits for one at the end.
+    jobs.sort_by_key(|job| {
+        std::cmp::Reverse(match job {
+            Job::Loop(_) => usize::MAX,
+            Job::Script(script, width) => script.ops.len() << (4 * width.deeper.len()),
+        })
+    });
+    let results = Mutex::new(Vec::new());
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(i) else { return };
+                    let found = match job {
+                        Job::Script(script, width) => search(script, width),
+                        Job::Loop(config) => again(config),
+                    };
+                    results
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((i, found));
+                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Which thread was first must not show.
+    results.sort_by_key(|(i, _)| *i);
+    let mut total = Found::default();
+    for (_, found) in results {
+        total.merge(found);
+    }
+    total
+}

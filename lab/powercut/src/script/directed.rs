@@ -1,0 +1,147 @@
+//! Sequences for one mechanism or weakness each; many showed a fault once.
+
+use super::{Chip, Group, Script, parse};
+
+const SCRIPTS: [(&str, &str); 22] = [
+    (
+        "create",
+        "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
+         create c; write c 0 3000; create d; create e; fsync e; sync; create f",
+    ),
+    (
+        "append",
+        "create a; write a 0 100; fsync a; write a 100 100; fsync a; write a 200 2500; fsync a;
+         write a 2700 50; write a 2750 7000; fsync a; sync; write a 9750 10; fsync a",
+    ),
+    (
+        "overwrite",
+        "create a; write a 0 9000; fsync a; write a 2048 2048; fsync a; write a 100 4000; fsync a;
+         write a 0 9000; write a 0 9000; fsync a; write a 5 10; fsync a; sync; write a 4096 4096; fsync a",
+    ),
+    (
+        "two-files",
+        "create a; create b; write a 0 3000; write b 0 3000; write a 3000 3000; fsync b; write b 0 9000;
+         create c; write c 0 100; write a 0 100; fsync c; write b 100 100; fsync a; fsync b",
+    ),
+    (
+        "truncate",
+        "create a; write a 0 9000; fsync a; truncate a 5000; fsync a; truncate a 20000; fsync a;
+         write a 15000 10; fsync a; truncate a 14000; truncate a 16000; fsync a; truncate a 0; fsync a;
+         write a 100 100; fsync a; truncate a 150; truncate a 300; fsync a; write a 250 5000; truncate a 2048; fsync a",
+    ),
+    (
+        "unlink",
+        "create a; write a 0 5000; fsync a; unlink a; create b; write b 0 100; fsync b; unlink b;
+         create b; write b 0 200; fsync b; unlink b; create a; fsync a; unlink a; sync;
+         mkdir d; create d/x; write d/x 0 3000; fsync d/x; unlink d/x; create d/x; fsync d/x; fsync d;
+         unlink d/x; fsync d; create d/x; create d/y; fsync d",
+    ),
+    (
+        "unlink-other-dirs",
+        "mkdir d; mkdir e; mkdir f; create d/a; write d/a 0 100; fsync d/a; unlink d/a; create e/a; fsync e/a;
+         unlink e/a; create f/a; fsync f/a; create d/a; fsync d/a; unlink f/a; create e/b; fsync e/b;
+         create f/b; fsync f/b; unlink d/a; create e/c; create f/c; fsync e/c; create d/c; fsync d/c",
+    ),
+    (
+        "unlink-open",
+        "create a; write a 0 5000; fsync a; open a; unlink a; create a; write a 0 100; fsync a; close;
+         open a; unlink a; create b; fsync b; sync; create c; fsync c; close; create d; fsync d;
+         open b; rename c b; create e; fsync e; close; sync; create f; fsync f",
+    ),
+    (
+        "unlink-open-many",
+        "create a; create b; create c; write a 0 5000; write b 0 100; open a; open b; open c; unlink a; unlink b; unlink c;
+         create a; create b; write a 0 4000; fsync b; close; fsync a; close; close; unlink a; unlink b; sync",
+    ),
+    (
+        "rename",
+        "create a; write a 0 5000; fsync a; rename a b; create a; write a 0 100; fsync a; rename a b;
+         create a; write a 0 3000; rename a b; write b 0 10; fsync b; rename b c; rename c b; create c; fsync c; rename c b;
+         sync; rename b a; rename a b; sync; create t; write t 0 4000; fsync t; rename t b; unlink b; create b; fsync b",
+    ),
+    (
+        "rename-across",
+        "mkdir d; mkdir e; create d/a; write d/a 0 5000; fsync d/a; rename d/a e/a; create d/a; write d/a 0 100; fsync d/a;
+         rename d/a e/a; create d/a; fsync d/a; rename e/a d/a; mkdir f; rename d/a f/b; create e/a; write e/a 0 10;
+         rename e/a f/b; unlink f/b; create f/b; fsync f/b; sync; rename f/b d/z; rename d/z e/z; unlink e/z; create e/y; fsync e/y",
+    ),
+    (
+        "rename-open",
+        "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b; open b; rename a b; close; open b;
+         create c; write c 0 3000; rename c b; create d; fsync d; sync; close; mkdir e; create e/a; fsync e/a; open b; rename e/a b; sync; close",
+    ),
+    (
+        "mkdir",
+        "mkdir a; mkdir a/b; mkdir a/b/c; create a/b/c/f; write a/b/c/f 0 100; fsync a/b/c/f; unlink a/b/c/f; rmdir a/b/c;
+         mkdir a/b/c; create a/b/c/f; fsync a/b/c/f; sync; unlink a/b/c/f; rmdir a/b/c; rmdir a/b; rmdir a; mkdir a; mkdir b;
+         rmdir a; create a; fsync a; rmdir b; mkdir b; create b/x; fsync b/x",
+    ),
+    (
+        "rename-dirs",
+        "mkdir a; create a/f; write a/f 0 3000; fsync a/f; rename a b; create b/g; fsync b/g; mkdir c; rename b c/b;
+         mkdir d; rename c/b d; create c/x; fsync c/x; mkdir e; unlink c/x; rename e c/e; rename c/e e; rename e c;
+         rename d/f c/f; rename d c/d; sync; rename c/d d; rename d/g g; rmdir d; rename c/f f; rmdir c",
+    ),
+    (
+        "symlinks",
+        "symlink a 20; fsync a; symlink b 3000; fsync b; rename a b; create f; write f 0 100; fsync f; rename b f; unlink f; symlink f 10; fsync f; sync",
+    ),
+    (
+        "evicted",
+        "mkdir a; mkdir b; mkdir c; mkdir d; create a/x; create b/x; create c/x; create d/x; write a/x 0 100; write b/x 0 100;
+         unlink c/x; create d/y; fsync d/y; create a/y; unlink a/x; create b/y; create c/y; create d/z; fsync a/y;
+         rename b/x c/x; unlink c/x; create a/z; create b/z; fsync b/z; create c/z; fsync c/z; rename c/z d/q; unlink d/q;
+         create a/q; create b/q; create d/q; fsync d/q; rename d/q a/q; unlink a/q; create a/r; fsync a/r",
+    ),
+    (
+        "session",
+        "create a; write a 0 100; remount; create b; fsync b; remount; write b 0 5000; fsync b; remount; remount; unlink a;
+         create c; fsync c; remount; open b; unlink b; remount; mkdir d",
+    ),
+    (
+        "open-block",
+        "mkdir d1; create d; write d 0 1960; rename d c",
+    ),
+    (
+        "cut-twice",
+        "create a; fsync a",
+    ),
+    (
+        "sync-first",
+        "create a; write a 0 100; sync",
+    ),
+    (
+        "sync-after-unlink",
+        "create a; remount; unlink a; sync",
+    ),
+    (
+        "over-indirect",
+        "mkdir d0; create d0/c; write d0/c 0 3919; rename d0/c c; create d0/b; write d0/b 0 4849;
+         rename d0 d1; rename d1/b c",
+    ),
+];
+
+pub(super) fn scripts() -> Vec<Script> {
+    let mut all = Vec::new();
+    for chip in [Chip::new(2048, 40, 16, 96), Chip::new(2048, 0, 16, 96)] {
+        for (name, text) in SCRIPTS {
+            all.push(Script::new(
+                Group::Directed,
+                name,
+                chip.clone(),
+                parse(text),
+            ));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_operation_makes_sense() {
+        for script in super::scripts() {
+            assert!(script.makes_sense(), "{}", script.name);
+        }
+    }
+}

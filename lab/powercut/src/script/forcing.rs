@@ -1,0 +1,429 @@
+//! Long scripts that force something to happen, which the search then checks that they did.
+
+use flashkit_sim::Rng;
+
+use super::single::TREE;
+use super::{BARE_CHIP, Chip, Group, SMALL_CHIP, Script, parse};
+use crate::forced::Forced;
+use crate::op::Op;
+
+/// For directories and files that are large for such chips.
+const WIDER: Chip = Chip::new(1024, 24, 8, 128);
+const WIDER_BARE: Chip = Chip::new(1024, 0, 8, 128);
+
+/// Seeds with which a failed program leaves a page that is uncorrectable, reads as erased, or as
+/// written.
+pub(crate) const FAILURE_SEEDS: [u64; 3] = [0, 1, 4];
+
+/// A script under work.
+struct Draft {
+    ops: Vec<Op>,
+    rng: Rng,
+    from: usize,
+}
+
+impl Draft {
+    fn new(seed: u64) -> Draft {
+        Draft {
+            ops: Vec::new(),
+            rng: Rng::new(seed),
+            from: 0,
+        }
+    }
+
+    fn add(&mut self, text: &str) {
+        self.ops.extend(parse(text));
+    }
+
+    /// Cuts begin here.
+    fn cut_from_here(&mut self) {
+        self.from = self.ops.len();
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.below(n)
+    }
+
+    fn script(self, name: &str, chip: Chip, forces: &[Forced]) -> Script {
+        Script {
+            from: self.from,
+            forces: forces.to_vec(),
+            ..Script::new(Group::Forcing, name, chip, self.ops)
+        }
+    }
+}
+
+pub(super) fn scripts() -> Vec<Script> {
+    let mut all = Vec::new();
+    for chip in [SMALL_CHIP, BARE_CHIP, SMALL_CHIP.paper(), BARE_CHIP.paper()] {
+        all.extend([
+            data_cleaning(chip.clone()),
+            metadata_cleaning(chip.clone()),
+            compaction(chip.clone()),
+            full_chip(chip.clone()),
+        ]);
+    }
+    for chip in [WIDER, WIDER_BARE] {
+        all.extend([
+            hash_maps(chip.clone()),
+            extent_maps(chip.clone()),
+            many_directories(chip.clone()),
+            block_tails(chip),
+        ]);
+    }
+    for chip in [SMALL_CHIP, BARE_CHIP] {
+        all.extend([leaf_switch(chip.clone()), root_switch(chip.clone())]);
+        for seed in FAILURE_SEEDS {
+            all.extend((0..24).map(|n| failing_program(chip.clone(), n, seed)));
+            all.extend((0..8).map(|n| failing_erase(chip.clone(), n, seed)));
+        }
+        all.push(retirement(chip));
+    }
+    all.push(bad_from_the_factory());
+    all.push(hash_index());
+    all.push(extent_index());
+    all
+}
+
+/// Overwrites on a chip that is nearly full: blocks of file data are cleaned.
+fn data_cleaning(chip: Chip) -> Script {
+    let mut d = Draft::new(1);
+    for f in 0..9 {
+        d.add(&format!("create f{f}; write f{f} 0 {}; sync", 18 * 1024));
+    }
+    for _ in 0..40 {
+        let (f, page) = (d.below(9), d.below(18));
+        d.add(&format!("write f{f} {} 1024", page * 1024));
+    }
+    d.cut_from_here();
+    for i in 0..40 {
+        let (f, page) = (d.below(9), d.below(16));
+        d.add(&format!("write f{f} {} 1500", page * 1024));
+        if i % 4 == 3 {
+            d.add(&format!("fsync f{f}"));
+        }
+    }
+    d.script(
+        "force-data-cleaning",
+        chip,
+        &[Forced::Cleaning, Forced::DataMove, Forced::Checkpoint],
+    )
+}
+
+/// Small files come and go among some that stay: blocks of inodes are cleaned.
+fn metadata_cleaning(chip: Chip) -> Script {
+    let mut d = Draft::new(2);
+    d.add("mkdir d0; mkdir d1; mkdir d2");
+    for f in 0..120 {
+        d.add(&format!(
+            "create d{}/f{f}; write d{}/f{f} 0 300; fsync d{}/f{f}",
+            f % 3,
+            f % 3,
+            f % 3
+        ));
+    }
+    d.add("sync");
+    for f in (0..120).filter(|f| f % 7 != 0) {
+        d.add(&format!(
+            "unlink d{}/f{f}; create d{}/g{f}; fsync d{}/g{f}",
+            f % 3,
+            f % 3,
+            f % 3
+        ));
+    }
+    d.cut_from_here();
+    for f in 0..60 {
+        d.add(&format!(
+            "chmod d{}/g{} 600; fsync d{}/g{}",
+            f % 3,
+            f,
+            f % 3,
+            f
+        ));
+        if f % 8 == 7 {
+            d.add("gc");
+        }
+    }
+    d.script(
+        "force-metadata-cleaning",
+        chip,
+        &[Forced::Cleaning, Forced::MetaMove],
+    )
+}
+
+/// Files that leave blocks with an unwritten tail, then too few free blocks.
+fn compaction(chip: Chip) -> Script {
+    let mut d = Draft::new(3);
+    for f in 0..18 {
+        d.add(&format!(
+            "create f{f}; write f{f} 0 {}; fsync f{f}",
+            5 * 1024
+        ));
+        d.add(&format!("write f{f} 1024 1024; fsync f{f}"));
+    }
+    d.cut_from_here();
+    for f in 0..18 {
+        d.add(&format!("truncate f{f} 1024; fsync f{f}"));
+    }
+    for f in 0..6 {
+        d.add(&format!(
+            "create g{f}; write g{f} 0 {}; fsync g{f}; gc",
+            4 * 1024
+        ));
+    }
+    d.script("force-compaction", chip, &[Forced::Compaction])
+}
+
+/// A chip that is filled until nothing fits, then emptied a little, and filled again.
+fn full_chip(chip: Chip) -> Script {
+    let mut d = Draft::new(4);
+    for f in 0..8 {
+        d.add(&format!(
+            "create f{f}; write f{f} 0 {}; fsync f{f}",
+            22 * 1024
+        ));
+    }
+    for i in 0..40 {
+        d.add(&format!("write f{} {} 1024", i % 8, i % 22 * 1024));
+    }
+    d.cut_from_here();
+    for i in 0..8 {
+        d.add(&format!("write f{i} {} 2048; fsync f{i}", i * 2048));
+    }
+    for f in 0..4 {
+        d.add(&format!(
+            "create g{f}; write g{f} 0 {}; fsync g{f}",
+            30 * 1024
+        ));
+    }
+    d.add("create h; mkdir m; symlink s 3000; rename f0 f1; unlink f2; sync; create h; write h 0 9000; fsync h");
+    d.add("write h 0 30000; fsync h; unlink f3; mkdir m; rename h m/h; sync");
+    d.script("force-full", chip, &[Forced::Full, Forced::Cleaning])
+}
+
+/// A directory that outgrows its page, and then a hash map.
+fn hash_maps(chip: Chip) -> Script {
+    let mut d = Draft::new(5);
+    d.add("mkdir d");
+    for f in 0..100 {
+        d.add(&format!("create d/f{f}; fsync d/f{f}"));
+    }
+    d.add("sync");
+    d.cut_from_here();
+    for f in 100..250 {
+        d.add(&format!("create d/f{f}; fsync d/f{f}"));
+        if f % 5 == 0 {
+            d.add(&format!("unlink d/f{}", f / 2));
+        }
+        if f % 7 == 0 {
+            d.add(&format!("rename d/f{} d/g{f}", f / 3));
+        }
+        if f % 60 == 0 {
+            d.add("sync");
+        }
+    }
+    d.script(
+        "force-hash-maps",
+        chip,
+        &[Forced::HashMap, Forced::HashSplit],
+    )
+}
+
+/// A file whose extents outgrow its page, and then an extent map.
+fn extent_maps(chip: Chip) -> Script {
+    let mut d = Draft::new(6);
+    d.add("create a");
+    for i in 0..60 {
+        d.add(&format!("write a {} 1024", i * 3072));
+    }
+    d.add("sync");
+    d.cut_from_here();
+    for i in 60..240 {
+        let page = d.below(600);
+        d.add(&format!("write a {} 1024", page * 1024));
+        match i % 20 {
+            9 => d.add("fsync a"),
+            14 => d.add(&format!("write a {} 300", page * 1024 + 5000)),
+            19 => d.add("truncate a 500000"),
+            _ => {}
+        }
+    }
+    d.add("truncate a 100000; fsync a; unlink a; fsync /; sync");
+    d.script(
+        "force-extent-maps",
+        chip,
+        &[Forced::ExtentMap, Forced::ExtentSplit],
+    )
+}
+
+/// More directories than a page of the DirInode map holds.
+fn many_directories(chip: Chip) -> Script {
+    let mut d = Draft::new(7);
+    for i in 0..8 {
+        d.add(&format!("mkdir d{i}"));
+    }
+    for i in 0..236 {
+        d.add(&format!("mkdir d{}/e{i}", i % 8));
+    }
+    d.add("sync");
+    d.cut_from_here();
+    for i in 236..250 {
+        d.add(&format!("mkdir d{}/e{i}", i % 8));
+        if i % 5 == 0 {
+            d.add(&format!(
+                "rmdir d{}/e{}; create d1/x{i}; fsync d1/x{i}",
+                (i - 20) % 8,
+                i - 20
+            ));
+        }
+    }
+    d.add("sync; rename d1 d2/d; sync");
+    d.script("force-directory-map", chip, &[Forced::MapPage])
+}
+
+/// More blocks with an unwritten tail than are remembered, and one being written.
+fn block_tails(chip: Chip) -> Script {
+    let mut d = Draft::new(8);
+    for f in 0..36 {
+        d.add(&format!("create f{f}; write f{f} 0 {}", 6 * 1024));
+    }
+    d.add("create x; write x 0 6144; sync");
+    d.cut_from_here();
+    d.add("write x 6144 2048; fsync x; write f3 6144 1024; write f30 6144 3000; fsync f30; fsync f3; sync");
+    d.script("force-tails", chip, &[Forced::Checkpoint])
+}
+
+/// Checkpoints fill a leaf block and begin the next.
+fn leaf_switch(chip: Chip) -> Script {
+    let mut d = Draft::new(9);
+    d.add(TREE);
+    for i in 0..10 {
+        d.add(&format!("write d/b {i} 40; sync"));
+    }
+    d.cut_from_here();
+    for i in 0..10 {
+        d.add(&format!("write d/b {i} 50; sync"));
+    }
+    d.script("force-leaf", chip, &[Forced::Leaf, Forced::SecondLevel])
+}
+
+/// Checkpoints that fill the second level and both root blocks.
+fn root_switch(chip: Chip) -> Script {
+    let mut d = Draft::new(10);
+    d.add("create a");
+    for i in 0..500 {
+        d.add(&format!("write a 0 {}; sync", 10 + i));
+    }
+    d.cut_from_here();
+    for i in 0..72 {
+        d.add(&format!("write a 0 {}; sync", 10 + i));
+    }
+    let forces = [Forced::SecondLevelBlock, Forced::Root, Forced::RootBlock];
+    d.script("force-root", chip, &forces)
+}
+
+const WORK: &str =
+    "create d/n; write d/n 0 2500; fsync d/n; write d/a 0 1200; rename d/a d/b; mkdir d/t;
+    sync; unlink d/n; write d/b 3000 2000; fsync d/b; rename d/b d/a; rmdir d/t; sync";
+
+/// The N-th program fails.
+fn failing_program(chip: Chip, n: u64, seed: u64) -> Script {
+    let mut d = Draft::new(11);
+    d.add(TREE);
+    d.cut_from_here();
+    d.add(&format!("fail-program {n} {seed}; {WORK}"));
+    d.script(
+        &format!("force-program-failure-{n}-{seed}"),
+        chip,
+        &[Forced::ProgramFailure],
+    )
+}
+
+/// The N-th erase fails.
+fn failing_erase(chip: Chip, n: u64, seed: u64) -> Script {
+    let mut d = Draft::new(12);
+    d.add(TREE);
+    // Blocks that were never used need no erase: all must have been.
+    for i in 0..100 {
+        d.add(&format!(
+            "write e/a {} 1024; write d/a 0 1024; sync",
+            i % 4 * 1024
+        ));
+    }
+    d.cut_from_here();
+    d.add(&format!("fail-erase {n} {seed}; {WORK}; {WORK}"));
+    d.script(
+        &format!("force-erase-failure-{n}-{seed}"),
+        chip,
+        &[Forced::EraseFailure, Forced::BlockRetired],
+    )
+}
+
+/// A block whose program has failed dies and is marked bad.
+fn retirement(chip: Chip) -> Script {
+    let mut d = Draft::new(13);
+    d.add(TREE);
+    d.add("create x; write x 0 3000; fail-program 1 0; write x 4096 2048; fsync x");
+    d.cut_from_here();
+    d.add("unlink x; fsync /; sync; create x; write x 0 3000; sync");
+    d.script("force-retirement", chip, &[Forced::BlockRetired])
+}
+
+/// The first blocks, where the anchors would be, are bad.
+fn bad_from_the_factory() -> Script {
+    let chip = Chip {
+        bad: vec![0, 2, 3, 9, 63],
+        ..SMALL_CHIP
+    };
+    let mut d = Draft::new(14);
+    d.add(TREE);
+    d.cut_from_here();
+    d.add(WORK);
+    d.script("force-factory-bad", chip, &[Forced::Checkpoint])
+}
+
+/// A directory of so many names that its hash maps need an index page.
+fn hash_index() -> Script {
+    let mut d = Draft::new(15);
+    d.add("mkdir d");
+    for f in 0..2670 {
+        d.add(&format!("create d/f{f}"));
+    }
+    d.add("sync");
+    d.cut_from_here();
+    for f in 2670..2730 {
+        d.add(&format!("create d/f{f}"));
+    }
+    let script = d.script(
+        "force-hash-index",
+        Chip::new(1024, 24, 16, 512),
+        &[Forced::HashIndex],
+    );
+    Script {
+        costly: true,
+        ..script
+    }
+}
+
+/// A file of so many extents that their maps need an index page.
+fn extent_index() -> Script {
+    let mut d = Draft::new(16);
+    d.add("create a");
+    for i in 0..2460u64 {
+        d.add(&format!("write a {} 1024", i * 1024 * 2));
+    }
+    d.add("sync");
+    d.cut_from_here();
+    for i in 2460..2540u64 {
+        d.add(&format!("write a {} 1024", i * 1024 * 2));
+    }
+    let script = d.script(
+        "force-extent-index",
+        Chip::new(1024, 24, 16, 256),
+        &[Forced::ExtentIndex],
+    );
+    Script {
+        costly: true,
+        ..script
+    }
+}

@@ -1,0 +1,90 @@
+//! All pairs of operations from a small alphabet, on one and two directories, each followed by
+//! an operation that makes them durable: bounded black-box testing as CrashMonkey does it
+//! (J. Mohan et al., *Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing*, OSDI
+//! 2018, section 4), with a cut at every flash operation in place of one after each persistence
+//! point.
+
+use super::single::TREE;
+use super::{BARE_CHIP, Group, SMALL_CHIP, Script, parse};
+
+/// Name, operations, what an fsync after them is asked for. A letter that ends in `2` is of the
+/// second directory or of both.
+const ALPHABET: [(&str, &str, &str); 30] = [
+    ("create", "create d/n", "d/n"),
+    ("recreate", "create d/a", "d/a"),
+    ("write", "write d/b 0 1500", "d/b"),
+    ("append", "write d/a 2600 600", "d/a"),
+    ("overwrite", "write d/a 900 300", "d/a"),
+    ("truncate", "truncate d/a 1200", "d/a"),
+    ("rename", "rename d/a d/n", "d/n"),
+    ("over", "rename d/a d/b", "d/b"),
+    ("back", "rename d/b d/a", "d/a"),
+    ("unlink", "unlink d/a", "d"),
+    ("unlinkb", "unlink d/b", "d"),
+    ("mkdir", "mkdir d/t", "d"),
+    ("rmdir", "rmdir d/s", "d"),
+    ("fsync", "fsync d/a", "d/a"),
+    ("fsyncb", "fsync d/b", "d/b"),
+    ("fsyncdir", "fsync d", "d"),
+    ("sync", "sync", "d/a"),
+    ("create2", "create e/n", "e/n"),
+    ("append2", "write e/a 1500 600", "e/a"),
+    ("truncate2", "truncate e/a 1000", "e/a"),
+    ("rename2", "rename d/a e/n", "e/n"),
+    ("over2", "rename d/a e/a", "e/a"),
+    ("back2", "rename e/a d/a", "d/a"),
+    ("unlink2", "unlink e/a", "e"),
+    ("mkdir2", "mkdir e/t", "e"),
+    ("rmdir2", "rmdir e/s", "e"),
+    ("movedir2", "rename d/s e/t", "e"),
+    ("overdir2", "rename d/s e/s", "e"),
+    ("fsync2", "fsync e/a", "e/a"),
+    ("fsyncdir2", "fsync e", "e"),
+];
+
+pub(super) fn scripts() -> Vec<Script> {
+    let mut all = Vec::new();
+    for chip in [SMALL_CHIP, BARE_CHIP] {
+        for (first, a, _) in ALPHABET {
+            for (second, b, target) in ALPHABET {
+                for (ending, last) in [
+                    ("fsync", format!("fsync {target}")),
+                    ("sync", "sync".to_owned()),
+                ] {
+                    let ops = parse(&format!("{TREE}; {a}; {b}; {last}"));
+                    let name = format!("pair-{first}-{second}-{ending}");
+                    // The first operation is one of those that are cut by themselves.
+                    let from = parse(&format!("{TREE}; {a}")).len();
+                    let script = Script {
+                        from,
+                        ..Script::new(Group::Pair, name, chip.clone(), ops)
+                    };
+                    let alone = Script {
+                        from: from - 1,
+                        ..script.clone()
+                    };
+                    if alone.makes_sense() {
+                        all.push(script);
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_make_sense_after_some_other() {
+        let all = scripts();
+        for (name, ..) in ALPHABET {
+            let found = all
+                .iter()
+                .filter(|s| s.name.starts_with("pair-") && s.name.contains(&format!("-{name}-")));
+            assert!(found.count() > 10, "{name}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Each operation of the interface by itself.
+
+use super::{BARE_CHIP, Group, SMALL_CHIP, Script, parse};
+
+/// A tree with one of each: files whose data is in the inode, in pages, and found by their number; a symbolic
+/// link, an empty directory.
+pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
+    create d/a; write d/a 0 2600; create d/b; write d/b 0 100; create e/a; write e/a 0 1500;
+    create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
+
+/// Name, operations, what an fsync after them is asked for.
+const SINGLES: [(&str, &str, &str); 52] = [
+    ("create", "create d/n", "d/n"),
+    ("create-in-root", "create n", "n"),
+    ("write-new", "create d/n; write d/n 0 700", "d/n"),
+    ("write-new-large", "create d/n; write d/n 0 4000", "d/n"),
+    ("mkdir", "mkdir d/t", "d"),
+    ("mkdir-below", "mkdir d/s/t", "d/s"),
+    ("symlink", "symlink d/n 20", "d/n"),
+    ("symlink-long", "symlink d/n 3000", "d/n"),
+    ("append", "write d/b 100 100", "d/b"),
+    ("append-pages", "write d/a 2600 2000", "d/a"),
+    ("overwrite-part", "write d/a 300 200", "d/a"),
+    ("overwrite-page", "write d/a 1024 1024", "d/a"),
+    ("overwrite-all", "write d/a 0 2600", "d/a"),
+    ("overwrite-small", "write d/b 10 50", "d/b"),
+    ("write-indirect", "write d/i 1000 100", "d/i"),
+    ("write-behind-a-hole", "write d/a 9000 500", "d/a"),
+    ("truncate-to-nothing", "truncate d/a 0", "d/a"),
+    ("truncate-in-a-page", "truncate d/a 1500", "d/a"),
+    ("truncate-at-a-page", "truncate d/a 1024", "d/a"),
+    ("truncate-small", "truncate d/b 40", "d/b"),
+    ("extend", "truncate d/a 6000", "d/a"),
+    ("unlink", "unlink d/a", "d"),
+    ("unlink-small", "unlink d/b", "d"),
+    ("unlink-indirect", "unlink d/i", "d"),
+    ("unlink-symlink", "unlink d/l", "d"),
+    ("unlink-open", "open d/a; unlink d/a; close", "d"),
+    ("unlink-open-indirect", "open d/i; unlink d/i; close", "d"),
+    ("rmdir", "rmdir d/s", "d"),
+    ("rename", "rename d/a d/n", "d/n"),
+    ("rename-small", "rename d/b d/n", "d/n"),
+    ("rename-indirect", "rename d/i d/n", "d/n"),
+    ("rename-symlink", "rename d/l d/n", "d/n"),
+    ("rename-across", "rename d/a e/n", "e/n"),
+    ("rename-over", "rename d/a d/b", "d/b"),
+    ("rename-over-across", "rename d/b e/a", "e/a"),
+    ("rename-over-indirect", "rename d/b d/i", "d/i"),
+    ("rename-over-open", "open d/b; rename d/a d/b; close", "d/b"),
+    (
+        "rename-new-over",
+        "create d/n; write d/n 0 1500; rename d/n d/a",
+        "d/a",
+    ),
+    ("rename-to-itself", "rename d/a d/a", "d/a"),
+    ("rename-dir", "rename d/s d/t", "d"),
+    ("rename-dir-across", "rename d/s e/t", "e"),
+    ("rename-dir-over", "rename d/s e/s", "e"),
+    ("rename-full-dir", "rename d f", "f"),
+    ("chmod", "chmod d/a 640", "d/a"),
+    ("chown", "chown d/a 7 8", "d/a"),
+    ("utimes", "utimes d/a 5 6", "d/a"),
+    ("chmod-dir", "chmod d 700", "d"),
+    ("utimes-dir", "utimes d/s 5 6", "d/s"),
+    ("chmod-indirect", "chmod d/i 600", "d/i"),
+    ("reads", "read d/a; read d/l; list d; list /", "d/a"),
+    ("gc", "write d/a 0 2600; gc", "d/a"),
+    ("remount", "write d/b 0 50; remount", "d/b"),
+];
+
+/// Each alone, with an fsync behind it, and with a sync behind it.
+pub(super) fn scripts() -> Vec<Script> {
+    let mut all = Vec::new();
+    for chip in [SMALL_CHIP, BARE_CHIP] {
+        for (name, ops, target) in SINGLES {
+            let endings = [
+                ("", String::new()),
+                ("-fsync", format!("; fsync {target}")),
+                ("-sync", "; sync".to_owned()),
+            ];
+            for (ending, more) in endings {
+                let name = format!("single-{name}{ending}");
+                let ops = parse(&format!("{TREE}; {ops}{more}"));
+                let from = parse(TREE).len();
+                all.push(Script {
+                    from,
+                    ..Script::new(Group::Single, name, chip.clone(), ops)
+                });
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_operation_makes_sense() {
+        for script in super::scripts() {
+            assert!(script.makes_sense(), "{}", script.name);
+        }
+    }
+}

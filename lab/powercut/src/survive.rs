@@ -1,0 +1,222 @@
+//! What must hold of a chip after a cut, whatever was cut.
+
+use flashkit_flashlight::{Config, FlashLight, ram_needed};
+use flashkit_nand::Nand;
+use flashkit_sim::SimNand;
+use flashkit_vfs::check::check;
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{Error, FileSystem, NewInode, Time};
+
+use crate::caught::caught;
+use crate::content::fill;
+use crate::recorder::{Point, Recorder};
+use crate::seen::{Inodes, Seen, SeenDir, check_links, observe};
+
+/// The file that proves that a volume can be written: the first of these names that is not
+/// there. A cut in the removal of one may leave it.
+pub(crate) const PROBES: [&str; 2] = ["~probe", "~again"];
+const PROBE_SIZE: usize = 1500;
+
+/// What a chip has gone through, and still is.
+pub(crate) struct Survived {
+    /// The modifying operations of the first mount.
+    pub points: Vec<Point>,
+    /// The tree that it showed.
+    pub seen: SeenDir,
+    /// The chip at the end, and what it shows: the same, and the probe.
+    pub chip: SimNand,
+    pub left: SeenDir,
+}
+
+type Fs<'r> = FlashLightFs<'r, Recorder>;
+
+fn mount<'r>(chip: SimNand, ram: &'r mut [u8], config: Config) -> Result<Fs<'r>, String> {
+    let size = ram.len();
+    let volume = FlashLight::mount(Recorder::new(chip), ram, config)
+        .map_err(|e| format!("mount fails: {e}"))?;
+    Ok(FlashLightFs::new(volume, size))
+}
+
+/// The check that `fsck` makes, and that it has found what the tree shows.
+fn check_clean(fs: &mut Fs<'_>, inodes: &Inodes) -> Result<(), String> {
+    check_links(fs, inodes)?;
+    let checked = check(fs.volume())?;
+    if let Some(first) = checked.findings.first() {
+        return Err(format!("check: {} ({:?})", first.what, checked.findings));
+    }
+    // The index directory has no name.
+    let (dirs, files) = (inodes.dirs.len() as u64 + 1, inodes.files.len() as u64);
+    if (checked.dirs, checked.files) != (dirs, files) {
+        return Err(format!(
+            "check counts {} directories and {} files, the tree has {dirs} and {files}",
+            checked.dirs, checked.files
+        ));
+    }
+    Ok(())
+}
+
+/// Creates a file, unless the chip is full. Returns whether.
+fn probe(fs: &mut Fs<'_>, name: &str, inodes: &mut Inodes) -> Result<bool, String> {
+    let (root, name) = (fs.root(), name.as_bytes());
+    let data = fill(99, 0, PROBE_SIZE);
+    let made = fs.create(root, name, &NewInode::default());
+    match made.and_then(|attr| fs.write(attr.ino, 0, &data, Time::default()).map(|()| attr)) {
+        Ok(attr) => {
+            if inodes.contains(attr.ino) {
+                return Err("a new file gets a number in use".into());
+            }
+            inodes.files.insert(attr.ino, 1);
+            fs.fsync(attr.ino)
+                .map_err(|e| format!("fsync fails: {e}"))?;
+            Ok(true)
+        }
+        Err(Error::NoSpace) => match fs.unlink(root, name, Time::default()) {
+            // Until then a part of it may be found.
+            Ok(()) | Err(Error::NotFound) => match fs.sync() {
+                Ok(()) => Ok(false),
+                Err(e) => Err(format!("sync fails: {e}")),
+            },
+            Err(e) => Err(format!("unlink of the probe fails: {e}")),
+        },
+        Err(e) => Err(format!("the volume is not writable: {e}")),
+    }
+}
+
+/// Whether a chip is cut a second time after its recovery, or unmounted.
+pub(crate) fn cuts_again(chip: &SimNand) -> bool {
+    chip.digest().is_ok_and(|digest| digest % 2 == 0)
+}
+
+/// Mounts a chip. Returns the modifying operations of that, which are there even if it fails.
+pub(crate) fn recover(chip: SimNand, config: Config) -> (Vec<Point>, Result<(), String>) {
+    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut recorder = Recorder::new(chip);
+    let result = caught(|| {
+        let mounted = FlashLight::mount(&mut recorder, &mut ram, config);
+        mounted.map(drop).map_err(|e| format!("mount fails: {e}"))
+    });
+    (recorder.points, result)
+}
+
+/// Mounts a chip and reads its tree.
+pub(crate) fn look(chip: SimNand, config: Config) -> Result<SeenDir, String> {
+    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    caught(|| Ok(observe(&mut mount(chip, &mut ram, config)?)?.0))
+}
+
+/// Mounts a chip; what it shows must be allowed, the check clean, and a new file can be written.
+/// Mounts it a second time, after an unmount or, when `cut_again`, after another cut between two
+/// operations; it must show the same.
+///
+/// # Errors
+/// Says what is not so.
+pub(crate) fn survive(
+    chip: SimNand,
+    config: Config,
+    cut_again: bool,
+    allows: &dyn Fn(&SeenDir) -> Result<(), String>,
+) -> Result<Survived, String> {
+    caught(|| {
+        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let mut fs = mount(chip, &mut ram, config)?;
+        let recorder = fs.volume().nand_mut();
+        let points = std::mem::take(&mut recorder.points);
+        recorder.recording = false;
+        let (seen, mut inodes) = observe(&mut fs)?;
+        allows(&seen)?;
+        check_clean(&mut fs, &inodes)?;
+        let free = |name: &&str| !seen.names.contains_key(*name);
+        let name = PROBES
+            .into_iter()
+            .find(free)
+            .ok_or("no name is left for a probe")?;
+        let probed = probe(&mut fs, name, &mut inodes)?.then_some(name);
+        check_clean(&mut fs, &inodes).map_err(|e| format!("after a write: {e}"))?;
+        let chip = if cut_again {
+            fs.volume().nand().chip().clone()
+        } else {
+            let unmounted = fs.into_volume().unmount();
+            unmounted
+                .map_err(|(_, e)| format!("unmount fails: {e}"))?
+                .into_inner()
+        };
+        let fs = mount(chip, &mut ram, config).map_err(|e| format!("the second {e}"))?;
+        let (chip, left) = second_look(fs, !cut_again, probed, &seen, &inodes)
+            .map_err(|e| format!("second mount: {e}"))?;
+        Ok(Survived {
+            points,
+            seen,
+            chip,
+            left,
+        })
+    })
+}
+
+fn second_look(
+    mut fs: Fs<'_>,
+    clean: bool,
+    probed: Option<&str>,
+    before: &SeenDir,
+    inodes_before: &Inodes,
+) -> Result<(SimNand, SeenDir), String> {
+    if clean && fs.volume().nand().changes > 0 {
+        return Err("the mount after a clean unmount writes".into());
+    }
+    let (left, inodes) = observe(&mut fs)?;
+    let mut seen = left.clone();
+    match probed.map(|name| seen.names.remove(name)) {
+        None => {}
+        Some(Some(Seen::File(file))) if file.content.size == PROBE_SIZE as u64 => {}
+        Some(_) => return Err("the file just written is not there".into()),
+    }
+    // Its creation has changed the root's times.
+    seen.attrs = before.attrs;
+    if seen != *before {
+        let (first, second) = (before.lines(), seen.lines());
+        let more = second.iter().find(|line| !first.contains(line));
+        let less = first.iter().find(|line| !second.contains(line));
+        return Err(format!("shows {more:?} instead of {less:?}"));
+    }
+    if inodes != *inodes_before {
+        return Err("shows other inode numbers".into());
+    }
+    check_clean(&mut fs, &inodes)?;
+    Ok((fs.volume().nand().chip().clone(), left))
+}
+
+/// Mounts a chip that is worn out, and again: it shows a tree that is allowed, and is not written.
+/// Returns the chip.
+///
+/// # Errors
+/// Says what is not so; also when the chip is not worn out.
+pub(crate) fn last_look(
+    chip: SimNand,
+    config: Config,
+    allows: &dyn Fn(&SeenDir) -> Result<(), String>,
+) -> Result<SimNand, String> {
+    caught(|| {
+        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let mut fs = mount(chip, &mut ram, config)?;
+        if !fs.volume().is_worn() {
+            return Err("not worn out".into());
+        }
+        let (seen, _) = observe(&mut fs)?;
+        allows(&seen)?;
+        // Files without a name stay: nothing can be removed any more.
+        if let Some(first) = check(fs.volume())?.findings.first() {
+            return Err(format!("check: {}", first.what));
+        }
+        if fs.create(fs.root(), b"new", &NewInode::default()) != Err(Error::ReadOnly) {
+            return Err("worn out, and not read-only".into());
+        }
+        let chip = fs.volume().nand().chip().clone();
+        let mut fs = mount(chip, &mut ram, config).map_err(|e| format!("the second {e}"))?;
+        if fs.volume().nand().changes > 0 {
+            return Err("the second mount of a worn-out chip writes".into());
+        }
+        if observe(&mut fs)?.0 != seen {
+            return Err("the second mount of a worn-out chip shows another tree".into());
+        }
+        Ok(fs.volume().nand().chip().clone())
+    })
+}
