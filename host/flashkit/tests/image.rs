@@ -160,7 +160,7 @@ fn damage(image: &Path, is_data: bool) {
 #[test]
 fn damage_is_found_and_stays() {
     for (is_data, what) in [
-        (false, ": damaged file inode\n"),
+        (false, ": damaged inode of a file of this directory\n"),
         (true, ": file data is damaged\n"),
     ] {
         let here = Place::new();
