@@ -25,6 +25,10 @@ pub trait BlockDevice {
     /// Whether a write that a power cut interrupts may leave a sector that is neither old nor new.
     const TEARS: bool = false;
 
+    /// Whether a trimmed sector reads as zeros at once, and for good after the next
+    /// [`BlockDevice::flush`].
+    const TRIM_ZEROES: bool = false;
+
     /// Bytes in a sector: a power of two from 512 to 65,536. Constant for the life of the value.
     fn sector_size(&self) -> u32;
 
@@ -54,6 +58,7 @@ impl<B: BlockDevice + ?Sized> BlockDevice for &mut B {
     type Error = B::Error;
 
     const TEARS: bool = B::TEARS;
+    const TRIM_ZEROES: bool = B::TRIM_ZEROES;
 
     fn sector_size(&self) -> u32 {
         (**self).sector_size()

@@ -97,6 +97,15 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         self.changing(|disk| disk.step(false))
     }
 
+    /// As [`LogDisk::clean_step`], whatever the policy's threshold is, as a write does that finds no
+    /// room; waits where that would be [`Step::Waiting`].
+    ///
+    /// # Errors
+    /// As [`LogDisk::write`].
+    pub fn clean_now(&mut self) -> Result<Step, Error<F::Error>> {
+        self.changing(LogDisk::step_now)
+    }
+
     /// Waits for every erase under way.
     ///
     /// # Errors
@@ -137,11 +146,15 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
 
     /// One step towards a free block for the host; false when nothing can be done.
     pub(crate) fn clean_forced(&mut self) -> Result<bool, Error<F::Error>> {
-        match self.step(true)? {
-            Step::Idle => Ok(false),
-            Step::Waiting => self.wait_any().map(|_| true),
-            _ => Ok(true),
+        Ok(self.step_now()? != Step::Idle)
+    }
+
+    fn step_now(&mut self) -> Result<Step, Error<F::Error>> {
+        let step = self.step(true)?;
+        if step == Step::Waiting {
+            self.wait_any()?;
         }
+        Ok(step)
     }
 
     /// Pays for a sector written: see [`crate::Config::bounded`].

@@ -469,6 +469,8 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
 impl<F: BankedNorFlash> BlockDevice for LogDisk<'_, F> {
     type Error = Error<F::Error>;
 
+    const TRIM_ZEROES: bool = true;
+
     fn sector_size(&self) -> u32 {
         self.layout.sector_size
     }

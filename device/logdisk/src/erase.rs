@@ -190,14 +190,19 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         if !torn && record.intents > 0 && !self.release_intents(segment)? {
             return Ok(false);
         }
-        let mut place = if torn {
+        let known = if torn {
             self.find_intent(segment)?
         } else {
             None
         };
-        if place.is_none() {
-            place = self.write_intent(segment)?;
+        if let Some((host, intent)) = known {
+            // Once more: a cut may have left it unstable.
+            self.program_intent(segment, host, intent)?;
         }
+        let place = match known {
+            Some(place) => Some(place),
+            None => self.write_intent(segment)?,
+        };
         if place.is_none() && self.erasing > 0 {
             return Ok(false);
         }

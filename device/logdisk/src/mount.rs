@@ -349,24 +349,37 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         }
     }
 
-    /// Finishes what a cut has left between two flags. An entry that was cut may read differently
-    /// than a moment ago; whatever is read now, one whole copy becomes the sector's.
+    /// Finishes what a cut has left between two flags: first all invalidations, so that each one
+    /// stands before another block becomes valid, then the blocks that are whole and wait.
+    ///
+    /// An entry that was cut may read differently each time. Whatever is read, one whole copy
+    /// becomes the sector's, and its flags are programmed once more before anything follows.
     fn repair(&mut self) -> Result<(), Error<F::Error>> {
-        self.each_entry(|disk, block, entry| {
-            disk.count_used(block, entry);
-            match entry {
-                Entry::Dying => disk.invalidate_again(block),
-                Entry::PreValid(sector) => disk.adopt(block, sector),
-                // Its *valid* has only now come out, or its *invalid* has gone back.
-                Entry::Valid(sector) if !disk.is_mapped(block, sector) => {
-                    match disk.ram.lookup(sector) {
-                        Some(_) => disk.invalidate_again(block),
-                        None => disk.adopt(block, sector),
-                    }
+        for invalidations in [true, false] {
+            self.each_entry(|disk, block, entry| {
+                if matches!(entry, Entry::Free | Entry::Dead) {
+                    return Ok(());
                 }
-                _ => Ok(()),
-            }
-        })
+                // What was decided for another entry may have changed this one.
+                let mut bytes = [0; ENTRY_LEN as usize];
+                disk.flash.read(disk.layout.entry_at(block), &mut bytes)?;
+                let entry = Entry::decode(&bytes, disk.layout.sectors);
+                disk.count_used(block, entry);
+                match entry {
+                    Entry::Dying => disk.invalidate_again(block),
+                    Entry::PreValid(sector) if !invalidations => disk.adopt(block, sector),
+                    // Its *valid* has only now come out, or its *invalid* has gone back.
+                    Entry::Valid(sector) if !disk.is_mapped(block, sector) => {
+                        match disk.ram.lookup(sector) {
+                            Some(_) => disk.invalidate_again(block),
+                            None => disk.adopt(block, sector),
+                        }
+                    }
+                    _ => Ok(()),
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// Marks a block invalid whose flag may have been begun: a program must not ask for bits that

@@ -7,9 +7,10 @@
 //! open for later.
 //!
 //! Invariant: the host leaves as many blocks as the cleaner may have to move: those still valid in
-//! the segment being cleaned, or those of any segment that has something to gain. Where the cleaner
-//! has a frontier of its own the host also leaves it the last free segment; in need it writes to the
-//! host's.
+//! the segment being cleaned, or those of any segment that has something to gain; and some more, for
+//! each power cut in the middle of a block wastes that block, and until the next erase is done no
+//! room comes back. Where the cleaner has a frontier of its own the host also leaves it the last free
+//! segment; in need it writes to the host's.
 
 use flashkit_nor::BankedNorFlash;
 
@@ -45,13 +46,42 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         Ok(block)
     }
 
-    /// Whether the host may take a block and leaves the cleaner enough.
-    fn host_has_room(&self) -> bool {
-        let need = match self.job {
+    /// Blocks that the host must leave to the cleaner.
+    fn cleaners_share(&self) -> u32 {
+        let valid = match self.job {
             Some(job) => self.ram.segment(job.segment).valid,
             None => self.layout.blocks - 1,
         };
-        self.open_room + (self.free + self.erasing) * self.layout.blocks > need
+        valid + self.layout.blocks / 16 + 2
+    }
+
+    /// Whether the host may take a block and leaves the cleaner enough.
+    fn host_has_room(&self) -> bool {
+        self.total_room() > self.cleaners_share()
+    }
+
+    /// Sectors that can be written before a write has to clean, or to wait for an erase. A caller
+    /// that has time cleans ([`LogDisk::clean_step`], [`LogDisk::clean_now`]) while this is small.
+    pub fn room(&self) -> u32 {
+        let others = self.frontier[1].map_or(0, |s| self.layout.blocks - self.ram.segment(s).used);
+        let kept = self.segments_kept() - 1;
+        let segments = (self.free + self.erasing).saturating_sub(kept);
+        let own = self.open_room - others + segments * self.layout.blocks;
+        own.min(self.total_room().saturating_sub(self.cleaners_share()))
+    }
+
+    /// Free segments there must be for the host to take one.
+    fn segments_kept(&self) -> u32 {
+        if self.config.separate == Separate::No {
+            1
+        } else {
+            2
+        }
+    }
+
+    /// Blocks that can be written before a segment is cleaned, those under erase included.
+    pub(crate) fn total_room(&self) -> u32 {
+        self.open_room + (self.free + self.erasing) * self.layout.blocks
     }
 
     fn place(&mut self, frontier: usize, cleaning: bool) -> Result<u32, Error<F::Error>> {
@@ -114,8 +144,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// The next segment for a frontier, from the active bank or else from the bank with the most
     /// room; the victim's bank comes last.
     fn pick(&self, frontier: usize, cleaning: bool) -> Option<u32> {
-        let shared = self.config.separate == Separate::No;
-        let spare = if cleaning || shared { 1 } else { 2 };
+        let spare = if cleaning { 1 } else { self.segments_kept() };
         let may_begin =
             self.free + self.erasing >= spare && self.open < u32::from(self.config.open_max);
         let other = self.frontier[1 - frontier];
@@ -124,7 +153,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             if self.is_erasing(bank) {
                 continue;
             }
-            let Some((room, segment)) = self.room(bank, frontier, may_begin, other) else {
+            let Some((room, segment)) = self.bank_room(bank, frontier, may_begin, other) else {
                 continue;
             };
             let rank = if self.is_victims_bank(bank) {
@@ -143,7 +172,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
 
     /// Free blocks of a bank that this frontier may write, and the segment to begin with: an open
     /// one, or an erased one.
-    fn room(
+    fn bank_room(
         &self,
         bank: u32,
         frontier: usize,

@@ -70,7 +70,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         let mut best: Option<(u32, u64)> = None;
         let mut consider = |disk: &Self, segment: u32| {
             let record = disk.ram.segment(segment);
-            if !disk.is_candidate(segment) || record.valid >= disk.layout.blocks {
+            if !disk.is_candidate(segment) || !disk.pays(&record) {
                 return;
             }
             let account = disk.account(&record, least);
@@ -86,7 +86,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             let mut all = None;
             for segment in 0..self.layout.segments {
                 let record = self.ram.segment(segment);
-                if !self.is_candidate(segment) || record.valid >= self.layout.blocks {
+                if !self.is_candidate(segment) || !self.pays(&record) {
                     continue;
                 }
                 let account = self.account(&record, least);
@@ -97,6 +97,12 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             best = all;
         }
         best
+    }
+
+    /// Whether there is something to gain, and room for what is valid. After cuts in a row only
+    /// those may fit that were being cleaned before.
+    fn pays(&self, record: &Segment) -> bool {
+        record.valid < self.layout.blocks && record.valid <= self.total_room()
     }
 
     /// What cleaning a segment is worth.
@@ -126,7 +132,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         }
         let erases = |segment: u32| self.ram.segment(segment).erases;
         let most = (0..self.layout.segments).map(erases).max()?;
-        let candidates = (0..self.layout.segments).filter(|segment| self.is_candidate(*segment));
+        let fits = |segment: u32| self.ram.segment(segment).valid <= self.total_room();
+        let candidates = (0..self.layout.segments).filter(|s| self.is_candidate(*s) && fits(*s));
         let least = candidates.min_by_key(|segment| erases(*segment))?;
         (most - erases(least) > self.config.wear_gap).then_some(least)
     }

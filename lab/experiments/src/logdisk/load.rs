@@ -70,6 +70,9 @@ pub struct Outcome {
     pub ram: usize,
     /// (cumulative MiB, KiB/s over the last 4 MiB)
     pub curve: Vec<(f64, f64)>,
+    /// Blocks of each segment that are cold, of those that are valid: they were moved out of a
+    /// segment that was less utilised than the disk (paper, 3.4).
+    pub cold: Vec<u32>,
 }
 
 impl Outcome {
@@ -112,7 +115,10 @@ impl Load {
         let ram_len = ram_bytes::<SimNor>(16 << 20, spec.banks(), &shape, &self.config);
         let ram_len = ram_len.map_err(Error::Config)?;
         let mut ram = vec![0; ram_len];
-        let mut disk = LogDisk::mount(chip, self.config, &mut ram)?;
+        let mut disk = Traced {
+            disk: LogDisk::mount(chip, self.config, &mut ram)?,
+            trace: vec![false; SECTORS as usize],
+        };
         let mut rng = Rng::new(self.seed);
         let data = [0x5A; (SECTOR * REQUEST) as usize];
         for sector in (0..self.still + self.data).step_by(REQUEST as usize) {
@@ -126,15 +132,18 @@ impl Load {
             let at = age.target(&mut rng, 0);
             self.request(&mut disk, at, &data)?;
         }
-        let (before, cost, free) = (disk.stats(), disk.flash().counters(), disk.free_segments());
+        let before = disk.disk.stats();
+        let cost = disk.disk.flash().counters();
+        let free = disk.disk.free_segments();
+        disk.trace.fill(false);
         let mut longest_ns = 0;
         let mut curve = Vec::new();
-        let mut last = disk.flash().now_ns();
+        let mut last = disk.disk.flash().now_ns();
         for request in 0..self.written / u64::from(SECTOR * REQUEST) {
             let at = self.target(&mut rng, request);
             longest_ns = longest_ns.max(self.request(&mut disk, at, &data)?);
             if (request + 1) % 1024 == 0 {
-                let now = disk.flash().now_ns();
+                let now = disk.disk.flash().now_ns();
                 curve.push((
                     (request + 1) as f64 / 256.0,
                     4096.0 / ((now - last) as f64 / 1e9),
@@ -142,6 +151,8 @@ impl Load {
                 last = now;
             }
         }
+        let cold = disk.cold();
+        let Traced { disk, .. } = disk;
         let after = disk.stats();
         Ok(Outcome {
             written: after.sectors_written - before.sectors_written,
@@ -155,27 +166,70 @@ impl Load {
             longest_ns,
             ram: ram_len,
             curve,
+            cold,
         })
     }
 
     fn request(
         &self,
-        disk: &mut LogDisk<'_, SimNor>,
+        traced: &mut Traced<'_>,
         sector: u32,
         data: &[u8],
     ) -> Result<u64, Error<SimNorError>> {
-        let start = disk.flash().now_ns();
+        let start = traced.disk.flash().now_ns();
         if let Some(ticks) = start.checked_div(self.tick_ns) {
-            disk.set_clock(ticks as u32);
+            traced.disk.set_clock(ticks as u32);
         }
-        disk.write(sector, data)?;
-        let took = disk.flash().now_ns() - start;
-        disk.flash_mut().idle(self.host_ns);
+        // What the write would do itself, so that the victims are seen.
+        while traced.disk.room() < REQUEST {
+            let step = traced.disk.clean_now()?;
+            traced.note(step);
+            if step == Step::Idle {
+                break;
+            }
+        }
+        traced.disk.write(sector, data)?;
+        traced.trace[sector as usize..(sector + REQUEST) as usize].fill(false);
+        let took = traced.disk.flash().now_ns() - start;
+        traced.disk.flash_mut().idle(self.host_ns);
         for _ in 0..self.steps {
-            if let Step::Idle | Step::Waiting = disk.clean_step()? {
+            let step = traced.disk.clean_step()?;
+            traced.note(step);
+            if let Step::Idle | Step::Waiting = step {
                 break;
             }
         }
         Ok(took)
+    }
+}
+
+/// A disk, and which sectors are cold.
+struct Traced<'a> {
+    disk: LogDisk<'a, SimNor>,
+    trace: Vec<bool>,
+}
+
+impl Traced<'_> {
+    fn note(&mut self, step: Step) {
+        if let Step::Selected {
+            segment,
+            cold: true,
+        } = step
+        {
+            for (sector, cold) in (0..).zip(&mut self.trace) {
+                *cold |= self.disk.segment_of_sector(sector) == Some(segment);
+            }
+        }
+    }
+
+    /// Cold blocks of each segment.
+    fn cold(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.disk.segments() as usize];
+        for (sector, cold) in (0..).zip(&self.trace) {
+            if let Some(segment) = self.disk.segment_of_sector(sector).filter(|_| *cold) {
+                counts[segment as usize] += 1;
+            }
+        }
+        counts
     }
 }
