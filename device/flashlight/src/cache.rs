@@ -14,8 +14,9 @@ use crate::extent::Extent;
 use crate::hash::{ino_hash, name_hash};
 use crate::header::Kind;
 use crate::inode::{DirMut, DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView};
-use crate::mappage::Owner;
+use crate::mappage::{MapPage, Owner};
 use crate::store::Area;
+use crate::tree::{MapKind, MapTarget};
 use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -153,6 +154,39 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Loads the map page, or index page, that a pointer of an inode leads to into the scratch page.
+    /// One read.
+    pub(crate) fn load_map_page(
+        &mut self,
+        kind: Kind,
+        (key, at): (u32, PageAddr),
+        ino: u32,
+        what: &'static str,
+    ) -> Result<(), Error<N::Error>> {
+        self.load_scratch(at, kind, what)?;
+        if MapPage::<&mut [u8], 8>::on(self.scratch).belongs_to(ino, key) {
+            Ok(())
+        } else {
+            Err(Error::Corrupt(at, what))
+        }
+    }
+
+    /// Loads the map page that a migration changes into the scratch page. One read.
+    pub(crate) fn load_target(
+        &mut self,
+        kind: MapKind,
+        target: &MapTarget,
+        ino: u32,
+    ) -> Result<(), Error<N::Error>> {
+        let pointer = (target.first, target.page);
+        self.load_map_page(kind.map, pointer, ino, kind.what)?;
+        if MapPage::<&mut [u8], 8>::on(self.scratch).end_key() <= target.end {
+            Ok(())
+        } else {
+            Err(Error::Corrupt(target.page, kind.what))
+        }
+    }
+
     /// The slot of a cached directory.
     pub(crate) fn dir_slot(&self, ino: u32) -> Option<usize> {
         (0..2).find(|&i| self.dirs[i].ino == ino && ino != 0)
@@ -190,7 +224,7 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         let view = self.dirs[i].dir();
-        if view.ino() != ino || !view.is_sane() {
+        if view.ino() != ino {
             return Err(Error::Corrupt(at, "directory"));
         }
         self.dirs[i].dir_mut().settle();
@@ -351,9 +385,6 @@ impl<N: Nand> FlashLight<'_, N> {
         } else {
             self.store
                 .expect_meta(at, self.files[i].buf, Kind::File, "file inode")?;
-        }
-        if !self.files[i].file().is_sane() || self.files[i].file().ino() == 0 {
-            return Err(Error::Corrupt(at, "file inode"));
         }
         self.files[i].file_mut().settle();
         self.adopt_file(i, at);

@@ -54,7 +54,7 @@ use crate::header::{HEADER, Kind};
 use crate::mount::root_blocks;
 use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store};
 use crate::table::{self, State};
-use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
+use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 /// Pages used of a root block and of a second-level block.
@@ -481,7 +481,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// a block failed, and another leaf is to be tried.
     fn write_leaf(&mut self, len: usize, switch: Option<&Switch>) -> Result<bool, Error<N::Error>> {
         let leaf = self.anchor.leaf;
-        let mut done = switch.is_none() || self.store.erase(leaf.block)?;
+        let mut done = self.store.prepare(leaf.block, switch.is_some())?;
         if done {
             self.anchor.leaf.next += 1;
             self.store.written.checkpoint += 1;
@@ -509,7 +509,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// pointed to before is dead then. `false` when the second-level block fails.
     fn anchor_leaf(&mut self, switch: &Switch) -> Result<bool, Error<N::Error>> {
         let second = self.anchor.second;
-        if switch.new_second && !self.store.erase(second)? {
+        if !self.store.prepare(second, switch.new_second)? {
             self.anchor.second_next = ANCHOR_PAGES;
             return Ok(false);
         }
@@ -577,8 +577,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.stale[side] &= !erased;
         }
         if written == [false; 2] {
-            let at = geo.page(BlockAddr(self.anchor.roots[0]), index);
-            return Err(Error::Corrupt(at, "root block"));
+            return Err(Error::Corrupt(PageAddr::NONE, "root block"));
         }
         for (side, written) in written.into_iter().enumerate() {
             let block = self.anchor.roots[side];
@@ -600,8 +599,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn decode(&mut self, leaf: Head) -> Option<Start> {
         let (b, s) = (&*self.scratch, &mut self.store);
         self.anchor.leaf = leaf;
-        self.next_ino = get_u32(b, 40);
-        s.live = get_u32(b, 44);
+        self.next_ino = get_u32(b, 40).max(FIRST_FILE);
         self.orphans = get_u32(b, 48);
         s.cursor = get_u32(b, 52) % s.geo.blocks();
         self.map.next = get_u32(b, 56);
@@ -641,13 +639,7 @@ impl<N: Nand> FlashLight<'_, N> {
             *page = get_u32(b, FIELDS + 4 * reserved + 4 * i);
         }
         s.dirty.load(&b[end - dirty..end]);
-        let in_range = |v: u32| v == u32::MAX || v < s.geo.blocks();
-        let sane = s.heads.iter().all(|h| in_range(h.block))
-            && s.reserves[..reserved]
-                .iter()
-                .all(|r| u32::from(r.0) < s.geo.blocks())
-            && self.anchor.next_leaves.into_iter().all(in_range)
-            && (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.geo.blocks());
+        let sane = (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.table.blocks());
         let since = match get_u64(b, COPY_OF) {
             0 => get_u64(b, 8),
             seq => seq,
@@ -687,7 +679,6 @@ impl<N: Nand> FlashLight<'_, N> {
                             partials = usize::from(a);
                         } else if (n - table - roots) / 4 <= partials
                             && !self.store.remnants.is_full()
-                            && u32::from(a) < self.store.geo.blocks()
                         {
                             let head = Head {
                                 block: u32::from(a),
@@ -702,9 +693,8 @@ impl<N: Nand> FlashLight<'_, N> {
         if pages.len() * payload < table + roots + 4 {
             return Err(Error::Corrupt(PageAddr::NONE, "block table"));
         }
-        for i in 0..self.store.bitmap_count {
-            let block = u32::from(self.store.bitmap_blocks[i]);
-            self.store.table.set(block, State::System);
+        if !self.is_consistent() {
+            return Err(Error::Corrupt(PageAddr::NONE, "block table"));
         }
         // System blocks that nothing leads to are left over from an interrupted switch.
         for block in 0..self.store.table.blocks() {

@@ -198,7 +198,7 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<PageAddr, Error<N::Error>> {
         if self.store.fronts[i].block == u32::MAX {
             // No lookup of the last extent here: the scratch page is in use.
-            self.open_shared(i);
+            self.open_shared(i)?;
         }
         let owner = self.files[i].file().owner(self.store.volume);
         self.store.append_data(i, scratch, owner, index)
@@ -352,26 +352,26 @@ impl<N: Nand> FlashLight<'_, N> {
                 };
                 let found = self.store.remnants.find(head.block);
                 if let Some(r) = found.filter(|&r| self.store.remnants.get(r) == head) {
-                    self.store.unpark(i, r);
-                    return Ok(());
+                    return self.store.unpark(i, r);
                 }
             }
         }
         if index < share {
-            self.open_shared(i);
+            self.open_shared(i)?;
         }
         Ok(())
     }
 
     /// Lets a file that is probably small share a block with others.
-    fn open_shared(&mut self, i: usize) {
+    fn open_shared(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         let n = self.store.remnants.len;
         // A small chip cannot afford many blocks with an unwritten tail.
         let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * crate::store::REMNANTS / 4);
         if n > 0 && (self.small_files || n > few) {
-            self.store.unpark(i, n - 1);
+            self.store.unpark(i, n - 1)?;
             self.shared[i] = true;
         }
+        Ok(())
     }
 }
 

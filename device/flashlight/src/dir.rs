@@ -42,45 +42,45 @@ impl<N: Nand> FlashLight<'_, N> {
         self.dir_room(dir, 6 * dirrec::SIZE).map(|_| ())
     }
 
-    /// The hash map page that covers a hash, if the directory has any, and the hash where its range
-    /// ends: also when the page that leads there cannot be read. At most one read.
+    /// The pointer to the hash map page that covers a hash, if the directory has any, and the hash
+    /// where its range ends: also when the page that leads there cannot be read. At most one read.
     #[allow(clippy::type_complexity)]
-    fn hash_map_for(&mut self, i: usize, hash: u32) -> (Result<PageAddr, Error<N::Error>>, u32) {
+    fn hash_map_for(
+        &mut self,
+        i: usize,
+        hash: u32,
+    ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
         let dir = self.dirs[i].dir();
-        if dir.levels() == 0 {
-            return (Ok(PageAddr::NONE), NO_HASH);
+        let (levels, ino) = (dir.levels(), dir.ino());
+        if levels == 0 {
+            return (Ok((0, PageAddr::NONE)), NO_HASH);
         }
-        let levels = dir.levels();
-        let (at, end) = tree::root_range(&dir, hash, NO_HASH);
+        let ((key, at), end) = tree::root_range(&dir, hash, NO_HASH);
         if levels == 1 {
-            return (Ok(at), end);
+            return (Ok((key, at)), end);
         }
-        if let Err(e) = self.load_scratch(at, Kind::HashIndex, "hash index") {
+        if let Err(e) = self.load_map_page(HASH.index, (key, at), ino, HASH.what_index) {
             return (Err(e), end);
         }
-        let page: MapPage<&[u8], 8> = MapPage(self.scratch);
-        if !page.is_sane() || page.count() == 0 {
-            return (Err(Error::Corrupt(at, "hash index")), end);
-        }
-        let (at, end) = tree::index_range(&page, hash, end);
-        (Ok(at), end)
+        let (pointer, end) = tree::index_range(&MapPage(&*self.scratch), hash, end);
+        (Ok(pointer), end)
     }
 
     /// Loads the hash map page that covers a hash into the scratch page; `false` when there is none.
     fn load_hash_map(&mut self, i: usize, hash: u32) -> Result<bool, Error<N::Error>> {
-        let at = self.hash_map_for(i, hash).0?;
-        self.load_hash_map_at(at)
+        let pointer = self.hash_map_for(i, hash).0?;
+        self.load_hash_map_at(i, pointer)
     }
 
-    fn load_hash_map_at(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
-        if at.is_none() {
+    fn load_hash_map_at(
+        &mut self,
+        i: usize,
+        pointer: (u32, PageAddr),
+    ) -> Result<bool, Error<N::Error>> {
+        if pointer.1.is_none() {
             return Ok(false);
         }
-        self.load_scratch(at, Kind::HashMap, "hash map")?;
-        let page: HashPage<'_> = MapPage(self.scratch);
-        if !page.is_sane() {
-            return Err(Error::Corrupt(at, "hash map"));
-        }
+        self.load_map_page(HASH.map, pointer, self.dirs[i].ino, HASH.what)?;
         Ok(true)
     }
 
@@ -137,7 +137,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 .find(DirRec::is_entry)
                 .map(|rec| rec.hash);
             let (map, end) = self.hash_map_for(i, from);
-            let in_map = match map.and_then(|at| self.load_hash_map_at(at)) {
+            let in_map = match map.and_then(|pointer| self.load_hash_map_at(i, pointer)) {
                 Ok(false) => return Ok(in_log),
                 Ok(true) => self.next_in_map(i, from),
                 Err(e) if e.is_damage() => {
@@ -263,9 +263,9 @@ impl<N: Nand> FlashLight<'_, N> {
         self.dir_log(dir, DirRec::new(hash, State::New, target, ptr))?;
         let i = self.load_dir(dir)?;
         let mut view = self.dirs[i].dir_mut();
-        view.set_size(view.size() + 1);
+        view.set_size(view.size().saturating_add(1));
         if target == Target::Dir {
-            view.set_nlink(view.nlink() + 1);
+            view.set_nlink(view.nlink().saturating_add(1));
         }
         Ok(())
     }
@@ -379,7 +379,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.scratch_at = PageAddr::NONE;
             HashPage::on(self.scratch).init(owner, target.first, target.end);
         } else {
-            self.load_scratch(target.page, Kind::HashMap, "hash map")?;
+            self.load_target(HASH, &target, ino)?;
         }
         self.store.scratch_at = PageAddr::NONE;
         HashPage::on(self.scratch).set_range(target.first, target.end);
@@ -402,6 +402,12 @@ impl<N: Nand> FlashLight<'_, N> {
             } else {
                 r += 1;
             }
+        }
+        let view = self.dirs[i].dir();
+        if view.room() < tree::pointers_need(view.levels(), &target, &changes) {
+            // What is in RAM now misses entries.
+            self.store.nand.failed = true;
+            return Err(Error::TooBig);
         }
         let page: HashPage<'_> = MapPage(self.scratch);
         let (len, key) = (page.len(), page.first_key());

@@ -129,7 +129,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn map_vacant(&mut self) -> Result<u32, Error<N::Error>> {
         let end = self.map.end();
         for step in 0..end {
-            let ino = (self.map.next + step) % end;
+            let ino = (self.map.next % end + step) % end;
             if ino > crate::INDEX_DIR
                 && self.map_get(ino)?.is_none()
                 && self.dir_slot(ino).is_none()

@@ -35,32 +35,28 @@ pub(crate) struct Mapped {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// The extent map that covers an index, if the file has any, and where its range ends: also when
-    /// the index page that leads there cannot be read. At most one read.
+    /// The pointer to the extent map that covers an index, if the file has any, and where its range
+    /// ends: also when the index page that leads there cannot be read. At most one read.
     #[allow(clippy::type_complexity)]
     pub(crate) fn extent_map_for(
         &mut self,
         i: usize,
         index: u32,
-    ) -> (Result<PageAddr, Error<N::Error>>, u32) {
+    ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
         let view = self.files[i].file();
-        let levels = view.levels();
+        let (levels, ino) = (view.levels(), view.ino());
         if levels == 0 {
-            return (Ok(PageAddr::NONE), INDEX_END);
+            return (Ok((0, PageAddr::NONE)), INDEX_END);
         }
-        let (at, end) = tree::root_range(&view, index, INDEX_END);
+        let ((key, at), end) = tree::root_range(&view, index, INDEX_END);
         if levels == 1 {
-            return (Ok(at), end);
+            return (Ok((key, at)), end);
         }
-        if let Err(e) = self.load_scratch(at, Kind::ExtentIndex, "extent index") {
+        if let Err(e) = self.load_map_page(EXTENT.index, (key, at), ino, EXTENT.what_index) {
             return (Err(e), end);
         }
-        let page: MapPage<&[u8], 8> = MapPage(self.scratch);
-        if !page.is_sane() || page.count() == 0 {
-            return (Err(Error::Corrupt(at, "extent index")), end);
-        }
-        let (at, end) = tree::index_range(&page, index, end);
-        (Ok(at), end)
+        let (pointer, end) = tree::index_range(&MapPage(&*self.scratch), index, end);
+        (Ok(pointer), end)
     }
 
     /// Loads the extent map that covers an index into the scratch page; `false` if there is none.
@@ -70,18 +66,19 @@ impl<N: Nand> FlashLight<'_, N> {
         i: usize,
         index: u32,
     ) -> Result<bool, Error<N::Error>> {
-        let at = self.extent_map_for(i, index).0?;
-        self.load_extent_map_at(at)
+        let pointer = self.extent_map_for(i, index).0?;
+        self.load_extent_map_at(i, pointer)
     }
 
-    pub(crate) fn load_extent_map_at(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
-        if at.is_none() {
+    pub(crate) fn load_extent_map_at(
+        &mut self,
+        i: usize,
+        pointer: (u32, PageAddr),
+    ) -> Result<bool, Error<N::Error>> {
+        if pointer.1.is_none() {
             return Ok(false);
         }
-        self.load_scratch(at, Kind::ExtentMap, "extent map")?;
-        if !ExtentPage::on(self.scratch).is_sane() {
-            return Err(Error::Corrupt(at, "extent map"));
-        }
+        self.load_map_page(EXTENT.map, pointer, self.files[i].ino, EXTENT.what)?;
         Ok(true)
     }
 
@@ -307,7 +304,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if target.page.is_none() {
             ExtentPage::on(self.scratch).init(owner, target.first, target.end);
         } else {
-            self.load_scratch(target.page, Kind::ExtentMap, "extent map")?;
+            self.load_target(EXTENT, &target, owner.ino)?;
         }
         self.store.scratch_at = PageAddr::NONE;
         let mut page: ExtentPage<'_> = MapPage(self.scratch);
@@ -326,6 +323,14 @@ impl<N: Nand> FlashLight<'_, N> {
         target: &MapTarget,
         mut changes: Changes,
     ) -> Result<(), Error<N::Error>> {
+        let view = self.files[i].file();
+        // A note of each map, of the one replaced, and of its index page.
+        let notes = extent::SIZE * (changes.iter().count() + 3);
+        if view.room() < notes + tree::pointers_need(view.levels(), target, &changes) {
+            // What is in RAM now misses extents.
+            self.store.nand.failed = true;
+            return Err(Error::TooBig);
+        }
         let page: ExtentPage<'_> = MapPage(self.scratch);
         let (len, key, owner) = (page.len(), page.first_key(), page.owner());
         let page = self.store.append(
@@ -414,30 +419,37 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         for p in 0..self.files[i].file().pointers() {
             let (_, at) = self.files[i].file().pointer(p);
-            self.free_map(at, self.files[i].file().levels())?;
+            let view = self.files[i].file();
+            self.free_map(at, view.levels(), view.ino())?;
         }
         self.store.invalidate(self.files[i].loc);
         self.files[i].clear();
         Ok(())
     }
 
-    /// Frees an extent map (`levels` 1), or an index page with its maps (2). What one that cannot be
-    /// read leads to goes on counting as valid.
-    pub(crate) fn free_map(&mut self, at: PageAddr, levels: u8) -> Result<(), Error<N::Error>> {
+    /// Frees an extent map (`levels` 1), or an index page with its maps (2), of the file `ino`. What
+    /// one that cannot be read, or is another's, leads to goes on counting as valid.
+    pub(crate) fn free_map(
+        &mut self,
+        at: PageAddr,
+        levels: u8,
+        ino: u32,
+    ) -> Result<(), Error<N::Error>> {
         if levels == 2 {
             let mut p = 0;
             while sound(self.load_scratch(at, Kind::ExtentIndex, "extent index"))?.is_some() {
                 let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-                if p >= page.count().min(page.capacity()) {
+                if p >= page.count() || page.owner().ino != ino {
                     break;
                 }
                 let map = page.pointer(p).1;
-                self.free_map(map, 1)?;
+                self.free_map(map, 1, ino)?;
                 p += 1;
             }
         } else if sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_some() {
             let page: ExtentPage<'_> = MapPage(self.scratch);
-            for r in 0..page.count().min(page.capacity()) {
+            let own = page.owner().ino == ino;
+            for r in 0..if own { page.count() } else { 0 } {
                 let e = Extent::decode(page.record(r));
                 self.store.invalidate_run(e.page, e.count);
             }
@@ -498,7 +510,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let (key, at) = view.pointer(last);
             let levels = view.levels();
             if key >= end && (last > 0 || end == 0) {
-                self.free_map(at, levels)?;
+                self.free_map(at, levels, self.files[i].ino)?;
                 self.note_freed(
                     i,
                     Extent {
@@ -530,18 +542,22 @@ impl<N: Nand> FlashLight<'_, N> {
         batch: usize,
     ) -> Result<bool, Error<N::Error>> {
         let (key, at) = self.files[i].file().pointer(last);
+        let ino = self.files[i].ino;
         let mut dropped = 0;
         loop {
             self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
             let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-            if !page.is_sane() || page.count() < dropped + 2 || dropped == batch {
+            if !page.belongs_to(ino, key) {
+                return Err(Error::Corrupt(at, "extent index"));
+            }
+            if page.count() < dropped + 2 || dropped == batch {
                 break;
             }
             let (first, map) = page.pointer(page.count() - 1 - dropped);
             if first < end {
                 break;
             }
-            self.free_map(map, 1)?;
+            self.free_map(map, 1, ino)?;
             self.note_freed(
                 i,
                 Extent {

@@ -8,6 +8,7 @@
 use crate::dirrec::Target;
 use crate::error::{Error, sound};
 use crate::extent::{Extent, INDEX_END};
+use crate::hash::ino_hash;
 use crate::header::Kind;
 use crate::inode::{DirView, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
@@ -474,7 +475,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let Some(pointer) = pointer else {
             return Ok(());
         };
-        self.load_names(at)?;
+        self.load_names(i, at)?;
         self.put_names_page(i, Some(pointer))
     }
 
@@ -510,11 +511,11 @@ impl<N: Nand> FlashLight<'_, N> {
             owner => owner?,
         };
         match owner {
-            Some((file, index)) => {
+            Some((file, index)) if index < INDEX_END => {
                 let moved = self.move_data_of(file, index, at);
                 self.after(moved)
             }
-            None => Ok(Moved::Gone),
+            _ => Ok(Moved::Gone),
         }
     }
 
@@ -669,7 +670,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let (mut index, mut damage) = (0, None);
         loop {
             let (map, end) = self.extent_map_for(i, index);
-            match map.and_then(|at| self.load_extent_map_at(at)) {
+            match map.and_then(|pointer| self.load_extent_map_at(i, pointer)) {
                 Ok(false) => break,
                 Ok(true) => {
                     let page: MapPage<&[u8], { crate::extent::SIZE }> = MapPage(self.scratch);
@@ -729,8 +730,12 @@ impl<N: Nand> FlashLight<'_, N> {
 
     fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
         self.load_scratch(at, Kind::File, "file inode")?;
+        let ino = FileView::on(self.scratch).ino();
+        if ino_hash(self.store.volume, ino) != hash {
+            return Err(Error::Corrupt(at, "file inode"));
+        }
         let file = FileRef {
-            ino: FileView::on(self.scratch).ino(),
+            ino,
             dir: INDEX_DIR,
             hash,
         };

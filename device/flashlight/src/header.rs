@@ -25,6 +25,9 @@ pub(crate) const HEADER: usize = 32;
 pub(crate) const SEQ: usize = 8;
 /// Version of the on-flash format.
 pub const FORMAT_VERSION: u8 = 1;
+/// Largest sequence number that is believed: no volume lives to reach it, and what is added to it
+/// does not overflow.
+const SEQ_MAX: u64 = 1 << 62;
 const MAGIC: u16 = u16::from_le_bytes(*b"FL");
 
 /// What a metadata page is.
@@ -133,9 +136,13 @@ pub(crate) fn parse(page: &[u8], at: PageAddr) -> Result<Header, Bad> {
     if page[7] != FORMAT_VERSION {
         return Err(Bad::Version(page[7]));
     }
+    let seq = get_u64(page, SEQ);
+    if seq > SEQ_MAX {
+        return Err(Bad::Invalid);
+    }
     Ok(Header {
         kind: Kind::from_u8(page[6]).ok_or(Bad::Invalid)?,
-        seq: get_u64(page, SEQ),
+        seq,
         volume: get_u32(page, 20),
         len,
         prev: PageAddr(get_u32(page, 28)),

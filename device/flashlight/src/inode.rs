@@ -273,9 +273,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         let b = self.b();
         let used =
             self.pointers_at() + POINTER * self.pointers() + self.frag_len() + REC * self.records();
-        let frag_ok = self.fragment().is_none_or(|f| f.off + f.len <= b.len());
         used <= b.len()
-            && frag_ok
             && self.names().are_sane()
             && self.levels() <= 2
             && (self.levels() == 0) == (self.pointers() == 0)

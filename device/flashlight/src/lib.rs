@@ -48,6 +48,7 @@ mod table;
 mod tag;
 mod tree;
 mod walk;
+mod wellformed;
 
 pub use error::Error;
 pub use header::{FORMAT_VERSION, Header, Kind};

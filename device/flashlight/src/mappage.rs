@@ -61,6 +61,11 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
     pub fn len(&self) -> usize {
         RECORDS + REC * self.count()
     }
+    /// Whether this is the page that a pointer of `key` of the inode `ino` must lead to. So every
+    /// map page is reached in one way, whatever a damaged volume says.
+    pub fn belongs_to(&self, ino: u32, key: u32) -> bool {
+        self.owner().ino == ino && self.first_key() == key
+    }
     pub fn is_sane(&self) -> bool {
         self.count() <= self.capacity()
     }

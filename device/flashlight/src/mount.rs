@@ -14,6 +14,7 @@ use crate::store::{
     Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, Latch, REMNANTS, RESERVES, Remnants, Store, Written,
 };
 use crate::table::{self, State, Table};
+use crate::wellformed::is_well_formed;
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
 
@@ -356,20 +357,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let (mut version, mut fits) = (None, true);
         let (mut rounds, mut good) = ([None; 2], 0);
         for (side, round) in rounds.iter_mut().enumerate() {
-            for index in 0..ANCHOR_PAGES {
-                let at = geo.page(BlockAddr(self.anchor.roots[side]), index);
-                if self.anchor.roots[side] == u32::MAX
-                    || !self
-                        .store
-                        .nand
-                        .read(at, 0, self.scratch, &mut [])?
-                        .is_readable()
-                {
+            let block = self.anchor.roots[side];
+            for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
+                let at = geo.page(BlockAddr(block), index);
+                let status = self.store.nand.read(at, 0, self.scratch, &mut [])?;
+                if !status.is_readable() {
                     continue;
                 }
                 match header::parse(self.scratch, at) {
                     Err(Bad::Version(v)) => version = Some(v),
-                    Ok(h) if h.kind == Kind::Root => {
+                    Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, self.scratch, &h) => {
                         let word = |i: usize| get_u32(self.scratch, HEADER + 4 * i);
                         *round = Some(word(6));
                         if best.is_none_or(|b| h.seq > b.0.seq) {
@@ -390,7 +387,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let Some((header, second, last_root)) = best else {
             return Err(version.map_or(Error::NotFormatted, Error::Version));
         };
-        if !fits || second >= geo.blocks() {
+        if !fits {
             return Err(Error::Geometry);
         }
         self.store.volume = header.volume;
@@ -541,6 +538,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 }
 
+/// Root blocks are among the first so many.
+pub(crate) const ROOT_BLOCKS: u32 = 64;
 /// Good blocks that are kept for roots: the first two of them are in use.
 const ROOTS: u32 = 4;
 
@@ -548,7 +547,7 @@ const ROOTS: u32 = 4;
 pub(crate) fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], Error<N::Error>> {
     let mut roots = [u32::MAX; 2];
     let mut found = 0;
-    for block in 0..nand.geometry().blocks().min(64) {
+    for block in 0..nand.geometry().blocks().min(ROOT_BLOCKS) {
         if !nand.is_bad(BlockAddr(block)).map_err(Error::Driver)? {
             roots[found] = block;
             found += 1;

@@ -190,14 +190,10 @@ pub(crate) fn paged_name(page: &[u8], at: usize) -> &[u8] {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    pub(crate) fn load_names(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, Kind::Names, "names page")?;
-        let page: NamesPage<'_> = MapPage(self.scratch);
-        if page.is_sane() && page_names(self.scratch).are_sane() {
-            Ok(())
-        } else {
-            Err(Error::Corrupt(at, "names page"))
-        }
+    /// Loads a names page of a cached file into the scratch page. One read.
+    pub(crate) fn load_names(&mut self, i: usize, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let ino = self.files[i].ino;
+        self.load_map_page(Kind::Names, (0, at), ino, "names page")
     }
 
     /// Finds a name of a cached file. One read for each names page until it is found; that page is
@@ -218,7 +214,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 return damage.map_or(Ok(None), Err);
             };
             n += 1;
-            match self.load_names(page) {
+            match self.load_names(i, page) {
                 // The name may be in another.
                 Err(e) if e.is_damage() => damage = Some(e),
                 r => {
@@ -317,7 +313,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 break;
             };
             // One that cannot be read stays for its names to be told of.
-            if sound(self.load_names(at))?.is_none() {
+            if sound(self.load_names(i, at))?.is_none() {
                 continue;
             }
             let page: NamesPage<'_> = MapPage(self.scratch);
@@ -409,7 +405,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let Some(page) = self.files[i].file().names_page(n) else {
                 return Ok(batch.len);
             };
-            self.load_names(page)?;
+            self.load_names(i, page)?;
             batch.add_all(volume, page_names(self.scratch));
             n += 1;
         }

@@ -11,6 +11,7 @@ use crate::inode::{
 };
 use crate::mappage::MapPage;
 use crate::names::{Spot, Which, paged_name};
+use crate::wellformed::is_name;
 use crate::{FIRST_FILE, FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -150,15 +151,11 @@ impl<N: Nand> FlashLight<'_, N> {
         if name.len() > NAME_MAX {
             return Err(Error::NameTooLong);
         }
-        if name.is_empty()
-            || name.contains(&b'/')
-            || name.contains(&0)
-            || name == b"."
-            || name == b".."
-        {
-            return Err(Error::Invalid);
+        if is_name(name) {
+            Ok(())
+        } else {
+            Err(Error::Invalid)
         }
-        Ok(())
     }
 
     /// Finds a name. With cold caches at most three reads after the directory's own page: hash map,
@@ -306,9 +303,6 @@ impl<N: Nand> FlashLight<'_, N> {
                     None if rec.ptr == u32::MAX => return Ok(None),
                     None => {
                         self.load_scratch(PageAddr(rec.ptr), Kind::File, "file inode")?;
-                        if !FileView::on(self.scratch).is_sane() {
-                            return Err(Error::Corrupt(PageAddr(rec.ptr), "file inode"));
-                        }
                         Place::Scratch
                     }
                 };
@@ -342,7 +336,7 @@ impl<N: Nand> FlashLight<'_, N> {
             Err(Error::Corrupt(..)) => return self.load_dir(ino).map(Place::Dir),
             r => r?,
         }
-        if !DirView::on(self.scratch).is_sane() {
+        if DirView::on(self.scratch).ino() != ino {
             return Err(Error::Corrupt(at, "directory"));
         }
         Ok(Place::Scratch)
@@ -603,7 +597,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let old = self.files[i].loc;
         let at = self.append_file(i)?;
         let hash = ino_hash(volume, ino);
-        self.orphans += 1;
+        self.orphans = self.orphans.saturating_add(1);
         if was_indirect {
             self.dir_repoint(INDEX_DIR, hash, Target::Orphan, old, at)?;
         } else {
@@ -719,7 +713,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 }
                 rec => rec?,
             };
-            let Some(rec) = rec else {
+            // A cookie has room for so many names of one hash.
+            let Some(rec) = rec.filter(|_| n < 0xff) else {
                 match self.dir_next_hash(dir, hash + 1, &mut damage)? {
                     // The hash itself comes first when starting.
                     Some(next) => (hash, n) = (next, 0),
@@ -728,6 +723,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 continue;
             };
             n += 1;
+            if self.is_repeated(dir, &rec, n - 1)? {
+                continue;
+            }
             let (node, place) = match self.peek(dir, &rec, b"") {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
@@ -779,6 +777,18 @@ impl<N: Nand> FlashLight<'_, N> {
             Spot::Paged { at, .. } => paged_name(self.scratch, at),
         };
         (view.mode(), name)
+    }
+
+    /// Whether one of the first `n` entries of its hash is of the same object, in a damaged
+    /// directory: listed twice, directories would be walked again and again.
+    fn is_repeated(&mut self, dir: u32, rec: &DirRec, n: usize) -> Result<bool, Error<N::Error>> {
+        for k in 0..n {
+            let before = self.dir_nth(dir, rec.hash, k)?;
+            if rec.ptr != u32::MAX && before.is_some_and(|b| b.same_object(rec.target, rec.ptr)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The parent of a directory; the root's is the root.

@@ -229,7 +229,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
             answer = match header.map(|h| h.kind) {
                 Some(Kind::HashIndex) if page.is_sane() && page.count() > 0 => {
-                    Answer::Ask(tree::index_range(&page, hash, dirrec::NO_HASH).0)
+                    Answer::Ask(tree::index_range(&page, hash, dirrec::NO_HASH).0.1)
                 }
                 Some(Kind::HashMap) if page.is_sane() => {
                     let found = (page.search(hash, HASH_SHIFT)..page.count())
@@ -327,5 +327,5 @@ fn names(dir: &DirView<'_>, hash: u32, ino: u32) -> Answer {
     if masked || dir.levels() == 0 {
         return Answer::No;
     }
-    Answer::Ask(tree::root_range(dir, hash, dirrec::NO_HASH).0)
+    Answer::Ask(tree::root_range(dir, hash, dirrec::NO_HASH).0.1)
 }

@@ -594,6 +594,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Invalidates what the FileInode in slot 0 notes as freed.
     fn replay_freed(&mut self) -> Result<(), Error<N::Error>> {
+        let ino = self.files[0].file().ino();
         for r in 0..self.files[0].file().records() {
             let note = Extent::decode(self.files[0].file().record(r));
             match note.index {
@@ -603,8 +604,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     let header = self.store.read_meta(at, self.scratch)?;
                     self.store.scratch_at = PageAddr::NONE;
                     match header.map(|h| h.kind) {
-                        Some(Kind::ExtentMap) => self.free_map(at, 1)?,
-                        Some(Kind::ExtentIndex) => self.free_map(at, 2)?,
+                        Some(Kind::ExtentMap) => self.free_map(at, 1, ino)?,
+                        Some(Kind::ExtentIndex) => self.free_map(at, 2, ino)?,
                         _ => self.store.invalidate(at),
                     }
                 }

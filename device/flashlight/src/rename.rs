@@ -102,12 +102,14 @@ impl<N: Nand> FlashLight<'_, N> {
         to_dir: u32,
     ) -> Result<(), Error<N::Error>> {
         if let Node::Dir(ino) = source {
-            let mut dir = to_dir;
+            let (mut dir, mut steps) = (to_dir, 0);
             while dir != ROOT_DIR {
-                if dir == ino {
+                // More steps than directories: damaged, they lead in a circle.
+                if dir == ino || steps > self.map.end() {
                     return Err(Error::Invalid);
                 }
                 dir = self.parent(dir)?;
+                steps += 1;
             }
         }
         match (source, target) {
@@ -305,7 +307,7 @@ impl<N: Nand> FlashLight<'_, N> {
             view.set_nlink(0);
             let (loc, ino) = (self.files[i].loc, self.files[i].ino);
             self.files[i].dirty = true;
-            self.orphans += 1;
+            self.orphans = self.orphans.saturating_add(1);
             let hash = ino_hash(self.store.volume, ino);
             return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, loc, loc);
         }

@@ -15,6 +15,7 @@ use crate::mappage::Owner;
 use crate::recover::Recovery;
 use crate::table::{State, Table};
 use crate::tag::{self, Tag};
+use crate::wellformed::{self, is_well_formed};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
 /// The log areas (paper, Table III) other than the checkpoint's.
@@ -245,8 +246,8 @@ impl<N: Nand> Store<'_, N> {
         self.geo.spare_size() as usize >= tag::SIZE
     }
 
-    /// Reads a whole page and checks that it is a metadata page of this volume. One read; a page that
-    /// is uncorrectable is read once more, for it may be at its limit.
+    /// Reads a whole page and checks that it is a metadata page of this volume, and well-formed. One
+    /// read; a page that is uncorrectable is read once more, for it may be at its limit.
     pub fn read_meta(
         &mut self,
         at: PageAddr,
@@ -266,7 +267,7 @@ impl<N: Nand> Store<'_, N> {
         }
         Ok(header::parse(buf, at)
             .ok()
-            .filter(|h| h.volume == self.volume))
+            .filter(|h| h.volume == self.volume && is_well_formed(&self.geo, buf, h)))
     }
 
     /// Reads a metadata page that must be of one kind.
@@ -292,6 +293,10 @@ impl<N: Nand> Store<'_, N> {
         prev: PageAddr,
     ) -> Result<bool, Error<N::Error>> {
         header::seal(page, kind, self.seq, at, self.volume, prev);
+        debug_assert!(
+            wellformed::is_believed(&self.geo, page, at),
+            "a page of kind {kind:?} that would not be believed"
+        );
         self.seq += 1;
         Ok(self.nand.program(at, page, &[])? == OpStatus::Done)
     }
@@ -412,6 +417,12 @@ impl<N: Nand> Store<'_, N> {
             }
         }
         self.heads[Area::Bitmap as usize] = Head::NONE;
+        for area in 0..HEADS {
+            let block = self.heads[area].block;
+            if block != u32::MAX && !self.is_good(block)? {
+                self.heads[area] = Head::NONE;
+            }
+        }
         self.reserve(None)?;
         if self.formatting || self.recovery.is_some() {
             return Ok(());
@@ -449,7 +460,7 @@ impl<N: Nand> Store<'_, N> {
                 // Once only: the block may be taken again, for another area.
                 self.log_ready = u32::MAX;
             }
-            if !erased && !self.erase(block)? {
+            if !self.prepare(block, !erased)? {
                 continue;
             }
             self.taken += 1;
@@ -501,7 +512,7 @@ impl<N: Nand> Store<'_, N> {
                 Some(i) if u32::from(self.reserves[i].0) == self.log_ready => break,
                 Some(i) => {
                     let block = u32::from(self.reserves[i].0);
-                    if self.table.get(block) == State::Clean || self.erase(block)? {
+                    if self.prepare(block, self.table.get(block) != State::Clean)? {
                         self.log_ready = block;
                     } else {
                         self.unreserve(i);
@@ -514,8 +525,35 @@ impl<N: Nand> Store<'_, N> {
         Ok(true)
     }
 
+    /// Whether a block is not marked bad; the chip's word counts, not the block table's.
+    pub fn is_good(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        if !self.nand.is_bad(BlockAddr(block))? {
+            return Ok(true);
+        }
+        if matches!(
+            self.table.get(block),
+            State::Free | State::Clean | State::System
+        ) {
+            self.table.set(block, State::Bad);
+            self.good -= 1;
+        }
+        Ok(false)
+    }
+
+    /// Makes sure that a block can be programmed: erases it when it is `fresh`.
+    pub fn prepare(&mut self, block: u32, fresh: bool) -> Result<bool, Error<N::Error>> {
+        if fresh {
+            self.erase(block)
+        } else {
+            self.is_good(block)
+        }
+    }
+
     /// Erases a block; one that fails is marked bad.
     pub fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        if !self.is_good(block)? {
+            return Ok(false);
+        }
         self.written.erases += 1;
         if self.geo.block_of(self.scratch_at).0 == block {
             self.scratch_at = PageAddr::NONE;
@@ -685,12 +723,16 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Continues a remnant at a frontier.
-    pub fn unpark(&mut self, front: usize, remnant: usize) {
+    pub fn unpark(&mut self, front: usize, remnant: usize) -> Result<(), Error<N::Error>> {
         self.park(front);
         // Parking may have pushed the list's first entry out.
         if remnant < self.remnants.len {
-            self.fronts[front] = self.remnants.remove(remnant);
+            let head = self.remnants.remove(remnant);
+            if self.is_good(head.block)? {
+                self.fronts[front] = head;
+            }
         }
+        Ok(())
     }
 
     /// Whether a block is being written.
@@ -720,8 +762,8 @@ impl<N: Nand> Store<'_, N> {
     pub fn validate(&mut self, at: PageAddr) {
         let block = self.geo.block_of(at).0;
         match self.table.get(block) {
-            State::Meta(n) => self.table.set(block, State::Meta(n + 1)),
-            State::Data(n) => self.table.set(block, State::Data(n + 1)),
+            State::Meta(n) if n < self.ppb() => self.table.set(block, State::Meta(n + 1)),
+            State::Data(n) if n < self.ppb() => self.table.set(block, State::Data(n + 1)),
             _ => return,
         }
         self.live += 1;
@@ -791,13 +833,14 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Counts free and dead blocks anew.
+    /// Counts good, free and dead blocks, and valid pages, anew.
     pub fn recount(&mut self) {
-        (self.good, self.free, self.dead) = (0, 0, 0);
+        (self.good, self.free, self.dead, self.live) = (0, 0, 0, 0);
         for block in 0..self.table.blocks() {
             let state = self.table.get(block);
             self.good += u32::from(state != State::Bad);
             match state {
+                State::Meta(n) | State::Data(n) => self.live += n,
                 State::Free | State::Clean => self.free += 1,
                 State::Dead => self.dead += 1,
                 _ => {}

@@ -5,7 +5,7 @@ use crate::bytes::{get_u32, put_u32};
 use crate::dirrec::HASH_SHIFT;
 use crate::error::Error;
 use crate::header::Kind;
-use crate::inode::Inode;
+use crate::inode::{Inode, POINTER};
 use crate::mappage::{MapPage, Owner};
 use crate::store::{Area, Store};
 use flashkit_nand::{Nand, PageAddr};
@@ -24,6 +24,7 @@ pub(crate) struct MapKind {
     /// From a record's first word to its key.
     pub shift: u32,
     pub what: &'static str,
+    pub what_index: &'static str,
 }
 
 pub(crate) const HASH: MapKind = MapKind {
@@ -31,7 +32,8 @@ pub(crate) const HASH: MapKind = MapKind {
     map: Kind::HashMap,
     index: Kind::HashIndex,
     shift: HASH_SHIFT,
-    what: "hash index",
+    what: "hash map",
+    what_index: "hash index",
 };
 
 pub(crate) const EXTENT: MapKind = MapKind {
@@ -39,7 +41,8 @@ pub(crate) const EXTENT: MapKind = MapKind {
     map: Kind::ExtentMap,
     index: Kind::ExtentIndex,
     shift: 0,
-    what: "extent index",
+    what: "extent map",
+    what_index: "extent index",
 };
 
 /// The map page that a migration changes.
@@ -90,6 +93,13 @@ impl Changes {
     }
 }
 
+/// Bytes of an inode page that the pointers to the maps of a migration take: to those split off so
+/// far, and to the first of all. At the index level that is looked after when an index page is split.
+pub(crate) fn pointers_need(levels: u8, target: &MapTarget, changes: &Changes) -> usize {
+    let maps = changes.len + usize::from(target.page.is_none());
+    if levels < 2 { POINTER * maps } else { 0 }
+}
+
 /// Pointers in an inode before they move to an index page.
 pub(crate) fn pointer_cap(page_size: usize) -> usize {
     (page_size / 32).max(4)
@@ -122,31 +132,31 @@ pub(crate) fn densest<const REC: usize>(
     best.0
 }
 
-/// The page that the pointer for `key` in an inode leads to, and the key where its range ends;
-/// `limit` ends the keys. The inode has pointers.
+/// The pointer for `key` in an inode, and the key where its range ends; `limit` ends the keys. The
+/// inode has pointers.
 pub(crate) fn root_range<const REC: usize>(
     inode: &Inode<&[u8], REC>,
     key: u32,
     limit: u32,
-) -> (PageAddr, u32) {
+) -> ((u32, PageAddr), u32) {
     let p = inode.pointer_for(key);
     let end = if p + 1 < inode.pointers() {
         inode.pointer(p + 1).0
     } else {
         limit
     };
-    (inode.pointer(p).1, forward(key, end, limit))
+    (inode.pointer(p), forward(key, end, limit))
 }
 
 /// The same for an index page, of a range that ends at `end`. It has pointers.
-pub(crate) fn index_range(index: &MapPage<&[u8], 8>, key: u32, end: u32) -> (PageAddr, u32) {
+pub(crate) fn index_range(index: &MapPage<&[u8], 8>, key: u32, end: u32) -> ((u32, PageAddr), u32) {
     let p = index.pointer_for(key);
     let next = if p + 1 < index.count() {
         index.pointer(p + 1).0.min(end)
     } else {
         end
     };
-    (index.pointer(p).1, forward(key, next, end))
+    (index.pointer(p), forward(key, next, end))
 }
 
 /// A range that holds `key` ends behind it; where the medium says otherwise, its last word is
@@ -195,10 +205,10 @@ pub(crate) fn target<const REC: usize, N: Nand>(
             end,
         });
     }
-    store.expect_meta(page, scratch, kind.index, kind.what)?;
+    store.expect_meta(page, scratch, kind.index, kind.what_index)?;
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
-    if !index.is_sane() || index.count() == 0 {
-        return Err(Error::Corrupt(page, kind.what));
+    if !index.belongs_to(inode.ino(), first) {
+        return Err(Error::Corrupt(page, kind.what_index));
     }
     let start = |p: usize| if p == 0 { first } else { index.pointer(p).0 };
     let best = match key {
@@ -282,7 +292,7 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
 ) -> Result<Option<PageAddr>, Error<N::Error>> {
     if inode.levels() < 2 {
         for put in changes.iter() {
-            put_in_inode(inode, target.page, put);
+            put_in_inode(inode, put);
         }
         inode.set_levels(u8::from(inode.pointers() > 0));
         if inode.pointers() >= pointer_cap(inode.0.len()) {
@@ -291,14 +301,14 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
         return Ok(None);
     }
     let (first, old) = inode.pointer(target.root);
-    store.expect_meta(old, scratch, kind.index, kind.what)?;
+    store.expect_meta(old, scratch, kind.index, kind.what_index)?;
+    if !MapPage::<&mut [u8], 8>::on(scratch).belongs_to(inode.ino(), first) {
+        return Err(Error::Corrupt(old, kind.what_index));
+    }
     for put in changes.iter() {
         let page: MapPage<&mut [u8], 8> = MapPage(scratch);
-        if !page.is_sane() {
-            return Err(Error::Corrupt(old, kind.what));
-        }
         if page.count() == page.capacity() {
-            if inode.room() < crate::inode::POINTER {
+            if inode.room() < POINTER {
                 return Err(Error::TooBig);
             }
             let mid = page.count() / 2;
@@ -313,7 +323,7 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
                 inode.pointer_insert(root + 1, half.key, half.page);
             }
         }
-        put_in_index(&mut MapPage(scratch), target.page, put);
+        put_in_index(&mut MapPage(scratch), put);
     }
     let page: MapPage<&mut [u8], 8> = MapPage(scratch);
     let (len, key) = (page.len(), page.first_key());
@@ -356,25 +366,25 @@ fn root_of<const REC: usize>(inode: &Inode<&mut [u8], REC>, page: PageAddr) -> O
     (0..inode.pointers()).find(|&p| inode.pointer(p).1 == page)
 }
 
-fn put_in_inode<const REC: usize>(inode: &mut Inode<&mut [u8], REC>, old: PageAddr, put: Put) {
-    match root_of(inode, old) {
-        Some(p) if inode.pointer(p).0 == put.key => inode.pointer_set(p, put.key, put.page),
-        _ => {
-            let n = inode.pointers();
-            let p = (0..n).find(|&p| inode.pointer(p).0 > put.key).unwrap_or(n);
-            inode.pointer_insert(p, put.key, put.page);
-        }
+/// Puts a pointer in its place, or in that of the one of the same key.
+fn put_in_inode<const REC: usize>(inode: &mut Inode<&mut [u8], REC>, put: Put) {
+    let n = inode.pointers();
+    let at = (0..n).find(|&p| inode.pointer(p).0 >= put.key).unwrap_or(n);
+    if at < n && inode.pointer(at).0 == put.key {
+        inode.pointer_set(at, put.key, put.page);
+    } else {
+        inode.pointer_insert(at, put.key, put.page);
     }
 }
 
-fn put_in_index(index: &mut MapPage<&mut [u8], 8>, old: PageAddr, put: Put) {
+/// As [`put_in_inode`].
+fn put_in_index(index: &mut MapPage<&mut [u8], 8>, put: Put) {
     let rec = pointer_record(put.key, put.page);
-    match (0..index.count()).find(|&p| index.pointer(p).1 == old) {
-        Some(p) if index.pointer(p).0 == put.key => index.set(p, &rec),
-        _ => {
-            let at = index.search(put.key, 0);
-            index.insert(at, &rec);
-        }
+    let at = index.search(put.key, 0);
+    if at < index.count() && index.pointer(at).0 == put.key {
+        index.set(at, &rec);
+    } else {
+        index.insert(at, &rec);
     }
 }
 

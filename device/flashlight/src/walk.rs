@@ -61,6 +61,45 @@ pub trait Visitor {
     }
 }
 
+/// A visitor that hears of no more pages than there are: of a damaged volume there may be no end.
+struct Limited<'v> {
+    visitor: &'v mut dyn Visitor,
+    left: u32,
+}
+
+impl Visitor for Limited<'_> {
+    fn page(&mut self, page: Page) {
+        self.pages(page, 1);
+    }
+    fn problem(&mut self, page: PageAddr, ino: u32, what: &'static str) {
+        self.visitor.problem(page, ino, what);
+    }
+    fn damaged(&mut self, page: PageAddr, ino: u32, what: &'static str) {
+        self.visitor.damaged(page, ino, what);
+    }
+    fn file(&mut self, page: PageAddr, ino: u32, links: u32) {
+        self.visitor.file(page, ino, links);
+    }
+    fn name(&mut self, ino: u32) {
+        self.visitor.name(ino);
+    }
+}
+
+impl Limited<'_> {
+    /// So many pages from one on.
+    fn pages(&mut self, first: Page, count: u32) {
+        let Page { page, area, ino } = first;
+        for k in 0..count.min(self.left) {
+            let page = PageAddr(page.0.wrapping_add(k));
+            self.visitor.page(Page { page, area, ino });
+        }
+        if count > self.left {
+            self.problem(page, ino, "more pages are in use than there are");
+        }
+        self.left = self.left.saturating_sub(count);
+    }
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// State of a block, for checks and statistics.
     pub fn block_state(&self, block: u32) -> State {
@@ -92,6 +131,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// what can be made anew of damaged pages, so that nothing is written meanwhile. Goes on after
     /// damage, with all that does not depend on it.
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
+        let left = self.store.geo.pages();
+        let visitor = &mut Limited { visitor, left };
         self.walk_rebuilt(visitor)?;
         for i in 0..2 {
             self.settle_file(i)?;
@@ -131,7 +172,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Tells of damage that the volume makes up for, and lets it do so: pages of the DirInode map,
     /// and the directories that have copies.
-    fn walk_rebuilt(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
+    fn walk_rebuilt(&mut self, visitor: &mut Limited<'_>) -> Result<(), Error<N::Error>> {
         for i in 0..self.map.roots.len() / 4 {
             let page = self.map.root(i);
             if page.is_some() {
@@ -153,14 +194,14 @@ impl<N: Nand> FlashLight<'_, N> {
         &mut self,
         ino: u32,
         page: PageAddr,
-        visitor: &mut dyn Visitor,
+        visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(ino)?;
         let mut whole = true;
         for p in 0..self.dirs[i].dir().pointers() {
-            let at = self.dirs[i].dir().pointer(p).1;
+            let (key, at) = self.dirs[i].dir().pointer(p);
             if self.dirs[i].dir().levels() == 1 {
-                whole &= self.walk_hash_map(at, ino, visitor)?;
+                whole &= self.walk_hash_map((key, at), ino, visitor)?;
                 continue;
             }
             visitor.page(Page {
@@ -170,7 +211,8 @@ impl<N: Nand> FlashLight<'_, N> {
             });
             let mut r = 0;
             loop {
-                let found = self.load_scratch(at, Kind::HashIndex, "index page of hash maps");
+                let what = "index page of hash maps";
+                let found = self.load_map_page(Kind::HashIndex, (key, at), ino, what);
                 if report(found, at, ino, visitor)?.is_none() {
                     whole = false;
                     break;
@@ -179,7 +221,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 if r >= index.count().min(index.capacity()) {
                     break;
                 }
-                let map = index.pointer(r).1;
+                let map = index.pointer(r);
                 whole &= self.walk_hash_map(map, ino, visitor)?;
                 r += 1;
             }
@@ -190,16 +232,17 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Returns whether the hash map can be read.
     fn walk_hash_map(
         &mut self,
-        page: PageAddr,
+        pointer: (u32, PageAddr),
         ino: u32,
-        visitor: &mut dyn Visitor,
+        visitor: &mut Limited<'_>,
     ) -> Result<bool, Error<N::Error>> {
+        let page = pointer.1;
         visitor.page(Page {
             page,
             area: Area::HashMap,
             ino,
         });
-        let found = self.load_scratch(page, Kind::HashMap, "hash map");
+        let found = self.load_map_page(Kind::HashMap, pointer, ino, "hash map");
         Ok(report(found, page, ino, visitor)?.is_some())
     }
 
@@ -209,7 +252,7 @@ impl<N: Nand> FlashLight<'_, N> {
         ino: u32,
         page: PageAddr,
         whole: bool,
-        visitor: &mut dyn Visitor,
+        visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
         let (mut entries, mut subdirs) = (0u64, 0u32);
         let (mut hash, mut n) = (0, 0);
@@ -247,7 +290,7 @@ impl<N: Nand> FlashLight<'_, N> {
         ino: u32,
         page: PageAddr,
         rec: &DirRec,
-        visitor: &mut dyn Visitor,
+        visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
         match rec.target {
             Target::Dir => {
@@ -310,7 +353,7 @@ impl<N: Nand> FlashLight<'_, N> {
         &mut self,
         i: usize,
         at: PageAddr,
-        visitor: &mut dyn Visitor,
+        visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
         let view = self.files[i].file();
         let (ino, flags, nlink) = (self.files[i].ino, view.flags(), view.nlink());
@@ -332,7 +375,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 area: Area::Names,
                 ino,
             });
-            let found = self.load_names(page);
+            let found = self.load_names(i, page);
             whole &= report(found, page, ino, visitor)?.is_some();
             n += 1;
         }
@@ -347,7 +390,7 @@ impl<N: Nand> FlashLight<'_, N> {
         i: usize,
         at: PageAddr,
         nlink: u32,
-        visitor: &mut dyn Visitor,
+        visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
         let (ino, mut names) = (self.files[i].ino, 0);
         loop {
@@ -375,7 +418,7 @@ impl<N: Nand> FlashLight<'_, N> {
         at: PageAddr,
         dir: u32,
         hash: u32,
-        visitor: &mut dyn Visitor,
+        visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
         self.load_scratch(at, Kind::File, FILE)?;
         let ino = FileView::on(self.scratch).ino();
@@ -386,22 +429,21 @@ impl<N: Nand> FlashLight<'_, N> {
         let view = self.files[i].file();
         if view.holder(self.store.volume) != (dir, hash) || self.files[i].loc != at {
             visitor.problem(at, ino, "the entry is another file's");
+            return Ok(());
         }
         self.walk_names(i, at, visitor)?;
         let view = self.files[i].file();
         let pages = view.size().div_ceil(self.store.page_size() as u64);
         let extents = (0..view.record_search(INDEX_END, 0)).map(|r| Extent::decode(view.record(r)));
-        let end = visit_extents(extents, at, ino, visitor);
+        let end = visit_extents(extents, ino, visitor);
         if u64::from(end) > pages {
             visitor.problem(at, ino, "an extent beyond the end of the file");
         }
         for p in 0..self.files[i].file().pointers() {
-            let (page, levels) = (
-                self.files[i].file().pointer(p).1,
-                self.files[i].file().levels(),
-            );
+            let view = self.files[i].file();
+            let ((key, page), levels) = (view.pointer(p), view.levels());
             if levels != 2 {
-                self.walk_extent_map(page, ino, visitor)?;
+                self.walk_extent_map((key, page), ino, visitor)?;
                 continue;
             }
             visitor.page(Page {
@@ -411,7 +453,8 @@ impl<N: Nand> FlashLight<'_, N> {
             });
             let mut r = 0;
             loop {
-                let found = self.load_scratch(page, Kind::ExtentIndex, "index page of extent maps");
+                let what = "index page of extent maps";
+                let found = self.load_map_page(Kind::ExtentIndex, (key, page), ino, what);
                 if report(found, page, ino, visitor)?.is_none() {
                     break;
                 }
@@ -419,7 +462,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 if r >= index.count().min(index.capacity()) {
                     break;
                 }
-                let map = index.pointer(r).1;
+                let map = index.pointer(r);
                 self.walk_extent_map(map, ino, visitor)?;
                 r += 1;
             }
@@ -429,25 +472,21 @@ impl<N: Nand> FlashLight<'_, N> {
 
     fn walk_extent_map(
         &mut self,
-        at: PageAddr,
+        pointer: (u32, PageAddr),
         ino: u32,
-        visitor: &mut dyn Visitor,
+        visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
+        let page = pointer.1;
         visitor.page(Page {
-            page: at,
+            page,
             area: Area::ExtentMap,
             ino,
         });
-        let found = self.load_scratch(at, Kind::ExtentMap, "extent map");
-        if report(found, at, ino, visitor)?.is_some() {
+        let found = self.load_map_page(Kind::ExtentMap, pointer, ino, "extent map");
+        if report(found, page, ino, visitor)?.is_some() {
             let map: MapPage<&mut [u8], { extent::SIZE }> = MapPage(self.scratch);
             let n = map.count().min(map.capacity());
-            visit_extents(
-                (0..n).map(|r| Extent::decode(map.record(r))),
-                at,
-                ino,
-                visitor,
-            );
+            visit_extents((0..n).map(|r| Extent::decode(map.record(r))), ino, visitor);
         }
         Ok(())
     }
@@ -457,27 +496,21 @@ impl<N: Nand> FlashLight<'_, N> {
 /// the directory, for the file's is in the page.
 const FILE: &str = "inode of a file of this directory";
 
-/// Visits the pages of extents, which must follow each other. Returns where the last ends.
+/// Visits the pages of extents. Returns where the last ends.
 fn visit_extents(
     extents: impl Iterator<Item = Extent>,
-    at: PageAddr,
     ino: u32,
-    visitor: &mut dyn Visitor,
+    visitor: &mut Limited<'_>,
 ) -> u32 {
     let mut end = 0;
     for e in extents {
-        if e.index < end || e.count == 0 {
-            visitor.problem(at, ino, "extents overlap");
-        }
         end = e.end();
-        for k in 0..e.count {
-            let page = PageAddr(e.page.wrapping_add(k));
-            visitor.page(Page {
-                page,
-                area: Area::Data,
-                ino,
-            });
-        }
+        let first = Page {
+            page: PageAddr(e.page),
+            area: Area::Data,
+            ino,
+        };
+        visitor.pages(first, e.count);
     }
     end
 }
@@ -487,7 +520,7 @@ fn report<T, E>(
     result: Result<T, Error<E>>,
     page: PageAddr,
     ino: u32,
-    visitor: &mut dyn Visitor,
+    visitor: &mut Limited<'_>,
 ) -> Result<Option<T>, Error<E>> {
     match result {
         Err(Error::Corrupt(at, what)) => visitor.damaged(at, ino, what),
