@@ -1,0 +1,25 @@
+//! Media made to deceive: what the fuzz targets do with their input.
+//!
+//! One module for each target, each with a function `run(&[u8])` that returns whatever the bytes,
+//! or panics: that is a finding. The targets in `fuzz/` call these and nothing else, and the tests
+//! here run the stored inputs through the same functions without a fuzzer.
+//!
+//! * [`volume`]: mount, check, read and change a volume of which pages have been changed.
+//! * [`record`]: the decoders of single pages.
+//! * [`trace`]: the parser of traces.
+//! * [`mod@file`]: the simulator's image files.
+
+#![forbid(unsafe_code)]
+
+pub mod edit;
+pub mod file;
+mod guard;
+pub mod image;
+mod input;
+pub mod record;
+pub mod seal;
+pub mod trace;
+pub mod volume;
+
+pub use guard::Guard;
+pub use input::mutate;

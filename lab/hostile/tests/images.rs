@@ -1,0 +1,42 @@
+//! The stored images are what they are meant to be. If this fails because the on-flash format has
+//! changed, make them anew: `cargo run -p flashkit-hostile --example images`.
+
+use std::collections::HashSet;
+
+use flashkit_flashlight::{Config, FlashLight, Kind, ram_needed};
+use flashkit_hostile::image::{KINDS, stored};
+use flashkit_nand::Nand;
+use flashkit_vfs::check::check;
+
+const AGAIN: &str = "if the format has changed: cargo run -p flashkit-hostile --example images";
+
+#[test]
+fn every_image_is_a_good_volume() {
+    for (name, image) in stored() {
+        let chip = image.chip();
+        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let mounted = FlashLight::mount(chip, &mut ram, Config::default());
+        let mut fs = mounted.unwrap_or_else(|error| panic!("{name}: {error}; {AGAIN}"));
+        let checked = check(&mut fs).unwrap_or_else(|error| panic!("{name}: {error}; {AGAIN}"));
+        assert_eq!(checked.findings, [], "{name}; {AGAIN}");
+        println!(
+            "{name}: {:?} {:?}",
+            checked,
+            image.kinds.each_ref().map(Vec::len)
+        );
+    }
+}
+
+#[test]
+fn every_kind_of_record_is_in_some_image() {
+    let found: HashSet<u8> = stored()
+        .iter()
+        .flat_map(|(_, image)| {
+            KINDS
+                .into_iter()
+                .filter(|kind| !image.kinds[*kind as usize].is_empty())
+        })
+        .map(|kind: Kind| kind as u8)
+        .collect();
+    assert_eq!(found.len(), KINDS.len(), "{found:?}; {AGAIN}");
+}
