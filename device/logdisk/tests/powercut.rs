@@ -1,7 +1,8 @@
 //! Power cuts at the word programs and erases of scripts, and in the recoveries.
 //!
 //! By default the data words of a block count as three; `FLASHKIT_FULL=1` cuts at every word, in
-//! more scripts, and cuts more recoveries. A failure prints the cuts that replay it.
+//! more scripts, and cuts more recoveries. A failure prints an id; `FLASHKIT_REPLAY=id` repeats that
+//! case alone.
 
 mod common;
 #[path = "common/points.rs"]
@@ -103,40 +104,122 @@ fn points(chip: Chip, config: Config, script: &[Op], all: bool) -> Vec<u64> {
     nor.points
 }
 
+/// What follows a first cut, to be cut too.
+const AGAIN: [Op; 6] = [
+    Op::Write(3, 1, 8_000),
+    Op::Trim(4, 1),
+    Op::Write(1, 2, 8_001),
+    Op::Clean(4),
+    Op::Write(3, 2, 8_002),
+    Op::Flush,
+];
+
+/// A cut: where, and whose turn it is.
+type At = (u64, u64);
+
+/// One case of the search, and its id.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    config: Config,
+    seed: u64,
+    ops: u32,
+    first: At,
+    second: Option<At>,
+}
+
+impl Case {
+    fn id(&self) -> String {
+        let Case {
+            name,
+            seed,
+            ops,
+            first: (after, turn),
+            ..
+        } = self;
+        let second = self.second.map(|(a, t)| format!("/{a}/{t}"));
+        let second = second.unwrap_or_default();
+        format!("{name}/{seed}/{ops}/{after}/{turn}{second}")
+    }
+
+    fn parse(id: &str) -> Option<Case> {
+        let mut parts = id.split('/');
+        let name = parts.next()?;
+        let (name, config) = common::configs().into_iter().find(|c| c.0 == name)?;
+        let numbers: Vec<u64> = parts.map(|n| n.parse().ok()).collect::<Option<_>>()?;
+        let (&[seed, ops, after, turn], second) = numbers.split_first_chunk()?;
+        Some(Case {
+            name,
+            config,
+            seed,
+            ops: ops.try_into().ok()?,
+            first: (after, turn),
+            second: second.first_chunk().map(|&[a, t]| (a, t)),
+        })
+    }
+
+    fn fail(&self, why: &str) -> ! {
+        let first = cut(self.first.0, self.first.1);
+        let second = self.second.map(|(after, turn)| cut(after, turn));
+        panic!(
+            "FLASHKIT_REPLAY={}: {why}\n{first:?}, {second:?}",
+            self.id()
+        );
+    }
+
+    /// Cuts the script once, and checks what is left; the chip and what it may hold.
+    fn cut_once(&self, chip: &Chip, script: &[Op]) -> (Chip, Model) {
+        let mut model = Model::new();
+        let first = cut(self.first.0, self.first.1);
+        let left = run_cut(chip.clone(), self.config, &mut model, script, first)
+            .unwrap_or_else(|e| self.fail(&e));
+        (left, model)
+    }
+
+    /// Cuts what follows the first cut, and checks.
+    fn cut_again(&self, left: &Chip, model: &Model) {
+        let Some((after, turn)) = self.second else {
+            return;
+        };
+        let mut model = model.clone();
+        model.forget_order();
+        let again = run_cut(
+            left.clone(),
+            self.config,
+            &mut model,
+            &AGAIN,
+            cut(after, turn),
+        );
+        let left = again.unwrap_or_else(|e| self.fail(&e));
+        recovers(left, self.config, &model).unwrap_or_else(|e| self.fail(&e));
+    }
+}
+
 /// Cuts a script everywhere, and of every `double`-th cut's recovery everything once more.
-fn search(name: &str, config: Config, seed: u64, ops: u32, double: u64) -> (u64, u64) {
+fn search(name: &'static str, config: Config, seed: u64, ops: u32, double: u64) -> (u64, u64) {
     let chip = formatted();
     let script = script(seed, 45, ops);
-    let again = [
-        Op::Write(3, 1, 8_000),
-        Op::Trim(4, 1),
-        Op::Write(1, 2, 8_001),
-        Op::Clean(4),
-        Op::Write(3, 2, 8_002),
-        Op::Flush,
-    ];
     let (mut singles, mut doubles) = (0, 0);
     for after in points(chip.clone(), config, &script, full()) {
         let turns = if full() { 7 } else { 1 };
         for turn in 0..turns {
-            let first = cut(after, singles + turn);
-            let id = format!("{name}, script {seed}, {first:?}");
-            let mut model = Model::new();
-            let left = run_cut(chip.clone(), config, &mut model, &script, first)
-                .unwrap_or_else(|e| panic!("{id}: {e}"));
-            recovers(left.clone(), config, &model).unwrap_or_else(|e| panic!("{id}: {e}"));
+            let case = Case {
+                name,
+                config,
+                seed,
+                ops,
+                first: (after, singles + turn),
+                second: None,
+            };
+            let (left, model) = case.cut_once(&chip, &script);
+            recovers(left.clone(), config, &model).unwrap_or_else(|e| case.fail(&e));
             singles += 1;
             if !singles.is_multiple_of(double) {
                 continue;
             }
-            for (turn, after) in (0..).zip(points(left.clone(), config, &again, false)) {
-                let second = cut(after, turn + singles);
-                let mut model = model.clone();
-                model.forget_order();
-                let left = run_cut(left.clone(), config, &mut model, &again, second)
-                    .unwrap_or_else(|e| panic!("{id}, then {second:?}: {e}"));
-                recovers(left, config, &model)
-                    .unwrap_or_else(|e| panic!("{id}, then {second:?}: {e}"));
+            for (turn, after) in (0..).zip(points(left.clone(), config, &AGAIN, false)) {
+                let second = Some((after, turn + singles));
+                Case { second, ..case }.cut_again(&left, &model);
                 doubles += 1;
             }
         }
@@ -144,8 +227,18 @@ fn search(name: &str, config: Config, seed: u64, ops: u32, double: u64) -> (u64,
     (singles, doubles)
 }
 
+fn replay(id: &str) {
+    let case = Case::parse(id).expect("an id, as a failure prints it");
+    let (left, model) = case.cut_once(&formatted(), &script(case.seed, 45, case.ops));
+    recovers(left.clone(), case.config, &model).unwrap_or_else(|e| case.fail(&e));
+    case.cut_again(&left, &model);
+}
+
 #[test]
 fn every_cut_leaves_old_or_new() {
+    if let Some(id) = std::env::var_os("FLASHKIT_REPLAY") {
+        return replay(id.to_str().unwrap());
+    }
     let (mut singles, mut doubles) = (0, 0);
     for (name, config) in common::configs() {
         let (scripts, ops, double) = if full() { (3, 60, 19) } else { (1, 40, 61) };

@@ -149,6 +149,8 @@ pub struct Model {
     may: Vec<Vec<u32>>,
     /// Trimmed and not flushed.
     trimmed: Vec<bool>,
+    /// The version found after a cut whose trim, not flushed, may still come true.
+    vanishing: Vec<Option<u32>>,
 }
 
 impl Model {
@@ -156,6 +158,7 @@ impl Model {
         Model {
             may: vec![vec![0]; SHAPE.sectors as usize],
             trimmed: vec![false; SHAPE.sectors as usize],
+            vanishing: vec![None; SHAPE.sectors as usize],
         }
     }
 
@@ -185,6 +188,7 @@ impl Model {
                 for sector in first..first + count {
                     self.may[sector as usize] = vec![version];
                     self.trimmed[sector as usize] = false;
+                    self.vanishing[sector as usize] = None;
                 }
             }
             Op::Trim(first, count) => {
@@ -224,8 +228,8 @@ impl Model {
                 .map_err(|e| format!("sector {sector}: {e:?}"))?;
             let may = &mut self.may[sector as usize];
             let from = if cut { 0 } else { may.len() - 1 };
-            let found = may[from..].iter().find(|v| content(sector, **v) == bytes);
-            let Some(&found) = found else {
+            let at = (from..may.len()).find(|i| content(sector, may[*i]) == bytes);
+            let Some(at) = at else {
                 return Err(format!(
                     "sector {sector} may hold versions {:?}, not {:x?}...",
                     &may[from..],
@@ -233,7 +237,10 @@ impl Model {
                 ));
             };
             if cut {
-                let later = may.last() == Some(&0) && found != 0;
+                let found = may[at];
+                let vanishing = &mut self.vanishing[sector as usize];
+                let later = found != 0 && (may[at..].contains(&0) || *vanishing == Some(found));
+                *vanishing = later.then_some(found);
                 *may = if later { vec![0, found] } else { vec![found] };
                 if later {
                     self.trimmed[sector as usize] = false;
