@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `commands` | one module per subcommand: its arguments and its work |
 //! | `volume` | opens, makes and checks file systems on chips; the only part that knows which |
+//! | `disk` | opens and makes block devices on chips; the only part that knows which |
 //! | `place` | `IMAGE:/path` |
 //! | `values` | values of options: sizes, chips |
 //! | `text` | aligned tables, numbers and times as people read them |
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod disk;
 mod failure;
 mod place;
 mod progress;
@@ -26,7 +28,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    bench, cat, chips, cp, demo, dump, fsck, info, ls, mkfs, mount, powercut, replay, soak,
+    attach, bench, cat, chips, cp, demo, dump, fsck, info, ls, mkfs, mount, powercut, replay,
+    serve, soak,
 };
 
 /// What a subcommand gives back; an error is one line on stderr.
@@ -60,6 +63,8 @@ enum Command {
     Bench(bench::Args),
     Soak(soak::Args),
     Powercut(powercut::Args),
+    Attach(attach::Args),
+    Serve(serve::Args),
 }
 
 impl Command {
@@ -79,6 +84,8 @@ impl Command {
             Command::Bench(args) => bench::run(&args, out),
             Command::Soak(args) => soak::run(&args, out),
             Command::Powercut(args) => powercut::run(&args, out),
+            Command::Attach(args) => attach::run(&args, out),
+            Command::Serve(args) => serve::run(&args, out),
         }
     }
 }

@@ -61,7 +61,7 @@ fn help_names_every_subcommand() {
     let help = here.good(&["--help"]);
     for name in [
         "demo", "chips", "mkfs", "mount", "fsck", "info", "dump", "ls", "cat", "cp", "replay",
-        "bench", "powercut",
+        "bench", "powercut", "attach", "serve",
     ] {
         assert!(help.contains(&format!("\n  {name} ")), "{name}");
         let of_one = here.good(&[name, "--help"]);
@@ -87,7 +87,31 @@ fn chips_as_a_table_and_as_json() {
     assert_eq!(chip["pages_per_block"], 64);
     assert_eq!(chip["capacity"], 256 << 20);
     assert_eq!(chip["program_ns"], 252_800);
-    assert!(chips.as_array().unwrap().len() >= 6);
+    assert_eq!(chip["kind"], "nand");
+    let chips = chips.as_array().unwrap();
+    assert!(chips.len() >= 7);
+    let nor = chips.iter().find(|c| c["name"] == "nor-16m").unwrap();
+    assert_eq!(
+        (&nor["kind"], &nor["capacity"]),
+        (&"nor".into(), &(16 << 20).into())
+    );
+    assert_eq!(
+        (&nor["banks"], &nor["segments_per_bank"]),
+        (&8.into(), &8.into())
+    );
+    assert_eq!(
+        (&nor["segment_size"], &nor["word_size"]),
+        (&262_144.into(), &4.into())
+    );
+    assert_eq!(
+        (&nor["program_ns"], &nor["erase_ns"]),
+        (&10_000.into(), &1_000_000_000.into())
+    );
+    let line = table.lines().find(|l| l.starts_with("nor-16m ")).unwrap();
+    assert!(
+        line.contains("16 MiB") && line.contains("1 / 10, 1 "),
+        "{line}"
+    );
 }
 
 #[test]

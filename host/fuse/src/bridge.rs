@@ -1,6 +1,6 @@
 //! The kernel's requests, one function each, over [`flashkit_vfs::FileSystem`].
 //!
-//! What is not here (extended attributes, locks, `fallocate`, `lseek` for holes, ioctls) is
+//! What is not here (extended attributes, locks, `lseek` for holes, ioctls) is
 //! answered with `ENOSYS` by the library; the kernel then does without, and does not ask again.
 //!
 //! Permissions are the kernel's business (`default_permissions`). Directories are listed by plain
@@ -32,6 +32,10 @@ const WRITE_MAX: u32 = 1 << 20;
 const MODE_KIND: u32 = 0o170_000;
 const MODE_FILE: u32 = 0o100_000;
 const SETGID: u16 = 0o2000;
+
+/// `FALLOC_FL_PUNCH_HOLE` and `FALLOC_FL_ZERO_RANGE`, each with `FALLOC_FL_KEEP_SIZE`.
+const PUNCH_HOLE: i32 = 3;
+const ZERO_RANGE: i32 = 0x11;
 
 /// The kernel need not drop cached pages at `open`: nothing changes behind its back.
 const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
@@ -433,6 +437,27 @@ impl Filesystem for Bridge {
             self.changes(|inner| inner.fs()?.fsync(self.inos.ours(ino))),
             reply,
         );
+    }
+
+    /// Punches holes and zeroes ranges, where the file system does; nothing else.
+    fn fallocate(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let result = match mode {
+            PUNCH_HOLE | ZERO_RANGE => {
+                let ino = self.inos.ours(ino);
+                self.changes(|inner| inner.fs()?.punch_hole(ino, offset, length))
+            }
+            _ => Err(Errno::EOPNOTSUPP),
+        };
+        reply_empty(result, reply);
     }
 
     fn readdir(

@@ -277,6 +277,15 @@ pub trait FileSystem {
     /// Writes all of `data`, extending the file (with zeros, up to `offset`) as needed.
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<()>;
 
+    /// Makes a range of a file read as zeros and gives its space back; the size stays.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`], the default.
+    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64) -> Result<()> {
+        let _ = (ino, offset, len);
+        Err(Error::Unsupported)
+    }
+
     /// Makes a file (data, size and name) or a directory (its entries) durable.
     fn fsync(&mut self, ino: Ino) -> Result<()>;
 

@@ -67,6 +67,15 @@ impl NorSpec {
         &self.name
     }
 
+    /// What a preset is, in a few words.
+    pub fn what(&self) -> &'static str {
+        if self.name == NOR_DEFAULT {
+            "four Intel 28F008SA a bank, the test platform of a paper of 1995"
+        } else {
+            "not a preset"
+        }
+    }
+
     /// Banks.
     pub fn banks(&self) -> u32 {
         self.banks

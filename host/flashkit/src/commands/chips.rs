@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use serde_json::json;
+use flashkit_sim::nor::{NOR_SEGMENT, NOR_WORD, NorSpec, nor_presets};
+use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::text::{Table, bytes};
@@ -19,10 +20,11 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let presets = flashkit_sim::presets();
     if args.json {
-        let list: Vec<_> = presets
+        let mut list: Vec<_> = presets
             .iter()
             .map(|p| {
                 json!({
+                    "kind": "nand",
                     "name": p.name,
                     "what": p.what,
                     "capacity": p.geometry().capacity(),
@@ -37,6 +39,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 })
             })
             .collect();
+        list.extend(nor_presets().iter().map(nor_json));
         writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -69,5 +72,56 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         ]);
     }
     table.ragged().print(out, 0)?;
+    writeln!(out)?;
+    nor_table().ragged().print(out, 0)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn nor_json(spec: &NorSpec) -> Value {
+    let t = spec.timing();
+    json!({
+        "kind": "nor",
+        "name": spec.name(),
+        "what": spec.what(),
+        "capacity": u64::from(spec.segments()) * NOR_SEGMENT as u64,
+        "word_size": NOR_WORD,
+        "segment_size": NOR_SEGMENT,
+        "banks": spec.banks(),
+        "segments_per_bank": spec.segments_per_bank(),
+        "endurance": spec.endurance(),
+        "read_ns": t.read_ns,
+        "program_ns": t.program_ns,
+        "erase_ns": t.erase_ns,
+        "suspend_ns": t.suspend_ns,
+    })
+}
+
+fn nor_table() -> Table {
+    let mut table = Table::new(&[
+        "NOR",
+        "size",
+        "word",
+        "segment",
+        "banks x segments",
+        "read/program us, erase s",
+        "what",
+    ]);
+    for spec in nor_presets() {
+        let t = spec.timing();
+        table.row([
+            spec.name().into(),
+            bytes(u64::from(spec.segments()) * NOR_SEGMENT as u64),
+            NOR_WORD.to_string(),
+            bytes(NOR_SEGMENT as u64),
+            format!("{} x {}", spec.banks(), spec.segments_per_bank()),
+            format!(
+                "{} / {}, {}",
+                t.read_ns as f64 / 1e3,
+                t.program_ns as f64 / 1e3,
+                t.erase_ns as f64 / 1e9
+            ),
+            spec.what().into(),
+        ]);
+    }
+    table
 }

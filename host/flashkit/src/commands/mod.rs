@@ -1,5 +1,6 @@
 //! One module per subcommand: its arguments and its work.
 
+pub mod attach;
 pub mod bench;
 pub mod cat;
 pub mod chips;
@@ -13,4 +14,5 @@ pub mod mkfs;
 pub mod mount;
 pub mod powercut;
 pub mod replay;
+pub mod serve;
 pub mod soak;

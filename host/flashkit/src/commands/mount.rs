@@ -79,7 +79,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     served
 }
 
-fn make_directory(point: &Path) -> anyhow::Result<bool> {
+/// Makes a mount point; whether it is new.
+pub(super) fn make_directory(point: &Path) -> anyhow::Result<bool> {
     match std::fs::create_dir(point) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -139,7 +140,8 @@ fn tell_cost(ended: &Ended, mounted: FlashCost, out: &mut dyn Write) -> io::Resu
     Ok(())
 }
 
-fn conclude(ended: Ended, point: &Path) -> Outcome {
+/// What a mount's end means for the command.
+pub(super) fn conclude(ended: Ended, point: &Path) -> Outcome {
     if ended.was_busy {
         complain(&format!(
             "{}: files were still open; their programs get I/O errors now",

@@ -5,6 +5,8 @@
 
 mod flashlight;
 
+pub use flashlight::drawn_number;
+
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -325,9 +327,14 @@ fn readable(image: &Path) -> anyhow::Result<()> {
 
 /// Opens an image to see whether that can be done, for some time while it is in use.
 fn probe(image: &Path) -> Result<SimNand, ImageError> {
+    patiently(|| SimNand::open(image, flashkit_sim::Access::ReadOnlyCow))
+}
+
+/// Opens an image, for some time while it is in use.
+pub fn patiently<T>(mut open: impl FnMut() -> Result<T, ImageError>) -> Result<T, ImageError> {
     let start = Instant::now();
     loop {
-        match SimNand::open(image, flashkit_sim::Access::ReadOnlyCow) {
+        match open() {
             Err(ImageError::InUse) if start.elapsed() < RELEASE_PATIENCE => {
                 std::thread::sleep(RELEASE_PAUSE);
             }

@@ -1,0 +1,131 @@
+//! Block devices on the host: bytes instead of sectors, real time, and the device as one file.
+//!
+//! ```text
+//!  FUSE ── DiskFs ──┐
+//!                   ├── Disk: bytes ── Sectors ── Translation: a BlockDevice on a simulated chip
+//!  NBD  ────────────┘
+//! ```
+//!
+//! A translation layer joins by implementing [`Translation`], whatever chip is below it.
+
+#![forbid(unsafe_code)]
+
+mod file;
+mod sectors;
+
+use flashkit_block::BlockDevice;
+
+pub use file::DiskFs;
+pub use sectors::Sectors;
+
+/// What goes wrong on a disk, in one line.
+pub type Result<T> = std::result::Result<T, String>;
+
+/// A block device, addressed by bytes.
+pub trait Disk {
+    /// Bytes of the disk.
+    fn size(&self) -> u64;
+
+    /// Bytes that are written at once without a read before.
+    fn block_size(&self) -> u32;
+
+    /// Reads a range within the disk.
+    ///
+    /// # Errors
+    /// What the device says; a range beyond the end.
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<()>;
+
+    /// Writes a range within the disk.
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    fn write(&mut self, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Makes a range read as zeros, after the next flush for good, and gives its space back where the
+    /// device can.
+    ///
+    /// # Errors
+    /// As [`Disk::read`].
+    fn zero(&mut self, offset: u64, len: u64) -> Result<()>;
+
+    /// Returns when everything before is durable.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn flush(&mut self) -> Result<()>;
+
+    /// Does a little of what can be done in idle time; whether there is more.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn background(&mut self) -> Result<bool>;
+
+    /// Ends in good order. The last call but [`Disk::summary`].
+    ///
+    /// # Errors
+    /// What the device says.
+    fn close(&mut self) -> Result<()>;
+
+    /// What it has cost the chip so far, in one line.
+    fn summary(&self) -> String;
+
+    /// Flash time so far, in nanoseconds.
+    fn flash_ns(&self) -> u64;
+}
+
+impl<D: Disk + ?Sized> Disk for Box<D> {
+    fn size(&self) -> u64 {
+        (**self).size()
+    }
+    fn block_size(&self) -> u32 {
+        (**self).block_size()
+    }
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        (**self).read(offset, buf)
+    }
+    fn write(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        (**self).write(offset, data)
+    }
+    fn zero(&mut self, offset: u64, len: u64) -> Result<()> {
+        (**self).zero(offset, len)
+    }
+    fn flush(&mut self) -> Result<()> {
+        (**self).flush()
+    }
+    fn background(&mut self) -> Result<bool> {
+        (**self).background()
+    }
+    fn close(&mut self) -> Result<()> {
+        (**self).close()
+    }
+    fn summary(&self) -> String {
+        (**self).summary()
+    }
+    fn flash_ns(&self) -> u64 {
+        (**self).flash_ns()
+    }
+}
+
+/// A translation layer on a simulated chip.
+pub trait Translation: BlockDevice<Error: std::fmt::Display> {
+    /// Does a little of what can be done in idle time; whether there is more.
+    ///
+    /// # Errors
+    /// Of the device.
+    fn background(&mut self) -> std::result::Result<bool, Self::Error>;
+
+    /// Ends in good order.
+    ///
+    /// # Errors
+    /// Of the device.
+    fn close(&mut self) -> std::result::Result<(), Self::Error>;
+
+    /// What it has cost the chip so far, in one line.
+    fn summary(&self) -> String;
+
+    /// The chip's virtual clock, in nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Lets the chip's time pass without work.
+    fn pass(&mut self, ns: u64);
+}

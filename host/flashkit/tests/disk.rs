@@ -1,0 +1,386 @@
+//! Block devices: `flashkit attach` under real loop devices and file systems, `flashkit serve` with
+//! real clients.
+
+mod common;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use common::{Mounted, Place, can_mount, same, tool, tree, umount};
+use nix::sys::signal::Signal;
+
+/// Whether loop devices can be had here; if not, says so, or fails where it must.
+fn can_loop() -> bool {
+    if !can_mount() {
+        return false;
+    }
+    let why = if !nix::unistd::geteuid().is_root() {
+        "losetup needs root"
+    } else if !Path::new("/dev/loop-control").exists() {
+        "no loop devices"
+    } else {
+        return true;
+    };
+    let required = std::env::var_os("FLASHKIT_REQUIRE_FUSE").is_some_and(|v| v == "1");
+    assert!(!required, "FLASHKIT_REQUIRE_FUSE=1, but {why}");
+    println!("skipped: {why}");
+    false
+}
+
+/// What a tool of the system prints; it must succeed.
+fn said(name: &str, args: &[&str]) -> String {
+    let out = Command::new(name).args(args).output().unwrap();
+    let text = String::from_utf8_lossy(&[&out.stdout[..], &out.stderr].concat()).into_owned();
+    assert!(out.status.success(), "{name} {args:?}: {text}");
+    text
+}
+
+/// A loop device, given back whatever happens.
+struct Loop {
+    device: String,
+    mounted: Option<PathBuf>,
+}
+
+impl Loop {
+    fn new(file: &Path) -> Loop {
+        let file = file.to_str().unwrap();
+        let device = said("losetup", &["--find", "--show", file]);
+        Loop {
+            device: device.trim().into(),
+            mounted: None,
+        }
+    }
+
+    /// Mounts it, and makes sure that it is this that is mounted there.
+    fn mount(&mut self, point: &Path) {
+        let text = point.to_str().unwrap();
+        fs::create_dir_all(point).unwrap();
+        said("mount", &[&self.device, text]);
+        self.mounted = Some(point.to_owned());
+        said("mountpoint", &["-q", text]);
+        let source = said("findmnt", &["-n", "-o", "SOURCE", text]);
+        assert_eq!(source.trim(), self.device);
+    }
+
+    fn unmount(&mut self) {
+        umount(&self.mounted.take().unwrap());
+    }
+
+    fn fsck(&self) {
+        said("e2fsck", &["-fn", &self.device]);
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        if let Some(point) = &self.mounted {
+            let _ = Command::new("umount").arg("-l").arg(point).output();
+        }
+        let _ = Command::new("losetup").args(["-d", &self.device]).output();
+    }
+}
+
+fn attach(here: &Place, args: &[&str]) -> Mounted {
+    let args = [&["attach", "--ftl", "logdisk"], args].concat();
+    here.start(&args, "ends it")
+}
+
+#[test]
+fn ext4_lives_on_an_attached_disk() {
+    if !can_loop() {
+        return;
+    }
+    let here = Place::new();
+    tree(&here.path("tree"));
+    let attached = attach(&here, &["nor.img", "nor"]);
+    assert!(
+        attached
+            .said
+            .contains("nor.img: made, a disk of 14 MiB on a new nor-16m")
+            && attached.said.contains("nor.img is nor/disk, 14 MiB"),
+        "{}",
+        attached.said
+    );
+    assert_eq!(fs::metadata(here.path("nor/disk")).unwrap().len(), 14 << 20);
+    let mut device = Loop::new(&here.path("nor/disk"));
+    said("mkfs.ext4", &["-q", &device.device]);
+    device.mount(&here.path("m"));
+    tool(
+        "cp",
+        &[Path::new("-a"), &here.path("tree"), &here.path("m/tree")],
+    );
+    let trimmed = said("fstrim", &["-v", here.path("m").to_str().unwrap()]);
+    assert!(trimmed.contains(" MiB ("), "{trimmed}");
+    same(&here.path("tree"), &here.path("m/tree"));
+    device.unmount();
+    device.fsck();
+    drop(device);
+    umount(&here.path("nor"));
+    let ended = attached.end();
+    assert!(ended.contains("sectors written, "), "{ended}");
+
+    // Everything comes back, from the image alone.
+    let attached = attach(
+        &here,
+        &["nor.img", "nor", "-o", "ro", "--cleaning", "bounded"],
+    );
+    let refused = OpenOptions::new().write(true).open(here.path("nor/disk"));
+    assert!(refused.is_err());
+    let mut device = Loop::new(&here.path("nor/disk"));
+    device.fsck();
+    said(
+        "mount",
+        &["-o", "ro", &device.device, here.path("m").to_str().unwrap()],
+    );
+    device.mounted = Some(here.path("m"));
+    same(&here.path("tree"), &here.path("m/tree"));
+    device.unmount();
+    drop(device);
+    let ended = attached.signal(Signal::SIGTERM);
+    assert!(ended.contains("0 sectors written"), "{ended}");
+}
+
+/// The process is killed in the middle of writes: what was synced is there, and the journal makes
+/// the rest whole.
+#[test]
+fn ext4_survives_the_kill_of_its_disk() {
+    if !can_loop() {
+        return;
+    }
+    let here = Place::new();
+    let mut attached = attach(&here, &["nor.img", "nor"]);
+    let mut device = Loop::new(&here.path("nor/disk"));
+    said("mkfs.ext4", &["-q", &device.device]);
+    device.mount(&here.path("m"));
+    let content = |i: usize| vec![i as u8; 3_000 + i * 500];
+    for i in 0..30 {
+        let mut file = File::create(here.path("m").join(format!("f{i}"))).unwrap();
+        file.write_all(&content(i)).unwrap();
+        file.sync_all().unwrap();
+    }
+    // Not synced: on its way when the end comes.
+    for i in 30..120 {
+        fs::write(here.path("m").join(format!("f{i}")), content(i)).unwrap();
+    }
+    attached.child.kill().unwrap();
+    attached.child.wait().unwrap();
+    drop(device);
+    said("umount", &["-l", here.path("nor").to_str().unwrap()]);
+
+    let attached = attach(&here, &["nor.img", "nor"]);
+    let mut device = Loop::new(&here.path("nor/disk"));
+    let replayed = Command::new("e2fsck")
+        .args(["-fy", "-E", "journal_only", &device.device])
+        .output()
+        .unwrap();
+    assert!(
+        matches!(replayed.status.code(), Some(0 | 1)),
+        "{replayed:?}"
+    );
+    device.fsck();
+    device.mount(&here.path("m"));
+    for i in 0..30 {
+        let found = fs::read(here.path("m").join(format!("f{i}"))).unwrap();
+        assert!(found == content(i), "f{i}: {} bytes", found.len());
+    }
+    device.unmount();
+    drop(device);
+    attached.signal(Signal::SIGINT);
+}
+
+#[test]
+fn the_file_is_a_disk_and_nothing_else() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let size = ["--size", "1MiB", "--sector", "1024"];
+    let attached = attach(&here, &[&["x.img", "d"], &size[..]].concat());
+    let disk = here.path("d/disk");
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&disk)
+        .unwrap();
+    file.write_all_at(b"across sectors", 1_020).unwrap();
+    file.write_all_at(b"end", (1 << 20) - 3).unwrap();
+    assert!(file.write_all_at(b"end!", (1 << 20) - 3).is_err());
+    file.sync_all().unwrap();
+    // A hole is a trim: what is there reads as zeros.
+    file.write_all_at(&[7; 8_192], 65_536).unwrap();
+    let punch = ["--punch-hole", "--offset", "65536", "--length", "4096"];
+    said(
+        "fallocate",
+        &[&punch[..], &[disk.to_str().unwrap()]].concat(),
+    );
+    let mut read = vec![1; 8_192];
+    file.read_exact_at(&mut read, 65_536).unwrap();
+    assert!(read[..4_096].iter().all(|b| *b == 0) && read[4_096..].iter().all(|b| *b == 7));
+    assert!(file.set_len(5).is_err() && file.set_len(1 << 20).is_ok());
+    drop(file);
+    assert!(File::create(here.path("d/other")).is_err());
+    assert!(fs::remove_file(&disk).is_err() && fs::rename(&disk, here.path("d/x")).is_err());
+    assert_eq!(fs::read_dir(here.path("d")).unwrap().count(), 1);
+    let why = here.complaint(1, &["attach", "--ftl", "logdisk", "x.img", "elsewhere"]);
+    assert_eq!(why, "flashkit: x.img: image is in use\n");
+    assert!(!here.path("elsewhere").exists());
+    umount(&here.path("d"));
+    attached.end();
+    let attached = attach(&here, &["x.img", "d"]);
+    let found = fs::read(&disk).unwrap();
+    assert_eq!(&found[1_020..1_034], b"across sectors");
+    assert_eq!(&found[(1 << 20) - 3..], b"end");
+    attached.signal(Signal::SIGTERM);
+}
+
+#[test]
+fn real_time_takes_the_chips_time() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let attached = attach(&here, &["x.img", "d", "--real-time"]);
+    let file = OpenOptions::new()
+        .write(true)
+        .open(here.path("d/disk"))
+        .unwrap();
+    let start = Instant::now();
+    file.write_all_at(&[9; 65_536], 0).unwrap();
+    file.sync_all().unwrap();
+    // 128 sectors of 132 word programs of 10 us.
+    assert!(start.elapsed() >= Duration::from_micros(128 * 1_320));
+    drop(file);
+    attached.signal(Signal::SIGTERM);
+}
+
+#[test]
+fn what_cannot_be_attached_is_named() {
+    let here = Place::new();
+    fs::create_dir(here.path("d")).unwrap();
+    fs::write(here.path("text"), "no image, but long enough".repeat(999)).unwrap();
+    assert!(
+        here.run(&["mkfs", "--chip", "micron-20m", "nand.img"])
+            .status
+            .success()
+    );
+    let complaint = |status: i32, args: &[&str]| {
+        let args = [&["serve", "--socket", "s", "--ftl", "logdisk"], args].concat();
+        let why = here.complaint(status, &args);
+        assert!(!here.path("s").exists());
+        why.strip_prefix("flashkit: ")
+            .unwrap()
+            .trim_end()
+            .to_owned()
+    };
+    assert_eq!(complaint(1, &["text"]), "text: not a flashkit image");
+    assert_eq!(complaint(1, &["d"]), "d: is a directory, not an image");
+    assert_eq!(
+        complaint(1, &["nand.img"]),
+        "nand.img: the image is of a NAND chip, not of a NOR chip"
+    );
+    assert_eq!(
+        complaint(1, &["--read-only", "x"]),
+        "x: No such file or directory"
+    );
+    assert!(complaint(1, &["no/such/x"]).starts_with("no/such/x: "));
+    let chip = complaint(2, &["--chip", "slc-256m", "x"]);
+    assert!(chip.contains("slc-256m: no such NOR chip"), "{chip}");
+    assert!(complaint(2, &["--sector", "1000", "--size", "1000", "x"]).contains("power of two"));
+    assert!(complaint(2, &["--size", "1000", "x"]).contains("whole number of sectors"));
+    assert!(complaint(2, &["--size", "16MiB", "x"]).contains("no room for cleaning"));
+    assert!(complaint(2, &["--size", "0", "x"]).contains("sectors"));
+    assert!(complaint(2, &["--cleaning", "never", "x"]).contains("never"));
+    let ftl = here.complaint(2, &["attach", "--ftl", "magic", "x", "d"]);
+    assert!(ftl.contains("magic") && ftl.contains("logdisk"), "{ftl}");
+    assert!(!here.path("x").exists());
+
+    // A chip that was made and never formatted, one of another shape, one that is damaged.
+    let mut made = serve(&here, &["x"]);
+    stop(&mut made);
+    assert!(complaint(2, &["--size", "1MiB", "x"]).contains("x: exists"));
+    let image = here.path("x");
+    let whole = fs::read(&image).unwrap();
+    let mut damaged = whole.clone();
+    damaged[8_192] ^= 1;
+    fs::write(&image, &damaged).unwrap();
+    assert_eq!(
+        complaint(1, &["x"]),
+        "x: segment 0 has no log disk's magic number"
+    );
+    fs::write(&image, &whole[..whole.len() / 2]).unwrap();
+    assert!(complaint(1, &["x"]).starts_with("x: image is too short"));
+    let mounted = here.complaint(1, &["info", "x"]);
+    assert!(mounted.contains("x: "), "{mounted}");
+}
+
+fn serve(here: &Place, args: &[&str]) -> Mounted {
+    let args = [&["serve", "--ftl", "logdisk", "--socket", "s"], args].concat();
+    here.start(&args, "ends it")
+}
+
+fn stop(serving: &mut Mounted) {
+    let pid = nix::unistd::Pid::from_raw(serving.child.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, Signal::SIGINT).unwrap();
+    assert!(serving.child.wait().unwrap().success());
+}
+
+/// Runs a client of libnbd; `None` where there is none.
+fn client(here: &Place, name: &str, args: &[&str]) -> Option<Output> {
+    let uri = format!("nbd+unix:///?socket={}", here.path("s").display());
+    let args = args.iter().map(|arg| arg.replace("URI", &uri));
+    match Command::new(name)
+        .args(args)
+        .current_dir(here.dir.path())
+        .output()
+    {
+        Ok(out) => Some(out),
+        Err(_) => {
+            println!("skipped: no {name} (package libnbd-bin)");
+            None
+        }
+    }
+}
+
+#[test]
+fn clients_of_libnbd_read_and_write_a_served_disk() {
+    let here = Place::new();
+    let mut serving = serve(&here, &["nor.img"]);
+    let Some(info) = client(&here, "nbdinfo", &["--json", "URI"]) else {
+        stop(&mut serving);
+        return;
+    };
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    let export = &info["exports"][0];
+    assert_eq!(export["export-size"], 14 << 20);
+    for able in ["can_flush", "can_fua", "can_trim", "can_zero"] {
+        assert_eq!(export[able], true, "{able}");
+    }
+    assert_eq!(export["is_read_only"], false);
+    let mut data: Vec<u8> = (0..14u32 << 20).map(|i| (i % 4_093) as u8).collect();
+    // A run of zeros, which a client sends as such.
+    data[3 << 20..5 << 20].fill(0);
+    fs::write(here.path("data"), &data).unwrap();
+    let copy = |from: &str, to: &str| client(&here, "nbdcopy", &[from, to]).unwrap().status;
+    assert!(copy("data", "URI").success());
+    assert!(copy("URI", "back").success());
+    assert!(fs::read(here.path("back")).unwrap() == data);
+    stop(&mut serving);
+    assert!(!here.path("s").exists());
+
+    // What an earlier server left behind is no obstacle; a living one is.
+    let mut serving = serve(&here, &["--read-only", "nor.img"]);
+    let why = here.complaint(1, &["serve", "--ftl", "logdisk", "--socket", "s", "y.img"]);
+    assert!(why.contains("s: in the way, or in use"), "{why}");
+    assert!(!copy("data", "URI").success());
+    assert!(copy("URI", "again").success());
+    assert!(fs::read(here.path("again")).unwrap() == data);
+    serving.child.kill().unwrap();
+    serving.child.wait().unwrap();
+    assert!(here.path("s").exists());
+    let mut serving = serve(&here, &["--real-time", "nor.img"]);
+    stop(&mut serving);
+}
