@@ -33,6 +33,7 @@
 
 mod backing;
 mod block;
+mod card;
 mod chip;
 mod count;
 mod error;
@@ -49,6 +50,7 @@ mod rot;
 mod tear;
 mod trace;
 
+pub use card::{CARD_BLOCK, CardCounters, CardCut, CardError, CardLog, CardTiming, SimCard};
 pub use chip::SimNand;
 pub use count::Count;
 pub use error::SimError;
