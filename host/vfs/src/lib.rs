@@ -10,6 +10,7 @@ pub mod check;
 mod error;
 pub mod flashlight;
 mod memory;
+pub mod nanofs;
 pub mod path;
 pub mod tree;
 

@@ -1,0 +1,3 @@
+//! Nano-FS on the host.
+
+pub mod check;
