@@ -1,0 +1,198 @@
+//! Nano-FS: a file system in 8 KB, code included, for SD cards and other managed media of
+//! 512-byte blocks.
+//!
+//! After E. Werbet, A. Brayner: *A Flash File System for Resource Restricted Platforms*, Journal
+//! of Information and Data Management, 2012. A file is a list of nodes, the newest first; only one
+//! block of each kind is in RAM. Where this one goes further, `docs/nanofs.md` says how and why.
+//!
+//! A [`NanoFs`] is all the RAM there is. It is made by a `const fn` and is all zeros then, so it
+//! can be a `static` that takes no room in the image; [`NanoFs::mount`] fills it.
+//!
+//! # What is durable when
+//! Everything before a [`NanoFs::sync`]; a new file, a deletion, another name, an overwrite of
+//! whole nodes and a cut that removes nodes when the call returns. After a power cut,
+//! [`NanoFs::mount`] finds each file as it was at the last sync or at some moment later.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod block;
+mod chain;
+mod clean;
+mod error;
+mod file;
+mod header;
+mod map;
+mod rewrite;
+mod store;
+mod tail;
+mod volume;
+
+use flashkit_block::BlockDevice;
+
+pub use block::{BLOCK, NODE_DATA};
+#[cfg(feature = "compare")]
+pub use chain::List;
+pub use error::{Error, Result};
+pub use file::{Entry, Handle};
+pub use header::{FILES_MAX, FORMAT_VERSION, NAME_MAX};
+
+use block::Block;
+
+/// Files that can be open at a time.
+pub const HANDLES: usize = 64;
+
+/// As large as can be.
+const NONE: u32 = u32::MAX;
+
+/// What an open file is to its user: 8 bytes.
+#[derive(Clone, Copy)]
+struct Open {
+    /// Where the next byte is read or written.
+    pos: u32,
+    /// Slot of the header; 0: the handle is not in use.
+    slot: u16,
+    /// What was written and is not in the header.
+    left: u16,
+}
+
+/// A volume on a device, with all the RAM it needs: `N` blocks, 3, 4 or 6, of which two less are
+/// the buffer for reads and writes; 64 handles; and some words.
+// The order of the fields lets short instructions reach what is used most. A slot is the block
+// that it is.
+#[repr(C)]
+pub struct NanoFs<D: BlockDevice, const N: usize = 3> {
+    /// The first error of this call.
+    error: Option<Error>,
+    /// The buffer holds the tail; it is newer than what the medium holds.
+    has_tail: bool,
+    tail_changed: bool,
+    map_changed: bool,
+    /// Something has been written since the last flush.
+    unflushed: bool,
+    /// Slot of the file in RAM; 0: none.
+    slot: u32,
+    /// One more than the index of the node last looked at, 0: none; and its place in the buffer.
+    node: u32,
+    node_at: u32,
+    /// The block that the buffer begins with, and how many were read.
+    read_at: u32,
+    read: u32,
+    /// Where the search for free blocks goes on, and how many it may still look at.
+    rotor: u32,
+    left: u32,
+    /// Blocks of the volume, and the first one of data.
+    blocks: u32,
+    data: u32,
+    /// One more than the place of the block of the bitmap in RAM; 0: none.
+    map_at: u32,
+    /// The slot that the next header goes to, and the block behind the slots in use.
+    spare: u32,
+    end: u32,
+
+    /// The header of one file, one block of the bitmap, and the buffer: nodes that have been
+    /// read; or full nodes that wait to be written and, behind them, the tail of the file.
+    mem: [Block; N],
+
+    /// Version of the tail.
+    tail_version: u32,
+    /// First number that is expected of a block that is written in turn with another.
+    expected: u32,
+    /// Nodes appended since the header was written.
+    since: u32,
+    /// Number of the last header written.
+    seq: u32,
+    salt: u32,
+    key: u32,
+    files: u32,
+    /// Blocks of the bitmap.
+    maps: u32,
+    /// A slot with a free header; 0: none.
+    free: u32,
+    /// The slot where the search for trash goes on; 0: there is none.
+    trash_slot: u32,
+    /// Blocks of the bitmap that may tell of dirty ones: so many, from this block of data on; each
+    /// counts twice.
+    dirty_at: u32,
+    dirty_left: u32,
+    /// Full nodes that wait, and where the first of them goes.
+    waiting: u32,
+    waiting_at: u32,
+    #[cfg(feature = "compare")]
+    list: List,
+
+    /// The last one is what a wrong handle stands for.
+    open: [Open; HANDLES + 1],
+    failed: Option<D::Error>,
+    dev: D,
+}
+
+impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
+    /// Blocks of the buffer.
+    const BUF: u32 = {
+        assert!(N == 3 || N == 4 || N == 6);
+        N as u32 - 2
+    };
+
+    /// A file system without a volume: [`NanoFs::format`] or [`NanoFs::mount`] comes next.
+    pub const fn new(dev: D) -> Self {
+        NanoFs {
+            error: None,
+            has_tail: false,
+            tail_changed: false,
+            map_changed: false,
+            unflushed: false,
+            slot: 0,
+            node: 0,
+            node_at: 0,
+            read_at: 0,
+            read: 0,
+            rotor: 0,
+            left: 0,
+            blocks: 0,
+            data: 0,
+            map_at: 0,
+            spare: 0,
+            end: 0,
+            mem: [[0; BLOCK / 4]; N],
+            tail_version: 0,
+            expected: 0,
+            since: 0,
+            seq: 0,
+            salt: 0,
+            key: 0,
+            files: 0,
+            maps: 0,
+            free: 0,
+            trash_slot: 0,
+            dirty_at: 0,
+            dirty_left: 0,
+            waiting: 0,
+            waiting_at: 0,
+            #[cfg(feature = "compare")]
+            list: List::RollForward,
+            open: [Open {
+                pos: 0,
+                slot: 0,
+                left: 0,
+            }; HANDLES + 1],
+            failed: None,
+            dev,
+        }
+    }
+
+    /// The device.
+    pub fn device(&mut self) -> &mut D {
+        &mut self.dev
+    }
+
+    /// Gives the device back. What was not synced may be lost.
+    pub fn into_device(self) -> D {
+        self.dev
+    }
+
+    /// What the device said when it failed last.
+    pub fn device_error(&self) -> Option<&D::Error> {
+        self.failed.as_ref()
+    }
+}
