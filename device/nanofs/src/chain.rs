@@ -144,6 +144,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
                 self.fail(Error::Device);
             }
         }
+        // The paper's count leaves the bitmap out.
+        self.since = 0;
         self.write_header();
     }
 

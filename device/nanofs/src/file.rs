@@ -437,8 +437,9 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.set(NEXT, next);
     }
 
-    /// Deletes a file, in one atomic step. Costs a read for each header that is looked at, at most
-    /// a block of the bitmap, and one write; the blocks are given up later, by [`NanoFs::clean`].
+    /// Deletes a file, in one atomic step. Costs a read for each header that is looked at, what
+    /// is left of an earlier cut, at most a block of the bitmap, and one write; the blocks are given
+    /// up later, by [`NanoFs::clean`].
     ///
     /// # Errors
     /// `NotFound`, `Busy`.

@@ -161,7 +161,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// One slot may be damaged: the spare one, by a cut. It may have been the one that tells of
     /// the last slot, so one more is looked at then.
     fn read_slots(&mut self, key: u32) -> bool {
-        let mut was_open = false;
+        let (mut opens, mut last_open) = (0, 0);
         let mut bad = 0;
         let mut slot = 1;
         while slot < self.end.max(2) + u32::from(bad != 0) && self.ok() {
@@ -178,7 +178,10 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
                     self.spare = self.number(HEADER, SPARE);
                     self.rotor = self.get(NEXT).max(self.data);
                 }
-                was_open |= self.get(FLAGS) & OPEN != 0;
+                if self.get(FLAGS) & OPEN != 0 {
+                    opens += 1;
+                    last_open = slot;
+                }
             } else if bad == 0 {
                 bad = slot;
             } else if slot < self.end {
@@ -197,7 +200,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         if bad != 0 && bad < self.end && bad != self.spare || self.spare >= self.end {
             self.fail(Error::BadHeader);
         }
-        was_open
+        // What the spare slot holds does not count.
+        opens > u32::from(last_open == self.spare)
     }
 
     /// Brings a file that was open when power failed to a state that needs no second look.
