@@ -203,7 +203,33 @@ impl<N: Nand> FlashLight<'_, N> {
         result
     }
 
+    /// Begins the session, if that has not been done: two programs. Where the blocks for that fail,
+    /// it begins with a checkpoint of what is on flash, that names others. To be called before the
+    /// first change.
+    pub(crate) fn begin(&mut self) -> Result<(), Error<N::Error>> {
+        match self.store.begin_session() {
+            Err(Error::NoSpace) if self.store.log_lost => {}
+            r => r?,
+        }
+        if self.store.beginning.is_none() {
+            return Ok(());
+        }
+        let before = core::mem::replace(&mut self.store.naming, true);
+        // In another leaf: this one's next page must not be written, the other is erased first.
+        let another = self.store.ppb() + 1;
+        let written = self
+            .store
+            .reserve_bitmap()
+            .and_then(|()| self.write_checkpoint(0, another));
+        self.store.naming = before;
+        written?;
+        (self.store.unnamed, self.store.log_lost) = (0, false);
+        self.store.beginning = None;
+        Ok(())
+    }
+
     fn take_checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
+        self.begin()?;
         for i in 0..2 {
             self.settle_file(i)?;
         }
@@ -216,7 +242,6 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.drop_file(i);
             }
         }
-        self.store.begin_session()?;
         self.store.reserve_bitmap()?;
         for i in 0..core::mem::take(&mut self.store.late_count) {
             self.store.retire_system(u32::from(self.store.late[i]));

@@ -107,6 +107,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.retire()?;
             return Err(Error::ReadOnly);
         }
+        self.begin()?;
         if !self.store.ready_log()?
             || self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
             || self.store.inode_pages >= INODE_PAGES_MAX

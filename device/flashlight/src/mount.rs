@@ -126,6 +126,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             reserved: 0,
             unnamed: 0,
             log_ready: u32::MAX,
+            beginning: None,
             log_lost: false,
             naming: false,
             bitmap_blocks: [u16::MAX; BITMAP_BLOCKS],

@@ -191,6 +191,8 @@ pub(crate) struct Store<'r, N> {
     pub unnamed: usize,
     /// The reserved block of the allocation log that has been erased already.
     pub log_ready: u32,
+    /// While a session begins: the blocks of the allocation log in which a mount looks for that.
+    pub beginning: Option<[u32; LOG_AHEAD]>,
     /// No block that a page on flash names is left for the allocation log: only a checkpoint helps.
     pub log_lost: bool,
     /// A checkpoint is being written, that will name the block of the log.
@@ -423,21 +425,37 @@ impl<N: Nand> Store<'_, N> {
                 self.heads[area] = Head::NONE;
             }
         }
-        self.reserve(None)?;
         if self.formatting || self.recovery.is_some() {
-            return Ok(());
+            return self.reserve(None);
         }
-        self.write_alloc_record()?;
-        if self.heads[Area::Bitmap as usize].next < 2 {
+        self.beginning = Some(named);
+        let mut shown = self.reserve(None).and_then(|()| self.write_alloc_record());
+        if shown.is_ok() && self.heads[Area::Bitmap as usize].next < 2 {
             // A program has failed between the two, and they do not show that the session began.
-            self.write_alloc_record()?;
+            shown = self.write_alloc_record();
         }
         let head = self.heads[Area::Bitmap as usize];
-        if head.next < 2 || !named.contains(&head.block) {
-            self.log_lost = true;
-            return Err(Error::NoSpace);
+        if matches!(shown, Err(Error::NoSpace)) || (shown.is_ok() && head.next < 2) {
+            return self.miss_beginning(named);
         }
-        Ok(())
+        self.beginning = None;
+        shown
+    }
+
+    /// None of the blocks that could show the beginning of the session can be written. A mount that
+    /// follows a cut finds the volume as it was unmounted, and trusts it: what the block table calls
+    /// erased must be so, and the open blocks must not have been written. What may be done then is to
+    /// write another checkpoint, at once ([`FlashLight::begin`]). Marking the blocks bad makes that
+    /// mount do the same as this one does now, with the same blocks, which it erases first.
+    fn miss_beginning(&mut self, named: [u32; LOG_AHEAD]) -> Result<(), Error<N::Error>> {
+        for block in named {
+            if block != u32::MAX && self.is_good(block)? {
+                self.mark_bad(block)?;
+            }
+        }
+        self.heads[Area::Bitmap as usize] = Head::NONE;
+        self.log_lost = true;
+        Err(Error::NoSpace)
     }
 
     /// Takes a reserved block of an area for writing.
@@ -450,12 +468,16 @@ impl<N: Nand> Store<'_, N> {
             };
             // Records in a block of the log that no page names would not be found.
             let any = self.naming || self.formatting || self.recovery.is_some();
-            if area == Area::Bitmap && !any && i >= self.reserved - self.unnamed {
+            let next = u32::from(self.reserves[i].0);
+            let unfound = i >= self.reserved - self.unnamed
+                || self.beginning.is_some_and(|named| !named.contains(&next));
+            if area == Area::Bitmap && !any && unfound {
                 self.log_lost = true;
                 return Err(Error::NoSpace);
             }
             let block = self.unreserve(i);
-            let erased = self.table.get(block) == State::Clean || self.log_ready == block;
+            let clean = self.table.get(block) == State::Clean && self.beginning.is_none();
+            let erased = clean || self.log_ready == block;
             if self.log_ready == block {
                 // Once only: the block may be taken again, for another area.
                 self.log_ready = u32::MAX;

@@ -2,7 +2,7 @@
 
 use super::{Chip, Group, Script, parse};
 
-const SCRIPTS: [(&str, &str); 22] = [
+const SCRIPTS: [(&str, &str); 23] = [
     (
         "create",
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
@@ -118,6 +118,12 @@ const SCRIPTS: [(&str, &str); 22] = [
         "over-indirect",
         "mkdir d0; create d0/c; write d0/c 0 3919; rename d0/c c; create d0/b; write d0/b 0 4849;
          rename d0 d1; rename d1/b c",
+    ),
+    (
+        // The second record of the session looks erased, and the next block of the log fails.
+        "log-fails-at-once",
+        "create a; write a 0 3000; sync; remount; fail-program 1 1; fail-erase 1 41; create b; fsync b;
+         write b 0 3000; fsync b; write a 1000 2000; fsync a; sync; mkdir d; sync",
     ),
 ];
 
