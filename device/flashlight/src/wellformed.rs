@@ -187,7 +187,7 @@ impl Chip {
             is_dir(view.parent()) && is_name(view.name())
         };
         has_own
-            && (view.names_len() == 0 || view.flags() & FLAG_INDIRECT != 0)
+            && (view.flags() & FLAG_INDIRECT != 0 || (view.names_len() == 0 && view.nlink() == 1))
             && view.names_len() <= names::names_max(self.page_size as usize)
             && view.names().iter().all(|(_, item)| match item {
                 Item::Page(page) => self.has(page.0),
@@ -458,6 +458,7 @@ mod tests {
                 &|p| put_u32(p, 32, FIRST_FILE - 1),
                 &|p| put_u32(p, 36, 0),
                 &|p| put_u32(p, 36, FIRST_FILE),
+                &|p| on(p, &|f| f.set_nlink(2)),
                 &|p| on(p, &|f| f.set_mode(MODE_DIR | 0o644)),
                 &|p| on(p, &|f| f.set_mode(0o644)),
                 &|p| p[132] = b'/',
