@@ -7,6 +7,7 @@
 //! * [`volume`]: mount, check, read and change a volume of which pages have been changed.
 //! * [`record`]: the decoders of single pages.
 //! * [`trace`]: the parser of traces.
+//! * [`operations`]: operations and power cuts, against the model.
 //! * [`mod@file`]: the simulator's image files.
 
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ pub mod file;
 mod guard;
 pub mod image;
 mod input;
+pub mod operations;
 pub mod record;
 pub mod seal;
 pub mod trace;

@@ -51,18 +51,31 @@ impl Loop {
     }
 }
 
+/// What is told of operations, and has its own word on what may be seen.
+pub(crate) trait Witness {
+    /// An operation has returned.
+    fn done(&mut self, op: &Op);
+    /// An operation is cut, or has not found space.
+    fn cut(&mut self, op: &Op);
+    /// What is not as it must be.
+    fn holds(&self, seen: &SeenDir) -> Result<(), String>;
+}
+
 /// One round: what is done, where it is cut, and what is left of it.
-struct Round<'a> {
-    rng: &'a mut Rng,
-    config: flashkit_flashlight::Config,
+pub(crate) struct Round<'a> {
+    pub rng: &'a mut Rng,
+    pub config: flashkit_flashlight::Config,
     /// Flash operations until the cut.
-    want: usize,
-    so_far: usize,
-    end: Option<Result<(SeenDir, SimNand), String>>,
+    pub want: usize,
+    pub so_far: usize,
+    pub end: Option<Result<(SeenDir, SimNand), String>>,
+    /// How often the power was cut.
+    pub cuts: u64,
     /// What was cut.
-    text: String,
+    pub text: String,
     /// What was done, if that is to be told.
-    told: Option<&'a mut Vec<String>>,
+    pub told: Option<&'a mut Vec<String>>,
+    pub witness: Option<&'a mut dyn Witness>,
 }
 
 impl Round<'_> {
@@ -78,15 +91,21 @@ impl Round<'_> {
     /// Cuts at one of the points, and now and then the recovery as well. Half of the time work
     /// goes on with the chip as it was cut, so that the next mount is the recovery.
     fn end(&mut self, model: &Model, points: &[Point]) -> Result<(SeenDir, SimNand), String> {
-        let allows = |seen: &SeenDir| model.allows(seen);
+        let witness = self.witness.take();
+        let allows = |seen: &SeenDir| {
+            model.allows(seen)?;
+            witness.as_ref().map_or(Ok(()), |w| w.holds(seen))
+        };
         let (point, outcome) = self.draw(points);
         self.text += &format!("{}, {outcome}", point.text());
+        self.cuts += 1;
         let mut cut = point.cut(outcome)?;
         let mut survived = self.survive(&cut, &allows)?;
         while self.rng.one_in(3) && !survived.points.is_empty() {
             let points = std::mem::take(&mut survived.points);
             let (point, outcome) = self.draw(&points);
             self.text += &format!("; in the recovery {}, {outcome}", point.text());
+            self.cuts += 1;
             cut = point.cut(outcome)?;
             survived = self.survive(&cut, &allows)?;
         }
@@ -126,11 +145,20 @@ impl Watch for Round<'_> {
             return ControlFlow::Continue(());
         }
         self.text += &format!("cut in {}: ", step.op);
+        if let Some(witness) = &mut self.witness {
+            witness.cut(step.op);
+        }
         self.end = Some(self.end(model, &step.points));
         ControlFlow::Break(())
     }
 
-    fn after(&mut self, _: &Model, _: &Step<'_>, _: &SimNand) -> ControlFlow<()> {
+    fn after(&mut self, _: &Model, step: &Step<'_>, _: &SimNand) -> ControlFlow<()> {
+        if let Some(witness) = &mut self.witness {
+            match step.well {
+                true => witness.done(step.op),
+                false => witness.cut(step.op),
+            }
+        }
         ControlFlow::Continue(())
     }
 }
@@ -182,7 +210,9 @@ pub(crate) fn again_told(config: &Loop, mut told: Option<&mut Vec<String>>) -> F
             want,
             so_far: 0,
             end: None,
+            cuts: 0,
             text: String::new(),
+            witness: None,
             told: told.as_deref_mut().filter(|_| number + 1 == config.cuts),
         };
         let mut ops = work(seed).take(5000);

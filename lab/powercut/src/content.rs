@@ -75,6 +75,17 @@ impl Content {
         self.pages.split_off(&first);
     }
 
+    /// Whether these are the contents, byte by byte.
+    pub fn is(&self, bytes: &[u8], page_size: usize) -> bool {
+        let pages = bytes.chunks(page_size).zip(0..);
+        self.size == bytes.len() as u64 && { pages }.all(|(bytes, index)| {
+            match self.pages.get(&index) {
+                Some(page) => page.bytes[..bytes.len()] == *bytes,
+                None => bytes.iter().all(|&b| b == 0),
+            }
+        })
+    }
+
     /// A number for all of it.
     pub fn digest(&self) -> u64 {
         let pages: Vec<(u32, u64)> = self.pages().collect();
@@ -110,6 +121,16 @@ mod tests {
         a.set_page(5, &[1]);
         a.drop_pages(5);
         assert_eq!((a.digest(), a.pages().count()), (empty, 0));
+    }
+
+    #[test]
+    fn contents_are_compared_byte_by_byte() {
+        let mut a = Content::of_zeros(5);
+        a.set_page(1, &[1, 2]);
+        assert!(a.is(&[0, 0, 1, 2, 0], 2));
+        for other in [&[0, 0, 1, 2][..], &[0, 0, 1, 3, 0], &[0, 0, 1, 2, 1]] {
+            assert!(!a.is(other, 2), "{other:?}");
+        }
     }
 
     #[test]

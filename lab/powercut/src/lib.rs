@@ -13,6 +13,8 @@
 //! | `run`, `live` | a script on a volume and its model, step by step |
 //! | `survive` | what must hold of a chip after a cut |
 //! | `search`, `again`, `plan` | cuts of one script; cut after cut on one chip; the budgets |
+//! | `tree`, `copying` | cut after cut in a copy of a real tree |
+//! | `sequence` | operations and cuts as a fuzzer draws them |
 //! | `id`, `replay`, `shrink` | what replays a violation, its story, a shorter script for it |
 
 #![forbid(unsafe_code)]
@@ -21,6 +23,7 @@ mod again;
 mod caught;
 mod chip;
 mod content;
+mod copying;
 mod forced;
 mod id;
 mod live;
@@ -34,19 +37,23 @@ mod run;
 mod script;
 mod search;
 mod seen;
+mod sequence;
 mod shrink;
 mod soak;
 mod survive;
+mod tree;
 
 pub use again::{Loop, again};
 pub use chip::Chip;
 pub use forced::Forced;
 pub use id::{Cut, Id, Place};
-pub use op::{Op, parse, text};
+pub use op::{Op, Piece, parse, text};
 pub use outcome::Outcome;
 pub use plan::{Budget, search_all, search_scripts};
 pub use replay::{Verdict, replay};
 pub use script::{BARE_CHIP, Group, SMALL_CHIP, Script, catalogue};
 pub use search::{Found, Violation, Width, search};
+pub use sequence::{Draw, Planned, cut_sequence};
 pub use shrink::shrink;
 pub use soak::{Soak, Soaked};
+pub use tree::{TREE_CHIP, Tree, TreeCuts, TreeFile, TreeFound};

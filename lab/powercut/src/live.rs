@@ -93,7 +93,7 @@ impl<'r> Live<'r> {
     }
 
     fn after_full(&mut self, op: &Op) -> Result<Done, Error> {
-        let (Op::Write(p, ..) | Op::Truncate(p, _)) = op else {
+        let (Op::Write(p, ..) | Op::Copy(p, _) | Op::Truncate(p, _)) = op else {
             return Ok(Done::Full(None));
         };
         let attr = path::resolve(&mut self.fs, p.as_bytes())?;
@@ -154,6 +154,11 @@ impl<'r> Live<'r> {
                 let ino = self.ino(p)?;
                 self.fs
                     .write(ino, *offset, &fill(n as u64, *offset, *len), now)?;
+            }
+            Op::Copy(p, piece) => {
+                let ino = self.ino(p)?;
+                self.fs
+                    .write(ino, piece.range.start as u64, piece.bytes(), now)?;
             }
             Op::Read(p) => {
                 let attr = path::resolve(&mut self.fs, p.as_bytes())?;

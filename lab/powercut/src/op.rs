@@ -15,7 +15,31 @@
 //! what is left of the page follows from the seed. `fail-erase` does so with an erase.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
+
+/// Bytes of a file of this machine.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// All of the file.
+    pub file: Arc<[u8]>,
+    /// Which of its bytes.
+    pub range: Range<usize>,
+}
+
+impl Piece {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.file[self.range.clone()]
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {}", self.range, self.file.len())
+    }
+}
 
 /// One operation. What makes no sense where it comes is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +48,8 @@ pub enum Op {
     Create(String),
     /// Writes so many bytes at an offset.
     Write(String, u64, usize),
+    /// Writes bytes where they were in a file of this machine. No text of a script says which.
+    Copy(String, Piece),
     /// Cuts or extends a file.
     Truncate(String, u64),
     /// Removes a name of a file.
@@ -71,6 +97,7 @@ impl fmt::Display for Op {
         match self {
             Op::Create(p) => write!(f, "create {p}"),
             Op::Write(p, off, len) => write!(f, "write {p} {off} {len}"),
+            Op::Copy(p, piece) => write!(f, "copy {p} {piece:?}"),
             Op::Truncate(p, size) => write!(f, "truncate {p} {size}"),
             Op::Unlink(p) => write!(f, "unlink {p}"),
             Op::Rename(p, q) => write!(f, "rename {p} {q}"),

@@ -99,6 +99,7 @@ pub(crate) fn kind_of(data: &[u8]) -> Option<Kind> {
         Kind::File,
         Kind::ExtentMap,
         Kind::ExtentIndex,
+        Kind::Names,
     ];
     let is_meta = data.len() >= 32 && data[4..6] == *b"FL";
     kinds.into_iter().find(|k| is_meta && *k as u8 == data[6])

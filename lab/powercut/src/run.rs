@@ -18,6 +18,8 @@ pub(crate) struct Step<'a> {
     /// Its place in the script, from 0.
     pub number: usize,
     pub op: &'a Op,
+    /// Whether there was space for it.
+    pub well: bool,
     /// Its modifying flash operations, if they were wanted.
     pub points: Vec<Point>,
 }
@@ -95,7 +97,13 @@ fn conclude(
     done: &Done,
 ) -> Result<ControlFlow<()>, String> {
     let points = std::mem::take(&mut live.recorder().points);
-    let step = Step { number, op, points };
+    let well = matches!(done, Done::Well);
+    let step = Step {
+        number,
+        op,
+        well,
+        points,
+    };
     if watch.during(model, &step).is_break() {
         return Ok(ControlFlow::Break(()));
     }

@@ -68,9 +68,9 @@ impl Model {
     }
 
     /// A write: each page of it is a state.
-    fn write(&mut self, f: usize, offset: u64, len: usize) {
+    fn write(&mut self, f: usize, offset: u64, bytes: &[u8]) {
         let ps = self.page_size as u64;
-        let end = offset + len as u64;
+        let end = offset + bytes.len() as u64;
         let mut at = offset;
         while at < end {
             let index = (at / ps) as u32;
@@ -78,8 +78,8 @@ impl Model {
             let file = &mut self.files[f];
             let mut page = file.content.page(index, self.page_size);
             let from = (at % ps) as usize;
-            let piece = fill(self.op as u64, at, (stop - at) as usize);
-            page[from..from + piece.len()].copy_from_slice(&piece);
+            let piece = &bytes[(at - offset) as usize..(stop - offset) as usize];
+            page[from..from + piece.len()].copy_from_slice(piece);
             file.put_page(index, &page);
             file.content.size = file.content.size.max(stop);
             file.note(self.op, modified(time_of(self.op)));
@@ -155,7 +155,12 @@ impl Model {
             Op::Rename(p, q) => self.plan_rename(p, q)?,
             Op::Write(p, offset, len) => {
                 let f = self.find_regular(p)?;
-                self.write(f, *offset, *len);
+                let bytes = fill(self.op as u64, *offset, *len);
+                self.write(f, *offset, &bytes);
+            }
+            Op::Copy(p, piece) => {
+                let f = self.find_regular(p)?;
+                self.write(f, piece.range.start as u64, piece.bytes());
             }
             Op::Truncate(p, size) => {
                 let f = self.find_regular(p)?;
@@ -339,7 +344,7 @@ impl Model {
             dir.attrs.undo(self.op);
         }
         let written = match op {
-            Op::Write(p, ..) | Op::Truncate(p, _) => self.find_file(p),
+            Op::Write(p, ..) | Op::Copy(p, _) | Op::Truncate(p, _) => self.find_file(p),
             _ => None,
         };
         for (f, file) in self.files.iter_mut().enumerate() {
