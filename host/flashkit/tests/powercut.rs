@@ -53,7 +53,7 @@ fn a_violation_is_an_id_that_replays() {
 
 #[test]
 fn a_replay_shows_each_step() {
-    let out = run(&["--replay", "1024+24x8x64:=create_a,fsync_a:3.garbage"]);
+    let out = run(&["--replay", "1024+24x8x64:=create_a,fsync_a:4.garbage"]);
     assert_eq!(out.status.code(), Some(0), "{out:?}");
     let said = text(&out);
     for line in [
@@ -84,6 +84,23 @@ fn scripts_are_listed_and_found_by_the_begin_of_their_names() {
 }
 
 #[test]
+fn a_copy_of_real_files_survives_cuts() {
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    let chip = ["--chip", "2048+40x16x192", "--cuts", "20"];
+    let args = [&["--tree", sources, "--json"], &chip[..]].concat();
+    let out = run(&args);
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    let json: Value = serde_json::from_str(&text(&out)).unwrap();
+    let number = |key: &str| json[key].as_u64().unwrap();
+    assert_eq!((number("cuts"), number("violations")), (20, 0), "{json}");
+    assert!(number("tree_files") > 20 && number("tree_bytes") > 50_000);
+    assert!(number("durable_files_compared") > 50, "{json}");
+    assert!(number("durable_bytes_compared") > 500_000, "{json}");
+    let table = text(&run(&[&args[..2], &chip[..], &["--seed", "2"]].concat()));
+    assert!(table.contains("\ncuts in a row  "), "{table}");
+}
+
+#[test]
 fn mistakes_are_told_in_a_line() {
     for (status, args) in [
         (2, &["no-such-script"][..]),
@@ -91,6 +108,11 @@ fn mistakes_are_told_in_a_line() {
         (2, &["--given", "create a", "--chip", "small"]),
         (2, &["--replay", "nonsense"]),
         (2, &["--full", "--replay", "1024+24x8x64:=sync:@0"]),
+        (2, &["--cuts", "20"]),
+        (2, &["--chip", "1024+24x8x64"]),
+        (2, &["--tree", "/", "--full"]),
+        (1, &["--tree", "/no/such/tree"]),
+        (1, &["--tree", env!("CARGO_MANIFEST_DIR"), "--limit", "0"]),
         (1, &["--replay", "1024+24x8x64:=create_a:99.none"]),
         (1, &["--given", "create a", "--chip", "1024+24x8x20"]),
     ] {

@@ -1,13 +1,14 @@
 //! `flashkit powercut`
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use flashkit_powercut::{
-    Budget, Chip, Found, Id, SMALL_CHIP, Script, Verdict, Violation, catalogue, replay, search_all,
-    search_scripts, shrink,
+    Budget, Chip, Found, Id, SMALL_CHIP, Script, TREE_CHIP, Tree, TreeCuts, TreeFound, Verdict,
+    Violation, catalogue, replay, search_all, search_scripts, shrink,
 };
 use serde_json::{Value, json};
 
@@ -16,13 +17,14 @@ use crate::failure::{FAILED, Usage};
 use crate::progress::Progress;
 use crate::text;
 
-/// Search for a power cut that FlashLight does not survive as docs/guarantees.md says.
-///
-/// Scripts of operations run on simulated chips and are cut at every program and erase, each with
-/// every outcome that a cut may have, and in the recoveries from that. What is found is compared
-/// with what may be seen. Without arguments a fixed part of the search that takes some minutes.
+/// Search for a power cut that FlashLight does not survive as docs/guarantees.md says
 #[derive(clap::Args)]
-#[command(after_help = "Exit status: 0 all is as guaranteed, 1 it is not.")]
+#[command(after_help = "\
+Scripts of operations run on simulated chips and are cut at every program and erase, each with every
+outcome that a cut may have, and in the recoveries from that. What is found is compared with what may
+be seen. Without arguments a fixed part of the search that takes some minutes.
+
+Exit status: 0 all is as guaranteed, 1 it is not.")]
 pub struct Args {
     /// The whole search
     #[arg(long)]
@@ -33,17 +35,29 @@ pub struct Args {
     /// A script of your own, such as "create a; write a 0 3000; fsync a"
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["full", "script"])]
     given: Option<String>,
-    /// The chip of --given: PAGE+SPARExPAGESxBLOCKS
-    #[arg(long, requires = "given", default_value_t = SMALL_CHIP)]
-    chip: Chip,
+    /// The chip of --given or --tree: PAGE+SPARExPAGESxBLOCKS [default: a small one, or slc-256m]
+    #[arg(long)]
+    chip: Option<Chip>,
+    /// Copy this directory to one chip, cut after cut, and compare what was fsync'd with it
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["full", "script", "given"])]
+    tree: Option<PathBuf>,
+    /// With --tree: so many cuts, and those in recoveries
+    #[arg(long, value_name = "N", requires = "tree", default_value_t = 1000)]
+    cuts: u64,
+    /// With --tree: what all chance follows from
+    #[arg(long, value_name = "S", requires = "tree", default_value_t = 1)]
+    seed: u64,
+    /// With --tree: no more than so many MiB of it
+    #[arg(long, value_name = "MIB", requires = "tree", default_value_t = 16)]
+    limit: u64,
     /// Show step by step what one id of a violation stands for
-    #[arg(long, value_name = "ID", conflicts_with_all = ["full", "script", "given"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["full", "script", "given", "tree"])]
     replay: Option<Id>,
     /// With --replay: look for a shorter script with the same violation
     #[arg(long, requires = "replay")]
     shrink: bool,
     /// List the scripts
-    #[arg(long, conflicts_with_all = ["full", "given", "replay"])]
+    #[arg(long, conflicts_with_all = ["full", "given", "replay", "tree"])]
     list: bool,
     /// Print JSON
     #[arg(long, conflicts_with_all = ["replay", "list"])]
@@ -54,11 +68,20 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(id) = &args.replay {
         return replay_one(id, args.shrink, out);
     }
+    if let Some(top) = &args.tree {
+        return cut_tree(top, args, out);
+    }
+    if args.chip.is_some() && args.given.is_none() {
+        return Err(Usage("--chip goes with --given or --tree".into()).into());
+    }
     let named = |script: &Script| {
         args.script.is_empty() || args.script.iter().any(|name| script.name.starts_with(name))
     };
     let scripts: Vec<Script> = match &args.given {
-        Some(text) => vec![Script::given(text, args.chip.clone()).map_err(Usage)?],
+        Some(text) => {
+            let chip = args.chip.clone().unwrap_or(SMALL_CHIP);
+            vec![Script::given(text, chip).map_err(Usage)?]
+        }
         None if args.script.is_empty() && !args.list => Vec::new(),
         None => catalogue().into_iter().filter(named).collect(),
     };
@@ -121,6 +144,90 @@ fn replay_one(id: &Id, shorter: bool, out: &mut dyn Write) -> Outcome {
             Err(anyhow!("{what}"))
         }
     }
+}
+
+fn cut_tree(top: &Path, args: &Args, out: &mut dyn Write) -> Outcome {
+    let tree = Tree::read(top, args.limit.saturating_mul(1 << 20));
+    let tree = tree.with_context(|| format!("cannot read {}", top.display()))?;
+    if tree.files.is_empty() {
+        return Err(anyhow!("no files to copy in {}", top.display()));
+    }
+    let cuts = TreeCuts {
+        chip: args.chip.clone().unwrap_or(TREE_CHIP),
+        seed: args.seed,
+        cuts: args.cuts,
+    };
+    let mut bar = Progress::of_pieces("cutting", args.cuts);
+    let found = cuts.run(&tree, &mut |found| {
+        bar.at(found.cuts);
+        true
+    });
+    drop(bar);
+    let again = found.violation.as_ref().map(|(cut, _)| {
+        format!(
+            "flashkit powercut --tree '{}' --limit {} --chip {} --seed {} --cuts {cut}",
+            top.display(),
+            args.limit,
+            cuts.chip,
+            cuts.seed
+        )
+    });
+    if args.json {
+        let told = tree_report(&tree, &found, again.as_deref());
+        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+    } else {
+        print_tree(&tree, &found, again.as_deref(), out)?;
+    }
+    Ok(match found.violation {
+        None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::from(FAILED),
+    })
+}
+
+fn tree_report(tree: &Tree, found: &TreeFound, again: Option<&str>) -> Value {
+    let violation = (found.violation.as_ref())
+        .map(|(cut, what)| json!({ "cut": cut, "what": what, "replay": again }));
+    json!({
+        "tree_files": tree.files.len(),
+        "tree_bytes": tree.bytes(),
+        "cuts": found.cuts,
+        "cuts_in_recoveries": found.recovery_cuts,
+        "durable_files_compared": found.durable_files,
+        "durable_bytes_compared": found.durable_bytes,
+        "files_compared": found.files,
+        "programs": found.counters.page_programs,
+        "erases": found.counters.block_erases,
+        "violations": u64::from(found.violation.is_some()),
+        "violation": violation,
+    })
+}
+
+fn print_tree(
+    tree: &Tree,
+    found: &TreeFound,
+    again: Option<&str>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let rows = [
+        ("files of the tree", tree.files.len() as u64),
+        ("  bytes", tree.bytes()),
+        ("cuts in a row", found.cuts),
+        ("  in recoveries besides", found.recovery_cuts),
+        ("durable files compared", found.durable_files),
+        ("  bytes", found.durable_bytes),
+        ("files compared, durable or not", found.files),
+        ("pages programmed", found.counters.page_programs),
+        ("blocks erased", found.counters.block_erases),
+        ("violations", u64::from(found.violation.is_some())),
+    ];
+    for (what, n) in rows {
+        writeln!(out, "{what:36} {:>16}", text::count(n))?;
+    }
+    if let (Some((cut, what)), Some(again)) = (&found.violation, again) {
+        writeln!(out, "\ncut {cut}: {what}")?;
+        writeln!(out, "    {again}")?;
+    }
+    Ok(())
 }
 
 fn report(found: &Found) -> Value {
