@@ -127,6 +127,17 @@ impl Config {
         }
     }
 
+    /// [`Config::bounded`], with a reserve that lets writes go on while banks erase.
+    pub const fn bounded() -> Config {
+        Config {
+            start: Start::Reserve { segments: 5 },
+            bounded: true,
+            erasing_max: 7,
+            open_max: 3,
+            ..Config::new()
+        }
+    }
+
     /// Open segments that the placement itself needs.
     pub(crate) const fn frontiers(&self) -> u32 {
         match self.separate {

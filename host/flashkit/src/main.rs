@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    attach, bench, cat, chips, cp, demo, dump, fsck, info, ls, mkfs, mount, powercut, replay,
+    attach, bench, cat, chips, cp, demo, dump, fsck, info, lab, ls, mkfs, mount, powercut, replay,
     serve, soak,
 };
 
@@ -65,6 +65,7 @@ enum Command {
     Powercut(powercut::Args),
     Attach(attach::Args),
     Serve(serve::Args),
+    Lab(lab::Args),
 }
 
 impl Command {
@@ -86,6 +87,7 @@ impl Command {
             Command::Powercut(args) => powercut::run(&args, out),
             Command::Attach(args) => attach::run(&args, out),
             Command::Serve(args) => serve::run(&args, out),
+            Command::Lab(args) => lab::run(&args, out),
         }
     }
 }

@@ -38,6 +38,11 @@ impl Table {
         self.rows.push(cells.into());
     }
 
+    /// Adds a row.
+    pub fn row_of(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
     /// Prints it, each line after `indent` blanks.
     pub fn print(&self, out: &mut dyn Write, indent: usize) -> io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);

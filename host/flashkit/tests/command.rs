@@ -61,7 +61,7 @@ fn help_names_every_subcommand() {
     let help = here.good(&["--help"]);
     for name in [
         "demo", "chips", "mkfs", "mount", "fsck", "info", "dump", "ls", "cat", "cp", "replay",
-        "bench", "powercut", "attach", "serve",
+        "bench", "powercut", "attach", "serve", "lab",
     ] {
         assert!(help.contains(&format!("\n  {name} ")), "{name}");
         let of_one = here.good(&[name, "--help"]);
@@ -505,5 +505,52 @@ fn the_demo_stores_cuts_recovers_and_verifies() {
     assert!(
         here.bad(1, &["demo", "no-tree"])
             .starts_with("flashkit-demo.img")
+    );
+}
+
+#[test]
+fn the_lab_repeats_a_papers_tables_and_figures() {
+    let here = Place::new();
+    let list: Value = serde_json::from_str(&here.good(&["lab", "list", "--json"])).unwrap();
+    assert_eq!(list[0]["name"], "logdisk");
+    assert!(here.good(&["lab", "list"]).contains("\nlogdisk  "));
+    let unknown = here.bad(2, &["lab", "run", "no-such"]);
+    assert!(unknown.contains("no-such: no such experiment"), "{unknown}");
+    let json = here.good(&["lab", "run", "logdisk", "--quick", "--json"]);
+    let found: Value = serde_json::from_str(&json).unwrap();
+    let tables = found["tables"].as_array().unwrap();
+    let titles: Vec<&str> = tables
+        .iter()
+        .map(|t| t["title"].as_str().unwrap())
+        .collect();
+    for n in 4..=7 {
+        assert!(
+            titles[n - 4].starts_with(&format!("Table {n}: ")),
+            "{titles:?}"
+        );
+    }
+    let figures = found["figures"].as_array().unwrap();
+    for (n, figure) in (5..=10).zip(figures) {
+        let title = figure["title"].as_str().unwrap();
+        assert!(title.starts_with(&format!("Figure {n}: ")), "{title}");
+        let points = figure["series"][0]["points"].as_array().unwrap();
+        assert!(points.len() >= 3, "{figure}");
+    }
+    let row = &tables[1]["rows"][2];
+    assert_eq!(
+        (&row["test"], &row["data"]),
+        (&"random".into(), &"90 %".into())
+    );
+    assert_eq!(row["copied, paper"], 938_294);
+    // Exact: 12 MiB written, from a seed.
+    assert_eq!(
+        (&row["erased"], &row["copied"]),
+        (&121.into(), &42_048.into())
+    );
+    assert!(
+        found["notes"][2]
+            .as_str()
+            .unwrap()
+            .contains("704 sectors beside the data")
     );
 }

@@ -9,6 +9,7 @@ pub mod demo;
 pub mod dump;
 pub mod fsck;
 pub mod info;
+pub mod lab;
 pub mod ls;
 pub mod mkfs;
 pub mod mount;

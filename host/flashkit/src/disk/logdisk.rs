@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use flashkit_block::BlockDevice;
 use flashkit_disk::{Disk, Sectors, Translation};
-use flashkit_logdisk::{Config, Error, LogDisk, Shape, Start, Step, ram_bytes};
+use flashkit_logdisk::{Config, Error, LogDisk, Shape, Step, ram_bytes};
 use flashkit_nor::{BankedNorFlash, ReadNorFlash};
 use flashkit_sim::nor::{NOR_DEFAULT, SimNor, SimNorError, nor_preset};
 
@@ -73,13 +73,7 @@ fn config(cleaning: Cleaning) -> Config {
     match cleaning {
         Cleaning::Paper => Config::paper(),
         Cleaning::Least => Config::new(),
-        Cleaning::Bounded => Config {
-            start: Start::Reserve { segments: 5 },
-            bounded: true,
-            erasing_max: 7,
-            open_max: 3,
-            ..Config::new()
-        },
+        Cleaning::Bounded => Config::bounded(),
     }
 }
 

@@ -1,3 +1,5 @@
 //! Kawaguchi, Nishioka, Motoda: *A Flash-Memory Based File System*, USENIX Winter 1995.
 
+pub mod lab;
 pub mod load;
+pub mod paper;

@@ -1,0 +1,149 @@
+//! `flashkit lab`
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use flashkit_experiments::report::{Cell, Figure, Report, Table};
+use flashkit_experiments::{Experiment, Scale, experiments};
+use serde_json::json;
+
+use crate::Outcome;
+use crate::failure::Usage;
+use crate::progress::Progress;
+use crate::text;
+
+/// Rows that a figure has at most as text; `--json` has all its points.
+const FIGURE_ROWS: usize = 12;
+
+/// Repeat the experiments of the papers.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  flashkit lab run logdisk --json > logdisk.json")]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// List the experiments
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run an experiment
+    Run {
+        /// Which, as `flashkit lab list` names it
+        name: String,
+        /// A small part of the work, to see that it runs
+        #[arg(long)]
+        quick: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    match &args.what {
+        What::List { json } => list(*json, out)?,
+        What::Run { name, quick, json } => {
+            let found = experiments().iter().find(|e| e.name == name);
+            let Some(experiment) = found else {
+                let why = format!("{name}: no such experiment; `flashkit lab list` lists them");
+                return Err(Usage(why).into());
+            };
+            let scale = if *quick { Scale::Quick } else { Scale::Full };
+            let report = measure(experiment, scale)?;
+            if *json {
+                let object = report.json(experiment.name, experiment.source);
+                writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
+            } else {
+                print(experiment, &report, out)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
+    if json {
+        let list: Vec<_> = experiments()
+            .iter()
+            .map(|e| json!({ "name": e.name, "what": e.what, "source": e.source }))
+            .collect();
+        writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
+        return Ok(());
+    }
+    let mut table = text::Table::new(&["name", "what"]);
+    for experiment in experiments() {
+        table.row([experiment.name.into(), experiment.what.into()]);
+    }
+    table.ragged().print(out, 0)?;
+    Ok(())
+}
+
+fn measure(experiment: &Experiment, scale: Scale) -> anyhow::Result<Report> {
+    let pieces = (experiment.pieces)(scale);
+    let progress = Mutex::new(Progress::of_pieces(experiment.name, pieces));
+    (experiment.run)(scale, &|done| {
+        if let Ok(mut progress) = progress.lock() {
+            progress.at(done);
+        }
+    })
+}
+
+fn print(experiment: &Experiment, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}: {}", experiment.name, experiment.source)?;
+    for note in &report.notes {
+        writeln!(out, "* {note}")?;
+    }
+    for table in &report.tables {
+        writeln!(out, "\n{}\n", table.title)?;
+        text_table(table).print(out, 2)?;
+        for note in &table.notes {
+            writeln!(out, "  {note}")?;
+        }
+    }
+    for figure in &report.figures {
+        writeln!(out, "\n{}\n", figure.title)?;
+        text_figure(figure).print(out, 2)?;
+        writeln!(out, "  paper: {}", figure.papers)?;
+    }
+    Ok(())
+}
+
+fn text_table(table: &Table) -> text::Table {
+    let mut shown = text::Table::new(&table.columns).left(table.keys);
+    for row in &table.rows {
+        shown.row_of(row.iter().map(cell).collect());
+    }
+    shown
+}
+
+fn cell(cell: &Cell) -> String {
+    match cell {
+        Cell::None => "-".into(),
+        Cell::Text(text) => text.clone(),
+        Cell::Count(n) => text::count(*n),
+        Cell::Measure(x, digits) => format!("{x:.digits$}"),
+    }
+}
+
+fn text_figure(figure: &Figure) -> text::Table {
+    let mut headings = vec![figure.x];
+    headings.extend(figure.series.iter().map(|(name, _)| &name[..]));
+    let mut shown = text::Table::new(&headings);
+    let every = figure.at.len().div_ceil(FIGURE_ROWS).max(1);
+    for (i, x) in figure.at.iter().enumerate().skip(every - 1).step_by(every) {
+        let mut row = vec![format!("{x}")];
+        let value = |(_, values): &(String, Vec<f64>)| match values.get(i) {
+            Some(y) => format!("{y:.0}"),
+            None => "-".into(),
+        };
+        row.extend(figure.series.iter().map(value));
+        shown.row_of(row);
+    }
+    shown
+}

@@ -1,0 +1,149 @@
+//! What an experiment found: tables and figures, as data.
+
+use serde_json::{Map, Value, json};
+
+/// What an experiment found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What was assumed or fitted, one sentence each.
+    pub notes: Vec<String>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Figures.
+    pub figures: Vec<Figure>,
+}
+
+/// A table; each row has a cell for each column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// What it shows, the paper's number first where there is one.
+    pub title: String,
+    /// Headings.
+    pub columns: Vec<&'static str>,
+    /// How many of the first columns are text.
+    pub keys: usize,
+    /// Rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// What is to be said of it.
+    pub notes: Vec<String>,
+}
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Not known, or there is none.
+    None,
+    /// Words.
+    Text(String),
+    /// A count.
+    Count(u64),
+    /// A measure, and how many digits of it mean something.
+    Measure(f64, usize),
+}
+
+impl Cell {
+    fn json(&self) -> Value {
+        match self {
+            Cell::None => Value::Null,
+            Cell::Text(text) => json!(text),
+            Cell::Count(n) => json!(n),
+            Cell::Measure(x, digits) => rounded(*x, *digits),
+        }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.into())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(n: u64) -> Cell {
+        Cell::Count(n)
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(cell: Option<T>) -> Cell {
+        cell.map_or(Cell::None, Into::into)
+    }
+}
+
+/// Curves or histograms over one axis; each series has a value for each x.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it shows, the paper's number first where there is one.
+    pub title: String,
+    /// What x is.
+    pub x: &'static str,
+    /// What the values are.
+    pub y: &'static str,
+    /// The values of x.
+    pub at: Vec<f64>,
+    /// Name and values.
+    pub series: Vec<(String, Vec<f64>)>,
+    /// What the paper says of its own figure, if anything can be compared.
+    pub papers: &'static str,
+}
+
+fn rounded(x: f64, digits: usize) -> Value {
+    let scale = 10f64.powi(digits.min(9) as i32);
+    json!((x * scale).round() / scale)
+}
+
+impl Report {
+    /// As an object; rows are objects too, with the columns for keys.
+    pub fn json(&self, name: &str, source: &str) -> Value {
+        json!({
+            "experiment": name,
+            "source": source,
+            "notes": self.notes,
+            "tables": self.tables.iter().map(Table::json).collect::<Vec<_>>(),
+            "figures": self.figures.iter().map(Figure::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Table {
+    fn json(&self) -> Value {
+        let row = |row: &Vec<Cell>| {
+            let cells = self.columns.iter().zip(row);
+            Value::Object(
+                cells
+                    .map(|(&column, cell)| (column.to_owned(), cell.json()))
+                    .collect::<Map<_, _>>(),
+            )
+        };
+        json!({
+            "title": self.title,
+            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "notes": self.notes,
+        })
+    }
+}
+
+impl Figure {
+    fn json(&self) -> Value {
+        let series = self.series.iter().map(|(name, values)| {
+            let points = self.at.iter().zip(values);
+            let points: Vec<_> = points
+                .map(|(&x, &y)| [rounded(x, 3), rounded(y, 3)])
+                .collect();
+            json!({ "name": name, "points": points })
+        });
+        json!({
+            "title": self.title,
+            "x": self.x,
+            "y": self.y,
+            "series": series.collect::<Vec<_>>(),
+            "paper": self.papers,
+        })
+    }
+}
