@@ -59,14 +59,15 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Reads the header in a slot. What was in RAM is gone.
     #[inline(never)]
     pub(crate) fn fetch_slot(&mut self, slot: u32) {
-        let mut sound = self.fetch(HEADER, slot, HEADER_INIT) == 0 && self.get(SALT) == self.salt;
-        for at in [COUNT, NEXT, TRASH_TOP] {
-            sound &= self.get(at) < self.blocks;
-        }
-        sound &= self.get(USED) <= NODE_DATA;
-        sound &= self.get(DEPTH) <= DEPTH_MAX;
-        sound &= self.get(COPIES) <= COPIES_MAX;
-        if !sound {
+        if self.fetch(HEADER, slot, HEADER_INIT) != 0
+            || self.get(SALT) != self.salt
+            || self.get(COUNT) >= self.blocks
+            || self.get(NEXT) >= self.blocks
+            || self.get(TRASH_TOP) >= self.blocks
+            || self.get(USED) > NODE_DATA
+            || self.get(DEPTH) > DEPTH_MAX
+            || self.get(COPIES) > COPIES_MAX
+        {
             self.fail(Error::BadHeader);
         }
     }
