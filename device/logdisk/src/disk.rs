@@ -388,7 +388,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         Ok(())
     }
 
-    fn waiting_pair(&self, sector: u32) -> Option<usize> {
+    pub(crate) fn waiting_pair(&self, sector: u32) -> Option<usize> {
         (self.ram.queued() > 0)
             .then(|| self.ram.find_pair(sector))
             .flatten()

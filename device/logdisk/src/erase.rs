@@ -2,7 +2,7 @@
 
 use flashkit_nor::{BankedNorFlash, EraseStatus};
 
-use crate::entry::{SET, VALID};
+use crate::entry::{Entry, SET, VALID};
 use crate::header::{DONE_AT, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent};
 use crate::ram::{BankErase, NONE, Pair, State};
 use crate::{Error, LogDisk};
@@ -207,6 +207,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             return Ok(false);
         }
         let (host, intent) = place.unwrap_or((NONE, 0));
+        self.firm_up(bank)?;
         self.flash.erase_start(self.layout.segment_at(segment))?;
         self.ram
             .update(segment, |record| record.state = State::Erasing);
@@ -220,6 +221,35 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         );
         self.erasing += 1;
         Ok(true)
+    }
+
+    /// Programs every *valid* flag of a bank once more, once after each mount.
+    ///
+    /// While the bank erases, a sector of it may get a new block, pre-valid until the erase is done.
+    /// Were the old block's *valid* one that a cut had left unstable, and were it lost, both would
+    /// look the same.
+    fn firm_up(&mut self, bank: u32) -> Result<(), Error<F::Error>> {
+        if self.ram.is_firm(bank) {
+            return Ok(());
+        }
+        let per_bank = self.layout.segments_per_bank();
+        self.each_entry_of(
+            bank * per_bank..(bank + 1) * per_bank,
+            |disk, block, entry| {
+                let (Entry::Valid(sector) | Entry::PreValid(sector)) = entry else {
+                    return Ok(());
+                };
+                let waits = disk
+                    .waiting_pair(sector)
+                    .is_some_and(|at| disk.ram.pair(at).new == Some(block));
+                if disk.is_mapped(block, sector) && !waits {
+                    disk.set_flag(block, VALID, SET)?;
+                }
+                Ok(())
+            },
+        )?;
+        self.ram.set_firm(bank);
+        Ok(())
     }
 
     /// Moves the intents that a segment's header still holds elsewhere. False: one belongs to an
@@ -258,7 +288,10 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 at += 1;
                 continue;
             }
-            self.invalidate(pair.old)?;
+            // A block that waits for its own bank has no other to invalidate.
+            if pair.new != Some(pair.old) {
+                self.invalidate(pair.old)?;
+            }
             let busy = pair
                 .new
                 .is_some_and(|new| self.is_erasing(self.bank_of_block(new)));
@@ -275,8 +308,12 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                     );
                     continue;
                 }
-                // Left pre-valid: nothing else holds the sector.
-                Some(_) if busy => {}
+                // It becomes valid when its own bank is done: until then another block for the
+                // sector could not be told from it.
+                Some(new) if busy => {
+                    self.ram.set_pair(at, Pair { old: new, ..pair });
+                    continue;
+                }
                 Some(new) if pair.trimmed => self.invalidate(new)?,
                 Some(new) => self.set_flag(new, VALID, SET)?,
                 None => {}

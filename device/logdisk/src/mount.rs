@@ -5,6 +5,8 @@
 //! go through them a second time, and finishes the flags; segments whose erase was cut are left to
 //! the cleaner. Every repair can itself be cut and repeated.
 
+use core::ops::Range;
+
 use flashkit_nor::{BankedNorFlash, EraseStatus};
 
 use crate::entry::{BEGUN, ENTRY_LEN, Entry, INVALID, PRE_VALID, SET, VALID};
@@ -347,6 +349,13 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             }
             self.ram.set_segment(segment, record);
         }
+        let per_bank = self.layout.segments_per_bank();
+        for bank in 0..self.layout.banks {
+            let mut segments = bank * per_bank..(bank + 1) * per_bank;
+            if segments.all(|segment| self.ram.segment(segment).valid == 0) {
+                self.ram.set_firm(bank);
+            }
+        }
     }
 
     /// Finishes what a cut has left between two flags: first all invalidations, so that each one
@@ -412,12 +421,21 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     /// Hands every entry of the segments that are not torn to `each`.
     fn each_entry(
         &mut self,
+        each: impl FnMut(&mut Self, u32, Entry) -> Result<(), Error<F::Error>>,
+    ) -> Result<(), Error<F::Error>> {
+        self.each_entry_of(0..self.layout.segments, each)
+    }
+
+    /// The same for some segments, none of which is under erase.
+    pub(crate) fn each_entry_of(
+        &mut self,
+        segments: Range<u32>,
         mut each: impl FnMut(&mut Self, u32, Entry) -> Result<(), Error<F::Error>>,
     ) -> Result<(), Error<F::Error>> {
         let Layout {
             blocks, sectors, ..
         } = self.layout;
-        for segment in 0..self.layout.segments {
+        for segment in segments {
             if self.ram.segment(segment).state == State::Torn {
                 continue;
             }

@@ -202,6 +202,15 @@ impl<'a> Ram<'a> {
         }
     }
 
+    /// Whether every *valid* flag of a bank is known to stand: see `erase::firm_up`.
+    pub fn is_firm(&self, bank: u32) -> bool {
+        self.banks[bank as usize * BANK_LEN + 5] == 0
+    }
+
+    pub fn set_firm(&mut self, bank: u32) {
+        self.banks[bank as usize * BANK_LEN + 5] = 0;
+    }
+
     fn pair_len(&self) -> usize {
         4 + 2 * self.width
     }

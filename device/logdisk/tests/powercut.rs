@@ -1,8 +1,8 @@
 //! Power cuts at the word programs and erases of scripts, and in the recoveries.
 //!
 //! By default the data words of a block count as three; `FLASHKIT_FULL=1` cuts at every word, in
-//! more scripts, and cuts more recoveries. A failure prints an id; `FLASHKIT_REPLAY=id` repeats that
-//! case alone.
+//! more scripts, and cuts more recoveries; `FLASHKIT_ONLY=name` takes one of the ways to clean. A
+//! failure prints an id; `FLASHKIT_REPLAY=id` repeats that case alone.
 
 mod common;
 #[path = "common/points.rs"]
@@ -234,13 +234,30 @@ fn replay(id: &str) {
     case.cut_again(&left, &model);
 }
 
+/// What earlier searches have found: each failed once.
+const FOUND: [&str; 1] = [
+    // A *valid* that reverts once its block is the old one of a pair that waits for its bank.
+    "concurrent/0/60/10512/73588/671/73651",
+];
+
+#[test]
+fn what_was_found_stays_mended() {
+    for id in FOUND {
+        replay(id);
+    }
+}
+
 #[test]
 fn every_cut_leaves_old_or_new() {
     if let Some(id) = std::env::var_os("FLASHKIT_REPLAY") {
         return replay(id.to_str().unwrap());
     }
     let (mut singles, mut doubles) = (0, 0);
+    let only = std::env::var("FLASHKIT_ONLY").ok();
     for (name, config) in common::configs() {
+        if only.as_ref().is_some_and(|only| only != name) {
+            continue;
+        }
         let (scripts, ops, double) = if full() { (3, 60, 19) } else { (1, 40, 61) };
         for seed in 0..scripts {
             let (s, d) = search(name, config, seed, ops, double);
@@ -250,7 +267,10 @@ fn every_cut_leaves_old_or_new() {
     }
     println!("{singles} cuts, and {doubles} second ones");
     // The numbers are those of the scripts; fewer would mean that the search misses some.
-    assert!(singles > 3_000 && doubles > 1_000, "{singles}, {doubles}");
+    assert!(
+        only.is_some() || singles > 3_000 && doubles > 1_000,
+        "{singles}, {doubles}"
+    );
 }
 
 /// A search that finds nothing must be able to: a disk that skips a step is caught.
