@@ -124,13 +124,28 @@ impl<N: Nand> FlashLight<'_, N> {
             Some(end) if end <= self.file_size_max() => {}
             _ => return Err(Error::TooBig),
         }
+        self.write_pages(node, offset, data, now, true)
+    }
+
+    /// Writes page after page, making `room` before each. Without that nothing but data pages goes
+    /// to flash in between, which must be few.
+    pub(crate) fn write_pages(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+        room: bool,
+    ) -> Result<(), Error<N::Error>> {
         let ps = self.store.page_size();
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
             let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
             let n = (ps - off).min(data.len() - done);
-            self.make_room()?;
+            if room {
+                self.make_room()?;
+            }
             let i = self.load_file(node)?;
             self.need_page()?;
             if n == ps {

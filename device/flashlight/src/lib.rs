@@ -54,7 +54,7 @@ pub use error::Error;
 pub use header::{FORMAT_VERSION, Header, Kind};
 pub use inode::{NAME_MAX, Time};
 pub use mount::{Cleaner, Config, ram_needed};
-pub use ops::{Attr, Entry, New, SetAttr, StatFs, Unlinked};
+pub use ops::{Attr, Entry, New, SetAttr, StatFs, TARGET_MAX, Unlinked};
 pub use store::Written;
 pub use table::State as BlockState;
 pub use walk::{Area, Page, Visitor};

@@ -15,6 +15,9 @@ use crate::wellformed::is_name;
 use crate::{FIRST_FILE, FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
+/// Length of a symbolic link's target at most, bytes (Linux's `PATH_MAX` without its NUL).
+pub const TARGET_MAX: usize = 4095;
+
 /// Attributes of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
@@ -437,7 +440,10 @@ impl<N: Nand> FlashLight<'_, N> {
         self.create_file(dir, name, MODE_FILE, new).map(Node::File)
     }
 
-    /// Creates a symbolic link.
+    /// Creates a symbolic link, with its target at once. In RAM only, as [`FlashLight::create`].
+    ///
+    /// # Errors
+    /// [`Error::NameTooLong`]: a target longer than [`TARGET_MAX`].
     pub fn symlink(
         &mut self,
         dir: u32,
@@ -445,6 +451,9 @@ impl<N: Nand> FlashLight<'_, N> {
         target: &[u8],
         new: &New,
     ) -> Result<Node, Error<N::Error>> {
+        if target.len() > TARGET_MAX {
+            return Err(Error::NameTooLong);
+        }
         // Room for both steps, so that a full chip shows before the first.
         let pages = target.len().div_ceil(self.store.page_size()) as u32;
         self.make_room()?;
@@ -452,7 +461,8 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::NoSpace);
         }
         let file = self.create_file(dir, name, MODE_SYMLINK, new)?;
-        if let Err(e) = self.write(file, 0, target, new.now) {
+        // No checkpoint may come in between: a symbolic link without its target is none.
+        if let Err(e) = self.write_pages(file, 0, target, new.now, false) {
             self.unlink(dir, name, &|_| false, new.now)?;
             return Err(e);
         }
