@@ -273,6 +273,12 @@ impl Nand for SimNand {
         self.geometry
     }
 
+    fn correctable_bits(&self) -> u32 {
+        self.faults
+            .as_ref()
+            .map_or(Faults::default().ecc, |state| state.faults.ecc)
+    }
+
     fn read(
         &mut self,
         page: PageAddr,

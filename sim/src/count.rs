@@ -71,6 +71,10 @@ impl<N: Nand> Nand for Count<N> {
         self.inner.geometry()
     }
 
+    fn correctable_bits(&self) -> u32 {
+        self.inner.correctable_bits()
+    }
+
     fn read(
         &mut self,
         page: PageAddr,

@@ -126,6 +126,10 @@ impl<N: Tearable> Nand for PowerCut<N> {
         self.inner.geometry()
     }
 
+    fn correctable_bits(&self) -> u32 {
+        self.inner.correctable_bits()
+    }
+
     fn read(
         &mut self,
         page: PageAddr,

@@ -198,6 +198,10 @@ impl<N: Nand + Metered> Nand for Trace<N> {
         self.inner.geometry()
     }
 
+    fn correctable_bits(&self) -> u32 {
+        self.inner.correctable_bits()
+    }
+
     fn read(
         &mut self,
         page: PageAddr,

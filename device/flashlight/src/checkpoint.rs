@@ -19,7 +19,9 @@
 //!  112 leaf after that u16, 0
 //!  116 copies of the DirInodes of the root and of the index directory: u32 each, all ones: none
 //!  124 failing blocks: u16 each, 8; all ones: none
-//!  140 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
+//!  140 wear levelling: next block u16, last place u16, moves u16, erases u16
+//!  148 block where scrubbing goes on u16, 0
+//!  152 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
 //! snapshot page:
 //!   32 its number u16, 0   36 bytes of: block table, places of the DirInode map's pages,
 //!      number of blocks with an unwritten tail u16, 0, those: block u16, next page u16
@@ -54,6 +56,7 @@ use crate::header::{HEADER, Kind};
 use crate::mount::root_blocks;
 use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store};
 use crate::table::{self, State};
+use crate::wear::{LEAF, SECOND};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
@@ -67,7 +70,9 @@ pub(crate) const COPY_OF: usize = 104;
 const AFTER_NEXT: usize = 112;
 pub(crate) const DIR_COPIES: usize = 116;
 pub(crate) const FAILING: usize = 124;
-pub(crate) const FIELDS: usize = 140;
+pub(crate) const LEVELLING: usize = 140;
+pub(crate) const SCRUB: usize = 148;
+pub(crate) const FIELDS: usize = 152;
 /// Checkpoint pages that an unmount writes in one leaf.
 const UNMOUNT_PAGES: u32 = 3;
 /// Leaves tried for one checkpoint before it is given up.
@@ -143,6 +148,11 @@ impl Anchor {
                 *root = u32::MAX;
             }
         }
+    }
+
+    /// Whether a block holds something of the checkpoint now.
+    pub fn is_written(&self, block: u32) -> bool {
+        self.roots.contains(&block) || [self.second, self.leaf.block].contains(&block)
     }
 
     /// Whether a block belongs to the checkpoint.
@@ -338,14 +348,14 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         let [mut block, next] = self.anchor.next_leaves;
         if block == u32::MAX {
-            block = self.take_system()?;
+            block = self.take_system(LEAF)?;
         }
         self.anchor.leaf = Head { block, next: 0 };
         self.anchor.next_leaves = [next, u32::MAX];
         for i in 0..2 {
             // The names of a leaf do not change: with less than two, another is begun soon.
             if self.anchor.next_leaves[i] == u32::MAX && self.store.available() > 0 {
-                self.anchor.next_leaves[i] = self.take_system()?;
+                self.anchor.next_leaves[i] = self.take_system(LEAF)?;
             }
         }
         if self.anchor.second_next + 2 > ANCHOR_PAGES {
@@ -361,7 +371,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Takes another second-level block, and claims the root page that will lead there.
     fn begin_second(&mut self) -> Result<(), Error<N::Error>> {
-        let second = self.take_system()?;
+        let second = self.take_system(SECOND)?;
         let before = core::mem::replace(&mut self.anchor.second, second);
         if self.anchor.new_second {
             // Nothing has led to it.
@@ -380,8 +390,9 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    fn take_system(&mut self) -> Result<u32, Error<N::Error>> {
-        let block = self.store.pick()?;
+    /// Takes a block for a leaf or the second level ([`LEAF`], [`SECOND`]).
+    fn take_system(&mut self, sort: usize) -> Result<u32, Error<N::Error>> {
+        let block = self.store.pick_for(sort)?;
         self.store.table.set(block, State::System);
         self.store.free -= 1;
         Ok(block)
@@ -485,6 +496,11 @@ impl<N: Nand> FlashLight<'_, N> {
         for (i, copy) in a.dir_copies.into_iter().enumerate() {
             put_u32(b, DIR_COPIES + 4 * i, copy.0);
         }
+        let wear = [s.wear.at, s.wear.to, s.wear.moves, s.wear.erases];
+        for (i, v) in wear.into_iter().enumerate() {
+            put_u16(b, LEVELLING + 2 * i, v.min(0xffff) as u16);
+        }
+        put_u16(b, SCRUB, (s.scrub_at / s.ppb()) as u16);
         let mut at = FIELDS;
         for &(block, area) in &s.reserves[..s.reserved] {
             put_u32(b, at, u32::from(block) | u32::from(area) << 16);
@@ -639,6 +655,9 @@ impl<N: Nand> FlashLight<'_, N> {
         for (i, block) in s.failing.iter_mut().enumerate() {
             *block = get_u16(b, FAILING + 2 * i);
         }
+        let wear = [0, 2, 4, 6].map(|i| u32::from(get_u16(b, LEVELLING + i)));
+        s.wear.load(wear, s.cursor, s.table.blocks());
+        s.scrub_at = u32::from(get_u16(b, SCRUB)).min(s.table.blocks()) * s.ppb();
         s.bitmap_count = 0;
         for i in 0..BITMAP_BLOCKS {
             let v = get_u16(b, 84 + 2 * i);

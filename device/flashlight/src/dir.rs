@@ -201,7 +201,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Ok(i);
             }
             let freed = view.records() - view.record_search(NO_HASH, HASH_SHIFT);
-            if freed > 0 && freed >= view.records() / 4 {
+            // Without room for its notes a migration cannot be recorded.
+            if freed > 0 && (freed >= view.records() / 4 || view.room() < tree::SLACK) {
                 self.flush_dir(i)?;
                 continue;
             }

@@ -31,14 +31,14 @@ use crate::hash::{ino_hash, name_hash};
 use crate::header::{HEADER, Header, Kind, SEQ, is_blank};
 use crate::inode::{DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
-use crate::store::{Area, HEADS, Head, REMNANTS, RESERVES};
+use crate::store::{Area, FRONTS, HEADS, Head, REMNANTS, RESERVES};
 use crate::table::State;
 use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// Blocks that may be taken between checkpoints so that recovery can list them in a page.
 pub(crate) fn opened_max(page_size: usize) -> u32 {
-    (page_size / ENTRY) as u32 - (RESERVES + REMNANTS + HEADS + 3 + 16) as u32
+    (page_size / ENTRY) as u32 - (RESERVES + REMNANTS + HEADS + FRONTS + 16) as u32
 }
 
 /// `block u16, info u16`: bits 0 to 10 the first lost page, 11 to 14 the area, 15 fresh.
@@ -300,6 +300,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.store
                 .retire_system(u32::from(self.store.bitmap_blocks[i]));
         }
+        // About as many blocks have been erased since the checkpoint.
+        self.store.wear.erases = self.store.wear.erases.saturating_add(rec.len as u32);
         self.store.bitmap_count = 0;
         (self.store.reserved, self.store.unnamed) = (0, 0);
         self.store.remnants.len = 0;

@@ -13,8 +13,10 @@ use crate::error::Error;
 use crate::header::{self, HEADER, Header, Kind};
 use crate::mappage::Owner;
 use crate::recover::Recovery;
+use crate::scrub::RefreshList;
 use crate::table::{State, Table};
 use crate::tag::{self, Tag};
+use crate::wear::Wear;
 use crate::wellformed::{self, is_well_formed};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
@@ -32,10 +34,12 @@ pub(crate) enum Area {
 
 /// Areas with one log head each: all but the data.
 pub(crate) const HEADS: usize = 6;
-/// Data frontiers: one for each cached file and one for migrated pages.
-pub(crate) const FRONTS: usize = 3;
+/// Data frontiers: one for each cached file, one for migrated pages, one for those moved for wear.
+pub(crate) const FRONTS: usize = 4;
 /// The frontier of migrated pages.
 pub(crate) const COLD: usize = 2;
+/// The frontier of pages moved for the sake of wear.
+pub(crate) const WEAR: usize = 3;
 /// Blocks reserved ahead at most.
 pub(crate) const RESERVES: usize = 24;
 /// Data blocks reserved by one allocation record.
@@ -85,6 +89,23 @@ pub struct Written {
     pub cleaned: u64,
     /// Of them, those that had an unwritten tail (the paper's compaction).
     pub compacted: u64,
+    /// Blocks moved for the sake of wear, and the pages of data and metadata in them; not among
+    /// those above.
+    pub levelled: u64,
+    /// See there.
+    pub levelled_pages: u64,
+    /// Blocks written anew because bits of their pages had to be corrected, and the pages moved
+    /// for that; not among those above.
+    pub refreshed: u64,
+    /// See there.
+    pub refreshed_pages: u64,
+}
+
+impl Written {
+    /// Pages moved by cleaning.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved_data + self.moved_meta
+    }
 }
 
 /// Blocks with an unwritten tail, least recently used first: 4 bytes each in the caller's RAM.
@@ -125,10 +146,11 @@ impl<'r> Remnants<'r> {
 
 /// A chip that remembers that its driver has failed, or that a page could not be read between two
 /// steps that belong together: what is in RAM may then not be what is on flash, and nothing more is
-/// written.
+/// written. And which blocks it is time to write anew.
 pub(crate) struct Latch<N> {
     pub inner: N,
     pub failed: bool,
+    pub refresh: RefreshList,
 }
 
 impl<N: Nand> Latch<N> {
@@ -143,9 +165,12 @@ impl<N: Nand> Latch<N> {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, Error<N::Error>> {
-        self.inner
+        let status = self
+            .inner
             .read(page, offset, data, spare)
-            .map_err(Error::Driver)
+            .map_err(Error::Driver)?;
+        self.refresh.note(page, status);
+        Ok(status)
     }
     pub fn program(
         &mut self,
@@ -208,6 +233,11 @@ pub(crate) struct Store<'r, N> {
     pub live: u32,
     /// Where the search for a free block goes on.
     pub cursor: u32,
+    pub wear: Wear,
+    /// The frontier that pages are moved to.
+    pub mover: usize,
+    /// The page where scrubbing goes on.
+    pub scrub_at: u32,
     /// Blocks taken, and inode pages written, since the last checkpoint.
     pub taken: u32,
     pub inode_pages: u32,
@@ -223,8 +253,10 @@ pub(crate) struct Store<'r, N> {
     /// Blocks with pages that could not be moved: no victims in this session.
     pub stuck: [u16; 8],
     pub stuck_next: usize,
-    /// The most that one of them cost, with the number of that block and one: 0 before the first.
-    pub stuck_cost: (u32, u32),
+    /// The highest rank that one of them had; zeros before the first.
+    pub stuck_rank: (u32, u32),
+    /// The block from which on ranks count as long as one is stuck: the one filled earliest.
+    pub oldest: u32,
     /// Blocks of the checkpoint that the next one makes free.
     pub late: [u16; 24],
     pub late_count: usize,
@@ -363,7 +395,7 @@ impl<N: Nand> Store<'_, N> {
             if head.block == u32::MAX || head.next >= self.ppb() {
                 self.fronts[front] = Head::NONE;
                 self.close(head.block);
-                let block = self.take_block(Area::Data)?;
+                let block = self.take_front(front)?;
                 self.fronts[front] = Head { block, next: 0 };
             }
             let head = &mut self.fronts[front];
@@ -375,7 +407,7 @@ impl<N: Nand> Store<'_, N> {
                 self.nand.program(at, data, &[])?
             };
             if status == OpStatus::Done {
-                if front == COLD {
+                if front == self.mover {
                     self.written.moved_data += 1;
                 } else {
                     self.written.data += 1;
@@ -458,13 +490,39 @@ impl<N: Nand> Store<'_, N> {
         Err(Error::NoSpace)
     }
 
+    /// Takes a block for a data frontier.
+    fn take_front(&mut self, front: usize) -> Result<u32, Error<N::Error>> {
+        while front == WEAR && self.reserved + LOG_AHEAD + 1 < RESERVES {
+            let block = self.place_at_rest().ok_or(Error::NoSpace)?;
+            self.push_reserve(block, Area::Data);
+            self.record_reserves()?;
+            let taken = self.take_reserved(Area::Data, |r| u32::from(r.0) == block)?;
+            if let Some(block) = taken {
+                return Ok(block);
+            }
+        }
+        self.take_block(Area::Data)
+    }
+
     /// Takes a reserved block of an area for writing.
     fn take_block(&mut self, area: Area) -> Result<u32, Error<N::Error>> {
         loop {
-            let found = (0..self.reserved).find(|&i| self.reserves[i].1 == area as u8);
-            let Some(i) = found else {
-                self.reserve(Some(area))?;
-                continue;
+            if let Some(block) = self.take_reserved(area, |r| r.1 == area as u8)? {
+                return Ok(block);
+            }
+            self.reserve(Some(area))?;
+        }
+    }
+
+    /// Takes the first of some reserved blocks that can be erased.
+    fn take_reserved(
+        &mut self,
+        area: Area,
+        suits: impl Fn(&(u16, u8)) -> bool,
+    ) -> Result<Option<u32>, Error<N::Error>> {
+        loop {
+            let Some(i) = self.reserves[..self.reserved].iter().position(&suits) else {
+                return Ok(None);
             };
             // Records in a block of the log that no page names would not be found.
             let any = self.naming || self.formatting || self.recovery.is_some();
@@ -501,7 +559,7 @@ impl<N: Nand> Store<'_, N> {
             if let Some(recovery) = &mut self.recovery {
                 recovery.note_fresh(block);
             }
-            return Ok(block);
+            return Ok(Some(block));
         }
     }
 
@@ -577,6 +635,7 @@ impl<N: Nand> Store<'_, N> {
             return Ok(false);
         }
         self.written.erases += 1;
+        self.wear.note_erase();
         if self.geo.block_of(self.scratch_at).0 == block {
             self.scratch_at = PageAddr::NONE;
         }
@@ -605,28 +664,36 @@ impl<N: Nand> Store<'_, N> {
 
     /// Finds the next free block that is not reserved.
     pub fn pick(&mut self) -> Result<u32, Error<N::Error>> {
+        let block = self.free_from(self.cursor).ok_or(Error::NoSpace)?;
+        self.cursor = (block + 1) % self.table.blocks();
+        Ok(block)
+    }
+
+    /// The first block from one on that is free and not reserved.
+    pub fn free_from(&self, from: u32) -> Option<u32> {
         let n = self.table.blocks();
-        for step in 0..n {
-            let block = (self.cursor + step) % n;
-            if matches!(self.table.get(block), State::Free | State::Clean)
+        (0..n).map(|step| (from + step) % n).find(|&block| {
+            matches!(self.table.get(block), State::Free | State::Clean)
                 && !self.reserves[..self.reserved]
                     .iter()
                     .any(|r| u32::from(r.0) == block)
                 && !self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
-            {
-                self.cursor = (block + 1) % n;
-                return Ok(block);
-            }
-        }
-        Err(Error::NoSpace)
+        })
     }
 
     fn reserve_one(&mut self, area: Area) -> Result<(), Error<N::Error>> {
-        let block = self.pick()?;
+        let block = match area {
+            Area::Data => self.pick()?,
+            _ => self.pick_for(area as usize)?,
+        };
+        self.push_reserve(block, area);
+        Ok(())
+    }
+
+    fn push_reserve(&mut self, block: u32, area: Area) {
         self.reserves[self.reserved] = (block as u16, area as u8);
         self.reserved += 1;
         self.unnamed += 1;
-        Ok(())
     }
 
     /// Reserves blocks for an area, and two for the allocation log when it has none ahead, and
@@ -654,6 +721,11 @@ impl<N: Nand> Store<'_, N> {
             }
             return Ok(());
         }
+        self.record_reserves()
+    }
+
+    /// Makes reservations durable, and some for the allocation log when it has none ahead.
+    fn record_reserves(&mut self) -> Result<(), Error<N::Error>> {
         let head = self.heads[Area::Bitmap as usize];
         let full = head.block == u32::MAX || head.next >= self.ppb();
         let ahead = self.reserves[..self.reserved]
@@ -765,6 +837,31 @@ impl<N: Nand> Store<'_, N> {
             .any(|h| h.block == block)
     }
 
+    /// Valid pages of a block of metadata or file data.
+    pub fn valid_pages(&self, block: u32) -> u32 {
+        match self.table.get(block) {
+            State::Meta(n) | State::Data(n) => n,
+            _ => 0,
+        }
+    }
+
+    /// Whether a block belongs to the allocation log.
+    pub fn is_log(&self, block: u32) -> bool {
+        self.bitmap_blocks[..self.bitmap_count].contains(&(block as u16))
+    }
+
+    /// A block is not written any more, and not continued.
+    pub fn let_go(&mut self, block: u32) {
+        for head in self.heads.iter_mut().chain(&mut self.fronts) {
+            if head.block == block {
+                *head = Head::NONE;
+            }
+        }
+        if let Some(i) = self.remnants.find(block) {
+            self.remnants.remove(i);
+        }
+    }
+
     /// Pages of a block that have been programmed, all of them if it is closed.
     pub fn programmed(&self, block: u32) -> u32 {
         if let Some(h) = self
@@ -836,6 +933,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// After a checkpoint: dead blocks are free.
     pub fn free_dead(&mut self) -> Result<(), Error<N::Error>> {
+        self.wear.ready = true;
         if self.dead == 0 {
             return Ok(());
         }

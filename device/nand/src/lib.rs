@@ -1,6 +1,6 @@
 //! The contract between a raw NAND chip and the storage software above it.
 //!
-//! Seven operations, all synchronous, over run-time [`Geometry`]. Error correction lives *below*
+//! Eight operations, all synchronous, over run-time [`Geometry`]. Error correction lives *below*
 //! this line: the driver (or the chip itself) corrects what it can and says so in [`ReadStatus`].
 //!
 //! # What the chip may do (the fault model)
@@ -81,6 +81,15 @@ pub trait Nand {
     /// The chip's geometry. Constant for the life of the value; costs nothing.
     fn geometry(&self) -> Geometry;
 
+    /// Wrong bits of a page that the ECC corrects at least. Constant for the life of the value;
+    /// costs nothing. The software above moves data before as many are wrong.
+    ///
+    /// The default is for drivers that do not know: 1, so that every corrected read asks for the
+    /// data to be moved.
+    fn correctable_bits(&self) -> u32 {
+        1
+    }
+
     /// Reads `data.len()` bytes of a page from byte `offset`, and the first `spare.len()` usable
     /// spare bytes.
     ///
@@ -130,6 +139,10 @@ impl<N: Nand + ?Sized> Nand for &mut N {
 
     fn geometry(&self) -> Geometry {
         (**self).geometry()
+    }
+
+    fn correctable_bits(&self) -> u32 {
+        (**self).correctable_bits()
     }
 
     fn read(

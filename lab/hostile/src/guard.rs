@@ -79,6 +79,10 @@ impl Nand for Guard {
         self.chip.geometry()
     }
 
+    fn correctable_bits(&self) -> u32 {
+        self.chip.correctable_bits()
+    }
+
     fn read(
         &mut self,
         page: PageAddr,

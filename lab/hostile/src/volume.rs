@@ -54,6 +54,9 @@ pub fn run(bytes: &[u8]) {
         },
         dirty_threshold: 3,
         gc_batch: 2,
+        // Moves for wear come early.
+        wear_interval: 7,
+        ..Config::default()
     };
     let guard = Guard::new(&image);
     let Some(guard) = session(guard, config, Some(&image), &input) else {

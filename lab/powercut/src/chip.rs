@@ -56,6 +56,8 @@ impl Chip {
             },
             dirty_threshold: 4,
             gc_batch: 2,
+            // Moves for wear come early.
+            wear_interval: 5,
             ..Config::default()
         }
     }

@@ -14,6 +14,10 @@ pub enum Forced {
     DataMove,
     /// Cleaning moved a page of metadata.
     MetaMove,
+    /// A block at rest was moved for the sake of wear.
+    WearMove,
+    /// A block was written anew because of corrected bits.
+    Refresh,
     /// Names moved to a hash map.
     HashMap,
     /// A hash map was split.
@@ -94,5 +98,7 @@ pub(crate) fn forced_in(written: &Written) -> Vec<(Forced, u64)> {
         (Forced::Compaction, written.compacted),
         (Forced::DataMove, written.moved_data),
         (Forced::MetaMove, written.moved_meta),
+        (Forced::WearMove, written.levelled),
+        (Forced::Refresh, written.refreshed),
     ]
 }

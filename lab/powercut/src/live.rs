@@ -1,6 +1,7 @@
 //! A mounted volume that a script is run on.
 
 use flashkit_flashlight::{Config, FlashLight};
+use flashkit_nand::Nand;
 use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr, Time, path};
 
@@ -178,6 +179,8 @@ impl<'r> Live<'r> {
             }
             Op::Sync => self.fs.sync()?,
             Op::Gc => drop(self.fs.gc(64)?),
+            Op::Scrub => self.scrub(u32::MAX)?,
+            Op::WeakRead(n) => self.recorder().weak_read = Some(*n),
             Op::Open(p) => {
                 let ino = self.ino(p)?;
                 self.fs.open(ino)?;
@@ -192,6 +195,25 @@ impl<'r> Live<'r> {
             Op::Remount => unreachable!("a session ends with it"),
         }
         Ok(())
+    }
+
+    /// Reads on through what is in use, `pages` at most, or to the end of the round.
+    pub fn scrub(&mut self, mut pages: u32) -> Result<(), Error> {
+        let volume = self.fs.volume();
+        let steps = 4 * volume.nand().geometry().blocks();
+        for _ in 0..steps {
+            let step = volume
+                .scrub(pages.min(64))
+                .map_err(|e| Error::Io(format!("scrub: {e}")))?;
+            if let Some(page) = step.unreadable {
+                return Err(Error::Io(format!("scrub cannot read {page:?}")));
+            }
+            pages -= step.read;
+            if step.done || pages == 0 {
+                return Ok(());
+            }
+        }
+        Err(Error::Io("scrub comes to no end".into()))
     }
 
     fn set_attrs(&mut self, op: &Op, now: Time) -> Result<(), Error> {

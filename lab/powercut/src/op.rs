@@ -6,13 +6,14 @@
 //! unlink P             chmod P MODE              chown P UID GID      utimes P ATIME MTIME
 //! open P               close                     fsync P              sync
 //! read P               list P                    gc                   remount
-//! fail-program N SEED  fail-erase N SEED
+//! scrub                weak-read N               fail-program N SEED  fail-erase N SEED
 //! ```
 //!
 //! Paths start at the root, which is `/`; names have no spaces. `close` closes the oldest open
 //! file. What is written, and every timestamp, follows from the number of the operation.
 //! `fail-program N SEED` makes the N-th program from there on (0: the next) fail, and its block with it;
-//! what is left of the page follows from the seed. `fail-erase` does so with an erase.
+//! what is left of the page follows from the seed. `fail-erase` does so with an erase. `weak-read N` makes
+//! the N-th read correct so many bits that the page's block is due to be written anew.
 
 use std::fmt;
 use std::ops::Range;
@@ -84,8 +85,12 @@ pub enum Op {
     Sync,
     /// Cleans, as an application does in idle time.
     Gc,
+    /// Reads everything in use and writes anew what rots.
+    Scrub,
     /// Unmounts and mounts again.
     Remount,
+    /// Makes a later read correct many bits.
+    WeakRead(u64),
     /// Makes a later program fail.
     FailProgram(u64, u64),
     /// Makes a later erase fail.
@@ -115,7 +120,9 @@ impl fmt::Display for Op {
             Op::List(p) => write!(f, "list {p}"),
             Op::Sync => f.write_str("sync"),
             Op::Gc => f.write_str("gc"),
+            Op::Scrub => f.write_str("scrub"),
             Op::Remount => f.write_str("remount"),
+            Op::WeakRead(n) => write!(f, "weak-read {n}"),
             Op::FailProgram(n, seed) => write!(f, "fail-program {n} {seed}"),
             Op::FailErase(n, seed) => write!(f, "fail-erase {n} {seed}"),
         }
@@ -171,7 +178,9 @@ impl FromStr for Op {
             "list" => Op::List(w.path()?),
             "sync" => Op::Sync,
             "gc" => Op::Gc,
+            "scrub" => Op::Scrub,
             "remount" => Op::Remount,
+            "weak-read" => Op::WeakRead(w.number()?),
             "fail-program" => Op::FailProgram(w.number()?, w.number()?),
             "fail-erase" => Op::FailErase(w.number()?, w.number()?),
             other => return Err(format!("no such operation: {other}")),
@@ -209,9 +218,10 @@ mod tests {
     fn text_round_trips() {
         let all = "create a; write d/a 100 5000; truncate a 7; unlink a; rename a d/b; link a b; \
                    mkdir d; rmdir d; symlink s 20; chmod a 4755; chown a 1 2; utimes a 3 4; fsync /; \
-                   open a; close; read a; list d; sync; gc; remount; fail-program 3 1; fail-erase 0 2";
+                   open a; close; read a; list d; sync; gc; scrub; remount; weak-read 5; fail-program 3 1; \
+                   fail-erase 0 2";
         let ops = parse(all).unwrap();
-        assert_eq!(ops.len(), 22);
+        assert_eq!(ops.len(), 24);
         assert_eq!(text(&ops), all);
     }
 

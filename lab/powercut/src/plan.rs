@@ -28,10 +28,6 @@ enum Job {
 fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
     let all = Width::default();
     let one_of = |n: usize| nth.is_multiple_of(n);
-    // A recovery takes a record that was programmed twice, because the first program failed, for two.
-    if budget != Budget::Full && script.name.starts_with("force-program-failure") {
-        return None;
-    }
     let width = match budget {
         Budget::Full => match script.group {
             Group::Single => all.deeper(&[2, 1]),

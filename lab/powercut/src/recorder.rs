@@ -136,6 +136,8 @@ pub(crate) struct Recorder {
     /// Programs, and erases, that still succeed before one fails, and the seed of that.
     pub fail_program: Option<(u64, u64)>,
     pub fail_erase: Option<(u64, u64)>,
+    /// Reads that are as they are before one corrects many bits.
+    pub weak_read: Option<u64>,
 }
 
 impl Recorder {
@@ -148,6 +150,7 @@ impl Recorder {
             census: BTreeMap::new(),
             fail_program: None,
             fail_erase: None,
+            weak_read: None,
         }
     }
 
@@ -220,6 +223,10 @@ impl Nand for Recorder {
         self.chip.geometry()
     }
 
+    fn correctable_bits(&self) -> u32 {
+        self.chip.correctable_bits()
+    }
+
     fn read(
         &mut self,
         page: PageAddr,
@@ -227,7 +234,17 @@ impl Nand for Recorder {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, SimError> {
-        self.chip.read(page, offset, data, spare)
+        let status = self.chip.read(page, offset, data, spare)?;
+        Ok(match self.weak_read {
+            Some(0) if status.is_readable() => {
+                self.weak_read = None;
+                ReadStatus::Corrected(self.correctable_bits())
+            }
+            n => {
+                self.weak_read = n.map(|n| n.saturating_sub(1));
+                status
+            }
+        })
     }
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, SimError> {

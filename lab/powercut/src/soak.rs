@@ -89,9 +89,9 @@ impl Soak {
             endurance: self.endurance,
             bitflips: 3,
             bitflip_rate: Rate(256),
-            read_disturb: 0,
-            // A wrong bit a page in half a year.
-            retention_ns: 0,
+            // A wrong bit a page in so many reads of its block, and in half a year.
+            read_disturb: 2_000,
+            retention_ns: 4_380 * HOUR_NS,
             program_fail: Rate(200_000),
             erase_fail: Rate(100_000),
             ..Faults::default()
@@ -198,6 +198,9 @@ impl Chipful<'_> {
     fn session(&mut self, live: &mut Live<'_>) -> Result<Option<Point>, String> {
         let (mut left, cut) = (1 + self.rng.below(60), !self.rng.one_in(4));
         let mut ops: Vec<Op> = Vec::new();
+        // What rots for want of reading is found before it is lost.
+        live.scrub(1 + self.rng.below(128) as u32)
+            .map_err(|e| e.to_string())?;
         while left > 0 {
             if ops.is_empty() {
                 random_op(&mut self.rng, &MIX, &mut ops);

@@ -40,6 +40,10 @@ impl Nand for FailAt {
         self.chip.geometry()
     }
 
+    fn correctable_bits(&self) -> u32 {
+        self.chip.correctable_bits()
+    }
+
     fn read(
         &mut self,
         page: PageAddr,

@@ -199,7 +199,12 @@ impl Model {
                     return None;
                 };
             }
-            Op::Sync | Op::Gc | Op::FailProgram(..) | Op::FailErase(..) => {}
+            Op::Sync
+            | Op::Gc
+            | Op::Scrub
+            | Op::WeakRead(_)
+            | Op::FailProgram(..)
+            | Op::FailErase(..) => {}
             Op::Remount => {
                 self.open.clear();
                 for file in &mut self.files {

@@ -61,7 +61,9 @@ pub(super) fn scripts() -> Vec<Script> {
             metadata_cleaning(chip.clone()),
             compaction(chip.clone()),
             full_chip(chip.clone()),
+            wear_move(chip.clone()),
         ]);
+        all.extend((0..12).map(|n| refresh(chip.clone(), n)));
     }
     for chip in [WIDER, WIDER_BARE] {
         all.extend([
@@ -108,6 +110,44 @@ fn data_cleaning(chip: Chip) -> Script {
         chip,
         &[Forced::Cleaning, Forced::DataMove, Forced::Checkpoint],
     )
+}
+
+/// Overwrites beside files that stay: their blocks are moved to take their share of erases.
+fn wear_move(chip: Chip) -> Script {
+    let mut d = Draft::new(9);
+    d.add("mkdir stays");
+    for f in 0..8 {
+        d.add(&format!(
+            "create stays/{f}; write stays/{f} 0 {}; fsync stays/{f}",
+            14 * 1024
+        ));
+    }
+    d.add("create hot; write hot 0 16384; sync");
+    for i in 0..100 {
+        if i == 88 {
+            d.cut_from_here();
+        }
+        let page = d.below(8);
+        d.add(&format!("write hot {} 8192", page * 1024));
+        if i % 4 == 3 {
+            d.add("fsync hot");
+        }
+    }
+    d.script("force-wear-move", chip, &[Forced::WearMove])
+}
+
+/// Blocks of all sorts whose bits have to be corrected: they are written anew.
+fn refresh(chip: Chip, n: u64) -> Script {
+    let mut d = Draft::new(10);
+    d.add(TREE);
+    d.add("create big; write big 0 20000; sync; remount");
+    d.cut_from_here();
+    d.add(&format!(
+        "weak-read {}; scrub; weak-read {}; scrub; gc; write big 5000 3000; fsync big",
+        5 * n,
+        7 * n + 3
+    ));
+    d.script(&format!("force-refresh-{n}"), chip, &[Forced::Refresh])
 }
 
 /// Small files come and go among some that stay: blocks of inodes are cleaned.

@@ -65,7 +65,7 @@ fn dir(rng: &mut Rng, mix: &Mix) -> String {
 /// Appends a random operation, or a few that belong together.
 pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
     let p = path(rng, mix);
-    match rng.below(100) {
+    match rng.below(104) {
         0..=17 => {
             ops.push(Op::Create(p.clone()));
             if !rng.one_in(3) {
@@ -104,6 +104,8 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
         95..=96 => ops.push(Op::Sync),
         97 => ops.push(Op::Gc),
         98 => ops.push(Op::Remount),
+        99 => ops.push(Op::Scrub),
+        100..=102 => ops.push(Op::Link(p, path(rng, mix))),
         _ => ops.push(Op::Chown(p, rng.below(9) as u32, 3)),
     }
 }

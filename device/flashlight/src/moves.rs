@@ -1,0 +1,554 @@
+//! Moving what is valid in a block elsewhere: metadata to the log of its area, file data to a
+//! frontier.
+//!
+//! An inode is moved by writing it anew. A map page is copied, and its inode changed. A page of file
+//! data is copied, and the file's log says where it is; where an extent map names the old place, the
+//! records move there when all pages of its range in the block have been moved.
+
+use crate::error::{Error, sound};
+use crate::extent::{self, Extent, INDEX_END};
+use crate::header::Kind;
+use crate::inode::{DirView, FileView};
+use crate::mappage::MapPage;
+use crate::store::Area;
+use crate::table::State;
+use crate::tag::{self, Tag};
+use crate::tree::{self, EXTENT, HASH, Put};
+use crate::{FileRef, FlashLight, Node};
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+type ExtentPage<B> = MapPage<B, { extent::SIZE }>;
+
+/// What became of a page under the cleaner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    /// It is not valid, or not any more.
+    Gone,
+    /// It cannot be read or nobody can say whose it is, because of damage: its block cannot be won.
+    Stays,
+}
+
+/// The file that a data page was written for and the index in it, and the tag that says so.
+type DataOwner = (Option<(FileRef, u32)>, Option<[u8; tag::SIZE]>);
+
+/// The range of an extent map that still names the old places of pages that were moved, and what it
+/// was last seen to say.
+#[derive(Clone, Copy)]
+struct Outdated {
+    file: FileRef,
+    from: u32,
+    to: u32,
+    run: Extent,
+}
+
+impl Outdated {
+    fn covers(&self, file: FileRef, index: u32) -> bool {
+        self.file.ino == file.ino && (self.from..self.to).contains(&index)
+    }
+
+    /// Whether a page of the file is at `at` by what was seen.
+    fn names(&self, index: u32, at: PageAddr) -> bool {
+        self.run
+            .clip(index, index.saturating_add(1))
+            .is_some_and(|e| e.page == at.0)
+    }
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Moves what is valid in a block elsewhere, but for pages that damage keeps there: then the
+    /// block is not won, and the result is `false`.
+    pub(crate) fn clean_block(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        let is_data = matches!(self.store.table.get(block), State::Data(_));
+        let before = self.rank(block);
+        let end = self.store.programmed(block);
+        self.store.written.compacted += u64::from(self.store.remnants.find(block).is_some());
+        self.store.let_go(block);
+        self.store.written.cleaned += 1;
+        let mut outdated = None;
+        let all = is_data && self.store.valid_pages(block) == end;
+        for index in 0..end {
+            if self.store.valid_pages(block) == 0 {
+                break;
+            }
+            let listed = self.store.dirty.find(block);
+            if listed.is_some_and(|e| !self.store.dirty.is_valid(e, index)) {
+                continue;
+            }
+            let at = self.store.geo.page(BlockAddr(block), index);
+            if is_data {
+                self.move_data(at, all || listed.is_some(), &mut outdated)?;
+            } else {
+                self.move_meta(at, listed.is_some())?;
+            }
+        }
+        if let Some(range) = outdated {
+            let settled = self.update_map(range);
+            self.after(settled)?;
+        }
+        if self.store.valid_pages(block) == 0 {
+            self.store.close(block);
+            return Ok(true);
+        }
+        // Pages that cannot be read, or that nobody owns.
+        let n = self.store.stuck_next;
+        self.store.stuck[n % self.store.stuck.len()] = block as u16;
+        self.store.stuck_next = n + 1;
+        if let Some(rank) = before {
+            self.store.stuck_rank = self.store.stuck_rank.max(rank);
+        }
+        Ok(false)
+    }
+
+    /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid unless
+    /// what replaced it was lost to damage, so what leads to it is asked all the same.
+    fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
+        self.store.scratch_at = PageAddr::NONE;
+        let Some(header) = self.store.read_meta(at, self.scratch)? else {
+            if self.move_map(at)? {
+                return Ok(Moved::Gone);
+            }
+            // An invalid page may be one that was never complete.
+            return Ok(if known { Moved::Stays } else { Moved::Gone });
+        };
+        let before = self.store.seq;
+        let result = match header.kind {
+            Kind::Dir => self.move_dir(at),
+            Kind::File => self.move_file(at),
+            Kind::HashMap | Kind::HashIndex => self.move_hash_page(at, header.kind),
+            Kind::ExtentMap | Kind::ExtentIndex => self.move_extent_page(at, header.kind),
+            Kind::Names => self.move_names_page(at),
+            Kind::DirMap => self.move_map(at).map(|_| ()),
+            _ => Ok(()),
+        };
+        self.store.written.moved_meta += u64::from(self.store.seq != before);
+        self.after(result)
+    }
+
+    /// What a move has come to that ended so.
+    fn after(&self, result: Result<(), Error<N::Error>>) -> Result<Moved, Error<N::Error>> {
+        match result {
+            Ok(()) | Err(Error::NotFound) => Ok(Moved::Gone),
+            Err(e) if e.is_damage() && !self.store.nand.failed => Ok(Moved::Stays),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn move_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let ino = DirView::on(self.scratch).ino();
+        let i = self.load_dir(ino)?;
+        if self.dirs[i].loc == at {
+            self.dirs[i].dirty = true;
+            self.flush_dir(i)?;
+        }
+        Ok(())
+    }
+
+    fn move_file(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let file = FileView::on(self.scratch).file_ref(self.store.volume);
+        let i = self.load_file(file)?;
+        if self.files[i].loc == at {
+            self.files[i].dirty = true;
+            self.flush_file(i)?;
+        }
+        Ok(())
+    }
+
+    /// Moves a page of the DirInode map, if it is one, also when it cannot be read.
+    fn move_map(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
+        let per_page = ((self.store.page_size() - crate::header::HEADER) / 4) as u32;
+        let pages = (self.map.roots.len() / 4) as u32;
+        let Some(i) = (0..pages).find(|&i| self.map.root(i as usize) == at) else {
+            return Ok(false);
+        };
+        self.map_get(i * per_page)?;
+        self.map.dirty = true;
+        self.flush_map()?;
+        Ok(true)
+    }
+
+    /// Copies the map page `at` to the head of its log.
+    fn copy_map(&mut self, at: PageAddr, kind: Kind, area: Area) -> Result<Put, Error<N::Error>> {
+        self.load_scratch(at, kind, "map page")?;
+        self.store.scratch_at = PageAddr::NONE;
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let key = page.first_key();
+        let len = crate::bytes::get_u16(page.0, 24) as usize;
+        let page = self
+            .store
+            .append(area, &mut self.scratch[..len], kind, at)?;
+        Ok(Put { key, page })
+    }
+
+    fn move_hash_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let (owner, key) = (page.owner(), page.first_key());
+        self.dir_reserve(owner.ino)?;
+        let i = self.load_dir(owner.ino)?;
+        let root = {
+            let view = self.dirs[i].dir();
+            if view.levels() == 0 {
+                return Ok(());
+            }
+            view.pointer_for(key)
+        };
+        let direct = self.dirs[i].dir().pointer(root).1 == at;
+        if !direct && (kind == Kind::HashIndex || !self.index_has(at, i, root, true)?) {
+            return Ok(());
+        }
+        let put = self.copy_map(at, kind, Area::Hash)?;
+        let mut inode = self.dirs[i].dir_mut();
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let old = match tree::repoint(store, HASH, scratch, &mut inode, owner, root, at, put) {
+            Ok(old) => old,
+            Err(e) => {
+                self.store.invalidate(put.page);
+                return Err(e);
+            }
+        };
+        self.dirs[i].dirty = true;
+        for page in [Some(at), old].into_iter().flatten() {
+            self.store.invalidate(page);
+            self.dir_note_freed_page(i, page)?;
+        }
+        Ok(())
+    }
+
+    fn move_extent_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let (owner, key) = (page.owner(), page.first_key());
+        let i = self.load_file(FileRef {
+            ino: owner.ino,
+            dir: owner.dir,
+            hash: owner.hash,
+        })?;
+        self.file_room(i, 4 * extent::SIZE)?;
+        let root = {
+            let view = self.files[i].file();
+            if view.levels() == 0 {
+                return Ok(());
+            }
+            view.pointer_for(key)
+        };
+        let direct = self.files[i].file().pointer(root).1 == at;
+        if !direct && (kind == Kind::ExtentIndex || !self.index_has(at, i, root, false)?) {
+            return Ok(());
+        }
+        let put = self.copy_map(at, kind, Area::Extent)?;
+        let mut inode = self.files[i].file_mut();
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let old = match tree::repoint(store, EXTENT, scratch, &mut inode, owner, root, at, put) {
+            Ok(old) => old,
+            Err(e) => {
+                self.store.invalidate(put.page);
+                return Err(e);
+            }
+        };
+        self.files[i].dirty = true;
+        for page in [Some(at), old].into_iter().flatten() {
+            self.free_run(i, page.0, 1);
+        }
+        Ok(())
+    }
+
+    fn move_names_page(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 1> = MapPage(self.scratch);
+        let owner = page.owner();
+        let i = self.load_file(FileRef {
+            ino: owner.ino,
+            dir: owner.dir,
+            hash: owner.hash,
+        })?;
+        self.file_room(i, extent::SIZE)?;
+        let pointer = self.files[i].file().names().pages().find(|p| p.1 == at);
+        let Some(pointer) = pointer else {
+            return Ok(());
+        };
+        self.load_names(i, at)?;
+        self.put_names_page(i, Some(pointer))
+    }
+
+    /// Whether the index page that pointer `root` leads to points to `at`.
+    fn index_has(
+        &mut self,
+        at: PageAddr,
+        i: usize,
+        root: usize,
+        is_dir: bool,
+    ) -> Result<bool, Error<N::Error>> {
+        let (levels, page, kind) = if is_dir {
+            let view = self.dirs[i].dir();
+            (view.levels(), view.pointer(root).1, Kind::HashIndex)
+        } else {
+            let view = self.files[i].file();
+            (view.levels(), view.pointer(root).1, Kind::ExtentIndex)
+        };
+        if levels < 2 {
+            return Ok(false);
+        }
+        self.load_scratch(page, kind, "index page")?;
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        Ok((0..page.count().min(page.capacity())).any(|p| page.pointer(p).1 == at))
+    }
+
+    /// Moves a page of file data, if it is valid; `known` to be so, or not. The extent map of a range
+    /// that was `outdated` before is updated when the page is outside, the page's own later.
+    fn move_data(
+        &mut self,
+        at: PageAddr,
+        known: bool,
+        outdated: &mut Option<Outdated>,
+    ) -> Result<Moved, Error<N::Error>> {
+        let (owner, tag) = match self.data_owner(at, known) {
+            // An invalid page may be one that was never complete.
+            Err(e) if e.is_damage() && !known => return Ok(Moved::Gone),
+            Err(e) if e.is_damage() => return Ok(Moved::Stays),
+            owner => owner?,
+        };
+        let Some((file, index)) = owner.filter(|o| o.1 < INDEX_END) else {
+            return Ok(Moved::Gone);
+        };
+        if let Some(range) = outdated.take_if(|range| !range.covers(file, index)) {
+            let updated = self.update_map(range);
+            if self.after(updated)? == Moved::Stays {
+                return Ok(Moved::Stays);
+            }
+        }
+        let moved = self.move_data_of(file, index, at, tag.as_ref(), outdated);
+        self.after(moved)
+    }
+
+    /// Moves the page that is perhaps page `index` of a file; with the `tag` that was read when the
+    /// page was, which may still be in the scratch page.
+    fn move_data_of(
+        &mut self,
+        file: FileRef,
+        index: u32,
+        at: PageAddr,
+        tag: Option<&[u8; tag::SIZE]>,
+        outdated: &mut Option<Outdated>,
+    ) -> Result<(), Error<N::Error>> {
+        let i = self.load_file(file)?;
+        // Before the lookup: making room may write the file's fragment, and with it this page.
+        self.file_room(i, 4 * extent::SIZE)?;
+        let seen = outdated.is_some_and(|o| o.names(index, at)) && !self.is_logged(i, index);
+        let mut here = seen;
+        if !seen {
+            let mapped = self.map_lookup(i, index)?;
+            here = mapped.page == at;
+            if mapped.in_map {
+                let (page, count) = (mapped.page.0, mapped.run);
+                *outdated = Some(self.map_seen(file, Extent { index, page, count }));
+            }
+        }
+        if here {
+            if !tag.is_some_and(|tag| Tag::matches(tag, self.scratch)) {
+                self.store.scratch_at = PageAddr::NONE;
+                // One that cannot be read stays where it is, for the reader to be told.
+                self.store.read_data(at, self.scratch, file.ino, index)?;
+            }
+            let owner = self.files[i].file().owner(self.store.volume);
+            let new = self
+                .store
+                .append_data(self.store.mover, self.scratch, owner, index)?;
+            self.map_insert(
+                i,
+                Extent {
+                    index,
+                    page: new.0,
+                    count: 1,
+                },
+            )?;
+        }
+        if outdated.is_none() && self.overridden(i, index, at)? {
+            let (page, count) = (at.0, 1);
+            *outdated = Some(self.map_seen(file, Extent { index, page, count }));
+        }
+        Ok(())
+    }
+
+    /// The extent map in the scratch page, which says `run`.
+    fn map_seen(&self, file: FileRef, run: Extent) -> Outdated {
+        let page: ExtentPage<&[u8]> = MapPage(self.scratch);
+        Outdated {
+            file,
+            from: page.first_key(),
+            to: page.end_key(),
+            run,
+        }
+    }
+
+    /// Whether a file's log says where a page is.
+    fn is_logged(&self, i: usize, index: u32) -> bool {
+        let view = self.files[i].file();
+        view.record_search(index + 1, 0)
+            .checked_sub(1)
+            .is_some_and(|r| {
+                Extent::decode(view.record(r))
+                    .clip(index, index + 1)
+                    .is_some()
+            })
+    }
+
+    /// Moves what a file's log says of a range to the extent map, which then names no old places.
+    fn update_map(&mut self, range: Outdated) -> Result<(), Error<N::Error>> {
+        let i = self.load_file(range.file)?;
+        // One migration does it, but where the map is split more than once.
+        for _ in 0..4 {
+            let view = self.files[i].file();
+            let first = (0..view.record_search(INDEX_END, 0))
+                .map(|r| Extent::decode(view.record(r)))
+                .find(|e| e.clip(range.from, range.to).is_some());
+            let Some(e) = first else { break };
+            self.file_migrate(i, Some(e.index))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the extent map still names `at` for a page that the log has elsewhere.
+    fn overridden(&mut self, i: usize, index: u32, at: PageAddr) -> Result<bool, Error<N::Error>> {
+        if !self.load_extent_map(i, index)? {
+            return Ok(false);
+        }
+        let page: ExtentPage<&[u8]> = MapPage(self.scratch);
+        let after = page.search(index + 1, 0);
+        Ok(after > 0
+            && Extent::decode(page.record(after - 1))
+                .clip(index, index + 1)
+                .is_some_and(|e| e.page == at.0))
+    }
+
+    /// The file and index that a data page was written for, and its tag if the page is in the
+    /// scratch page: then `whole` of it was asked for, as costs no more.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when that cannot be known.
+    fn data_owner(&mut self, at: PageAddr, whole: bool) -> Result<DataOwner, Error<N::Error>> {
+        if !self.store.has_tags() {
+            return Ok((self.search_owner(at)?, None));
+        }
+        let mut spare = [0u8; tag::SIZE];
+        let data = if whole {
+            self.store.scratch_at = PageAddr::NONE;
+            &mut *self.scratch
+        } else {
+            &mut []
+        };
+        if !self.store.nand.read(at, 0, data, &mut spare)?.is_readable() {
+            return Err(Error::Corrupt(at, "file data"));
+        }
+        let owner = Tag::decode(&spare).map(|t| {
+            let file = FileRef {
+                ino: t.owner.ino,
+                dir: t.owner.dir,
+                hash: t.owner.hash,
+            };
+            (file, t.index)
+        });
+        Ok((owner, whole.then_some(spare)))
+    }
+
+    /// Looks through all files for the one that a page belongs to: for chips without spare
+    /// bytes. Reads every inode in the worst case; the file of the page before is asked first.
+    pub(crate) fn search_owner(
+        &mut self,
+        at: PageAddr,
+    ) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+        for i in 0..2 {
+            if self.files[i].ino != 0
+                && let Some(Some(index)) = sound(self.index_of(i, at))?
+            {
+                return Ok(Some((
+                    self.files[i].file().file_ref(self.store.volume),
+                    index,
+                )));
+            }
+        }
+        let mut damage = None;
+        for dir in 1..self.map.end() {
+            if self.dir_slot(dir).is_none() && self.map_get(dir)?.is_none() {
+                continue;
+            }
+            match self.search_owner_in(dir, at) {
+                Ok(None) => {}
+                Err(e) if e.is_damage() => damage = Some(e),
+                found => return found,
+            }
+        }
+        damage.map_or(Ok(None), Err)
+    }
+
+    fn search_owner_in(
+        &mut self,
+        dir: u32,
+        at: PageAddr,
+    ) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+        let (mut cookie, mut damage) = (0, None);
+        loop {
+            let (node, next) = match self.next_file(dir, cookie) {
+                Ok(Some(found)) => found,
+                Ok(None) => return damage.map_or(Ok(None), Err),
+                Err(e) => return Err(e),
+            };
+            cookie = next;
+            let index = self.load_file(node).and_then(|i| self.index_of(i, at));
+            match index {
+                Ok(None) => {}
+                Ok(Some(index)) => return Ok(Some((node, index))),
+                Err(e) if e.is_damage() => damage = Some(e),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// The first file of a directory after a cookie.
+    pub(crate) fn next_file(
+        &mut self,
+        dir: u32,
+        cookie: u64,
+    ) -> Result<Option<(FileRef, u64)>, Error<N::Error>> {
+        let mut found = None;
+        self.readdir(dir, cookie, &mut |entry| {
+            if let Node::File(file) = entry.node {
+                found = Some((file, entry.cookie));
+            }
+            found.is_none()
+        })?;
+        Ok(found)
+    }
+
+    /// The index at which a cached file has a page of the chip. With a damaged extent map, that is
+    /// the result when none of the others has it.
+    fn index_of(&mut self, i: usize, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
+        let holds = |e: &Extent| at.0 >= e.page && at.0 - e.page < e.count;
+        let view = self.files[i].file();
+        let in_log = (0..view.record_search(INDEX_END, 0))
+            .map(|r| Extent::decode(view.record(r)))
+            .find(holds);
+        if let Some(e) = in_log {
+            return Ok(Some(e.index + (at.0 - e.page)));
+        }
+        let (mut index, mut damage) = (0, None);
+        loop {
+            let (map, end) = self.extent_map_for(i, index);
+            match map.and_then(|pointer| self.load_extent_map_at(i, pointer)) {
+                Ok(false) => break,
+                Ok(true) => {
+                    let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
+                    let in_map = (0..page.count())
+                        .map(|r| Extent::decode(page.record(r)))
+                        .find(holds);
+                    if let Some(e) = in_map {
+                        return Ok(Some(e.index + (at.0 - e.page)));
+                    }
+                }
+                Err(e) if e.is_damage() => damage = Some(e),
+                Err(e) => return Err(e),
+            }
+            if end <= index || end >= INDEX_END {
+                break;
+            }
+            index = end;
+        }
+        damage.map_or(Ok(None), Err)
+    }
+}
