@@ -13,6 +13,9 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "embedded-sdmmc")]
+pub mod sdmmc;
+
 /// A device of equal sectors, numbered from 0.
 ///
 /// All calls are synchronous. Buffers hold a whole number of sectors; what the caller asks for
