@@ -70,6 +70,35 @@ pub struct CardCounters {
     pub time_ns: u64,
 }
 
+impl CardCounters {
+    pub(crate) fn count_read(&mut self, timing: &CardTiming, blocks: u64) {
+        self.reads += 1;
+        self.blocks_read += blocks;
+        self.time_ns += timing.read_ns + blocks * timing.read_block_ns;
+    }
+
+    pub(crate) fn count_write(&mut self, timing: &CardTiming, blocks: u64) {
+        self.writes += 1;
+        self.blocks_written += blocks;
+        self.time_ns += timing.write_ns + blocks * timing.write_block_ns;
+    }
+
+    pub(crate) fn count_trim(&mut self, timing: &CardTiming, blocks: u64) {
+        self.trims += 1;
+        self.blocks_trimmed += blocks;
+        self.time_ns += timing.trim_ns + blocks * timing.trim_block_ns;
+    }
+}
+
+/// A card that tells what it has been asked to do.
+pub trait MeteredCard: BlockDevice {
+    /// What it has been asked to do so far.
+    fn counters(&self) -> CardCounters;
+
+    /// Lets time pass.
+    fn idle(&mut self, ns: u64);
+}
+
 /// Why a card does not do what it is asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardError {
@@ -124,11 +153,6 @@ impl SimCard {
         self.counters = CardCounters::default();
     }
 
-    /// Lets time pass.
-    pub fn idle(&mut self, ns: u64) {
-        self.counters.time_ns += ns;
-    }
-
     /// The contents, behind the card's back.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -158,6 +182,16 @@ impl SimCard {
     }
 }
 
+impl MeteredCard for SimCard {
+    fn counters(&self) -> CardCounters {
+        self.counters
+    }
+
+    fn idle(&mut self, ns: u64) {
+        self.counters.time_ns += ns;
+    }
+}
+
 impl BlockDevice for SimCard {
     type Error = CardError;
 
@@ -174,9 +208,7 @@ impl BlockDevice for SimCard {
     fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<(), CardError> {
         let range = self.range(first, buf.len())?;
         let n = (buf.len() / CARD_BLOCK) as u64;
-        self.counters.reads += 1;
-        self.counters.blocks_read += n;
-        self.counters.time_ns += self.timing.read_ns + n * self.timing.read_block_ns;
+        self.counters.count_read(&self.timing, n);
         let blocks = first..first + n as u32;
         if let Some(block) = blocks.into_iter().find(|&b| self.unreadable[b as usize]) {
             return Err(CardError::Unreadable(block));
@@ -188,9 +220,7 @@ impl BlockDevice for SimCard {
     fn write(&mut self, first: u32, data: &[u8]) -> Result<(), CardError> {
         let range = self.range(first, data.len())?;
         let n = (data.len() / CARD_BLOCK) as u64;
-        self.counters.writes += 1;
-        self.counters.blocks_written += n;
-        self.counters.time_ns += self.timing.write_ns + n * self.timing.write_block_ns;
+        self.counters.count_write(&self.timing, n);
         for block in first as usize..first as usize + n as usize {
             if std::mem::replace(&mut self.written[block], true) {
                 self.counters.time_ns += self.timing.erase_ns;
@@ -203,9 +233,7 @@ impl BlockDevice for SimCard {
 
     fn trim(&mut self, first: u32, count: u32) -> Result<(), CardError> {
         let range = self.range(first, count as usize * CARD_BLOCK)?;
-        self.counters.trims += 1;
-        self.counters.blocks_trimmed += u64::from(count);
-        self.counters.time_ns += self.timing.trim_ns + u64::from(count) * self.timing.trim_block_ns;
+        self.counters.count_trim(&self.timing, count.into());
         self.bytes[range].fill(0);
         self.written[first as usize..][..count as usize].fill(false);
         self.unreadable[first as usize..][..count as usize].fill(false);

@@ -34,6 +34,7 @@
 mod backing;
 mod block;
 mod card;
+mod card_file;
 mod chip;
 mod count;
 mod error;
@@ -50,7 +51,10 @@ mod rot;
 mod tear;
 mod trace;
 
-pub use card::{CARD_BLOCK, CardCounters, CardCut, CardError, CardLog, CardTiming, SimCard};
+pub use card::{
+    CARD_BLOCK, CardCounters, CardCut, CardError, CardLog, CardTiming, MeteredCard, SimCard,
+};
+pub use card_file::CardFile;
 pub use chip::SimNand;
 pub use count::Count;
 pub use error::SimError;
