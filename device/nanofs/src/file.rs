@@ -244,7 +244,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.value(self.file_size())
     }
 
-    /// Sets the position of the next read or write; `u32::MAX` is the end of the file at that
+    /// Sets the position of the next read or write; [`crate::SEEK_END`] is the end of the file at that
     /// time.
     ///
     /// # Errors

@@ -42,6 +42,9 @@ use block::Block;
 /// Files that can be open at a time.
 pub const HANDLES: usize = 64;
 
+/// The end of a file, for [`NanoFs::seek`].
+pub const SEEK_END: u32 = NONE;
+
 /// As large as can be.
 const NONE: u32 = u32::MAX;
 
@@ -184,6 +187,21 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// The device.
     pub fn device(&mut self) -> &mut D {
         &mut self.dev
+    }
+
+    /// The device, to look at.
+    pub fn device_ref(&self) -> &D {
+        &self.dev
+    }
+
+    /// Files that the volume can hold.
+    pub fn files_max(&self) -> u32 {
+        self.files
+    }
+
+    /// Blocks of the volume for data: nodes of 500 bytes.
+    pub fn data_blocks(&self) -> u32 {
+        self.blocks - self.data
     }
 
     /// Gives the device back. What was not synced may be lost.

@@ -40,6 +40,15 @@ pub fn request(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Parses a key: `1577713957` or `0x5e0a0125`.
+pub fn key(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "not a number of 32 bits like 17 or 0x11".into())
+}
+
 /// Finds a chip by name.
 pub fn chip(name: &str) -> Result<&'static Preset, String> {
     flashkit_sim::preset(name).ok_or_else(|| "no such chip; `flashkit chips` lists them".into())

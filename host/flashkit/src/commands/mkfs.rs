@@ -6,25 +6,40 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use flashkit_sim::{DEFAULT_PRESET, Preset};
+use flashkit_vfs::FlashCost;
 use flashkit_vfs::tree::{CopyOptions, copy_in, host_bytes};
 
 use crate::Outcome;
+use crate::failure::Usage;
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, FsName};
+use crate::volume::{self, Access, Card, FsName};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
+///
+/// FlashLight is for raw chips; its images hold a chip. Nano-FS is for cards; its images are what is
+/// on the card, byte by byte.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  flashkit mkfs flash.img\n  \
-    flashkit mkfs --chip w25n01gv -r /usr/include flash.img")]
+    flashkit mkfs --chip w25n01gv -r /usr/include flash.img\n  \
+    flashkit mkfs --fs nanofs --size 1GiB --files 100 card.img")]
 pub struct Args {
     /// File system
     #[arg(long, value_enum, default_value = "flashlight")]
     fs: FsName,
-    /// Chip, as `flashkit chips` lists them
-    #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
-    chip: &'static Preset,
+    /// Chip, as `flashkit chips` lists them [default: slc-256m]
+    #[arg(long, value_name = "NAME", value_parser = values::chip)]
+    chip: Option<&'static Preset>,
+    /// Nano-FS: size of the card, up to 4GiB [default: 64MiB]
+    #[arg(long, value_name = "BYTES", value_parser = values::size)]
+    size: Option<u64>,
+    /// Nano-FS: files that there can be, up to 4096 [default: 256]
+    #[arg(long, value_name = "N")]
+    files: Option<u32>,
+    /// Nano-FS: key that the firmware asks for [default: 0]
+    #[arg(long, value_name = "KEY", value_parser = values::key)]
+    key: Option<u32>,
     /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
@@ -50,19 +65,49 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if existed == Some(false) && !args.force {
         bail!("{shown}: exists and is no image; --force overwrites it");
     }
-    let cost = volume::mkfs(&args.image, args.fs, args.chip, args.ram)?;
+    let (medium, size, cost) = make(args)?;
     writeln!(
         out,
-        "{shown}: {} on {}, {}: {}",
+        "{shown}: {} on {medium}, {}: {}",
         args.fs.as_str(),
-        args.chip.name,
-        text::bytes(args.chip.geometry().capacity()),
+        text::bytes(size),
         text::cost(cost)
     )?;
     if let Some(dir) = &args.root {
         fill(args, dir, bytes, out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the empty volume; gives what it is on, its size, and the cost.
+fn make(args: &Args) -> anyhow::Result<(&'static str, u64, FlashCost)> {
+    let wrong = |option: &str| {
+        let why = format!("{option} is not for {}", args.fs.as_str());
+        Err(Usage(why).into())
+    };
+    match args.fs {
+        FsName::Flashlight => {
+            if args.size.is_some() || args.files.is_some() || args.key.is_some() {
+                return wrong("--size, --files or --key");
+            }
+            let preset = || values::chip(DEFAULT_PRESET).map_err(anyhow::Error::msg);
+            let chip = args.chip.map_or_else(preset, Ok)?;
+            let cost = volume::mkfs(&args.image, args.fs, chip, args.ram)?;
+            Ok((chip.name, chip.geometry().capacity(), cost))
+        }
+        FsName::Nanofs => {
+            if args.chip.is_some() || args.ram.is_some() {
+                return wrong("--chip or --ram");
+            }
+            let card = Card {
+                size: args.size.unwrap_or(64 << 20),
+                files: args.files.unwrap_or(256),
+                key: args.key.unwrap_or(0),
+            };
+            let cost = volume::mkfs_card(&args.image, card)?;
+            Ok(("a card", card.size / 512 * 512, cost))
+        }
+    }
 }
 
 fn fill(args: &Args, dir: &Path, bytes: u64, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -58,7 +58,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         .unwrap_or_else(|| POINT_DEFAULT.into());
     let mut options = MountOptions {
         fs_name: image.display().to_string(),
-        subtype: FsName::Flashlight.as_str().into(),
+        subtype: volume::name_of(&image).as_str().into(),
         ..MountOptions::default()
     };
     for list in &args.options {

@@ -4,8 +4,10 @@
 //! the chip under it.
 
 mod flashlight;
+mod nanofs;
 
 pub use flashlight::drawn_number;
+pub use nanofs::Card;
 
 use std::fs;
 use std::path::Path;
@@ -30,6 +32,7 @@ const RELEASE_PAUSE: Duration = Duration::from_millis(20);
 pub enum FsName {
     // No doc comment: clap would print each value on lines of its own.
     Flashlight,
+    Nanofs,
 }
 
 impl FsName {
@@ -37,6 +40,7 @@ impl FsName {
     pub fn as_str(self) -> &'static str {
         match self {
             FsName::Flashlight => "flashlight",
+            FsName::Nanofs => "nanofs",
         }
     }
 }
@@ -185,9 +189,27 @@ fn mkfs_numbered(
     ram: Option<usize>,
     number: u32,
 ) -> anyhow::Result<FlashCost> {
-    let FsName::Flashlight = fs;
+    for_chips(fs)?;
     let ram = flashlight::check_fit(chip, ram)?;
     flashlight::mkfs(image, chip, ram, number).with_context(|| image.display().to_string())
+}
+
+/// Refuses a file system that is not for raw chips.
+fn for_chips(fs: FsName) -> anyhow::Result<()> {
+    match fs {
+        FsName::Flashlight => Ok(()),
+        FsName::Nanofs => bail!("nanofs is for cards, not for raw chips"),
+    }
+}
+
+/// Makes a raw image of a card in place of any file of that name, with an empty Nano-FS volume.
+/// Gives the cost.
+///
+/// # Errors
+/// What does not suit is found before anything is written.
+pub fn mkfs_card(image: &Path, card: Card) -> anyhow::Result<FlashCost> {
+    nanofs::mkfs(image, card, flashlight::drawn_number())
+        .with_context(|| image.display().to_string())
 }
 
 /// Mounts the file system in an image.
@@ -206,15 +228,20 @@ fn open_image(
     tuning: Tuning,
     cut: Option<Cut>,
 ) -> anyhow::Result<Volume> {
-    let opened = readable(image).and_then(|()| flashlight::open(image, access, tuning, cut));
-    let (fs, chip) = opened.with_context(|| image.display().to_string())?;
-    Ok(Volume::new(fs, FsName::Flashlight, chip, tuning))
+    let opened = readable(image).and_then(|name| {
+        let (fs, chip) = match name {
+            FsName::Flashlight => flashlight::open(image, access, tuning, cut)?,
+            FsName::Nanofs => nanofs::open(image, access)?,
+        };
+        Ok(Volume::new(fs, name, chip, tuning))
+    });
+    opened.with_context(|| image.display().to_string())
 }
 
 /// A formatted and mounted chip in RAM, the same every time. Its cost starts at 0 once it is
 /// mounted; only the erase counts tell of formatting.
 pub fn in_ram(fs: FsName, chip: &Preset, tuning: Tuning) -> anyhow::Result<Volume> {
-    let FsName::Flashlight = fs;
+    for_chips(fs)?;
     let adapter = flashlight::in_ram(chip, tuning)?;
     Ok(Volume::new(adapter, fs, chip.name.into(), tuning))
 }
@@ -267,14 +294,20 @@ impl Fsck {
 /// Walks every structure in an image, after the recovery that an unclean stop asks for. The image
 /// is changed only with `repair`, and only by that recovery.
 pub fn fsck(image: &Path, repair: bool, ram: Option<usize>) -> anyhow::Result<Fsck> {
-    let checked = readable(image).and_then(|()| flashlight::fsck(image, repair, ram.into()));
+    let checked = readable(image).and_then(|name| match name {
+        FsName::Flashlight => flashlight::fsck(image, repair, ram.into()),
+        FsName::Nanofs => nanofs::fsck(image, repair),
+    });
     checked.with_context(|| image.display().to_string())
 }
 
 /// What an image is and what state it is in: chip, volume, areas, RAM, wear. Does not change
 /// it. Values are numbers, texts, and objects of such.
 pub fn info(image: &Path, ram: Option<usize>) -> anyhow::Result<Map<String, Value>> {
-    let told = readable(image).and_then(|()| flashlight::info(image, ram.into()));
+    let told = readable(image).and_then(|name| match name {
+        FsName::Flashlight => flashlight::info(image, ram.into()),
+        FsName::Nanofs => nanofs::info(image),
+    });
     told.with_context(|| image.display().to_string())
 }
 
@@ -286,11 +319,19 @@ pub fn dump(
     each_data_page: bool,
     each: &mut dyn FnMut(Map<String, Value>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let opened = readable(image).and_then(|()| flashlight::Dump::open(image, each_data_page));
+    let opened = readable(image).and_then(|name| {
+        for_chips(name)?;
+        flashlight::Dump::open(image, each_data_page)
+    });
     // Who takes the records has errors of their own.
     opened
         .with_context(|| image.display().to_string())?
         .run(each)
+}
+
+/// Which file system is in an image, as far as that can be told.
+pub fn name_of(image: &Path) -> FsName {
+    readable(image).unwrap_or(FsName::Flashlight)
 }
 
 /// Whether a file is an image, of whatever state; `None` when there is no such file.
@@ -307,22 +348,29 @@ pub fn is_image(path: &Path) -> anyhow::Result<Option<bool>> {
     }
     match probe(path) {
         Ok(_) => Ok(Some(true)),
-        Err(ImageError::NotAnImage) => Ok(Some(false)),
-        Err(ImageError::TooShort { .. } | ImageError::DamagedHeader) => Ok(Some(false)),
+        Err(ImageError::NotAnImage | ImageError::TooShort { .. }) => {
+            Ok(Some(nanofs::is_volume(path)))
+        }
+        Err(ImageError::DamagedHeader) => Ok(Some(false)),
         Err(ImageError::UnsupportedVersion(_)) => Ok(Some(true)),
         Err(error) => Err(error).with_context(named),
     }
 }
 
 /// Refuses what cannot be an image, before anything else looks at it, and waits for a mount that
-/// is just ending: `umount` returns before the image is closed.
-fn readable(image: &Path) -> anyhow::Result<()> {
+/// is just ending: `umount` returns before the image is closed. Says which file system it is of;
+/// a damaged image is taken for FlashLight's.
+fn readable(image: &Path) -> anyhow::Result<FsName> {
     if fs::metadata(image)?.is_dir() {
         bail!("is a directory, not an image");
     }
     // What is wrong with it is said by whoever opens it.
-    let _ = probe(image);
-    Ok(())
+    if let Err(ImageError::NotAnImage | ImageError::TooShort { .. }) = probe(image)
+        && nanofs::is_volume(image)
+    {
+        return Ok(FsName::Nanofs);
+    }
+    Ok(FsName::Flashlight)
 }
 
 /// Opens an image to see whether that can be done, for some time while it is in use.

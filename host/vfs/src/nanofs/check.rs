@@ -229,6 +229,17 @@ impl Check<'_> {
     }
 }
 
+/// The key of a volume, for its mount; none if there is no volume.
+pub fn key(read: Read<'_>) -> Option<u32> {
+    let mut check = Check::new(read);
+    // Of the three blocks a cut can damage one.
+    let headers = [(0, META_INIT), (1, HEADER_INIT), (2, HEADER_INIT)];
+    let head = headers
+        .into_iter()
+        .find_map(|(block, init)| check.valid(block, init))?;
+    (head[17] == u32::from_le_bytes(*b"NaFS")).then_some(head[19])
+}
+
 /// Checks a volume.
 ///
 /// # Errors
