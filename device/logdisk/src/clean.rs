@@ -8,8 +8,7 @@
 use flashkit_nor::BankedNorFlash;
 
 use crate::entry::{ENTRY_LEN, Entry, PRE_VALID, SET};
-use crate::ram::State;
-use crate::{Error, LogDisk, Separate, Victim};
+use crate::{Error, LogDisk, Separate, Start, Victim};
 
 /// Blocks that one step copies (paper, Table 2).
 pub const CLEAN_BLOCKS: u32 = 16;
@@ -84,7 +83,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     pub fn clean_erase(&mut self) -> Result<bool, Error<F::Error>> {
         self.changing(|disk| {
             disk.collect_erases()?;
-            disk.finish_job()
+            disk.finish_job(true)
         })
     }
 
@@ -137,7 +136,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             let blocks = self.copy(CLEAN_BLOCKS)?;
             return Ok(Step::Copied { blocks });
         }
-        if self.finish_job()? {
+        if self.finish_job(forced)? {
             let segment = job.segment;
             return Ok(Step::EraseBegun { segment });
         }
@@ -163,11 +162,20 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         if self.job.is_none() && self.choose(false).is_none() {
             return Ok(());
         }
-        if let Some(job) = self.job {
-            self.copy(job.rate)?;
-            self.finish_job()?;
+        let moves = self.job.map_or(0, |job| job.rate) * (1 + u32::from(self.is_short()));
+        for _ in 0..moves {
+            if !self.cleaner_has_place() || self.copy(1)? == 0 {
+                break;
+            }
         }
+        self.finish_job(false)?;
         Ok(())
+    }
+
+    /// Whether more than one segment is missing in the reserve.
+    pub(crate) fn is_short(&self) -> bool {
+        let (Start::Reserve { segments } | Start::Threshold { segments, .. }) = self.config.start;
+        self.free + self.erasing + 1 < u32::from(segments)
     }
 
     fn choose(&mut self, forced: bool) -> Option<u32> {
@@ -177,21 +185,42 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         let segment = self.select(forced)?;
         let record = self.ram.segment(segment);
         let blocks = self.layout.blocks;
+        let valid = match self.config.bounded {
+            true => record.valid.min(self.mean_valid()),
+            false => record.valid,
+        };
+        let rate = valid.div_ceil((blocks - valid).max(1));
         self.job = Some(Job {
             segment,
             next: 0,
             cold: u64::from(record.valid) * u64::from(self.layout.total_blocks())
                 < u64::from(self.live) * u64::from(blocks),
-            rate: record.valid.div_ceil((blocks - record.valid).max(1)),
+            rate,
         });
         Some(segment)
     }
 
-    fn finish_job(&mut self) -> Result<bool, Error<F::Error>> {
+    /// Erases the segment that has been cleaned. Not in haste, a bounded disk does so only if writes
+    /// can go on elsewhere, or if no other erase brings room.
+    fn finish_job(&mut self, in_haste: bool) -> Result<bool, Error<F::Error>> {
         let Some(job) = self.job else {
             return Ok(false);
         };
-        if self.ram.segment(job.segment).valid > 0 || !self.begin_erase(job.segment)? {
+        if self.ram.segment(job.segment).valid > 0 {
+            return Ok(false);
+        }
+        let bank = self.layout.bank_of(job.segment);
+        // Short of room it is better to wait once than to go on so.
+        let need = if self.is_short() {
+            0
+        } else {
+            self.layout.blocks * 5 / 4
+        };
+        let waits = self.config.bounded && !in_haste && self.erasing > 0;
+        if waits && !self.can_spare(bank, need) {
+            return Ok(false);
+        }
+        if !self.begin_erase(job.segment)? {
             return Ok(false);
         }
         self.job = None;
@@ -274,11 +303,5 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         self.publish(sector, to)?;
         self.stats.blocks_copied += 1;
         Ok(())
-    }
-
-    /// Whether a segment may be cleaned: in a bank that does not erase.
-    pub(crate) fn is_candidate(&self, segment: u32) -> bool {
-        matches!(self.ram.segment(segment).state, State::Closed)
-            && !self.is_erasing(self.layout.bank_of(segment))
     }
 }

@@ -77,8 +77,17 @@ pub struct Config {
     pub open_max: u8,
     /// Banks that may erase at once, at least 1.
     pub erasing_max: u8,
-    /// Pays for cleaning in small parts: below [`Start::Reserve`] every sector written also moves as
-    /// many blocks as keeps the free space from falling, so that no write waits for a whole segment.
+    /// Bounded latency: cleaning is paid for in small parts, and nothing waits for an erase.
+    ///
+    /// Below [`Start::Reserve`] each sector written also moves up to 2 x v / (b - v) blocks, rounded
+    /// up before it is doubled: b blocks are in a segment, and v of them are valid in the closed
+    /// segments on average; no fuller victim is taken. A bank erases only while others have room
+    /// for the writes of that time, so new segments are begun in the bank with most room, never for
+    /// the sake of staying in one. [`Config::queue`] must hold the sectors that can be written during
+    /// an erase.
+    ///
+    /// Where there is no such bank (all room and all garbage in one), and after cuts, a write waits
+    /// as without it; [`crate::Stats::erase_waits`] counts that.
     pub bounded: bool,
     /// Moves the data of a segment that has been erased so many times less than another; 0: never
     /// (the paper has no wear levelling).
@@ -127,13 +136,14 @@ impl Config {
         }
     }
 
-    /// [`Config::bounded`], with a reserve that lets writes go on while banks erase.
+    /// [`Config::bounded`] on a chip of 8 banks like `nor-16m`.
     pub const fn bounded() -> Config {
         Config {
             start: Start::Reserve { segments: 5 },
             bounded: true,
-            erasing_max: 7,
-            open_max: 3,
+            erasing_max: 3,
+            open_max: 5,
+            queue: 800,
             ..Config::new()
         }
     }

@@ -89,6 +89,8 @@ pub struct LogDisk<'a, F> {
     pub(crate) clock: u32,
     pub(crate) chance: u32,
     pub(crate) stats: Stats,
+    /// The last victim was chosen for its low wear.
+    pub(crate) levelled: bool,
     pub(crate) latched: bool,
 }
 

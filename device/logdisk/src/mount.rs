@@ -158,7 +158,11 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             flash.erase_wait(bank)?;
         }
         let shape = LogDisk::probe(&mut flash)?;
-        let layout = layout_on(&flash, &shape, config.frontiers())?;
+        let layout = layout_on(
+            &flash,
+            &shape,
+            config.frontiers() + u32::from(config.bounded),
+        )?;
         let need = bytes_needed(&layout, config.queue);
         if ram.len() < need {
             return Err(Error::RamTooSmall { need });
@@ -181,6 +185,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             clock: 1,
             chance: 0x2545_F491,
             stats: Stats::default(),
+            levelled: false,
             latched: false,
         };
         disk.scan_headers()?;

@@ -52,7 +52,13 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             Some(job) => self.ram.segment(job.segment).valid,
             None => self.layout.blocks - 1,
         };
-        valid + self.layout.blocks / 16 + 2
+        // A bounded disk keeps enough to go on calmly once an erase is done.
+        let calm = if self.config.bounded {
+            self.layout.blocks
+        } else {
+            0
+        };
+        valid + self.layout.blocks / 16 + 2 + calm
     }
 
     /// Whether the host may take a block and leaves the cleaner enough.
@@ -111,11 +117,40 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             if let Some(segment) = others {
                 return Ok(segment);
             }
-            let freed = !cleaning && self.clean_forced()?;
+            // What erases will do for a bounded disk, and haste would use up its room.
+            let patient = self.config.bounded && self.erasing > 0;
+            let freed = !cleaning && !patient && self.clean_forced()?;
             if !freed && !self.wait_any()? {
                 return Err(Error::Full);
             }
         }
+    }
+
+    /// Whether the cleaner can write a block without a wait.
+    pub(crate) fn cleaner_has_place(&self) -> bool {
+        let mut open = self.frontier.iter().flatten();
+        open.any(|s| !self.is_erasing(self.layout.bank_of(*s))) || self.pick(1, true).is_some()
+    }
+
+    /// Whether a bank may erase without a wait: so many blocks can be written elsewhere meanwhile,
+    /// and no block in it waits for another bank, to be overwritten perhaps.
+    pub(crate) fn can_spare(&self, bank: u32, need: u32) -> bool {
+        let mut room = 0;
+        for segment in 0..self.layout.segments {
+            let other = self.layout.bank_of(segment);
+            if other == bank || self.is_erasing(other) {
+                continue;
+            }
+            let record = self.ram.segment(segment);
+            if let State::Free | State::Open = record.state {
+                room += self.layout.blocks - record.used;
+            }
+        }
+        let is_here = |at| {
+            let new = self.ram.pair(at).new;
+            new.is_some_and(|new| self.bank_of_block(new) == bank)
+        };
+        room >= need && !(0..self.ram.queued()).any(is_here)
     }
 
     /// Whether the cleaner works on a segment of this bank.
@@ -158,7 +193,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             };
             let rank = if self.is_victims_bank(bank) {
                 u64::from(room)
-            } else if bank == self.active_bank[frontier] {
+            } else if bank == self.active_bank[frontier] && !self.config.bounded {
                 u64::MAX
             } else {
                 u64::from(room) | 1 << 40

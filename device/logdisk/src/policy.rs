@@ -8,6 +8,15 @@ use crate::{LogDisk, Start, Victim};
 /// Accounts are kept in this many parts of their unit.
 const SCALE: u64 = 256;
 
+/// Which segments a bounded disk cleans while there is no haste: see [`crate::Config::bounded`].
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Most valid blocks.
+    fullest: u32,
+    /// Banks.
+    banks: u64,
+}
+
 impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// The segment to clean: one whose erase was cut, one without valid blocks, one for the sake of
     /// wear, or the policy's choice above the threshold. Forced, the policy's choice whatever its
@@ -21,18 +30,59 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             return torn;
         }
         let threshold = if forced { 0 } else { self.threshold()? };
+        let calm = self.config.bounded && !forced;
+        let mut limits = Limits {
+            fullest: if calm { self.mean_valid() } else { u32::MAX },
+            banks: if calm {
+                self.banks_to_spare()
+            } else {
+                u64::MAX
+            },
+        };
         let empty = self.find(|disk, segment| {
-            disk.is_candidate(segment) && disk.ram.segment(segment).valid == 0
+            disk.is_candidate(segment, limits) && disk.ram.segment(segment).valid == 0
         });
         if empty.is_some() {
             return empty;
         }
-        if let Some(segment) = self.least_worn() {
+        // Never twice in a row: it gains nothing.
+        self.levelled = !self.levelled && self.config.wear_gap > 0;
+        if let Some(segment) = self.levelled.then(|| self.least_worn(limits)).flatten() {
             self.stats.segments_levelled += 1;
             return Some(segment);
         }
-        let (segment, account) = self.best()?;
+        self.levelled = false;
+        let mut best = self.best(limits);
+        if best.is_none() && (self.erasing == 0 || self.is_short()) {
+            // No bank can be spared, and waiting will not change that.
+            limits.banks = u64::MAX;
+            best = self.best(limits);
+        }
+        let (segment, account) = best?;
         (account > threshold).then_some(segment)
+    }
+
+    /// The banks that may erase without a wait, a bit for each; those from the 64th on share theirs.
+    fn banks_to_spare(&self) -> u64 {
+        let need = self.layout.blocks * 7 / 4;
+        let spared = (0..self.layout.banks).filter(|bank| self.can_spare(*bank, need));
+        spared.fold(0, |banks, bank| banks | 1 << bank.min(63))
+    }
+
+    /// Valid blocks of a closed segment on average, rounded down: one at least has no more.
+    pub(crate) fn mean_valid(&self) -> u32 {
+        let all = (0..self.layout.segments).map(|segment| self.ram.segment(segment));
+        let closed = all.filter(|record| record.state == State::Closed);
+        let (valid, count) = closed.fold((0, 0), |(sum, n), record| (sum + record.valid, n + 1));
+        u32::checked_div(valid, count).unwrap_or(0)
+    }
+
+    /// Whether a segment may be cleaned: written to its end, in a bank that does not erase and may.
+    fn is_candidate(&self, segment: u32, limits: Limits) -> bool {
+        let bank = self.layout.bank_of(segment);
+        self.ram.segment(segment).state == State::Closed
+            && !self.is_erasing(bank)
+            && limits.banks >> bank.min(63) & 1 == 1
     }
 
     fn find(&self, is_it: impl Fn(&Self, u32) -> bool) -> Option<u32> {
@@ -65,12 +115,12 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     }
 
     /// The segment with the greatest account, among all or among some drawn by chance.
-    fn best(&mut self) -> Option<(u32, u64)> {
+    fn best(&mut self, limits: Limits) -> Option<(u32, u64)> {
         let least = self.least_erases();
         let mut best: Option<(u32, u64)> = None;
         let mut consider = |disk: &Self, segment: u32| {
             let record = disk.ram.segment(segment);
-            if !disk.is_candidate(segment) || !disk.pays(&record) {
+            if !disk.is_candidate(segment, limits) || !disk.pays(&record, limits) {
                 return;
             }
             let account = disk.account(&record, least);
@@ -86,7 +136,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             let mut all = None;
             for segment in 0..self.layout.segments {
                 let record = self.ram.segment(segment);
-                if !self.is_candidate(segment) || !self.pays(&record) {
+                if !self.is_candidate(segment, limits) || !self.pays(&record, limits) {
                     continue;
                 }
                 let account = self.account(&record, least);
@@ -101,8 +151,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
 
     /// Whether there is something to gain, and room for what is valid. After cuts in a row only
     /// those may fit that were being cleaned before.
-    fn pays(&self, record: &Segment) -> bool {
-        record.valid < self.layout.blocks && record.valid <= self.total_room()
+    fn pays(&self, record: &Segment, limits: Limits) -> bool {
+        let most = self.total_room().min(limits.fullest);
+        record.valid < self.layout.blocks && record.valid <= most
     }
 
     /// What cleaning a segment is worth.
@@ -126,14 +177,12 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     }
 
     /// The least worn segment, if it lags behind the most worn one by more than is allowed.
-    fn least_worn(&self) -> Option<u32> {
-        if self.config.wear_gap == 0 {
-            return None;
-        }
+    fn least_worn(&self, limits: Limits) -> Option<u32> {
         let erases = |segment: u32| self.ram.segment(segment).erases;
         let most = (0..self.layout.segments).map(erases).max()?;
         let fits = |segment: u32| self.ram.segment(segment).valid <= self.total_room();
-        let candidates = (0..self.layout.segments).filter(|s| self.is_candidate(*s) && fits(*s));
+        let candidates =
+            (0..self.layout.segments).filter(|s| self.is_candidate(*s, limits) && fits(*s));
         let least = candidates.min_by_key(|segment| erases(*segment))?;
         (most - erases(least) > self.config.wear_gap).then_some(least)
     }

@@ -66,6 +66,8 @@ pub struct Outcome {
     pub valid: Vec<u32>,
     /// Longest request, in nanoseconds of flash time.
     pub longest_ns: u64,
+    /// Times that an operation waited for an erase.
+    pub waits: u64,
     /// Bytes of RAM.
     pub ram: usize,
     /// (cumulative MiB, KiB/s over the last 4 MiB)
@@ -164,6 +166,7 @@ impl Load {
                 .map(|s| disk.segment(s).valid)
                 .collect(),
             longest_ns,
+            waits: after.erase_waits - before.erase_waits,
             ram: ram_len,
             curve,
             cold,
