@@ -47,6 +47,8 @@ const TABLE_AT: u64 = 4096;
 /// Bytes of a block record before its page states.
 pub(crate) const RECORD_HEAD: usize = 16;
 const FLAGS_AT: u64 = 4;
+/// No operation of a chip takes longer than a minute: with more, the clock would run over.
+const TIME_MAX_NS: u64 = 60_000_000_000;
 
 /// How an image file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,6 +201,10 @@ fn decode_header(header: &[u8]) -> Result<ChipSpec, ImageError> {
     };
     let name = &header[NAME_AT..NAME_AT + ChipSpec::NAME_MAX];
     let name = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    let times = [timing.read_ns, timing.program_ns, timing.erase_ns];
+    if times.iter().any(|ns| *ns > TIME_MAX_NS) {
+        return Err(ImageError::DamagedHeader);
+    }
     let name = std::str::from_utf8(name).map_err(|_| ImageError::DamagedHeader)?;
     let spec = ChipSpec::new(geometry, timing).with_raw_spare(word(24));
     spec.and_then(|spec| spec.with_name(name))
@@ -415,13 +421,16 @@ mod tests {
             decode_header(&newer),
             Err(ImageError::UnsupportedVersion(9))
         ));
-        let mut impossible = header();
-        impossible[17] = 0;
-        let crc = crc32(&impossible[..CRC_AT]);
-        impossible[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
-        assert!(matches!(
-            decode_header(&impossible),
-            Err(ImageError::DamagedHeader)
-        ));
+        // A page size, and times that no chip has.
+        for (at, byte) in [(17, 0), (47, 1), (53, 1), (61, 1)] {
+            let mut impossible = header();
+            impossible[at] = byte;
+            let crc = crc32(&impossible[..CRC_AT]);
+            impossible[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+            assert!(matches!(
+                decode_header(&impossible),
+                Err(ImageError::DamagedHeader)
+            ));
+        }
     }
 }

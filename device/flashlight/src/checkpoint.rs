@@ -263,7 +263,7 @@ impl<N: Nand> FlashLight<'_, N> {
         } else {
             self.write_checkpoint(0, 1)?;
         }
-        self.store.free_dead()?;
+        self.store.free_dead(true)?;
         (self.store.taken, self.store.inode_pages) = (0, 0);
         self.store.written.checkpoints += 1;
         self.store.nand.flush()

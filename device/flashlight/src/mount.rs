@@ -270,7 +270,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;
-            fs.store.free_dead()?;
+            fs.store.free_dead(false)?;
         }
         fs.read_only |= fs.is_worn();
         if fs.orphans > 0 && !fs.read_only {

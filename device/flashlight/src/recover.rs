@@ -154,10 +154,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         // A page written after the checkpoint shows that the checkpoint was complete.
         let proven = self.list_opened(since)?;
         if proven {
-            self.store.free_dead()?;
+            self.store.free_dead(true)?;
         }
         self.repeat_checkpoint(start)?;
-        self.store.free_dead()?;
+        self.store.free_dead(true)?;
         self.close_at_checkpoint();
         self.copy_suspects(since)?;
         let copy = self.store.recovery.as_ref().and_then(|r| r.copy);

@@ -631,6 +631,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Erases a block; one that fails is marked bad.
     pub fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        // A session that was cut may have marked it, and no checkpoint says so.
         if !self.is_good(block)? {
             return Ok(false);
         }
@@ -639,19 +640,18 @@ impl<N: Nand> Store<'_, N> {
         if self.geo.block_of(self.scratch_at).0 == block {
             self.scratch_at = PageAddr::NONE;
         }
-        // A session that was cut may have marked it, and no checkpoint says so.
-        if !self.nand.is_bad(BlockAddr(block))?
-            && self.nand.erase(BlockAddr(block))? == OpStatus::Done
-        {
+        if self.nand.erase(BlockAddr(block))? == OpStatus::Done {
             return Ok(true);
         }
         self.mark_bad(block)?;
         Ok(false)
     }
 
-    /// Marks a block bad that holds nothing of use.
+    /// Marks a block bad that holds nothing of use, if it is not.
     pub fn mark_bad(&mut self, block: u32) -> Result<(), Error<N::Error>> {
-        self.nand.mark_bad(BlockAddr(block))?;
+        if !self.nand.is_bad(BlockAddr(block))? {
+            self.nand.mark_bad(BlockAddr(block))?;
+        }
         self.table.set(block, State::Bad);
         self.good -= 1;
         Ok(())
@@ -931,25 +931,31 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    /// After a checkpoint: dead blocks are free.
-    pub fn free_dead(&mut self) -> Result<(), Error<N::Error>> {
+    /// After a checkpoint: dead blocks are free. Those that have failed are bad; without `marking`,
+    /// which writes, they stay dead until the next checkpoint.
+    pub fn free_dead(&mut self, marking: bool) -> Result<(), Error<N::Error>> {
         self.wear.ready = true;
         if self.dead == 0 {
             return Ok(());
         }
+        self.dead = 0;
         for block in 0..self.table.blocks() {
             if self.table.get(block) != State::Dead {
                 continue;
             }
-            if let Some(slot) = self.failing.iter_mut().find(|b| u32::from(**b) == block) {
-                *slot = u16::MAX;
-                self.mark_bad(block)?;
-            } else {
-                self.table.set(block, State::Free);
-                self.free += 1;
+            let failed = self.failing.iter().position(|b| u32::from(*b) == block);
+            match failed {
+                Some(slot) if marking => {
+                    self.failing[slot] = u16::MAX;
+                    self.mark_bad(block)?;
+                }
+                Some(_) => self.dead += 1,
+                None => {
+                    self.table.set(block, State::Free);
+                    self.free += 1;
+                }
             }
         }
-        self.dead = 0;
         Ok(())
     }
 
