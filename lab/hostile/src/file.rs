@@ -1,6 +1,7 @@
 //! The simulator's image files: header and block table.
 
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 use flashkit_sim::{Access, Metered, SimNand};
@@ -8,8 +9,12 @@ use flashkit_sim::{Access, Metered, SimNand};
 /// Longest file; the rest of a larger chip is not there.
 const LEN_MAX: u64 = 1 << 30;
 
-/// Runs an input: the beginning of an image file. The file is made as long as its header demands (up
-/// to 1 GiB, sparse), and its header's checksum is made right when the first byte says so.
+/// Where the block table begins.
+const TABLE: u64 = 4096;
+
+/// Runs an input: a byte that says how to go on, then an image file's header, and what follows it or
+/// the beginning of its block table. The header's checksum is made right, and the file as long as a
+/// header may demand (1 GiB, sparse), when the first byte says so.
 ///
 /// # Panics
 /// That is a finding.
@@ -23,7 +28,13 @@ pub fn run(bytes: &[u8]) {
         bytes[124..128].copy_from_slice(&crc.to_le_bytes());
     }
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    file.write_all(&bytes).expect("room");
+    let (header, rest) = bytes.split_at(bytes.len().min(128));
+    file.write_all(header).expect("room");
+    if how & 4 != 0 {
+        file.as_file().write_all_at(rest, TABLE).expect("room");
+    } else {
+        file.write_all(rest).expect("room");
+    }
     if how & 2 != 0 {
         file.as_file().set_len(LEN_MAX).expect("sparse files");
     }

@@ -30,6 +30,8 @@ pub fn run(bytes: &[u8]) {
     page[4..6].copy_from_slice(b"FL");
     page[6] = 1 + page[6] % 13;
     page[7] = flashkit_flashlight::FORMAT_VERSION;
+    // Larger sequence numbers are not believed.
+    page[15] = 0;
     page[16..20].fill(0);
     let used = seal::used(&page) as u16;
     page[24..26].copy_from_slice(&used.to_le_bytes());

@@ -159,8 +159,9 @@ fn second_look(
     before: &SeenDir,
     inodes_before: &Inodes,
 ) -> Result<(SimNand, SeenDir), String> {
-    if clean && fs.volume().nand().changes > 0 {
-        return Err("the mount after a clean unmount writes".into());
+    if let Some(first) = fs.volume().nand().points.first().filter(|_| clean) {
+        let what = first.text();
+        return Err(format!("the mount after a clean unmount writes: {what}"));
     }
     let (left, inodes) = observe(&mut fs)?;
     let mut seen = left.clone();

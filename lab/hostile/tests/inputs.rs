@@ -1,0 +1,55 @@
+//! Every stored input of every fuzz target, without a fuzzer: small valid ones, and each that once
+//! was a finding.
+
+use std::path::{Path, PathBuf};
+
+use flashkit_hostile::{file, operations, record, trace, volume};
+
+/// The stored inputs of a target, in the order of their names.
+fn stored(target: &str) -> Vec<PathBuf> {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let mut paths = Vec::new();
+    for kind in ["corpus", "findings"] {
+        let folder = fuzz.join(kind).join(target);
+        if let Ok(entries) = folder.read_dir() {
+            paths.extend(entries.map(|entry| entry.expect("a folder that can be read").path()));
+        }
+    }
+    paths.sort_unstable();
+    paths
+}
+
+/// Runs them. The last path printed is that of a failure.
+fn run_all(target: &str, run: fn(&[u8])) {
+    let paths = stored(target);
+    assert!(paths.len() >= 10, "{target} has {} inputs", paths.len());
+    for path in paths {
+        println!("{}", path.display());
+        run(&std::fs::read(&path).expect("an input that can be read"));
+    }
+}
+
+#[test]
+fn volumes() {
+    run_all("volume", volume::run);
+}
+
+#[test]
+fn sequences_of_operations() {
+    run_all("operations", operations::run);
+}
+
+#[test]
+fn records() {
+    run_all("record", record::run);
+}
+
+#[test]
+fn traces() {
+    run_all("trace", trace::run);
+}
+
+#[test]
+fn image_files() {
+    run_all("file", file::run);
+}
