@@ -17,7 +17,7 @@ use crate::op::Op;
 use crate::recorder::{Point, Recorder};
 use crate::script::{Mix, random_op};
 use crate::seen::SeenDir;
-use crate::survive::{last_look, survive};
+use crate::survive::{Looked, last_look, same_but_for_probe, survive_or_wear_out};
 
 /// What a soak is made of. Equal ones do the same.
 #[derive(Clone, Debug)]
@@ -258,10 +258,15 @@ impl Chipful<'_> {
     fn look(&mut self, chip: &SimNand) -> Result<End, String> {
         let again = self.rng.one_in(2);
         let allows = |seen: &SeenDir| self.model.allows(seen);
-        match survive(chip.clone(), self.config, again, &allows) {
-            Ok(survived) => {
+        match survive_or_wear_out(chip.clone(), self.config, again, &allows) {
+            Ok(Looked::Survived(survived)) => {
                 self.soaked.files += survived.seen.files();
                 Ok(End::Goes(survived.seen, chip.clone()))
+            }
+            Ok(Looked::WornOut(seen, chip)) => {
+                self.soaked.files += seen.files();
+                // The write that was too much for it may have left a name.
+                last_look(chip, self.config, &|now| same_but_for_probe(&seen, now)).map(End::Worn)
             }
             // The mount, or the file that the look has written, may have been too much for it.
             Err(what) => match last_look(chip.clone(), self.config, &allows) {

@@ -116,6 +116,45 @@ pub(crate) fn survive(
     cut_again: bool,
     allows: &dyn Fn(&SeenDir) -> Result<(), String>,
 ) -> Result<Survived, String> {
+    match survive_or_wear_out(chip, config, cut_again, allows)? {
+        Looked::Survived(survived) => Ok(*survived),
+        Looked::WornOut(..) => Err("the volume says that the chip is worn out".into()),
+    }
+}
+
+/// What a look with a write in it comes to.
+pub(crate) enum Looked {
+    Survived(Box<Survived>),
+    /// The write was too much for the chip, which is given as it is then, with what was seen before.
+    WornOut(SeenDir, SimNand),
+}
+
+/// Whether a tree is what was seen before, or that with the probe.
+///
+/// # Errors
+/// It is not.
+pub(crate) fn same_but_for_probe(before: &SeenDir, now: &SeenDir) -> Result<(), String> {
+    let mut now = now.clone();
+    for name in PROBES {
+        if !before.names.contains_key(name) {
+            now.names.remove(name);
+        }
+    }
+    now.attrs = before.attrs;
+    if now == *before {
+        Ok(())
+    } else {
+        Err("the last write of a worn-out chip changed another file".into())
+    }
+}
+
+/// As [`survive`], of a chip that may be worn out by the look itself.
+pub(crate) fn survive_or_wear_out(
+    chip: SimNand,
+    config: Config,
+    cut_again: bool,
+    allows: &dyn Fn(&SeenDir) -> Result<(), String>,
+) -> Result<Looked, String> {
     caught(|| {
         let mut ram = vec![0; ram_needed(&chip.geometry())];
         let mut fs = mount(chip, &mut ram, config)?;
@@ -130,7 +169,13 @@ pub(crate) fn survive(
             .into_iter()
             .find(free)
             .ok_or("no name is left for a probe")?;
-        let probed = probe(&mut fs, name, &mut inodes)?.then_some(name);
+        let probed = match probe(&mut fs, name, &mut inodes) {
+            Err(_) if fs.volume().is_worn() => {
+                let chip = fs.volume().nand().chip().clone();
+                return Ok(Looked::WornOut(seen, chip));
+            }
+            probed => probed?.then_some(name),
+        };
         check_clean(&mut fs, &inodes).map_err(|e| format!("after a write: {e}"))?;
         let chip = if cut_again {
             fs.volume().nand().chip().clone()
@@ -143,12 +188,12 @@ pub(crate) fn survive(
         let fs = mount(chip, &mut ram, config).map_err(|e| format!("the second {e}"))?;
         let (chip, left) = second_look(fs, !cut_again, probed, &seen, &inodes)
             .map_err(|e| format!("second mount: {e}"))?;
-        Ok(Survived {
+        Ok(Looked::Survived(Box::new(Survived {
             points,
             seen,
             chip,
             left,
-        })
+        })))
     })
 }
 
