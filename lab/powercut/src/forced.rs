@@ -30,6 +30,8 @@ pub enum Forced {
     ExtentSplit,
     /// An index page of extent maps was written.
     ExtentIndex,
+    /// A page of names of a file was written.
+    NamesPage,
     /// A page of the DirInode map came into being.
     MapPage,
     /// A checkpoint was taken.
@@ -85,6 +87,7 @@ pub(crate) fn forced_by(kind: Option<Kind>, page: &[u8], index: u32) -> Vec<Forc
         ],
         Some(Kind::Root) => [Some(Forced::Root), first_of(Forced::RootBlock)],
         Some(Kind::DirMap) => [(prev == u32::MAX).then_some(Forced::MapPage), None],
+        Some(Kind::Names) => [Some(Forced::NamesPage), None],
         Some(Kind::Alloc) => [first_of(Forced::AllocationBlock), None],
         _ => [None, None],
     };

@@ -2,7 +2,7 @@
 
 use super::{Chip, Group, Script, parse};
 
-const SCRIPTS: [(&str, &str); 23] = [
+const SCRIPTS: [(&str, &str); 28] = [
     (
         "create",
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
@@ -85,6 +85,32 @@ const SCRIPTS: [(&str, &str); 23] = [
     (
         "symlinks",
         "symlink a 20; fsync a; symlink b 3000; fsync b; rename a b; create f; write f 0 100; fsync f; rename b f; unlink f; symlink f 10; fsync f; sync",
+    ),
+    (
+        "link",
+        "create a; write a 0 100; fsync a; link a b; link b c; write c 50 100; fsync b; unlink a; unlink c; unlink b;
+         create a; write a 0 5000; link a b; write a 0 10; fsync b; unlink a; create a; fsync a; link b c; sync; unlink b; unlink c;
+         create d; link d e; link d f; sync; unlink d; link e d; rename e g; rename g f; unlink f; fsync d",
+    ),
+    (
+        "link-across",
+        "mkdir d; mkdir e; create d/a; write d/a 0 3000; fsync d/a; link d/a e/a; unlink d/a; link e/a d/b; create d/c; link d/c e/c;
+         unlink e/c; link d/c e/d; rename d e/x; link e/x/b f; unlink e/x/b; rename f e/x/b; link e/a f; sync; rename e/x g; unlink f; unlink g/b",
+    ),
+    (
+        "link-over",
+        "create a; write a 0 100; fsync a; link a b; link a c; create x; write x 0 3000; fsync x; rename x b; create x; write x 0 10; rename x c;
+         unlink c; link b c; rename c a; rename a x; link x y; mkdir d; rename y d/y; create z; rename z d/y; rename b d/y; sync; create q; rename q x; fsync d/y",
+    ),
+    (
+        "link-open",
+        "create a; write a 0 100; fsync a; link a b; open a; unlink a; unlink b; create c; fsync c; close; create d; link d e; open d; create f; write f 0 20;
+         rename f d; rename c e; sync; close; create g; link g h; open g; unlink g; close; unlink h; symlink s 20; link s t; unlink s; rename t u; fsync u",
+    ),
+    (
+        "link-removals",
+        "create a; fsync a; create b; fsync b; unlink a; link b a; create c; link b d; unlink b; create e; unlink a; create a; fsync a;
+         mkdir x; create x/a; create y; link y x/b; create z; unlink x/a; link z x/a; unlink y; unlink x/b; unlink x/a; rmdir x; link d x; fsync x",
     ),
     (
         "evicted",

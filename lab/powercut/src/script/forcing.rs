@@ -81,6 +81,9 @@ pub(super) fn scripts() -> Vec<Script> {
         }
         all.push(retirement(chip));
     }
+    for chip in [Chip::new(2048, 40, 16, 96), Chip::new(1024, 0, 16, 96)] {
+        all.push(many_links(chip));
+    }
     all.push(bad_from_the_factory());
     all.push(hash_index());
     all.push(extent_index());
@@ -134,6 +137,35 @@ fn wear_move(chip: Chip) -> Script {
         }
     }
     d.script("force-wear-move", chip, &[Forced::WearMove])
+}
+
+/// More names than an inode holds: pages of names.
+fn many_links(chip: Chip) -> Script {
+    let long = |i: usize| format!("{i:03}{}", "n".repeat(60));
+    let dir = |i: usize| if i.is_multiple_of(3) { "d/" } else { "" };
+    let mut d = Draft::new(11);
+    d.add("mkdir d; create f; write f 0 3000; fsync f");
+    for i in 0..24 {
+        d.add(&format!("link f {}{}", dir(i), long(i)));
+        match i % 8 {
+            3 => d.add(&format!("unlink {}", long(i - 1))),
+            5 => d.add(&format!("rename {} d/{}", long(i - 1), long(100 + i))),
+            7 => d.add(&format!(
+                "create x; write x 0 200; rename x {}; gc",
+                long(i)
+            )),
+            _ => {}
+        }
+        if i == 14 {
+            d.cut_from_here();
+        }
+    }
+    d.add("sync");
+    for i in (0..24).rev() {
+        d.add(&format!("unlink {}{}", dir(i), long(i)));
+    }
+    d.add("unlink f; create f; fsync f");
+    d.script("force-names", chip, &[Forced::NamesPage])
 }
 
 /// Blocks of all sorts whose bits have to be corrected: they are written anew.

@@ -9,7 +9,7 @@ use super::{BARE_CHIP, Group, SMALL_CHIP, Script, parse};
 
 /// Name, operations, what an fsync after them is asked for. A letter that ends in `2` is of the
 /// second directory or of both.
-const ALPHABET: [(&str, &str, &str); 30] = [
+const ALPHABET: [(&str, &str, &str); 33] = [
     ("create", "create d/n", "d/n"),
     ("recreate", "create d/a", "d/a"),
     ("write", "write d/b 0 1500", "d/b"),
@@ -21,6 +21,7 @@ const ALPHABET: [(&str, &str, &str); 30] = [
     ("back", "rename d/b d/a", "d/a"),
     ("unlink", "unlink d/a", "d"),
     ("unlinkb", "unlink d/b", "d"),
+    ("link", "link d/a d/n", "d/n"),
     ("mkdir", "mkdir d/t", "d"),
     ("rmdir", "rmdir d/s", "d"),
     ("fsync", "fsync d/a", "d/a"),
@@ -34,6 +35,8 @@ const ALPHABET: [(&str, &str, &str); 30] = [
     ("over2", "rename d/a e/a", "e/a"),
     ("back2", "rename e/a d/a", "d/a"),
     ("unlink2", "unlink e/a", "e"),
+    ("link2", "link d/a e/n", "e/n"),
+    ("linkback2", "link e/a d/n", "d/n"),
     ("mkdir2", "mkdir e/t", "e"),
     ("rmdir2", "rmdir e/s", "e"),
     ("movedir2", "rename d/s e/t", "e"),

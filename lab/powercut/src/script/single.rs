@@ -9,7 +9,7 @@ pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
     create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
 
 /// Name, operations, what an fsync after them is asked for.
-const SINGLES: [(&str, &str, &str); 52] = [
+const SINGLES: [(&str, &str, &str); 57] = [
     ("create", "create d/n", "d/n"),
     ("create-in-root", "create n", "n"),
     ("write-new", "create d/n; write d/n 0 700", "d/n"),
@@ -31,6 +31,11 @@ const SINGLES: [(&str, &str, &str); 52] = [
     ("truncate-at-a-page", "truncate d/a 1024", "d/a"),
     ("truncate-small", "truncate d/b 40", "d/b"),
     ("extend", "truncate d/a 6000", "d/a"),
+    ("link", "link d/a d/n", "d/n"),
+    ("link-dir", "link d/b e/n", "e/n"),
+    ("link-indirect", "link d/i e/n", "e/n"),
+    ("unlink-linked", "link d/a e/n; unlink d/a", "d"),
+    ("rename-over-linked", "link d/a e/n; rename d/b d/a", "d/a"),
     ("unlink", "unlink d/a", "d"),
     ("unlink-small", "unlink d/b", "d"),
     ("unlink-indirect", "unlink d/i", "d"),
