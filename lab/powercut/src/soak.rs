@@ -263,7 +263,8 @@ impl Chipful<'_> {
                 self.soaked.files += survived.seen.files();
                 Ok(End::Goes(survived.seen, chip.clone()))
             }
-            Ok(Looked::WornOut(seen, chip)) => {
+            Ok(Looked::WornOut(worn)) => {
+                let (seen, chip) = *worn;
                 self.soaked.files += seen.files();
                 // The write that was too much for it may have left a name.
                 last_look(chip, self.config, &|now| same_but_for_probe(&seen, now)).map(End::Worn)

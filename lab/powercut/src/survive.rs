@@ -126,7 +126,7 @@ pub(crate) fn survive(
 pub(crate) enum Looked {
     Survived(Box<Survived>),
     /// The write was too much for the chip, which is given as it is then, with what was seen before.
-    WornOut(SeenDir, SimNand),
+    WornOut(Box<(SeenDir, SimNand)>),
 }
 
 /// Whether a tree is what was seen before, or that with the probe.
@@ -172,7 +172,7 @@ pub(crate) fn survive_or_wear_out(
         let probed = match probe(&mut fs, name, &mut inodes) {
             Err(_) if fs.volume().is_worn() => {
                 let chip = fs.volume().nand().chip().clone();
-                return Ok(Looked::WornOut(seen, chip));
+                return Ok(Looked::WornOut(Box::new((seen, chip))));
             }
             probed => probed?.then_some(name),
         };
