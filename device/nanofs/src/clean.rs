@@ -14,8 +14,10 @@ use crate::{Error, NONE, NanoFs, Result};
 pub const TRIM: u32 = 64;
 /// Operations that another block of the bitmap takes at most.
 const MAP_COST: u32 = 4;
-/// Operations that a file with trash takes at most, without the nodes of its list.
-const FILE_COST: u32 = 5 + (COPIES_MAX + 1) * (MAP_COST + 2);
+/// Operations that a node of a list that is given up takes at most.
+const NODE_COST: u32 = 1 + MAP_COST;
+/// Operations that a file with trash takes at most, with one node of its list.
+const FILE_COST: u32 = 5 + (COPIES_MAX + 1) * (MAP_COST + 2) + NODE_COST;
 
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Settles the file in RAM: brings overwritten nodes home, and gives up what it lists as trash;
@@ -34,9 +36,9 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.mark(next, DIRTY);
             self.set(TRASH_NEXT, 0);
         }
-        while self.has_chain() && self.left > MAP_COST {
+        while self.has_chain() && self.left >= NODE_COST {
             let index = self.get(TRASH_TOP) - 1;
-            self.left -= 1 + MAP_COST;
+            self.left -= NODE_COST;
             self.load_node(index, self.get(TRASH_HEAD));
             self.mark(self.read_at + self.node_at, DIRTY);
             self.set(TRASH_HEAD, self.pointer(0));
@@ -63,7 +65,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     /// Cleans, with at most `budget` operations (reads of a block, writes of a block, trims of 64
     /// blocks): brings overwritten nodes home and gives up the blocks of deleted data, then trims
-    /// dirty blocks and makes them free, long runs first. Whether more is left. Less than 140
+    /// dirty blocks and makes them free, long runs first. Whether more is left. Less than 142
     /// operations do nothing.
     ///
     /// To be called when there is nothing else to do. A write that finds no free block does it
@@ -98,7 +100,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             } else if slot != self.spare {
                 self.fetch_slot(slot);
                 self.slot = slot;
-                self.settle(self.left - FILE_COST);
+                self.settle(self.left - FILE_COST + NODE_COST);
                 self.forget();
             }
         }

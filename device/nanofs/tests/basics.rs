@@ -96,6 +96,23 @@ fn overwritten_cut_deleted() {
     assert_eq!(space, 500 * seen.data_blocks);
 }
 
+/// The least budget that does anything comes to an end.
+#[test]
+fn cleaning_in_the_smallest_slices() {
+    let mut fs: NanoFs<SimCard> = mounted(formatted(600, 4));
+    let file = fs.create(b"a").unwrap();
+    fs.write(file, &content(1, 0, 50_000)).unwrap();
+    fs.close(file).unwrap();
+    fs.delete(b"a").unwrap();
+    assert_eq!(fs.clean(141), Ok(true));
+    let mut slices = 0;
+    while fs.clean(142).unwrap() {
+        slices += 1;
+        assert!(slices < 200);
+    }
+    assert_eq!(assert_sound(&fs.into_device(), "cleaned").states[2], 0);
+}
+
 #[test]
 fn callers_mistakes() {
     let mut fs: NanoFs<SimCard> = mounted(formatted(600, 3));
