@@ -1,6 +1,7 @@
 //! The papers' experiments: one module per paper, and what they have in common.
 
 pub mod logdisk;
+pub mod nanofs;
 pub mod report;
 
 use report::Report;
@@ -30,11 +31,20 @@ pub struct Experiment {
 
 /// All experiments.
 pub fn experiments() -> &'static [Experiment] {
-    &[Experiment {
-        name: "logdisk",
-        what: "write loads on the 1995 flash disk: its tables and figures, and the policies since",
-        source: logdisk::paper::SOURCE,
-        pieces: logdisk::lab::pieces,
-        run: logdisk::lab::run,
-    }]
+    &[
+        Experiment {
+            name: "logdisk",
+            what: "write loads on the 1995 flash disk: its tables and figures, and the policies since",
+            source: logdisk::paper::SOURCE,
+            pieces: logdisk::lab::pieces,
+            run: logdisk::lab::run,
+        },
+        Experiment {
+            name: "nanofs",
+            what: "Nano-FS on a card of class 4: mounts, throughput, kinds of lists, collector",
+            source: nanofs::SOURCE,
+            pieces: nanofs::lab::pieces,
+            run: nanofs::lab::run,
+        },
+    ]
 }
