@@ -56,8 +56,12 @@ impl Chip {
             },
             dirty_threshold: 4,
             gc_batch: 2,
-            // Moves for wear come early.
-            wear_interval: 5,
+            // On a chip of few blocks moves for wear come early.
+            wear_interval: if self.blocks < 512 {
+                5
+            } else {
+                Config::default().wear_interval
+            },
             ..Config::default()
         }
     }
