@@ -142,14 +142,41 @@ fn linked_volume(shape: Shape) -> Volume {
     v
 }
 
+/// A directory and a file so large that they have index pages, in about 6,000 pages of 1 KiB.
+fn large_volume(shape: Shape) -> Volume {
+    let mut v = Volume::format(shape);
+    let ps = v.page_size();
+    v.mkdir("many").unwrap();
+    for i in 0..3_000 {
+        v.create(&format!("many/file {i}")).unwrap();
+    }
+    for i in 0..30 {
+        v.write(&format!("many/file {}", 70 * i), 0, &fill(i, 0, 200))
+            .unwrap();
+        v.mkdir(&format!("many/dir {i}")).unwrap();
+    }
+    v.create("large").unwrap();
+    let pages = 2_600;
+    for half in 0..2 {
+        for index in (half..pages).step_by(2) {
+            v.write("large", index * ps, &fill(3, index * ps, ps))
+                .unwrap();
+        }
+    }
+    v.create("small").unwrap();
+    v.write("small", 0, b"small").unwrap();
+    v
+}
+
 /// Uses a volume. What does not depend on the damage must work. `loss` follows the names.
 fn change(v: &mut Volume, loss: &mut Loss, round: u64) -> Result<(), String> {
     let mut rng = Rng::new(round);
     let objects: Vec<(String, Object)> = v.tree.clone().into_iter().collect();
+    let every = 4 + objects.len() as u64 / 100;
     for (path, object) in objects {
         let done = match object {
             Object::Dir => change_dir(v, loss, &path, round),
-            Object::File(bytes) if path.contains("new") || rng.below(4) == 0 => {
+            Object::File(bytes) if path.contains("new") || rng.below(every) == 0 => {
                 change_file(v, loss, &path, bytes.len(), &mut rng)
             }
             _ => continue,
@@ -243,7 +270,9 @@ fn case(rest: &Rest, page: PageAddr, loss: &Loss, way: Way) -> Result<Errors, St
     };
     let errors = judge(&mut v, &loss)?;
     for round in 0..3 {
-        change(&mut v, &mut loss, round)?;
+        if !loss.stale {
+            change(&mut v, &mut loss, round)?;
+        }
         if round == 0 {
             let lost = v.fs.volume().lost_change();
             match (v.fs.sync(), lost) {
@@ -256,7 +285,32 @@ fn case(rest: &Rest, page: PageAddr, loss: &Loss, way: Way) -> Result<Errors, St
         }
         judge(&mut v, &loss).map_err(|e| format!("after round {round}: {e}"))?;
     }
+    churn(&mut v)?;
+    judge(&mut v, &loss).map_err(|e| format!("after cleaning: {e}"))?;
+    v = v.remount(Config::default())?;
+    judge(&mut v, &loss).map_err(|e| format!("after cleaning and a remount: {e}"))?;
     Ok(errors)
+}
+
+/// Overwrites parts of a file until as many blocks have been erased as there are on the chip.
+fn churn(v: &mut Volume) -> Result<(), String> {
+    let failed = |e| format!("cleaning: {e}");
+    let ps = v.page_size();
+    let goal = v.fs.cost().block_erases + v.fs.erase_counts().len() as u64;
+    v.create("churn").map_err(failed)?;
+    let pages = v.fs.statfs().unwrap().blocks_free / 2;
+    let mut rng = Rng::new(7);
+    for i in 0.. {
+        let at = rng.below(pages.min(200)) as usize * ps;
+        v.write("churn", at, &fill(i, 0, ps)).map_err(failed)?;
+        if v.fs.cost().block_erases >= goal {
+            break;
+        }
+        if i > 100_000 {
+            return Err("cleaning does not erase".into());
+        }
+    }
+    v.fs.sync().map_err(failed)
 }
 
 /// The check names a damaged page of metadata in use, and finds nothing wrong where nothing is.
@@ -326,7 +380,8 @@ fn cut(v: Volume) -> Rest {
     for round in 60..62 {
         change(&mut v, &mut Loss::default(), round).unwrap();
     }
-    for path in v.tree.clone().into_keys() {
+    // Files, and then the directories that lead to them.
+    for path in v.tree.clone().into_keys().rev() {
         v.fsync(&path).unwrap();
     }
     let chip = v.fs.volume().nand().clone();
@@ -335,6 +390,11 @@ fn cut(v: Volume) -> Rest {
     let new = v.fs.cost().page_programs - chip.counters().page_programs;
     assert!(new <= 1, "{new} pages were not durable");
     losses.retain(|(page, _)| chip.clone().rot(*page, Rot::Lost).unwrap());
+    for (_, loss) in &mut losses {
+        // A directory's page written since the checkpoint, and lost before the next: the names that
+        // it has removed are back; if another page was written after it, that is told.
+        loss.stale = loss.kind.ends_with("directory");
+    }
     Rest {
         chip,
         tree: v.tree,
@@ -344,7 +404,8 @@ fn cut(v: Volume) -> Rest {
     }
 }
 
-fn every_page(name: &str, most: usize, rest: &Rest) {
+/// Lets every page of these kinds rot (none: of all kinds), or about so many of each at `most`.
+fn every_page(name: &str, kinds: &[&str], most: usize, rest: &Rest) {
     let full = std::env::var("FLASHKIT_ROT_FULL").is_ok();
     let only = std::env::var("FLASHKIT_ROT").ok();
     let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
@@ -353,6 +414,9 @@ fn every_page(name: &str, most: usize, rest: &Rest) {
     }
     for (i, (page, loss)) in rest.losses.iter().enumerate() {
         let count = counts.get_mut(loss.kind).unwrap();
+        if !kinds.is_empty() && !kinds.contains(&loss.kind) {
+            continue;
+        }
         let every = if full { 1 } else { count.pages.div_ceil(most) };
         for way in WAYS {
             let id = format!("{name}:{}:{way:?}", page.0);
@@ -404,22 +468,39 @@ fn is_unseen(chip: &SimNand, loss: &Loss) -> bool {
 
 #[test]
 fn every_page_of_a_small_volume() {
-    every_page("small", 20, &unmounted(small_volume((1024, 40, 16, 160))));
+    every_page(
+        "small",
+        &[],
+        20,
+        &unmounted(small_volume((1024, 40, 16, 160))),
+    );
 }
 
 #[test]
 fn every_page_of_files_with_many_names() {
     let shape = (1024, 40, 16, 160);
-    every_page("names", 20, &unmounted(linked_volume(shape)));
-    every_page("names cut", 20, &cut(linked_volume(shape)));
+    every_page("names", &[], 20, &unmounted(linked_volume(shape)));
+    every_page("names cut", &[], 20, &cut(linked_volume(shape)));
 }
 
 #[test]
 fn every_page_without_spare_bytes() {
-    every_page("bare", 20, &unmounted(small_volume((1024, 0, 16, 160))));
+    every_page(
+        "bare",
+        &[],
+        20,
+        &unmounted(small_volume((1024, 0, 16, 160))),
+    );
+}
+
+#[test]
+fn index_pages_and_what_is_below() {
+    let rest = unmounted(large_volume((1024, 40, 32, 300)));
+    let kinds = ["hash index", "hash map", "extent index", "extent map"];
+    every_page("large", &kinds, 2, &rest);
 }
 
 #[test]
 fn every_page_after_a_power_cut() {
-    every_page("cut", 20, &cut(small_volume((1024, 40, 16, 160))));
+    every_page("cut", &[], 20, &cut(small_volume((1024, 40, 16, 160))));
 }

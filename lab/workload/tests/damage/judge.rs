@@ -132,7 +132,9 @@ fn list(
             }
         }
     }
-    if let Some((name, kind)) = found.first_key_value() {
+    if let Some((name, kind)) = found.first_key_value()
+        && !loss.stale
+    {
         let name = String::from_utf8_lossy(name);
         return Err(format!(
             "{path}/{name}, a {kind:?}, is listed and not there"

@@ -21,6 +21,8 @@ pub struct Loss {
     pub parts: BTreeMap<String, (u32, u32)>,
     /// Directories of which not all names can be known: an absent name may give an error.
     pub dirs: BTreeSet<String>,
+    /// Names that were removed may be back.
+    pub stale: bool,
 }
 
 impl Loss {
