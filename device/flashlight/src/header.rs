@@ -51,7 +51,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn from_u8(v: u8) -> Option<Kind> {
+    /// Every kind, by its number on flash.
+    pub const ALL: [Kind; 13] = {
         use Kind::*;
         [
             Root,
@@ -68,8 +69,10 @@ impl Kind {
             ExtentIndex,
             Names,
         ]
-        .into_iter()
-        .find(|k| *k as u8 == v)
+    };
+
+    fn from_u8(v: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|k| *k as u8 == v)
     }
 }
 

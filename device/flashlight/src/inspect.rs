@@ -440,22 +440,6 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    const KINDS: [Kind; 13] = [
-        Kind::Root,
-        Kind::Second,
-        Kind::Checkpoint,
-        Kind::Alloc,
-        Kind::Snapshot,
-        Kind::DirMap,
-        Kind::Dir,
-        Kind::HashMap,
-        Kind::HashIndex,
-        Kind::File,
-        Kind::ExtentMap,
-        Kind::ExtentIndex,
-        Kind::Names,
-    ];
-
     /// Reads all that a record has; gives how many entries it had.
     fn drain(record: &Record<'_>) -> usize {
         match record {
@@ -500,7 +484,7 @@ mod tests {
                 }
                 let len = HEADER + 4 + usize::from(byte()) * 4 % (page_size as usize - HEADER - 4);
                 let at = PageAddr(round);
-                let kind = KINDS[round as usize % KINDS.len()];
+                let kind = Kind::ALL[round as usize % Kind::ALL.len()];
                 header::seal(&mut page[..len], kind, 7, at, 1, PageAddr::NONE);
                 if let Inspected::Record(header, record) = inspect(&geometry, &page, at) {
                     assert_eq!(header.kind, kind);

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 
-use flashkit_flashlight::Kind;
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 use flashkit_sim::{Access, ChipSpec, SimNand, Tear, Tearable, Timing};
 
@@ -149,23 +148,6 @@ impl Image {
         last.map_or(0, |last| last as u32 + 1)
     }
 }
-
-/// The kinds of records, by their number on flash.
-pub const KINDS: [Kind; 13] = [
-    Kind::Root,
-    Kind::Second,
-    Kind::Checkpoint,
-    Kind::Alloc,
-    Kind::Snapshot,
-    Kind::DirMap,
-    Kind::Dir,
-    Kind::HashMap,
-    Kind::HashIndex,
-    Kind::File,
-    Kind::ExtentMap,
-    Kind::ExtentIndex,
-    Kind::Names,
-];
 
 /// The stored images: volumes in every state, each small. See `examples/images.rs`, which makes
 /// them.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use flashkit_flashlight::{Config, FlashLight, Kind, ram_needed};
-use flashkit_hostile::image::{KINDS, stored};
+use flashkit_hostile::image::stored;
 use flashkit_nand::Nand;
 use flashkit_vfs::check::check;
 
@@ -32,11 +32,11 @@ fn every_kind_of_record_is_in_some_image() {
     let found: HashSet<u8> = stored()
         .iter()
         .flat_map(|(_, image)| {
-            KINDS
+            Kind::ALL
                 .into_iter()
                 .filter(|kind| !image.kinds[*kind as usize].is_empty())
         })
         .map(|kind: Kind| kind as u8)
         .collect();
-    assert_eq!(found.len(), KINDS.len(), "{found:?}; {AGAIN}");
+    assert_eq!(found.len(), Kind::ALL.len(), "{found:?}; {AGAIN}");
 }

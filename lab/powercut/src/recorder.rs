@@ -86,23 +86,10 @@ impl Point {
 
 /// The kind of a metadata page; none for file data, which could only by chance look like one.
 pub(crate) fn kind_of(data: &[u8]) -> Option<Kind> {
-    let kinds = [
-        Kind::Root,
-        Kind::Second,
-        Kind::Checkpoint,
-        Kind::Alloc,
-        Kind::Snapshot,
-        Kind::DirMap,
-        Kind::Dir,
-        Kind::HashMap,
-        Kind::HashIndex,
-        Kind::File,
-        Kind::ExtentMap,
-        Kind::ExtentIndex,
-        Kind::Names,
-    ];
     let is_meta = data.len() >= 32 && data[4..6] == *b"FL";
-    kinds.into_iter().find(|k| is_meta && *k as u8 == data[6])
+    Kind::ALL
+        .into_iter()
+        .find(|k| is_meta && *k as u8 == data[6])
 }
 
 fn name_of(kind: Kind) -> &'static str {
