@@ -742,8 +742,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         // System blocks that nothing leads to are left over from an interrupted switch.
         for block in 0..self.store.table.blocks() {
-            let ours = self.anchor.owns(block)
-                || self.store.bitmap_blocks[..self.store.bitmap_count].contains(&(block as u16));
+            let ours = self.anchor.owns(block) || self.store.is_log(block);
             if ours {
                 // A root block may have been marked bad since.
                 let bad =

@@ -228,8 +228,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Some((cost, (block + blocks - self.store.oldest) % blocks + 1))
     }
 
-    /// Cleans in idle time, or writes a block anew that needs it: at most about `pages` page moves, and the checkpoint that makes the
-    /// blocks free. Returns whether more could be won by going on.
+    /// Cleans in idle time, or writes a block anew that needs it: at most about `pages` page moves,
+    /// and the checkpoint that makes the blocks free. Returns whether more could be won by going on.
     pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
         if self.writable().is_err() {
             return Ok(false);
@@ -244,9 +244,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.oldest = self.store.cursor;
         while moved < pages {
             let Some(block) = self.victim() else { break };
-            let (State::Meta(n) | State::Data(n)) = self.store.table.get(block) else {
-                break;
-            };
+            let n = self.store.valid_pages(block);
             if n > self.store.ppb() / 2 || self.store.available() <= FLOOR {
                 break;
             }

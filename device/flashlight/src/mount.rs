@@ -45,7 +45,7 @@ pub struct Config {
     pub gc_batch: usize,
     /// Erases between two moves of a block whose data stays, for the sake of wear; 0: none is
     /// moved. Fewer erases level more and cost more: the erase counts deviate by about a sixth of
-    /// this number, and one erase in as many is for levelling. Default: 54.
+    /// this number, and one erase in as many is for levelling. Default: 52.
     pub wear_interval: u32,
     /// Corrected bits of a page from which on its block is written anew; `None`: three quarters of
     /// those that the chip corrects ([`Nand::correctable_bits`]), rounded up. `u32::MAX`: never.

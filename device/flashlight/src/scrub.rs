@@ -214,6 +214,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.store.available() <= FLOOR {
             return Ok(false);
         }
+        self.begin()?;
         let state = if block < self.store.table.blocks() {
             self.store.table.get(block)
         } else {
@@ -227,11 +228,9 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         // The moves have read it too.
         self.store.nand.refresh.remove(block);
-        let w = &mut self.store.written;
-        w.refreshed += u64::from(matches!(result, Ok(true)));
-        w.refreshed_pages += w.moved() - before.moved();
-        (w.moved_data, w.moved_meta, w.cleaned) =
-            (before.moved_data, before.moved_meta, before.cleaned);
+        let pages = self.store.written.set_apart(&before);
+        self.store.written.refreshed += u64::from(matches!(result, Ok(true)));
+        self.store.written.refreshed_pages += pages;
         result
     }
 

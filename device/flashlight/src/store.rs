@@ -106,6 +106,15 @@ impl Written {
     pub(crate) fn moved(&self) -> u64 {
         self.moved_data + self.moved_meta
     }
+
+    /// Takes what has been moved since `before` out of what cleaning has done, to be counted apart;
+    /// gives the pages.
+    pub(crate) fn set_apart(&mut self, before: &Written) -> u64 {
+        let pages = self.moved() - before.moved();
+        (self.moved_data, self.moved_meta) = (before.moved_data, before.moved_meta);
+        (self.cleaned, self.compacted) = (before.cleaned, before.compacted);
+        pages
+    }
 }
 
 /// Blocks with an unwritten tail, least recently used first: 4 bytes each in the caller's RAM.

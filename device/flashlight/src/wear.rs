@@ -23,7 +23,8 @@
 //!   put off when the window's end is in use.
 //! * Blocks that are long in use without being data, as those of a log that is seldom written, are
 //!   taken where data at rest goes to.
-//! * A block that the search for free ones passes, with a few valid pages only, is cleaned.
+//! * A block with a few valid pages only is cleaned, half a round after the search for free ones
+//!   has passed it.
 //! * All counts are 0 at first, where they should fall along the window: the intervals of the first
 //!   round grow from `k` to `2 * k`.
 
@@ -34,8 +35,8 @@ use crate::store::{COLD, HEADS, Store, WEAR};
 use crate::table::State;
 use flashkit_nand::Nand;
 
-/// Erases between two moves, by default: `0.6 * 54 / sqrt(12)` is below 10, one in a hundred of a
-/// thousand erases, with 60 % of the data at rest; and each move is one erase more in 53.
+/// Erases between two moves, by default: `0.6 * 52 / sqrt(12)` is 9, less than one in a hundred of a
+/// thousand erases, with 60 % of the data at rest; and each move is one erase more in 51.
 pub(crate) const INTERVAL: u32 = 52;
 /// Blocks beyond the end of the window's last place that its next place may be: some at the end
 /// are in use.
@@ -133,11 +134,9 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.mover = WEAR;
         let result = self.clean_block(block);
         self.store.mover = COLD;
-        let w = &mut self.store.written;
-        w.levelled += 1;
-        w.levelled_pages += w.moved() - before.moved();
-        (w.moved_data, w.moved_meta, w.cleaned) =
-            (before.moved_data, before.moved_meta, before.cleaned);
+        let pages = self.store.written.set_apart(&before);
+        self.store.written.levelled += 1;
+        self.store.written.levelled_pages += pages;
         result.map(|_| ())
     }
 
@@ -184,8 +183,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Some(block)
     }
 
-    /// A block with few valid pages that the search for free blocks has passed: it would take no
-    /// erases until these are gone.
+    /// A block with few valid pages, half a round behind the search for free blocks: it would take
+    /// no erases until these are gone.
     fn nearly_empty(&mut self) -> Option<u32> {
         let few = self.store.ppb() / 16;
         let blocks = self.store.table.blocks();

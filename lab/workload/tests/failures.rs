@@ -13,19 +13,35 @@ use flashkit_vfs::{Error, FileSystem, NewInode, path};
 use flashkit_workload::model::{ModelRun, Target};
 use std::collections::BTreeMap;
 
-/// A chip of which one operation fails, and from then on all in that block.
+/// A chip of which some operations fail, and from then on all in the block of the last.
 struct FailAt {
     chip: SimNand,
     /// Programs and erases until then.
     left: u64,
+    /// How many fail.
+    failures: u64,
     done: u64,
+    /// Every read needs as many bits corrected as can be.
+    weak: bool,
 }
 
 impl FailAt {
-    /// Whether this operation is the one.
+    fn new(chip: SimNand, left: u64) -> FailAt {
+        FailAt {
+            chip,
+            left,
+            failures: 1,
+            done: 0,
+            weak: false,
+        }
+    }
+
+    /// Whether this operation fails.
     fn due(&mut self) -> bool {
         self.done += 1;
-        self.done - 1 == self.left
+        (self.done - 1)
+            .checked_sub(self.left)
+            .is_some_and(|n| n < self.failures)
     }
 
     fn set(&mut self, faults: Faults) {
@@ -51,7 +67,10 @@ impl Nand for FailAt {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, Self::Error> {
-        self.chip.read(page, offset, data, spare)
+        match self.chip.read(page, offset, data, spare)? {
+            ReadStatus::Clean if self.weak => Ok(ReadStatus::Corrected(self.correctable_bits())),
+            status => Ok(status),
+        }
     }
 
     fn program(
@@ -148,8 +167,7 @@ fn run(seed: u64, left: u64) -> (u64, bool) {
     let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
     chip.require_first_erase(true);
     let ram = vec![0; ram_needed(&geo)].leak();
-    let done = 0;
-    let chip = FailAt { chip, left, done };
+    let chip = FailAt::new(chip, left);
     let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
     let mut volume = mounted(chip).unwrap();
     let load = ModelRun {
@@ -214,8 +232,7 @@ fn the_end_of_a_chip() {
         })
         .unwrap();
         let ram = vec![0; ram_needed(&geo)].leak();
-        let (left, done) = (u64::MAX, 0);
-        let chip = FailAt { chip, left, done };
+        let chip = FailAt::new(chip, u64::MAX);
         let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
         let mut volume = mounted(chip).unwrap();
         let mut synced: BTreeMap<String, Vec<u8>> = BTreeMap::new();
@@ -242,6 +259,45 @@ fn the_end_of_a_chip() {
             assert_eq!(store(volume.fs(), "new", b"x"), Err(Error::ReadOnly));
             assert_eq!(volume.0.as_mut().unwrap().volume().nand().done, changes);
         }
+    }
+}
+
+/// The first change of a session is a block that is written anew, and the blocks that could show the
+/// beginning of a session fail, one after the other.
+#[test]
+fn idle_work_begins_a_session_on_failing_blocks() {
+    type Idle = fn(&mut FlashLight<'static, FailAt>) -> bool;
+    let idle: [Idle; 2] = [
+        |fs| fs.gc(10).unwrap(),
+        |fs| fs.scrub(10).unwrap().refreshed == 1,
+    ];
+    for (which, failures) in (0..idle.len()).flat_map(|i| (0..7).map(move |n| (i, n))) {
+        let geo = Geometry::new(1024, 40, 8, 160).unwrap();
+        let timing = Timing {
+            read_ns: 1,
+            program_ns: 1,
+            erase_ns: 1,
+        };
+        let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
+        chip.require_first_erase(true);
+        let ram = vec![0; ram_needed(&geo)].leak();
+        let chip = FailAt::new(chip, u64::MAX);
+        let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
+        let mut volume = mounted(chip).unwrap();
+        let data = vec![7; 20 << 10];
+        store(volume.fs(), "file", &data).unwrap();
+        volume.remount().unwrap();
+
+        let fs = volume.0.as_mut().unwrap().volume();
+        fs.nand_mut().weak = true;
+        assert!(path::read_file(volume.fs(), b"file").unwrap() == data);
+        let fs = volume.0.as_mut().unwrap().volume();
+        let chip = fs.nand_mut();
+        (chip.weak, chip.left, chip.failures) = (false, chip.done, failures);
+        assert!(idle[which](fs), "{which} {failures}");
+        volume.remount().unwrap();
+        volume.check().unwrap();
+        assert!(path::read_file(volume.fs(), b"file").unwrap() == data);
     }
 }
 
