@@ -21,10 +21,15 @@ pub fn can_mount() -> bool {
     } else {
         return true;
     };
+    skipped(why);
+    false
+}
+
+/// Says why a test is skipped, or fails where it must not be.
+pub fn skipped(why: &str) {
     let required = std::env::var_os("FLASHKIT_REQUIRE_FUSE").is_some_and(|v| v == "1");
     assert!(!required, "FLASHKIT_REQUIRE_FUSE=1, but {why}");
     println!("skipped: {why}");
-    false
 }
 
 pub struct Place {

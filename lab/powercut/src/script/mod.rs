@@ -140,6 +140,13 @@ mod tests {
     }
 
     #[test]
+    fn every_operation_makes_sense() {
+        for script in directed::scripts().into_iter().chain(single::scripts()) {
+            assert!(script.makes_sense(), "{}", script.name);
+        }
+    }
+
+    #[test]
     fn scripts_are_found() {
         let chip = SMALL_CHIP;
         assert_eq!(

@@ -96,13 +96,3 @@ pub(super) fn scripts() -> Vec<Script> {
     }
     all
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn every_operation_makes_sense() {
-        for script in super::scripts() {
-            assert!(script.makes_sense(), "{}", script.name);
-        }
-    }
-}
