@@ -64,6 +64,7 @@ impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
             Error::Driver(e) => write!(f, "flash driver: {e:?}"),
             Error::NoSpace => f.write_str("no space left on the chip"),
             Error::TooBig => f.write_str("too large for this file system"),
+            Error::Corrupt(PageAddr::NONE, what) => write!(f, "damaged {what}"),
             Error::Corrupt(page, what) => write!(f, "damaged {what} at page {}", page.0),
             Error::ReadOnly => f.write_str("read-only file system"),
             Error::NotFound => f.write_str("no such file or directory"),
