@@ -28,8 +28,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    attach, bench, cat, chips, cp, demo, dump, fsck, info, lab, ls, mkfs, mount, powercut, replay,
-    serve, soak,
+    attach, bench, cat, chips, cp, demo, dump, fsck, info, lab, ls, mkfs, monitor, mount, powercut,
+    replay, serve, soak,
 };
 
 /// What a subcommand gives back; an error is one line on stderr.
@@ -66,6 +66,7 @@ enum Command {
     Attach(attach::Args),
     Serve(serve::Args),
     Lab(lab::Args),
+    Monitor(monitor::Args),
 }
 
 impl Command {
@@ -88,6 +89,7 @@ impl Command {
             Command::Attach(args) => attach::run(&args, out),
             Command::Serve(args) => serve::run(&args, out),
             Command::Lab(args) => lab::run(&args, out),
+            Command::Monitor(args) => monitor::run(&args, out),
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod info;
 pub mod lab;
 pub mod ls;
 pub mod mkfs;
+pub mod monitor;
 pub mod mount;
 pub mod powercut;
 pub mod replay;

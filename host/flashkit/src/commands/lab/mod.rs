@@ -1,5 +1,7 @@
 //! `flashkit lab`
 
+pub mod guest;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -43,11 +45,13 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    Guest(guest::Args),
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.what {
         What::List { json } => list(*json, out)?,
+        What::Guest(args) => return guest::run(args, out),
         What::Run { name, quick, json } => {
             let found = experiments().iter().find(|e| e.name == name);
             let Some(experiment) = found else {

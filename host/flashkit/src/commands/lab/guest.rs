@@ -1,0 +1,132 @@
+//! `flashkit lab guest`
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use flashkit_guest::{Image, Job};
+
+use crate::Outcome;
+use crate::failure::{FAILED, complain};
+
+/// MiB of a guest that holds `slc-256m` and what file systems keep in RAM.
+pub const MEMORY: u32 = 768;
+
+/// A Linux guest with a simulated NAND chip: its packages, and commands in it.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Fetch kernel and tools from Debian's archive into the user's cache folder
+    Fetch {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Run a shell command in a guest; flashkit, busybox, UBI's tools and the modules are there
+    #[command(
+        after_help = "Example:\n  flashkit lab guest run 'modprobe nandsim id_bytes=0x98,0xaa,0x00,0x15; cat /proc/mtd'"
+    )]
+    Run {
+        /// Command
+        command: String,
+        /// Folder that the command starts in and that stays [default: a temporary one]
+        #[arg(long, value_name = "FOLDER")]
+        share: Option<PathBuf>,
+        /// Seconds until the guest is stopped
+        #[arg(long, value_name = "SECONDS", default_value = "300",
+              value_parser = clap::value_parser!(u64).range(1..))]
+        limit: u64,
+        /// RAM of the guest, in MiB
+        #[arg(long, value_name = "MIB", default_value_t = MEMORY,
+              value_parser = clap::value_parser!(u32).range(128..))]
+        memory: u32,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Where the packages are, and how QEMU runs them.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Place {
+    /// Folder of the guest's packages, fetched if absent [default: flashkit/guest in the user's cache folder]
+    #[arg(long, value_name = "FOLDER")]
+    image: Option<PathBuf>,
+    /// Run the guest with KVM
+    #[arg(long)]
+    pub kvm: bool,
+}
+
+impl Place {
+    /// The image; what is fetched for it is told on stderr.
+    pub fn image(&self) -> anyhow::Result<Image> {
+        // Without QEMU there is no use in fetching anything.
+        flashkit_guest::qemu_version()?;
+        let folder = self.image.clone().or_else(Image::default_folder);
+        let folder = folder.context("no cache folder is known; name one with --image")?;
+        Ok(Image::get(&folder, &mut |line| eprintln!("{line}"))?)
+    }
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    match &args.what {
+        What::Fetch { place } => {
+            let image = place.image()?;
+            writeln!(out, "kernel {}", image.kernel)?;
+            for (name, version) in &image.packages {
+                writeln!(out, "{name} {version}")?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        What::Run {
+            command,
+            share,
+            limit,
+            memory,
+            place,
+        } => {
+            let image = place.image()?;
+            let temporary =
+                std::env::temp_dir().join(format!("flashkit-guest.{}", std::process::id()));
+            let job = Job {
+                script: command.clone(),
+                folder: share.clone().unwrap_or_else(|| temporary.clone()),
+                program: Some(this_program()?),
+                memory: *memory,
+                limit: *limit,
+                kvm: place.kvm,
+            };
+            let done = show(&job, &image, out);
+            if share.is_none() {
+                let _ = std::fs::remove_dir_all(&temporary);
+            }
+            done
+        }
+    }
+}
+
+/// Runs a job and shows what it said.
+fn show(job: &Job, image: &Image, out: &mut dyn Write) -> Outcome {
+    let done = job.run(image, &mut || {});
+    if let Err(flashkit_guest::Error::Failed(status, _)) = done {
+        let said = |name: &str| std::fs::read(job.folder.join(name)).unwrap_or_default();
+        out.write_all(&said("stdout"))?;
+        std::io::stderr().write_all(&said("stderr"))?;
+        complain(&format!("the command ended with status {status}"));
+        return Ok(ExitCode::from(FAILED));
+    }
+    let done = done?;
+    out.write_all(done.stdout.as_bytes())?;
+    std::io::stderr().write_all(done.stderr.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file that this program runs from.
+pub fn this_program() -> anyhow::Result<PathBuf> {
+    let path = std::env::current_exe().context("the program's own file")?;
+    Ok(Path::new(&path).to_owned())
+}

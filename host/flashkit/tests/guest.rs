@@ -1,0 +1,332 @@
+//! `flashkit lab guest` and `flashkit monitor`: what goes wrong without a guest, over programs that
+//! play QEMU and apt; and with `FLASHKIT_GUEST=1` real guests, for which QEMU and Debian's archive
+//! (or an image in the cache folder) are needed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("bin")).unwrap();
+        Place { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A program that comes before that of the system.
+    fn program(&self, name: &str, script: &str) {
+        let path = self.path("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// A QEMU that runs this where the shared folder is the current one.
+    fn qemu(&self, script: &str) {
+        let find =
+            "for a; do case $a in local,path=*) a=${a#local,path=}; cd \"${a%%,*}\";; esac; done";
+        let version = "[ \"$1\" != --version ] || { echo QEMU emulator version 7.2; exit; }";
+        self.program(
+            "qemu-system-x86_64",
+            &format!("{version}\n{find}\n{script}"),
+        );
+    }
+
+    /// Empty files with the names of a guest's.
+    fn image(&self) -> PathBuf {
+        let image = self.path("image");
+        let root = image.join("root");
+        let modules = root.join("lib/modules/6.1-test");
+        let mut dep = String::new();
+        for module in [
+            "virtio_pci",
+            "9pnet_virtio",
+            "9p",
+            "nandsim",
+            "mtdblock",
+            "ubi",
+            "ubifs",
+            "jffs2",
+            "fuse",
+            "zstd",
+        ] {
+            dep += &format!("{module}/{module}.ko:\n");
+            touch(&modules.join(format!("{module}/{module}.ko")), "");
+        }
+        touch(&modules.join("modules.dep"), &dep);
+        touch(&modules.join("modules.alias"), "");
+        touch(&modules.join("modules.symbols"), "");
+        touch(&root.join("boot/vmlinuz-6.1-test"), "");
+        touch(&root.join("bin/busybox"), "");
+        for tool in ["ubiattach", "ubimkvol", "ubidetach"] {
+            touch(&root.join("usr/sbin").join(tool), "");
+        }
+        for library in ["libc.so.6", "ld-linux-x86-64.so.2"] {
+            touch(&root.join("lib/x86_64-linux-gnu").join(library), "");
+        }
+        touch(&image.join("packages"), "libc6 2.36 1\n");
+        image
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", self.path("bin").display());
+        self.command(args).env("PATH", path).output().unwrap()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flashkit"));
+        command.args(args).current_dir(self.dir.path());
+        command
+    }
+
+    /// Runs a command in a guest that this test plays.
+    fn guest(&self, more: &[&str]) -> Output {
+        self.image();
+        let args = [
+            "lab", "guest", "run", "true", "--image", "image", "--share", "share",
+        ];
+        self.run(&[&args, more].concat())
+    }
+}
+
+fn touch(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// The one line on stderr of a command that fails.
+fn complaint(out: &Output) -> String {
+    let said = String::from_utf8(out.stderr.clone()).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    said
+}
+
+#[test]
+fn no_qemu() {
+    let place = Place::new();
+    let mut command = place.command(&["lab", "guest", "run", "true"]);
+    let out = command.env("PATH", "/nowhere").output().unwrap();
+    assert_eq!(
+        complaint(&out),
+        "flashkit: qemu-system-x86_64 is not here; Debian's package qemu-system-x86 brings it\n"
+    );
+}
+
+#[test]
+fn a_guest_that_works() {
+    let place = Place::new();
+    place.qemu("cat job >stdout; echo hm >stderr; echo 0 >status; echo kept >result");
+    let out = place.guest(&[]);
+    assert_eq!(String::from_utf8_lossy(&out.stderr), "hm\n");
+    assert!(out.status.success());
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "true");
+    assert_eq!(
+        fs::read_to_string(place.path("share/result")).unwrap(),
+        "kept\n"
+    );
+    assert!(!place.path("share/initrd").exists());
+}
+
+#[test]
+fn a_job_that_fails() {
+    let place = Place::new();
+    place.qemu("echo some >stdout; echo 3 >status");
+    let out = place.guest(&[]);
+    assert!(complaint(&out).contains("ended with status 3"));
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "some\n");
+}
+
+#[test]
+fn a_guest_that_dies() {
+    let place = Place::new();
+    place.qemu(
+        "echo kept >result; echo 'Kernel panic - not syncing: Attempted to kill init!' >console",
+    );
+    let said = complaint(&place.guest(&[]));
+    assert!(
+        said.contains("the guest died; its last words: Kernel panic"),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_to_string(place.path("share/result")).unwrap(),
+        "kept\n"
+    );
+}
+
+#[test]
+fn a_qemu_that_does_not_start() {
+    let place = Place::new();
+    place.qemu("echo 'qemu: failed to initialize kvm: Permission denied' >&2; exit 1");
+    let said = complaint(&place.guest(&["--kvm"]));
+    assert!(said.contains("failed to initialize kvm"), "{said}");
+}
+
+#[test]
+fn a_guest_that_hangs() {
+    let place = Place::new();
+    place.qemu("echo kept >result; exec sleep 1000");
+    let said = complaint(&place.guest(&["--limit", "1"]));
+    assert_eq!(
+        said,
+        "flashkit: the guest did not finish within 1 s and was stopped\n"
+    );
+    assert_eq!(
+        fs::read_to_string(place.path("share/result")).unwrap(),
+        "kept\n"
+    );
+}
+
+/// Fetching into an empty folder fails in a way.
+fn no_image(place: &Place) -> String {
+    place.qemu("exit 1");
+    let out = place.run(&["lab", "guest", "fetch", "--image", "fetched"]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    let left: Vec<_> = fs::read_dir(place.path("fetched")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+    said.lines().last().unwrap().to_owned()
+}
+
+#[test]
+fn no_kernel_package() {
+    let place = Place::new();
+    place.program("apt-get", "exit 0");
+    place.program("apt-cache", "exit 0");
+    place.program("dpkg-deb", "exit 0");
+    let said = no_image(&place);
+    assert!(said.contains("no kernel package"), "{said}");
+}
+
+#[test]
+fn no_archive() {
+    let place = Place::new();
+    place.program(
+        "apt-get",
+        "echo 'E: Could not resolve deb.debian.org'; exit 100",
+    );
+    place.program("apt-cache", "exit 0");
+    place.program("dpkg-deb", "exit 0");
+    let said = no_image(&place);
+    assert!(
+        said.contains("package lists: E: Could not resolve"),
+        "{said}"
+    );
+}
+
+#[test]
+fn no_space() {
+    let place = Place::new();
+    for program in ["apt-get", "apt-cache", "dpkg-deb"] {
+        place.program(program, "exit 0");
+    }
+    place.program("df", "echo head; echo fs 1000000 999000 1000 99% /");
+    let said = no_image(&place);
+    assert!(said.contains("0 MiB free, "), "{said}");
+}
+
+#[test]
+fn a_monitor_without_a_chip() {
+    if Path::new("/sys/class/mtd/mtd0").exists() {
+        println!("skipped: this machine has MTD devices");
+        return;
+    }
+    let place = Place::new();
+    let said = complaint(&place.run(&["monitor", "--seconds", "1"]));
+    let reasons = [
+        "only root",
+        "no tracefs",
+        "no raw NAND chip",
+        "no kprobe events",
+    ];
+    assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
+}
+
+/// Whether real guests are asked for.
+fn real_guests() -> bool {
+    let asked = std::env::var_os("FLASHKIT_GUEST").is_some_and(|v| v == "1");
+    if !asked {
+        println!("skipped: FLASHKIT_GUEST=1 starts real guests");
+    }
+    asked
+}
+
+fn real(place: &Place, script: &str, more: &[&str]) -> Output {
+    let args = ["lab", "guest", "run", script, "--share", "share"];
+    place.command(&[&args, more].concat()).output().unwrap()
+}
+
+/// UBI formats the chip: each block is erased and gets a header. The monitor must count just that.
+#[test]
+fn a_monitor_in_a_guest() {
+    if !real_guests() {
+        return;
+    }
+    let place = Place::new();
+    let script = "modprobe nandsim id_bytes=0x98,0xaa,0x00,0x15 && mkfifo /tmp/ready || exit 1
+        flashkit monitor --seconds 9 --interval 0.5 --log ops --json >monitor &
+        while ! [ -s monitor ]; do usleep 50000; done
+        modprobe ubi mtd=0 && wait && cat /sys/kernel/tracing/kprobe_events && ls /sys/kernel/tracing/instances";
+    let out = real(&place, script, &["--limit", "120"]);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&out.stdout),
+        "",
+        "nothing is left in the kernel"
+    );
+    let monitor = fs::read_to_string(place.path("share/monitor")).unwrap();
+    let end: Value = serde_json::from_str(monitor.lines().last().unwrap()).unwrap();
+    assert_eq!(end["devices"][0]["block_size"], 131_072);
+    // UBI reads each block's header to find none, erases each block once, and writes headers.
+    assert_eq!(end["all"]["block_erases"], 2048);
+    assert_eq!(end["all"]["page_reads"], 2048);
+    assert_eq!(end["all"]["missed"], 0);
+    let erases = end["erases"].as_array().unwrap();
+    assert_eq!(erases.len(), 2048);
+    assert!(erases.iter().all(|block| block[2] == 1));
+    let programs = end["all"]["page_programs"].as_u64().unwrap();
+    assert!((2048..2200).contains(&programs), "{programs}");
+    // The log has each operation.
+    let log = fs::read_to_string(place.path("share/ops")).unwrap();
+    let all = log.lines().count() as u64;
+    assert_eq!(end["log"]["lost"], 0);
+    assert_eq!(end["log"]["operations"], all);
+    let of = |op: &str| log.lines().filter(|line| line.contains(op)).count() as u64;
+    assert_eq!(of("block_erase"), 2048);
+    assert_eq!(of("page_program"), programs);
+    assert!(log.contains("\"name\":\"ubi_bgt0d\""));
+}
+
+#[test]
+fn a_guest_that_panics() {
+    if !real_guests() {
+        return;
+    }
+    let place = Place::new();
+    let out = real(
+        &place,
+        "echo kept >result; echo c >/proc/sysrq-trigger",
+        &["--limit", "60"],
+    );
+    let said = complaint(&out);
+    assert!(said.contains("the guest died; its last words:"), "{said}");
+    assert_eq!(
+        fs::read_to_string(place.path("share/result")).unwrap(),
+        "kept\n"
+    );
+}
