@@ -142,6 +142,60 @@ fn ext4_lives_on_an_attached_disk() {
     assert!(ended.contains("0 sectors written"), "{ended}");
 }
 
+/// The same on NAND, by pages; the image is killed once, and ended in order once.
+#[test]
+fn ext4_lives_on_nand() {
+    if !can_loop() {
+        return;
+    }
+    let here = Place::new();
+    tree(&here.path("tree"));
+    let start = |args: &[&str]| {
+        let args = [&["attach", "--ftl", "page"], args].concat();
+        here.start(&args, "ends it")
+    };
+    let mut attached = start(&["--chip", "micron-20m", "nand.img", "nand"]);
+    assert!(
+        attached
+            .said
+            .contains("a disk of 16.2 MiB on a new micron-20m"),
+        "{}",
+        attached.said
+    );
+    let mut device = Loop::new(&here.path("nand/disk"));
+    said("mkfs.ext4", &["-q", "-b", "2048", &device.device]);
+    device.mount(&here.path("m"));
+    tool(
+        "cp",
+        &[Path::new("-a"), &here.path("tree"), &here.path("m/tree")],
+    );
+    let trimmed = said("fstrim", &["-v", here.path("m").to_str().unwrap()]);
+    assert!(trimmed.contains(" MiB ("), "{trimmed}");
+    device.unmount();
+    attached.child.kill().unwrap();
+    attached.child.wait().unwrap();
+    drop(device);
+    said("umount", &["-l", here.path("nand").to_str().unwrap()]);
+
+    let attached = start(&["nand.img", "nand"]);
+    let mut device = Loop::new(&here.path("nand/disk"));
+    device.fsck();
+    device.mount(&here.path("m"));
+    same(&here.path("tree"), &here.path("m/tree"));
+    device.unmount();
+    drop(device);
+    umount(&here.path("nand"));
+    let ended = attached.end();
+    assert!(ended.contains(" of log and map, "), "{ended}");
+
+    let args = ["attach", "--ftl", "page", "--size", "1MiB", "x.img", "x"];
+    let said = here.complaint(2, &args);
+    assert!(
+        said.contains("--size, --sector and --cleaning are for"),
+        "{said}"
+    );
+}
+
 /// The process is killed in the middle of writes: what was synced is there, and the journal makes
 /// the rest whole.
 #[test]

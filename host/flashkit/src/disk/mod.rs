@@ -2,6 +2,7 @@
 //! layers there are. Each is a [`flashkit_disk::Translation`]; everything else works on a
 //! [`flashkit_disk::Disk`].
 
+mod jftl;
 mod logdisk;
 
 use std::path::Path;
@@ -18,6 +19,9 @@ use crate::volume::Access;
 // No doc comments: clap would print each value on lines of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Ftl {
+    // By pages, on NAND.
+    Page,
+    // In a log, on NOR.
     Logdisk,
 }
 
@@ -25,6 +29,7 @@ impl Ftl {
     /// As `--ftl` takes it.
     pub fn as_str(self) -> &'static str {
         match self {
+            Ftl::Page => "page",
             Ftl::Logdisk => "logdisk",
         }
     }
@@ -49,18 +54,18 @@ pub struct Choice {
     /// Translation layer
     #[arg(long, value_enum)]
     ftl: Ftl,
-    /// Chip of a new image [default: the layer's own; nor-16m for logdisk]
+    /// Chip of a new image [default: nor-16m for logdisk, else slc-256m]
     #[arg(long, value_name = "NAME")]
     chip: Option<String>,
-    /// Size of a new disk, like 12MiB [default: what suits the chip; 14MiB on nor-16m]
+    /// Size of a new disk of logdisk, like 12MiB [default: 14MiB on nor-16m]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     size: Option<u64>,
-    /// Bytes of a sector of a new disk [default: 512]
+    /// Bytes of a sector of a new disk of logdisk [default: 512]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     sector: Option<usize>,
-    /// How to clean
-    #[arg(long, value_enum, default_value_t)]
-    cleaning: Cleaning,
+    /// How logdisk cleans [default: least]
+    #[arg(long, value_enum)]
+    cleaning: Option<Cleaning>,
     /// Really wait the chip's times
     #[arg(long)]
     real_time: bool,
@@ -82,7 +87,12 @@ impl Choice {
 
     /// Opens the disk in an image; makes the image if it is absent and may be written.
     pub fn open(&self, image: &Path, access: Access) -> anyhow::Result<Opened> {
-        let Ftl::Logdisk = self.ftl;
+        let cleaning = self.cleaning.unwrap_or_default();
+        let sized = self.size.is_some() || self.sector.is_some();
+        if self.ftl != Ftl::Logdisk && (sized || self.cleaning.is_some()) {
+            let why = "--size, --sector and --cleaning are for --ftl logdisk";
+            return Err(Usage(why.into()).into());
+        }
         let named = || image.display().to_string();
         let found = std::fs::metadata(image);
         if found.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
@@ -90,22 +100,33 @@ impl Choice {
         }
         let mut made = None;
         if found.is_err() && access == Access::ReadWrite {
-            let new = logdisk::New {
-                chip: self.chip.as_deref(),
-                size: self.size,
-                sector: self.sector.unwrap_or(512),
-                cleaning: self.cleaning,
+            let chip = self.chip.as_deref();
+            let told = match self.ftl {
+                Ftl::Page => jftl::make(image, chip)?,
+                Ftl::Logdisk => {
+                    let (size, sector) = (self.size, self.sector.unwrap_or(512));
+                    let new = logdisk::New {
+                        chip,
+                        size,
+                        sector,
+                        cleaning,
+                    };
+                    new.make(image)?
+                }
             };
-            made = Some(new.make(image)?);
+            made = Some(told);
         } else {
             found.with_context(named)?;
-            if self.chip.is_some() || self.size.is_some() || self.sector.is_some() {
+            if self.chip.is_some() || sized {
                 let why = "exists; --chip, --size and --sector are for a new image";
                 return Err(Usage(format!("{}: {why}", named())).into());
             }
         }
-        let disk =
-            logdisk::open(image, access, self.cleaning, self.real_time).with_context(named)?;
+        let disk = match self.ftl {
+            Ftl::Page => jftl::open(image, access, self.real_time),
+            Ftl::Logdisk => logdisk::open(image, access, cleaning, self.real_time),
+        };
+        let disk = disk.with_context(named)?;
         Ok(Opened { disk, made })
     }
 }

@@ -1,0 +1,329 @@
+//! Cleaning in bounded steps: what is valid in a block is moved, and the block is free once the log
+//! says so.
+//!
+//! The tags tell who may own a page; the map decides. A block is given up only when the table counts
+//! nobody in it, so a tag that is wrong or lost costs a search, never data.
+
+use flashkit_nand::{Nand, PageAddr};
+
+use crate::disk::Jftl;
+use crate::error::Error;
+use crate::layout::{HEADS, PER_SEGMENT, TAG};
+use crate::place::COLD;
+use crate::ram::State;
+use crate::record::NONE;
+
+/// Erases between two moves of data at rest; see `wear` in `docs/jftl.md`.
+const WEAR_INTERVAL: u32 = 52;
+/// Pages that a step looks at for each one that it may move.
+const LOOKS: u32 = 8;
+
+/// A block that is being cleaned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub block: u32,
+    /// Its next page, or behind the last one the next segment of the map to search.
+    next: u32,
+    /// The search through the map is on.
+    searching: bool,
+    /// Pages to move for each sector that the host writes.
+    rate: u32,
+}
+
+impl<N: Nand> Jftl<'_, N> {
+    /// Waits until blocks are free, and until the log has room.
+    pub(crate) fn prepare(&mut self) -> Result<(), Error<N::Error>> {
+        // Each block cleaned gains a page at least.
+        let mut patience = 4 * self.lay.blocks;
+        while self.free < self.lay.min {
+            if patience == 0 {
+                return Err(Error::Full);
+            }
+            patience -= 1;
+            if self.dying > 0 {
+                self.commit()?;
+            } else if !self.clean_step(self.lay.pages)? {
+                // Nothing can be gained; what is free may do.
+                break;
+            }
+        }
+        self.shorten_log()
+    }
+
+    /// Writes map pages and a snapshot until the log is short enough. Sessions that end early make it
+    /// long; while one lasts, `maintain` does the work in time.
+    pub(crate) fn shorten_log(&mut self) -> Result<(), Error<N::Error>> {
+        let mut patience = 2 * self.ram.slots() + 4;
+        while self.log.at - self.log_droppable() >= self.lay.log_max && patience > 0 {
+            patience -= 1;
+            match self.ram.oldest() {
+                Some(oldest) if oldest <= self.log.snap => {
+                    let slot = (0..self.ram.slots()).find(|slot| self.ram.dirty(*slot) == oldest);
+                    let Some(slot) = slot else { break };
+                    self.map_write(self.ram.segment(slot) / self.lay.per_page)?;
+                    if self.ram.oldest().is_none_or(|next| next > self.log.snap) {
+                        self.commit()?;
+                    }
+                }
+                _ => {
+                    self.commit()?;
+                    self.snapshot()?;
+                    self.commit()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a sector that the host wrote pays for: a map page, and its part of the cleaning.
+    pub(crate) fn maintain(&mut self) -> Result<(), Error<N::Error>> {
+        self.sweep()?;
+        if self.free >= self.lay.low && !self.is_urgent() {
+            return Ok(());
+        }
+        let rate = self.job.map_or(1, |job| job.rate);
+        self.clean_step(rate)?;
+        Ok(())
+    }
+
+    /// Whether a block waits that is not cleaned for its room.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.job.is_some()
+            || self.refresh.iter().any(|block| *block != NONE)
+            || self.failing.iter().any(|block| self.can_clean(*block))
+            || self.erases >= WEAR_INTERVAL
+    }
+
+    fn can_clean(&self, block: u32) -> bool {
+        block < self.lay.blocks
+            && matches!(self.ram.state(block), State::Used(1..))
+            && !self.is_head(block)
+            && !self.stuck.contains(&block)
+    }
+
+    /// The next block to clean: one that fails, one that rots, one at rest whose turn it is, or the one
+    /// with the fewest owners.
+    fn victim(&mut self) -> Option<u32> {
+        let failing = self.failing.iter().copied();
+        if let Some(block) = failing.into_iter().find(|block| self.can_clean(*block)) {
+            return Some(block);
+        }
+        for i in 0..self.refresh.len() {
+            let block = core::mem::replace(&mut self.refresh[i], NONE);
+            if self.can_clean(block) {
+                self.stats.refreshed += 1;
+                return Some(block);
+            }
+        }
+        if self.erases >= WEAR_INTERVAL && self.free >= self.lay.min {
+            self.erases -= WEAR_INTERVAL;
+            for _ in 0..self.lay.blocks {
+                let block = self.wear % self.lay.blocks;
+                self.wear = (block + 1) % self.lay.blocks;
+                if self.can_clean(block) {
+                    self.stats.levelled += 1;
+                    return Some(block);
+                }
+            }
+        }
+        if self.free >= self.lay.low {
+            return None;
+        }
+        let owners = |block: &u32| match self.ram.state(*block) {
+            State::Used(n) => n,
+            _ => u32::MAX,
+        };
+        (0..self.lay.blocks)
+            .filter(|block| self.can_clean(*block))
+            .min_by_key(owners)
+    }
+
+    /// Moves up to so many pages of the block under work; whether there is one.
+    pub(crate) fn clean_step(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
+        let mut job = match self.job {
+            Some(job) if self.can_clean(job.block) => job,
+            _ => match self.begin_job()? {
+                Some(job) => job,
+                None => return Ok(false),
+            },
+        };
+        let mut moved = 0;
+        for _ in 0..pages.saturating_mul(LOOKS) {
+            if moved >= pages || !self.can_clean(job.block) {
+                break;
+            }
+            if job.searching {
+                moved += self.search(&mut job)?;
+            } else if job.next < self.lay.usable {
+                let page = job.block * self.lay.pages + job.next;
+                job.next += 1;
+                moved += u32::from(self.move_owned(page)?);
+            } else {
+                // Owners that no tag names.
+                (job.searching, job.next) = (true, 0);
+                self.stats.searches += 1;
+            }
+        }
+        self.job = self.can_clean(job.block).then_some(job);
+        Ok(true)
+    }
+
+    fn begin_job(&mut self) -> Result<Option<Job>, Error<N::Error>> {
+        let Some(block) = self.victim() else {
+            return Ok(None);
+        };
+        let State::Used(owners) = self.ram.state(block) else {
+            return Ok(None);
+        };
+        if self.lay.in_band {
+            let at = PageAddr(block * self.lay.pages + self.lay.pages - 1);
+            let Self { nand, ram, .. } = self;
+            let tags = ram.tags(HEADS as usize);
+            if !nand.read(at, 0, tags, &mut [])?.is_readable() {
+                tags.fill(0xFF);
+            }
+        }
+        let usable = self.lay.usable;
+        let valid = owners.min(usable - 1);
+        let job = Job {
+            block,
+            next: 0,
+            searching: false,
+            rate: 2 * valid / (usable - valid) + 1,
+        };
+        self.job = Some(job);
+        Ok(Some(job))
+    }
+
+    /// Whether a number is mapped to a page.
+    fn owns(&mut self, number: u32, page: u32) -> Result<bool, Error<N::Error>> {
+        let map_page = number.wrapping_sub(self.lay.sectors);
+        if number < self.lay.sectors {
+            Ok(self.lookup(number)? == page)
+        } else {
+            Ok(map_page < self.lay.map_pages && self.ram.place(map_page) == page)
+        }
+    }
+
+    /// Moves a page if an owner that its tag names still has it.
+    fn move_owned(&mut self, page: u32) -> Result<bool, Error<N::Error>> {
+        self.head_room(COLD)?;
+        let mut tag = [0xFF; TAG];
+        if self.lay.in_band {
+            let at = self.lay.index_of(page) * TAG;
+            tag.copy_from_slice(&self.ram.tags(HEADS as usize)[at..at + TAG]);
+            if tag == [0xFF; TAG] {
+                return Ok(false);
+            }
+        } else if !self.read_page(page, &mut tag)? {
+            return Ok(false);
+        }
+        let uses = self.scratch_uses;
+        let owners = Self::parse_tag(&tag);
+        let [first, second] = [self.owns(owners[0], page)?, self.owns(owners[1], page)?];
+        if !first && !second {
+            return Ok(false);
+        }
+        let is_loaded = !self.lay.in_band && self.scratch_uses == uses;
+        // A second owner that is not mapped yet may be: a journal page's home.
+        let tag = if first { owners } else { [owners[1], NONE] };
+        self.relocate(page, [first, second], owners, tag, is_loaded)
+    }
+
+    /// Reads a page with its tag into the scratch page.
+    fn read_page(&mut self, page: u32, tag: &mut [u8]) -> Result<bool, Error<N::Error>> {
+        let Self { nand, ram, .. } = self;
+        let tag = if self.lay.in_band { &mut [] } else { tag };
+        let status = nand.read(PageAddr(page), 0, ram.scratch, tag)?;
+        Ok(status.is_readable())
+    }
+
+    /// Moves a page, and maps those of its owners to the new one that still have it.
+    fn relocate(
+        &mut self,
+        page: u32,
+        owns: [bool; 2],
+        owners: [u32; 2],
+        tag: [u32; 2],
+        is_loaded: bool,
+    ) -> Result<bool, Error<N::Error>> {
+        if owners[0] >= self.lay.sectors {
+            self.map_write(owners[0] - self.lay.sectors)?;
+            self.stats.copies += 1;
+            return Ok(true);
+        }
+        let mut is_loaded = is_loaded;
+        let moved = loop {
+            if !is_loaded {
+                self.head_room(COLD)?;
+                if !self.read_page(page, &mut [0; TAG])? {
+                    self.note_stuck(self.lay.block_of(page));
+                    return Ok(false);
+                }
+            }
+            if let Some(moved) = self.try_program(COLD, None, tag)? {
+                break moved;
+            }
+            is_loaded = false;
+        };
+        self.stats.copies += 1;
+        for i in 0..2 {
+            if owns[i] {
+                self.set(owners[i], moved)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A block with a page that cannot be read and is needed stays as it is: the page is its reader's
+    /// to be told of.
+    fn note_stuck(&mut self, block: u32) {
+        if let Some(place) = self.stuck.iter_mut().find(|listed| **listed == NONE) {
+            *place = block;
+        } else {
+            self.stuck[block as usize % self.stuck.len()] = block;
+        }
+    }
+
+    /// Searches a segment of the map, or the places of map pages, for owners in the block under work.
+    fn search(&mut self, job: &mut Job) -> Result<u32, Error<N::Error>> {
+        let segment = job.next;
+        job.next += 1;
+        let mut moved = 0;
+        if segment >= self.lay.segments {
+            for map_page in 0..self.lay.map_pages {
+                let place = self.ram.place(map_page);
+                if place != NONE && self.lay.block_of(place) == job.block {
+                    self.map_write(map_page)?;
+                    self.stats.copies += 1;
+                    moved += 1;
+                }
+            }
+            if matches!(self.ram.state(job.block), State::Used(1..)) {
+                // The count is wrong: a damaged volume.
+                self.note_stuck(job.block);
+            }
+            return Ok(moved);
+        }
+        if self.is_absent(segment) {
+            return Ok(0);
+        }
+        for i in 0..PER_SEGMENT {
+            if !self.can_clean(job.block) {
+                break;
+            }
+            let sector = segment * PER_SEGMENT + i;
+            let page = if sector < self.lay.sectors {
+                self.lookup(sector)?
+            } else {
+                NONE
+            };
+            if page != NONE && self.lay.block_of(page) == job.block {
+                let tag = [sector, NONE];
+                let done = self.relocate(page, [true, false], tag, tag, false)?;
+                moved += u32::from(done);
+            }
+        }
+        Ok(moved)
+    }
+}

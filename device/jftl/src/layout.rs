@@ -1,0 +1,134 @@
+//! What a geometry makes of a disk: sizes that never change, all derived from the chip.
+
+use flashkit_nand::Geometry;
+
+/// Bytes of a piece of the map that is cached as one.
+pub(crate) const SEGMENT: usize = 512;
+/// Entries of a segment.
+pub(crate) const PER_SEGMENT: u32 = (SEGMENT / 4) as u32;
+/// The first blocks of the chip, which hold the anchors.
+pub(crate) const ANCHORS: u32 = 4;
+/// Spare bytes that a tag needs: two owners.
+pub(crate) const TAG: usize = 8;
+/// Bytes of the header of a log page.
+pub(crate) const HEADER: usize = 48;
+/// Bytes of the header of an anchor.
+pub(crate) const ANCHOR_HEADER: usize = 52;
+/// Blocks written at the same time: the host's, what cleaning moves, the map.
+pub(crate) const HEADS: u32 = 3;
+/// Numbers of sectors and map pages have 28 bits in the log.
+const NUMBERS: u32 = 1 << 28;
+
+/// Sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub page: usize,
+    /// Pages of a block.
+    pub pages: u32,
+    /// Pages of a block that hold data: all, or one fewer where that holds the tags.
+    pub usable: u32,
+    pub blocks: u32,
+    /// No spare bytes for tags.
+    pub in_band: bool,
+    pub sectors: u32,
+    /// Segments of a map page.
+    pub per_page: u32,
+    pub segments: u32,
+    pub map_pages: u32,
+    /// Blocks that the log may need at once.
+    pub log_max: u32,
+    /// Blocks that are set aside for it beyond its end.
+    pub log_ahead: u32,
+    /// Cleaning begins below so many free blocks.
+    pub low: u32,
+    /// The host waits for cleaning below so many.
+    pub min: u32,
+}
+
+impl Layout {
+    pub const fn new(g: &Geometry) -> Result<Layout, &'static str> {
+        let (page, pages, blocks) = (g.page_size() as usize, g.pages_per_block(), g.blocks());
+        if blocks < 40 {
+            return Err("fewer than 40 blocks");
+        }
+        if g.pages() >= NUMBERS {
+            return Err("2^28 pages or more");
+        }
+        let in_band = (g.spare_size() as usize) < TAG;
+        if in_band && pages as usize * TAG > page {
+            return Err("blocks of that many pages need 8 spare bytes a page");
+        }
+        let usable = if in_band { pages - 1 } else { pages };
+        let longest = (page - ANCHOR_HEADER) as u32 / 4;
+        let log_max = clamp(blocks / 256, 4, 64);
+        let log_ahead = clamp(log_max / 4, 2, 8);
+        if longest < log_max + 3 * log_ahead {
+            return Err("pages too small for the anchor");
+        }
+        let low = clamp(blocks / 64, 8, 24);
+        // What the chip may lose is one block in fifty.
+        let apart = ANCHORS + log_max + 3 * log_ahead + HEADS + low + blocks / 50;
+        let data = (blocks - apart) as u64 * usable as u64;
+        // One page in a hundred and a block's besides: garbage that there always is.
+        let data = data - data / 100 - usable as u64;
+        let entries = page as u64 / 4;
+        let fits = data * entries / (entries + 1);
+        let wanted = (g.pages() as u64 * usable as u64).div_ceil(pages as u64) * 93 / 100 + 8;
+        let sectors = (if fits < wanted { fits } else { wanted }) / 8 * 8;
+        let per_page = (page / SEGMENT) as u32;
+        let map_pages = (sectors as u32).div_ceil(per_page * PER_SEGMENT);
+        Ok(Layout {
+            page,
+            pages,
+            usable,
+            blocks,
+            in_band,
+            sectors: sectors as u32,
+            per_page,
+            segments: map_pages * per_page,
+            map_pages,
+            log_max,
+            log_ahead,
+            low,
+            min: 4,
+        })
+    }
+
+    /// Blocks that an anchor lists at most.
+    pub fn log_list(&self) -> u32 {
+        self.log_max + 3 * self.log_ahead
+    }
+
+    /// Pages of the log that a recovery may have to read, as the disk plans it.
+    pub fn window(&self) -> u32 {
+        (self.log_max - 2) * self.pages
+    }
+
+    /// Bytes of a block's record: it counts to two owners a page.
+    pub const fn table_width(&self) -> usize {
+        if 2 * self.pages < 0xF0 { 1 } else { 2 }
+    }
+
+    pub fn block_of(&self, page: u32) -> u32 {
+        page / self.pages
+    }
+
+    /// The number of a page within its block.
+    pub fn index_of(&self, page: u32) -> usize {
+        (page % self.pages) as usize
+    }
+
+    pub fn contains(&self, page: u32) -> bool {
+        page < self.blocks * self.pages
+    }
+}
+
+const fn clamp(x: u32, low: u32, high: u32) -> u32 {
+    if x < low {
+        low
+    } else if x > high {
+        high
+    } else {
+        x
+    }
+}

@@ -1,0 +1,374 @@
+//! The log: every change of the map, in order, in blocks of its own.
+
+use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
+
+use crate::disk::Jftl;
+use crate::error::Error;
+use crate::layout::{ANCHOR_HEADER, ANCHORS, HEADER};
+use crate::ram::State;
+use crate::record::{Anchor, Header, Kind, NONE, OPEN, RECORD, RUN_MAX, Record, put};
+
+/// Where the log is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Log {
+    /// Number of the list's first block in the life of the log.
+    pub ordinal: u32,
+    /// Blocks in the list.
+    pub len: u32,
+    /// The one being written.
+    pub at: u32,
+    /// Its next page.
+    pub page: u32,
+    /// Number of the next log page.
+    pub next: u32,
+    /// Records that wait.
+    pub fill: usize,
+    /// First page of the newest whole snapshot.
+    pub snap: u32,
+    /// First page of the snapshot under way; 0: there is none.
+    pub snap_new: u32,
+    /// Its next part.
+    pub part: u32,
+    /// Where a recovery begins, as the last page says that no transaction can take back.
+    pub start: u32,
+    /// First page of the transaction under way; 0: there is none.
+    pub tx: u32,
+    /// Block and next page of the anchors, and the last anchor's number.
+    pub anchor: u32,
+    pub anchor_page: u32,
+    pub anchor_seq: u32,
+    /// The block that holds the newest anchor.
+    pub anchor_home: u32,
+}
+
+impl Log {
+    pub const EMPTY: Log = Log {
+        ordinal: 1,
+        len: 0,
+        at: u32::MAX,
+        page: u32::MAX,
+        next: 1,
+        fill: 0,
+        snap: 1,
+        snap_new: 0,
+        part: 0,
+        start: 1,
+        tx: 0,
+        anchor: 0,
+        anchor_page: u32::MAX,
+        anchor_seq: 0,
+        anchor_home: NONE,
+    };
+}
+
+/// Where a log page's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Pending,
+    Scratch,
+}
+
+impl<N: Nand> Jftl<'_, N> {
+    /// Adds a record: the number is in that page, or in none.
+    pub(crate) fn append(&mut self, number: u32, page: u32) -> Result<(), Error<N::Error>> {
+        if self.log.fill > 0 {
+            let at = HEADER + (self.log.fill - 1) * RECORD;
+            let mut last = Record::get(self.ram.pending, at);
+            let follows = number == last.number + last.run
+                && number < self.lay.sectors
+                && last.run < RUN_MAX
+                && if page == NONE {
+                    last.page == NONE
+                } else {
+                    last.page != NONE && page == last.page + last.run
+                };
+            if follows {
+                last.run += 1;
+                last.put(self.ram.pending, at);
+                return Ok(());
+            }
+        }
+        if self.log.fill == self.ram.records_max() {
+            self.commit()?;
+        }
+        let record = Record {
+            number,
+            run: 1,
+            page,
+        };
+        record.put(self.ram.pending, HEADER + self.log.fill * RECORD);
+        self.log.fill += 1;
+        Ok(())
+    }
+
+    /// Writes the records that wait: one program; an erase more when the log's block is full, and at
+    /// times an anchor and a part of a snapshot.
+    pub(crate) fn commit(&mut self) -> Result<(), Error<N::Error>> {
+        self.log_room()?;
+        let open = self.log.tx != 0;
+        let flags = if open { OPEN } else { 0 };
+        let len = self.log.fill * RECORD;
+        self.log_page(Source::Pending, Kind::Records, flags, self.log.tx, len)?;
+        self.log.fill = 0;
+        if open {
+            return Ok(());
+        }
+        if self.recovering.is_some() {
+            return Ok(());
+        }
+        self.settle()?;
+        self.snapshot_step()
+    }
+
+    /// Programs a log page; the caller has made room.
+    pub(crate) fn log_page(
+        &mut self,
+        source: Source,
+        kind: Kind,
+        flags: u8,
+        part: u32,
+        len: usize,
+    ) -> Result<(), Error<N::Error>> {
+        loop {
+            let (block, _) = self.ram.log(self.log.at);
+            let header = Header {
+                seq: self.log.next,
+                ordinal: self.log.ordinal + self.log.at,
+                kind,
+                flags,
+                len,
+                redo: self.redo(),
+                snap: self.log.snap,
+                part,
+                cursor: self.cursor,
+                wear: self.wear,
+            };
+            let Self { nand, ram, .. } = self;
+            let bytes: &mut [u8] = match source {
+                Source::Pending => ram.pending,
+                Source::Scratch => ram.scratch,
+            };
+            header.seal(self.volume, bytes);
+            let at = PageAddr(block * self.lay.pages + self.log.page);
+            let status = nand.program(at, &bytes[..HEADER + len], &[])?;
+            self.stats.log_pages += 1;
+            if status == OpStatus::Done {
+                if self.log.page == 0 {
+                    ram.set_log(self.log.at, block, header.seq);
+                }
+                self.log.page += 1;
+                self.log.next += 1;
+                if flags & OPEN == 0 {
+                    self.log.start = header.redo.min(header.snap);
+                }
+                return Ok(());
+            }
+            self.note_failing(block);
+            self.log_advance()?;
+        }
+    }
+
+    /// The first log page whose records may not be in map pages, when the next one is written.
+    fn redo(&self) -> u32 {
+        let oldest = self.ram.oldest().unwrap_or(self.log.next + 1);
+        self.recovering.map_or(oldest, |from| oldest.min(from))
+    }
+
+    /// Makes room for a log page. Uses the scratch page when that takes an anchor.
+    pub(crate) fn log_room(&mut self) -> Result<(), Error<N::Error>> {
+        if self.log.page >= self.lay.pages {
+            self.log_advance()?;
+        }
+        if self.log_ahead() < 2 {
+            self.anchor()?;
+        }
+        Ok(())
+    }
+
+    /// Blocks set aside beyond the one being written.
+    pub(crate) fn log_ahead(&self) -> u32 {
+        self.log.len - self.log.at.wrapping_add(1)
+    }
+
+    /// Goes on to the next block that is set aside.
+    pub(crate) fn log_advance(&mut self) -> Result<(), Error<N::Error>> {
+        loop {
+            // Before the first block of a new disk there is none.
+            if self.log.at.wrapping_add(1) >= self.log.len {
+                return Err(Error::Full);
+            }
+            self.log.at = self.log.at.wrapping_add(1);
+            self.log.page = 0;
+            let (block, _) = self.ram.log(self.log.at);
+            if self.ram.state(block) == State::Log && self.erase(block)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Blocks at the front of the list that no recovery needs.
+    pub(crate) fn log_droppable(&self) -> u32 {
+        let start = self.log.start;
+        let used = self.log.at.wrapping_add(1);
+        let needed = (0..used).rev().find(|i| {
+            let first = self.ram.log(*i).1;
+            first != NONE && first <= start
+        });
+        needed.unwrap_or(0)
+    }
+
+    /// Gives back blocks that no recovery needs, sets others aside, and says so in an anchor.
+    pub(crate) fn anchor(&mut self) -> Result<(), Error<N::Error>> {
+        let drop = self.log_droppable();
+        for i in 0..drop {
+            let (block, _) = self.ram.log(i);
+            if self.ram.state(block) == State::Log {
+                // Free once the next log page is there, which is after the anchor.
+                self.set_dying(block);
+            }
+        }
+        self.ram.drop_log(drop, self.log.len);
+        self.log.len -= drop;
+        self.log.at = self.log.at.wrapping_sub(drop);
+        self.log.ordinal += drop;
+        while self.log_ahead() <= self.lay.log_ahead && self.log.len < self.lay.log_list() {
+            let Some(block) = self.pick()? else { break };
+            self.ram.set_state(block, State::Log);
+            self.ram.set_log(self.log.len, block, NONE);
+            self.log.len += 1;
+        }
+        self.write_anchor()
+    }
+
+    pub(crate) fn write_anchor(&mut self) -> Result<(), Error<N::Error>> {
+        self.log.anchor_seq += 1;
+        let anchor = Anchor {
+            volume: self.volume,
+            seq: self.log.anchor_seq,
+            ordinal: self.log.ordinal,
+            count: self.log.len,
+        };
+        self.scratch_uses = self.scratch_uses.wrapping_add(1);
+        for i in 0..self.log.len {
+            let at = ANCHOR_HEADER + 4 * i as usize;
+            let (block, _) = self.ram.log(i);
+            put(self.ram.scratch, at, block);
+        }
+        let len = anchor.seal(&self.lay, self.ram.scratch);
+        let mut failed = NONE;
+        for _ in 0..2 * ANCHORS {
+            if self.log.anchor_page >= self.lay.pages && !self.next_anchor_block()? {
+                continue;
+            }
+            let at = PageAddr(self.log.anchor * self.lay.pages + self.log.anchor_page);
+            self.log.anchor_page += 1;
+            let status = self.nand.program(at, &self.ram.scratch[..len], &[])?;
+            self.stats.anchors += 1;
+            if status == OpStatus::Done {
+                self.log.anchor_home = self.log.anchor;
+                // Only now: until here it held the newest anchor.
+                if failed != NONE && failed != self.log.anchor {
+                    self.mark_bad(failed)?;
+                }
+                return Ok(());
+            }
+            failed = self.log.anchor;
+            self.log.anchor_page = self.lay.pages;
+        }
+        Err(Error::Full)
+    }
+
+    fn next_anchor_block(&mut self) -> Result<bool, Error<N::Error>> {
+        self.log.anchor = (self.log.anchor + 1) % ANCHORS;
+        let block = self.log.anchor;
+        if block == self.log.anchor_home {
+            return Err(Error::Full);
+        }
+        if self.ram.state(block) == State::Bad || self.nand.is_bad(BlockAddr(block))? {
+            self.ram.set_state(block, State::Bad);
+            return Ok(false);
+        }
+        if !self.erase(block)? {
+            return Ok(false);
+        }
+        self.log.anchor_page = 0;
+        Ok(true)
+    }
+
+    /// Parts of a snapshot: the places of map pages, the bad blocks, and the block table.
+    pub(crate) fn snapshot_parts(&self) -> [u32; 3] {
+        let room = (self.lay.page - HEADER) as u32;
+        let table = self.lay.blocks * self.lay.table_width() as u32;
+        [
+            self.lay.map_pages.div_ceil(room / 4),
+            self.lay.blocks.div_ceil(8).div_ceil(room),
+            table.div_ceil(room),
+        ]
+    }
+
+    /// Writes a part of a snapshot when one is under way or due. Nothing waits to be logged.
+    fn snapshot_step(&mut self) -> Result<(), Error<N::Error>> {
+        if self.log.snap_new == 0 {
+            if self.log.next - self.log.snap <= self.lay.window() / 4 {
+                return Ok(());
+            }
+            self.log.snap_new = self.log.next;
+            self.log.part = 0;
+        }
+        let [places, bad, _] = self.snapshot_parts();
+        self.snapshot_part(self.log.part)?;
+        self.log.part += 1;
+        if self.log.part == places + bad {
+            self.log.snap = self.log.snap_new;
+            self.log.snap_new = 0;
+        }
+        Ok(())
+    }
+
+    /// Writes a whole snapshot. Nothing waits to be logged.
+    pub(crate) fn snapshot(&mut self) -> Result<(), Error<N::Error>> {
+        self.log.snap_new = 0;
+        self.log_room()?;
+        let snap = self.log.next;
+        let [places, bad, _] = self.snapshot_parts();
+        (0..places + bad).try_for_each(|part| self.snapshot_part(part))?;
+        self.log.snap = snap;
+        Ok(())
+    }
+
+    /// Writes the given part of a snapshot.
+    pub(crate) fn snapshot_part(&mut self, part: u32) -> Result<(), Error<N::Error>> {
+        self.log_room()?;
+        self.scratch_uses = self.scratch_uses.wrapping_add(1);
+        let room = self.lay.page - HEADER;
+        let [places, bad, _] = self.snapshot_parts();
+        let (kind, len) = if part < places {
+            let per = room as u32 / 4;
+            let first = part * per;
+            let count = per.min(self.lay.map_pages - first);
+            for i in 0..count {
+                let place = self.ram.place(first + i);
+                put(self.ram.scratch, HEADER + 4 * i as usize, place);
+            }
+            (Kind::Places, 4 * count as usize)
+        } else if part < places + bad {
+            let first = (part - places) as usize * room;
+            let len = room.min((self.lay.blocks as usize).div_ceil(8) - first);
+            self.ram.scratch[HEADER..HEADER + len].fill(0);
+            for i in 0..8 * len as u32 {
+                let block = 8 * first as u32 + i;
+                if block < self.lay.blocks && self.ram.state(block) == State::Bad {
+                    self.ram.scratch[HEADER + i as usize / 8] |= 1 << (i % 8);
+                }
+            }
+            (Kind::Bad, len)
+        } else {
+            let first = (part - places - bad) as usize * room;
+            let (table, scratch) = self.ram.table_and_scratch();
+            let len = room.min(table.len() - first);
+            scratch[HEADER..HEADER + len].copy_from_slice(&table[first..first + len]);
+            (Kind::Table, len)
+        };
+        self.log_page(Source::Scratch, kind, 0, part, len)
+    }
+}

@@ -1,0 +1,235 @@
+//! The pages of the log and the anchors, as bytes.
+//!
+//! ```text
+//! log page:  | magic | crc | volume | seq | ordinal | kind flags count | redo | snap | part | cursor |
+//!            | wear | 0 |  8 bytes a record ...
+//! record:    | number 0..27, run - 1 28..31 | page |
+//! anchor:    | magic | crc | volume | seq | page size | pages | blocks | sectors | ordinal | count |
+//!            | 0 | 0 | 0 |  4 bytes a block ...
+//! ```
+//!
+//! All words are 32 bits, little-endian. The CRC-32C is of all that follows it, as far as it is in use.
+//!
+//! * `seq` grows by one with every page of the log. A page that repeats the number of the one before
+//!   replaces it.
+//! * `ordinal` counts the blocks of the log, so that a page of a block's earlier life is not believed.
+//! * `redo`: the first page of the log whose records may not be in the map pages yet; `snap`: the first
+//!   of the newest whole snapshot.
+//! * A record says that `run` sectors from `number` on are in the pages from `page` on; all ones: nowhere.
+//!   Numbers from the count of sectors on are map pages.
+
+use crc::{CRC_32_ISCSI, Crc};
+
+use crate::layout::{ANCHOR_HEADER, HEADER, Layout};
+
+const MAGIC: u32 = u32::from_le_bytes(*b"JFT1");
+const ANCHOR_MAGIC: u32 = u32::from_le_bytes(*b"JFTA");
+/// No page, no owner.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Longest run of a record.
+pub(crate) const RUN_MAX: u32 = 16;
+/// Bytes of a record.
+pub(crate) const RECORD: usize = 8;
+
+static CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
+
+pub(crate) fn get(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+pub(crate) fn put(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// What a log page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Records.
+    Records = 1,
+    /// Part of the places of map pages.
+    Places = 2,
+    /// Part of the list of bad blocks, a bit each.
+    Bad = 3,
+    /// Part of the block table; only before [`Kind::Clean`].
+    Table = 4,
+    /// An orderly end; holds the heads.
+    Clean = 5,
+}
+
+/// The page is within a transaction and does not end it; `part` is its first page's number.
+pub(crate) const OPEN: u8 = 1;
+/// The second of two equal pages: the first is complete.
+pub(crate) const SECOND: u8 = 2;
+
+/// A log page's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub seq: u32,
+    pub ordinal: u32,
+    pub kind: Kind,
+    pub flags: u8,
+    /// Bytes behind the header.
+    pub len: usize,
+    pub redo: u32,
+    pub snap: u32,
+    pub part: u32,
+    pub cursor: u32,
+    pub wear: u32,
+}
+
+impl Header {
+    /// Puts the header before what is behind it, and seals both.
+    pub fn seal(&self, volume: u32, page: &mut [u8]) {
+        put(page, 0, MAGIC);
+        put(page, 8, volume);
+        put(page, 12, self.seq);
+        put(page, 16, self.ordinal);
+        let kind = self.kind as u32 | u32::from(self.flags) << 8 | (self.len as u32) << 16;
+        let rest = [
+            kind,
+            self.redo,
+            self.snap,
+            self.part,
+            self.cursor,
+            self.wear,
+            0,
+        ];
+        for (i, word) in rest.into_iter().enumerate() {
+            put(page, 20 + 4 * i, word);
+        }
+        let crc = CRC32C.checksum(&page[8..HEADER + self.len]);
+        put(page, 4, crc);
+    }
+
+    /// Reads a page of the log of this volume.
+    pub fn parse(volume: u32, page: &[u8]) -> Option<Header> {
+        let word = |at| get(page, at);
+        let kind = word(20);
+        let len = (kind >> 16) as usize;
+        if word(0) != MAGIC || word(8) != volume || HEADER + len > page.len() {
+            return None;
+        }
+        if word(4) != CRC32C.checksum(&page[8..HEADER + len]) {
+            return None;
+        }
+        Some(Header {
+            seq: word(12),
+            ordinal: word(16),
+            kind: match kind & 0xFF {
+                1 => Kind::Records,
+                2 => Kind::Places,
+                3 => Kind::Bad,
+                4 => Kind::Table,
+                5 => Kind::Clean,
+                _ => return None,
+            },
+            flags: (kind >> 8) as u8,
+            len,
+            redo: word(24),
+            snap: word(28),
+            part: word(32),
+            cursor: word(36),
+            wear: word(40),
+        })
+    }
+}
+
+/// A record of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub number: u32,
+    pub run: u32,
+    pub page: u32,
+}
+
+impl Record {
+    pub fn put(&self, bytes: &mut [u8], at: usize) {
+        put(bytes, at, self.number | (self.run - 1) << 28);
+        put(bytes, at + 4, self.page);
+    }
+
+    pub fn get(bytes: &[u8], at: usize) -> Record {
+        let word = get(bytes, at);
+        Record {
+            number: word & 0x0FFF_FFFF,
+            run: (word >> 28) + 1,
+            page: get(bytes, at + 4),
+        }
+    }
+
+    /// Whether it names what there is.
+    pub fn is_sound(&self, lay: &Layout) -> bool {
+        let end = self.number + self.run;
+        let known = end <= lay.sectors
+            || (self.number >= lay.sectors && end <= lay.sectors + lay.map_pages);
+        let page = self.page;
+        known && (page == NONE || (lay.contains(page) && lay.contains(page + self.run - 1)))
+    }
+
+    /// The `i`-th page of the run.
+    pub fn page_at(&self, i: u32) -> u32 {
+        if self.page == NONE {
+            NONE
+        } else {
+            self.page + i
+        }
+    }
+}
+
+/// What an anchor says, its list of blocks aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Anchor {
+    pub volume: u32,
+    pub seq: u32,
+    /// Number of the list's first block in the life of the log.
+    pub ordinal: u32,
+    pub count: u32,
+}
+
+impl Anchor {
+    /// Seals an anchor whose list is in place; returns its length.
+    pub fn seal(&self, lay: &Layout, page: &mut [u8]) -> usize {
+        let shape = [lay.page as u32, lay.pages, lay.blocks, lay.sectors];
+        put(page, 0, ANCHOR_MAGIC);
+        put(page, 8, self.volume);
+        put(page, 12, self.seq);
+        for (i, word) in shape.into_iter().enumerate() {
+            put(page, 16 + 4 * i, word);
+        }
+        put(page, 32, self.ordinal);
+        put(page, 36, self.count);
+        page[40..ANCHOR_HEADER].fill(0);
+        let len = ANCHOR_HEADER + 4 * self.count as usize;
+        let crc = CRC32C.checksum(&page[8..len]);
+        put(page, 4, crc);
+        len
+    }
+
+    /// Reads an anchor, and whether it is of a disk of this shape.
+    pub fn parse(lay: &Layout, page: &[u8]) -> Option<(Anchor, bool)> {
+        let count = get(page, 36);
+        let len = ANCHOR_HEADER + 4 * count as usize;
+        if get(page, 0) != ANCHOR_MAGIC || count > lay.log_list().max(256) || len > page.len() {
+            return None;
+        }
+        if get(page, 4) != CRC32C.checksum(&page[8..len]) {
+            return None;
+        }
+        let shape = [lay.page as u32, lay.pages, lay.blocks, lay.sectors];
+        let same = (0..4).all(|i| get(page, 16 + 4 * i) == shape[i]);
+        let anchor = Anchor {
+            volume: get(page, 8),
+            seq: get(page, 12),
+            ordinal: get(page, 32),
+            count,
+        };
+        Some((anchor, same && count > 0 && count <= lay.log_list()))
+    }
+
+    /// The `i`-th block of the list.
+    pub fn block(page: &[u8], i: u32) -> u32 {
+        get(page, ANCHOR_HEADER + 4 * i as usize)
+    }
+}

@@ -1,0 +1,244 @@
+//! Recovery: what the log says since the map pages were written.
+
+use flashkit_nand::Nand;
+
+use crate::disk::Jftl;
+use crate::error::Error;
+use crate::layout::{HEADER, PER_SEGMENT, SEGMENT};
+use crate::log::Source;
+use crate::mount::End;
+use crate::ram::State;
+use crate::record::{Header, Kind, NONE, RECORD, Record, SECOND, get};
+
+/// Walks over the log.
+struct Walk {
+    /// Block, by its number in the life of the log.
+    ordinal: u32,
+    page: u32,
+    /// The first number that is wanted, and the last.
+    from: u32,
+    to: u32,
+    /// The last one seen.
+    seen: u32,
+}
+
+impl<N: Nand> Jftl<'_, N> {
+    fn walk(&self, from: u32, to: u32) -> Result<Walk, Error<N::Error>> {
+        let at = (0..=self.log.at).rev().find(|i| {
+            let first = self.ram.log(*i).1;
+            first != NONE && first <= from
+        });
+        let Some(at) = at else {
+            return Err(self.damaged_log(0, 0));
+        };
+        Ok(Walk {
+            ordinal: self.log.ordinal + at,
+            page: 0,
+            from,
+            to,
+            seen: from.wrapping_sub(1),
+        })
+    }
+
+    /// The next page of a walk, in the scratch page. A page that a later block repeats is left out.
+    fn walk_on(&mut self, walk: &mut Walk) -> Result<Option<Header>, Error<N::Error>> {
+        loop {
+            let i = walk.ordinal - self.log.ordinal;
+            if i > self.log.at || walk.seen >= walk.to {
+                return Ok(None);
+            }
+            let (_, first) = self.ram.log(i);
+            let follows = (i + 1..=self.log.at).map(|j| self.ram.log(j).1);
+            let limit = follows.into_iter().find(|f| *f != NONE).unwrap_or(NONE);
+            let header = if first != NONE && walk.page < self.lay.pages {
+                self.load_log_page(i, walk.page)?
+            } else {
+                None
+            };
+            match header {
+                Some(header) if header.seq < limit && header.seq <= walk.to => {
+                    walk.page += 1;
+                    if header.seq < walk.from {
+                        continue;
+                    }
+                    if header.seq.wrapping_sub(walk.seen) > 1 {
+                        return Err(self.damaged_log(i, walk.page - 1));
+                    }
+                    walk.seen = header.seq;
+                    return Ok(Some(header));
+                }
+                _ => {
+                    walk.ordinal += 1;
+                    walk.page = 0;
+                }
+            }
+        }
+    }
+
+    /// Loads places, bad blocks and, after an orderly end, the block table; holds what records name.
+    pub(crate) fn load(&mut self, end: Header, clean: bool) -> Result<bool, Error<N::Error>> {
+        let from = self.log.start.min(end.seq);
+        let mut walk = self.walk(from, end.seq)?;
+        let [places, bad, table] = self.snapshot_parts();
+        let room = self.lay.page - HEADER;
+        while let Some(header) = self.walk_on(&mut walk)? {
+            let part = header.part;
+            match header.kind {
+                Kind::Records => self.load_records(header, end.redo)?,
+                Kind::Places if header.seq >= end.snap && part < places => {
+                    let first = part * (room as u32 / 4);
+                    for i in 0..header.len as u32 / 4 {
+                        let place = get(self.ram.scratch, HEADER + 4 * i as usize);
+                        if first + i < self.lay.map_pages
+                            && (place == NONE || self.lay.contains(place))
+                        {
+                            self.ram.set_place(first + i, place);
+                        }
+                    }
+                }
+                Kind::Bad if header.seq >= end.snap && part < places + bad => {
+                    let first = part.saturating_sub(places) * room as u32 * 8;
+                    for i in 0..8 * header.len as u32 {
+                        let is_bad = self.ram.scratch[HEADER + i as usize / 8] >> (i % 8) & 1 == 1;
+                        if is_bad && first + i < self.lay.blocks {
+                            self.ram.set_state(first + i, State::Bad);
+                        }
+                    }
+                }
+                Kind::Table if clean && part < places + bad + table => {
+                    let first = part.saturating_sub(places + bad) as usize * room;
+                    let (bytes, scratch) = self.ram.table_and_scratch();
+                    if let Some(to) = bytes.get_mut(first..first + header.len) {
+                        to.copy_from_slice(&scratch[HEADER..HEADER + header.len]);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(walk.seen == end.seq)
+    }
+
+    fn load_records(&mut self, header: Header, redo: u32) -> Result<(), Error<N::Error>> {
+        for i in 0..header.len / RECORD {
+            let record = Record::get(self.ram.scratch, HEADER + i * RECORD);
+            if !record.is_sound(&self.lay) {
+                return Err(Error::Damaged {
+                    what: "a record of the log",
+                    page: header.seq,
+                });
+            }
+            if record.number >= self.lay.sectors {
+                for i in 0..record.run {
+                    let map_page = record.number - self.lay.sectors + i;
+                    self.ram.set_place(map_page, record.page_at(i));
+                }
+            } else if header.seq >= redo && record.page != NONE {
+                for page in [record.page, record.page_at(record.run - 1)] {
+                    let block = self.lay.block_of(page);
+                    if self.ram.state(block) == State::Used(0) {
+                        self.ram.set_state(block, State::Held);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the owners of every block's pages by reading the map.
+    pub(crate) fn count_owners(&mut self) -> Result<(), Error<N::Error>> {
+        for map_page in 0..self.lay.map_pages {
+            let place = self.ram.place(map_page);
+            if place == NONE {
+                continue;
+            }
+            self.gain(place);
+            self.fill_map_page(map_page)?;
+            for i in 0..self.lay.per_page {
+                let at = i as usize * SEGMENT;
+                for entry in 0..PER_SEGMENT {
+                    let page = get(self.ram.scratch, at + 4 * entry as usize);
+                    self.gain(page);
+                }
+                if self.ram.direct {
+                    let segment = map_page * self.lay.per_page + i;
+                    self.ram.fill_slot_from_scratch(segment, at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the last page of the log again: it may not last.
+    pub(crate) fn repeat_end(&mut self, end: &End) -> Result<bool, Error<N::Error>> {
+        if self.log_ahead() == 0 {
+            // Nothing is given up on the word of a page that may not last.
+            let start = core::mem::replace(&mut self.log.start, 0);
+            self.anchor()?;
+            self.log.start = start;
+        }
+        let mut page = end.page;
+        if self.log_ahead() == 0
+            && self.lay.index_of(page) == 0
+            && let Some(repeated) = self.find_repeated(end.header.seq)?
+        {
+            page = repeated;
+        }
+        self.log_advance()?;
+        let same = self
+            .load_log_end(page)?
+            .is_some_and(|header| header.seq == end.header.seq && header.len == end.header.len);
+        if !same {
+            return Ok(false);
+        }
+        let Header {
+            seq,
+            kind,
+            flags,
+            len,
+            part,
+            ..
+        } = end.header;
+        self.log.next = seq;
+        self.log_page(Source::Scratch, kind, flags & !SECOND, part, len)?;
+        Ok(true)
+    }
+
+    /// Applies the records that the map pages may not have.
+    pub(crate) fn redo_records(&mut self, end: Header) -> Result<bool, Error<N::Error>> {
+        if end.redo > end.seq {
+            return Ok(true);
+        }
+        let mut walk = self.walk(end.redo, end.seq)?;
+        while let Some(header) = self.walk_on(&mut walk)? {
+            if header.kind != Kind::Records {
+                continue;
+            }
+            for i in 0..header.len / RECORD {
+                let record = Record::get(self.ram.scratch, HEADER + i * RECORD);
+                if record.number >= self.lay.sectors {
+                    continue;
+                }
+                let uses = self.scratch_uses;
+                for i in 0..record.run {
+                    let sector = record.number + i;
+                    let page = record.page_at(i);
+                    if page == NONE && self.is_absent(sector / PER_SEGMENT) {
+                        continue;
+                    }
+                    let slot = self.slot_of(sector / PER_SEGMENT)?;
+                    let entry = sector % PER_SEGMENT;
+                    if self.ram.entry(slot, entry) != page {
+                        self.change(slot, entry, page, header.seq);
+                    }
+                }
+                if self.scratch_uses != uses {
+                    let i = walk.ordinal - self.log.ordinal;
+                    if self.load_log_page(i, walk.page - 1)? != Some(header) {
+                        return Err(self.damaged_log(i, walk.page - 1));
+                    }
+                }
+            }
+        }
+        Ok(walk.seen == end.seq)
+    }
+}
