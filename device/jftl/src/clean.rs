@@ -231,7 +231,7 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     /// Reads a page with its tag into the scratch page.
-    fn read_page(&mut self, page: u32, tag: &mut [u8]) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn read_page(&mut self, page: u32, tag: &mut [u8]) -> Result<bool, Error<N::Error>> {
         let Self { nand, ram, .. } = self;
         let tag = if self.lay.in_band { &mut [] } else { tag };
         let status = nand.read(PageAddr(page), 0, ram.scratch, tag)?;

@@ -10,12 +10,19 @@ use crate::log::Log;
 use crate::place::{HOST, Head};
 use crate::ram::Ram;
 use crate::record::NONE;
+use crate::watch::Watch;
 
 /// What a disk has done since it was mounted. Pages are programs, failed ones left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Sectors that the host wrote, elided ones included.
     pub sectors_written: u64,
+    /// Of these, sectors of a journal.
+    pub journal_sectors: u64,
+    /// Of these, sectors that were mapped to a page of the journal instead of being programmed.
+    pub elided: u64,
+    /// Sectors that [`Jftl::remap`] has mapped.
+    pub remapped: u64,
     /// Sectors that the host read.
     pub sectors_read: u64,
     /// Sectors that the host trimmed, of those that held something.
@@ -74,6 +81,7 @@ pub struct Jftl<'a, N> {
     pub(crate) untouched: bool,
     pub(crate) latched: bool,
     pub(crate) stats: Stats,
+    pub(crate) watch: Option<Watch<'a>>,
 }
 
 impl<'a, N: Nand> Jftl<'a, N> {
@@ -124,21 +132,35 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.check_range(first, buf.len())?;
         for (sector, out) in (first..).zip(buf.chunks_exact_mut(self.lay.page)) {
             self.stats.sectors_read += 1;
-            let page = self.lookup(sector)?;
-            if page == NONE {
-                out.fill(0);
-                continue;
-            }
-            if !self.lay.contains(page) {
-                return Err(Error::Unreadable { sector });
-            }
-            let status = self.nand.read(PageAddr(page), 0, out, &mut [])?;
-            self.note_read(page, status);
-            if !status.is_readable() {
-                return Err(Error::Unreadable { sector });
-            }
+            self.read_plain(sector, out)?;
+        }
+        if self.watch.is_some() {
+            self.note_journal_read(first, buf);
         }
         Ok(())
+    }
+
+    /// Reads a sector, and takes no notice of what it is.
+    pub(crate) fn read_plain(
+        &mut self,
+        sector: u32,
+        out: &mut [u8],
+    ) -> Result<(), Error<N::Error>> {
+        let page = self.lookup(sector)?;
+        if page == NONE {
+            out.fill(0);
+            return Ok(());
+        }
+        if !self.lay.contains(page) {
+            return Err(Error::Unreadable { sector });
+        }
+        let status = self.nand.read(PageAddr(page), 0, out, &mut [])?;
+        self.note_read(page, status);
+        if status.is_readable() {
+            Ok(())
+        } else {
+            Err(Error::Unreadable { sector })
+        }
     }
 
     /// Writes whole sectors from `first` on, each for itself. Durable after the next flush.
@@ -151,22 +173,24 @@ impl<'a, N: Nand> Jftl<'a, N> {
     pub fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
         self.check_range(first, data.len())?;
         self.changing(|disk| {
-            for (sector, bytes) in (first..).zip(data.chunks_exact(disk.lay.page)) {
-                disk.prepare()?;
-                disk.write_sector(sector, bytes, NONE)?;
-                disk.maintain()?;
+            if disk.watch.is_some() {
+                return disk.write_watched(first, data);
             }
-            Ok(())
+            let sectors = (first..).zip(data.chunks_exact(disk.lay.page));
+            sectors
+                .into_iter()
+                .try_for_each(|(sector, bytes)| disk.write_one(sector, bytes, NONE))
         })
     }
 
-    /// Programs a sector's new page.
-    pub(crate) fn write_sector(
+    /// Programs a sector's new page, tagged with a second owner, and does its share of the work.
+    pub(crate) fn write_one(
         &mut self,
         sector: u32,
         data: &[u8],
         home: u32,
     ) -> Result<(), Error<N::Error>> {
+        self.prepare()?;
         let page = loop {
             self.head_room(HOST)?;
             if let Some(page) = self.try_program(HOST, Some(data), [sector, home])? {
@@ -175,7 +199,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         };
         self.set(sector, page)?;
         self.stats.sectors_written += 1;
-        Ok(())
+        self.maintain()
     }
 
     /// Forgets the contents of `count` sectors from `first` on: they read as zeros, after the next flush
@@ -213,13 +237,12 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// # Errors
     /// [`Error::Flash`], [`Error::Full`], [`Error::Latched`].
     pub fn flush(&mut self) -> Result<(), Error<N::Error>> {
-        if self.log.fill == 0 && !self.latched {
-            return Ok(self.nand.flush()?);
+        if self.log.fill > 0 || self.latched {
+            self.changing(Self::commit)?;
         }
-        self.changing(|disk| {
-            disk.commit()?;
-            Ok(disk.nand.flush()?)
-        })
+        self.nand.flush()?;
+        self.probe_journal();
+        Ok(())
     }
 
     /// Cleans for a moment ahead of need; whether there is more to do.

@@ -23,6 +23,8 @@ pub enum Error<E> {
         /// Bytes needed.
         need: usize,
     },
+    /// After a cut the disk must be mounted with as much cache as before it, once.
+    CacheTooSmall,
     /// The disk cannot be on this chip; the text says why.
     Config(&'static str),
     /// No block is left to write to: too many have gone bad.
@@ -61,6 +63,9 @@ impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
                 write!(f, "{len} bytes are not a whole number of sectors")
             }
             Error::RamTooSmall { need } => write!(f, "RAM is too small: {need} bytes are needed"),
+            Error::CacheTooSmall => {
+                f.write_str("after a power cut the disk needs as much cache as before it")
+            }
             Error::Config(why) => f.write_str(why),
             Error::Full => f.write_str("no block is left to write to"),
             Error::Unreadable { sector } => write!(f, "sector {sector} cannot be read"),

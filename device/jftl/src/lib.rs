@@ -15,6 +15,9 @@
 //! | `disk` | read, write, trim, flush |
 //! | `mount` | format, mount, orderly end |
 //! | `recover` | what a mount after a cut does |
+//! | `watch` | follows the journal of a file system, and elides writes |
+//! | `ext` | finds the journal of ext3 and ext4 |
+//! | `remap` | the paper's interface for file systems that can call it |
 //! | `inspect` | the checker |
 //!
 //! # Durability
@@ -45,6 +48,7 @@
 mod clean;
 mod disk;
 mod error;
+mod ext;
 mod inspect;
 mod layout;
 mod log;
@@ -54,7 +58,10 @@ mod place;
 mod ram;
 mod record;
 mod recover;
+mod remap;
+mod watch;
 
 pub use disk::{Jftl, Stats};
 pub use error::Error;
 pub use mount::{MapCache, ram_bytes};
+pub use watch::JournalState;

@@ -80,6 +80,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             untouched: false,
             latched: false,
             stats: Stats::default(),
+            watch: None,
         })
     }
 
@@ -119,8 +120,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// two pages or a few more.
     ///
     /// # Errors
-    /// [`Error::Config`], [`Error::RamTooSmall`], [`Error::NotFormatted`], [`Error::Geometry`],
-    /// [`Error::Damaged`], [`Error::Full`], [`Error::Flash`].
+    /// [`Error::Config`], [`Error::RamTooSmall`], [`Error::CacheTooSmall`],
+    /// [`Error::NotFormatted`], [`Error::Geometry`], [`Error::Damaged`], [`Error::Full`], [`Error::Flash`].
     pub fn mount(nand: N, ram: &'a mut [u8]) -> Result<Self, Error<N::Error>> {
         let mut disk = Self::new(nand, ram)?;
         // The page that a cut has hit may go between two reads; then the one before is the last.
@@ -197,7 +198,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         }
         self.untouched = false;
         self.count_free();
-        self.shorten_log()?;
+        // The next cut may come before the next write.
+        self.prepare()?;
         Ok(true)
     }
 
@@ -489,6 +491,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
                 disk.log.next -= 1;
             }
             disk.log.next += 1;
+            // Within a block the numbers of pages follow from its first.
+            disk.log.page = disk.lay.pages;
             disk.untouched = true;
             Ok(disk.nand.flush()?)
         })

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | block table | places of map pages | log list: 8 each | pending log page | scratch page |
-//! | tags of open blocks, where there are no spare bytes | slots: 12 + 512 each |
+//! | marks: a bit a map page | tags of open blocks, where there are no spare bytes | slots: 12 + 512 each |
 //! ```
 
 use crate::layout::{HEADER, HEADS, Layout, PER_SEGMENT, SEGMENT, TAG};
@@ -41,6 +41,8 @@ pub(crate) struct Ram<'a> {
     pub pending: &'a mut [u8],
     /// A page; holds nothing between two operations.
     pub scratch: &'a mut [u8],
+    /// Map pages that a recovery has seen written later.
+    marks: &'a mut [u8],
     tags: &'a mut [u8],
     tags_len: usize,
     meta: &'a mut [u8],
@@ -51,7 +53,7 @@ pub(crate) struct Ram<'a> {
 }
 
 /// Bytes of each part, and of a slot.
-fn parts(lay: &Layout, log_page: usize) -> [usize; 6] {
+fn parts(lay: &Layout, log_page: usize) -> [usize; 7] {
     let tags = if lay.in_band {
         (HEADS as usize + 1) * lay.pages as usize * TAG
     } else {
@@ -63,6 +65,7 @@ fn parts(lay: &Layout, log_page: usize) -> [usize; 6] {
         lay.log_list() as usize * 8,
         log_page,
         lay.page,
+        (lay.map_pages as usize).div_ceil(8),
         tags,
     ]
 }
@@ -83,12 +86,13 @@ pub(crate) fn bytes_needed(lay: &Layout, log_page: usize, slots: usize) -> usize
 impl<'a> Ram<'a> {
     /// Divides a slice; what is left beside the fixed parts becomes slots.
     pub fn new(lay: &Layout, log_page: usize, slice: &'a mut [u8]) -> Ram<'a> {
-        let [table, places, log, pending, scratch, tags] = parts(lay, log_page);
+        let [table, places, log, pending, scratch, marks, tags] = parts(lay, log_page);
         let (table, rest) = slice.split_at_mut(table);
         let (places, rest) = rest.split_at_mut(places);
         let (log, rest) = rest.split_at_mut(log);
         let (pending, rest) = rest.split_at_mut(pending);
         let (scratch, rest) = rest.split_at_mut(scratch);
+        let (marks, rest) = rest.split_at_mut(marks);
         let (tags, rest) = rest.split_at_mut(tags);
         let count = (rest.len() / (META + SEGMENT)).min(lay.segments as usize);
         let (meta, rest) = rest.split_at_mut(count * META);
@@ -101,6 +105,7 @@ impl<'a> Ram<'a> {
             log,
             pending,
             scratch,
+            marks,
             tags,
             tags_len: lay.pages as usize * TAG,
             meta,
@@ -116,6 +121,7 @@ impl<'a> Ram<'a> {
     pub fn reset(&mut self) {
         self.table.fill(0);
         self.places.fill(0xFF);
+        self.marks.fill(0);
         self.tags.fill(0xFF);
         self.meta.fill(0);
         (0..self.slots()).for_each(|slot| self.set_segment(slot, NONE));
@@ -175,6 +181,14 @@ impl<'a> Ram<'a> {
         let at = map_page as usize * self.place_width;
         let bytes = &page.to_le_bytes()[..self.place_width];
         self.places[at..at + self.place_width].copy_from_slice(bytes);
+    }
+
+    pub fn mark(&mut self, map_page: u32) {
+        self.marks[map_page as usize / 8] |= 1 << (map_page % 8);
+    }
+
+    pub fn is_marked(&self, map_page: u32) -> bool {
+        self.marks[map_page as usize / 8] >> (map_page % 8) & 1 == 1
     }
 
     /// A block of the log's list, and the number of its first page; [`NONE`]: it has none.

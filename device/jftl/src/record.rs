@@ -33,6 +33,10 @@ pub(crate) const RECORD: usize = 8;
 
 static CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    CRC32C.checksum(bytes)
+}
+
 pub(crate) fn get(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
@@ -99,7 +103,7 @@ impl Header {
         for (i, word) in rest.into_iter().enumerate() {
             put(page, 20 + 4 * i, word);
         }
-        let crc = CRC32C.checksum(&page[8..HEADER + self.len]);
+        let crc = crc32c(&page[8..HEADER + self.len]);
         put(page, 4, crc);
     }
 
@@ -111,7 +115,7 @@ impl Header {
         if word(0) != MAGIC || word(8) != volume || HEADER + len > page.len() {
             return None;
         }
-        if word(4) != CRC32C.checksum(&page[8..HEADER + len]) {
+        if word(4) != crc32c(&page[8..HEADER + len]) {
             return None;
         }
         Some(Header {
@@ -202,7 +206,7 @@ impl Anchor {
         put(page, 36, self.count);
         page[40..ANCHOR_HEADER].fill(0);
         let len = ANCHOR_HEADER + 4 * self.count as usize;
-        let crc = CRC32C.checksum(&page[8..len]);
+        let crc = crc32c(&page[8..len]);
         put(page, 4, crc);
         len
     }
@@ -214,7 +218,7 @@ impl Anchor {
         if get(page, 0) != ANCHOR_MAGIC || count > lay.log_list().max(256) || len > page.len() {
             return None;
         }
-        if get(page, 4) != CRC32C.checksum(&page[8..len]) {
+        if get(page, 4) != crc32c(&page[8..len]) {
             return None;
         }
         let shape = [lay.page as u32, lay.pages, lay.blocks, lay.sectors];

@@ -203,10 +203,62 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(true)
     }
 
+    /// Caches the segments with records that no map page has. There are no more than the cache of the
+    /// session before could hold: a changed segment that is pushed out is written.
+    fn cache_changed(&mut self, end: Header) -> Result<bool, Error<N::Error>> {
+        if self.ram.direct {
+            return Ok(true);
+        }
+        let mut cached = 0;
+        for seq in (end.redo..=end.seq).rev() {
+            let at = (0..=self.log.at).rev().find(|i| self.ram.log(*i).1 <= seq);
+            let Some(at) = at else {
+                return Err(self.damaged_log(0, 0));
+            };
+            let page = seq - self.ram.log(at).1;
+            let header = if page < self.lay.pages {
+                self.load_log_page(at, page)?
+            } else {
+                None
+            };
+            let Some(header) = header.filter(|header| header.seq == seq) else {
+                return Ok(false);
+            };
+            if header.kind != Kind::Records {
+                continue;
+            }
+            for i in (0..header.len / RECORD).rev() {
+                let record = Record::get(self.ram.scratch, HEADER + i * RECORD);
+                if record.number >= self.lay.sectors {
+                    (0..record.run)
+                        .for_each(|i| self.ram.mark(record.number - self.lay.sectors + i));
+                    continue;
+                }
+                for sector in [record.number, record.number + record.run - 1] {
+                    let segment = sector / PER_SEGMENT;
+                    if self.ram.is_marked(segment / self.lay.per_page)
+                        || self.ram.find(segment).is_some()
+                    {
+                        continue;
+                    }
+                    cached += 1;
+                    if cached > self.ram.slots() {
+                        return Err(Error::CacheTooSmall);
+                    }
+                    self.slot_of(segment)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
     /// Applies the records that the map pages may not have.
     pub(crate) fn redo_records(&mut self, end: Header) -> Result<bool, Error<N::Error>> {
         if end.redo > end.seq {
             return Ok(true);
+        }
+        if !self.cache_changed(end)? {
+            return Ok(false);
         }
         let mut walk = self.walk(end.redo, end.seq)?;
         while let Some(header) = self.walk_on(&mut walk)? {
@@ -218,23 +270,18 @@ impl<N: Nand> Jftl<'_, N> {
                 if record.number >= self.lay.sectors {
                     continue;
                 }
-                let uses = self.scratch_uses;
                 for i in 0..record.run {
                     let sector = record.number + i;
-                    let page = record.page_at(i);
-                    if page == NONE && self.is_absent(sector / PER_SEGMENT) {
-                        continue;
+                    let (segment, page) = (sector / PER_SEGMENT, record.page_at(i));
+                    if self.ram.direct && !(page == NONE && self.is_absent(segment)) {
+                        self.slot_of(segment)?;
                     }
-                    let slot = self.slot_of(sector / PER_SEGMENT)?;
-                    let entry = sector % PER_SEGMENT;
-                    if self.ram.entry(slot, entry) != page {
-                        self.change(slot, entry, page, header.seq);
-                    }
-                }
-                if self.scratch_uses != uses {
-                    let i = walk.ordinal - self.log.ordinal;
-                    if self.load_log_page(i, walk.page - 1)? != Some(header) {
-                        return Err(self.damaged_log(i, walk.page - 1));
+                    // What is not cached is in its map page.
+                    if let Some(slot) = self.ram.find(segment) {
+                        let entry = sector % PER_SEGMENT;
+                        if self.ram.entry(slot, entry) != page {
+                            self.change(slot, entry, page, header.seq);
+                        }
                     }
                 }
             }

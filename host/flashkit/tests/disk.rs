@@ -55,9 +55,13 @@ impl Loop {
 
     /// Mounts it, and makes sure that it is this that is mounted there.
     fn mount(&mut self, point: &Path) {
+        self.mount_with(point, &[]);
+    }
+
+    fn mount_with(&mut self, point: &Path, options: &[&str]) {
         let text = point.to_str().unwrap();
         fs::create_dir_all(point).unwrap();
-        said("mount", &[&self.device, text]);
+        said("mount", &[options, &[&self.device, text]].concat());
         self.mounted = Some(point.to_owned());
         said("mountpoint", &["-q", text]);
         let source = said("findmnt", &["-n", "-o", "SOURCE", text]);
@@ -194,6 +198,53 @@ fn ext4_lives_on_nand() {
         said.contains("--size, --sector and --cleaning are for"),
         "{said}"
     );
+}
+
+/// Full journaling of a stock kernel, and most of it is programmed once.
+#[test]
+fn ext3_journals_once_on_jftl() {
+    if !can_loop() {
+        return;
+    }
+    let here = Place::new();
+    tree(&here.path("tree"));
+    let args = [
+        "attach",
+        "--ftl",
+        "jftl",
+        "--chip",
+        "micron-20m",
+        "n.img",
+        "n",
+    ];
+    let mut attached = here.start(&args, "ends it");
+    let mut device = Loop::new(&here.path("n/disk"));
+    let ext3 = ["-q", "-t", "ext3", "-b", "2048", "-J", "size=4"];
+    said("mke2fs", &[&ext3[..], &[&device.device]].concat());
+    device.mount_with(&here.path("m"), &["-t", "ext3", "-o", "data=journal"]);
+    tool(
+        "cp",
+        &[Path::new("-a"), &here.path("tree"), &here.path("m/tree")],
+    );
+    device.unmount();
+    device.fsck();
+    drop(device);
+    umount(&here.path("n"));
+    let told = attached.complaints();
+    assert!(
+        told.contains("plain translation: there is no ext3 or ext4 file system")
+            && told.contains("remaps a journal of 2048 blocks of 2048 bytes"),
+        "{told}"
+    );
+    let ended = attached.end();
+    let count = |what: &str| {
+        let before = ended.split(what).next().unwrap().trim();
+        let word = before.rsplit(' ').next().unwrap().replace(',', "");
+        word.parse::<u64>()
+            .unwrap_or_else(|e| panic!("{e}: {ended}"))
+    };
+    let (journal, elided) = (count(" of the journal"), count(" elided"));
+    assert!(elided > 100 && elided * 10 > journal * 8, "{ended}");
 }
 
 /// The process is killed in the middle of writes: what was synced is there, and the journal makes

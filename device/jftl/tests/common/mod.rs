@@ -1,6 +1,8 @@
 //! Small chips, and a model of what a disk may hold.
 #![allow(dead_code)] // each test file uses some of it
 
+pub mod ext;
+
 use std::fmt::Debug;
 
 use flashkit_jftl::{Error, Jftl, MapCache, ram_bytes};

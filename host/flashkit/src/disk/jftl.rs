@@ -5,13 +5,16 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use flashkit_block::BlockDevice;
 use flashkit_disk::{Disk, Sectors, Translation};
-use flashkit_jftl::{Error, Jftl, MapCache, ram_bytes};
+use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{DEFAULT_PRESET, Metered, SimError, SimNand, preset};
 
-use crate::failure::Usage;
+use crate::failure::{Usage, complain};
 use crate::text;
 use crate::volume::{Access, drawn_number, patiently};
+
+/// Longest journal that is followed: 1 GiB of blocks of 4 KiB.
+const JOURNAL_BLOCKS: usize = 1 << 18;
 
 /// Makes an image with an empty disk; says what was made.
 pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
@@ -40,7 +43,12 @@ fn ram(geometry: &flashkit_nand::Geometry) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Opens the disk in an image.
-pub fn open(image: &Path, access: Access, real_time: bool) -> anyhow::Result<Box<dyn Disk + Send>> {
+pub fn open(
+    image: &Path,
+    access: Access,
+    remaps: bool,
+    real_time: bool,
+) -> anyhow::Result<Box<dyn Disk + Send>> {
     let access = match access {
         Access::ReadWrite => flashkit_sim::Access::ReadWrite,
         Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
@@ -48,8 +56,18 @@ pub fn open(image: &Path, access: Access, real_time: bool) -> anyhow::Result<Box
     let chip = patiently(|| SimNand::open(image, access))?;
     // One disk for the life of the process.
     let ram = Box::leak(ram(&chip.geometry())?.into_boxed_slice());
-    let disk = Jftl::mount(chip, ram).map_err(|e: Error<SimError>| anyhow!("{e}"))?;
-    let sectors = Sectors::new(OnChip { disk });
+    let mut disk = Jftl::mount(chip, ram).map_err(|e: Error<SimError>| anyhow!("{e}"))?;
+    if remaps {
+        let len = disk.sector_size() as usize + 4 * JOURNAL_BLOCKS;
+        disk.watch_journal(Box::leak(vec![0; len].into_boxed_slice()));
+    }
+    let mut device = OnChip {
+        image: image.display().to_string(),
+        told: JournalState::Off,
+        disk,
+    };
+    device.tell();
+    let sectors = Sectors::new(device);
     Ok(if real_time {
         Box::new(sectors.in_real_time())
     } else {
@@ -59,7 +77,31 @@ pub fn open(image: &Path, access: Access, real_time: bool) -> anyhow::Result<Box
 
 /// A disk and its chip.
 struct OnChip {
+    image: String,
+    /// What the log says of the journal.
+    told: JournalState,
     disk: Jftl<'static, SimNand>,
+}
+
+impl OnChip {
+    /// Says in the log whether a journal is followed, when that has changed.
+    fn tell(&mut self) {
+        let state = self.disk.journal();
+        if state == self.told {
+            return;
+        }
+        self.told = state;
+        match state {
+            JournalState::Off => {}
+            JournalState::None(why) => {
+                complain(&format!("{}: plain translation: {why}", self.image));
+            }
+            JournalState::Watched { blocks, block_size } => complain(&format!(
+                "{}: remaps a journal of {blocks} blocks of {block_size} bytes",
+                self.image
+            )),
+        }
+    }
 }
 
 impl BlockDevice for OnChip {
@@ -87,7 +129,9 @@ impl BlockDevice for OnChip {
     }
 
     fn flush(&mut self) -> Result<(), Self::Error> {
-        self.disk.flush()
+        self.disk.flush()?;
+        self.tell();
+        Ok(())
     }
 }
 
@@ -102,8 +146,16 @@ impl Translation for OnChip {
 
     fn summary(&self) -> String {
         let (stats, cost) = (self.disk.stats(), self.disk.nand().counters());
+        let remapped = match self.disk.journal() {
+            JournalState::Off => String::new(),
+            _ => format!(
+                ", {} of the journal, {} elided",
+                text::count(stats.journal_sectors),
+                text::count(stats.elided)
+            ),
+        };
         format!(
-            "{} written, {} copied, {} of log and map, {}, {}, {} of flash time",
+            "{} written{remapped}, {} copied, {} of log and map, {}, {}, {} of flash time",
             text::plural(stats.sectors_written, "sector"),
             text::count(stats.copies),
             text::count(stats.log_pages + stats.map_pages + stats.anchors + stats.tag_pages),

@@ -21,6 +21,8 @@ use crate::volume::Access;
 pub enum Ftl {
     // By pages, on NAND.
     Page,
+    // The same, with a journal remapped.
+    Jftl,
     // In a log, on NOR.
     Logdisk,
 }
@@ -30,6 +32,7 @@ impl Ftl {
     pub fn as_str(self) -> &'static str {
         match self {
             Ftl::Page => "page",
+            Ftl::Jftl => "jftl",
             Ftl::Logdisk => "logdisk",
         }
     }
@@ -102,7 +105,7 @@ impl Choice {
         if found.is_err() && access == Access::ReadWrite {
             let chip = self.chip.as_deref();
             let told = match self.ftl {
-                Ftl::Page => jftl::make(image, chip)?,
+                Ftl::Page | Ftl::Jftl => jftl::make(image, chip)?,
                 Ftl::Logdisk => {
                     let (size, sector) = (self.size, self.sector.unwrap_or(512));
                     let new = logdisk::New {
@@ -123,7 +126,8 @@ impl Choice {
             }
         }
         let disk = match self.ftl {
-            Ftl::Page => jftl::open(image, access, self.real_time),
+            Ftl::Page => jftl::open(image, access, false, self.real_time),
+            Ftl::Jftl => jftl::open(image, access, true, self.real_time),
             Ftl::Logdisk => logdisk::open(image, access, cleaning, self.real_time),
         };
         let disk = disk.with_context(named)?;

@@ -116,17 +116,20 @@ impl Mounted {
         self.end()
     }
 
+    /// All that it complains of until it ends; [`Mounted::end`] expects nothing more.
+    pub fn complaints(&mut self) -> String {
+        let mut complaint = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut complaint).unwrap();
+        }
+        complaint
+    }
+
     /// What it says at the end, and that it ended well.
     pub fn end(mut self) -> String {
         let mut said = String::new();
         self.out.read_to_string(&mut said).unwrap();
-        let mut complaint = String::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut complaint)
-            .unwrap();
+        let complaint = self.complaints();
         assert!(self.child.wait().unwrap().success(), "{said}{complaint}");
         assert_eq!(complaint, "");
         said

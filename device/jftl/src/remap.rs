@@ -1,0 +1,94 @@
+//! The paper's interface (3.2.2, 3.3), for file systems that can call it.
+
+use flashkit_nand::Nand;
+
+use crate::disk::Jftl;
+use crate::error::Error;
+use crate::layout::PER_SEGMENT;
+use crate::record::NONE;
+
+impl<N: Nand> Jftl<'_, N> {
+    /// Writes a sector of a journal, whose contents will belong to the sector `home` once a
+    /// [`Jftl::remap`] says so. Costs and durability as [`Jftl::write`].
+    ///
+    /// A journal written with [`Jftl::write`] can be remapped as well; cleaning then has to search for
+    /// the homes.
+    ///
+    /// # Errors
+    /// As [`Jftl::write`].
+    pub fn write_for(
+        &mut self,
+        journal: u32,
+        home: u32,
+        data: &[u8],
+    ) -> Result<(), Error<N::Error>> {
+        self.check_range(home, self.lay.page)?;
+        if data.len() != self.lay.page {
+            return Err(Error::BufferLength { len: data.len() });
+        }
+        self.check_range(journal, data.len())?;
+        self.changing(|disk| {
+            disk.stats.journal_sectors += 1;
+            disk.write_one(journal, data, home)
+        })
+    }
+
+    /// A transaction: each home of the pairs (home, journal) holds what the journal's sector holds, and
+    /// the sectors of the deallocated runs (first, count) hold nothing. All of it or, after a power cut,
+    /// nothing. Durable when it returns, and with it all that was written before.
+    ///
+    /// A sector that is a home may not be another pair's journal. Costs a record of 8 bytes for each
+    /// run of up to 16 pairs; no data is read or programmed.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`]; [`Error::Full`] when there are too many pairs for the log, before
+    /// anything is changed; as [`Jftl::write`].
+    pub fn remap(
+        &mut self,
+        pairs: &[(u32, u32)],
+        deallocated: &[(u32, u32)],
+    ) -> Result<(), Error<N::Error>> {
+        for (home, journal) in pairs {
+            self.check_range(*home, self.lay.page)?;
+            self.check_range(*journal, self.lay.page)?;
+        }
+        for (first, count) in deallocated {
+            let len = u64::from(*count) * self.lay.page as u64;
+            self.check_range(*first, usize::try_from(len).unwrap_or(usize::MAX))?;
+        }
+        self.changing(|disk| {
+            disk.prepare()?;
+            if disk.log.fill > 0 {
+                disk.commit()?;
+            }
+            disk.log.tx = disk.log.next;
+            let done = disk.remap_all(pairs, deallocated);
+            disk.log.tx = 0;
+            done?;
+            disk.commit()?;
+            Ok(disk.nand.flush()?)
+        })?;
+        self.changing(Self::prepare)
+    }
+
+    fn remap_all(
+        &mut self,
+        pairs: &[(u32, u32)],
+        deallocated: &[(u32, u32)],
+    ) -> Result<(), Error<N::Error>> {
+        for (home, journal) in pairs {
+            let page = self.lookup(*journal)?;
+            self.set(*home, page)?;
+            self.stats.remapped += 1;
+        }
+        for (first, count) in deallocated {
+            for sector in *first..first + count {
+                if !self.is_absent(sector / PER_SEGMENT) && self.lookup(sector)? != NONE {
+                    self.set(sector, NONE)?;
+                    self.stats.sectors_trimmed += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,474 @@
+//! Follows the journal of an ext3 or ext4 file system as it is written, as a hint.
+//!
+//! A descriptor block says for each block of the journal behind it where its home is. So a page of the
+//! journal is tagged with its home when it is programmed. When the home is written, with the same bytes,
+//! it is mapped to that page instead of being programmed. The bytes are compared with those on flash:
+//! whatever was misread here, the home holds what was written to it.
+
+use flashkit_nand::{Nand, PageAddr};
+
+use crate::disk::Jftl;
+use crate::error::Error;
+use crate::ext::{self, Reader, SUPER, SUPER_AT};
+use crate::layout::TAG;
+use crate::record::{NONE, get, put};
+
+/// Pieces that a journal may lie in.
+pub(crate) const RUNS: usize = 64;
+/// The first word of the journal's own blocks.
+const MAGIC: u32 = 0xC03B_3998;
+const DESCRIPTOR: u32 = 1;
+
+/// Blocks of the journal that lie in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Run {
+    /// First block in the file system.
+    pub block: u32,
+    /// Its number in the journal.
+    pub index: u32,
+    pub len: u32,
+}
+
+/// Whether a journal is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalState {
+    /// Remapping is off: no table has been handed over.
+    Off,
+    /// Plain translation; the text says why.
+    None(&'static str),
+    /// A journal of so many blocks.
+    Watched {
+        /// Blocks.
+        blocks: u32,
+        /// Bytes of a block.
+        block_size: u32,
+    },
+}
+
+/// What is known of a journal.
+pub(crate) struct Watch<'a> {
+    /// For each block of the journal the home of what it holds, or [`NONE`].
+    homes: &'a mut [u8],
+    /// One sector.
+    buf: &'a mut [u8],
+    state: JournalState,
+    /// A superblock was written: to be looked at with the next flush.
+    stale: bool,
+    base: u32,
+    per_block: u32,
+    runs: [Run; RUNS],
+    run_count: usize,
+    digest: u32,
+    /// The log proper: its first block, and the one behind its last.
+    first: u32,
+    end: u32,
+    tag_len: usize,
+    /// Tags hold more than their home's number in 4 bytes.
+    v3: bool,
+    tail: usize,
+    /// Behind the newest block described, and that descriptor's number.
+    head: u32,
+    sequence: Option<u32>,
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    get(bytes, at).swap_bytes()
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(sector_size: usize, table: &'a mut [u8]) -> Watch<'a> {
+        let (buf, homes) = table.split_at_mut(sector_size.min(table.len()));
+        Watch {
+            homes,
+            buf,
+            state: JournalState::None("not looked for yet"),
+            stale: true,
+            base: 0,
+            per_block: 1,
+            runs: [Run::default(); RUNS],
+            run_count: 0,
+            digest: 0,
+            first: 0,
+            end: 0,
+            tag_len: 8,
+            v3: false,
+            tail: 0,
+            head: 0,
+            sequence: None,
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        matches!(self.state, JournalState::Watched { .. })
+    }
+
+    fn home(&self, index: u32) -> u32 {
+        get(self.homes, 4 * index as usize)
+    }
+
+    fn set_home(&mut self, index: u32, home: u32) {
+        put(self.homes, 4 * index as usize, home);
+    }
+
+    /// Looks for a journal.
+    fn probe<N: Nand>(&mut self, disk: &mut Jftl<'_, N>) {
+        self.stale = false;
+        self.homes.fill(0xFF);
+        (self.head, self.sequence) = (0, None);
+        let blocks_max = (self.homes.len() / 4) as u32;
+        let mut reader = Reader {
+            disk,
+            buf: self.buf,
+            holds: None,
+        };
+        let found = match reader.find(blocks_max) {
+            Ok(found) => found,
+            Err(why) => {
+                self.state = JournalState::None(why);
+                return;
+            }
+        };
+        self.base = found.base;
+        self.per_block = found.per_block;
+        (self.runs, self.run_count) = (found.runs, found.run_count);
+        self.digest = found.digest;
+        let block_size = found.per_block * disk.sector_size();
+        self.state = JournalState::Watched {
+            blocks: found.blocks,
+            block_size,
+        };
+        let at = self.base + self.runs[0].block * self.per_block;
+        let is_sound = match disk.read_plain(at, self.buf) {
+            Ok(()) => {
+                let mut start = [0; 256];
+                start.copy_from_slice(&self.buf[..256]);
+                self.learn(&start)
+            }
+            Err(_) => false,
+        };
+        if !is_sound {
+            self.state = JournalState::None("the journal's superblock is not sound");
+        }
+    }
+
+    /// Takes up the journal's superblock.
+    fn learn(&mut self, sb: &[u8]) -> bool {
+        let JournalState::Watched { blocks, block_size } = self.state else {
+            return false;
+        };
+        let (size, most, first) = (be32(sb, 0xC), be32(sb, 0x10), be32(sb, 0x14));
+        let kind = be32(sb, 4);
+        if be32(sb, 0) != MAGIC || !(3..=4).contains(&kind) || size != block_size {
+            return false;
+        }
+        let features = if kind == 4 { be32(sb, 0x28) } else { 0 };
+        let fast = match (features & 0x20 != 0, be32(sb, 0x54)) {
+            (false, _) => 0,
+            (true, 0) => 256,
+            (true, n) => n,
+        };
+        let end = most.min(blocks).saturating_sub(fast);
+        if first == 0 || first >= end {
+            return false;
+        }
+        (self.first, self.end) = (first, end);
+        self.v3 = features & 0x10 != 0;
+        let v2 = features & 0x8 != 0;
+        let wide = if features & 0x2 != 0 { 4 } else { 0 };
+        self.tag_len = match (self.v3, v2) {
+            (true, _) => 16,
+            (false, true) => 10 + wide,
+            (false, false) => 8 + wide,
+        };
+        self.tail = if self.v3 || v2 { 4 } else { 0 };
+        true
+    }
+
+    /// The number in the journal of a block of the file system.
+    fn index_of(&self, block: u32) -> Option<u32> {
+        let runs = &self.runs[..self.run_count];
+        let run = runs
+            .iter()
+            .find(|run| block >= run.block && block - run.block < run.len)?;
+        Some(run.index + block - run.block)
+    }
+
+    fn block_at(&self, index: u32) -> Option<u32> {
+        let runs = &self.runs[..self.run_count];
+        let run = runs
+            .iter()
+            .find(|run| index >= run.index && index - run.index < run.len)?;
+        Some(run.block + index - run.index)
+    }
+
+    /// Takes notice of a block of the journal.
+    fn follow(&mut self, index: u32, bytes: &[u8]) {
+        if be32(bytes, 0) != MAGIC {
+            return;
+        }
+        self.set_home(index, NONE);
+        if index == 0 {
+            let mut start = [0; 256];
+            start.copy_from_slice(&bytes[..256]);
+            self.learn(&start);
+        } else if be32(bytes, 4) == DESCRIPTOR && (self.first..self.end).contains(&index) {
+            self.describe(index, bytes);
+        }
+    }
+
+    /// Notes where the blocks behind a descriptor have their homes.
+    fn describe(&mut self, index: u32, bytes: &[u8]) {
+        let (mut at, mut next) = (12, index);
+        let end = bytes.len() - self.tail;
+        while at + self.tag_len <= end {
+            next = if next + 1 >= self.end {
+                self.first
+            } else {
+                next + 1
+            };
+            if next == index {
+                break;
+            }
+            let low = be32(bytes, at);
+            let flags = if self.v3 {
+                be32(bytes, at + 4)
+            } else {
+                be32(bytes, at + 4) & 0xFFFF
+            };
+            let wide = self.tag_len >= 12;
+            let high = if wide { be32(bytes, at + 8) } else { 0 };
+            // An escaped block is not as its home.
+            let known = high == 0 && flags & 1 == 0;
+            self.set_home(next, if known { low } else { NONE });
+            at += self.tag_len;
+            if flags & 2 == 0 {
+                at += 16;
+            }
+            if flags & 8 != 0 {
+                break;
+            }
+        }
+        let sequence = be32(bytes, 8);
+        let newer = |last: u32| sequence.wrapping_sub(last) as i32 >= 0;
+        if self.sequence.is_none_or(newer) {
+            self.head = next;
+            self.sequence = Some(sequence);
+        }
+    }
+
+    /// The newest block of the journal whose home this is.
+    fn newest(&self, block: u32) -> Option<u32> {
+        let before = (self.first..=self.head.min(self.end - 1)).rev();
+        let behind = (self.head.max(self.first)..self.end).rev();
+        let mut order = before.chain(behind);
+        order.find(|index| self.home(*index) == block)
+    }
+
+    /// Whether a written sector means that the journal has to be looked for.
+    fn looks_new(&self, sector: u32, data: &[u8]) -> bool {
+        let offset = (SUPER_AT % data.len() as u64) as usize;
+        let Some(sb) = data.get(offset..offset + SUPER) else {
+            return false;
+        };
+        if !self.is_active() {
+            return ext::is_super(sb);
+        }
+        let own = self.base + (SUPER_AT / data.len() as u64) as u32;
+        sector == own && (!ext::is_super(sb) || ext::digest(sb) != self.digest)
+    }
+}
+
+impl<'a, N: Nand> Jftl<'a, N> {
+    /// Begins to remap: looks for the journal of an ext3 or ext4 file system, and follows it from now on.
+    /// Looks again when a superblock has been written.
+    ///
+    /// `table` is a sector and 4 bytes for each block of a journal; a longer journal is not followed.
+    /// Costs some ten reads, and one for each sector of the journal's indirect blocks.
+    pub fn watch_journal(&mut self, table: &'a mut [u8]) {
+        let mut watch = Watch::new(self.lay.page, table);
+        if watch.buf.len() == self.lay.page {
+            watch.probe(self);
+        }
+        self.watch = Some(watch);
+    }
+
+    /// Whether a journal is followed, and why not.
+    pub fn journal(&self) -> JournalState {
+        self.watch
+            .as_ref()
+            .map_or(JournalState::Off, |watch| watch.state)
+    }
+
+    /// Looks for the journal again if that is due.
+    pub(crate) fn probe_journal(&mut self) {
+        if self.watch.as_ref().is_none_or(|watch| !watch.stale) {
+            return;
+        }
+        if let Some(mut watch) = self.watch.take() {
+            watch.probe(self);
+            self.watch = Some(watch);
+        }
+    }
+
+    /// The block of the file system that begins at a sector, if all of it is in what is left.
+    fn whole_block(&self, sector: u32, left: usize) -> Option<(u32, u32)> {
+        let watch = self.watch.as_ref().filter(|watch| watch.is_active())?;
+        let relative = sector.checked_sub(watch.base)?;
+        let per_block = watch.per_block;
+        let whole = relative.is_multiple_of(per_block) && left >= per_block as usize;
+        whole.then(|| (relative / per_block, per_block))
+    }
+
+    /// Takes notice of blocks of the journal that are read: the kernel's recovery reads them all.
+    pub(crate) fn note_journal_read(&mut self, first: u32, data: &[u8]) {
+        let page = self.lay.page;
+        let count = data.len() / page;
+        let mut i = 0;
+        while i < count {
+            let Some((block, len)) = self.whole_block(first + i as u32, count - i) else {
+                i += 1;
+                continue;
+            };
+            let bytes = &data[i * page..(i + len as usize) * page];
+            if let Some(watch) = &mut self.watch
+                && let Some(index) = watch.index_of(block)
+            {
+                watch.follow(index, bytes);
+            }
+            i += len as usize;
+        }
+    }
+
+    /// Writes sectors with an eye on the journal.
+    pub(crate) fn write_watched(&mut self, first: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
+        let page = self.lay.page;
+        let count = data.len() / page;
+        let mut i = 0;
+        while i < count {
+            let sector = first + i as u32;
+            let bytes = &data[i * page..];
+            if let Some(watch) = &mut self.watch
+                && watch.looks_new(sector, &bytes[..page])
+            {
+                watch.stale = true;
+            }
+            let Some((block, len)) = self.whole_block(sector, count - i) else {
+                self.write_one(sector, &bytes[..page], NONE)?;
+                i += 1;
+                continue;
+            };
+            self.write_block(sector, block, &bytes[..len as usize * page])?;
+            i += len as usize;
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self, sector: u32, block: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
+        let page = self.lay.page;
+        let Some(watch) = &mut self.watch else {
+            return Ok(());
+        };
+        let (base, per_block) = (watch.base, watch.per_block);
+        let place = |block: u32| {
+            let sector = u64::from(base) + u64::from(block) * u64::from(per_block);
+            let end = sector + u64::from(per_block);
+            (end <= u64::from(self.lay.sectors)).then_some(sector as u32)
+        };
+        if let Some(index) = watch.index_of(block) {
+            watch.follow(index, data);
+            let home = Some(watch.home(index)).filter(|home| *home != NONE);
+            let home = home.and_then(place);
+            for (i, bytes) in (0..).zip(data.chunks_exact(page)) {
+                let home = home.map_or(NONE, |home| home + i);
+                self.write_one(sector + i, bytes, home)?;
+                self.stats.journal_sectors += 1;
+            }
+            return Ok(());
+        }
+        let newest = watch.newest(block).and_then(|index| watch.block_at(index));
+        let journal = newest.and_then(place);
+        for (i, bytes) in (0..).zip(data.chunks_exact(page)) {
+            if let Some(journal) = journal
+                && self.elide(sector + i, journal + i, bytes)?
+            {
+                continue;
+            }
+            self.write_one(sector + i, bytes, NONE)?;
+        }
+        Ok(())
+    }
+
+    /// Maps a sector to the page of another if that holds the same bytes, and its tag names the sector.
+    fn elide(&mut self, home: u32, journal: u32, data: &[u8]) -> Result<bool, Error<N::Error>> {
+        let page = self.lookup(journal)?;
+        if page == NONE || !self.lay.contains(page) {
+            return Ok(false);
+        }
+        self.prepare()?;
+        if self.lookup(journal)? != page {
+            return Ok(false);
+        }
+        let mut tag = [0xFF; TAG];
+        self.scratch_uses = self.scratch_uses.wrapping_add(1);
+        if !self.read_page(page, &mut tag)? || self.ram.scratch[..] != *data {
+            return Ok(false);
+        }
+        if self.lay.in_band {
+            self.load_tag(page, &mut tag)?;
+        }
+        if !Self::parse_tag(&tag).contains(&home) {
+            return Ok(false);
+        }
+        self.set(home, page)?;
+        self.stats.sectors_written += 1;
+        self.stats.elided += 1;
+        self.maintain()?;
+        Ok(true)
+    }
+
+    /// Reads a tag where they are in band: of an open block in RAM, else in the block's last page.
+    fn load_tag(&mut self, page: u32, tag: &mut [u8; TAG]) -> Result<(), Error<N::Error>> {
+        let (block, at) = (self.lay.block_of(page), self.lay.index_of(page) * TAG);
+        if let Some(head) = self.heads.iter().position(|head| head.block == block) {
+            tag.copy_from_slice(&self.ram.tags(head)[at..at + TAG]);
+            return Ok(());
+        }
+        let last = PageAddr(block * self.lay.pages + self.lay.pages - 1);
+        if !self.nand.read(last, at as u32, tag, &mut [])?.is_readable() {
+            tag.fill(0xFF);
+        }
+        Ok(())
+    }
+
+    /// Pages that are a block of the journal and its home at once, as far as the journal has been
+    /// followed since the mount. Reads the map.
+    ///
+    /// # Errors
+    /// As [`Jftl::read`].
+    pub fn shared_pages(&mut self) -> Result<u32, Error<N::Error>> {
+        let mut shared = 0;
+        let Some(watch) = self.watch.take() else {
+            return Ok(0);
+        };
+        for index in watch.first..watch.end {
+            let home = watch.home(index);
+            let Some(block) = watch.block_at(index).filter(|_| home != NONE) else {
+                continue;
+            };
+            for i in 0..watch.per_block {
+                let sector = |block: u32| {
+                    let at = u64::from(block) * u64::from(watch.per_block);
+                    u32::try_from(at + u64::from(watch.base + i)).unwrap_or(NONE)
+                };
+                let (journal, home) = (sector(block), sector(home));
+                if home >= self.lay.sectors || journal >= self.lay.sectors {
+                    continue;
+                }
+                let page = self.lookup(journal)?;
+                shared += u32::from(page != NONE && self.lookup(home)? == page);
+            }
+        }
+        self.watch = Some(watch);
+        Ok(shared)
+    }
+}

@@ -1,0 +1,522 @@
+//! Remapping: what it saves, and that no hint, however wrong, changes what is read.
+
+mod common;
+
+use common::Setup;
+use common::ext::{self, BLOCK, Features, JOURNAL, descriptor, image, journal_block, le32};
+use flashkit_jftl::{Error, Jftl, JournalState, MapCache, Stats, ram_bytes};
+use flashkit_nand::Nand;
+use flashkit_sim::{Cut, CutError, EraseTear, Metered, PowerCut, Rng, SimNand, Tear, preset};
+
+const SETUP: Setup = Setup {
+    name: "whole",
+    page: 512,
+    spare: 8,
+    pages: 16,
+    blocks: 96,
+    cache: MapCache::Whole,
+};
+const SMALL: Setup = Setup {
+    cache: MapCache::Pieces(4),
+    ..SETUP
+};
+const IN_BAND: Setup = Setup { spare: 0, ..SETUP };
+
+fn table() -> Vec<u8> {
+    vec![0; 512 + 4 * JOURNAL as usize]
+}
+
+/// A disk with the file system on it.
+fn made(setup: &Setup, features: Features) -> SimNand {
+    let mut chip = setup.formatted();
+    let mut ram = setup.ram();
+    let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+    disk.write(0, &image(features)).unwrap();
+    disk.close().unwrap();
+    chip
+}
+
+const WATCHED: JournalState = JournalState::Watched {
+    blocks: JOURNAL,
+    block_size: BLOCK as u32,
+};
+
+#[test]
+fn a_home_written_like_its_journal_is_not_programmed() {
+    let (wide, v2, v3) = (true, true, true);
+    let kinds = [
+        Features::default(),
+        Features {
+            wide,
+            ..Features::default()
+        },
+        Features {
+            v2,
+            ..Features::default()
+        },
+        Features {
+            wide,
+            v2,
+            ..Features::default()
+        },
+        Features {
+            wide,
+            v3,
+            ..Features::default()
+        },
+        Features {
+            wide,
+            v3,
+            fast: true,
+            ..Features::default()
+        },
+    ];
+    for setup in [SETUP, SMALL, IN_BAND] {
+        for features in kinds {
+            let (mut ram, mut table) = (setup.ram(), table());
+            let mut disk = Jftl::mount(made(&setup, features), &mut ram).unwrap();
+            disk.watch_journal(&mut table);
+            assert_eq!(disk.journal(), WATCHED);
+            // Behind the last block of the log the first one follows.
+            let last = if features.fast { JOURNAL - 8 } else { JOURNAL } - 1;
+            let (at, homes) = (last - 1, [200, 300, 201]);
+            let contents: Vec<Vec<u8>> = (0..3).map(|i| vec![i + 1; BLOCK]).collect();
+            ext::write(
+                &mut disk,
+                journal_block(at),
+                &descriptor(features, 5, &homes),
+            );
+            for (index, bytes) in [last, 1, 2].into_iter().zip(&contents) {
+                ext::write(&mut disk, journal_block(index), bytes);
+            }
+            disk.flush().unwrap();
+            let before = disk.nand().counters();
+            for (home, bytes) in homes.into_iter().zip(&contents) {
+                ext::write(&mut disk, home, bytes);
+            }
+            let spent = disk.nand().counters() - before;
+            assert_eq!(disk.stats().elided, 6, "{features:?} {}", setup.name);
+            if setup.cache == MapCache::Whole {
+                assert_eq!(spent.page_programs, 0);
+            }
+            assert_eq!(disk.shared_pages(), Ok(6));
+            // One byte differs, and the home is written.
+            let mut other = contents[0].clone();
+            other[700] ^= 1;
+            ext::write(&mut disk, homes[0], &other);
+            assert_eq!(disk.stats().elided, 7);
+            // The journal goes on over itself; the homes stay.
+            for index in 1..JOURNAL {
+                ext::write(&mut disk, journal_block(index), &[0x77; BLOCK]);
+            }
+            disk.flush().unwrap();
+            let mut ram = setup.ram();
+            let mut disk = Jftl::mount(disk.into_nand(), &mut ram).unwrap();
+            for (home, bytes) in homes.into_iter().zip([&other, &contents[1], &contents[2]]) {
+                let mut read = vec![0; BLOCK];
+                disk.read(home * 2, &mut read).unwrap();
+                assert_eq!(&read, bytes);
+            }
+            disk.check().unwrap();
+        }
+    }
+}
+
+/// After a cut the hints are gone; the kernel's recovery reads the log, and they come back.
+#[test]
+fn a_recovery_is_elided_too() {
+    let features = Features::default();
+    let (mut ram, mut table) = (SETUP.ram(), table());
+    let mut disk = Jftl::mount(made(&SETUP, features), &mut ram).unwrap();
+    disk.watch_journal(&mut table);
+    let homes = [200, 201];
+    ext::write(
+        &mut disk,
+        journal_block(3),
+        &descriptor(features, 9, &homes),
+    );
+    ext::write(&mut disk, journal_block(4), &[4; BLOCK]);
+    ext::write(&mut disk, journal_block(5), &[5; BLOCK]);
+    disk.flush().unwrap();
+    let (mut ram, mut table) = (SETUP.ram(), self::table());
+    let mut disk = Jftl::mount(disk.into_nand(), &mut ram).unwrap();
+    disk.watch_journal(&mut table);
+    for index in 1..JOURNAL {
+        disk.read(journal_block(index) * 2, &mut [0; BLOCK])
+            .unwrap();
+    }
+    ext::write(&mut disk, 200, &[4; BLOCK]);
+    ext::write(&mut disk, 201, &[5; BLOCK]);
+    assert_eq!(disk.stats().elided, 4);
+}
+
+/// Every state that a disk has been in since its last flush; contents by number.
+struct History {
+    contents: Vec<Vec<u8>>,
+    states: Vec<Vec<u16>>,
+}
+
+impl History {
+    fn id(&mut self, bytes: &[u8]) -> u16 {
+        let known = self.contents.iter().position(|known| known == bytes);
+        let at = known.unwrap_or_else(|| {
+            self.contents.push(bytes.to_vec());
+            self.contents.len() - 1
+        });
+        at as u16
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Vec<u16>)) {
+        let mut state = self.states.last().unwrap().clone();
+        change(&mut state);
+        self.states.push(state);
+    }
+
+    fn flushed(&mut self) {
+        self.states.drain(..self.states.len() - 1);
+    }
+
+    /// Finds which of the states the disk is in.
+    fn compare<N: Nand>(&mut self, disk: &mut Jftl<'_, N>) -> Result<(), String> {
+        let mut state = Vec::new();
+        for sector in 0..disk.sector_count() {
+            let mut bytes = vec![0; 512];
+            disk.read(sector, &mut bytes)
+                .map_err(|e| format!("{sector}: {e:?}"))?;
+            state.push(self.id(&bytes));
+        }
+        if !self.states.contains(&state) {
+            let newest = self.states.last().unwrap();
+            let differs = (0..state.len()).find(|i| state[*i] != newest[*i]);
+            return Err(format!(
+                "none of {} states; sector {differs:?} is not as it was last",
+                self.states.len()
+            ));
+        }
+        self.states = vec![state];
+        Ok(())
+    }
+}
+
+/// Runs random operations: descriptors of nonsense, journal and home blocks with few contents, the
+/// explicit interface with any pairs, trims and flushes.
+fn nonsense<N: Nand>(
+    disk: &mut Jftl<'_, N>,
+    seed: u64,
+    ops: u32,
+    history: &mut History,
+) -> Result<(), Error<N::Error>> {
+    let mut rng = Rng::new(seed);
+    let sectors = disk.sector_count();
+    for _ in 0..ops {
+        let mut draw = |n: u32| rng.below(u64::from(n)) as u32;
+        let home = |n: u32| if n == 0 { u32::MAX } else { 110 + n };
+        let block = match draw(10) {
+            0..=5 => journal_block(1 + draw(JOURNAL - 1)),
+            _ => home(1 + draw(60)),
+        };
+        match draw(24) {
+            0 => {
+                let (first, count) = (draw(sectors - 4), 1 + draw(4));
+                for sector in first..first + count {
+                    let zeros = history.id(&[0; 512]);
+                    history.change(|state| state[sector as usize] = zeros);
+                }
+                disk.trim(first, count)?;
+            }
+            1 | 2 => {
+                disk.flush()?;
+                history.flushed();
+            }
+            3 => {
+                // Homes and journal apart, as they must be.
+                let pairs: Vec<(u32, u32)> = (0..1 + draw(80))
+                    .map(|i| {
+                        (
+                            2 * 111 + (i * 7 + draw(2)) % 120,
+                            2 * BLOCK as u32 / 512 * 20 + draw(20),
+                        )
+                    })
+                    .map(|(home, journal)| (home, journal.min(2 * 90)))
+                    .collect();
+                let gone = [(2 * 172 + draw(20), draw(9))];
+                history.change(|state| {
+                    for (home, journal) in &pairs {
+                        state[*home as usize] = state[*journal as usize];
+                    }
+                });
+                let zeros = history.id(&[0; 512]);
+                let state = history.states.last_mut().unwrap();
+                let (first, count) = gone[0];
+                state[first as usize..(first + count) as usize].fill(zeros);
+                disk.remap(&pairs, &gone)?;
+                history.flushed();
+            }
+            draw_ => {
+                let bytes = if draw_ < 9 {
+                    let homes: Vec<u32> = (0..1 + draw(20)).map(|_| home(draw(62))).collect();
+                    descriptor(Features::default(), draw(50), &homes)
+                } else {
+                    vec![draw(4) as u8; BLOCK]
+                };
+                for (i, half) in bytes.chunks_exact(512).enumerate() {
+                    let id = history.id(half);
+                    history.change(|state| state[block as usize * 2 + i] = id);
+                }
+                disk.write(block * 2, &bytes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn start(chip: &SimNand, setup: &Setup) -> History {
+    let mut ram = setup.ram();
+    let mut disk = Jftl::mount(chip.clone(), &mut ram).unwrap();
+    let mut history = History {
+        contents: vec![vec![0; 512]],
+        states: Vec::new(),
+    };
+    let mut state = Vec::new();
+    for sector in 0..disk.sector_count() {
+        let mut bytes = vec![0; 512];
+        disk.read(sector, &mut bytes).unwrap();
+        state.push(history.id(&bytes));
+    }
+    history.states = vec![state];
+    history
+}
+
+/// What a session did.
+fn session(setup: &Setup, chip: &SimNand, seed: u64, cut: Option<Cut>) -> (u64, Stats) {
+    let fail = |why: String| -> ! { panic!("{setup:?} seed {seed} {cut:?}: {why}") };
+    let mut history = start(chip, setup);
+    let mut nand = match cut {
+        Some(cut) => PowerCut::new(chip.clone(), cut),
+        None => PowerCut::never(chip.clone()),
+    };
+    let (mut ram, mut table) = (setup.ram(), table());
+    let mut stats = Stats::default();
+    let ran = Jftl::mount(&mut nand, &mut ram).and_then(|mut disk| {
+        disk.watch_journal(&mut table);
+        assert_eq!(disk.journal(), WATCHED);
+        let ran = nonsense(&mut disk, seed, 900, &mut history);
+        stats = disk.stats();
+        ran
+    });
+    match ran {
+        Ok(()) | Err(Error::Flash(CutError::PowerOff)) => {}
+        Err(e) => fail(format!("{e:?}")),
+    }
+    let ops = nand.ops();
+    let mut chip = nand.into_inner();
+    for _ in 0..2 {
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap_or_else(|e| fail(format!("{e:?}")));
+        history.compare(&mut disk).unwrap_or_else(|e| fail(e));
+        disk.check().unwrap_or_else(|e| fail(format!("{e:?}")));
+    }
+    (ops, stats)
+}
+
+/// Whatever the journal says, every sector holds what was written to it, with cuts anywhere, and a
+/// remap happens wholly or not at all. `FLASHKIT_FULL=1` cuts everywhere.
+#[test]
+fn nonsense_in_the_journal_changes_nothing() {
+    let full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
+    for setup in [SETUP, SMALL, IN_BAND] {
+        let chip = made(&setup, Features::default());
+        for seed in 0..if full { 4 } else { 1 } {
+            let (ops, stats) = session(&setup, &chip, seed, None);
+            assert!(
+                stats.elided > 20 && stats.copies > 20 && stats.remapped > 500,
+                "{stats:?}"
+            );
+            let stride = if full { 1 } else { 41 };
+            for after in (0..ops).step_by(stride) {
+                let tears = [
+                    Tear::Unstable { reads: 3 },
+                    Tear::Complete,
+                    Tear::Random,
+                    Tear::LooksBlank,
+                ];
+                let cut = Cut {
+                    after,
+                    program: tears[after as usize / stride % 4],
+                    erase: EraseTear::Partial,
+                    seed: after,
+                };
+                session(&setup, &chip, seed, Some(cut));
+            }
+        }
+    }
+}
+
+/// The paper's measure (Table II): a full journal of 4 MB, remapped through the explicit interface.
+#[test]
+fn a_full_journal_is_remapped_in_little_time() {
+    let mut chip = SimNand::new(preset("small-256m").unwrap());
+    let mut ram = vec![0; ram_bytes(&chip.geometry(), MapCache::Whole).unwrap()];
+    Jftl::format(&mut chip, &mut ram, 1).unwrap();
+    let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+    // 4,096 blocks of 1 KiB; one in 125 is a descriptor of the others.
+    let journal = 100_000;
+    let mut pairs = Vec::new();
+    let mut rng = Rng::new(1);
+    for block in 0..4096 {
+        if block % 125 == 0 {
+            disk.write(journal + 2 * block, &[0xC0; 1024]).unwrap();
+            continue;
+        }
+        let home = 2 * rng.below(40_000) as u32;
+        for i in 0..2 {
+            let at = journal + 2 * block + i;
+            disk.write_for(at, home + i, &[block as u8; 512]).unwrap();
+            pairs.push((home + i, at));
+        }
+    }
+    disk.flush().unwrap();
+    // The power fails, and a recovery reads the descriptors and remaps.
+    let mut ram = vec![0; ram_bytes(&disk.nand().geometry(), MapCache::Whole).unwrap()];
+    let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+    let before = disk.nand().counters();
+    for block in (0..4096).step_by(125) {
+        disk.read(journal + 2 * block, &mut [0; 1024]).unwrap();
+    }
+    disk.remap(&pairs, &[]).unwrap();
+    let spent = disk.nand().counters() - before;
+    println!("{} pairs: {spent:?}", pairs.len());
+    assert_eq!(spent.page_reads, 66);
+    assert!(spent.time_ns <= 32_000_000, "{spent:?}");
+    // Cleaning finds both owners by the tags.
+    let mut newest = std::collections::HashMap::new();
+    newest.extend(pairs.iter().copied());
+    let mut rng = Rng::new(2);
+    let filler = 110_000;
+    for _ in 0..600_000 {
+        let sector = filler + rng.below(370_000) as u32;
+        disk.write(sector, &[9; 512]).unwrap();
+    }
+    assert!(disk.stats().copies > 10_000 && disk.stats().searches == 0);
+    for (home, at) in newest {
+        let (mut a, mut b) = ([0; 512], [1; 512]);
+        disk.read(home, &mut a).unwrap();
+        disk.read(at, &mut b).unwrap();
+        assert_eq!(a, b);
+    }
+}
+
+/// What stands before the file system: nothing, or a partition table.
+fn refused(setup: &Setup, change: impl FnOnce(&mut Vec<u8>)) -> JournalState {
+    let mut bytes = image(Features::default());
+    change(&mut bytes);
+    let page = setup.page as usize;
+    bytes.resize(bytes.len().next_multiple_of(page), 0);
+    let mut chip = setup.formatted();
+    let mut ram = setup.ram();
+    let (mut ram_again, mut table) = (setup.ram(), vec![0; page + 4 * JOURNAL as usize]);
+    let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+    disk.write(0, &bytes).unwrap();
+    disk.flush().unwrap();
+    let mut disk = Jftl::mount(&mut chip, &mut ram_again).unwrap();
+    disk.watch_journal(&mut table);
+    let state = disk.journal();
+    // Plain translation works on.
+    disk.write(9, &vec![3; 4 * page]).unwrap();
+    disk.flush().unwrap();
+    let mut read = vec![0; 4 * page];
+    disk.read(9, &mut read).unwrap();
+    assert_eq!(read, vec![3; 4 * page]);
+    state
+}
+
+/// Moves the file system behind a table with one partition, from this unit of 512 bytes on.
+fn in_partition(bytes: &mut Vec<u8>, start: u32) {
+    let mut moved = vec![0; start as usize * 512];
+    moved[446 + 4] = 0x83;
+    le32(&mut moved, 446 + 8, start);
+    moved[510..512].copy_from_slice(&[0x55, 0xAA]);
+    moved.extend_from_slice(bytes);
+    *bytes = moved;
+}
+
+#[test]
+fn what_is_no_journal_to_follow_is_told_of() {
+    const SB: usize = 1024;
+    let none = |state, why: &str| match state {
+        JournalState::None(told) => assert_eq!(told, why),
+        other => panic!("{other:?}, not {why}"),
+    };
+    let on = |change: &dyn Fn(&mut Vec<u8>)| refused(&SETUP, |bytes| change(bytes));
+    assert_eq!(on(&|_| {}), WATCHED);
+    assert_eq!(on(&|b| in_partition(b, 8)), WATCHED);
+    assert_eq!(on(&|b| in_partition(b, 7)), WATCHED);
+    let gpt = |b: &mut Vec<u8>| {
+        in_partition(b, 40);
+        b[446 + 4] = 0xEE;
+        b[512..520].copy_from_slice(b"EFI PART");
+        le32(b, 512 + 72, 2);
+        le32(b, 512 + 80, 4);
+        le32(b, 512 + 84, 128);
+        le32(b, 1024 + 32, 40);
+    };
+    assert_eq!(on(&gpt), WATCHED);
+    none(on(&|b| b.fill(0)), "there is no ext3 or ext4 file system");
+    none(on(&|b| b[SB + 0x5C] = 0), "the file system has no journal");
+    let external = "the journal is on another device";
+    none(on(&|b| b[SB + 0x60] = 8), external);
+    none(
+        on(&|b| {
+            le32(b, SB + 0xE0, 0);
+            le32(b, SB + 0xE4, 0x801);
+        }),
+        external,
+    );
+    let larger = "the journal is larger than the table for it";
+    none(on(&|b| le32(b, 5 * BLOCK + 7 * 128 + 4, 65 << 10)), larger);
+    none(on(&|b| le32(b, 5 * BLOCK + 7 * 128 + 4, u32::MAX)), larger);
+    let lies = "the superblock is not sound";
+    none(on(&|b| le32(b, SB + 0x28, 4)), lies);
+    none(on(&|b| le32(b, 2 * BLOCK + 8, u32::MAX)), lies);
+    none(on(&|b| le32(b, 40 * BLOCK, 0x7FFF_FFFF)), lies);
+    let shape = "the journal's inode is not sound";
+    none(on(&|b| le32(b, 5 * BLOCK + 7 * 128 + 0x28, 0)), shape);
+    none(on(&|b| le32(b, 5 * BLOCK + 7 * 128 + 4, 0)), shape);
+    let corrupt = "the journal's superblock is not sound";
+    none(on(&|b| b[20 * BLOCK] = 0), corrupt);
+    none(on(&|b| le32(b, 20 * BLOCK + 20, 0)), corrupt);
+    // On larger pages a partition may begin within one, and a block be smaller.
+    let large = Setup {
+        page: 2048,
+        spare: 40,
+        blocks: 120,
+        ..SETUP
+    };
+    none(
+        refused(&large, |b| in_partition(b, 7)),
+        "the partition is not aligned to the sectors",
+    );
+    none(
+        refused(&large, |_| {}),
+        "the file system's blocks are smaller than the sectors",
+    );
+}
+
+/// Anything at all for a file system: no panic, and nothing is lost.
+#[test]
+fn random_damage_to_the_file_system_is_borne() {
+    let mut rng = Rng::new(11);
+    for round in 0..300 {
+        let flips: Vec<(usize, u8)> = (0..1 + rng.below(6))
+            .map(|_| {
+                let places = [1024, 2 * BLOCK, 5 * BLOCK + 7 * 128, 20 * BLOCK, 40 * BLOCK];
+                let at = places[rng.below(5) as usize] + rng.below(0x110) as usize;
+                (at, 1 << rng.below(8))
+            })
+            .collect();
+        let state = refused(&SETUP, |bytes| {
+            flips.iter().for_each(|(at, flip)| bytes[*at] ^= flip);
+        });
+        assert_ne!(state, JournalState::Off, "round {round}");
+    }
+}
