@@ -7,6 +7,7 @@
 //! | `disk` | opens and makes block devices on chips; the only part that knows which |
 //! | `place` | `IMAGE:/path` |
 //! | `values` | values of options: sizes, chips |
+//! | `monitored` | the flash operations of this machine's chips, for a replay |
 //! | `text` | aligned tables, numbers and times as people read them |
 //! | `progress` | a bar on stderr for work longer than two seconds |
 //! | `failure` | exit statuses and one-line errors |
@@ -16,6 +17,7 @@
 mod commands;
 mod disk;
 mod failure;
+mod monitored;
 mod place;
 mod progress;
 mod text;

@@ -1,4 +1,4 @@
-//! `flashkit lab guest` and `flashkit monitor`: what goes wrong without a guest, over programs that
+//! `flashkit lab guest`, studies and `flashkit monitor`: what goes wrong without a guest, over programs that
 //! play QEMU and apt; and with `FLASHKIT_GUEST=1` real guests, for which QEMU and Debian's archive
 //! (or an image in the cache folder) are needed.
 
@@ -253,6 +253,164 @@ fn a_monitor_without_a_chip() {
     assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
 }
 
+/// A report as a replay in a guest leaves it.
+fn report(place: &Place) -> String {
+    touch(&place.path("a.trace"), "C a 10\n");
+    let out = place.run(&["replay", "--json", "a.trace"]);
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn study(place: &Place, more: &[&str]) -> Output {
+    place.image();
+    let args = [
+        "lab",
+        "run",
+        "peers",
+        "--json",
+        "--image",
+        "image",
+        "--results",
+        "results",
+    ];
+    place.run(&[&args, more].concat())
+}
+
+/// The second of three cases kills the guest: the first has its result, the second an error, the third is
+/// run in a guest of its own, and nothing is run twice.
+#[test]
+fn a_study_survives_a_guest_that_dies() {
+    let place = Place::new();
+    let report = report(&place);
+    touch(&place.path("report"), &report);
+    let report = place.path("report").display().to_string();
+    // The first boot has three cases, the next has one.
+    let boots = place.path("boots").display().to_string();
+    place.qemu(&format!(
+        "echo boot >>{boots}; touch 0.err; cp {report} 0.json
+        if [ -e 1.trace.gz ]; then echo '[ 1.0] Kernel panic - not syncing' >console; touch 1.err; exit; fi
+        echo 0 >status"
+    ));
+    let only = [
+        "--jobs",
+        "1",
+        "--only",
+        "seq/ubifs",
+        "--only",
+        "seq/jffs2",
+        "--only",
+        "append/jffs2",
+    ];
+    let out = study(&place, &only);
+    assert_eq!(out.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(said, "flashkit: 1 case failed; --retry runs them again\n");
+    let result = |name: &str| -> Value {
+        let text = fs::read(place.path("results/peers").join(name)).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    };
+    assert_eq!(result("seq/ubifs.json")["report"]["fs"], "flashlight");
+    let error = result("seq/jffs2.json")["error"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(error.contains("Kernel panic"), "{error}");
+    assert_eq!(result("append/jffs2.json")["report"]["total"]["ops"], 1);
+    let count = || fs::read_to_string(&boots).unwrap().lines().count();
+    assert_eq!(count(), 2);
+    // What has a result, or an error, is not run again unless asked for.
+    assert!(study(&place, &only).status.success());
+    assert_eq!(count(), 2);
+    assert!(
+        study(&place, &[&only[..], &["--retry"]].concat())
+            .status
+            .success()
+    );
+    assert_eq!(count(), 3);
+    assert!(result("seq/jffs2.json")["error"].is_null());
+    // Nothing but results is left.
+    assert_eq!(fs::read_dir(place.path("results")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_study_without_qemu() {
+    let place = Place::new();
+    place.program("qemu-system-x86_64", "exit 127");
+    fs::remove_file(place.path("bin/qemu-system-x86_64")).unwrap();
+    let mut command = place.command(&[
+        "lab",
+        "run",
+        "micro",
+        "--results",
+        "results",
+        "--jobs",
+        "1",
+        "--only",
+        "saturated/sw/512k",
+    ]);
+    let out = command.env("PATH", "/nowhere").output().unwrap();
+    assert!(complaint(&out).contains("qemu-system-x86_64 is not here"));
+    // What needs no guest is done.
+    let printed = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        printed.contains("micro/saturated/sw/512k/flashlight"),
+        "{printed}"
+    );
+    assert!(
+        place
+            .path("results/micro/saturated/sw/512k/flashlight.json")
+            .exists()
+    );
+}
+
+#[test]
+fn a_study_as_commands() {
+    let place = Place::new();
+    let planned = |only: &str| {
+        let args = [
+            "lab",
+            "run",
+            "micro",
+            "--plan",
+            "--results",
+            "results",
+            "--only",
+            only,
+        ];
+        let out = place.run(&args);
+        assert!(out.status.success());
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let plan = planned("saturated/sw/512k");
+    assert_eq!(plan.lines().count(), 3, "{plan}");
+    let own = plan
+        .lines()
+        .find(|line| line.contains("flashlight"))
+        .unwrap();
+    let words = own
+        .strip_prefix("flashkit ")
+        .unwrap()
+        .strip_suffix(" >/dev/null")
+        .unwrap();
+    let words = words.replace('\'', "");
+    let out = place.run(&words.split(' ').collect::<Vec<_>>());
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    assert_eq!(planned("saturated/sw/512k").lines().count(), 2);
+    let out = place.run(&[
+        "lab",
+        "run",
+        "micro",
+        "--results",
+        "results",
+        "--only",
+        "nonsense",
+    ]);
+    assert_eq!(out.status.code(), Some(2));
+}
+
 /// Whether real guests are asked for.
 fn real_guests() -> bool {
     let asked = std::env::var_os("FLASHKIT_GUEST").is_some_and(|v| v == "1");
@@ -310,6 +468,59 @@ fn a_monitor_in_a_guest() {
     assert_eq!(of("block_erase"), 2048);
     assert_eq!(of("page_program"), programs);
     assert!(log.contains("\"name\":\"ubi_bgt0d\""));
+}
+
+/// A replay over JFFS2: what is written reaches the chip, and is counted.
+#[test]
+fn a_study_in_a_guest() {
+    if !real_guests() {
+        return;
+    }
+    let place = Place::new();
+    let args = [
+        "lab",
+        "run",
+        "micro",
+        "--results",
+        "results",
+        "--jobs",
+        "1",
+        "--only",
+        "saturated/sw/512k/ubifs",
+        "--only",
+        "saturated/sw/512k/jffs2",
+        "--only",
+        "pause/rw-1000ms/512k/jffs2",
+    ];
+    let out = place.command(&args).output().unwrap();
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    for case in [
+        "saturated/sw/512k/ubifs",
+        "saturated/sw/512k/jffs2",
+        "pause/rw-1000ms/512k/jffs2",
+    ] {
+        let text = fs::read(place.path("results/micro").join(format!("{case}.json"))).unwrap();
+        let outcome: Value = serde_json::from_slice(&text).unwrap();
+        assert!(
+            outcome["made"]["kernel"]
+                .as_str()
+                .unwrap()
+                .starts_with("6."),
+            "{outcome}"
+        );
+        let phases = outcome["report"]["phases"].as_array().unwrap();
+        let test = phases.iter().find(|phase| phase["name"] == "test").unwrap();
+        assert_eq!(test["user_bytes"], 20 << 20);
+        let programs = test["page_programs"].as_u64().unwrap();
+        // Each page once, and no more than twice.
+        assert!((10_240..20_480).contains(&programs), "{case}: {programs}");
+        let fill = phases.iter().find(|phase| phase["name"] == "fill").unwrap();
+        assert!(fill["page_programs"].as_u64().unwrap() > 5_120, "{case}");
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ mod text;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -125,6 +125,8 @@ pub struct Flashmon {
     instance: PathBuf,
     id: u32,
     blocks: u32,
+    /// Read over and over.
+    profile: File,
     log: Option<Log>,
 }
 
@@ -164,6 +166,8 @@ impl Flashmon {
         }
         let id = std::process::id();
         sweep(tracefs);
+        let path = tracefs.join("kprobe_profile");
+        let profile = File::open(&path).map_err(|error| Error::io(&path, error))?;
         let mut monitor = Flashmon {
             tracefs: tracefs.to_owned(),
             instance: tracefs.join("instances").join(probe::group(id)),
@@ -171,6 +175,7 @@ impl Flashmon {
             blocks: blocks
                 .clamp(*BLOCKS.start(), *BLOCKS.end())
                 .next_power_of_two(),
+            profile,
             log: None,
         };
         // From here on a failure drops the monitor, which takes away what is there already.
@@ -204,7 +209,7 @@ impl Flashmon {
     /// tracefs cannot be read, or prints what this version does not know.
     pub fn counts(&self) -> Result<Counts, Error> {
         let path = self.tracefs.join("kprobe_profile");
-        let text = read(&path)?;
+        let text = read_again(&self.profile, &path)?;
         let mut counts = Counts::default();
         for kind in Kind::ALL {
             let (hits, missed) = text::profile(&text, &kind.event(self.id))
@@ -385,6 +390,21 @@ fn read(path: &Path) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Reads a file that is open from its beginning.
+fn read_again(file: &File, path: &Path) -> Result<String, Error> {
+    let mut text = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        match file.read_at(&mut chunk, text.len() as u64) {
+            Ok(0) => break,
+            Ok(n) => text.extend_from_slice(&chunk[..n]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io(path, error)),
+        }
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     fs::write(path, text).map_err(|error| Error::io(path, error))
 }
@@ -403,6 +423,7 @@ mod tests {
     fn tracefs() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("kprobe_events"), "").unwrap();
+        fs::write(dir.path().join("kprobe_profile"), "").unwrap();
         fs::create_dir(dir.path().join("instances")).unwrap();
         dir
     }
@@ -460,14 +481,15 @@ mod tests {
     #[test]
     fn counts_are_read() {
         let dir = tracefs();
+        let path = dir.path().join("kprobe_profile");
         let monitor = Flashmon {
             tracefs: dir.path().to_owned(),
             instance: dir.path().join("instances/none"),
             id: 7,
             blocks: 1024,
+            profile: File::open(&path).unwrap(),
             log: None,
         };
-        let path = dir.path().join("kprobe_profile");
         let lines =
             Kind::ALL.map(|kind| format!("  {}   {} 1\n", kind.event(7), kind.name().len()));
         fs::write(&path, lines.concat()).unwrap();

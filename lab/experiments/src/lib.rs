@@ -1,8 +1,11 @@
 //! The papers' experiments: one module per paper, and what they have in common.
 
 pub mod logdisk;
+pub mod micro;
 pub mod nanofs;
+pub mod peers;
 pub mod report;
+pub mod study;
 
 use report::Report;
 
@@ -27,6 +30,47 @@ pub struct Experiment {
     pub pieces: fn(Scale) -> u64,
     /// Runs it; tells how many pieces are done.
     pub run: fn(Scale, done: &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report>,
+}
+
+/// A study that `flashkit lab` runs: many cases, each with a result of its own.
+pub struct Study {
+    /// How it is called.
+    pub name: &'static str,
+    /// What it measures, in one line.
+    pub what: &'static str,
+    /// The paper.
+    pub source: &'static str,
+    /// Its cases.
+    pub cases: fn(Scale) -> Vec<study::Case>,
+    /// What the results say, as far as there are any.
+    pub report: fn(&[study::Outcome]) -> Report,
+}
+
+/// All studies.
+pub fn studies() -> &'static [Study] {
+    &[
+        Study {
+            name: "micro",
+            what: "wear levelling and garbage collection under controlled initial state, as the paper of 2012",
+            source: micro::SOURCE,
+            cases: micro::cases,
+            report: micro::report,
+        },
+        Study {
+            name: "uflip",
+            what: "the nine micro-benchmarks of uFLIP on a dirty partition",
+            source: micro::UFLIP,
+            cases: micro::uflip_cases,
+            report: micro::uflip_report,
+        },
+        Study {
+            name: "peers",
+            what: peers::WHAT,
+            source: peers::SOURCE,
+            cases: peers::cases,
+            report: peers::report,
+        },
+    ]
 }
 
 /// All experiments.

@@ -18,4 +18,5 @@ pub use expected::Expected;
 pub use replay::{Options, ReplayError, Replayed, replay_dir, replay_fs};
 pub use report::{Phase, Remount, Report};
 pub use rng::Rng;
+pub use store::Meter;
 pub use trace::{Line, Op, TraceError};

@@ -11,13 +11,14 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Instant;
 
 use flashkit_vfs::{FileSystem, FlashCost};
 
 use crate::content::Key;
 use crate::expected::Expected;
 use crate::report::{EraseCount, Latency, Phase, Remount, Report, micros};
-use crate::store::{DirStore, FsStore, Store};
+use crate::store::{DirStore, FsStore, Meter, Store};
 use crate::trace::{Line, Op};
 
 /// How to replay.
@@ -34,6 +35,11 @@ pub struct Options<'a> {
     pub verify: bool,
     /// Clean in idle time.
     pub idle_gc: bool,
+    /// Of a directory: counts the flash operations below it. Latencies are flash time then.
+    pub meter: Option<Box<dyn Meter>>,
+    /// Of a directory: drop the host's clean pages at the end of each phase, so that what is read
+    /// then comes from flash. For root alone.
+    pub cold: bool,
     /// Called with the bytes written and read so far, about once a megabyte and after each line.
     pub progress: Option<&'a mut dyn FnMut(u64)>,
 }
@@ -47,6 +53,8 @@ impl Default for Options<'_> {
             fsync: false,
             verify: false,
             idle_gc: true,
+            meter: None,
+            cold: false,
             progress: None,
         }
     }
@@ -97,16 +105,17 @@ pub fn replay_fs(
 }
 
 /// Replays over a directory of the host with real fsyncs, ending in a sync of its file system.
-/// Flash figures are 0, latencies are time on the wall.
+/// Without a meter, flash figures are 0 and latencies are time on the wall.
 ///
 /// # Errors
 /// The first operation that fails, or data that are not as written.
 pub fn replay_dir(
     dir: &Path,
     lines: impl IntoIterator<Item = Line>,
-    options: Options<'_>,
+    mut options: Options<'_>,
 ) -> Result<Replayed, ReplayError> {
-    Replay::new(DirStore::new(dir), options)?.run(lines)
+    let store = DirStore::new(dir, options.meter.take(), options.cold);
+    Replay::new(store, options)?.run(lines)
 }
 
 /// What goes wrong in one operation.
@@ -120,7 +129,7 @@ fn cpu_ns() -> u64 {
 }
 
 /// Counters that a phase is the difference of.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Mark {
     ops: u64,
     bytes: u64,
@@ -129,6 +138,8 @@ struct Mark {
     cpu_ns: u64,
     /// Latencies taken so far.
     latencies: usize,
+    /// Of each block.
+    erases: Vec<u32>,
 }
 
 struct Replay<'a, S: Store> {
@@ -145,6 +156,8 @@ struct Replay<'a, S: Store> {
     reported: u64,
     idle_ns: u64,
     latencies_ns: Vec<u64>,
+    /// The same operations on the wall.
+    host_ns: Vec<u64>,
 }
 
 impl<'a, S: Store> Replay<'a, S> {
@@ -168,13 +181,14 @@ impl<'a, S: Store> Replay<'a, S> {
             reported: 0,
             idle_ns: 0,
             latencies_ns: Vec::new(),
+            host_ns: Vec::new(),
         })
     }
 
     fn run(mut self, lines: impl IntoIterator<Item = Line>) -> Result<Replayed, ReplayError> {
         let start = self.mark();
         let mut phases = Vec::new();
-        let mut phase_start = start;
+        let mut phase_start = start.clone();
         for line in lines {
             let done = self.line(&line.op);
             done.map_err(|what| ReplayError {
@@ -182,14 +196,14 @@ impl<'a, S: Store> Replay<'a, S> {
                 what,
             })?;
             if let Op::Phase { name } = line.op {
-                phases.push(self.phase(name, phase_start));
+                phases.push(self.phase(name, &phase_start));
                 phase_start = self.mark();
             }
         }
         let failed = |what| ReplayError { line: None, what };
         self.release().map_err(failed)?;
         if self.ops > phase_start.ops {
-            phases.push(self.phase("rest".to_owned(), phase_start));
+            phases.push(self.phase("rest".to_owned(), &phase_start));
         }
         let before = self.mark();
         let mut verified_bytes = 0;
@@ -208,7 +222,7 @@ impl<'a, S: Store> Replay<'a, S> {
             ..start
         };
         let report = Report {
-            total: self.phase("total".to_owned(), total_start),
+            total: self.phase("total".to_owned(), &total_start),
             fs: std::mem::take(&mut self.options.fs),
             chip: self.options.chip.take(),
             ram_bytes: self.store.ram_bytes(),
@@ -232,14 +246,18 @@ impl<'a, S: Store> Replay<'a, S> {
             idle_ns: self.idle_ns,
             cpu_ns: cpu_ns(),
             latencies: self.latencies_ns.len(),
+            erases: self.store.erase_counts(),
         }
     }
 
     /// The figures since `start`.
-    fn phase(&self, name: String, start: Mark) -> Phase {
+    fn phase(&self, name: String, start: &Mark) -> Phase {
         let end = self.mark();
         let cost = end.cost - start.cost;
         let mut latencies = self.latencies_ns[start.latencies..].to_vec();
+        let mut host = self.host_ns[start.latencies..].to_vec();
+        let before = start.erases.iter().copied().chain(std::iter::repeat(0));
+        let erases: Vec<u32> = end.erases.iter().zip(before).map(|(n, b)| n - b).collect();
         Phase {
             name,
             ops: end.ops - start.ops,
@@ -251,7 +269,9 @@ impl<'a, S: Store> Replay<'a, S> {
             flash_us: micros(cost.flash_ns - (end.idle_ns - start.idle_ns)),
             cpu_us: micros(end.cpu_ns - start.cpu_ns),
             latency_us: Latency::of(&mut latencies),
-            erase_count: EraseCount::of(&self.store.erase_counts()),
+            host_us: Latency::of(&mut host),
+            erase_count: EraseCount::of(&end.erases),
+            erases: EraseCount::of(&erases),
         }
     }
 
@@ -261,8 +281,11 @@ impl<'a, S: Store> Replay<'a, S> {
             Op::Phase { .. } => self.store.sync()?,
             _ => {
                 let start = self.store.clock_ns();
+                let host = Instant::now();
                 self.operation(op)?;
+                let host = u64::try_from(host.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 self.latencies_ns.push(self.store.clock_ns() - start);
+                self.host_ns.push(host);
                 self.ops += 1;
             }
         }
@@ -273,6 +296,7 @@ impl<'a, S: Store> Replay<'a, S> {
     fn operation(&mut self, op: &Op) -> Result<(), Failure> {
         match op {
             Op::Create { path, size } => self.create(path, *size),
+            Op::Fill { path, size } => self.fill(path, *size),
             Op::Rewrite { path, size } => self.rewrite(path, *size),
             Op::Append { path, size } => self.append(path, *size),
             Op::Update { path, offset, size } => self.update(path, *offset, *size),
@@ -316,6 +340,44 @@ impl<'a, S: Store> Replay<'a, S> {
         self.store.close(file).map_err(Failure::from)
     }
 
+    fn fill(&mut self, path: &str, size: u64) -> Result<(), Failure> {
+        self.release_path(path)?;
+        let file = self.store.create(path)?;
+        self.expect(|expected| expected.create(path));
+        self.version += 1;
+        let key = Key::new(path, self.version);
+        let mut done = 0;
+        while done < size {
+            let n = self.request(size - done);
+            key.fill(done, &mut self.buf[..n]);
+            match self.store.write(&file, done, &self.buf[..n]) {
+                Err(error) if error.is_no_space() => {
+                    // The beginning of the request may be there. To cut it off takes space as well.
+                    let left = self.store.size(&file)?.max(done);
+                    self.bytes += left - done;
+                    done = left;
+                    break;
+                }
+                written => written?,
+            }
+            done += n as u64;
+            self.bytes += n as u64;
+            self.progress(1 << 20);
+        }
+        self.expect(|expected| expected.write(path, 0, done, key));
+        if self.options.fsync {
+            self.store.fsync(&file)?;
+        }
+        self.store.close(file).map_err(Failure::from)
+    }
+
+    /// Bytes of the next request when so many are left.
+    fn request(&self, left: u64) -> usize {
+        self.buf
+            .len()
+            .min(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
     fn rewrite(&mut self, path: &str, size: u64) -> Result<(), Failure> {
         self.release_path(path)?;
         let file = self.store.open(path)?;
@@ -353,10 +415,7 @@ impl<'a, S: Store> Replay<'a, S> {
             .and_then(|expected| expected.file(path));
         let mut done = 0;
         while done < size {
-            let n = self
-                .buf
-                .len()
-                .min(usize::try_from(size - done).unwrap_or(usize::MAX));
+            let n = self.request(size - done);
             let n = self.store.read(&file, offset + done, &mut self.buf[..n])?;
             if n == 0 {
                 break;
@@ -384,10 +443,7 @@ impl<'a, S: Store> Replay<'a, S> {
         let key = Key::new(path, self.version);
         let mut done = 0;
         while done < size {
-            let n = self
-                .buf
-                .len()
-                .min(usize::try_from(size - done).unwrap_or(usize::MAX));
+            let n = self.request(size - done);
             key.fill(offset + done, &mut self.buf[..n]);
             self.store.write(file, offset + done, &self.buf[..n])?;
             done += n as u64;

@@ -50,15 +50,25 @@ pub struct Phase {
     /// CPU time of this process in microseconds, the simulator's and the verification of reads
     /// included.
     pub cpu_us: u64,
-    /// Flash time of single operations.
+    /// Flash time of single operations. What happens between them is in `flash_us` alone: the sync
+    /// at the end of a phase, and what a kernel does in the background.
     pub latency_us: Latency,
+    /// Time on the wall of single operations, the simulator's included.
+    #[serde(default)]
+    pub host_us: Latency,
     /// Erase counts of the chip's blocks at the end of the phase.
     pub erase_count: EraseCount,
+    /// Erases of the chip's blocks in this phase.
+    #[serde(default)]
+    pub erases: EraseCount,
 }
 
-/// Percentiles of the time of one operation, in microseconds to one decimal.
+/// Mean and percentiles of the time of one operation, in microseconds to one decimal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
+    /// Over all operations.
+    #[serde(default)]
+    pub mean: f64,
     /// Half of the operations took at most this.
     pub p50: f64,
     /// 99 % took at most this.
@@ -117,7 +127,10 @@ impl Latency {
             ns.get(rank - 1)
                 .map_or(0.0, |ns| micros(*ns * 10) as f64 / 10.0)
         };
+        let sum: u128 = ns.iter().map(|ns| u128::from(*ns)).sum();
+        let mean = sum as f64 / ns.len().max(1) as f64;
         Latency {
+            mean: (mean / 100.0).round() / 10.0,
             p50: at(500),
             p99: at(990),
             p999: at(999),
@@ -156,6 +169,7 @@ mod tests {
         let mut ns: Vec<u64> = (1..=1000).rev().map(|us| us * 1000).collect();
         let latency = Latency::of(&mut ns);
         assert_eq!((latency.p50, latency.p99), (500.0, 990.0));
+        assert_eq!(latency.mean, 500.5);
         assert_eq!((latency.p999, latency.max), (999.0, 1000.0));
         assert_eq!(Latency::of(&mut [77_840]).p50, 77.8);
         assert_eq!(Latency::of(&mut []), Latency::default());

@@ -51,6 +51,29 @@ impl From<StoreError> for String {
     }
 }
 
+impl StoreError {
+    /// Whether no space is left.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            StoreError::Fs(error) => *error == Error::NoSpace,
+            StoreError::Host(error) => error.kind() == io::ErrorKind::StorageFull,
+        }
+    }
+}
+
+/// Counts the flash operations below a directory of the host.
+pub trait Meter {
+    /// What there was so far. Only grows.
+    fn cost(&self) -> FlashCost;
+    /// Erases of each block so far.
+    fn erase_counts(&self) -> Vec<u32>;
+    /// Whether the counts are right.
+    ///
+    /// # Errors
+    /// What could not be counted.
+    fn check(&self) -> io::Result<()>;
+}
+
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// The operations of the trace format, by path, with open files.
@@ -271,17 +294,24 @@ impl Store for FsStore<'_> {
     }
 }
 
-/// A directory of the host. There is nothing to count but time on the wall.
+/// Drops the host's clean pages when a 1 is written to it.
+const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
+
+/// A directory of the host. Without a meter there is nothing to count but time on the wall.
 pub struct DirStore {
     dir: PathBuf,
     start: Instant,
+    meter: Option<Box<dyn Meter>>,
+    cold: bool,
 }
 
 impl DirStore {
-    pub fn new(dir: &Path) -> DirStore {
+    pub fn new(dir: &Path, meter: Option<Box<dyn Meter>>, cold: bool) -> DirStore {
         DirStore {
             dir: dir.to_owned(),
             start: Instant::now(),
+            meter,
+            cold,
         }
     }
 
@@ -361,7 +391,11 @@ impl Store for DirStore {
     }
 
     fn sync(&mut self) -> Result<()> {
-        Ok(rustix::fs::syncfs(File::open(&self.dir)?)?)
+        rustix::fs::syncfs(File::open(&self.dir)?)?;
+        if self.cold {
+            fs::write(DROP_CACHES, "1")?;
+        }
+        Ok(())
     }
 
     fn idle(&mut self, ms: u64) -> Result<u64> {
@@ -370,7 +404,11 @@ impl Store for DirStore {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.sync()
+        self.sync()?;
+        match &self.meter {
+            Some(meter) => Ok(meter.check()?),
+            None => Ok(()),
+        }
     }
 
     fn list(&mut self) -> Result<Vec<(String, bool)>> {
@@ -397,15 +435,20 @@ impl Store for DirStore {
     }
 
     fn clock_ns(&self) -> u64 {
+        if let Some(meter) = &self.meter {
+            return meter.cost().flash_ns;
+        }
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn cost(&self) -> FlashCost {
-        FlashCost::default()
+        let meter = self.meter.as_ref();
+        meter.map_or(FlashCost::default(), |meter| meter.cost())
     }
 
     fn erase_counts(&self) -> Vec<u32> {
-        Vec::new()
+        let meter = self.meter.as_ref();
+        meter.map_or(Vec::new(), |meter| meter.erase_counts())
     }
 
     fn ram_bytes(&self) -> usize {

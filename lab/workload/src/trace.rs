@@ -4,6 +4,7 @@
 //! C path size        create or truncate, write size bytes, close
 //! W path size        truncate an existing file and rewrite it with size bytes
 //! A path size        append size bytes
+//! F path size        as C, but it is no error when space ends before
 //! U path off size    overwrite; the file stays open between such lines
 //! R path off size    read
 //! D path             unlink
@@ -37,6 +38,8 @@ pub enum Op {
     Create { path: String, size: u64 },
     /// Truncate an existing file and write it anew.
     Rewrite { path: String, size: u64 },
+    /// Create or truncate, write until so much is written or no space is left, close.
+    Fill { path: String, size: u64 },
     /// Append.
     Append { path: String, size: u64 },
     /// Overwrite; the file stays open for further updates.
@@ -74,6 +77,7 @@ impl Op {
     pub fn bytes(&self) -> u64 {
         match self {
             Op::Create { size, .. }
+            | Op::Fill { size, .. }
             | Op::Rewrite { size, .. }
             | Op::Append { size, .. }
             | Op::Update { size, .. }
@@ -98,6 +102,7 @@ impl fmt::Display for Op {
         match self {
             Op::Create { path, size } => write!(f, "C {} {size}", Word(path)),
             Op::Rewrite { path, size } => write!(f, "W {} {size}", Word(path)),
+            Op::Fill { path, size } => write!(f, "F {} {size}", Word(path)),
             Op::Append { path, size } => write!(f, "A {} {size}", Word(path)),
             Op::Update { path, offset, size } => write!(f, "U {} {offset} {size}", Word(path)),
             Op::Read { path, offset, size } => write!(f, "R {} {offset} {size}", Word(path)),
@@ -251,6 +256,10 @@ pub fn parse_line(text: &str) -> Result<Option<Op>, String> {
             path: words.path("path")?,
             size: words.num("size")?,
         },
+        "F" => Op::Fill {
+            path: words.path("path")?,
+            size: words.num("size")?,
+        },
         "A" => Op::Append {
             path: words.path("path")?,
             size: words.num("size")?,
@@ -389,15 +398,15 @@ pub fn save<'a>(ops: impl IntoIterator<Item = &'a Op>, path: &Path) -> io::Resul
 mod tests {
     use super::*;
 
-    const ALL: &str = "C a 10\nW a 20\nA a 5\nU a 3 4\nR a 0 9\nD a\nK d\nZ d\nN d/x e\nS a\n\
+    const ALL: &str = "C a 10\nF a 15\nW a 20\nA a 5\nU a 3 4\nR a 0 9\nD a\nK d\nZ d\nN d/x e\nS a\n\
                        T a 7\nI 100\nM end\n";
 
     #[test]
     fn every_operation_reads_back_as_written() {
         let lines = parse(ALL.as_bytes()).unwrap();
-        assert_eq!(lines.len(), 13);
+        assert_eq!(lines.len(), 14);
         assert_eq!(
-            lines[8].op,
+            lines[9].op,
             Op::Rename {
                 from: "d/x".into(),
                 to: "e".into()

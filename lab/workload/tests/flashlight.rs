@@ -7,6 +7,7 @@ use flashkit_vfs::FileSystem;
 use flashkit_vfs::check::check;
 use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_workload::model::{self, ModelRun, Target};
+use flashkit_workload::{Options, replay_fs, trace};
 
 struct Volume {
     fs: Option<FlashLightFs<'static, SimNand>>,
@@ -257,4 +258,30 @@ fn model_with_failing_blocks() {
     let config = Config::default();
     let bad = run("model_with_failing_blocks", 90..96, make, config, &LIGHT);
     assert!(bad > 1, "no block but the factory's one has failed");
+}
+
+/// `F` ends where space ends, and what the file holds is what was counted.
+#[test]
+fn filling_ends_where_space_ends() {
+    let lines = |text: &str| trace::parse(text.as_bytes()).unwrap();
+    for (text, full) in [
+        ("F a 100000\nM fill\n", false),
+        ("F a 99999999999\nM fill\n", true),
+    ] {
+        let mut volume = Volume::new(chip(2048, 40, 64, 160), Config::default());
+        let options = Options {
+            verify: true,
+            ..Options::default()
+        };
+        let done = replay_fs(volume.fs(), lines(text), options).unwrap();
+        let fill = &done.report.phases[0];
+        if full {
+            assert!(fill.user_bytes > 12 << 20, "{}", fill.user_bytes);
+            assert!(fill.user_bytes < 20 << 20, "{}", fill.user_bytes);
+        } else {
+            assert_eq!(fill.user_bytes, 100_000);
+        }
+        assert_eq!(done.verified_bytes, fill.user_bytes);
+        assert_eq!(fill.erases.mean * 160.0, fill.block_erases as f64);
+    }
 }

@@ -193,7 +193,7 @@ fn the_report_has_the_fields_of_the_contract() {
     );
     let phase = set(
         "name ops user_bytes page_reads spare_reads page_programs block_erases \
-                     flash_us cpu_us latency_us erase_count",
+                     flash_us cpu_us latency_us host_us erase_count erases",
     );
     for held in json["phases"]
         .as_array()
@@ -202,8 +202,12 @@ fn the_report_has_the_fields_of_the_contract() {
         .chain([&json["total"]])
     {
         assert_eq!(keys(held), phase);
-        assert_eq!(keys(&held["latency_us"]), set("p50 p99 p999 max"));
-        assert_eq!(keys(&held["erase_count"]), set("min max mean stddev"));
+        for latency in ["latency_us", "host_us"] {
+            assert_eq!(keys(&held[latency]), set("mean p50 p99 p999 max"));
+        }
+        for erases in ["erase_count", "erases"] {
+            assert_eq!(keys(&held[erases]), set("min max mean stddev"));
+        }
     }
     assert_eq!(
         (&json["total"]["name"], &json["request"]),

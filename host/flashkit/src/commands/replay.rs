@@ -9,6 +9,8 @@ use flashkit_sim::{DEFAULT_PRESET, Preset};
 use flashkit_workload::{Line, Options, Phase, Report, replay_dir, replay_fs, trace};
 
 use crate::Outcome;
+use crate::failure::Usage;
+use crate::monitored::Monitored;
 use crate::progress::Progress;
 use crate::text::{self, Table};
 use crate::values;
@@ -36,9 +38,9 @@ pub struct How {
     /// File system, on a fresh chip in RAM
     #[arg(long, value_enum, default_value = "flashlight")]
     fs: FsName,
-    /// Chip, as `flashkit chips` lists them
-    #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
-    chip: &'static Preset,
+    /// Chip, as `flashkit chips` lists them [default: slc-256m]
+    #[arg(long, value_name = "NAME", value_parser = values::chip)]
+    chip: Option<&'static Preset>,
     /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
@@ -46,8 +48,15 @@ pub struct How {
     #[arg(long, value_enum)]
     cleaner: Option<Cleaner>,
     /// Run over this directory of the host instead
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["fs", "chip", "ram", "cleaner"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["fs", "ram", "cleaner"])]
     dir: Option<PathBuf>,
+    /// With --dir: count the flash operations of this machine's raw NAND and price them as those of
+    /// --chip; for root
+    #[arg(long, requires = "dir")]
+    monitor: bool,
+    /// With --dir: drop the page cache at the end of each phase; for root
+    #[arg(long, requires = "dir")]
+    cold: bool,
     /// Bytes in one read or write
     #[arg(long, value_name = "BYTES", value_parser = values::request, default_value = "4096")]
     request: usize,
@@ -59,7 +68,23 @@ pub struct How {
     json: bool,
 }
 
+impl How {
+    fn chip(&self) -> &'static Preset {
+        let default = flashkit_sim::preset(DEFAULT_PRESET);
+        self.chip.or(default).unwrap_or(&flashkit_sim::presets()[0])
+    }
+
+    /// Refuses a chip that nothing would be priced with.
+    fn check(&self) -> anyhow::Result<()> {
+        if self.dir.is_some() && self.chip.is_some() && !self.monitor {
+            return Err(Usage("--chip with --dir needs --monitor".into()).into());
+        }
+        Ok(())
+    }
+}
+
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.how.check()?;
     let shown = args.trace.display();
     if args.trace.is_dir() {
         bail!("{shown}: is a directory, not a trace");
@@ -70,6 +95,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 /// Runs operations and prints the figures.
 pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) -> Outcome {
+    how.check()?;
     let total = lines.iter().map(|line| line.op.bytes()).sum();
     let mut bar = Progress::new("replaying", total);
     let mut progress = |bytes| bar.at(bytes);
@@ -81,7 +107,7 @@ pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) ->
         ..Options::default()
     };
     let (report, verified) = match &how.dir {
-        Some(dir) => over_directory(dir, lines, options)?,
+        Some(dir) => over_directory(dir, how, lines, options)?,
         None => over_chip(how, lines, options)?,
     };
     drop(bar);
@@ -95,6 +121,7 @@ pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) ->
 
 fn over_directory(
     dir: &Path,
+    how: &How,
     lines: &[Line],
     mut options: Options<'_>,
 ) -> anyhow::Result<(Report, u64)> {
@@ -102,6 +129,12 @@ fn over_directory(
         bail!("{}: no such directory", dir.display());
     }
     options.fs = "dir".into();
+    options.cold = how.cold;
+    if how.monitor {
+        let chip = how.chip();
+        options.chip = Some(chip.name.into());
+        options.meter = Some(Box::new(Monitored::start(chip)?));
+    }
     let replayed = replay_dir(dir, lines.iter().cloned(), options)?;
     Ok((replayed.report, replayed.verified_bytes))
 }
@@ -111,7 +144,7 @@ fn over_chip(how: &How, lines: &[Line], mut options: Options<'_>) -> anyhow::Res
         ram: how.ram,
         cleaner: how.cleaner,
     };
-    let mut volume = volume::in_ram(how.fs, how.chip, tuning)?;
+    let mut volume = volume::in_ram(how.fs, how.chip(), tuning)?;
     options.fs = how.fs.as_str().into();
     options.chip = Some(volume.chip.clone());
     let replayed = replay_fs(volume.fs(), lines.iter().cloned(), options)?;

@@ -45,6 +45,9 @@ enum What {
         #[arg(long, value_name = "MIB", default_value_t = MEMORY,
               value_parser = clap::value_parser!(u32).range(128..))]
         memory: u32,
+        /// Let the guest's time go by instructions, and skip it while there is nothing to do
+        #[arg(long, conflicts_with = "kvm")]
+        skip_idle: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -87,6 +90,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             share,
             limit,
             memory,
+            skip_idle,
             place,
         } => {
             let image = place.image()?;
@@ -99,6 +103,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 memory: *memory,
                 limit: *limit,
                 kvm: place.kvm,
+                skip_idle: *skip_idle,
             };
             let done = show(&job, &image, out);
             if share.is_none() {

@@ -1,13 +1,14 @@
 //! `flashkit lab`
 
 pub mod guest;
+mod studies;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
 use flashkit_experiments::report::{Cell, Figure, Report, Table};
-use flashkit_experiments::{Experiment, Scale, experiments};
+use flashkit_experiments::{Experiment, Scale, experiments, studies};
 use serde_json::json;
 
 use crate::Outcome;
@@ -20,7 +21,9 @@ const FIGURE_ROWS: usize = 12;
 
 /// Repeat the experiments of the papers.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  flashkit lab run logdisk --json > logdisk.json")]
+#[command(
+    after_help = "Examples:\n  flashkit lab run logdisk --json > logdisk.json\n  flashkit lab run peers\n  flashkit lab guest run 'cat /proc/version'"
+)]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -44,6 +47,8 @@ enum What {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        choice: studies::Choice,
     },
     Guest(guest::Args),
 }
@@ -52,19 +57,27 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.what {
         What::List { json } => list(*json, out)?,
         What::Guest(args) => return guest::run(args, out),
-        What::Run { name, quick, json } => {
+        What::Run {
+            name,
+            quick,
+            json,
+            choice,
+        } => {
+            let scale = if *quick { Scale::Quick } else { Scale::Full };
+            if let Some(study) = studies().iter().find(|study| study.name == name) {
+                return studies::run(study, scale, choice, *json, out);
+            }
             let found = experiments().iter().find(|e| e.name == name);
             let Some(experiment) = found else {
                 let why = format!("{name}: no such experiment; `flashkit lab list` lists them");
                 return Err(Usage(why).into());
             };
-            let scale = if *quick { Scale::Quick } else { Scale::Full };
             let report = measure(experiment, scale)?;
             if *json {
                 let object = report.json(experiment.name, experiment.source);
                 writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
             } else {
-                print(experiment, &report, out)?;
+                print(experiment.name, experiment.source, &report, out)?;
             }
         }
     }
@@ -73,19 +86,24 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 fn list(json: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     if json {
-        let list: Vec<_> = experiments()
-            .iter()
-            .map(|e| json!({ "name": e.name, "what": e.what, "source": e.source }))
+        let list: Vec<_> = listed()
+            .map(|(name, what, source)| json!({ "name": name, "what": what, "source": source }))
             .collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
         return Ok(());
     }
     let mut table = text::Table::new(&["name", "what"]);
-    for experiment in experiments() {
-        table.row([experiment.name.into(), experiment.what.into()]);
+    for (name, what, _) in listed() {
+        table.row([name.into(), what.into()]);
     }
     table.ragged().print(out, 0)?;
     Ok(())
+}
+
+/// Name, what and source of all there are.
+fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let experiments = experiments().iter().map(|e| (e.name, e.what, e.source));
+    experiments.chain(studies().iter().map(|s| (s.name, s.what, s.source)))
 }
 
 fn measure(experiment: &Experiment, scale: Scale) -> anyhow::Result<Report> {
@@ -98,8 +116,8 @@ fn measure(experiment: &Experiment, scale: Scale) -> anyhow::Result<Report> {
     })
 }
 
-fn print(experiment: &Experiment, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{}: {}", experiment.name, experiment.source)?;
+fn print(name: &str, source: &str, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{name}: {source}")?;
     for note in &report.notes {
         writeln!(out, "* {note}")?;
     }

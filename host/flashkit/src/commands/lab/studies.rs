@@ -1,0 +1,127 @@
+//! `flashkit lab run` of a study: results in a folder, resumed where it was left.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use flashkit_experiments::study::{self, Case, Folder, Guests, How};
+use flashkit_experiments::{Scale, Study};
+
+use super::guest::{MEMORY, Place, this_program};
+use crate::Outcome;
+use crate::failure::{FAILED, Usage, complain};
+use crate::progress::Progress;
+use crate::text;
+
+/// Which cases of a study are run, and where. Experiments that are no studies have none of it.
+#[derive(clap::Args)]
+pub struct Choice {
+    /// Of a study: folder of its results; what is there is not run again
+    #[arg(long, value_name = "FOLDER", default_value = "lab-results")]
+    pub results: PathBuf,
+    /// Of a study: only cases whose names contain this; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Of a study: cases, or guests, at a time [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Of a study: run cases again that have failed
+    #[arg(long)]
+    retry: bool,
+    /// Of a study: print a command for each case that has no result yet, and run none
+    #[arg(long)]
+    plan: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Runs what has no result yet and prints what there is.
+pub fn run(
+    study: &Study,
+    scale: Scale,
+    choice: &Choice,
+    json: bool,
+    out: &mut dyn Write,
+) -> Outcome {
+    let all = (study.cases)(scale);
+    let cases: Vec<Case> = all.into_iter().filter(|case| choice.wants(case)).collect();
+    if cases.is_empty() {
+        return Err(Usage(format!("no case of {} is called so", study.name)).into());
+    }
+    let folder = Folder::open(&choice.results)?;
+    if choice.plan {
+        return plan(study, &cases, &folder, out);
+    }
+    let progress = Mutex::new(Progress::of_pieces(study.name, cases.len() as u64));
+    let summary = study::run(
+        &cases,
+        &How {
+            folder: &folder,
+            guests: &|| choice.guests(),
+            jobs: choice.jobs(),
+            retry: choice.retry,
+            progress: &|step| {
+                if let Ok(mut progress) = progress.lock() {
+                    progress.at(step.done as u64);
+                }
+            },
+        },
+    );
+    drop(progress);
+    let outcomes = folder.load_all(&cases)?;
+    let report = (study.report)(&outcomes);
+    if json {
+        let object = report.json(study.name, study.source);
+        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
+    } else {
+        super::print(study.name, study.source, &report, out)?;
+    }
+    out.flush()?;
+    let summary = summary?;
+    if summary.failed > 0 {
+        let failed = text::plural(summary.failed as u64, "case");
+        complain(&format!("{failed} failed; --retry runs them again"));
+        return Ok(ExitCode::from(FAILED));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A command for each case that has no result, for whatever spreads commands over machines.
+fn plan(study: &Study, cases: &[Case], folder: &Folder, out: &mut dyn Write) -> Outcome {
+    for case in cases {
+        if folder.load(&case.id)?.is_none() {
+            let results = folder.dir().display();
+            let (name, id) = (study.name, &case.id);
+            writeln!(
+                out,
+                "flashkit lab run {name} --results '{results}' --jobs 1 --only '={id}' >/dev/null"
+            )?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Choice {
+    fn wants(&self, case: &Case) -> bool {
+        let named = |text: &String| match text.strip_prefix('=') {
+            Some(whole) => case.id == whole,
+            None => case.id.contains(text.as_str()),
+        };
+        self.only.is_empty() || self.only.iter().any(named)
+    }
+
+    fn jobs(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or_else(processors).max(1)
+    }
+
+    fn guests(&self) -> anyhow::Result<Guests> {
+        Ok(Guests {
+            image: self.place.image()?,
+            program: this_program()?,
+            memory: MEMORY,
+            kvm: self.place.kvm,
+        })
+    }
+}

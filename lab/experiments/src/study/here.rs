@@ -1,0 +1,61 @@
+//! Cases in this process, on a simulated chip.
+
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_sim::{Preset, SimNand};
+use flashkit_vfs::FileSystem;
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_workload::{Options, Report, replay_fs};
+
+use super::{Case, System};
+
+/// RAM handed to FlashLight where the chip does not need more, in bytes.
+const RAM: usize = 16_384;
+/// Volumes are laid out in the same way every time.
+const NUMBER: u32 = 1;
+
+/// Runs a case.
+///
+/// # Errors
+/// The operation that failed, in words.
+pub fn run(case: &Case) -> Result<Report, String> {
+    match case.system {
+        System::FlashLight => {
+            let ram = RAM.max(ram_needed(&case.chip.geometry()));
+            let mut memory = vec![0; ram];
+            let mut fs = flashlight(case.chip, &mut memory)?;
+            replay(case, &mut fs)
+        }
+        System::Ubifs | System::Jffs2 => Err("is part of a kernel, not of this program".into()),
+    }
+}
+
+fn replay(case: &Case, fs: &mut dyn FileSystem) -> Result<Report, String> {
+    let options = Options {
+        fs: case.system.name().into(),
+        chip: Some(case.chip.name.into()),
+        request: case.request,
+        fsync: case.fsync,
+        ..Options::default()
+    };
+    let replayed = replay_fs(fs, (case.lines)(), options);
+    Ok(replayed.map_err(|error| error.to_string())?.report)
+}
+
+/// A fresh volume. Formatting and mounting are not counted, but for the erase counts.
+fn flashlight<'m>(
+    chip: &Preset,
+    memory: &'m mut [u8],
+) -> Result<FlashLightFs<'m, SimNand>, String> {
+    let ram = memory.len();
+    let root = New {
+        mode: 0o755,
+        ..New::default()
+    };
+    let formatted = FlashLight::format(SimNand::new(chip), memory, NUMBER, &root);
+    let mut nand = formatted.map_err(|error| format!("format: {error}"))?;
+    nand.clear_counters();
+    let mounted = FlashLight::mount(nand, memory, Config::default());
+    let mut fs = FlashLightFs::new(mounted.map_err(|error| format!("mount: {error}"))?, ram);
+    fs.volume().nand_mut().clear_counters();
+    Ok(fs)
+}

@@ -1,0 +1,110 @@
+//! Studies: the same operations over several file systems on the same chip.
+//!
+//! A study is a list of cases. A case is a trace over one file system from a fresh chip, run in this
+//! process or in a guest, where the kernel's operations are counted by tracing; either way the figures are
+//! those of a replay. Each result is a file of its own, so that a study can be stopped and resumed,
+//! spread over machines, and be reported as far as it has come.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `result` | the folder of results |
+//! | `here` | cases in this process |
+//! | `guest` | cases in a guest, many to a boot |
+//! | `run` | all cases that have no result yet, on several threads |
+
+mod guest;
+mod here;
+mod result;
+mod run;
+
+use std::sync::Arc;
+
+use flashkit_sim::Preset;
+use flashkit_workload::{Line, Report};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use guest::Guests;
+pub use result::{Folder, Made, Outcome};
+pub use run::{How, Progress, Summary, run};
+
+/// A file system that is studied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum System {
+    /// FlashLight, in this process.
+    FlashLight,
+    /// Linux's UBIFS on UBI, in a guest.
+    Ubifs,
+    /// Linux's JFFS2, in a guest.
+    Jffs2,
+}
+
+impl System {
+    /// All of them.
+    pub const ALL: [System; 3] = [System::FlashLight, System::Ubifs, System::Jffs2];
+
+    /// As options and file names have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            System::FlashLight => "flashlight",
+            System::Ubifs => "ubifs",
+            System::Jffs2 => "jffs2",
+        }
+    }
+
+    /// As its authors write it.
+    pub fn title(self) -> &'static str {
+        match self {
+            System::FlashLight => "FlashLight",
+            System::Ubifs => "UBIFS",
+            System::Jffs2 => "JFFS2",
+        }
+    }
+
+    /// The system of a name.
+    pub fn find(name: &str) -> Option<System> {
+        System::ALL.into_iter().find(|system| system.name() == name)
+    }
+
+    /// Whether it lives in a kernel.
+    pub fn in_guest(self) -> bool {
+        matches!(self, System::Ubifs | System::Jffs2)
+    }
+}
+
+/// One measurement of a study.
+#[derive(Clone)]
+pub struct Case {
+    /// What names it and its result: words and slashes.
+    pub id: String,
+    /// The file system.
+    pub system: System,
+    /// The chip. In a guest it has the geometry that nandsim has.
+    pub chip: &'static Preset,
+    /// What is varied, for the tables.
+    pub params: Map<String, Value>,
+    /// The operations.
+    pub lines: Arc<dyn Fn() -> Vec<Line> + Send + Sync>,
+    /// Bytes in one read or write.
+    pub request: usize,
+    /// Whether every writing operation ends in an fsync.
+    pub fsync: bool,
+    /// Whether the page cache is emptied at the end of each phase, so that a test reads from flash.
+    pub cold: bool,
+    /// What must be true of its phases for the result to count: see [`Check`].
+    pub check: Check,
+    /// Whether pauses are long: a guest skips them then, at the price of slower work.
+    pub pauses: bool,
+    /// Seconds that it may take in a guest.
+    pub limit: u64,
+}
+
+/// Looks at the figures of the phases before the test, and says what the state they have made is
+/// not.
+pub type Check = Arc<dyn Fn(&Case, &Report) -> Result<(), String> + Send + Sync>;
+
+/// A check for cases that begin on a fresh chip.
+pub fn any_state() -> Check {
+    Arc::new(|_, _| Ok(()))
+}

@@ -1,0 +1,178 @@
+//! The folder of results: a JSON file for each case.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use flashkit_workload::{Phase, Report};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Case, System};
+
+/// What a case has given.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Outcome {
+    /// [`Case::id`].
+    pub case: String,
+    /// The file system.
+    pub system: System,
+    /// The chip.
+    pub chip: String,
+    /// What is varied.
+    pub params: Map<String, Value>,
+    /// The figures.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub report: Option<Report>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    /// Where and with what.
+    pub made: Made,
+}
+
+/// Where and with what a result was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// Version of this program.
+    pub flashkit: String,
+    /// The kernel that the file system is part of, with its package's version.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kernel: Option<String>,
+    /// The machine's processor.
+    pub machine: String,
+    /// Seconds since the epoch.
+    pub time: u64,
+}
+
+impl Made {
+    /// By this program, here and now.
+    pub fn here(kernel: Option<String>) -> Made {
+        let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = cpu
+            .lines()
+            .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
+            .map_or(std::env::consts::ARCH, |(_, name)| name.trim())
+            .to_owned();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Made {
+            flashkit: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel,
+            machine: cpu,
+            time: now.map_or(0, |now| now.as_secs()),
+        }
+    }
+}
+
+impl Outcome {
+    /// The result of a case that was run; a state that is not as it should be is an error.
+    pub fn new(case: &Case, report: Result<Report, String>, made: Made) -> Outcome {
+        let checked = report.and_then(|report| {
+            (case.check)(case, &report).map_err(|what| format!("initial state: {what}"))?;
+            Ok(report)
+        });
+        let (report, error) = match checked {
+            Ok(report) => (Some(report), None),
+            Err(error) => (None, Some(error)),
+        };
+        Outcome {
+            case: case.id.clone(),
+            system: case.system,
+            chip: case.chip.name.to_owned(),
+            params: case.params.clone(),
+            report,
+            error,
+            made,
+        }
+    }
+
+    /// A phase by name.
+    pub fn phase(&self, name: &str) -> Option<&Phase> {
+        let report = self.report.as_ref()?;
+        report.phases.iter().find(|phase| phase.name == name)
+    }
+
+    /// A parameter as text.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        self.params.get(name)?.as_str()
+    }
+
+    /// A parameter as a number.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.params.get(name)?.as_f64()
+    }
+}
+
+/// Where results are kept.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    dir: PathBuf,
+}
+
+impl Folder {
+    /// A folder, made if absent.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(dir: &Path) -> anyhow::Result<Folder> {
+        fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+        Ok(Folder {
+            dir: dir.to_owned(),
+        })
+    }
+
+    /// The folder itself.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn path(&self, id: &str) -> PathBuf {
+        self.dir.join(format!("{id}.json"))
+    }
+
+    /// The result of a case; `None` when there is none.
+    ///
+    /// # Errors
+    /// There is one and it cannot be read.
+    pub fn load(&self, id: &str) -> anyhow::Result<Option<Outcome>> {
+        let path = self.path(id);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.with_context(|| path.display().to_string())?,
+        };
+        let outcome = serde_json::from_slice(&text);
+        Ok(Some(outcome.with_context(|| path.display().to_string())?))
+    }
+
+    /// Keeps a result. It is there whole or not at all.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn save(&self, outcome: &Outcome) -> anyhow::Result<()> {
+        let path = self.path(&outcome.case);
+        let named = || path.display().to_string();
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).with_context(named)?;
+        }
+        let part = path.with_extension(format!("part-{}", std::process::id()));
+        let text = serde_json::to_vec_pretty(outcome)?;
+        let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        written.with_context(named)
+    }
+
+    /// The results of these cases, as far as there are any.
+    ///
+    /// # Errors
+    /// One cannot be read.
+    pub fn load_all(&self, cases: &[Case]) -> anyhow::Result<Vec<Outcome>> {
+        let mut found = Vec::new();
+        for case in cases {
+            found.extend(self.load(&case.id)?);
+        }
+        Ok(found)
+    }
+}

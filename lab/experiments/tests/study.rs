@@ -1,0 +1,131 @@
+//! Studies of cases that need no guest: results, resumption, states that are not as they should be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use flashkit_experiments::micro::state::State;
+use flashkit_experiments::study::{self, Case, Folder, How, System, any_state};
+use flashkit_workload::{Line, trace};
+use serde_json::Map;
+
+fn case(id: &str, system: System, text: &'static str) -> Case {
+    Case {
+        id: id.into(),
+        system,
+        chip: flashkit_sim::preset("micron-20m").unwrap(),
+        params: Map::new(),
+        lines: Arc::new(move || -> Vec<Line> { trace::parse(text.as_bytes()).unwrap() }),
+        request: 2048,
+        fsync: false,
+        cold: false,
+        check: any_state(),
+        pauses: false,
+        limit: 1,
+    }
+}
+
+fn run(cases: &[Case], folder: &Folder, retry: bool) -> anyhow::Result<study::Summary> {
+    let steps = AtomicUsize::new(0);
+    let summary = study::run(
+        cases,
+        &How {
+            folder,
+            guests: &|| anyhow::bail!("no guests here"),
+            jobs: 2,
+            retry,
+            progress: &|step| {
+                assert!(step.done <= step.all);
+                steps.fetch_add(1, Ordering::Relaxed);
+            },
+        },
+    )?;
+    assert_eq!(steps.into_inner(), summary.run);
+    Ok(summary)
+}
+
+#[test]
+fn a_study_goes_on_where_it_was_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let good = "C a 100000\nM write\n";
+    let cases = [
+        case("s/one", System::FlashLight, good),
+        case("s/deep/two", System::FlashLight, good),
+        case("s/bad", System::FlashLight, "D nothing\n"),
+    ];
+    let summary = run(&cases[..1], &folder, false).unwrap();
+    assert_eq!((summary.before, summary.run, summary.failed), (0, 1, 0));
+    let summary = run(&cases, &folder, false).unwrap();
+    assert_eq!((summary.before, summary.run, summary.failed), (1, 2, 1));
+    let all = folder.load_all(&cases).unwrap();
+    assert_eq!(all[0].report, {
+        // Apart from the machine's own time.
+        let mut same = all[1].report.clone().unwrap();
+        let held = all[0].report.clone().unwrap();
+        for (phase, held) in same
+            .phases
+            .iter_mut()
+            .chain([&mut same.total])
+            .zip(held.phases.iter().chain([&held.total]))
+        {
+            (phase.cpu_us, phase.host_us) = (held.cpu_us, held.host_us);
+        }
+        Some(same)
+    });
+    let error = all[2].error.as_deref().unwrap();
+    assert_eq!(error, "line 1: `D nothing`: no such file or directory");
+    assert_eq!(run(&cases, &folder, false).unwrap().run, 0);
+    assert_eq!(run(&cases, &folder, true).unwrap().run, 1);
+}
+
+#[test]
+fn without_guests_the_rest_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let cases = [
+        case("s/ubifs", System::Ubifs, "C a 1\n"),
+        case("s/flashlight", System::FlashLight, "C a 1\n"),
+    ];
+    let error = run(&cases, &folder, false).unwrap_err();
+    assert_eq!(error.to_string(), "no guests here");
+    assert_eq!(folder.load_all(&cases).unwrap().len(), 1);
+}
+
+/// Each state is what its counters say, and one that was not made is noticed.
+#[test]
+fn states_are_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let small = flashkit_sim::preset("micron-20m").unwrap();
+    let large = flashkit_sim::preset("micron-100m").unwrap();
+    let mut cases = Vec::new();
+    for (name, state, chip, made) in [
+        ("dirty", State::Dirty, small, State::Dirty),
+        ("filled", State::Filled(75), large, State::Filled(75)),
+        ("aged", State::Aged(1), small, State::Aged(1)),
+        ("not-dirty", State::Dirty, small, State::Clean),
+        ("less-filled", State::Filled(75), large, State::Filled(60)),
+        ("less-aged", State::Aged(4), small, State::Aged(1)),
+    ] {
+        let bytes = u64::from(chip.blocks * chip.pages_per_block) * u64::from(chip.page_size);
+        let mut case = case(name, System::FlashLight, "");
+        case.chip = chip;
+        case.lines = Arc::new(move || trace::number(made.ops(bytes, 1)).collect());
+        case.check = Arc::new(move |case, report| state.verify(case, report));
+        cases.push(case);
+    }
+    let summary = run(&cases, &folder, false).unwrap();
+    assert_eq!(summary.failed, 3);
+    for (i, outcome) in folder.load_all(&cases).unwrap().iter().enumerate() {
+        assert_eq!(
+            outcome.error.is_some(),
+            i >= 3,
+            "{}: {:?}",
+            outcome.case,
+            outcome.error
+        );
+        if let Some(error) = &outcome.error {
+            assert!(error.starts_with("initial state: "), "{error}");
+        }
+    }
+}
