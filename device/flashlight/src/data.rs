@@ -7,6 +7,7 @@
 use crate::error::{Error, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::inode::{Fragment, Stamp, Time};
+use crate::ops::Special;
 use crate::store::Head;
 use crate::tag::{self, Tag};
 use crate::{FileRef, FlashLight};
@@ -22,14 +23,15 @@ impl<N: Nand> FlashLight<'_, N> {
     /// page touched, and one for each extent map on the way.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when a page is unreadable or fails its checksum.
+    /// [`Error::Corrupt`] when a page is unreadable or fails its checksum; [`Error::Invalid`] for a
+    /// special file.
     pub fn read(
         &mut self,
         node: FileRef,
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, Error<N::Error>> {
-        let i = self.load_file(node)?;
+        let i = self.load_data_file(node)?;
         let size = self.files[i].file().size();
         if offset >= size {
             return Ok(0);
@@ -45,6 +47,16 @@ impl<N: Nand> FlashLight<'_, N> {
             done += n;
         }
         Ok(want)
+    }
+
+    /// Brings a file into a slot that can have data.
+    fn load_data_file(&mut self, node: FileRef) -> Result<usize, Error<N::Error>> {
+        let i = self.load_file(node)?;
+        let view = self.files[i].file();
+        match Special::of(view.mode(), view.size()) {
+            None => Ok(i),
+            Some(_) => Err(Error::Invalid),
+        }
     }
 
     /// Reads a piece of one page of a cached file.
@@ -111,7 +123,7 @@ impl<N: Nand> FlashLight<'_, N> {
     ///
     /// # Errors
     /// [`Error::NoSpace`] when full: the pages before are written. [`Error::TooBig`] beyond
-    /// [`FlashLight::file_size_max`].
+    /// [`FlashLight::file_size_max`]. [`Error::Invalid`] for a special file.
     pub fn write(
         &mut self,
         node: FileRef,
@@ -146,7 +158,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if room {
                 self.make_room()?;
             }
-            let i = self.load_file(node)?;
+            let i = self.load_data_file(node)?;
             self.need_page()?;
             if n == ps {
                 self.write_page(i, index, &data[done..done + n])?;
@@ -302,7 +314,7 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::TooBig);
         }
         self.make_room()?;
-        let i = self.load_file(node)?;
+        let i = self.load_data_file(node)?;
         let ps = self.store.page_size() as u64;
         let old = self.files[i].file().size();
         if size < old {

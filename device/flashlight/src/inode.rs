@@ -21,8 +21,9 @@
 //! ([`crate::extent`]), sorted. The *fragment* is a piece of one data page of a file that has
 //! not been written to a page of its own: it lies over that page's contents.
 //!
-//! `mode` holds the type as `stat` does (4: directory, 8: file, 10: symbolic link, in the top
-//! four bits). `size` of a directory is its number of entries. Times are as given by the caller.
+//! `mode` holds the type as `stat` does, in the top four bits (4: directory, 8: file, 10: symbolic
+//! link; 1: FIFO, 2: character device, 6: block device, 12: socket). `size` of a directory is its
+//! number of entries, of a device its number. Times are as given by the caller.
 //!
 //! A page whose `moved-from directory` is not 0 also removes the name of that hash there. A page
 //! whose `replaced` is not all ones also ends the life of that inode (a file's page, or a
@@ -48,9 +49,13 @@ pub(crate) const FLAG_ORPHAN: u8 = 2;
 /// With `moved-from`: the entry there is only another from this page on, of the file's number.
 pub(crate) const FLAG_KEPT: u8 = 4;
 
+pub(crate) const MODE_FIFO: u16 = 0x1000;
+pub(crate) const MODE_CHAR: u16 = 0x2000;
 pub(crate) const MODE_DIR: u16 = 0x4000;
+pub(crate) const MODE_BLOCK: u16 = 0x6000;
 pub(crate) const MODE_FILE: u16 = 0x8000;
 pub(crate) const MODE_SYMLINK: u16 = 0xa000;
+pub(crate) const MODE_SOCKET: u16 = 0xc000;
 pub(crate) const MODE_TYPE: u16 = 0xf000;
 
 const INO: usize = HEADER;

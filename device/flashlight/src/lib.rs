@@ -57,7 +57,7 @@ pub use error::Error;
 pub use header::{FORMAT_VERSION, Header, Kind};
 pub use inode::{NAME_MAX, Time};
 pub use mount::{Cleaner, Config, ram_needed};
-pub use ops::{Attr, Entry, New, SetAttr, StatFs, TARGET_MAX, Unlinked};
+pub use ops::{Attr, Entry, New, SetAttr, Special, StatFs, TARGET_MAX, Unlinked};
 pub use scrub::Scrub;
 pub use store::Written;
 pub use table::State as BlockState;

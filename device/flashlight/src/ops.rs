@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::hash::{ino_hash, name_hash};
 use crate::header::Kind;
 use crate::inode::{
-    DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView, Inode, MODE_DIR, MODE_FILE, MODE_SYMLINK,
-    MODE_TYPE, NAME_MAX, Stamp, Time,
+    DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView, Inode, MODE_BLOCK, MODE_CHAR, MODE_DIR,
+    MODE_FIFO, MODE_FILE, MODE_SOCKET, MODE_SYMLINK, MODE_TYPE, NAME_MAX, Stamp, Time,
 };
 use crate::mappage::MapPage;
 use crate::names::{Spot, Which, paged_name};
@@ -31,8 +31,10 @@ pub struct Attr {
     pub gid: u32,
     /// Names; of a directory, 2 and its subdirectories.
     pub nlink: u32,
-    /// Size in bytes; of a directory, its number of entries.
+    /// Size in bytes; of a directory, its number of entries; of a special file 0.
     pub size: u64,
+    /// Of a device, its number as the caller gave it; else 0.
+    pub device: u32,
     /// Last access, as set by the caller.
     pub atime: Time,
     /// Last change of the contents.
@@ -53,16 +55,61 @@ impl Attr {
     }
 
     fn of<B: AsRef<[u8]>, const REC: usize>(view: &Inode<B, REC>, node: Node) -> Attr {
+        let special = Special::of(view.mode(), view.size());
         Attr {
             node,
             mode: view.mode(),
             uid: view.uid(),
             gid: view.gid(),
             nlink: view.nlink(),
-            size: view.size(),
+            size: if special.is_some() { 0 } else { view.size() },
+            device: special.map_or(0, Special::device),
             atime: view.time(Stamp::Access),
             mtime: view.time(Stamp::Modify),
             ctime: view.time(Stamp::Change),
+        }
+    }
+}
+
+/// A file that holds no data of its own: what it stands for is the user's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device, by its number. What the number means is between the caller and its
+    /// system; Linux packs major and minor into 32 bits.
+    Char(u32),
+    /// A block device, by its number.
+    Block(u32),
+}
+
+impl Special {
+    /// What an inode's mode and size say.
+    pub(crate) fn of(mode: u16, size: u64) -> Option<Special> {
+        Some(match mode & MODE_TYPE {
+            MODE_FIFO => Special::Fifo,
+            MODE_SOCKET => Special::Socket,
+            MODE_CHAR => Special::Char(size as u32),
+            MODE_BLOCK => Special::Block(size as u32),
+            _ => return None,
+        })
+    }
+
+    fn mode(self) -> u16 {
+        match self {
+            Special::Fifo => MODE_FIFO,
+            Special::Socket => MODE_SOCKET,
+            Special::Char(_) => MODE_CHAR,
+            Special::Block(_) => MODE_BLOCK,
+        }
+    }
+
+    pub(crate) fn device(self) -> u32 {
+        match self {
+            Special::Fifo | Special::Socket => 0,
+            Special::Char(number) | Special::Block(number) => number,
         }
     }
 }
@@ -438,6 +485,21 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Creates a file. In RAM only until it is written out, synced or pushed from the cache.
     pub fn create(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
         self.create_file(dir, name, MODE_FILE, new).map(Node::File)
+    }
+
+    /// Creates a special file. In RAM only, as [`FlashLight::create`]; it can be neither read, written
+    /// nor truncated ([`Error::Invalid`]).
+    pub fn create_special(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        special: Special,
+        new: &New,
+    ) -> Result<Node, Error<N::Error>> {
+        let file = self.create_file(dir, name, special.mode(), new)?;
+        let i = self.load_file(file)?;
+        self.files[i].file_mut().set_size(special.device().into());
+        Ok(Node::File(file))
     }
 
     /// Creates a symbolic link, with its target at once. In RAM only, as [`FlashLight::create`].

@@ -19,6 +19,7 @@ use crate::inode::{
 use crate::mappage::{self, MapPage};
 use crate::mount::ROOT_BLOCKS;
 use crate::names::{self, Item};
+use crate::ops::Special;
 use crate::store::{Area, RESERVES};
 use crate::table::State as BlockState;
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -167,8 +168,19 @@ impl Chip {
         self.inode(view)
             && view.ino() >= FIRST_FILE
             && self.names(view)
-            && matches!(view.mode() & MODE_TYPE, MODE_FILE | MODE_SYMLINK)
-            && view.size() <= size_max
+            && match Special::of(view.mode(), view.size()) {
+                None => {
+                    matches!(view.mode() & MODE_TYPE, MODE_FILE | MODE_SYMLINK)
+                        && view.size() <= size_max
+                }
+                // No data, and of notes only those of what was freed.
+                Some(special) => {
+                    view.size() == u64::from(special.device())
+                        && view.pointers() == 0
+                        && view.fragment().is_none()
+                        && (0..n).all(|r| !record(r).is_mapping())
+                }
+            }
             && view
                 .fragment()
                 .is_none_or(|f| f.page < INDEX_END && f.off + f.len <= self.page_size as usize)
@@ -385,6 +397,7 @@ mod tests {
     use super::*;
     use crate::bytes::{put_u16, put_u32};
     use crate::inode::{DirMut, FileMut};
+    use crate::inode::{MODE_CHAR, MODE_FIFO};
     use std::vec::Vec;
 
     const PAGE: usize = 1024;
@@ -426,6 +439,27 @@ mod tests {
             change(&mut page);
             assert!(!believed(kind, &page, used), "{kind:?}, change {i}");
         }
+    }
+
+    #[test]
+    fn special_files() {
+        let mut page = vec![0; PAGE];
+        let mut f = FileMut::on(&mut page[..]);
+        f.init(FIRST_FILE, ROOT_DIR, MODE_CHAR | 0o644, b"null");
+        f.set_size(0x0103);
+        f.record_insert(0, &extent(FREED_RUN, 1, 2));
+        let used = f.len();
+        demand(
+            Kind::File,
+            &page,
+            used,
+            &[
+                &|p| FileMut::on(p).set_size(1 << 32),
+                &|p| FileMut::on(p).set_mode(MODE_FIFO),
+                &|p| FileMut::on(p).set_mode(0x3000),
+                &|p| FileMut::on(p).record_set(0, &extent(0, 1, 2)),
+            ],
+        );
     }
 
     #[test]

@@ -45,6 +45,7 @@ impl<D: Disk> DiskFs<D> {
             nlink,
             uid: 0,
             gid: 0,
+            device: 0,
             atime: self.since,
             mtime: self.since,
             ctime: self.since,

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use flashkit_vfs::{Attr, Error, Ino, NewInode, SetAttr, Time};
+use flashkit_vfs::{Attr, Error, FileKind, Ino, NewInode, SetAttr, Time};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -28,9 +28,6 @@ use crate::state::{Effect, Inner, Shared};
 /// Largest write in one request.
 const WRITE_MAX: u32 = 1 << 20;
 
-/// `S_IFMT` and `S_IFREG` of `mknod`.
-const MODE_KIND: u32 = 0o170_000;
-const MODE_FILE: u32 = 0o100_000;
 const SETGID: u16 = 0o2000;
 
 /// `FALLOC_FL_PUNCH_HOLE` and `FALLOC_FL_ZERO_RANGE`, each with `FALLOC_FL_KEEP_SIZE`.
@@ -212,15 +209,23 @@ impl Filesystem for Bridge {
         name: &OsStr,
         mode: u32,
         _umask: u32,
-        _rdev: u32,
+        rdev: u32,
         reply: ReplyEntry,
     ) {
-        if mode & MODE_KIND != MODE_FILE {
-            reply.error(Errno::EOPNOTSUPP);
+        let Some(kind) = convert::kind_of_mode(mode) else {
+            reply.error(Errno::EINVAL);
             return;
-        }
+        };
         let result = self.create_in(req, parent, mode, |inner, dir, new, _| {
-            inner.fs()?.create(dir, name.as_bytes(), new)
+            let (fs, name) = (inner.fs()?, name.as_bytes());
+            match kind {
+                FileKind::File => fs.create(dir, name, new),
+                kind => {
+                    let is_device = matches!(kind, FileKind::Char | FileKind::Block);
+                    let device = if is_device { rdev } else { 0 };
+                    fs.mknod(dir, name, kind, device, new)
+                }
+            }
         });
         self.reply_entry(result, reply);
     }

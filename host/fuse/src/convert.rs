@@ -49,7 +49,7 @@ impl InoMap {
             nlink: attr.nlink,
             uid: attr.uid,
             gid: attr.gid,
-            rdev: 0,
+            rdev: attr.device,
             blksize: 4096,
             flags: 0,
         }
@@ -61,7 +61,23 @@ pub(crate) fn kind(kind: FileKind) -> FileType {
         FileKind::File => FileType::RegularFile,
         FileKind::Dir => FileType::Directory,
         FileKind::Symlink => FileType::Symlink,
+        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
+        FileKind::Char => FileType::CharDevice,
+        FileKind::Block => FileType::BlockDevice,
     }
+}
+
+/// What the type bits of `mknod` ask for; `None`: nothing that can be made so.
+pub(crate) fn kind_of_mode(mode: u32) -> Option<FileKind> {
+    Some(match mode & 0o170_000 {
+        0 | 0o100_000 => FileKind::File,
+        0o010_000 => FileKind::Fifo,
+        0o140_000 => FileKind::Socket,
+        0o020_000 => FileKind::Char,
+        0o060_000 => FileKind::Block,
+        _ => return None,
+    })
 }
 
 /// A name that is looked up and not there: the kernel keeps that too.

@@ -122,15 +122,46 @@ fn names_move_and_vanish_as_posix_says() {
         Errno::ENAMETOOLONG
     );
     fs::write(m.path(&"n".repeat(255)), "").unwrap();
-    let fifo = nix::sys::stat::mknod(
-        &m.path("fifo"),
-        nix::sys::stat::SFlag::S_IFIFO,
-        nix::sys::stat::Mode::S_IRWXU,
-        0,
-    );
-    assert_eq!(fifo, Err(Errno::EOPNOTSUPP));
     fs::remove_dir_all(m.path("a")).unwrap();
     assert!(!m.path("a").exists());
+    m.unmount();
+}
+
+#[test]
+fn special_files_are_what_they_are_made() {
+    use nix::sys::stat::{Mode, SFlag, makedev, mknod};
+    use std::os::unix::fs::FileTypeExt;
+    let Some(m) = Mounted::new() else { return };
+    let mode = Mode::from_bits_truncate(0o600);
+    mknod(&m.path("pipe"), SFlag::S_IFIFO, mode, 0).unwrap();
+    let pipe = fs::symlink_metadata(m.path("pipe")).unwrap();
+    assert!(pipe.file_type().is_fifo() && pipe.len() == 0);
+    let writer = {
+        let path = m.path("pipe");
+        std::thread::spawn(move || fs::write(path, "through").unwrap())
+    };
+    assert_eq!(fs::read(m.path("pipe")).unwrap(), b"through");
+    writer.join().unwrap();
+
+    let socket = std::os::unix::net::UnixListener::bind(m.path("socket")).unwrap();
+    std::os::unix::net::UnixStream::connect(m.path("socket")).unwrap();
+    drop(socket);
+    fs::hard_link(m.path("pipe"), m.path("second")).unwrap();
+    fs::rename(m.path("socket"), m.path("pipe")).unwrap();
+    let kind = |name: &str| fs::symlink_metadata(m.path(name)).unwrap().file_type();
+    assert!(kind("pipe").is_socket() && kind("second").is_fifo());
+
+    if nix::unistd::geteuid().is_root() {
+        for (name, kind, device) in [
+            ("null", SFlag::S_IFCHR, makedev(1, 3)),
+            ("disk", SFlag::S_IFBLK, makedev(4095, (1 << 20) - 1)),
+        ] {
+            mknod(&m.path(name), kind, mode, device).unwrap();
+            let made = fs::symlink_metadata(m.path(name)).unwrap();
+            assert_eq!(made.rdev(), device, "{name}");
+            assert_eq!(made.mode(), kind.bits() | 0o600, "{name}");
+        }
+    }
     m.unmount();
 }
 

@@ -69,6 +69,10 @@ fn kind(mode: u16) -> FileKind {
     match mode & 0xf000 {
         0x4000 => FileKind::Dir,
         0xa000 => FileKind::Symlink,
+        0x1000 => FileKind::Fifo,
+        0xc000 => FileKind::Socket,
+        0x2000 => FileKind::Char,
+        0x6000 => FileKind::Block,
         _ => FileKind::File,
     }
 }
@@ -83,6 +87,7 @@ fn attr_out(a: &fl::Attr) -> Attr {
         nlink: a.nlink,
         uid: a.uid,
         gid: a.gid,
+        device: a.device,
         atime: time_out(a.atime),
         mtime: time_out(a.mtime),
         ctime: time_out(a.ctime),
@@ -188,6 +193,29 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
     fn create(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
         let dir = self.dir(dir)?;
         let node = self.fs.create(dir, name, &new_in(new)).map_err(error)?;
+        self.made(node)
+    }
+
+    fn mknod(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        device: u32,
+        new: &NewInode,
+    ) -> Result<Attr> {
+        let special = match kind {
+            FileKind::Fifo => fl::Special::Fifo,
+            FileKind::Socket => fl::Special::Socket,
+            FileKind::Char => fl::Special::Char(device),
+            FileKind::Block => fl::Special::Block(device),
+            FileKind::File | FileKind::Dir | FileKind::Symlink => return Err(Error::Invalid),
+        };
+        let dir = self.dir(dir)?;
+        let node = self
+            .fs
+            .create_special(dir, name, special, &new_in(new))
+            .map_err(error)?;
         self.made(node)
     }
 

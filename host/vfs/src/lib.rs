@@ -51,6 +51,21 @@ pub enum FileKind {
     Dir,
     /// A symbolic link.
     Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    Char,
+    /// A block device.
+    Block,
+}
+
+impl FileKind {
+    /// Whether this is neither file, directory nor symbolic link: it has no contents.
+    pub fn is_special(self) -> bool {
+        !matches!(self, FileKind::File | FileKind::Dir | FileKind::Symlink)
+    }
 }
 
 /// The attributes of an inode.
@@ -72,6 +87,8 @@ pub struct Attr {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// Of a device, its number as Linux packs it into 32 bits; else 0.
+    pub device: u32,
     /// Last access.
     pub atime: Time,
     /// Last change of the contents.
@@ -221,6 +238,23 @@ pub trait FileSystem {
     /// # Errors
     /// [`Error::Exists`] when the name is taken.
     fn create(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr>;
+
+    /// Creates a special file; `device` is the number of a device, else 0.
+    ///
+    /// # Errors
+    /// [`Error::NotPermitted`], the default, by a file system that has none; [`Error::Invalid`] when
+    /// `kind` is none.
+    fn mknod(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        device: u32,
+        new: &NewInode,
+    ) -> Result<Attr> {
+        let _ = (dir, name, kind, device, new);
+        Err(Error::NotPermitted)
+    }
 
     /// Creates a directory.
     fn mkdir(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr>;

@@ -55,6 +55,7 @@ enum Body {
     File(Data),
     Dir(Dir),
     Symlink(Vec<u8>),
+    Special(FileKind, u32),
 }
 
 /// A directory. Cookies count up and are never used again, so a listing that goes on after one
@@ -201,6 +202,7 @@ impl Inode {
             Body::File(_) => FileKind::File,
             Body::Dir(_) => FileKind::Dir,
             Body::Symlink(_) => FileKind::Symlink,
+            Body::Special(kind, _) => kind,
         }
     }
 
@@ -209,6 +211,11 @@ impl Inode {
             Body::File(data) => (data.size, data.chunks.len() as u64),
             Body::Dir(_) => (0, 0),
             Body::Symlink(target) => (target.len() as u64, 0),
+            Body::Special(..) => (0, 0),
+        };
+        let device = match self.body {
+            Body::Special(_, device) => device,
+            _ => 0,
         };
         Attr {
             ino,
@@ -219,6 +226,7 @@ impl Inode {
             nlink: self.nlink,
             uid: self.uid,
             gid: self.gid,
+            device,
             atime: self.atime,
             mtime: self.mtime,
             ctime: self.ctime,
@@ -230,7 +238,7 @@ impl Inode {
         match &mut self.body {
             Body::File(data) => Ok(data),
             Body::Dir(_) => Err(Error::IsDir),
-            Body::Symlink(_) => Err(Error::Invalid),
+            Body::Symlink(_) | Body::Special(..) => Err(Error::Invalid),
         }
     }
 }
@@ -395,6 +403,20 @@ impl FileSystem for MemoryFs {
         self.add(dir, name, new, Body::File(Data::default()))
     }
 
+    fn mknod(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        device: u32,
+        new: &NewInode,
+    ) -> Result<Attr> {
+        if !kind.is_special() {
+            return Err(Error::Invalid);
+        }
+        self.add(dir, name, new, Body::Special(kind, device))
+    }
+
     fn mkdir(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
         self.add(dir, name, new, Body::Dir(Dir::new(dir)))
     }
@@ -488,7 +510,9 @@ impl FileSystem for MemoryFs {
                 _ if old == moved => return Ok(()),
                 (true, Body::Dir(dir)) if !dir.entries.is_empty() => return Err(Error::NotEmpty),
                 (false, Body::Dir(_)) => return Err(Error::IsDir),
-                (true, Body::File(_) | Body::Symlink(_)) => return Err(Error::NotDir),
+                (true, Body::File(_) | Body::Symlink(_) | Body::Special(..)) => {
+                    return Err(Error::NotDir);
+                }
                 _ => {}
             }
         } else if self.inode(to_dir)?.nlink == 0 {

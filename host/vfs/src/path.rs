@@ -156,7 +156,7 @@ pub fn read_all(fs: &mut dyn FileSystem, ino: Ino) -> Result<Vec<u8>> {
 /// An existing file keeps its mode and owner. The attributes returned are those at the end.
 ///
 /// # Errors
-/// [`Error::IsDir`] for a directory, [`Error::Invalid`] for a symbolic link.
+/// [`Error::IsDir`] for a directory, [`Error::Invalid`] for a symbolic link or a special file.
 pub fn write_file(
     fs: &mut dyn FileSystem,
     path: &[u8],
@@ -182,7 +182,7 @@ pub fn write_file(
 /// Creates a file, or truncates the one that has the name to nothing.
 ///
 /// # Errors
-/// [`Error::IsDir`] for a directory, [`Error::Invalid`] for a symbolic link.
+/// [`Error::IsDir`] for a directory, [`Error::Invalid`] for a symbolic link or a special file.
 pub fn create_or_truncate(
     fs: &mut dyn FileSystem,
     dir: Ino,
@@ -194,7 +194,6 @@ pub fn create_or_truncate(
             let old = fs.lookup(dir, name)?;
             match old.kind {
                 FileKind::Dir => Err(Error::IsDir),
-                FileKind::Symlink => Err(Error::Invalid),
                 FileKind::File => {
                     let set = SetAttr {
                         size: Some(0),
@@ -203,6 +202,7 @@ pub fn create_or_truncate(
                     };
                     fs.setattr(old.ino, &set)
                 }
+                _ => Err(Error::Invalid),
             }
         }
         made => made,

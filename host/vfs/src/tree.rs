@@ -42,11 +42,13 @@ pub struct Copied {
     pub dirs: u64,
     /// Symbolic links.
     pub symlinks: u64,
-    /// Further names of files or symbolic links already counted: hard links.
+    /// FIFOs, sockets and devices.
+    pub specials: u64,
+    /// Further names of what has been counted already: hard links.
     pub links: u64,
     /// Bytes of file contents.
     pub bytes: u64,
-    /// Devices, sockets and pipes of the host, which were left out.
+    /// FIFOs, sockets and devices that could not be made, and were left out.
     pub skipped: Vec<PathBuf>,
 }
 
@@ -243,9 +245,45 @@ impl CopyIn<'_> {
             }
             Ok(())
         } else {
-            self.done.skipped.push(host.to_owned());
-            Ok(())
+            self.special(host, dir, name, &meta, &new)
         }
+    }
+
+    /// A FIFO, socket or device; where the file system has none, it is left out.
+    fn special(
+        &mut self,
+        host: &Path,
+        dir: Ino,
+        name: &[u8],
+        meta: &Metadata,
+        new: &NewInode,
+    ) -> Result<(), TreeError> {
+        let id = (meta.dev(), meta.ino());
+        if let Some(ino) = self.linked.get(&id).copied() {
+            return self.link(host, ino, dir, name, new);
+        }
+        let Some((kind, device)) = special_of(meta) else {
+            self.done.skipped.push(host.to_owned());
+            return Ok(());
+        };
+        let made = match self.fs.mknod(dir, name, kind, device, new) {
+            Err(Error::Exists) => {
+                self.fs.unlink(dir, name, new.now).at(host)?;
+                self.fs.mknod(dir, name, kind, device, new)
+            }
+            made => made,
+        };
+        match made {
+            Err(Error::NotPermitted) => self.done.skipped.push(host.to_owned()),
+            made => {
+                let ino = made.at(host)?.ino;
+                if meta.nlink() > 1 {
+                    self.linked.insert(id, ino);
+                }
+                self.done.specials += 1;
+            }
+        }
+        Ok(())
     }
 
     fn symlink(
@@ -299,7 +337,9 @@ impl CopyIn<'_> {
             Err(Error::NotFound) => false,
             // What is written must not show under other names.
             Ok(old)
-                if old.kind == FileKind::Symlink || old.kind == FileKind::File && old.nlink > 1 =>
+                if old.kind == FileKind::Symlink
+                    || old.kind.is_special()
+                    || old.kind == FileKind::File && old.nlink > 1 =>
             {
                 self.fs.unlink(dir, name, new.now).at(host)?;
                 false
@@ -413,6 +453,9 @@ impl CopyOut<'_> {
             self.done.symlinks += 1;
             return Ok(());
         }
+        if attr.kind.is_special() {
+            return self.special(attr, host);
+        }
         self.file(attr, host)
     }
 
@@ -434,6 +477,32 @@ impl CopyOut<'_> {
         let dir = File::open(host).at(host)?;
         self.finish(attr, &dir).at(host)?;
         self.done.dirs += 1;
+        Ok(())
+    }
+
+    /// A FIFO, socket or device; left out where this user may not make it.
+    fn special(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
+        use nix::sys::stat::{Mode, SFlag, mknod};
+        let kind = match attr.kind {
+            FileKind::Fifo => SFlag::S_IFIFO,
+            FileKind::Socket => SFlag::S_IFSOCK,
+            FileKind::Char => SFlag::S_IFCHR,
+            _ => SFlag::S_IFBLK,
+        };
+        let mode = Mode::from_bits_truncate(u32::from(attr.mode));
+        match mknod(host, kind, mode, device_in(attr.device)) {
+            Err(nix::errno::Errno::EPERM) => {
+                self.done.skipped.push(host.to_owned());
+                return Ok(());
+            }
+            made => made.map_err(io::Error::from).at(host)?,
+        }
+        if self.options.owner {
+            std::os::unix::fs::lchown(host, Some(attr.uid), Some(attr.gid)).at(host)?;
+        }
+        // Not through a descriptor: to open a FIFO is to wait for its other end.
+        fs::set_permissions(host, Permissions::from_mode(u32::from(attr.mode))).at(host)?;
+        self.done.specials += 1;
         Ok(())
     }
 
@@ -466,6 +535,34 @@ impl CopyOut<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// The kind of special file that the host has, and the number of a device.
+fn special_of(meta: &Metadata) -> Option<(FileKind, u32)> {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = meta.file_type();
+    Some(if kind.is_fifo() {
+        (FileKind::Fifo, 0)
+    } else if kind.is_socket() {
+        (FileKind::Socket, 0)
+    } else if kind.is_char_device() {
+        (FileKind::Char, device_out(meta.rdev()))
+    } else if kind.is_block_device() {
+        (FileKind::Block, device_out(meta.rdev()))
+    } else {
+        return None;
+    })
+}
+
+/// A device's number as Linux packs it into 32 bits: 12 bits of major, 20 of minor.
+fn device_out(device: u64) -> u32 {
+    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
+    (minor & 0xff | (major & 0xfff) << 8 | (minor & 0xfff00) << 12) as u32
+}
+
+fn device_in(device: u32) -> u64 {
+    let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xfff00);
+    nix::sys::stat::makedev(major.into(), minor.into())
 }
 
 fn system_time(time: Time) -> Option<SystemTime> {

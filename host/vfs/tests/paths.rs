@@ -107,6 +107,9 @@ fn make_tree(host: &Path) {
     fs::set_permissions(host.join("d/big"), PermissionsExt::from_mode(0o4751)).unwrap();
     fs::set_permissions(host.join("empty"), PermissionsExt::from_mode(0o1777)).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(host.join("sock")).unwrap();
+    fs::hard_link(host.join("sock"), host.join("d/sock")).unwrap();
+    let mode = nix::sys::stat::Mode::from_bits_truncate(0o640);
+    nix::unistd::mkfifo(&host.join("d/pipe"), mode).unwrap();
     let old = UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
     fs::File::open(host.join("d/big"))
         .unwrap()
@@ -135,7 +138,8 @@ fn trees_go_in_and_come_out_the_same() {
         (done.files, done.dirs, done.symlinks, done.bytes),
         (3, 4, 1, 300_006)
     );
-    assert_eq!((done.skipped, last), (vec![host.join("sock")], 300_006));
+    assert_eq!((done.specials, done.links), (2, 1));
+    assert_eq!((done.skipped, last), (vec![], 300_006));
     assert_eq!(tree::host_bytes(&host).unwrap(), 300_006);
     let big = path::resolve(&mut mem, b"/x/y/d/big").unwrap();
     let meta = fs::metadata(host.join("d/big")).unwrap();
@@ -156,6 +160,9 @@ fn trees_go_in_and_come_out_the_same() {
     for _ in 0..2 {
         let done = tree::copy_out(&mut mem, b"/x/y", &out, options, &mut |_| {}).unwrap();
         assert_eq!((done.files, done.dirs, done.symlinks), (3, 4, 1));
+        assert_eq!((done.specials, done.links), (2, 1));
+        let pipe = fs::symlink_metadata(out.join("d/pipe")).unwrap();
+        assert_eq!(pipe.mode(), 0o010_640);
         assert_eq!(tree::compare(&mut mem, b"/x/y", &out).unwrap(), []);
         let meta = fs::metadata(out.join("d/big")).unwrap();
         assert_eq!(

@@ -38,6 +38,7 @@ fn operation(step: &[u8; STEP], failures: &mut usize) -> Option<Op> {
         13..=15 => Op::Link(p, path(b)),
         16 => Op::Mkdir(p),
         17 => Op::Rmdir(p),
+        18 if b == 255 => Op::Mknod(p, c.into()),
         18 => Op::Symlink(p, usize::from(c) * 8 + 1),
         19 => Op::Chmod(p, u16::from(b)),
         20 => Op::Chown(p, b.into(), c.into()),

@@ -160,7 +160,7 @@ fn walk(fs: &mut Fs<'_>, bounds: &Bounds, untouched: Option<&Image>) -> Vec<Vec<
                     allow(fs, "readlink", bounds.look);
                     let _ = fs.readlink(attr.ino);
                 }
-                FileKind::File => read(fs, bounds, attr.ino, attr.size, source.as_ref()),
+                _ => read(fs, bounds, attr.ino, attr.size, source.as_ref()),
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::caught::caught;
 use crate::content::fill;
 use crate::forced::{Forced, forced_in};
 use crate::model::{attrs_of, time_of};
-use crate::op::Op;
+use crate::op::{Op, special};
 use crate::recorder::Recorder;
 use crate::seen::{Attrs, SeenFile, read_file};
 
@@ -102,7 +102,7 @@ impl<'r> Live<'r> {
         let attrs = Attrs::of(&attr);
         Ok(Done::Full(Some(SeenFile {
             ino: attr.ino,
-            symlink: false,
+            what: (attr.kind, attr.device),
             attrs,
             content,
         })))
@@ -132,6 +132,11 @@ impl<'r> Live<'r> {
             Op::Symlink(p, len) => {
                 let (dir, name) = path::resolve_parent(&mut self.fs, p.as_bytes())?;
                 self.fs.symlink(dir, name, &fill(n as u64, 0, *len), &new)?;
+            }
+            Op::Mknod(p, number) => {
+                let (dir, name) = path::resolve_parent(&mut self.fs, p.as_bytes())?;
+                let (kind, device) = special(*number);
+                self.fs.mknod(dir, name, kind, device, &new)?;
             }
             Op::Unlink(p) => {
                 let (dir, name) = path::resolve_parent(&mut self.fs, p.as_bytes())?;
@@ -166,7 +171,7 @@ impl<'r> Live<'r> {
                 match attr.kind {
                     FileKind::File => drop(read_file(&mut self.fs, attr.ino, attr.size)?),
                     FileKind::Symlink => drop(self.fs.readlink(attr.ino)?),
-                    FileKind::Dir => {}
+                    _ => {}
                 }
             }
             Op::List(p) => {

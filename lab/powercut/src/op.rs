@@ -6,11 +6,13 @@
 //! unlink P             chmod P MODE              chown P UID GID      utimes P ATIME MTIME
 //! open P               close                     fsync P              sync
 //! read P               list P                    gc                   remount
+//! mknod P NUMBER
 //! scrub                weak-read N               fail-program N SEED  fail-erase N SEED
 //! ```
 //!
 //! Paths start at the root, which is `/`; names have no spaces. `close` closes the oldest open
-//! file. What is written, and every timestamp, follows from the number of the operation.
+//! file. `mknod` makes a FIFO, a socket, or a character or block device of that number, as the
+//! remainder of the number by four says. What is written, and every timestamp, follows from the number of the operation.
 //! `fail-program N SEED` makes the N-th program from there on (0: the next) fail, and its block with it;
 //! what is left of the page follows from the seed. `fail-erase` does so with an erase. `weak-read N` makes
 //! the N-th read correct so many bits that the page's block is due to be written anew.
@@ -19,6 +21,10 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
+
+use flashkit_vfs::FileKind;
+
+use crate::seen::What;
 
 /// Bytes of a file of this machine.
 #[derive(Clone, PartialEq, Eq)]
@@ -65,6 +71,8 @@ pub enum Op {
     Rmdir(String),
     /// Makes a symbolic link with a target of so many bytes.
     Symlink(String, usize),
+    /// Makes a special file: what kind follows from the number.
+    Mknod(String, u32),
     /// Changes permission bits.
     Chmod(String, u16),
     /// Changes owner and group.
@@ -110,6 +118,7 @@ impl fmt::Display for Op {
             Op::Mkdir(p) => write!(f, "mkdir {p}"),
             Op::Rmdir(p) => write!(f, "rmdir {p}"),
             Op::Symlink(p, len) => write!(f, "symlink {p} {len}"),
+            Op::Mknod(p, number) => write!(f, "mknod {p} {number}"),
             Op::Chmod(p, mode) => write!(f, "chmod {p} {mode:o}"),
             Op::Chown(p, uid, gid) => write!(f, "chown {p} {uid} {gid}"),
             Op::Utimes(p, a, m) => write!(f, "utimes {p} {a} {m}"),
@@ -126,6 +135,16 @@ impl fmt::Display for Op {
             Op::FailProgram(n, seed) => write!(f, "fail-program {n} {seed}"),
             Op::FailErase(n, seed) => write!(f, "fail-erase {n} {seed}"),
         }
+    }
+}
+
+/// The kind of special file that a number stands for, and the number of a device.
+pub(crate) fn special(number: u32) -> What {
+    match number % 4 {
+        0 => (FileKind::Fifo, 0),
+        1 => (FileKind::Socket, 0),
+        2 => (FileKind::Char, number),
+        _ => (FileKind::Block, number),
     }
 }
 
@@ -168,6 +187,7 @@ impl FromStr for Op {
             "mkdir" => Op::Mkdir(w.path()?),
             "rmdir" => Op::Rmdir(w.path()?),
             "symlink" => Op::Symlink(w.path()?, w.number()?),
+            "mknod" => Op::Mknod(w.path()?, w.number()?),
             "chmod" => Op::Chmod(w.path()?, w.radix(8)?),
             "chown" => Op::Chown(w.path()?, w.number()?, w.number()?),
             "utimes" => Op::Utimes(w.path()?, w.number()?, w.number()?),
@@ -217,11 +237,11 @@ mod tests {
     #[test]
     fn text_round_trips() {
         let all = "create a; write d/a 100 5000; truncate a 7; unlink a; rename a d/b; link a b; \
-                   mkdir d; rmdir d; symlink s 20; chmod a 4755; chown a 1 2; utimes a 3 4; fsync /; \
+                   mkdir d; rmdir d; symlink s 20; mknod n 7; chmod a 4755; chown a 1 2; utimes a 3 4; fsync /; \
                    open a; close; read a; list d; sync; gc; scrub; remount; weak-read 5; fail-program 3 1; \
                    fail-erase 0 2";
         let ops = parse(all).unwrap();
-        assert_eq!(ops.len(), 24);
+        assert_eq!(ops.len(), 25);
         assert_eq!(text(&ops), all);
     }
 

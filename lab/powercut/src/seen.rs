@@ -40,11 +40,14 @@ impl Attrs {
     }
 }
 
-/// A file or a symbolic link.
+/// A kind of file, and the number of a device.
+pub(crate) type What = (FileKind, u32);
+
+/// Anything but a directory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SeenFile {
     pub ino: Ino,
-    pub symlink: bool,
+    pub what: What,
     pub attrs: Attrs,
     pub content: Content,
 }
@@ -65,7 +68,11 @@ pub(crate) enum Seen {
 
 impl SeenFile {
     pub fn text(&self) -> String {
-        let kind = if self.symlink { "link" } else { "file" };
+        let kind = match self.what {
+            (FileKind::File, _) => "file".to_owned(),
+            (FileKind::Symlink, _) => "link".to_owned(),
+            (kind, device) => format!("{kind:?} {device}").to_lowercase(),
+        };
         let (size, digest) = (self.content.size, self.content.digest() as u32);
         format!(
             "{kind} {} of {size} bytes ({digest:08x}), {}",
@@ -235,15 +242,16 @@ fn observe_file<N: Nand + Metered>(
     fs: &mut FlashLightFs<'_, N>,
     attr: &Attr,
 ) -> Result<SeenFile, String> {
-    let symlink = attr.kind == FileKind::Symlink;
-    let content = if symlink {
-        read_link(fs, attr)?
-    } else {
-        read_file(fs, attr.ino, attr.size).map_err(|e| format!("reading fails with {e}"))?
+    let content = match attr.kind {
+        FileKind::Symlink => read_link(fs, attr)?,
+        FileKind::File => {
+            read_file(fs, attr.ino, attr.size).map_err(|e| format!("reading fails with {e}"))?
+        }
+        _ => Content::of_zeros(attr.size),
     };
     Ok(SeenFile {
         ino: attr.ino,
-        symlink,
+        what: (attr.kind, attr.device),
         attrs: Attrs::of(attr),
         content,
     })

@@ -391,7 +391,7 @@ mod tests {
             let attrs = crate::model::attrs_of(1);
             let file = SeenFile {
                 ino: 7,
-                symlink: false,
+                what: (flashkit_vfs::FileKind::File, 0),
                 attrs,
                 content,
             };

@@ -168,7 +168,7 @@ impl Store for FsStore<'_> {
         match attr.kind {
             FileKind::File => self.fs.open(attr.ino)?,
             FileKind::Dir => return Err(Error::IsDir.into()),
-            FileKind::Symlink => return Err(Error::Invalid.into()),
+            _ => return Err(Error::Invalid.into()),
         }
         Ok(attr.ino)
     }

@@ -140,6 +140,19 @@ impl FileSystem for Broken {
         let attr = self.fs.create(inward(dir, self.shift), name, new);
         self.out(attr)
     }
+    fn mknod(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        device: u32,
+        new: &NewInode,
+    ) -> Result<Attr> {
+        let attr = self
+            .fs
+            .mknod(inward(dir, self.shift), name, kind, device, new);
+        self.out(attr)
+    }
     fn mkdir(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
         let attr = self.fs.mkdir(inward(dir, self.shift), name, new);
         self.out(attr)

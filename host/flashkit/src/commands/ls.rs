@@ -102,11 +102,22 @@ fn entry(
         attr.nlink,
         attr.uid,
         attr.gid,
-        attr.size,
+        size(attr),
         text::date(attr.mtime),
         text::name(name)
     )?;
     Ok(())
+}
+
+/// Bytes, or major and minor number of a device.
+fn size(attr: &Attr) -> String {
+    match attr.kind {
+        FileKind::Char | FileKind::Block => {
+            let (major, minor) = (attr.device >> 8 & 0xfff, attr.device & 0xff);
+            format!("{major}, {}", minor | attr.device >> 12 & 0xfff00)
+        }
+        _ => attr.size.to_string(),
+    }
 }
 
 /// `drwxr-sr-x`
@@ -115,6 +126,10 @@ fn mode(attr: &Attr) -> String {
         FileKind::File => "-",
         FileKind::Dir => "d",
         FileKind::Symlink => "l",
+        FileKind::Fifo => "p",
+        FileKind::Socket => "s",
+        FileKind::Char => "c",
+        FileKind::Block => "b",
     });
     for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
         let bits = attr.mode >> shift;

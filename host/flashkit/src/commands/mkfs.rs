@@ -122,13 +122,15 @@ fn fill(args: &Args, dir: &Path, bytes: u64, out: &mut dyn Write) -> anyhow::Res
     for special in &copied.skipped {
         crate::failure::complain(&format!("{}: special file, left out", special.display()));
     }
-    let links = match copied.links {
+    let some = |n: u64, what: &str| match n {
         0 => String::new(),
-        links => format!("{}, ", text::plural(links, "hard link")),
+        n => format!("{}, ", text::plural(n, what)),
     };
+    let specials = some(copied.specials, "special file");
+    let links = some(copied.links, "hard link");
     writeln!(
         out,
-        "stored {}, {}, {}, {links}{}: {}",
+        "stored {}, {}, {}, {specials}{links}{}: {}",
         text::plural(copied.files, "file"),
         text::plural(copied.dirs, "directory").replace("directorys", "directories"),
         text::plural(copied.symlinks, "symbolic link"),

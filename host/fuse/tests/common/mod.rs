@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use flashkit_fuse::{MountError, MountOptions, Outcome};
 use flashkit_vfs::{
-    Attr, DirEntry, Error, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr, StatFs, Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr, StatFs,
+    Time,
 };
 
 /// Set to 1, tests that cannot mount fail instead of being skipped.
@@ -54,6 +55,16 @@ impl FileSystem for Counting {
     }
     fn create(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
         self.inner.create(dir, name, new)
+    }
+    fn mknod(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        device: u32,
+        new: &NewInode,
+    ) -> Result<Attr> {
+        self.inner.mknod(dir, name, kind, device, new)
     }
     fn mkdir(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
         self.inner.mkdir(dir, name, new)

@@ -156,6 +156,7 @@ impl<D: MeteredCard> NanoFsFs<D> {
             nlink: if is_root { 2 } else { 1 },
             uid: self.owner.0,
             gid: self.owner.1,
+            device: 0,
             atime: Time::default(),
             mtime: Time::default(),
             ctime: Time::default(),

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{At, TreeError, host_names, host_path, read_full};
+use super::{At, TreeError, host_names, host_path, read_full, special_of};
 use crate::{Attr, FileKind, FileSystem, Ino, path};
 
 /// How two trees differ at one place.
@@ -80,6 +80,7 @@ impl Compare<'_> {
             FileKind::File => !meta.is_file(),
             FileKind::Dir => !meta.is_dir(),
             FileKind::Symlink => !meta.is_symlink(),
+            kind => special_of(&meta) != Some((kind, attr.device)),
         };
         if kind_differs {
             self.found.push((at.to_owned(), Difference::Kind));
@@ -103,6 +104,8 @@ impl Compare<'_> {
                 }
                 Ok(())
             }
+            // Kind and number have been compared.
+            _ => Ok(()),
         }
     }
 
@@ -135,10 +138,7 @@ impl Compare<'_> {
             }
         }
         for name in on_host {
-            let kind = fs::symlink_metadata(host.join(&name)).at(host)?.file_type();
-            if kind.is_file() || kind.is_dir() || kind.is_symlink() {
-                self.found.push((at.join(name), Difference::Missing));
-            }
+            self.found.push((at.join(name), Difference::Missing));
         }
         Ok(())
     }

@@ -114,7 +114,7 @@ impl Model {
 
     fn match_file(&self, f: usize, seen: &SeenFile) -> Result<(), String> {
         let file = &self.files[f];
-        if seen.symlink != file.symlink {
+        if seen.what != file.what {
             return Err("wrong kind".into());
         }
         let state = State {

@@ -1,10 +1,10 @@
 //! What operations do, and what is durable when they return.
 
-use flashkit_vfs::Time;
+use flashkit_vfs::{FileKind, Time};
 
 use super::{Entry, File, Model, Names, State, attrs_of, time_of};
 use crate::content::{Content, fill};
-use crate::op::Op;
+use crate::op::{Op, special};
 use crate::seen::{Attrs, SeenFile};
 
 impl File {
@@ -125,7 +125,9 @@ impl Model {
 
     pub(super) fn plan(&mut self, op: &Op) -> Option<()> {
         match op {
-            Op::Create(p) | Op::Mkdir(p) | Op::Symlink(p, _) => self.plan_new(op, p)?,
+            Op::Create(p) | Op::Mkdir(p) | Op::Symlink(p, _) | Op::Mknod(p, _) => {
+                self.plan_new(op, p)?;
+            }
             Op::Unlink(p) => {
                 let (dir, name, Some(Entry::File(f))) = self.find(p)? else {
                     return None;
@@ -228,8 +230,14 @@ impl Model {
                 });
                 Entry::Dir(self.dirs.len() - 1)
             }
-            Op::Symlink(_, len) => Entry::File(self.new_file(true, self.target(*len), attrs)),
-            _ => Entry::File(self.new_file(false, Content::default(), attrs)),
+            Op::Symlink(_, len) => {
+                let target = self.target(*len);
+                Entry::File(self.new_file((FileKind::Symlink, 0), target, attrs))
+            }
+            Op::Mknod(_, number) => {
+                Entry::File(self.new_file(special(*number), Content::default(), attrs))
+            }
+            _ => Entry::File(self.new_file((FileKind::File, 0), Content::default(), attrs)),
         };
         self.insert(dir, name, entry);
         Some(())

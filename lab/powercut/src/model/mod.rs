@@ -14,11 +14,11 @@ mod text;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use flashkit_vfs::Time;
+use flashkit_vfs::{FileKind, Time};
 
 use crate::content::Content;
 use crate::op::Op;
-use crate::seen::{Attrs, Seen, SeenDir};
+use crate::seen::{Attrs, Seen, SeenDir, What};
 
 /// What a name refers to: an index into the model's files or directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ struct State {
 }
 
 struct File {
-    symlink: bool,
+    what: What,
     content: Content,
     states: History<State>,
     /// Digests of all that a page has ever held.
@@ -193,7 +193,7 @@ impl Model {
                 Seen::File(file) => Entry::File(match known.get(&file.ino) {
                     Some(&f) => f,
                     None => {
-                        let f = self.new_file(file.symlink, file.content.clone(), file.attrs);
+                        let f = self.new_file(file.what, file.content.clone(), file.attrs);
                         known.insert(file.ino, f);
                         f
                     }
@@ -207,7 +207,7 @@ impl Model {
         d
     }
 
-    fn new_file(&mut self, symlink: bool, content: Content, attrs: Attrs) -> usize {
+    fn new_file(&mut self, what: What, content: Content, attrs: Attrs) -> usize {
         let mut ever: HashMap<u32, HashSet<u64>> = HashMap::new();
         for (index, digest) in content.pages() {
             ever.entry(index).or_default().insert(digest);
@@ -219,7 +219,7 @@ impl Model {
         };
         let states = History::new(self.op, state);
         self.files.push(File {
-            symlink,
+            what,
             content,
             states,
             ever,
@@ -253,7 +253,8 @@ impl Model {
 
     /// A regular file.
     fn find_regular(&self, path: &str) -> Option<usize> {
-        self.find_file(path).filter(|&f| !self.files[f].symlink)
+        self.find_file(path)
+            .filter(|&f| self.files[f].what.0 == FileKind::File)
     }
 
     /// The number of the operation at work, which its bytes and times follow from.

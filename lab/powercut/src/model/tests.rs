@@ -33,7 +33,7 @@ fn dir_now(model: &Model, d: usize) -> SeenDir {
             Entry::Dir(d) => Seen::Dir(dir_now(model, d)),
             Entry::File(f) => Seen::File(SeenFile {
                 ino: 100 + f as u64,
-                symlink: model.files[f].symlink,
+                what: model.files[f].what,
                 attrs: model.files[f].states.now().attrs,
                 content: model.files[f].content.clone(),
             }),

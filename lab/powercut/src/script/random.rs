@@ -67,6 +67,10 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
     let p = path(rng, mix);
     match rng.below(104) {
         0..=17 => {
+            if rng.one_in(12) {
+                ops.push(Op::Mknod(p, rng.below(1 << 20) as u32));
+                return;
+            }
             ops.push(Op::Create(p.clone()));
             if !rng.one_in(3) {
                 ops.push(Op::Write(

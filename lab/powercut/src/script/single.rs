@@ -9,7 +9,7 @@ pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
     create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
 
 /// Name, operations, what an fsync after them is asked for.
-const SINGLES: [(&str, &str, &str); 57] = [
+const SINGLES: [(&str, &str, &str); 60] = [
     ("create", "create d/n", "d/n"),
     ("create-in-root", "create n", "n"),
     ("write-new", "create d/n; write d/n 0 700", "d/n"),
@@ -18,6 +18,9 @@ const SINGLES: [(&str, &str, &str); 57] = [
     ("mkdir-below", "mkdir d/s/t", "d/s"),
     ("symlink", "symlink d/n 20", "d/n"),
     ("symlink-long", "symlink d/n 3000", "d/n"),
+    ("mknod", "mknod d/n 258", "d/n"),
+    ("link-special", "mknod d/n 263; link d/n e/n", "d/n"),
+    ("rename-special-over", "mknod d/n 4; rename d/n d/a", "d/a"),
     ("append", "write d/b 100 100", "d/b"),
     ("append-pages", "write d/a 2600 2000", "d/a"),
     ("overwrite-part", "write d/a 300 200", "d/a"),

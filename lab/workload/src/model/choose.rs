@@ -16,6 +16,7 @@ pub(super) enum Kind {
     Rename,
     Link,
     Symlink,
+    Mknod,
     Readlink,
     Open,
     Release,
@@ -32,7 +33,7 @@ pub(super) enum Kind {
 }
 
 /// The kinds with how often they come in an even mix.
-const KINDS: [(Kind, u64); 24] = [
+const KINDS: [(Kind, u64); 25] = [
     (Kind::Create, 12),
     (Kind::Write, 20),
     (Kind::Append, 10),
@@ -44,6 +45,7 @@ const KINDS: [(Kind, u64); 24] = [
     (Kind::Rename, 10),
     (Kind::Link, 8),
     (Kind::Symlink, 3),
+    (Kind::Mknod, 2),
     (Kind::Readlink, 2),
     (Kind::Open, 3),
     (Kind::Release, 3),

@@ -17,6 +17,7 @@ pub(super) fn attr_differs(model: &Attr, target: &Attr) -> Option<String> {
     let same = model.kind == target.kind
         && (dir || model.size == target.size)
         && model.mode == target.mode
+        && model.device == target.device
         && (model.uid, model.gid) == (target.uid, target.gid)
         && nlink_ok
         && model.mtime == target.mtime;
@@ -146,6 +147,7 @@ impl Driver<'_> {
         }
         match expected.kind {
             FileKind::File => self.compare_content(ino, expected.size),
+            FileKind::Fifo | FileKind::Socket | FileKind::Char | FileKind::Block => Ok(()),
             FileKind::Symlink => {
                 let (due, is) = (self.model.readlink(ino), self.target.fs().readlink(at));
                 if due == is {

@@ -85,11 +85,18 @@ impl Driver<'_> {
         let link: Vec<u8> = (0..self.rng.between(1, len))
             .map(|i| b'!' + (i % 90) as u8)
             .collect();
+        let special = match self.rng.below(4) {
+            0 => (FileKind::Fifo, 0),
+            1 => (FileKind::Socket, 0),
+            2 => (FileKind::Char, self.rng.below(1 << 32) as u32),
+            _ => (FileKind::Block, self.rng.below(1 << 32) as u32),
+        };
         self.say(format!("{kind:?} {}", self.at(dir, &name)));
         let fs = self.target.fs();
         let (is, kind) = match kind {
             Kind::Mkdir => (fs.mkdir(at, &name, &new), FileKind::Dir),
             Kind::Symlink => (fs.symlink(at, &name, &link, &new), FileKind::Symlink),
+            Kind::Mknod => (fs.mknod(at, &name, special.0, special.1, &new), special.0),
             _ => (fs.create(at, &name, &new), FileKind::File),
         };
         if self.was_full(&is) {
@@ -99,6 +106,7 @@ impl Driver<'_> {
             FileKind::Dir => self.model.mkdir(dir, &name, &new),
             FileKind::Symlink => self.model.symlink(dir, &name, &link, &new),
             FileKind::File => self.model.create(dir, &name, &new),
+            kind => self.model.mknod(dir, &name, kind, special.1, &new),
         };
         if let Some((ino, target)) = self.agree_attr(due, is, true)? {
             let node = Node {
@@ -117,11 +125,13 @@ impl Driver<'_> {
     }
 
     pub(super) fn unlink_any(&mut self) -> Done {
-        let links = self.rng.one_in(4);
-        let first = if links {
-            FileKind::Symlink
-        } else {
-            FileKind::File
+        let first = match self.rng.below(16) {
+            0..=3 => FileKind::Symlink,
+            4 => FileKind::Fifo,
+            5 => FileKind::Char,
+            6 => FileKind::Block,
+            7 => FileKind::Socket,
+            _ => FileKind::File,
         };
         let found = self
             .pick(first, true)

@@ -17,7 +17,7 @@ impl Driver<'_> {
             }
         }
         match kind {
-            Kind::Create | Kind::Mkdir | Kind::Symlink => self.make(kind),
+            Kind::Create | Kind::Mkdir | Kind::Symlink | Kind::Mknod => self.make(kind),
             Kind::Write => self.write(false),
             Kind::Append => self.write(true),
             Kind::Truncate => self.truncate(),
@@ -324,7 +324,7 @@ impl Driver<'_> {
                 let linked = fs.link(at, above, &long, new.now);
                 (linked.map(drop), Error::NameTooLong)
             }
-            (7, FileKind::File | FileKind::Symlink) => {
+            (7, _) if kind != FileKind::Dir => {
                 let linked = fs.link(at, above, &name, new.now);
                 (linked.map(drop), Error::Exists)
             }
@@ -333,6 +333,9 @@ impl Driver<'_> {
             (_, FileKind::Dir) => (fs.read(at, 0, &mut [0]).map(drop), Error::IsDir),
             (_, FileKind::File) => (fs.readlink(at).map(drop), Error::Invalid),
             (_, FileKind::Symlink) => (fs.create(at, b"x", &new).map(drop), Error::NotDir),
+            // A special file has no contents.
+            (5, _) => (fs.write(at, 0, b"x", new.now), Error::Invalid),
+            _ => (fs.read(at, 0, &mut [0]).map(drop), Error::Invalid),
         };
         if self.was_full(&is) {
             Ok(())
