@@ -50,7 +50,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Brings a file into a slot that can have data.
-    fn load_data_file(&mut self, node: FileRef) -> Result<usize, Error<N::Error>> {
+    pub(crate) fn load_data_file(&mut self, node: FileRef) -> Result<usize, Error<N::Error>> {
         let i = self.load_file(node)?;
         let view = self.files[i].file();
         match Special::of(view.mode(), view.size()) {
@@ -102,7 +102,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Puts the whole contents of one page of a cached file into the scratch page.
-    fn assemble(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn assemble(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         let (page, ino) = (self.map_lookup(i, index)?.page, self.files[i].ino);
         self.store.scratch_at = PageAddr::NONE;
         if page.is_none() {
@@ -198,7 +198,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Writes the scratch page as one page of a cached file.
-    fn write_scratch(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_scratch(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         let scratch = core::mem::take(&mut self.scratch);
         let result = self.write_scratch_front(i, index, scratch);
         self.scratch = scratch;

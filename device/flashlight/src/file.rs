@@ -18,7 +18,7 @@ const CUT_OTHERS: usize = 8;
 
 /// Records that a part of a truncation takes at most. Beside the longest names, an inode of the
 /// smallest page has room for few.
-fn cut_notes(page_size: usize) -> usize {
+pub(crate) fn cut_notes(page_size: usize) -> usize {
     CUT_OTHERS + if page_size < 2048 { 4 } else { 16 }
 }
 
@@ -169,7 +169,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Removes a range of indexes from the log, and frees what it mapped.
-    fn log_cut(&mut self, i: usize, from: u32, to: u32) {
+    pub(crate) fn log_cut(&mut self, i: usize, from: u32, to: u32) {
         let mut r = self.files[i].file().record_search(from, 0);
         if r > 0 && Extent::decode(self.files[i].file().record(r - 1)).end() > from {
             r -= 1;
@@ -317,7 +317,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Writes the extent map in the scratch page in place of the target's, applies the pointers to it
     /// and to the maps split from it, and notes what is free by that.
-    fn put_extent_map(
+    pub(crate) fn put_extent_map(
         &mut self,
         i: usize,
         target: &MapTarget,
@@ -479,7 +479,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes room for the notes of a part of a truncation, which has begun: notes before them are
     /// written when nothing else can go.
-    fn truncate_room(&mut self, i: usize, notes: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn truncate_room(&mut self, i: usize, notes: usize) -> Result<(), Error<N::Error>> {
         match self.file_room(i, notes * extent::SIZE) {
             Err(e) if e.is_damage() && !self.store.nand.failed => {}
             r => return r,

@@ -1,7 +1,7 @@
 //! Names and attributes: what a file system is asked for.
 
 use crate::dir::Removal;
-use crate::dirrec::{DirRec, NO_HASH, State, Target};
+use crate::dirrec::{DirRec, State, Target};
 use crate::error::Error;
 use crate::hash::{ino_hash, name_hash};
 use crate::header::Kind;
@@ -10,7 +10,7 @@ use crate::inode::{
     MODE_FIFO, MODE_FILE, MODE_SOCKET, MODE_SYMLINK, MODE_TYPE, NAME_MAX, Stamp, Time,
 };
 use crate::mappage::MapPage;
-use crate::names::{Spot, Which, paged_name};
+use crate::names::{Spot, Which};
 use crate::wellformed::is_name;
 use crate::{FIRST_FILE, FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
@@ -152,22 +152,6 @@ pub struct StatFs {
     /// Of them, free.
     pub pages_free: u32,
 }
-
-/// A name in a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
-    /// What it names.
-    pub node: Node,
-    /// Type and permissions.
-    pub mode: u16,
-    /// The name.
-    pub name: &'a [u8],
-    /// Where to go on after this entry.
-    pub cookie: u64,
-}
-
-/// In a cookie: entries before it could not be read.
-const PASSED_DAMAGE: u64 = 1 << 62;
 
 /// What an unlinked file is after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,7 +298,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Brings the inode that an entry leads to where it can be looked at. `name` tells entries of
     /// files apart that are only in RAM.
-    fn peek(
+    pub(crate) fn peek(
         &mut self,
         dir: u32,
         rec: &DirRec,
@@ -366,7 +350,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// An entry of a directory leads nowhere.
-    fn bad_entry(&self, dir: u32) -> Error<N::Error> {
+    pub(crate) fn bad_entry(&self, dir: u32) -> Error<N::Error> {
         let at = self
             .dir_slot(dir)
             .map_or(PageAddr::NONE, |i| self.dirs[i].loc);
@@ -759,108 +743,6 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         Ok(())
-    }
-
-    /// Lists a directory in the order of its hashes, from after `cookie` (0: from the first),
-    /// until `each` returns false. Two reads an entry at most, and those of the DirInode map.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] at the end, when there are entries that cannot be read: all others have
-    /// been listed then. A cookie remembers such entries before it.
-    pub fn readdir(
-        &mut self,
-        dir: u32,
-        cookie: u64,
-        each: &mut dyn FnMut(Entry<'_>) -> bool,
-    ) -> Result<(), Error<N::Error>> {
-        self.load_dir(dir)?;
-        let mut hash = (cookie >> 8) as u32 & NO_HASH;
-        let mut n = (cookie & 0xff) as usize;
-        let mut damage = (cookie & PASSED_DAMAGE != 0).then(|| self.bad_entry(dir));
-        loop {
-            let rec = match self.dir_nth(dir, hash, n) {
-                Err(e) if e.is_damage() => {
-                    damage = Some(e);
-                    None
-                }
-                rec => rec?,
-            };
-            // A cookie has room for so many names of one hash.
-            let Some(rec) = rec.filter(|_| n < 0xff) else {
-                match self.dir_next_hash(dir, hash + 1, &mut damage)? {
-                    // The hash itself comes first when starting.
-                    Some(next) => (hash, n) = (next, 0),
-                    None => return damage.map_or(Ok(()), Err),
-                }
-                continue;
-            };
-            n += 1;
-            if self.is_repeated(dir, &rec, n - 1)? {
-                continue;
-            }
-            let (node, place) = match self.peek(dir, &rec, b"") {
-                Ok(Some(found)) => found,
-                Ok(None) => continue,
-                Err(e) if e.is_damage() => {
-                    damage = Some(e);
-                    continue;
-                }
-                Err(e) => return Err(e),
-            };
-            let (place, spot) = match rec.target {
-                Target::Indirect => match self.named(place, dir, Which::Hash(hash)) {
-                    Ok(Some(named)) => named,
-                    Ok(None) => continue,
-                    Err(e) if e.is_damage() => {
-                        damage = Some(e);
-                        continue;
-                    }
-                    Err(e) => return Err(e),
-                },
-                _ => (place, Spot::Own),
-            };
-            let passed = if damage.is_some() { PASSED_DAMAGE } else { 0 };
-            let (mode, name) = self.shown(place, spot);
-            let entry = Entry {
-                node,
-                mode,
-                name,
-                cookie: passed | u64::from(hash) << 8 | n as u64,
-            };
-            if !each(entry) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Mode and name of an inode that was found.
-    fn shown(&self, place: Place, spot: Spot) -> (u16, &[u8]) {
-        let view = match place {
-            Place::Scratch => FileView::on(&*self.scratch),
-            Place::File(i) => FileView::on(&*self.files[i].buf),
-            Place::Dir(i) => {
-                let view = DirView::on(&*self.dirs[i].buf);
-                return (view.mode(), view.into_name());
-            }
-        };
-        let name = match spot {
-            Spot::Own => return (view.mode(), view.into_name()),
-            Spot::Further(at) => FileView::on(view.0).into_names().name(at),
-            Spot::Paged { at, .. } => paged_name(self.scratch, at),
-        };
-        (view.mode(), name)
-    }
-
-    /// Whether one of the first `n` entries of its hash is of the same object, in a damaged
-    /// directory: listed twice, directories would be walked again and again.
-    fn is_repeated(&mut self, dir: u32, rec: &DirRec, n: usize) -> Result<bool, Error<N::Error>> {
-        for k in 0..n {
-            let before = self.dir_nth(dir, rec.hash, k)?;
-            if rec.ptr != u32::MAX && before.is_some_and(|b| b.same_object(rec.target, rec.ptr)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     /// The parent of a directory; the root's is the root.

@@ -159,7 +159,7 @@ impl<D: Disk> FileSystem for DiskFs<D> {
         disk.write(offset, data).map_err(Error::Io)
     }
 
-    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64) -> Result<()> {
+    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64, _now: Time) -> Result<()> {
         let disk = self.change(ino)?;
         let len = len.min(disk.size().saturating_sub(offset));
         if len == 0 {

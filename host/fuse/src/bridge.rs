@@ -1,6 +1,6 @@
 //! The kernel's requests, one function each, over [`flashkit_vfs::FileSystem`].
 //!
-//! What is not here (extended attributes, locks, `lseek` for holes, ioctls) is
+//! What is not here (extended attributes, locks, ioctls) is
 //! answered with `ENOSYS` by the library; the kernel then does without, and does not ask again.
 //!
 //! Permissions are the kernel's business (`default_permissions`). Directories are listed by plain
@@ -17,8 +17,8 @@ use flashkit_vfs::{Attr, Error, FileKind, Ino, NewInode, SetAttr, Time};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
-    WriteFlags,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    Request, TimeOrNow, WriteFlags,
 };
 
 use crate::MountOptions;
@@ -30,9 +30,13 @@ const WRITE_MAX: u32 = 1 << 20;
 
 const SETGID: u16 = 0o2000;
 
-/// `FALLOC_FL_PUNCH_HOLE` and `FALLOC_FL_ZERO_RANGE`, each with `FALLOC_FL_KEEP_SIZE`.
-const PUNCH_HOLE: i32 = 3;
-const ZERO_RANGE: i32 = 0x11;
+/// Flags of `fallocate(2)`.
+const FALLOC_KEEP_SIZE: i32 = 1;
+const FALLOC_PUNCH_HOLE: i32 = 2;
+const FALLOC_ZERO_RANGE: i32 = 0x10;
+/// What `lseek(2)` looks for.
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
 
 /// The kernel need not drop cached pages at `open`: nothing changes behind its back.
 const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
@@ -109,6 +113,27 @@ impl Bridge {
             let attr = make(inner, dir, &mut new, inherit)?;
             inner.looked_up(attr.ino);
             Ok(attr)
+        })
+    }
+}
+
+impl Bridge {
+    /// Makes a range zero; without `keep_size` the file reaches to its end then.
+    fn zero(&self, ino: INodeNo, offset: u64, len: u64, keep_size: bool) -> Result<(), Errno> {
+        let ino = self.inos.ours(ino);
+        self.changes(|inner| {
+            let (fs, now) = (inner.fs()?, Time::now());
+            fs.punch_hole(ino, offset, len, now)?;
+            let end = offset.checked_add(len).ok_or(Error::TooBig)?;
+            if !keep_size && end > fs.getattr(ino)?.size {
+                let set = SetAttr {
+                    size: Some(end),
+                    now,
+                    ..SetAttr::default()
+                };
+                fs.setattr(ino, &set)?;
+            }
+            Ok(())
         })
     }
 }
@@ -444,7 +469,8 @@ impl Filesystem for Bridge {
         );
     }
 
-    /// Punches holes and zeroes ranges, where the file system does; nothing else.
+    /// Punches holes and zeroes ranges. Space cannot be set aside: what is written over needs new
+    /// pages whatever was there.
     fn fallocate(
         &self,
         _req: &Request,
@@ -455,14 +481,35 @@ impl Filesystem for Bridge {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let result = match mode {
-            PUNCH_HOLE | ZERO_RANGE => {
-                let ino = self.inos.ours(ino);
-                self.changes(|inner| inner.fs()?.punch_hole(ino, offset, length))
-            }
+        let keep_size = mode & FALLOC_KEEP_SIZE != 0;
+        let result = match mode & !FALLOC_KEEP_SIZE {
+            FALLOC_PUNCH_HOLE if keep_size => self.zero(ino, offset, length, true),
+            FALLOC_ZERO_RANGE => self.zero(ino, offset, length, keep_size),
             _ => Err(Errno::EOPNOTSUPP),
         };
         reply_empty(result, reply);
+    }
+
+    fn lseek(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let ino = self.inos.ours(ino);
+        let result = match (u64::try_from(offset), whence) {
+            (Ok(offset), SEEK_DATA) => self.reads(|inner| inner.fs()?.next_data(ino, offset)),
+            (Ok(offset), SEEK_HOLE) => self.reads(|inner| inner.fs()?.next_hole(ino, offset)),
+            _ => Err(Errno::EINVAL),
+        };
+        match result {
+            Ok(Some(at)) => reply.offset(at.cast_signed()),
+            Ok(None) => reply.error(Errno::ENXIO),
+            Err(errno) => reply.error(errno),
+        }
     }
 
     fn readdir(

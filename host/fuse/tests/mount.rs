@@ -81,6 +81,51 @@ fn truncation_cuts_and_extends_with_zeros() {
 }
 
 #[test]
+fn holes_are_made_and_found() {
+    use nix::fcntl::{FallocateFlags, fallocate};
+    use nix::unistd::{Whence, lseek};
+    let Some(m) = Mounted::new() else { return };
+    let path = m.path("f");
+    fs::write(&path, bytes(40_960, 4)).unwrap();
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let keep = FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    let punch = FallocateFlags::FALLOC_FL_PUNCH_HOLE | keep;
+    let zero = FallocateFlags::FALLOC_FL_ZERO_RANGE;
+    let mut expected = bytes(40_960, 4);
+    let blocks = file.metadata().unwrap().blocks();
+    for (mode, from, len) in [(punch, 5_000, 10_000), (zero | keep, 40_000, 9_000)] {
+        fallocate(&file, mode, from, len).unwrap();
+        let end = (from + len).min(40_960) as usize;
+        expected[from as usize..end].fill(0);
+        assert_eq!(fs::read(&path).unwrap(), expected, "{mode:?}");
+    }
+    assert!(file.metadata().unwrap().blocks() < blocks);
+    let seek = |at, whence| lseek(&file, at, whence);
+    assert_eq!(seek(0, Whence::SeekHole), Ok(8_192));
+    assert_eq!(seek(8_192, Whence::SeekData), Ok(12_288));
+    assert_eq!(seek(12_288, Whence::SeekHole), Ok(40_960));
+    assert_eq!(seek(40_960, Whence::SeekData), Err(Errno::ENXIO));
+    fallocate(&file, zero, 40_900, 10_000).unwrap();
+    assert_eq!(file.metadata().unwrap().len(), 50_900);
+    // Space cannot be set aside, nor can bytes be taken out or put in.
+    for mode in [
+        FallocateFlags::empty(),
+        keep,
+        FallocateFlags::FALLOC_FL_COLLAPSE_RANGE,
+        FallocateFlags::FALLOC_FL_INSERT_RANGE,
+    ] {
+        let refused = fallocate(&file, mode, 0, 4_096);
+        assert_eq!(refused, Err(Errno::EOPNOTSUPP), "{mode:?}");
+    }
+    drop(file);
+    m.unmount();
+}
+
+#[test]
 fn names_move_and_vanish_as_posix_says() {
     let Some(m) = Mounted::new() else { return };
     fs::create_dir_all(m.path("a/b")).unwrap();

@@ -359,6 +359,23 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
             .map_err(error)
     }
 
+    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64, now: Time) -> Result<()> {
+        let file = self.file(ino)?;
+        self.fs
+            .punch(file, offset, len, time_in(now))
+            .map_err(error)
+    }
+
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        let file = self.file(ino)?;
+        self.fs.next_data(file, offset).map_err(error)
+    }
+
+    fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        let file = self.file(ino)?;
+        self.fs.next_hole(file, offset).map_err(error)
+    }
+
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         let node = self.node(ino)?;
         self.fs.fsync(node).map_err(error)

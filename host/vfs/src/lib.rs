@@ -312,13 +312,28 @@ pub trait FileSystem {
     /// Writes all of `data`, extending the file (with zeros, up to `offset`) as needed.
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<()>;
 
-    /// Makes a range of a file read as zeros and gives its space back; the size stays.
+    /// Makes a range of a file read as zeros and gives its space back; the size stays, and what lies
+    /// beyond it is left alone.
     ///
     /// # Errors
     /// [`Error::Unsupported`], the default.
-    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64) -> Result<()> {
-        let _ = (ino, offset, len);
+    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64, now: Time) -> Result<()> {
+        let _ = (ino, offset, len, now);
         Err(Error::Unsupported)
+    }
+
+    /// The first byte from `offset` on that is stored; none when there is none up to the end. What
+    /// is not stored reads as zeros. The default knows of no holes.
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        let size = self.getattr(ino)?.size;
+        Ok((offset < size).then_some(offset))
+    }
+
+    /// The first byte from `offset` on that is not stored, or the end of the file; none from the end
+    /// on.
+    fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        let size = self.getattr(ino)?.size;
+        Ok((offset < size).then_some(size))
     }
 
     /// Makes a file (data, size and name) or a directory (its entries) durable.

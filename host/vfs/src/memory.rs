@@ -146,6 +146,23 @@ impl Data {
         self.size = self.size.max(offset + data.len() as u64);
     }
 
+    /// Makes a range zero; returns how many chunks went.
+    fn punch(&mut self, offset: u64, end: u64) -> u64 {
+        let (mut at, mut gone) = (offset, 0);
+        while at < end {
+            let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+            let (chunk, from, n) = step(at, left);
+            // What lies behind the end of the file is zero.
+            if from == 0 && (n == CHUNK || end == self.size) {
+                gone += u64::from(self.chunks.remove(&chunk).is_some());
+            } else if let Some(held) = self.chunks.get_mut(&chunk) {
+                held[from..from + n].fill(0);
+            }
+            at += n as u64;
+        }
+        gone
+    }
+
     /// Sets the size; returns how many chunks went.
     fn resize(&mut self, size: u64) -> u64 {
         let mut gone = 0;
@@ -573,6 +590,37 @@ impl FileSystem for MemoryFs {
         inode.ctime = now;
         self.chunks_used += added;
         Ok(())
+    }
+
+    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64, now: Time) -> Result<()> {
+        let inode = self.inode_mut(ino)?;
+        let data = inode.data()?;
+        let end = offset.saturating_add(len).min(data.size);
+        if offset >= end {
+            return Ok(());
+        }
+        let gone = data.punch(offset, end);
+        inode.mtime = now;
+        inode.ctime = now;
+        self.chunks_used -= gone;
+        Ok(())
+    }
+
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        let data = self.inode_mut(ino)?.data()?;
+        let held = data.chunks.range(offset / CHUNK as u64..).next();
+        let at = held.map(|(chunk, _)| offset.max(chunk * CHUNK as u64));
+        Ok(at.filter(|at| *at < data.size))
+    }
+
+    fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        let data = self.inode_mut(ino)?.data()?;
+        let mut chunk = offset / CHUNK as u64;
+        while data.chunks.contains_key(&chunk) {
+            chunk += 1;
+        }
+        let at = offset.max(chunk * CHUNK as u64).min(data.size);
+        Ok((offset < data.size).then_some(at))
     }
 
     fn fsync(&mut self, ino: Ino) -> Result<()> {

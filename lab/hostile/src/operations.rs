@@ -5,7 +5,7 @@ use flashkit_powercut::{BARE_CHIP, Chip, Draw, Op, Planned, SMALL_CHIP, cut_sequ
 /// Bytes of a step.
 const STEP: usize = 6;
 /// Steps, cuts and failures of the chip at most: what is beyond is ignored. Each cut may leave a file
-/// that proved the volume writable, and there are six names for such.
+/// that proved the volume writable, and there are twelve names for such.
 const STEPS_MAX: usize = 240;
 const CUTS_MAX: usize = 5;
 const FAILURES_MAX: usize = 2;
@@ -32,6 +32,7 @@ fn operation(step: &[u8; STEP], failures: &mut usize) -> Option<Op> {
         0 | 1 => Op::Create(p),
         2..=5 => Op::Write(p, number << (c % 12), usize::from(c) * 36 + 1),
         6 => Op::Write(p, number * 1024, 1024),
+        7 if c >= 240 => Op::Punch(p, number << (c % 12), number * 64),
         7 => Op::Truncate(p, number << (c % 12)),
         8 | 9 => Op::Unlink(p),
         10..=12 => Op::Rename(p, path(b)),

@@ -94,7 +94,7 @@ impl<'r> Live<'r> {
     }
 
     fn after_full(&mut self, op: &Op) -> Result<Done, Error> {
-        let (Op::Write(p, ..) | Op::Copy(p, _) | Op::Truncate(p, _)) = op else {
+        let (Op::Write(p, ..) | Op::Copy(p, _) | Op::Truncate(p, _) | Op::Punch(p, ..)) = op else {
             return Ok(Done::Full(None));
         };
         let attr = path::resolve(&mut self.fs, p.as_bytes())?;
@@ -165,6 +165,10 @@ impl<'r> Live<'r> {
                 let ino = self.ino(p)?;
                 self.fs
                     .write(ino, piece.range.start as u64, piece.bytes(), now)?;
+            }
+            Op::Punch(p, offset, len) => {
+                let ino = self.ino(p)?;
+                self.fs.punch_hole(ino, *offset, *len, now)?;
             }
             Op::Read(p) => {
                 let attr = path::resolve(&mut self.fs, p.as_bytes())?;

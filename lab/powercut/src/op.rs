@@ -6,7 +6,7 @@
 //! unlink P             chmod P MODE              chown P UID GID      utimes P ATIME MTIME
 //! open P               close                     fsync P              sync
 //! read P               list P                    gc                   remount
-//! mknod P NUMBER
+//! mknod P NUMBER       punch P OFFSET LENGTH
 //! scrub                weak-read N               fail-program N SEED  fail-erase N SEED
 //! ```
 //!
@@ -59,6 +59,8 @@ pub enum Op {
     Copy(String, Piece),
     /// Cuts or extends a file.
     Truncate(String, u64),
+    /// Makes a hole of so many bytes at an offset.
+    Punch(String, u64, u64),
     /// Removes a name of a file.
     Unlink(String),
     /// Renames, replacing what the second path names.
@@ -112,6 +114,7 @@ impl fmt::Display for Op {
             Op::Write(p, off, len) => write!(f, "write {p} {off} {len}"),
             Op::Copy(p, piece) => write!(f, "copy {p} {piece:?}"),
             Op::Truncate(p, size) => write!(f, "truncate {p} {size}"),
+            Op::Punch(p, off, len) => write!(f, "punch {p} {off} {len}"),
             Op::Unlink(p) => write!(f, "unlink {p}"),
             Op::Rename(p, q) => write!(f, "rename {p} {q}"),
             Op::Link(p, q) => write!(f, "link {p} {q}"),
@@ -181,6 +184,7 @@ impl FromStr for Op {
             "create" => Op::Create(w.path()?),
             "write" => Op::Write(w.path()?, w.number()?, w.number()?),
             "truncate" => Op::Truncate(w.path()?, w.number()?),
+            "punch" => Op::Punch(w.path()?, w.number()?, w.number()?),
             "unlink" => Op::Unlink(w.path()?),
             "rename" => Op::Rename(w.path()?, w.path()?),
             "link" => Op::Link(w.path()?, w.path()?),
@@ -236,12 +240,12 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        let all = "create a; write d/a 100 5000; truncate a 7; unlink a; rename a d/b; link a b; \
+        let all = "create a; write d/a 100 5000; truncate a 7; punch a 5 9; unlink a; rename a d/b; link a b; \
                    mkdir d; rmdir d; symlink s 20; mknod n 7; chmod a 4755; chown a 1 2; utimes a 3 4; fsync /; \
                    open a; close; read a; list d; sync; gc; scrub; remount; weak-read 5; fail-program 3 1; \
                    fail-erase 0 2";
         let ops = parse(all).unwrap();
-        assert_eq!(ops.len(), 25);
+        assert_eq!(ops.len(), 26);
         assert_eq!(text(&ops), all);
     }
 

@@ -14,7 +14,9 @@ use crate::seen::{Inodes, Seen, SeenDir, check_links, observe};
 
 /// The file that proves that a volume can be written: the first of these names that is not
 /// there. A cut in the removal of one may leave it.
-pub(crate) const PROBES: [&str; 6] = ["~a", "~b", "~c", "~d", "~e", "~f"];
+pub(crate) const PROBES: [&str; 12] = [
+    "~a", "~b", "~c", "~d", "~e", "~f", "~g", "~h", "~i", "~j", "~k", "~l",
+];
 const PROBE_SIZE: usize = 1500;
 
 /// What a chip has gone through, and still is.

@@ -239,6 +239,16 @@ impl FileSystem for Broken {
         }
         self.fs.write(ino, offset, data, now)
     }
+    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64, now: Time) -> Result<()> {
+        self.fs
+            .punch_hole(inward(ino, self.shift), offset, len, now)
+    }
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        self.fs.next_data(inward(ino, self.shift), offset)
+    }
+    fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        self.fs.next_hole(inward(ino, self.shift), offset)
+    }
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         self.fs.fsync(inward(ino, self.shift))
     }

@@ -117,6 +117,15 @@ impl FileSystem for Counting {
         }
         self.inner.write(ino, offset, data, now)
     }
+    fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64, now: Time) -> Result<()> {
+        self.inner.punch_hole(ino, offset, len, now)
+    }
+    fn next_data(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        self.inner.next_data(ino, offset)
+    }
+    fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
+        self.inner.next_hole(ino, offset)
+    }
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         self.calls.fsyncs.fetch_add(1, Ordering::SeqCst);
         self.inner.fsync(ino)

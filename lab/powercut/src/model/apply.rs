@@ -170,6 +170,12 @@ impl Model {
                 self.files[f].truncate(*size, page_size);
                 self.files[f].note(op, modified(time_of(op)));
             }
+            Op::Punch(p, offset, len) => {
+                let f = self.find_regular(p)?;
+                let end = offset.saturating_add(*len).min(self.files[f].content.size);
+                let zeros = vec![0; end.saturating_sub(*offset) as usize];
+                self.write(f, *offset, &zeros);
+            }
             Op::Chmod(p, mode) => self.set_attrs(p, |attrs| attrs.mode = mode & 0o7777)?,
             Op::Chown(p, uid, gid) => {
                 self.set_attrs(p, |attrs| (attrs.uid, attrs.gid) = (*uid, *gid))?;
@@ -357,7 +363,9 @@ impl Model {
             dir.attrs.undo(self.op);
         }
         let written = match op {
-            Op::Write(p, ..) | Op::Copy(p, _) | Op::Truncate(p, _) => self.find_file(p),
+            Op::Write(p, ..) | Op::Copy(p, _) | Op::Truncate(p, _) | Op::Punch(p, ..) => {
+                self.find_file(p)
+            }
             _ => None,
         };
         for (f, file) in self.files.iter_mut().enumerate() {

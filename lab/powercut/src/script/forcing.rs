@@ -315,6 +315,8 @@ fn extent_maps(chip: Chip) -> Script {
         d.add(&format!("write a {} 1024", page * 1024));
         match i % 20 {
             9 => d.add("fsync a"),
+            4 => d.add(&format!("punch a {} 9000", page * 1024 + 100)),
+            12 => d.add(&format!("punch a {} 200000; fsync a", page * 512)),
             14 => d.add(&format!("write a {} 300", page * 1024 + 5000)),
             19 => d.add("truncate a 500000"),
             _ => {}
@@ -489,6 +491,7 @@ fn extent_index() -> Script {
     for i in 2460..2540u64 {
         d.add(&format!("write a {} 1024", i * 1024 * 2));
     }
+    d.add("punch a 1000000 2000000; fsync a; punch a 0 500000; sync");
     let script = d.script(
         "force-extent-index",
         Chip::new(1024, 24, 16, 256),

@@ -91,7 +91,11 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
                 ops.push(Op::Fsync(p));
             }
         }
-        33..=37 => ops.push(Op::Truncate(p, rng.below(mix.offset_max))),
+        33..=35 => ops.push(Op::Truncate(p, rng.below(mix.offset_max))),
+        36..=37 => {
+            let (offset, len) = (rng.below(mix.offset_max), rng.below(mix.write_max));
+            ops.push(Op::Punch(p, offset, len));
+        }
         38..=50 => ops.push(Op::Unlink(p)),
         51..=66 => ops.push(Op::Rename(p, path(rng, mix))),
         67..=71 => ops.push(Op::Mkdir(dir(rng, mix))),

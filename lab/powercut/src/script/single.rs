@@ -9,7 +9,7 @@ pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
     create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
 
 /// Name, operations, what an fsync after them is asked for.
-const SINGLES: [(&str, &str, &str); 60] = [
+const SINGLES: [(&str, &str, &str); 66] = [
     ("create", "create d/n", "d/n"),
     ("create-in-root", "create n", "n"),
     ("write-new", "create d/n; write d/n 0 700", "d/n"),
@@ -33,6 +33,16 @@ const SINGLES: [(&str, &str, &str); 60] = [
     ("truncate-in-a-page", "truncate d/a 1500", "d/a"),
     ("truncate-at-a-page", "truncate d/a 1024", "d/a"),
     ("truncate-small", "truncate d/b 40", "d/b"),
+    ("punch-part", "punch d/a 300 200", "d/a"),
+    ("punch-page", "punch d/a 1024 1024", "d/a"),
+    ("punch-across", "punch d/a 900 1500", "d/a"),
+    ("punch-all", "punch d/a 0 9000", "d/a"),
+    ("punch-small", "punch d/b 10 50", "d/b"),
+    (
+        "punch-and-write",
+        "punch d/a 0 2600; write d/a 500 1000",
+        "d/a",
+    ),
     ("extend", "truncate d/a 6000", "d/a"),
     ("link", "link d/a d/n", "d/n"),
     ("link-dir", "link d/b e/n", "e/n"),

@@ -9,6 +9,8 @@ pub(super) enum Kind {
     Write,
     Append,
     Truncate,
+    Punch,
+    Seek,
     Read,
     Mkdir,
     Rmdir,
@@ -33,11 +35,13 @@ pub(super) enum Kind {
 }
 
 /// The kinds with how often they come in an even mix.
-const KINDS: [(Kind, u64); 25] = [
+const KINDS: [(Kind, u64); 27] = [
     (Kind::Create, 12),
     (Kind::Write, 20),
     (Kind::Append, 10),
     (Kind::Truncate, 6),
+    (Kind::Punch, 4),
+    (Kind::Seek, 2),
     (Kind::Read, 10),
     (Kind::Mkdir, 5),
     (Kind::Rmdir, 3),

@@ -21,6 +21,8 @@ impl Driver<'_> {
             Kind::Write => self.write(false),
             Kind::Append => self.write(true),
             Kind::Truncate => self.truncate(),
+            Kind::Punch => self.punch(),
+            Kind::Seek => self.seek(),
             Kind::Read => self.read(),
             Kind::Rmdir => self.rmdir(),
             Kind::Unlink => self.unlink_any(),
@@ -190,6 +192,59 @@ impl Driver<'_> {
             self.look_around(ino, size.min(old))?;
         }
         Ok(())
+    }
+
+    fn punch(&mut self) -> Done {
+        let Some(ino) = self.pick(FileKind::File, false) else {
+            return Ok(());
+        };
+        let size = self.file_size(ino);
+        let offset = self.swarm.offset(&mut self.rng, size);
+        let len = self.swarm.size(&mut self.rng, self.run.write_max);
+        let (at, now) = (self.touch(ino)?, self.now());
+        self.say(format!(
+            "punch {} {offset} {len} (of {size})",
+            self.path(ino)
+        ));
+        let is = self.target.fs().punch_hole(at, offset, len, now);
+        let due = self.model.punch_hole(ino, offset, len, now);
+        self.agree(&due, &is)?;
+        self.look_around(ino, offset.min(size))?;
+        self.look_around(ino, (offset + len).min(size))
+    }
+
+    /// Where data begins and ends is the file system's to say, but what is not data must be zero.
+    fn seek(&mut self) -> Done {
+        let Some(ino) = self.pick(FileKind::File, false) else {
+            return Ok(());
+        };
+        let size = self.file_size(ino);
+        let offset = self.swarm.offset(&mut self.rng, size);
+        let at = self.touch(ino)?;
+        self.say(format!("seek {} {offset} (of {size})", self.path(ino)));
+        let fs = self.target.fs();
+        let (data, hole) = (fs.next_data(at, offset), fs.next_hole(at, offset));
+        let (Ok(data), Ok(hole)) = (&data, &hole) else {
+            return Err(format!("data: {data:?}, hole: {hole:?}"));
+        };
+        let inside = offset < size;
+        let right = hole.is_some() == inside
+            && hole.is_none_or(|at| (offset..=size).contains(&at))
+            && data.is_none_or(|at| (offset..size).contains(&at))
+            // It is one of the two.
+            && (!inside || (*data == Some(offset)) != (*hole == Some(offset)));
+        if !right {
+            return Err(format!("data at {data:?}, a hole at {hole:?}"));
+        }
+        let mut zeros = vec![0; (data.unwrap_or(size.max(offset)) - offset) as usize];
+        let n = self.model.read(ino, offset, &mut zeros).unwrap_or(0);
+        match zeros[..n].iter().position(|&byte| byte != 0) {
+            Some(place) => Err(format!(
+                "byte {} is said to be in a hole",
+                offset + place as u64
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Now and then reads where a change began: what lay beyond the end must be zero.
