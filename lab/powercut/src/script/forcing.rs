@@ -315,13 +315,12 @@ fn extent_maps(chip: Chip) -> Script {
         d.add(&format!("write a {} 1024", page * 1024));
         match i % 20 {
             9 => d.add("fsync a"),
-            4 => d.add(&format!("punch a {} 9000", page * 1024 + 100)),
-            12 => d.add(&format!("punch a {} 200000; fsync a", page * 512)),
             14 => d.add(&format!("write a {} 300", page * 1024 + 5000)),
             19 => d.add("truncate a 500000"),
             _ => {}
         }
     }
+    d.add("punch a 30000 9000; punch a 60100 100000; fsync a; write a 70000 3000; punch a 0 90000");
     d.add("truncate a 100000; fsync a; unlink a; fsync /; sync");
     d.script(
         "force-extent-maps",
