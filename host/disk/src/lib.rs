@@ -11,11 +11,13 @@
 #![forbid(unsafe_code)]
 
 mod file;
+mod nand;
 mod sectors;
 
 use flashkit_block::BlockDevice;
 
 pub use file::DiskFs;
+pub use nand::OnNand;
 pub use sectors::Sectors;
 
 /// What goes wrong on a disk, in one line.

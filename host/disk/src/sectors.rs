@@ -48,6 +48,11 @@ impl<T: Translation> Sectors<T> {
         &self.device
     }
 
+    /// Gives the translation layer back.
+    pub fn into_device(self) -> T {
+        self.device
+    }
+
     /// Runs one operation in its time.
     fn timed<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
         if let Some(time) = &self.real_time {

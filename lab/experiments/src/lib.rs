@@ -1,5 +1,6 @@
 //! The papers' experiments: one module per paper, and what they have in common.
 
+pub mod jftl;
 pub mod logdisk;
 pub mod micro;
 pub mod nanofs;
@@ -76,6 +77,13 @@ pub fn studies() -> &'static [Study] {
 /// All experiments.
 pub fn experiments() -> &'static [Experiment] {
     &[
+        Experiment {
+            name: "jftl",
+            what: "a real ext3 with its journal written once and twice: benchmarks, recovery",
+            source: jftl::SOURCE,
+            pieces: jftl::lab::pieces,
+            run: jftl::lab::run,
+        },
         Experiment {
             name: "logdisk",
             what: "write loads on the 1995 flash disk: its tables and figures, and the policies since",
