@@ -292,8 +292,10 @@ impl<'a, N: Nand> Jftl<'a, N> {
         result
     }
 
-    /// Says in the log, before anything else is changed, that the orderly end before is past.
+    /// Says in the log, before anything else is changed, that the orderly end before is past. The newest
+    /// anchor may be that of a session that was cut before it came so far, and not last.
     fn begin_session(&mut self) -> Result<(), Error<N::Error>> {
+        self.anchor()?;
         self.commit()?;
         self.untouched = false;
         Ok(())
