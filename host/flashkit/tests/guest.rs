@@ -399,6 +399,36 @@ fn a_study_as_commands() {
         String::from_utf8_lossy(&out.stderr)
     );
     assert_eq!(planned("saturated/sw/512k").lines().count(), 2);
+    // A page of what there is, and what it is made of.
+    let out = place.run(&[
+        "lab",
+        "report",
+        "--results",
+        "results",
+        "--output",
+        "page.html",
+    ]);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&out.stdout),
+        "page.html\npage.csv\npage.json\n"
+    );
+    let page = fs::read_to_string(place.path("page.html")).unwrap();
+    assert!(
+        page.contains("<svg") && page.contains("461 of 462 cases have no result yet"),
+        "{page}"
+    );
+    let json: Value = serde_json::from_slice(&fs::read(place.path("page.json")).unwrap()).unwrap();
+    assert_eq!(
+        json["studies"][0]["cases"][0]["case"],
+        "micro/saturated/sw/512k/flashlight"
+    );
+    let said = complaint(&place.run(&["lab", "report", "--results", "none"]));
+    assert!(said.contains("none: no such folder"), "{said}");
     let out = place.run(&[
         "lab",
         "run",

@@ -4,6 +4,7 @@ pub mod jftl;
 pub mod logdisk;
 pub mod micro;
 pub mod nanofs;
+pub mod page;
 pub mod peers;
 pub mod report;
 pub mod study;

@@ -7,6 +7,7 @@ use flashkit_workload::{Phase, generate};
 use serde_json::{Map, json};
 
 use crate::Scale;
+use crate::page::Bars;
 use crate::report::{Cell, Report, Table};
 use crate::study::{Case, Outcome, System, any_state};
 
@@ -197,4 +198,35 @@ fn row(run: &Run, system: System, phase: &Phase) -> Vec<Cell> {
             Cell::Measure((seconds / first - 1.0) * 100.0, 1)
         }),
     ]
+}
+
+/// Flash time of each trace, as multiples of the least; `None` when nothing was measured.
+pub fn bars(outcomes: &[Outcome]) -> Option<Bars> {
+    let mut groups = Vec::new();
+    for run in &RUNS {
+        let time = |system: System| {
+            let id = format!("peers/{}/{}", run.name, system.name());
+            let outcome = outcomes.iter().find(|outcome| outcome.case == id)?;
+            Some(phase(run, outcome)?.flash_us as f64)
+        };
+        let times = System::ALL.map(time);
+        // One alone compares with nothing.
+        if times.iter().flatten().count() < 2 {
+            continue;
+        }
+        let least = times
+            .iter()
+            .flatten()
+            .copied()
+            .fold(f64::INFINITY, f64::min);
+        let relative = times.map(|time| time.map(|time| time / least));
+        groups.push((run.name.to_owned(), relative.into()));
+    }
+    (!groups.is_empty()).then(|| Bars {
+        title: "Six traces: flash time over that of the best".into(),
+        y: "1 is the best of each trace",
+        series: System::ALL.map(|system| system.title().to_owned()).into(),
+        groups,
+        note: "Chip slc-256m, an fsync after each writing operation but for seq.",
+    })
 }

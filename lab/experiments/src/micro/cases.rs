@@ -12,7 +12,8 @@ use super::state::{self, State};
 use crate::Scale;
 use crate::study::{Case, System};
 
-/// Bytes that the requests of a test have together (section IV.C).
+/// Bytes that the requests of a test of writes have together (section IV.C). Tests of reads read each
+/// byte of the file once.
 const TOTAL: u64 = 20 << 20;
 /// The tested file on the partition of 20 MiB. The paper does not say; UBIFS and FlashLight have room for
 /// little more than 14 MiB there.
@@ -88,7 +89,12 @@ impl Plan {
             ops.extend(state::target(self.target));
         }
         let stream = Stream::new(self.kind, self.size, self.target);
-        let requests = pattern::baseline(stream, TOTAL / self.size, &mut Rng::new(seed));
+        let mut rng = Rng::new(seed);
+        let requests = if self.kind.writes() {
+            pattern::baseline(stream, TOTAL / self.size, &mut rng)
+        } else {
+            pattern::once(&stream, &mut rng)
+        };
         ops.extend(pattern::paused(requests, self.pause));
         ops.push(Op::Phase {
             name: TEST.to_owned(),
@@ -149,10 +155,14 @@ pub fn cases(scale: Scale) -> Vec<Case> {
                     ..plan("durable", State::Dirty, kind, size)
                 });
             }
-            for mib in [30, 60, 75] {
+            for (mib, fsync) in [30, 60, 75]
+                .into_iter()
+                .flat_map(|mib| [(mib, false), (mib, true)])
+            {
                 add(Plan {
                     chip: large,
                     target: LARGE_TARGET,
+                    fsync,
                     ..plan("fill", State::Filled(mib), Baseline::Rw, size)
                 });
             }
@@ -258,8 +268,9 @@ mod tests {
         let all: Vec<Case> = [cases(Scale::Full), uflip_cases(Scale::Full)].concat();
         let names: BTreeSet<&str> = all.iter().map(|case| &case.id[..]).collect();
         assert_eq!(names.len(), all.len());
-        // 9 sizes: 4 patterns, 2 durable, 3 fill levels; 5 sizes of 4 pauses, durable or not; aged.
-        assert_eq!(cases(Scale::Full).len(), 3 * (9 * 9 + 5 * 4 * 2 + 6));
+        // 9 sizes: 4 patterns, 2 durable, 3 fill levels, durable or not; 5 sizes of 4 pauses, durable or not;
+        // aged.
+        assert_eq!(cases(Scale::Full).len(), 3 * (9 * 12 + 5 * 4 * 2 + 6));
         assert_eq!(uflip_cases(Scale::Full).len(), 3 * 282);
         assert!(cases(Scale::Quick).len() < 200);
     }
@@ -270,7 +281,9 @@ mod tests {
             let lines = (case.lines)();
             let test = lines.rsplit(|line| matches!(&line.op, Op::Phase { name } if name != TEST));
             let bytes: u64 = test.take(1).flatten().map(|line| line.op.bytes()).sum();
-            assert_eq!(bytes, TOTAL, "{}", case.id);
+            let reads = case.params["kind"].as_str().unwrap().ends_with('r');
+            let expected = if reads { SMALL_TARGET } else { TOTAL };
+            assert_eq!(bytes, expected, "{}", case.id);
         }
     }
 }

@@ -69,10 +69,11 @@ impl Tests {
     }
 
     /// The second group.
-    pub fn fill(mib: u64) -> Tests {
+    pub fn fill(mib: u64, fsync: bool) -> Tests {
         Tests {
             group: "fill",
             amount: mib,
+            fsync,
             ..Tests::saturated(Baseline::Rw)
         }
     }

@@ -27,7 +27,8 @@ pub fn report(outcomes: &[Outcome]) -> Report {
              paper reports of its own. YAFFS2 is in no mainline kernel and is left out."
                 .into(),
             "Requests of 20 MiB together go to a file of 12 MiB (of 20 MiB in the second group), which does not \
-             exist before a test of writes. The paper does not tell the size of its file."
+             exist before a test of writes; tests of reads read each byte of it once. The paper does not tell the size \
+             of its file."
                 .into(),
             "Flash time per request counts what a test leaves to do later as well, up to a sync at its end; time \
              until a request returns does not. Nothing is compressed."
@@ -124,7 +125,10 @@ fn saturated(data: Data<'_>, figures: &mut Vec<Figure>) {
 }
 
 fn filled(data: Data<'_>, figures: &mut Vec<Figure>) {
-    for system in System::ALL {
+    for (system, fsync) in System::ALL
+        .into_iter()
+        .flat_map(|s| [(s, false), (s, true)])
+    {
         let papers = match system {
             System::Jffs2 => {
                 "75 % costs 2.5 times as much as 30 % at 2 KB, 1.3 at 256 KB, 1.06 at 512 KB"
@@ -132,6 +136,7 @@ fn filled(data: Data<'_>, figures: &mut Vec<Figure>) {
             System::Ubifs => "75 % costs 5 times as much as 30 % at 2 KB, 1.1 at 512 KB",
             System::FlashLight => "not measured there",
         };
+        let how = if fsync { ", an fsync after each" } else { "" };
         let metrics = [
             (response_ms as Metric, RESPONSE),
             (erases, ERASES),
@@ -139,11 +144,11 @@ fn filled(data: Data<'_>, figures: &mut Vec<Figure>) {
         ];
         for (metric, y) in metrics {
             let series = [30, 60, 75].map(|mib| {
-                let curve = data.curve(Tests::fill(mib), system, metric);
+                let curve = data.curve(Tests::fill(mib, fsync), system, metric);
                 (format!("{mib} % filled"), curve)
             });
             let title = format!(
-                "Figure 5: {}, random writes beside a file; {y}",
+                "Figure 5: {}, random writes beside a file{how}; {y}",
                 system.title()
             );
             figures.extend(figure(title, SIZE, y, series.into(), papers));

@@ -127,6 +127,26 @@ pub fn baseline(mut stream: Stream, count: u64, rng: &mut Rng) -> Vec<Op> {
     (0..count).map(|_| stream.next(rng)).collect()
 }
 
+/// Each place of a stream's part once, in random order if the stream is random: a cache that has seen
+/// a page once is of no use.
+pub fn once(stream: &Stream, rng: &mut Rng) -> Vec<Op> {
+    let mut places: Vec<u64> = (0..stream.places()).collect();
+    if stream.kind.random() {
+        for i in (1..places.len()).rev() {
+            places.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+    }
+    let first = stream.start + stream.shift;
+    let at = |place: u64| {
+        request(
+            stream.kind.writes(),
+            first + place * stream.size,
+            stream.size,
+        )
+    };
+    places.into_iter().map(at).collect()
+}
+
 /// The same with a pause before each request but the first.
 pub fn paused(ops: Vec<Op>, ms: u64) -> Vec<Op> {
     bursts(ops, 1, ms)
@@ -416,6 +436,20 @@ mod tests {
         stream.step = 1;
         stream.shift = 6;
         assert_eq!(offsets(&baseline(stream, 3, &mut rng)), [6, 16, 6]);
+    }
+
+    #[test]
+    fn each_place_once() {
+        let mut rng = Rng::new(1);
+        assert_eq!(
+            offsets(&once(&Stream::new(Baseline::Sr, 10, 35), &mut rng)),
+            [0, 10, 20]
+        );
+        let mut random = offsets(&once(&Stream::new(Baseline::Rr, 10, 1000), &mut rng));
+        let falls = random.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        assert!((30..70).contains(&falls), "{falls}");
+        random.sort_unstable();
+        assert!(random.iter().copied().eq((0..100).map(|i| i * 10)));
     }
 
     #[test]

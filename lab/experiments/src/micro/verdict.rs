@@ -386,13 +386,17 @@ fn deviation_follows(data: Data<'_>) -> Judged {
 
 /// 75 % over 30 %, and 60 % over 30 %.
 fn fill(data: Data<'_>, system: System, metric: Metric) -> (Curve, Curve) {
-    let curve = |mib| data.curve(Tests::fill(mib), system, metric);
+    fill_of(data, system, metric, false)
+}
+
+fn fill_of(data: Data<'_>, system: System, metric: Metric, fsync: bool) -> (Curve, Curve) {
+    let curve = |mib| data.curve(Tests::fill(mib, fsync), system, metric);
     (ratio(&curve(75), &curve(30)), ratio(&curve(60), &curve(30)))
 }
 
 /// What did not fit, if anything.
 fn unfit(data: Data<'_>, system: System) -> String {
-    match data.failure(Tests::fill(75), system) {
+    match data.failure(Tests::fill(75, false), system) {
         Some((size, _)) => format!("; 75 % at {size} KB does not fit"),
         None => String::new(),
     }
@@ -418,12 +422,16 @@ fn fill_ubifs(data: Data<'_>) -> Judged {
     let found = format!("75 over 30 %: {}", ends(&most)?);
     let rises =
         at(&most, 2.0).is_some_and(|small| small > 2.0 && most.last().is_some_and(|l| l.1 < small));
-    Some((rises, found + &unfit(data, Ubifs)))
+    let (durable, _) = fill_of(data, Ubifs, response_ms, true);
+    let durable = ends(&durable).map_or(String::new(), |ends| {
+        format!("; with an fsync after each {ends}")
+    });
+    Some((rises, found + &unfit(data, Ubifs) + &durable))
 }
 
 fn fill_middle(data: Data<'_>) -> Judged {
     let of = |system| {
-        let curve = data.curve(Tests::fill(75), system, erases);
+        let curve = data.curve(Tests::fill(75, false), system, erases);
         let (middle, ends): (Curve, Curve) = curve
             .iter()
             .partition(|(size, _)| (8.0..=64.0).contains(size));
@@ -437,7 +445,7 @@ fn fill_middle(data: Data<'_>) -> Judged {
 }
 
 fn fill_levels(data: Data<'_>) -> Judged {
-    let of = |system, metric| data.curve(Tests::fill(75), system, metric);
+    let of = |system, metric| data.curve(Tests::fill(75, false), system, metric);
     let deviations = ratio(&of(Jffs2, deviation), &of(Ubifs, deviation));
     let erased = ratio(&of(Jffs2, erases), &of(Ubifs, erases));
     let so = span(&deviations)?.1 < 1.0 && span(&erased)?.0 > 1.0;

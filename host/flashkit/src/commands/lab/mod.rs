@@ -1,6 +1,7 @@
 //! `flashkit lab`
 
 pub mod guest;
+mod page;
 mod studies;
 
 use std::io::{self, Write};
@@ -22,7 +23,7 @@ const FIGURE_ROWS: usize = 12;
 /// Repeat the experiments of the papers.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  flashkit lab run logdisk --json > logdisk.json\n  flashkit lab run peers\n  flashkit lab guest run 'cat /proc/version'"
+    after_help = "Examples:\n  flashkit lab run logdisk --json > logdisk.json\n  flashkit lab run peers\n  flashkit lab report\n  flashkit lab guest run 'cat /proc/version'"
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -50,12 +51,14 @@ enum What {
         #[command(flatten)]
         choice: studies::Choice,
     },
+    Report(page::Args),
     Guest(guest::Args),
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.what {
         What::List { json } => list(*json, out)?,
+        What::Report(args) => page::run(args, out)?,
         What::Guest(args) => return guest::run(args, out),
         What::Run {
             name,

@@ -1,0 +1,326 @@
+//! Curves and bars as SVG that takes its colours from the page, and so is light or dark with it.
+
+use anyhow::anyhow;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::Bars;
+use crate::report::Figure;
+
+/// Size in units that are pixels on a page of this width.
+const WIDTH: u32 = 560;
+const HEIGHT: u32 = 330;
+/// A text that is read on a phone, where a plot is about two thirds as wide.
+const FONT: (&str, i32) = ("sans-serif", 17);
+/// Series that have a colour of their own.
+pub const COLOURS: usize = 4;
+/// Stand for colours of the page.
+const INK: RGBColor = RGBColor(1, 1, 1);
+const GRID: RGBColor = RGBColor(2, 2, 2);
+const SERIES: [RGBColor; COLOURS] = [
+    RGBColor(3, 3, 3),
+    RGBColor(4, 4, 4),
+    RGBColor(5, 5, 5),
+    RGBColor(6, 6, 6),
+];
+/// Values further apart than this are shown by powers of ten.
+const LOG_FROM: f64 = 30.0;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// The colours by the names that the page gives them.
+fn coloured(svg: &str) -> String {
+    let mut svg = svg
+        .replace("#010101", "var(--ink)")
+        .replace("#020202", "var(--grid)");
+    for i in 0..COLOURS {
+        let stand_in = format!("#{0:02}{0:02}{0:02}", i + 3);
+        svg = svg.replace(&stand_in, &format!("var(--s{i})"));
+    }
+    // As wide as its place.
+    svg.replacen(&format!("width=\"{WIDTH}\" height=\"{HEIGHT}\" "), "", 1)
+}
+
+/// The range of an axis that has all values.
+struct Range {
+    from: f64,
+    to: f64,
+    log: bool,
+}
+
+impl Range {
+    fn of(values: impl Iterator<Item = f64> + Clone) -> anyhow::Result<Range> {
+        if values.clone().any(|value| !value.is_finite()) {
+            return Err(anyhow!("a value is not a number"));
+        }
+        let most = values.clone().fold(0.0, f64::max);
+        let least = values
+            .filter(|value| *value > 0.0)
+            .fold(f64::INFINITY, f64::min);
+        let log = least.is_finite() && most / least > LOG_FROM;
+        Ok(match (log, most > 0.0) {
+            (true, _) => Range {
+                from: 10f64.powf(least.log10().floor()),
+                to: 10f64.powf(most.log10().ceil()),
+                log,
+            },
+            (false, true) => Range {
+                from: 0.0,
+                to: most * 1.1,
+                log,
+            },
+            (false, false) => Range {
+                from: 0.0,
+                to: 1.0,
+                log,
+            },
+        })
+    }
+
+    /// Where a value is shown: zero has no logarithm.
+    fn place(&self, value: f64) -> f64 {
+        if self.log {
+            value.max(self.from).log10()
+        } else {
+            value
+        }
+    }
+
+    fn axis(&self) -> std::ops::Range<f64> {
+        self.place(self.from)..self.place(self.to)
+    }
+
+    fn label(&self, place: f64) -> String {
+        if self.log {
+            // Between powers of ten there is nothing to write.
+            if (place - place.round()).abs() > 0.01 {
+                return String::new();
+            }
+            return number(10f64.powf(place.round()));
+        }
+        number((place * 1e6).round() / 1e6)
+    }
+
+    /// Labels of the axis: powers of ten, or about five.
+    fn labels(&self) -> usize {
+        let axis = self.axis();
+        if self.log {
+            (axis.end - axis.start).round() as usize + 1
+        } else {
+            6
+        }
+    }
+}
+
+/// A number in few digits.
+fn number(value: f64) -> String {
+    if value != 0.0 && value.abs() < 0.001 {
+        format!("{value:e}")
+    } else {
+        let text = format!("{value:.3}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// Curves over places that are as far apart as they are listed.
+///
+/// # Errors
+/// There is nothing to show, or a value is not a number.
+pub fn curves(figure: &Figure) -> anyhow::Result<String> {
+    if figure.at.is_empty() || figure.series.iter().all(|(_, values)| values.is_empty()) {
+        return Err(anyhow!("{}: nothing to show", figure.title));
+    }
+    let range = Range::of(
+        figure
+            .series
+            .iter()
+            .flat_map(|(_, values)| values.iter().copied()),
+    )?;
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        draw_curves(&area, figure, &range).map_err(|error| anyhow!("{}: {error}", figure.title))?;
+    }
+    Ok(coloured(&svg))
+}
+
+fn draw_curves(
+    area: &Area<'_>,
+    figure: &Figure,
+    range: &Range,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let last = figure.at.len() as i32 - 1;
+    let label = |place: &i32| {
+        let value = usize::try_from(*place).ok().and_then(|i| figure.at.get(i));
+        value.map_or(String::new(), |value| number(*value))
+    };
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(16)
+        .x_label_area_size(46)
+        .y_label_area_size(62)
+        .build_cartesian_2d(0..last.max(1), range.axis())?;
+    chart
+        .configure_mesh()
+        .x_labels(figure.at.len())
+        .y_labels(range.labels())
+        .x_label_formatter(&label)
+        .y_label_formatter(&|place| range.label(*place))
+        .x_desc(figure.x)
+        .label_style(FONT.into_font().color(&INK))
+        .axis_desc_style(FONT.into_font().color(&INK))
+        .axis_style(GRID)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    for (i, (_, values)) in figure.series.iter().enumerate() {
+        let colour = SERIES[i % COLOURS];
+        let points = || (0..).zip(values.iter().map(|value| range.place(*value)));
+        chart.draw_series(LineSeries::new(points(), colour.stroke_width(3)))?;
+        chart.draw_series(points().map(|at| Circle::new(at, 4, colour.filled())))?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+/// Groups of bars.
+///
+/// # Errors
+/// There is nothing to show, or a value is not a number.
+pub fn bars(bars: &Bars) -> anyhow::Result<String> {
+    let values = || {
+        bars.groups
+            .iter()
+            .flat_map(|(_, values)| values.iter().flatten().copied())
+    };
+    if values().next().is_none() {
+        return Err(anyhow!("{}: nothing to show", bars.title));
+    }
+    let range = Range::of(values().collect::<Vec<_>>().into_iter())?;
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        draw_bars(&area, bars, &range).map_err(|error| anyhow!("{}: {error}", bars.title))?;
+    }
+    Ok(coloured(&svg))
+}
+
+fn draw_bars(
+    area: &Area<'_>,
+    bars: &Bars,
+    range: &Range,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let groups = bars.groups.len() as f64;
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .x_label_area_size(34)
+        .y_label_area_size(62)
+        .build_cartesian_2d(0.0..groups, range.axis())?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(0)
+        .y_labels(range.labels())
+        .y_label_formatter(&|place| range.label(*place))
+        .label_style(FONT.into_font().color(&INK))
+        .axis_style(GRID)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    let width = 0.8 / bars.series.len().max(1) as f64;
+    for (group, (name, values)) in bars.groups.iter().enumerate() {
+        for (i, value) in values.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let left = group as f64 + 0.1 + i as f64 * width;
+            let corners = [
+                (left, range.axis().start),
+                (left + width * 0.92, range.place(*value)),
+            ];
+            let bar = Rectangle::new(corners, SERIES[i % COLOURS].filled());
+            chart.draw_series([bar])?;
+        }
+        let (x, y) = chart.backend_coord(&(group as f64 + 0.5, range.axis().start));
+        let style = FONT
+            .into_font()
+            .color(&INK)
+            .pos(Pos::new(HPos::Center, VPos::Top));
+        area.draw(&Text::new(name.clone(), (x, y + 8), style))?;
+    }
+    area.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(at: &[f64], values: &[f64]) -> Figure {
+        Figure {
+            title: "a figure".into(),
+            x: "size",
+            y: "ms",
+            at: at.into(),
+            series: vec![("one".into(), values.into())],
+            papers: "",
+        }
+    }
+
+    #[test]
+    fn a_plot_has_its_points_and_the_pages_colours() {
+        let svg = curves(&figure(&[2.0, 4.0, 8.0], &[1.0, 3.0, 2.0])).unwrap();
+        assert_eq!(svg.matches("<circle").count(), 3, "{svg}");
+        let curve = |line: &&str| line.starts_with("<polyline") && line.contains("var(--s0)");
+        assert_eq!(svg.lines().filter(curve).count(), 1, "{svg}");
+        assert!(
+            svg.contains("var(--ink)") && svg.contains("var(--s0)"),
+            "{svg}"
+        );
+        assert!(!svg.contains("#0"), "{svg}");
+        assert!(!svg.contains("NaN"));
+        assert!(svg.starts_with("<svg viewBox"), "{}", &svg[..80]);
+    }
+
+    #[test]
+    fn large_spans_are_shown_by_powers_of_ten() {
+        let svg = curves(&figure(&[2.0, 4.0], &[0.02, 60.0])).unwrap();
+        for label in ["0.01", "0.1", "1", "10", "100"] {
+            assert!(svg.contains(&format!("\n{label}\n")), "{label}: {svg}");
+        }
+        // Zero has a place as well.
+        let svg = curves(&figure(&[2.0, 4.0, 8.0], &[0.0, 0.02, 60.0])).unwrap();
+        assert_eq!(svg.matches("<circle").count(), 3);
+        curves(&figure(&[2.0], &[0.0])).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_an_error() {
+        assert!(curves(&figure(&[], &[])).is_err());
+        assert!(curves(&figure(&[1.0], &[f64::NAN])).is_err());
+        let none = Bars {
+            title: "bars".into(),
+            y: "s",
+            series: vec!["one".into()],
+            groups: vec![("a".into(), vec![None])],
+            note: "",
+        };
+        assert!(bars(&none).is_err());
+    }
+
+    #[test]
+    fn bars_stand_in_groups() {
+        let two = Bars {
+            title: "bars".into(),
+            y: "s",
+            series: vec!["one".into(), "two".into()],
+            groups: vec![
+                ("a".into(), vec![Some(1.0), Some(2.0)]),
+                ("b".into(), vec![None, Some(3.0)]),
+            ],
+            note: "",
+        };
+        let svg = bars(&two).unwrap();
+        assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
+        assert!(svg.contains("\na\n") && svg.contains("\nb\n"), "{svg}");
+    }
+}

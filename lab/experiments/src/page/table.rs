@@ -1,0 +1,78 @@
+//! Every number as CSV.
+
+use crate::study::Outcome;
+
+const HEAD: [&str; 24] = [
+    "case",
+    "system",
+    "chip",
+    "phase",
+    "operations",
+    "user_bytes",
+    "page_reads",
+    "spare_reads",
+    "page_programs",
+    "block_erases",
+    "flash_us",
+    "latency_mean_us",
+    "latency_p50_us",
+    "latency_p99_us",
+    "latency_p999_us",
+    "latency_max_us",
+    "host_mean_us",
+    "host_p99_us",
+    "erases_mean",
+    "erases_stddev",
+    "erases_min",
+    "erases_max",
+    "kernel",
+    "error",
+];
+
+/// A line for each phase of each result, and for each failure.
+pub fn csv<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> anyhow::Result<String> {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    out.write_record(HEAD)?;
+    for outcome in outcomes {
+        let kernel = outcome.made.kernel.clone().unwrap_or_default();
+        let names = [&outcome.case, outcome.system.name(), &outcome.chip].map(str::to_owned);
+        let Some(report) = &outcome.report else {
+            let mut record = names.to_vec();
+            record.resize(HEAD.len() - 2, String::new());
+            record.extend([kernel, outcome.error.clone().unwrap_or_default()]);
+            out.write_record(record)?;
+            continue;
+        };
+        for phase in report.phases.iter().chain([&report.total]) {
+            let (flash, host, erases) = (&phase.latency_us, &phase.host_us, &phase.erases);
+            let counts = [
+                phase.ops,
+                phase.user_bytes,
+                phase.page_reads,
+                phase.spare_reads,
+                phase.page_programs,
+                phase.block_erases,
+                phase.flash_us,
+            ];
+            let measures = [
+                flash.mean,
+                flash.p50,
+                flash.p99,
+                flash.p999,
+                flash.max,
+                host.mean,
+                host.p99,
+                erases.mean,
+                erases.stddev,
+            ];
+            let mut record = names.to_vec();
+            record.push(phase.name.clone());
+            record.extend(counts.map(|n| n.to_string()));
+            record.extend(measures.map(|x| format!("{x:.4}")));
+            record.extend([erases.min.to_string(), erases.max.to_string()]);
+            record.extend([kernel.clone(), String::new()]);
+            out.write_record(record)?;
+        }
+    }
+    Ok(String::from_utf8(out.into_inner()?)?)
+}
