@@ -139,6 +139,28 @@ fn a_guest_that_works() {
     assert!(!place.path("share/initrd").exists());
 }
 
+/// Jobs call the program `flashkit`, whatever its file is called.
+#[test]
+fn the_program_has_its_name_in_a_guest() {
+    let place = Place::new();
+    place.qemu("grep --text --count 'exec /host.* /host/flashkit ' initrd >stdout; echo 0 >status");
+    place.image();
+    let other = place.path("other");
+    fs::copy(env!("CARGO_BIN_EXE_flashkit"), &other).unwrap();
+    let path = format!(
+        "{}:{}",
+        place.path("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    let out = Command::new(other)
+        .args(["lab", "guest", "run", "true", "--image", "image"])
+        .current_dir(place.dir.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "1\n");
+}
+
 #[test]
 fn a_job_that_fails() {
     let place = Place::new();

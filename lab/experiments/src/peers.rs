@@ -108,7 +108,7 @@ pub fn cases(scale: Scale) -> Vec<Case> {
                 fsync: run.fsync,
                 cold: false,
                 check: any_state(),
-                pauses: false,
+                timed: cached,
                 limit: if long { 5400 } else { 900 },
             });
         }

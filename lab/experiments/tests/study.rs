@@ -19,7 +19,7 @@ fn case(id: &str, system: System, text: &'static str) -> Case {
         fsync: false,
         cold: false,
         check: any_state(),
-        pauses: false,
+        timed: false,
         limit: 1,
     }
 }

@@ -23,8 +23,8 @@ pub struct Job {
     /// The shared folder. Results stay there, however the guest ends; `stdout`, `stderr`,
     /// `console`, `status` and `job` are the guest's own.
     pub folder: PathBuf,
-    /// A program of the host to have in the guest under its own name, with its libraries.
-    pub program: Option<PathBuf>,
+    /// A program of the host to have in the guest, with its libraries: its name there, and its file.
+    pub program: Option<(&'static str, PathBuf)>,
     /// RAM of the guest, in MiB. Simulated chips live in it.
     pub memory: u32,
     /// Seconds until the guest is stopped, from its start.
@@ -113,8 +113,8 @@ impl Job {
             let copied = archive.copy(&name, &from);
             copied.map_err(|error| Error::io(&from, error))?;
         }
-        if let Some(program) = &self.program {
-            add_program(&mut archive, program)?;
+        if let Some((name, program)) = &self.program {
+            add_program(&mut archive, name, program)?;
         }
         archive.finish().map_err(failed)
     }
@@ -214,9 +214,8 @@ fn last_words(console: &str) -> String {
 
 /// Adds a program of the host and its libraries, so that it does not matter which C library either
 /// side has.
-fn add_program(archive: &mut Archive, program: &Path) -> Result<(), Error> {
+fn add_program(archive: &mut Archive, name: &str, program: &Path) -> Result<(), Error> {
     let failed = |error| Error::io(program, error);
-    let name = program.file_name().unwrap_or_default().to_string_lossy();
     archive
         .copy(&format!("host/{name}"), program)
         .map_err(failed)?;

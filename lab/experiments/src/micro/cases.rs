@@ -119,7 +119,7 @@ impl Plan {
             fsync: self.fsync,
             cold: true,
             check: Arc::new(move |case, report| state.verify(case, report)),
-            pauses: self.pause > 0,
+            timed: self.pause > 0,
             limit: LIMIT,
             lines: Arc::new(move || self.lines()),
         }
@@ -243,7 +243,7 @@ fn uflip_case(system: System, chip: &'static Preset, point: pattern::Point) -> C
         fsync: false,
         cold: true,
         check: Arc::new(|case, report| State::Dirty.verify(case, report)),
-        pauses,
+        timed: pauses,
         limit: LIMIT,
         lines: Arc::new(move || {
             let bytes = u64::from(chip.blocks * chip.pages_per_block) * u64::from(chip.page_size);

@@ -76,11 +76,11 @@ impl Guests {
         let job = Job {
             script,
             folder: folder.to_owned(),
-            program: Some(self.program.clone()),
+            program: Some(("flashkit", self.program.clone())),
             memory: self.memory,
             limit: BOOT + cases.iter().map(|case| case.limit).sum::<u64>(),
             kvm: self.kvm,
-            skip_idle: cases.iter().any(|case| case.pauses),
+            skip_idle: cases.iter().any(|case| case.timed),
         };
         let mut next = 0;
         let mut failed = None;

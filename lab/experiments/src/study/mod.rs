@@ -94,8 +94,9 @@ pub struct Case {
     pub cold: bool,
     /// What must be true of its phases for the result to count: see [`Check`].
     pub check: Check,
-    /// Whether pauses are long: a guest skips them then, at the price of slower work.
-    pub pauses: bool,
+    /// Whether time matters, because there are long pauses or a kernel's timers decide what is
+    /// written: in a guest it goes by instructions then and is skipped while there is nothing to do.
+    pub timed: bool,
     /// Seconds that it may take in a guest.
     pub limit: u64,
 }

@@ -107,7 +107,7 @@ fn units<'a>(due: &[&'a Case], jobs: usize) -> VecDeque<Unit<'a>> {
         due.iter().partition(|case| case.system.in_guest());
     // Pauses cost nothing where they are skipped; what has none is faster without.
     let (pausing, working): (Vec<&Case>, Vec<&Case>) =
-        guest.into_iter().partition(|case| case.pauses);
+        guest.into_iter().partition(|case| case.timed);
     let mut queue = VecDeque::new();
     for cases in [working, pausing] {
         let batch = cases.len().div_ceil(jobs.max(1)).clamp(1, BATCH);

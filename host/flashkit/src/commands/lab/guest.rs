@@ -99,7 +99,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             let job = Job {
                 script: command.clone(),
                 folder: share.clone().unwrap_or_else(|| temporary.clone()),
-                program: Some(this_program()?),
+                program: Some(("flashkit", this_program()?)),
                 memory: *memory,
                 limit: *limit,
                 kvm: place.kvm,
