@@ -35,7 +35,7 @@ impl<N: Nand> Jftl<'_, N> {
     pub(crate) fn prepare(&mut self) -> Result<(), Error<N::Error>> {
         // Each block cleaned gains a page at least.
         let mut patience = 4 * self.lay.blocks;
-        while self.free < self.lay.min {
+        while self.free < self.reserve() {
             if patience == 0 {
                 return Err(Error::Full);
             }
@@ -73,6 +73,13 @@ impl<N: Nand> Jftl<'_, N> {
             }
         }
         Ok(())
+    }
+
+    /// Blocks that are kept free: for the heads, and for the log, which grows with each session that a cut
+    /// ends early.
+    fn reserve(&self) -> u32 {
+        let growth = self.lay.log_list().saturating_sub(self.log.len);
+        self.lay.min + growth.min(2 * self.lay.log_ahead + 1)
     }
 
     /// What a sector that the host wrote pays for: a map page, and its part of the cleaning.
@@ -115,7 +122,7 @@ impl<N: Nand> Jftl<'_, N> {
                 return Some(block);
             }
         }
-        if self.erases >= WEAR_INTERVAL && self.free >= self.lay.min {
+        if self.erases >= WEAR_INTERVAL && self.free >= self.reserve() {
             self.erases -= WEAR_INTERVAL;
             for _ in 0..self.lay.blocks {
                 let block = self.wear % self.lay.blocks;

@@ -65,7 +65,7 @@ impl Layout {
         if longest < log_max + 3 * log_ahead {
             return Err("pages too small for the anchor");
         }
-        let low = clamp(blocks / 64, 8, 24);
+        let low = clamp(blocks / 64, 12, 24);
         // What the chip may lose is one block in fifty.
         let apart = ANCHORS + log_max + 3 * log_ahead + HEADS + low + blocks / 50;
         let data = (blocks - apart) as u64 * usable as u64;

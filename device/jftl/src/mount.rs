@@ -309,16 +309,20 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Finds the last page that counts, and leaves it in the scratch page.
     fn find_end(&mut self) -> Result<Option<End>, Error<N::Error>> {
         let mut last = None;
-        let mut seq = 0;
         for i in 0..self.log.len {
-            if let Some(header) = self.load_log_page(i, 0)? {
-                let (block, _) = self.ram.log(i);
-                self.ram.set_log(i, block, header.seq);
-                if header.seq < seq {
-                    return Err(self.damaged_log(i, 0));
+            let Some(header) = self.load_log_page(i, 0)? else {
+                continue;
+            };
+            // A transaction that had no end may have gone on into blocks of its own.
+            for void in 0..i {
+                let (block, first) = self.ram.log(void);
+                if first != NONE && first > header.seq {
+                    self.ram.set_log(void, block, NONE);
                 }
-                (last, seq) = (Some(i), header.seq);
             }
+            let (block, _) = self.ram.log(i);
+            self.ram.set_log(i, block, header.seq);
+            last = Some(i);
         }
         let Some(at) = last else {
             return Err(Error::NotFormatted);

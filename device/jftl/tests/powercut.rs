@@ -206,13 +206,15 @@ fn replay(id: &str) {
 }
 
 /// What earlier searches have found: each failed once.
-const FOUND: [&str; 3] = [
+const FOUND: [&str; 4] = [
     // An anchor that gave blocks of the log up on the word of a page that did not last.
     "whole/2/600/1312/1317/2/8760/2/1369",
     // A small cache that wrote map pages, over and over, for records that they had already.
     "pieces/0/600/1536/1543/2/6266",
     // A session after an orderly end that began on the anchor of one cut before its first log page.
     "in-band/1/600/1649/1653/28/10265",
+    // Three cuts after which no block was free.
+    "in-band/1/600/1145/1150/9/6215/9/1139",
 ];
 
 #[test]

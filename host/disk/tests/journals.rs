@@ -260,6 +260,54 @@ fn file_systems_are_clean_after_any_power_cut() {
     assert!(replays > 0 || cuts.end - cuts.start == 1);
 }
 
+/// `dd` of a disk in use, and the copy written to another: the log of the copy is newer than the homes before
+/// it, and older than those behind. The other disk holds what was copied, byte by byte.
+#[test]
+fn a_raw_copy_of_a_disk_in_use_is_restored() {
+    if !can_record() {
+        return;
+    }
+    let trace = record(&["-t", "ext3", "-J", "size=1"], "data=journal");
+    let (mut ram_a, mut table_a) = (ram(&chip_shape()), vec![0; SECTOR + 4 * 4096]);
+    let mut disk = Jftl::mount(chip(), &mut ram_a).unwrap();
+    disk.watch_journal(&mut table_a);
+    let mut copy = vec![0; SECTORS as usize * SECTOR];
+    let (mut copied, step) = (0, SECTORS as usize / 256);
+    for (i, event) in trace.iter().enumerate() {
+        match event {
+            Event::Write(first, data) => disk.write(*first, data).unwrap(),
+            Event::Trim(first, count) => disk.trim(*first, *count).unwrap(),
+            Event::Flush => disk.flush().unwrap(),
+            Event::Made => {}
+        }
+        // From the middle on, a piece after each event.
+        if i > trace.len() / 2 && copied < SECTORS as usize {
+            let piece = &mut copy[copied * SECTOR..(copied + step).min(SECTORS as usize) * SECTOR];
+            disk.read(copied as u32, piece).unwrap();
+            copied += step;
+        }
+    }
+    let piece = &mut copy[copied.min(SECTORS as usize) * SECTOR..];
+    disk.read(copied.min(SECTORS as usize) as u32, piece)
+        .unwrap();
+    let (mut ram_b, mut table_b) = (ram(&chip_shape()), vec![0; SECTOR + 4 * 4096]);
+    let mut other = Jftl::mount(chip(), &mut ram_b).unwrap();
+    other.watch_journal(&mut table_b);
+    for (piece, first) in copy.chunks(64 * SECTOR).zip((0..).step_by(64)) {
+        other.write(first, piece).unwrap();
+        other.flush().unwrap();
+    }
+    // And once more over itself: now the journal is known, and some of it elided.
+    for (piece, first) in copy.chunks(64 * SECTOR).zip((0..).step_by(64)) {
+        other.write(first, piece).unwrap();
+    }
+    let mut found = vec![0; copy.len()];
+    other.read(0, &mut found).unwrap();
+    assert!(found == copy);
+    other.close().unwrap();
+    assert!(recover(other.into_nand()).unwrap() == copy);
+}
+
 /// A check that finds nothing must be able to.
 #[test]
 fn a_sector_of_another_time_is_found() {

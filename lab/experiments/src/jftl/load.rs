@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::filebench::{Load, Run};
 use super::paper;
 use super::rig::{Cost, Interval, Mode, Rig, formatted, tool};
 
@@ -24,6 +25,8 @@ pub enum Bench {
     Postmark,
     /// dbench with so many clients (4.1.3).
     Dbench(u32),
+    /// A load of Filebench (4.1.4).
+    Files(Load),
     /// A file of so many MiB in requests of 4 KiB (4.2.1).
     Blocks(u32),
     /// So many threads, 500 random synchronous writes of 4 KiB each (4.2.2).
@@ -109,6 +112,11 @@ impl Inputs {
         let mut rig = Rig::new(formatted()?, remaps, real_time)?;
         rig.make_ext3()?;
         rig.mount(mode, interval)?;
+        if let Bench::Files(load) = bench {
+            Run::new(load, self.quick).prepare(&rig.point)?;
+            rig.unmount()?;
+            rig.mount(mode, interval)?;
+        }
         let before = rig.cost()?;
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -122,6 +130,7 @@ impl Inputs {
         rig.unmount()?;
         let mut cost = rig.cost()?;
         cost.counters = cost.counters - before.counters;
+        cost.stats.elided -= before.stats.elided;
         tool("e2fsck", &["-fn", rig.device()])?;
         Ok(cost)
     }
@@ -139,6 +148,7 @@ impl Inputs {
                 let (clients, seconds) = (clients.to_string(), if self.quick { "1" } else { "20" });
                 tool("dbench", &["-t", seconds, "-D", text, &clients]).map(drop)
             }
+            Bench::Files(load) => Run::new(load, self.quick).run(at),
             Bench::Blocks(mib) => write_file(at, u64::from(mib) << 20, 4096),
             Bench::Random(threads) => {
                 let jobs = format!("--numjobs={threads}");
@@ -192,7 +202,7 @@ pub fn is_there(bench: Bench) -> bool {
         Bench::Postmark => "postmark",
         Bench::Dbench(_) => "dbench",
         Bench::Random(_) => "fio",
-        Bench::Tar | Bench::Blocks(_) | Bench::Request(_) => return true,
+        Bench::Tar | Bench::Files(_) | Bench::Blocks(_) | Bench::Request(_) => return true,
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).exists())
