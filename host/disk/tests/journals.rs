@@ -16,7 +16,9 @@ use std::path::PathBuf;
 
 use flashkit_jftl::{Error, Jftl, MapCache, Stats, ram_bytes};
 use flashkit_nand::{Geometry, Nand};
-use flashkit_sim::{ChipSpec, Cut, CutError, EraseTear, PowerCut, Rng, SimNand, Tear, Timing};
+use flashkit_sim::{
+    ChipSpec, Cut, CutError, EraseTear, Metered, PowerCut, Rng, SimNand, Tear, Timing,
+};
 use kernel::{Event, SECTOR, SECTORS, can_record, fsck, load, number, record, save};
 
 /// Small enough that what the kernel writes has to be cleaned.
@@ -183,6 +185,7 @@ struct Recording {
 
 impl Recording {
     fn new(trace: Vec<Event>) -> Recording {
+        let mut spent = [0; 2];
         let spans = [false, true].map(|remaps| {
             let (mut nand, mut made) = (PowerCut::never(chip()), 0);
             let mut model = Model::default();
@@ -193,10 +196,15 @@ impl Recording {
             assert!(stats.copies > 100, "nothing was cleaned: {stats:?}");
             assert_eq!(remaps, stats.elided > 100, "{stats:?}");
             let ops = nand.ops();
+            spent[usize::from(remaps)] = nand.counters().time_ns;
             model.end(&Event::Flush);
             assert_eq!(model.check(&recover(nand.into_inner()).unwrap()), Ok(()));
             (made, ops)
         });
+        // In no mode does following the journal cost more than it saves.
+        let [page, jftl] = spent;
+        println!("flash time: page {page} ns, jftl {jftl} ns");
+        assert!(jftl <= page, "{spent:?}");
         Recording { trace, spans }
     }
 
