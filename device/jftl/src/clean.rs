@@ -9,7 +9,7 @@ use flashkit_nand::{Nand, PageAddr};
 use crate::disk::Jftl;
 use crate::error::Error;
 use crate::layout::{HEADS, PER_SEGMENT, TAG};
-use crate::place::COLD;
+use crate::place::{COLD, REST};
 use crate::ram::State;
 use crate::record::NONE;
 
@@ -28,6 +28,8 @@ pub(crate) struct Job {
     searching: bool,
     /// Pages to move for each sector that the host writes.
     rate: u32,
+    /// Where they go.
+    head: usize,
 }
 
 impl<N: Nand> Jftl<'_, N> {
@@ -110,16 +112,16 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// The next block to clean: one that fails, one that rots, one at rest whose turn it is, or the one
     /// with the fewest owners.
-    fn victim(&mut self) -> Option<u32> {
+    fn victim(&mut self) -> Option<(u32, usize)> {
         let failing = self.failing.iter().copied();
         if let Some(block) = failing.into_iter().find(|block| self.can_clean(*block)) {
-            return Some(block);
+            return Some((block, COLD));
         }
         for i in 0..self.refresh.len() {
             let block = core::mem::replace(&mut self.refresh[i], NONE);
             if self.can_clean(block) {
                 self.stats.refreshed += 1;
-                return Some(block);
+                return Some((block, COLD));
             }
         }
         if self.erases >= WEAR_INTERVAL && self.free >= self.reserve() {
@@ -129,7 +131,7 @@ impl<N: Nand> Jftl<'_, N> {
                 self.wear = (block + 1) % self.lay.blocks;
                 if self.can_clean(block) {
                     self.stats.levelled += 1;
-                    return Some(block);
+                    return Some((block, REST));
                 }
             }
         }
@@ -143,6 +145,7 @@ impl<N: Nand> Jftl<'_, N> {
         (0..self.lay.blocks)
             .filter(|block| self.can_clean(*block))
             .min_by_key(owners)
+            .map(|block| (block, COLD))
     }
 
     /// Moves up to so many pages of the block under work; whether there is one.
@@ -164,7 +167,7 @@ impl<N: Nand> Jftl<'_, N> {
             } else if job.next < self.lay.usable {
                 let page = job.block * self.lay.pages + job.next;
                 job.next += 1;
-                moved += u32::from(self.move_owned(page)?);
+                moved += u32::from(self.move_owned(page, job.head)?);
             } else {
                 // Owners that no tag names.
                 (job.searching, job.next) = (true, 0);
@@ -176,7 +179,7 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     fn begin_job(&mut self) -> Result<Option<Job>, Error<N::Error>> {
-        let Some(block) = self.victim() else {
+        let Some((block, head)) = self.victim() else {
             return Ok(None);
         };
         let State::Used(owners) = self.ram.state(block) else {
@@ -197,6 +200,7 @@ impl<N: Nand> Jftl<'_, N> {
             next: 0,
             searching: false,
             rate: 2 * valid / (usable - valid) + 1,
+            head,
         };
         self.job = Some(job);
         Ok(Some(job))
@@ -213,8 +217,8 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     /// Moves a page if an owner that its tag names still has it.
-    fn move_owned(&mut self, page: u32) -> Result<bool, Error<N::Error>> {
-        self.head_room(COLD)?;
+    fn move_owned(&mut self, page: u32, head: usize) -> Result<bool, Error<N::Error>> {
+        self.head_room(head)?;
         let mut tag = [0xFF; TAG];
         if self.lay.in_band {
             let at = self.lay.index_of(page) * TAG;
@@ -234,7 +238,8 @@ impl<N: Nand> Jftl<'_, N> {
         let is_loaded = !self.lay.in_band && self.scratch_uses == uses;
         // A second owner that is not mapped yet may be: a journal page's home.
         let tag = if first { owners } else { [owners[1], NONE] };
-        self.relocate(page, [first, second], owners, tag, is_loaded)
+        let owns = [first, second];
+        self.relocate(page, head, owns, owners, tag, is_loaded)
     }
 
     /// Reads a page with its tag into the scratch page.
@@ -249,6 +254,7 @@ impl<N: Nand> Jftl<'_, N> {
     fn relocate(
         &mut self,
         page: u32,
+        head: usize,
         owns: [bool; 2],
         owners: [u32; 2],
         tag: [u32; 2],
@@ -262,13 +268,13 @@ impl<N: Nand> Jftl<'_, N> {
         let mut is_loaded = is_loaded;
         let moved = loop {
             if !is_loaded {
-                self.head_room(COLD)?;
+                self.head_room(head)?;
                 if !self.read_page(page, &mut [0; TAG])? {
                     self.note_stuck(self.lay.block_of(page));
                     return Ok(false);
                 }
             }
-            if let Some(moved) = self.try_program(COLD, None, tag)? {
+            if let Some(moved) = self.try_program(head, None, tag)? {
                 break moved;
             }
             is_loaded = false;
@@ -327,7 +333,7 @@ impl<N: Nand> Jftl<'_, N> {
             };
             if page != NONE && self.lay.block_of(page) == job.block {
                 let tag = [sector, NONE];
-                let done = self.relocate(page, [true, false], tag, tag, false)?;
+                let done = self.relocate(page, job.head, [true, false], tag, tag, false)?;
                 moved += u32::from(done);
             }
         }

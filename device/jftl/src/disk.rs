@@ -59,7 +59,7 @@ pub struct Jftl<'a, N> {
     pub(crate) volume: u32,
     pub(crate) ram: Ram<'a>,
     pub(crate) log: Log,
-    pub(crate) heads: [Head; 3],
+    pub(crate) heads: [Head; 4],
     pub(crate) job: Option<Job>,
     /// Where the next free block is looked for.
     pub(crate) cursor: u32,

@@ -14,8 +14,8 @@ pub(crate) const TAG: usize = 8;
 pub(crate) const HEADER: usize = 48;
 /// Bytes of the header of an anchor.
 pub(crate) const ANCHOR_HEADER: usize = 52;
-/// Blocks written at the same time: the host's, what cleaning moves, the map.
-pub(crate) const HEADS: u32 = 3;
+/// Blocks written at the same time: the host's, what cleaning moves, the map, data at rest.
+pub(crate) const HEADS: u32 = 4;
 /// Numbers of sectors and map pages have 28 bits in the log.
 const NUMBERS: u32 = 1 << 28;
 

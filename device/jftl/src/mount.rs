@@ -64,7 +64,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             volume: 0,
             ram: Ram::new(&lay, log_page, ram),
             log: Log::EMPTY,
-            heads: [Head::CLOSED; 3],
+            heads: [Head::CLOSED; 4],
             job: None,
             cursor: 0,
             free: 0,
@@ -129,7 +129,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             disk.ram.reset();
             disk.log = Log::EMPTY;
             (disk.dying, disk.free, disk.recovering) = (0, 0, None);
-            disk.heads = [Head::CLOSED; 3];
+            disk.heads = [Head::CLOSED; 4];
             if disk.try_mount()? {
                 return Ok(disk);
             }
@@ -491,7 +491,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
                     put(disk.ram.scratch, HEADER + 8 * i, head.block);
                     put(disk.ram.scratch, HEADER + 8 * i + 4, head.next);
                 }
-                disk.log_page(Source::Scratch, Kind::Clean, flags, 0, 24)?;
+                let len = 8 * disk.heads.len();
+                disk.log_page(Source::Scratch, Kind::Clean, flags, 0, len)?;
                 disk.log.next -= 1;
             }
             disk.log.next += 1;

@@ -18,6 +18,9 @@ pub(crate) const COLD: usize = 1;
 /// Head of map pages.
 pub(crate) const MAP: usize = 2;
 
+/// Head of data at rest that is moved for the sake of wear.
+pub(crate) const REST: usize = 3;
+
 /// A block being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
@@ -47,7 +50,9 @@ impl<N: Nand> Jftl<'_, N> {
         }
         self.close_head(head)?;
         loop {
-            if let Some(block) = self.pick()? {
+            // Data at rest goes to the far end of the blocks in rotation, so that those shift.
+            let from = (head == REST).then_some(self.wear);
+            if let Some(block) = self.pick_from(from)? {
                 if !self.erase(block)? {
                     continue;
                 }
@@ -120,9 +125,17 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// The next free block, in turn; it is the caller's to erase.
     pub(crate) fn pick(&mut self) -> Result<Option<u32>, Error<N::Error>> {
-        for _ in 0..self.lay.blocks {
-            let block = self.cursor;
-            self.cursor = (block + 1) % self.lay.blocks;
+        self.pick_from(None)
+    }
+
+    /// The first free block from one on, or the next in turn.
+    fn pick_from(&mut self, from: Option<u32>) -> Result<Option<u32>, Error<N::Error>> {
+        let begin = from.unwrap_or(self.cursor);
+        for step in 0..self.lay.blocks {
+            let block = (begin + step) % self.lay.blocks;
+            if from.is_none() {
+                self.cursor = (block + 1) % self.lay.blocks;
+            }
             if self.ram.state(block) != State::Used(0) || self.is_head(block) {
                 continue;
             }
@@ -208,4 +221,4 @@ impl<N: Nand> Jftl<'_, N> {
     }
 }
 
-const _: () = assert!(MAP + 1 == HEADS as usize);
+const _: () = assert!(REST + 1 == HEADS as usize);

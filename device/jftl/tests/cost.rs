@@ -115,3 +115,46 @@ fn flushes_and_mounts_are_bounded() {
     assert!(spent.time_ns <= 40 * MS, "{spent:?}");
     assert_eq!(spent.page_programs, 0);
 }
+
+/// Data at rest takes its share of the wear: 60 % of the disk is never written again, 20 % all the time.
+#[test]
+fn wear_is_levelled() {
+    let setup = common::Setup {
+        blocks: 256,
+        ..common::SETUPS[1]
+    };
+    let setup = common::Setup {
+        cache: MapCache::Whole,
+        ..setup
+    };
+    let mut ram = setup.ram();
+    let mut disk = Jftl::mount(setup.formatted(), &mut ram).unwrap();
+    let sectors = disk.sector_count();
+    let (rest, hot) = (sectors / 10 * 6, sectors / 10 * 2);
+    for first in (0..rest + hot).step_by(8) {
+        disk.write(first, &[1; 8 * 512]).unwrap();
+    }
+    let mut rng = Rng::new(4);
+    loop {
+        for _ in 0..2_000 {
+            let sector = rest + rng.below(u64::from(hot)) as u32;
+            disk.write(sector, &[2; 512]).unwrap();
+        }
+        if disk.stats().erases > 256 * 300 {
+            break;
+        }
+    }
+    // The first blocks hold the anchors.
+    let counts: Vec<f64> = (disk.nand().erase_counts()[4..].iter())
+        .map(|n| f64::from(*n))
+        .collect();
+    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+    let squares = counts.iter().map(|n| (n - mean) * (n - mean)).sum::<f64>();
+    let sigma = (squares / counts.len() as f64).sqrt();
+    let anchors = disk.nand().erase_counts()[..4].to_vec();
+    println!(
+        "mean {mean:.0}, sigma {sigma:.1}, anchors {anchors:?}, {:?}",
+        disk.stats()
+    );
+    assert!(sigma < 0.1 * mean, "{sigma} of {mean}");
+}

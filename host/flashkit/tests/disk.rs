@@ -162,7 +162,7 @@ fn ext4_lives_on_nand() {
     assert!(
         attached
             .said
-            .contains("a disk of 15.7 MiB on a new micron-20m"),
+            .contains("a disk of 15.5 MiB on a new micron-20m"),
         "{}",
         attached.said
     );
