@@ -23,8 +23,6 @@ pub enum Bench {
     Tar,
     /// Postmark (4.1.2).
     Postmark,
-    /// dbench with so many clients (4.1.3).
-    Dbench(u32),
     /// A load of Filebench (4.1.4).
     Files(Load),
     /// A file of so many MiB in requests of 4 KiB (4.2.1).
@@ -144,10 +142,6 @@ impl Inputs {
                 tool("tar", &["xf", archive, "-C", text]).map(drop)
             }
             Bench::Postmark => self.postmark(text),
-            Bench::Dbench(clients) => {
-                let (clients, seconds) = (clients.to_string(), if self.quick { "1" } else { "20" });
-                tool("dbench", &["-t", seconds, "-D", text, &clients]).map(drop)
-            }
             Bench::Files(load) => Run::new(load, self.quick).run(at),
             Bench::Blocks(mib) => write_file(at, u64::from(mib) << 20, 4096),
             Bench::Random(threads) => {
@@ -200,7 +194,6 @@ impl Inputs {
 pub fn is_there(bench: Bench) -> bool {
     let program = match bench {
         Bench::Postmark => "postmark",
-        Bench::Dbench(_) => "dbench",
         Bench::Random(_) => "fio",
         Bench::Tar | Bench::Files(_) | Bench::Blocks(_) | Bench::Request(_) => return true,
     };
