@@ -559,6 +559,94 @@ fn table_space(data: Data<'_>) -> Judged {
 
 fn table_pause_jffs2(data: Data<'_>) -> Judged {
     let (faster, found) = pause(data, Jffs2, false)?;
-    let (_, erased) = pause_erases(data, Jffs2)?;
-    Some((faster.first()?.1 > 1.2, format!("{found}; erases {erased}")))
+    let of = |ms| data.curve(Tests::pause(ms, false), Jffs2, erases);
+    let ratios = ratio(&of(100), &of(0));
+    let so = faster.first()?.1 > 1.2 && span(&ratios)?.1 < 1.0;
+    Some((
+        so,
+        format!(
+            "{found}; erases with 100 ms over without: {}",
+            between(&ratios)?
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{Made, Outcome};
+    use flashkit_workload::{Phase, Report};
+    use serde_json::json;
+
+    /// A result of the first group: flash time and erases per block are made up.
+    fn result(system: System, kind: &str, kib: u64, us: u64, erases: f64) -> Outcome {
+        let mut test = Phase {
+            name: "test".into(),
+            ops: 10,
+            flash_us: us * 10,
+            ..Phase::default()
+        };
+        test.erases.mean = erases;
+        let params = json!({
+            "group": "saturated", "kind": kind, "amount": 0, "pause": 0, "fsync": false, "size": kib << 10,
+        });
+        Outcome {
+            case: format!("{}{kind}{kib}", system.name()),
+            system,
+            chip: "micron-20m".into(),
+            params: params.as_object().cloned().unwrap_or_default(),
+            report: Some(Report {
+                phases: vec![test],
+                ..Report::default()
+            }),
+            error: None,
+            made: Made::default(),
+        }
+    }
+
+    fn verdict(what: &str, outcomes: &[Outcome]) -> Verdict {
+        let found = observations().iter().find(|o| o.what.starts_with(what));
+        found.unwrap().look(Data(outcomes)).0
+    }
+
+    #[test]
+    fn without_results_there_are_no_verdicts() {
+        for observation in observations() {
+            let (verdict, _) = observation.look(Data(&[]));
+            let yaffs = observation.what.contains("YAFFS2");
+            let expected = if yaffs {
+                Verdict::NotTestable
+            } else {
+                Verdict::NotMeasured
+            };
+            assert_eq!(verdict, expected, "{}", observation.what);
+        }
+    }
+
+    #[test]
+    fn verdicts_follow_the_results() {
+        let of = |jffs2: u64, erased: f64| {
+            let points = [2, 32, 512].map(|kib| {
+                [
+                    result(Jffs2, "sw", kib, jffs2 * kib, erased / kib as f64),
+                    result(Ubifs, "sw", kib, 100 * kib, 1.0 / kib as f64),
+                ]
+            });
+            points.concat()
+        };
+        let slow = "sequential writes: JFFS2 takes";
+        assert_eq!(verdict(slow, &of(400, 2.0)), Verdict::Confirmed);
+        assert_eq!(verdict(slow, &of(200, 2.0)), Verdict::Changed);
+        let most = "sequential writes: JFFS2 erases most";
+        assert_eq!(verdict(most, &of(400, 2.0)), Verdict::Confirmed);
+        assert_eq!(verdict(most, &of(400, 0.5)), Verdict::Changed);
+        assert_eq!(
+            verdict("sequential writes: UBIFS erases less", &of(1, 1.0)),
+            Verdict::Confirmed
+        );
+        // One system alone says nothing.
+        assert_eq!(verdict(slow, &of(400, 2.0)[..1]), Verdict::NotMeasured);
+        let table = table(Data(&of(400, 2.0)));
+        assert_eq!(table.rows.len(), observations().len());
+    }
 }
