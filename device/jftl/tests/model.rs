@@ -4,7 +4,8 @@ mod common;
 
 use common::{Model, Op, SETUPS, Setup, run, script};
 use flashkit_jftl::{Error, Jftl};
-use flashkit_sim::{Cut, CutError, EraseTear, Faults, PowerCut, Rate, Rot, Tear};
+use flashkit_nand::PageAddr;
+use flashkit_sim::{Cut, CutError, EraseTear, Faults, PowerCut, Rate, Rng, Rot, Tear};
 
 /// Runs scripts one after another; between them the disk is closed, or just left.
 fn check(setup: &Setup, seed: u64, faults: Option<Faults>) {
@@ -136,5 +137,43 @@ fn mounts_that_are_cut_again_and_again_end() {
         let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
         assert_eq!(model.compare(&mut disk, true), Ok(()), "{}", setup.name);
         disk.check().unwrap();
+    }
+}
+
+/// Pages that the ECC takes for good, though they are not, and pages that are gone: errors, perhaps wrong
+/// data, but no panic, no endless loop and no breach of the chip's contract.
+#[test]
+fn damage_is_borne() {
+    for setup in &SETUPS[..3] {
+        let sectors = setup.sectors();
+        let mut chip = setup.formatted();
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        let ops = script(5, sectors, sectors, 300);
+        run(&mut disk, &mut Model::new(sectors), &ops).unwrap();
+        let mut rng = Rng::new(8);
+        for _ in 0..150 {
+            let mut chip = chip.clone();
+            for _ in 0..1 + rng.below(8) {
+                let page = PageAddr(rng.below(u64::from(setup.blocks * setup.pages)) as u32);
+                let rot = match rng.below(3) {
+                    0 => Rot::Lost,
+                    _ => Rot::Silent {
+                        offset: rng.below(u64::from(setup.page)) as u32,
+                        mask: 1 << rng.below(8),
+                    },
+                };
+                chip.rot(page, rot).unwrap();
+            }
+            let mut ram = setup.ram();
+            let Ok(mut disk) = Jftl::mount(&mut chip, &mut ram) else {
+                continue;
+            };
+            if rng.one_in(2) {
+                let _ = disk.check();
+            }
+            let ops = script(6, sectors, 8, 60);
+            let _ = run(&mut disk, &mut Model::new(sectors), &ops);
+        }
     }
 }
