@@ -568,8 +568,14 @@ fn a_study_in_a_guest() {
         let test = phases.iter().find(|phase| phase["name"] == "test").unwrap();
         assert_eq!(test["user_bytes"], 20 << 20);
         let programs = test["page_programs"].as_u64().unwrap();
-        // Each page once, and no more than twice.
-        assert!((10_240..20_480).contains(&programs), "{case}: {programs}");
+        // Each request once and no more than twice, or each page of the file where a page cache takes
+        // what is overwritten.
+        let least = if case.ends_with("ubifs") {
+            6_144
+        } else {
+            10_240
+        };
+        assert!((least..20_480).contains(&programs), "{case}: {programs}");
         let fill = phases.iter().find(|phase| phase["name"] == "fill").unwrap();
         assert!(fill["page_programs"].as_u64().unwrap() > 5_120, "{case}");
     }
