@@ -20,6 +20,8 @@ pub enum Error<E> {
     NotFound,
     /// The name is taken.
     Exists,
+    /// No such extended attribute.
+    NoAttribute,
     /// Not a directory.
     NotDir,
     /// A directory.
@@ -69,6 +71,7 @@ impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
             Error::ReadOnly => f.write_str("read-only file system"),
             Error::NotFound => f.write_str("no such file or directory"),
             Error::Exists => f.write_str("file exists"),
+            Error::NoAttribute => f.write_str("no such extended attribute"),
             Error::NotDir => f.write_str("not a directory"),
             Error::IsDir => f.write_str("is a directory"),
             Error::NotEmpty => f.write_str("directory not empty"),

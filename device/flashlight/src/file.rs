@@ -417,6 +417,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.invalidate(page);
             n += 1;
         }
+        self.store.invalidate(self.files[i].file().xattr());
         for p in 0..self.files[i].file().pointers() {
             let (_, at) = self.files[i].file().pointer(p);
             let view = self.files[i].file();

@@ -48,11 +48,12 @@ pub enum Kind {
     ExtentMap = 11,
     ExtentIndex = 12,
     Names = 13,
+    Attributes = 14,
 }
 
 impl Kind {
     /// Every kind, by its number on flash.
-    pub const ALL: [Kind; 13] = {
+    pub const ALL: [Kind; 14] = {
         use Kind::*;
         [
             Root,
@@ -68,6 +69,7 @@ impl Kind {
             ExtentMap,
             ExtentIndex,
             Names,
+            Attributes,
         ]
     };
 

@@ -6,7 +6,7 @@
 //!  64 atime s i64    72 mtime s i64    80 ctime s i64
 //!  88 atime ns u32   92 mtime ns u32   96 ctime ns u32
 //! 100 moved-from directory u32        104 moved-from hash u32
-//! 108 replaced u32                    112 extended attributes u32 (reserved: all ones)
+//! 108 replaced u32                    112 extended attributes u32: their page
 //! 116 records u16   118 pointers u16  120 levels u8  121 kind of replaced u8
 //! 122 fragment length u16
 //! 124 of a file: fragment page index u32, fragment offset u16, bytes of further names u16;
@@ -171,6 +171,10 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     pub fn replaced(&self) -> Option<(u8, u32)> {
         let ptr = get_u32(self.b(), REPLACED);
         (ptr != u32::MAX).then(|| (self.b()[REPLACED_KIND], ptr))
+    }
+    /// The page of the extended attributes ([`crate::xattr`]); none: there are none.
+    pub fn xattr(&self) -> PageAddr {
+        PageAddr(get_u32(self.b(), XATTR))
     }
     /// Of a directory in recovery: see the module's text.
     pub fn as_of(&self) -> u64 {
@@ -347,6 +351,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> Inode<B, REC> {
         let (kind, ptr) = what.unwrap_or((0, u32::MAX));
         put_u32(self.m(), REPLACED, ptr);
         self.m()[REPLACED_KIND] = kind;
+    }
+    pub fn set_xattr(&mut self, v: PageAddr) {
+        put_u32(self.m(), XATTR, v.0);
     }
     pub fn set_as_of(&mut self, v: u64) {
         put_u64(self.m(), AS_OF, v);

@@ -14,6 +14,7 @@ use crate::inode::{DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Ino
 use crate::mappage::MapPage;
 use crate::names::{Item, Names};
 use crate::tag::{self, Tag};
+use crate::xattr::Attributes;
 use flashkit_nand::{Geometry, PageAddr};
 
 /// What a page holds.
@@ -61,6 +62,8 @@ pub enum Record<'a> {
     ExtentIndex(Map<'a, 8>),
     /// Further names of a file.
     Names(Map<'a, 1>),
+    /// Extended attributes of an inode.
+    Attributes(Map<'a, 1>),
 }
 
 /// Reads a whole page, read from `at`, as what it is.
@@ -117,6 +120,10 @@ fn record<'a>(geometry: &Geometry, page: &'a [u8], header: &Header) -> Option<Re
             let map = Map::on(page)?;
             map.bytes().are_sane().then_some(Record::Names(map))?
         }
+        Kind::Attributes => {
+            let sane = Attributes::on(page).are_sane();
+            sane.then_some(Record::Attributes(Map::on(page)?))?
+        }
     })
 }
 
@@ -163,6 +170,8 @@ pub struct InodeFields<'a> {
     pub replaced: Option<(Target, u32)>,
     /// Levels below the inode: 0 none, 1 maps, 2 index pages.
     pub levels: u8,
+    /// Where its extended attributes are.
+    pub attributes: Option<PageAddr>,
 }
 
 fn fields<'a, const REC: usize>(view: &'a Inode<&[u8], REC>) -> InodeFields<'a> {
@@ -187,6 +196,7 @@ fn fields<'a, const REC: usize>(view: &'a Inode<&[u8], REC>) -> InodeFields<'a> 
             .replaced()
             .map(|(kind, ptr)| (Target::of(u32::from(kind)), ptr)),
         levels: view.levels(),
+        attributes: Some(view.xattr()).filter(|page| page.is_some()),
     }
 }
 
@@ -381,6 +391,12 @@ impl Map<'_, 1> {
     pub fn file_names(&self) -> impl Iterator<Item = FileName<'_>> + '_ {
         file_names(self.bytes())
     }
+    /// Of a page of extended attributes: names and values.
+    pub fn attributes(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
+        Attributes::on(self.0.0)
+            .iter()
+            .map(|(_, name, value)| (name, value))
+    }
 }
 
 impl Map<'_, 8> {
@@ -462,6 +478,7 @@ mod tests {
             }
             Record::ExtentMap(m) => m.extents().count(),
             Record::Names(m) => m.file_names().count(),
+            Record::Attributes(m) => m.attributes().count(),
         }
     }
 

@@ -54,6 +54,7 @@ mod tree;
 mod walk;
 mod wear;
 mod wellformed;
+mod xattr;
 
 pub use error::Error;
 pub use header::{FORMAT_VERSION, Header, Kind};
@@ -65,6 +66,7 @@ pub use scrub::Scrub;
 pub use store::Written;
 pub use table::State as BlockState;
 pub use walk::{Area, Page, Visitor};
+pub use xattr::{SetXattr, XATTR_NAME_MAX};
 
 use cache::Slot;
 use checkpoint::Anchor;

@@ -117,6 +117,7 @@ impl<N: Nand> FlashLight<'_, N> {
             Kind::HashMap | Kind::HashIndex => self.move_hash_page(at, header.kind),
             Kind::ExtentMap | Kind::ExtentIndex => self.move_extent_page(at, header.kind),
             Kind::Names => self.move_names_page(at),
+            Kind::Attributes => self.move_attributes(at),
             Kind::DirMap => self.move_map(at).map(|_| ()),
             _ => Ok(()),
         };

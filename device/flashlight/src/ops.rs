@@ -357,7 +357,7 @@ impl<N: Nand> FlashLight<'_, N> {
         Error::Corrupt(at, "directory entry")
     }
 
-    fn peek_dir(&mut self, ino: u32) -> Result<Place, Error<N::Error>> {
+    pub(crate) fn peek_dir(&mut self, ino: u32) -> Result<Place, Error<N::Error>> {
         if let Some(i) = self.dir_slot(ino) {
             return Ok(Place::Dir(i));
         }
@@ -728,6 +728,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.invalidate(at);
         }
         let ino = self.dirs[i].ino;
+        self.store.invalidate(self.dirs[i].dir().xattr());
         self.store.invalidate(self.dirs[i].loc);
         self.dirs[i].clear();
         self.map_set(ino, PageAddr::NONE)

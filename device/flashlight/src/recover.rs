@@ -534,6 +534,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let view = DirView::on(self.files[0].buf);
         let whole = header.is_some_and(|h| h.kind == Kind::Dir) && view.is_sane();
         let (pointers, levels) = (view.pointers(), view.levels());
+        if whole {
+            self.store.invalidate(view.xattr());
+        }
         for p in 0..if whole { pointers } else { 0 } {
             let map = page(self, p);
             if levels == 2 {
@@ -905,6 +908,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         self.count(at);
+        let xattr = DirView::on(self.files[0].buf).xattr();
+        self.count(xattr);
         for r in 0..DirView::on(self.files[0].buf).records() {
             let entry = DirRec::decode(DirView::on(self.files[0].buf).record(r));
             self.count_entry(&entry);
@@ -984,6 +989,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.count(page);
             n += 1;
         }
+        let xattr = self.files[0].file().xattr();
+        self.count(xattr);
         for r in 0..self.files[0].file().record_search(INDEX_END, 0) {
             let e = Extent::decode(self.files[0].file().record(r));
             for k in 0..e.count {

@@ -224,10 +224,11 @@ impl<N: Nand> FlashLight<'_, N> {
         let i = self.load_file(file)?;
         self.free_own_name(i, from_dir, from)?;
         let old = self.files[i].loc;
+        let was_indirect = self.files[i].file().flags() & FLAG_INDIRECT != 0;
+        // Pages of data and of attributes name the entry they were written under: from now on that is
+        // the number's.
+        let indirect = was_indirect || self.files[i].file().is_referred_to();
         let mut view = self.files[i].file_mut();
-        let was_indirect = view.flags() & FLAG_INDIRECT != 0;
-        // Data pages name the entry they were written under: from now on that is the number's.
-        let indirect = was_indirect || view.records() > 0 || view.pointers() > 0;
         if indirect {
             let flags = view.flags() | FLAG_INDIRECT;
             view.set_flags(flags);

@@ -26,6 +26,8 @@ pub enum Area {
     ExtentMap,
     /// Further names of a file.
     Names,
+    /// Extended attributes of an inode.
+    Attributes,
     /// File data.
     Data,
 }
@@ -196,6 +198,8 @@ impl<N: Nand> FlashLight<'_, N> {
         page: PageAddr,
         visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
+        let i = self.load_dir(ino)?;
+        self.walk_attributes(self.dirs[i].dir().xattr(), ino, visitor)?;
         let i = self.load_dir(ino)?;
         let mut whole = true;
         for p in 0..self.dirs[i].dir().pointers() {
@@ -385,6 +389,21 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    fn walk_attributes(
+        &mut self,
+        page: PageAddr,
+        ino: u32,
+        visitor: &mut Limited<'_>,
+    ) -> Result<(), Error<N::Error>> {
+        if page.is_some() {
+            let area = Area::Attributes;
+            visitor.page(Page { page, area, ino });
+            let found = self.load_attributes_at(page, ino);
+            report(found, page, ino, visitor)?;
+        }
+        Ok(())
+    }
+
     fn walk_listed_names(
         &mut self,
         i: usize,
@@ -432,6 +451,7 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         self.walk_names(i, at, visitor)?;
+        self.walk_attributes(self.files[i].file().xattr(), ino, visitor)?;
         let view = self.files[i].file();
         let pages = view.size().div_ceil(self.store.page_size() as u64);
         let extents = (0..view.record_search(INDEX_END, 0)).map(|r| Extent::decode(view.record(r)));

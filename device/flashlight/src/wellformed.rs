@@ -22,6 +22,7 @@ use crate::names::{self, Item};
 use crate::ops::Special;
 use crate::store::{Area, RESERVES};
 use crate::table::State as BlockState;
+use crate::xattr::Attributes;
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Geometry, Nand, PageAddr};
 
@@ -82,6 +83,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::ExtentMap => chip.extent_map(page, used),
         Kind::HashIndex | Kind::ExtentIndex => chip.index(page, used),
         Kind::Names => Chip::names_page(page, used),
+        Kind::Attributes => Chip::attributes(page, used),
     }
 }
 
@@ -129,8 +131,9 @@ impl Chip {
 
     /// What the inodes of directories and of files have in common.
     fn inode<const REC: usize>(&self, view: &Inode<&[u8], REC>) -> bool {
-        let pointers = view.pointers();
-        (0..pointers).all(|p| self.has(view.pointer(p).1.0))
+        let (pointers, xattr) = (view.pointers(), view.xattr());
+        (xattr.is_none() || self.has(xattr.0))
+            && (0..pointers).all(|p| self.has(view.pointer(p).1.0))
             && (1..pointers).all(|p| view.pointer(p - 1).0 < view.pointer(p).0)
     }
 
@@ -219,6 +222,14 @@ impl Chip {
             && names::page_names(page)
                 .iter()
                 .all(|(_, item)| is_further_name(&item))
+    }
+
+    fn attributes(page: &[u8], used: usize) -> bool {
+        let view = MapPage::<_, 1>::on(page);
+        Self::map(&view, used)
+            && view.owner().ino > 0
+            && (view.first_key(), view.end_key()) == (0, 0)
+            && Attributes::on(page).are_sane()
     }
 
     /// A record of a file's log: an extent, or a note of what is free.
@@ -597,6 +608,33 @@ mod tests {
                 &|p| put_u32(p, 56, FIRST_FILE),
                 &|p| p[60] = 0,
                 &|p| p[61] = b'/',
+            ],
+        );
+    }
+
+    #[test]
+    fn attributes() {
+        let bytes = b"\x06\x02\0user.avv\x06\0\0user.b";
+        let records: Vec<[u8; 1]> = bytes.iter().map(|byte| [*byte]).collect();
+        let used = 56 + bytes.len();
+        let page = map(3, (0, 0), &records);
+        demand(
+            Kind::Attributes,
+            &page,
+            used,
+            &[
+                &|p| put_u32(p, 32, 0),
+                &|p| put_u32(p, 44, 1),
+                &|p| put_u32(p, 48, 1),
+                &|p| put_u16(p, 52, 0),
+                &|p| put_u16(p, 52, 19),
+                &|p| put_u16(p, 52, u16::MAX),
+                // Without a name; of the other's name; longer than there is.
+                &|p| p[56] = 0,
+                &|p| p[75] = b'a',
+                &|p| p[74] = 0,
+                &|p| p[57] = 3,
+                &|p| p[58] = 1,
             ],
         );
     }

@@ -1,6 +1,6 @@
 //! The kernel's requests, one function each, over [`flashkit_vfs::FileSystem`].
 //!
-//! What is not here (extended attributes, locks, ioctls) is
+//! What is not here (locks, ioctls) is
 //! answered with `ENOSYS` by the library; the kernel then does without, and does not ask again.
 //!
 //! Permissions are the kernel's business (`default_permissions`). Directories are listed by plain
@@ -13,12 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use flashkit_vfs::{Attr, Error, FileKind, Ino, NewInode, SetAttr, Time};
+use flashkit_vfs::{Attr, Error, FileKind, Ino, NewInode, SetAttr, SetXattr, Time};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    Request, TimeOrNow, WriteFlags,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::MountOptions;
@@ -34,6 +34,9 @@ const SETGID: u16 = 0o2000;
 const FALLOC_KEEP_SIZE: i32 = 1;
 const FALLOC_PUNCH_HOLE: i32 = 2;
 const FALLOC_ZERO_RANGE: i32 = 0x10;
+/// Flags of `setxattr(2)`.
+const XATTR_CREATE: i32 = 1;
+const XATTR_REPLACE: i32 = 2;
 /// What `lseek(2)` looks for.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
@@ -135,6 +138,23 @@ impl Bridge {
             }
             Ok(())
         })
+    }
+}
+
+/// Whether extended attributes of such names are kept. Access control lists, which are attributes of
+/// the namespace `system`, are not: nobody would heed them.
+fn has_namespace(name: &[u8]) -> bool {
+    let namespaces = [&b"user."[..], b"trusted.", b"security."];
+    namespaces.iter().any(|space| name.starts_with(space))
+}
+
+/// Answers with a value or a list; to a request for 0 bytes with its length.
+fn reply_xattr(result: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
+    match result {
+        Ok(bytes) if size == 0 => reply.size(bytes.len() as u32),
+        Ok(bytes) if bytes.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(bytes) => reply.data(&bytes),
+        Err(errno) => reply.error(errno),
     }
 }
 
@@ -441,6 +461,59 @@ impl Filesystem for Bridge {
             Ok(()) => reply.written(data.len() as u32),
             Err(errno) => reply.error(errno),
         }
+    }
+
+    fn setxattr(
+        &self,
+        _req: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let how = match flags {
+            0 => SetXattr::Any,
+            XATTR_CREATE => SetXattr::Create,
+            XATTR_REPLACE => SetXattr::Replace,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let (ino, name) = (self.inos.ours(ino), name.as_bytes());
+        let result = match has_namespace(name) {
+            true => self.changes(|inner| inner.fs()?.set_xattr(ino, name, value, how, Time::now())),
+            false => Err(Errno::EOPNOTSUPP),
+        };
+        reply_empty(result, reply);
+    }
+
+    fn getxattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let name = name.as_bytes();
+        let result = match has_namespace(name) {
+            true => self.reads(|inner| inner.fs()?.xattr(self.inos.ours(ino), name)),
+            false => Err(Errno::EOPNOTSUPP),
+        };
+        reply_xattr(result, size, reply);
+    }
+
+    fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.reads(|inner| inner.fs()?.xattrs(self.inos.ours(ino)));
+        // As other file systems do: what only root may read only root is told of.
+        let shown = |name: &Vec<u8>| req.uid() == 0 || !name.starts_with(b"trusted.");
+        let list = names.map(|names| {
+            let names = names.into_iter().filter(shown);
+            names.flat_map(|name| name.into_iter().chain([0])).collect()
+        });
+        reply_xattr(list, size, reply);
+    }
+
+    fn removexattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (ino, name) = (self.inos.ours(ino), name.as_bytes());
+        let result = match has_namespace(name) {
+            true => self.changes(|inner| inner.fs()?.remove_xattr(ino, name, Time::now())),
+            false => Err(Errno::EOPNOTSUPP),
+        };
+        reply_empty(result, reply);
     }
 
     fn flush(

@@ -173,6 +173,57 @@ fn names_move_and_vanish_as_posix_says() {
 }
 
 #[test]
+fn extended_attributes() {
+    use rustix::fs::{
+        XattrFlags, getxattr, lgetxattr, listxattr, lsetxattr, removexattr, setxattr,
+    };
+    use rustix::io::Errno;
+    let Some(m) = Mounted::new() else { return };
+    let f = m.path("f");
+    fs::write(&f, "x").unwrap();
+    let get = |path: &Path, name: &str| {
+        let mut value = [0; 64];
+        getxattr(path, name, &mut value).map(|n| value[..n].to_vec())
+    };
+    let any = XattrFlags::empty();
+    for path in [&f, &m.path("")] {
+        setxattr(path, "user.colour", b"red", any).unwrap();
+        assert_eq!(get(path, "user.colour").unwrap(), b"red");
+        setxattr(path, "user.colour", b"", XattrFlags::REPLACE).unwrap();
+        assert_eq!(get(path, "user.colour").unwrap(), b"");
+    }
+    let again = setxattr(&f, "user.colour", b"x", XattrFlags::CREATE);
+    assert_eq!(again, Err(Errno::EXIST));
+    let none = setxattr(&f, "user.none", b"x", XattrFlags::REPLACE);
+    assert_eq!(none, Err(Errno::NODATA));
+    assert_eq!(get(&f, "user.none"), Err(Errno::NODATA));
+    assert_eq!(removexattr(&f, "user.none"), Err(Errno::NODATA));
+    setxattr(&f, "user.colour", &[7; 60], any).unwrap();
+    assert_eq!(get(&f, "user.colour").unwrap(), [7; 60]);
+    assert_eq!(getxattr(&f, "user.colour", &mut [0; 59]), Err(Errno::RANGE));
+    let mut list = [0; 64];
+    let n = listxattr(&f, &mut list).unwrap();
+    assert_eq!(&list[..n], b"user.colour\0");
+    // Access control lists are no attributes that would be heeded.
+    for name in ["system.posix_acl_access", "system.x", "other.x"] {
+        let refused = setxattr(&f, name, b"\x02\0\0\0", any);
+        assert_eq!(refused, Err(Errno::OPNOTSUPP), "{name}");
+    }
+    if nix::unistd::geteuid().is_root() {
+        symlink("nowhere", m.path("link")).unwrap();
+        lsetxattr(m.path("link"), "trusted.t", b"of a link", any).unwrap();
+        let mut value = [0; 64];
+        assert_eq!(lgetxattr(m.path("link"), "trusted.t", &mut value), Ok(9));
+        setxattr(&f, "security.s", b"1", any).unwrap();
+        let n = listxattr(&f, &mut list).unwrap();
+        assert_eq!(&list[..n], b"security.s\0user.colour\0");
+    }
+    removexattr(&f, "user.colour").unwrap();
+    assert_eq!(get(&f, "user.colour"), Err(Errno::NODATA));
+    m.unmount();
+}
+
+#[test]
 fn special_files_are_what_they_are_made() {
     use nix::sys::stat::{Mode, SFlag, makedev, mknod};
     use std::os::unix::fs::FileTypeExt;

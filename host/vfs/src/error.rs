@@ -28,6 +28,8 @@ pub enum Error {
     /// Not for such an inode, or not for any of this file system: a hard link to a directory
     /// (`EPERM`).
     NotPermitted,
+    /// No such extended attribute (`ENODATA`).
+    NoAttribute,
     /// Not done by this file system (`EOPNOTSUPP`).
     Unsupported,
     /// The medium's contents are damaged, or the driver failed (`EIO`); the text says what.
@@ -52,6 +54,7 @@ impl std::fmt::Display for Error {
             Error::ReadOnly => "read-only file system",
             Error::TooManyLinks => "too many links",
             Error::NotPermitted => "operation not permitted",
+            Error::NoAttribute => "no such extended attribute",
             Error::Unsupported => "operation not supported",
             Error::Io(what) => what,
         })
@@ -77,6 +80,7 @@ impl Error {
             Error::TooManyLinks => 31,
             Error::NameTooLong => 36,
             Error::NotEmpty => 39,
+            Error::NoAttribute => 61,
             Error::Unsupported => 95,
         }
     }

@@ -8,8 +8,8 @@ use flashkit_nand::Nand;
 use flashkit_sim::Metered;
 
 use crate::{
-    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr, StatFs,
-    Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr,
+    SetXattr, StatFs, Time,
 };
 
 /// Longest target of a symbolic link.
@@ -32,6 +32,7 @@ fn error<E: std::fmt::Debug>(e: fl::Error<E>) -> Error {
         fl::Error::ReadOnly => Error::ReadOnly,
         fl::Error::NotFound => Error::NotFound,
         fl::Error::Exists => Error::Exists,
+        fl::Error::NoAttribute => Error::NoAttribute,
         fl::Error::NotDir => Error::NotDir,
         fl::Error::IsDir => Error::IsDir,
         fl::Error::NotEmpty => Error::NotEmpty,
@@ -374,6 +375,49 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
     fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
         let file = self.file(ino)?;
         self.fs.next_hole(file, offset).map_err(error)
+    }
+
+    fn xattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let node = self.node(ino)?;
+        let mut value = vec![0; self.fs.nand().geometry().page_size() as usize];
+        let n = self.fs.xattr(node, name, &mut value).map_err(error)?;
+        value.truncate(n);
+        Ok(value)
+    }
+
+    fn xattrs(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        let node = self.node(ino)?;
+        let mut names = Vec::new();
+        self.fs
+            .xattrs(node, &mut |name| names.push(name.to_vec()))
+            .map_err(error)?;
+        Ok(names)
+    }
+
+    fn set_xattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+        now: Time,
+    ) -> Result<()> {
+        let node = self.node(ino)?;
+        let how = match how {
+            SetXattr::Any => fl::SetXattr::Any,
+            SetXattr::Create => fl::SetXattr::Create,
+            SetXattr::Replace => fl::SetXattr::Replace,
+        };
+        self.fs
+            .set_xattr(node, name, value, how, time_in(now))
+            .map_err(error)
+    }
+
+    fn remove_xattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<()> {
+        let node = self.node(ino)?;
+        self.fs
+            .remove_xattr(node, name, time_in(now))
+            .map_err(error)
     }
 
     fn fsync(&mut self, ino: Ino) -> Result<()> {

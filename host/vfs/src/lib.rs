@@ -140,6 +140,17 @@ pub struct SetAttr {
     pub now: Time,
 }
 
+/// Whether an extended attribute may be there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetXattr {
+    /// It may.
+    Any,
+    /// It must not ([`Error::Exists`]).
+    Create,
+    /// It must ([`Error::NoAttribute`]).
+    Replace,
+}
+
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
@@ -334,6 +345,47 @@ pub trait FileSystem {
     fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
         let size = self.getattr(ino)?.size;
         Ok((offset < size).then_some(size))
+    }
+
+    /// The value of an extended attribute. Names have their namespace before them (`user.x`); which
+    /// may be used is not looked at here.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`]; [`Error::Unsupported`], the default, by a file system that has none.
+    fn xattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let _ = (ino, name);
+        Err(Error::Unsupported)
+    }
+
+    /// The names of all extended attributes, in no order.
+    fn xattrs(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        let _ = ino;
+        Ok(Vec::new())
+    }
+
+    /// Gives an inode an extended attribute.
+    ///
+    /// # Errors
+    /// As [`SetXattr`] says; [`Error::NoSpace`] also when those of the inode are too many or too long.
+    fn set_xattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+        now: Time,
+    ) -> Result<()> {
+        let _ = (ino, name, value, how, now);
+        Err(Error::Unsupported)
+    }
+
+    /// Takes an extended attribute away.
+    ///
+    /// # Errors
+    /// [`Error::NoAttribute`].
+    fn remove_xattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<()> {
+        let _ = (ino, name, now);
+        Err(Error::Unsupported)
     }
 
     /// Makes a file (data, size and name) or a directory (its entries) durable.

@@ -15,7 +15,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, SetAttr, StatFs, Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, SetAttr, SetXattr, StatFs,
+    Time,
 };
 
 /// Unit of storage; holes of at least this size take no memory.
@@ -46,6 +47,7 @@ struct Inode {
     atime: Time,
     mtime: Time,
     ctime: Time,
+    xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Users noted by `open`.
     users: u64,
     body: Body,
@@ -209,6 +211,7 @@ impl Inode {
             atime: new.now,
             mtime: new.now,
             ctime: new.now,
+            xattrs: BTreeMap::new(),
             users: 0,
             body,
         }
@@ -621,6 +624,47 @@ impl FileSystem for MemoryFs {
         }
         let at = offset.max(chunk * CHUNK as u64).min(data.size);
         Ok((offset < data.size).then_some(at))
+    }
+
+    fn xattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let found = self.inode(ino)?.xattrs.get(name);
+        found.cloned().ok_or(Error::NoAttribute)
+    }
+
+    fn xattrs(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        Ok(self.inode(ino)?.xattrs.keys().cloned().collect())
+    }
+
+    fn set_xattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+        now: Time,
+    ) -> Result<()> {
+        let inode = self.inode_mut(ino)?;
+        if name.len() > NAME_MAX {
+            return Err(Error::NameTooLong);
+        }
+        if name.is_empty() || name.contains(&0) {
+            return Err(Error::Invalid);
+        }
+        match (how, inode.xattrs.contains_key(name)) {
+            (SetXattr::Create, true) => return Err(Error::Exists),
+            (SetXattr::Replace, false) => return Err(Error::NoAttribute),
+            _ => {}
+        }
+        inode.xattrs.insert(name.to_vec(), value.to_vec());
+        inode.ctime = now;
+        Ok(())
+    }
+
+    fn remove_xattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<()> {
+        let inode = self.inode_mut(ino)?;
+        inode.xattrs.remove(name).ok_or(Error::NoAttribute)?;
+        inode.ctime = now;
+        Ok(())
     }
 
     fn fsync(&mut self, ino: Ino) -> Result<()> {

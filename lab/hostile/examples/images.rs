@@ -10,7 +10,7 @@ use flashkit_hostile::image::{self, Image};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 use flashkit_sim::{Cut, EraseTear, PowerCut, SimNand, Tear};
 use flashkit_vfs::flashlight::FlashLightFs;
-use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, Time, path};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time, path};
 
 /// Never so far that it is cut, but in the image that is.
 type Chip = PowerCut<SimNand>;
@@ -110,7 +110,27 @@ fn tree(fs: &mut Fs<'_>) -> Result<(), Error> {
         link(fs, "d/e/names", &format!("{}/names {i}", ["g", "d"][i % 2]))?;
     }
     unlink(fs, "d/names 19")?;
+    for (path, n) in [("d", 300), ("small", 5), ("d/pages", 700), ("link", 30)] {
+        xattr(fs, path, "user.first", n)?;
+        xattr(fs, path, "trusted.second", n / 4)?;
+    }
+    for (name, kind, device) in [
+        ("fifo", FileKind::Fifo, 0),
+        ("d/socket", FileKind::Socket, 0),
+        ("d/char", FileKind::Char, 0x103),
+        ("block", FileKind::Block, 0x0010_0820),
+    ] {
+        let (dir, name) = path::resolve_parent(fs, name.as_bytes())?;
+        fs.mknod(dir, name, kind, device, &NewInode::default())?;
+    }
     fs.sync()
+}
+
+/// Gives a file or directory an extended attribute.
+fn xattr(fs: &mut Fs<'_>, path: &str, name: &str, len: usize) -> Result<(), Error> {
+    let ino = path::resolve(fs, path.as_bytes())?.ino;
+    let value = vec![b'v'; len];
+    fs.set_xattr(ino, name.as_bytes(), &value, SetXattr::Any, Time::default())
 }
 
 /// A directory with hash maps, and a file with extent maps.
@@ -170,6 +190,11 @@ fn changes(fs: &mut Fs<'_>) -> Result<(), Error> {
     fs.open(open)?;
     fs.fsync(open)?;
     unlink(fs, "open")?;
+    xattr(fs, "d/pages", "user.first", 40)?;
+    xattr(fs, "h", "user.first", 40)?;
+    let pages = path::resolve(fs, b"d/pages")?.ino;
+    fs.punch_hole(pages, 500, 2_000, Time::default())?;
+    fs.fsync(pages)?;
     write_synced(fs, "last", 0, 10)
 }
 

@@ -24,7 +24,7 @@ const OF_ALL: [Field; 8] = [
     (26, 2),
 ];
 /// Fields of each kind of record, in the order of the kinds.
-const OF_KIND: [&[Field]; 13] = [
+const OF_KIND: [&[Field]; 14] = [
     &[
         (32, 4),
         (36, 4),
@@ -81,6 +81,7 @@ const OF_KIND: [&[Field]; 13] = [
     MAP,
     MAP,
     MAP,
+    MAP,
 ];
 const INODE: &[Field] = &[
     (32, 4),
@@ -117,6 +118,8 @@ fn list(image: &Image, kind: u8) -> Vec<u32> {
     let kind = usize::from(kind) % 16;
     match kind {
         0 => image.kinds[0].clone(),
+        // Pages of names and of attributes have the same layout.
+        13 => image.kinds[13..=14].concat(),
         BLANK => next_blank(image),
         15 => image.kinds.iter().flatten().copied().collect(),
         kind => image.kinds[kind].clone(),
@@ -155,7 +158,7 @@ fn records(page: &[u8], of_pointers: bool) -> (usize, usize, usize) {
         }
         11 => (56, 12, count(52)),
         8 | 9 | 12 => (56, 8, count(52)),
-        13 => (56, 4, count(52) / 4),
+        13 | 14 => (56, 4, count(52) / 4),
         4 => (36, 4, count(32)),
         3 if of_pointers => (140, 4, usize::from(page[100])),
         3 => (
@@ -259,7 +262,7 @@ fn set_field(image: &mut Image, at: u32, edit: &[u8; EDIT]) {
         return set_tag(image, at, edit);
     }
     let of_kind = match data[6] {
-        kind @ 1..=13 => OF_KIND[usize::from(kind) - 1],
+        kind @ 1..=14 => OF_KIND[usize::from(kind) - 1],
         _ => &[],
     };
     let n = usize::from(edit[3]) % (of_kind.len() + 2);

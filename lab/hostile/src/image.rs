@@ -30,7 +30,7 @@ pub struct Image {
     /// For each block whether it is marked bad.
     pub bad: Vec<bool>,
     /// Where the records of each kind are, the newest first; at 0 the data pages.
-    pub kinds: [Vec<u32>; 14],
+    pub kinds: [Vec<u32>; 15],
 }
 
 /// Latencies; nothing depends on them.
@@ -121,13 +121,13 @@ impl Image {
 
     /// Finds the records again.
     pub fn index(&mut self) {
-        let mut found: [Vec<(u64, u32)>; 14] = Default::default();
+        let mut found: [Vec<(u64, u32)>; 15] = Default::default();
         for (at, page) in (0..).zip(&self.pages) {
             let Page::Written(data, _) = page else {
                 continue;
             };
             match data[6] {
-                kind @ 1..=13 if is_metadata(data) => {
+                kind @ 1..=14 if is_metadata(data) => {
                     let seq = u64::from(u32_at(data, 8)) | u64::from(u32_at(data, 12)) << 32;
                     found[usize::from(kind)].push((seq, at));
                 }

@@ -41,6 +41,8 @@ fn operation(step: &[u8; STEP], failures: &mut usize) -> Option<Op> {
         17 => Op::Rmdir(p),
         18 if b == 255 => Op::Mknod(p, c.into()),
         18 => Op::Symlink(p, usize::from(c) * 8 + 1),
+        19 if c >= 192 => Op::SetXattr(p, format!("user.{}", b % 4), usize::from(b)),
+        19 if c >= 160 => Op::RemoveXattr(p, format!("user.{}", b % 4)),
         19 => Op::Chmod(p, u16::from(b)),
         20 => Op::Chown(p, b.into(), c.into()),
         21 => Op::Utimes(p, b.into(), c.into()),

@@ -89,6 +89,10 @@ fn look(geometry: &Geometry, page: &[u8]) {
             let _ = (m.owner(), m.range());
             m.file_names().count()
         }
+        Record::Attributes(m) => {
+            let _ = (m.owner(), m.range());
+            m.attributes().count()
+        }
     };
     assert!(entries <= page.len(), "{entries} entries in a page");
 }

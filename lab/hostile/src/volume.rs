@@ -11,7 +11,7 @@ use flashkit_flashlight::{Cleaner, Config, FlashLight, ram_needed};
 use flashkit_nand::PageAddr;
 use flashkit_vfs::check::check;
 use flashkit_vfs::flashlight::FlashLightFs;
-use flashkit_vfs::{FileKind, FileSystem, Ino, NewInode, SetAttr, Time, path};
+use flashkit_vfs::{FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time, path};
 
 use crate::Guard;
 use crate::edit;
@@ -150,6 +150,11 @@ fn walk(fs: &mut Fs<'_>, bounds: &Bounds, untouched: Option<&Image>) -> Vec<Vec<
             paths.push(below.clone());
             allow(fs, "getattr", bounds.look);
             let _ = fs.getattr(attr.ino);
+            allow(fs, "xattrs", bounds.look);
+            for name in fs.xattrs(attr.ino).unwrap_or_default() {
+                allow(fs, "xattr", bounds.look);
+                let _ = fs.xattr(attr.ino, &name);
+            }
             match attr.kind {
                 FileKind::Dir => {
                     allow(fs, "parent", bounds.look);
@@ -276,7 +281,7 @@ fn take(fs: &mut Fs<'_>, bounds: &Bounds, paths: &[Vec<u8>], step: &[u8; STEP]) 
     let found = path::resolve(fs, at);
     let parent = path::resolve_parent(fs, at);
     let ino = found.as_ref().map_or(fs.root(), |attr| attr.ino);
-    let what = step[0] % 17;
+    let what = step[0] % 22;
     let there = match what {
         7 | 16 => path::resolve_parent(fs, to).ok(),
         _ => None,
@@ -326,6 +331,21 @@ fn take(fs: &mut Fs<'_>, bounds: &Bounds, paths: &[Vec<u8>], step: &[u8; STEP]) 
             if let Some((dir, as_name)) = there {
                 drop(fs.link(ino, dir, as_name, now));
             }
+        }
+        (17, _) => drop(fs.punch_hole(ino, offset, len as u64 * 40, now)),
+        (18, _) => {
+            let name =
+                [b"user.first".as_slice(), b"trusted.second", b"user.x"][usize::from(step[2]) % 3];
+            drop(fs.set_xattr(ino, name, &vec![b'v'; len / 4], SetXattr::Any, now));
+        }
+        (19, _) => drop(fs.remove_xattr(ino, b"user.first", now)),
+        (20, _) => {
+            allow(fs, "seek", bounds.all);
+            let _ = (fs.next_data(ino, offset), fs.next_hole(ino, offset));
+        }
+        (21, Ok((dir, name))) => {
+            let kind = [FileKind::Fifo, FileKind::Char][usize::from(step[3]) % 2];
+            drop(fs.mknod(dir, name, kind, u32::from(step[4]), &new));
         }
         _ => {}
     }

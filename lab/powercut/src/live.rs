@@ -3,7 +3,7 @@
 use flashkit_flashlight::{Config, FlashLight};
 use flashkit_nand::Nand;
 use flashkit_vfs::flashlight::FlashLightFs;
-use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr, Time, path};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time, path};
 
 use crate::caught::caught;
 use crate::content::fill;
@@ -99,7 +99,7 @@ impl<'r> Live<'r> {
         };
         let attr = path::resolve(&mut self.fs, p.as_bytes())?;
         let content = read_file(&mut self.fs, attr.ino, attr.size)?;
-        let attrs = Attrs::of(&attr);
+        let attrs = Attrs::read(&mut self.fs, &attr)?;
         Ok(Done::Full(Some(SeenFile {
             ino: attr.ino,
             what: (attr.kind, attr.device),
@@ -169,6 +169,15 @@ impl<'r> Live<'r> {
             Op::Punch(p, offset, len) => {
                 let ino = self.ino(p)?;
                 self.fs.punch_hole(ino, *offset, *len, now)?;
+            }
+            Op::SetXattr(p, name, len) => {
+                let (ino, value) = (self.ino(p)?, fill(n as u64, 0, *len));
+                let name = name.as_bytes();
+                self.fs.set_xattr(ino, name, &value, SetXattr::Any, now)?;
+            }
+            Op::RemoveXattr(p, name) => {
+                let ino = self.ino(p)?;
+                self.fs.remove_xattr(ino, name.as_bytes(), now)?;
             }
             Op::Read(p) => {
                 let attr = path::resolve(&mut self.fs, p.as_bytes())?;

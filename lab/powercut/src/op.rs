@@ -6,7 +6,8 @@
 //! unlink P             chmod P MODE              chown P UID GID      utimes P ATIME MTIME
 //! open P               close                     fsync P              sync
 //! read P               list P                    gc                   remount
-//! mknod P NUMBER       punch P OFFSET LENGTH
+//! mknod P NUMBER       punch P OFFSET LENGTH     setxattr P NAME LENGTH
+//! rmxattr P NAME
 //! scrub                weak-read N               fail-program N SEED  fail-erase N SEED
 //! ```
 //!
@@ -81,6 +82,10 @@ pub enum Op {
     Chown(String, u32, u32),
     /// Sets the times of access and change, in seconds.
     Utimes(String, i64, i64),
+    /// Gives an inode an extended attribute of so many bytes.
+    SetXattr(String, String, usize),
+    /// Takes an extended attribute away.
+    RemoveXattr(String, String),
     /// Makes a file or a directory durable.
     Fsync(String),
     /// Opens a file.
@@ -125,6 +130,8 @@ impl fmt::Display for Op {
             Op::Chmod(p, mode) => write!(f, "chmod {p} {mode:o}"),
             Op::Chown(p, uid, gid) => write!(f, "chown {p} {uid} {gid}"),
             Op::Utimes(p, a, m) => write!(f, "utimes {p} {a} {m}"),
+            Op::SetXattr(p, name, len) => write!(f, "setxattr {p} {name} {len}"),
+            Op::RemoveXattr(p, name) => write!(f, "rmxattr {p} {name}"),
             Op::Fsync(p) => write!(f, "fsync {p}"),
             Op::Open(p) => write!(f, "open {p}"),
             Op::Close => f.write_str("close"),
@@ -195,6 +202,8 @@ impl FromStr for Op {
             "chmod" => Op::Chmod(w.path()?, w.radix(8)?),
             "chown" => Op::Chown(w.path()?, w.number()?, w.number()?),
             "utimes" => Op::Utimes(w.path()?, w.number()?, w.number()?),
+            "setxattr" => Op::SetXattr(w.path()?, w.path()?, w.number()?),
+            "rmxattr" => Op::RemoveXattr(w.path()?, w.path()?),
             "fsync" => Op::Fsync(w.path()?),
             "open" => Op::Open(w.path()?),
             "close" => Op::Close,
@@ -241,11 +250,11 @@ mod tests {
     #[test]
     fn text_round_trips() {
         let all = "create a; write d/a 100 5000; truncate a 7; punch a 5 9; unlink a; rename a d/b; link a b; \
-                   mkdir d; rmdir d; symlink s 20; mknod n 7; chmod a 4755; chown a 1 2; utimes a 3 4; fsync /; \
+                   mkdir d; rmdir d; symlink s 20; mknod n 7; chmod a 4755; chown a 1 2; utimes a 3 4; setxattr a user.x 9; rmxattr a user.x; fsync /; \
                    open a; close; read a; list d; sync; gc; scrub; remount; weak-read 5; fail-program 3 1; \
                    fail-erase 0 2";
         let ops = parse(all).unwrap();
-        assert_eq!(ops.len(), 26);
+        assert_eq!(ops.len(), 28);
         assert_eq!(text(&ops), all);
     }
 

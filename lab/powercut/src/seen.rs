@@ -1,6 +1,7 @@
 //! A tree as it was found on a volume.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use flashkit_nand::Nand;
 use flashkit_sim::Metered;
@@ -18,10 +19,32 @@ pub(crate) struct Attrs {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
+    /// Of all extended attributes, the sum of their digests.
+    pub xattrs: u64,
+}
+
+/// What an extended attribute adds to [`Attrs::xattrs`].
+pub(crate) fn xattr_digest(name: &[u8], value: &[u8]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    (name, value).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Attrs {
-    pub fn of(attr: &Attr) -> Attrs {
+    /// Those of an inode, with its extended ones.
+    pub fn read(fs: &mut dyn FileSystem, attr: &Attr) -> Result<Attrs, Error> {
+        let mut xattrs = 0u64;
+        for name in fs.xattrs(attr.ino)? {
+            let value = fs.xattr(attr.ino, &name)?;
+            xattrs = xattrs.wrapping_add(xattr_digest(&name, &value));
+        }
+        Ok(Attrs {
+            xattrs,
+            ..Attrs::of(attr)
+        })
+    }
+
+    fn of(attr: &Attr) -> Attrs {
         Attrs {
             mode: attr.mode,
             uid: attr.uid,
@@ -29,13 +52,20 @@ impl Attrs {
             atime: attr.atime,
             mtime: attr.mtime,
             ctime: attr.ctime,
+            xattrs: 0,
         }
     }
 
     pub fn text(&self) -> String {
         format!(
-            "mode {:04o} owner {}:{} times {}/{}/{}",
-            self.mode, self.uid, self.gid, self.atime.secs, self.mtime.secs, self.ctime.secs
+            "mode {:04o} owner {}:{} times {}/{}/{} attributes {:08x}",
+            self.mode,
+            self.uid,
+            self.gid,
+            self.atime.secs,
+            self.mtime.secs,
+            self.ctime.secs,
+            self.xattrs as u32
         )
     }
 }
@@ -233,7 +263,7 @@ fn observe_dir<N: Nand + Metered>(
         }
     }
     Ok(SeenDir {
-        attrs: Attrs::of(&attr),
+        attrs: Attrs::read(fs, &attr).map_err(|e| format!("attributes fail with {e}: {at}/"))?,
         names,
     })
 }
@@ -252,7 +282,7 @@ fn observe_file<N: Nand + Metered>(
     Ok(SeenFile {
         ino: attr.ino,
         what: (attr.kind, attr.device),
-        attrs: Attrs::of(attr),
+        attrs: Attrs::read(fs, attr).map_err(|e| format!("attributes fail with {e}"))?,
         content,
     })
 }

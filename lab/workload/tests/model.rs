@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use flashkit_vfs::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr, StatFs,
-    Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr,
+    SetXattr, StatFs, Time,
 };
 use flashkit_workload::model::{self, Failure, ModelRun, Stats, Target};
 
@@ -248,6 +248,26 @@ impl FileSystem for Broken {
     }
     fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
         self.fs.next_hole(inward(ino, self.shift), offset)
+    }
+    fn xattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.fs.xattr(inward(ino, self.shift), name)
+    }
+    fn xattrs(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.fs.xattrs(inward(ino, self.shift))
+    }
+    fn set_xattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+        now: Time,
+    ) -> Result<()> {
+        self.fs
+            .set_xattr(inward(ino, self.shift), name, value, how, now)
+    }
+    fn remove_xattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<()> {
+        self.fs.remove_xattr(inward(ino, self.shift), name, now)
     }
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         self.fs.fsync(inward(ino, self.shift))

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use flashkit_fuse::{MountError, MountOptions, Outcome};
 use flashkit_vfs::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr, StatFs,
-    Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr,
+    SetXattr, StatFs, Time,
 };
 
 /// Set to 1, tests that cannot mount fail instead of being skipped.
@@ -125,6 +125,25 @@ impl FileSystem for Counting {
     }
     fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
         self.inner.next_hole(ino, offset)
+    }
+    fn xattr(&mut self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.inner.xattr(ino, name)
+    }
+    fn xattrs(&mut self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.inner.xattrs(ino)
+    }
+    fn set_xattr(
+        &mut self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+        now: Time,
+    ) -> Result<()> {
+        self.inner.set_xattr(ino, name, value, how, now)
+    }
+    fn remove_xattr(&mut self, ino: Ino, name: &[u8], now: Time) -> Result<()> {
+        self.inner.remove_xattr(ino, name, now)
     }
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         self.calls.fsyncs.fetch_add(1, Ordering::SeqCst);

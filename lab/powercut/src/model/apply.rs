@@ -5,7 +5,7 @@ use flashkit_vfs::{FileKind, Time};
 use super::{Entry, File, Model, Names, State, attrs_of, time_of};
 use crate::content::{Content, fill};
 use crate::op::{Op, special};
-use crate::seen::{Attrs, SeenFile};
+use crate::seen::{Attrs, SeenFile, xattr_digest};
 
 impl File {
     /// Notes the present contents with changed attributes.
@@ -123,6 +123,24 @@ impl Model {
         Some(())
     }
 
+    /// Sets an extended attribute, or removes it if it is there.
+    fn set_xattr(&mut self, path: &str, name: &str, digest: Option<u64>) -> Option<()> {
+        let xattrs = match self.find(path)?.2? {
+            Entry::File(f) => &mut self.files[f].xattrs,
+            Entry::Dir(d) => &mut self.dirs[d].xattrs,
+        };
+        match digest {
+            Some(digest) => {
+                xattrs.insert(name.to_owned(), digest);
+            }
+            None => {
+                xattrs.remove(name)?;
+            }
+        }
+        let sum = xattrs.values().fold(0u64, |sum, d| sum.wrapping_add(*d));
+        self.set_attrs(path, |attrs| attrs.xattrs = sum)
+    }
+
     pub(super) fn plan(&mut self, op: &Op) -> Option<()> {
         match op {
             Op::Create(p) | Op::Mkdir(p) | Op::Symlink(p, _) | Op::Mknod(p, _) => {
@@ -176,6 +194,12 @@ impl Model {
                 let zeros = vec![0; end.saturating_sub(*offset) as usize];
                 self.write(f, *offset, &zeros);
             }
+            Op::SetXattr(p, name, len) => {
+                let value = fill(self.op as u64, 0, *len);
+                let digest = xattr_digest(name.as_bytes(), &value);
+                self.set_xattr(p, name, Some(digest))?;
+            }
+            Op::RemoveXattr(p, name) => self.set_xattr(p, name, None)?,
             Op::Chmod(p, mode) => self.set_attrs(p, |attrs| attrs.mode = mode & 0o7777)?,
             Op::Chown(p, uid, gid) => {
                 self.set_attrs(p, |attrs| (attrs.uid, attrs.gid) = (*uid, *gid))?;
@@ -231,6 +255,7 @@ impl Model {
         let entry = match op {
             Op::Mkdir(_) => {
                 self.dirs.push(super::Dir {
+                    xattrs: super::Xattrs::new(),
                     names: super::History::new(self.op, Names::new()),
                     attrs: super::History::new(self.op, attrs),
                 });

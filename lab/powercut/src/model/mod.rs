@@ -86,7 +86,11 @@ impl<T: Clone> History<T> {
     }
 }
 
+/// Digests of the present extended attributes, by name.
+type Xattrs = BTreeMap<String, u64>;
+
 struct Dir {
+    xattrs: Xattrs,
     names: History<Names>,
     attrs: History<Attrs>,
 }
@@ -101,6 +105,7 @@ struct State {
 
 struct File {
     what: What,
+    xattrs: Xattrs,
     content: Content,
     states: History<State>,
     /// Digests of all that a page has ever held.
@@ -137,6 +142,7 @@ pub(crate) fn attrs_of(op: usize) -> Attrs {
         atime: now,
         mtime: now,
         ctime: now,
+        xattrs: 0,
     }
 }
 
@@ -157,9 +163,11 @@ impl Model {
             atime: epoch,
             mtime: epoch,
             ctime: epoch,
+            xattrs: 0,
         };
         Model {
             dirs: vec![Dir {
+                xattrs: Xattrs::new(),
                 names: History::new(0, Names::new()),
                 attrs: History::new(0, attrs),
             }],
@@ -184,6 +192,7 @@ impl Model {
     fn adopt_dir(&mut self, seen: &SeenDir, known: &mut HashMap<u64, usize>) -> usize {
         let d = self.dirs.len();
         self.dirs.push(Dir {
+            xattrs: Xattrs::new(),
             names: History::new(self.op, Names::new()),
             attrs: History::new(self.op, seen.attrs),
         });
@@ -220,6 +229,7 @@ impl Model {
         let states = History::new(self.op, state);
         self.files.push(File {
             what,
+            xattrs: Xattrs::new(),
             content,
             states,
             ever,

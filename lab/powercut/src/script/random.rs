@@ -107,6 +107,15 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
         87..=89 => ops.push(Op::Open(p)),
         90..=91 => ops.push(Op::Close),
         92 => ops.push(Op::Read(p)),
+        93 if rng.one_in(3) => {
+            let name = if rng.one_in(2) { "user.x" } else { "user.y" }.to_owned();
+            let p = if rng.one_in(3) { dir(rng, mix) } else { p };
+            ops.push(if rng.one_in(3) {
+                Op::RemoveXattr(p, name)
+            } else {
+                Op::SetXattr(p, name, rng.below(400) as usize)
+            });
+        }
         93 => ops.push(Op::Chmod(p, 0o600 | rng.below(0o200) as u16)),
         94 => ops.push(Op::Utimes(dir(rng, mix), 1, rng.below(1000) as i64)),
         95..=96 => ops.push(Op::Sync),

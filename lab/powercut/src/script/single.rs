@@ -9,7 +9,7 @@ pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
     create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
 
 /// Name, operations, what an fsync after them is asked for.
-const SINGLES: [(&str, &str, &str); 66] = [
+const SINGLES: [(&str, &str, &str); 73] = [
     ("create", "create d/n", "d/n"),
     ("create-in-root", "create n", "n"),
     ("write-new", "create d/n; write d/n 0 700", "d/n"),
@@ -81,6 +81,33 @@ const SINGLES: [(&str, &str, &str); 66] = [
     ("chmod-dir", "chmod d 700", "d"),
     ("utimes-dir", "utimes d/s 5 6", "d/s"),
     ("chmod-indirect", "chmod d/i 600", "d/i"),
+    ("setxattr", "setxattr d/a user.x 20", "d/a"),
+    ("setxattr-dir", "setxattr d user.x 20", "d"),
+    (
+        "setxattr-again",
+        "setxattr d/i user.x 20; setxattr d/i user.y 900; setxattr d/i user.x 5",
+        "d/i",
+    ),
+    (
+        "rmxattr",
+        "setxattr d/b user.x 20; setxattr d/b user.y 9; rmxattr d/b user.x; rmxattr d/b user.y",
+        "d/b",
+    ),
+    (
+        "rename-xattr",
+        "setxattr d/b user.x 20; rename d/b e/n; setxattr e/n user.y 7",
+        "e/n",
+    ),
+    (
+        "link-xattr",
+        "setxattr d/b user.x 20; link d/b e/n; unlink d/b",
+        "e/n",
+    ),
+    (
+        "rmdir-xattr",
+        "setxattr d/s user.x 20; setxattr d/l trusted.x 30; rmdir d/s; unlink d/l",
+        "d",
+    ),
     ("reads", "read d/a; read d/l; list d; list /", "d/a"),
     ("gc", "write d/a 0 2600; gc", "d/a"),
     ("remount", "write d/b 0 50; remount", "d/b"),

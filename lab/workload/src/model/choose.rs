@@ -23,6 +23,7 @@ pub(super) enum Kind {
     Open,
     Release,
     SetAttr,
+    Xattr,
     List,
     ListAcross,
     Lookup,
@@ -35,7 +36,7 @@ pub(super) enum Kind {
 }
 
 /// The kinds with how often they come in an even mix.
-const KINDS: [(Kind, u64); 27] = [
+const KINDS: [(Kind, u64); 28] = [
     (Kind::Create, 12),
     (Kind::Write, 20),
     (Kind::Append, 10),
@@ -54,6 +55,7 @@ const KINDS: [(Kind, u64); 27] = [
     (Kind::Open, 3),
     (Kind::Release, 3),
     (Kind::SetAttr, 4),
+    (Kind::Xattr, 4),
     (Kind::List, 3),
     (Kind::ListAcross, 2),
     (Kind::Lookup, 4),

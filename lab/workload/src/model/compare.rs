@@ -145,6 +145,7 @@ impl Driver<'_> {
         if let Some(what) = attr_differs(&expected, &attr) {
             return Err(what);
         }
+        self.compare_xattrs(ino, at)?;
         match expected.kind {
             FileKind::File => self.compare_content(ino, expected.size),
             FileKind::Fifo | FileKind::Socket | FileKind::Char | FileKind::Block => Ok(()),
@@ -167,6 +168,24 @@ impl Driver<'_> {
                     )),
                 }
             }
+        }
+    }
+
+    fn compare_xattrs(&mut self, ino: Ino, at: Ino) -> Result<(), String> {
+        let told = |fs: &mut dyn FileSystem, ino| -> flashkit_vfs::Result<BTreeMap<_, _>> {
+            let names = fs.xattrs(ino)?;
+            names
+                .into_iter()
+                .map(|name| Ok((name.clone(), fs.xattr(ino, &name)?)))
+                .collect()
+        };
+        let (due, is) = (told(&mut self.model, ino), told(self.target.fs(), at));
+        if due == is {
+            Ok(())
+        } else {
+            Err(format!(
+                "extended attributes: expected {due:?}, found {is:?}"
+            ))
         }
     }
 

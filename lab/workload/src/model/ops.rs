@@ -1,8 +1,8 @@
 //! The operations, each on both sides; those on names are in `names`.
 
-use flashkit_vfs::{Error, FileKind, FileSystem, Ino, SetAttr};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, SetAttr, SetXattr};
 
-use super::choose::Kind;
+use super::choose::{Kind, show};
 use super::driver::{Driver, Node};
 use crate::content::Key;
 
@@ -32,6 +32,7 @@ impl Driver<'_> {
             Kind::Open => self.open(),
             Kind::Release => self.release_any(),
             Kind::SetAttr => self.setattr(),
+            Kind::Xattr => self.xattr(),
             Kind::List => self.list(),
             Kind::ListAcross => self.list_across(),
             Kind::Lookup => self.lookup(),
@@ -285,6 +286,49 @@ impl Driver<'_> {
         };
         self.say(format!("setattr {} {set:?}", self.path(ino)));
         self.set(ino, &set).map(drop)
+    }
+
+    /// Sets, reads or removes an extended attribute of any inode. All of one fit a page.
+    fn xattr(&mut self) -> Done {
+        let any: Vec<Ino> = self.nodes.keys().copied().collect();
+        let Some(ino) = self.rng.pick(&any).copied() else {
+            return Ok(());
+        };
+        let names = [
+            "user.a",
+            "user.long name",
+            "trusted.b",
+            "security.c",
+            "user.d",
+        ];
+        let name = self.rng.pick(&names).unwrap_or(&"user.a").as_bytes();
+        let (at, now) = (self.touch(ino)?, self.now());
+        let draw = self.rng.below(8);
+        self.say(format!("xattr {draw} {} {}", self.path(ino), show(name)));
+        let len = self.rng.below(150);
+        let value: Vec<u8> = (0..len).map(|i| (i * 7 + draw) as u8).collect();
+        let how = match draw {
+            0 => SetXattr::Create,
+            1 => SetXattr::Replace,
+            _ => SetXattr::Any,
+        };
+        let fs = self.target.fs();
+        if draw == 7 {
+            let (is, due) = (fs.xattr(at, name), self.model.xattr(ino, name));
+            return self.agree(&due, &is).map(drop);
+        }
+        let is = match draw {
+            5 | 6 => fs.remove_xattr(at, name, now),
+            _ => fs.set_xattr(at, name, &value, how, now),
+        };
+        if self.was_full(&is) {
+            return Ok(());
+        }
+        let due = match draw {
+            5 | 6 => self.model.remove_xattr(ino, name, now),
+            _ => self.model.set_xattr(ino, name, &value, how, now),
+        };
+        self.agree(&due, &is).map(drop)
     }
 
     fn read(&mut self) -> Done {

@@ -201,6 +201,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::ExtentMap => "extent map",
         Kind::ExtentIndex => "extent index",
         Kind::Names => "names",
+        Kind::Attributes => "attributes",
     }
 }
 

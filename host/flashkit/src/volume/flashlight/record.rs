@@ -76,6 +76,14 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
             let names = map.file_names().map(file_name).collect::<Value>();
             json!({ "ino": ino, "dir": dir, "hash": hash, "names": names })
         }
+        Record::Attributes(map) => {
+            let (ino, dir, hash) = map.owner();
+            let attributes: Value = map
+                .attributes()
+                .map(|(name, value)| json!({ "name": String::from_utf8_lossy(name), "bytes": value.len() }))
+                .collect();
+            json!({ "ino": ino, "dir": dir, "hash": hash, "attributes": attributes })
+        }
     }
 }
 
@@ -187,6 +195,9 @@ fn of_inode(inode: &InodeFields<'_>) -> Value {
     }
     if let Some((kind, pointer)) = inode.replaced {
         told["ends_life_of"] = target(kind, pointer);
+    }
+    if let Some(page) = inode.attributes {
+        told["attributes"] = page.0.into();
     }
     if inode.levels > 0 {
         told["levels"] = inode.levels.into();
