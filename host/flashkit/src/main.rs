@@ -96,7 +96,27 @@ impl Command {
     }
 }
 
+/// Whether this program was called by the name that mount(8) looks for.
+fn is_mount_helper() -> bool {
+    let name = std::env::args_os().next().map(std::path::PathBuf::from);
+    name.is_some_and(|name| {
+        name.file_name()
+            .is_some_and(|name| name == "mount.flashkit")
+    })
+}
+
+fn mount_helper() -> ExitCode {
+    match mount::Helper::try_parse() {
+        Ok(helper) => mount::help_mount(&helper, &mut std::io::stdout())
+            .unwrap_or_else(|error| failure::report(&error)),
+        Err(error) => failure::usage(&error),
+    }
+}
+
 fn main() -> ExitCode {
+    if is_mount_helper() {
+        return mount_helper();
+    }
     let parsed = Cli::command()
         .try_get_matches()
         .and_then(|m| Cli::from_arg_matches(&m));

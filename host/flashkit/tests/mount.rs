@@ -60,6 +60,52 @@ fn files_survive_every_kind_of_unmount() {
     mounted.signal(Signal::SIGTERM);
 }
 
+/// As mount(8) calls it.
+#[test]
+fn the_helper_of_mount() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let helper = here.path("mount.flashkit");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_flashkit"), &helper).unwrap();
+    assert!(here.run(&["mkfs", "flash.img"]).status.success());
+    fs::create_dir(here.path("flash")).unwrap();
+    let help = |args: &[&str]| {
+        let mut command = Command::new(&helper);
+        let out = command
+            .args(args)
+            .current_dir(here.dir.path())
+            .output()
+            .unwrap();
+        (out.status.code(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (code, why) = help(&["flash.img", "flash", "-o", "rw,frob"]);
+    assert_eq!(code, Some(2), "{why}");
+    assert!(why.contains("unknown mount option `frob`"), "{why}");
+    let fake = help(&["flash.img", "flash", "-f", "-o", "rw"]);
+    assert_eq!(fake, (Some(0), String::new()));
+    assert!(!here.is_mounted("flash"));
+    let list = "rw,noatime,nofail,x-systemd.automount,frob";
+    let done = help(&[
+        "flash.img",
+        "flash",
+        "-s",
+        "-n",
+        "-t",
+        "flashkit",
+        "-o",
+        list,
+    ]);
+    assert_eq!(done, (Some(0), String::new()));
+    assert!(here.is_mounted("flash"));
+    fs::write(here.path("flash/f"), "data").unwrap();
+    umount(&here.path("flash"));
+    let mounted = here.mount(&["flash.img", "flash"]);
+    assert_eq!(fs::read_to_string(here.path("flash/f")).unwrap(), "data");
+    mounted.signal(Signal::SIGTERM);
+}
+
 #[test]
 fn the_background_mount_returns_when_it_is_ready() {
     if !can_mount() {

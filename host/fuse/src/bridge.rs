@@ -21,14 +21,18 @@ use fuser::{
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use crate::MountOptions;
 use crate::convert::{self, InoMap};
 use crate::state::{Effect, Inner, Shared};
+use crate::{AccessTimes, MountOptions};
 
 /// Largest write in one request.
 const WRITE_MAX: u32 = 1 << 20;
 
+const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
+const GROUP_EXEC: u16 = 0o010;
+/// The attribute that holds what a program may do beyond its user.
+const CAPABILITIES: &[u8] = b"security.capability";
 
 /// Flags of `fallocate(2)`.
 const FALLOC_KEEP_SIZE: i32 = 1;
@@ -57,6 +61,10 @@ pub(crate) struct Bridge {
     shared: Arc<Shared>,
     inos: InoMap,
     options: MountOptions,
+    /// It is here that set-ID bits go when a file is written, cut or given away.
+    kills_privileges: bool,
+    /// The kernel gathers writes: sizes and times of files are its business.
+    writeback: bool,
 }
 
 impl Bridge {
@@ -65,6 +73,8 @@ impl Bridge {
             shared,
             inos: InoMap::new(root),
             options: options.clone(),
+            kills_privileges: false,
+            writeback: false,
         }
     }
 
@@ -115,12 +125,72 @@ impl Bridge {
             }
             let attr = make(inner, dir, &mut new, inherit)?;
             inner.looked_up(attr.ino);
+            self.settle(inner, dir)?;
             Ok(attr)
         })
     }
 }
 
 impl Bridge {
+    /// On a synchronous mount: makes what has changed durable.
+    fn settle(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
+        if self.options.sync {
+            inner.fs()?.fsync(ino)?;
+        }
+        Ok(())
+    }
+
+    /// Takes set-ID bits and capabilities from a file that is written to, cut or given away: bits of
+    /// what is executable by its group, as `chown(2)` says.
+    fn kill_privileges(inner: &mut Inner, ino: Ino, now: Time) -> Result<(), Error> {
+        let fs = inner.fs()?;
+        let attr = fs.getattr(ino)?;
+        if attr.kind != FileKind::File {
+            return Ok(());
+        }
+        let set_gid = if attr.mode & GROUP_EXEC != 0 {
+            SETGID
+        } else {
+            0
+        };
+        let mode = attr.mode & !(SETUID | set_gid);
+        if mode != attr.mode {
+            let set = SetAttr {
+                mode: Some(mode),
+                now,
+                ..SetAttr::default()
+            };
+            fs.setattr(ino, &set)?;
+        }
+        match fs.remove_xattr(ino, CAPABILITIES, now) {
+            Ok(()) | Err(Error::NoAttribute | Error::Unsupported) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes that an inode was read.
+    fn accessed(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
+        const DAY: i64 = 24 * 3600;
+        if self.options.read_only || self.options.atime == AccessTimes::Never {
+            return Ok(());
+        }
+        let (fs, now) = (inner.fs()?, Time::now());
+        let attr = fs.getattr(ino)?;
+        let due = attr.atime <= attr.mtime
+            || attr.atime <= attr.ctime
+            || attr.atime.secs.saturating_add(DAY) <= now.secs;
+        if due || self.options.atime == AccessTimes::Always {
+            let set = SetAttr {
+                atime: Some(now),
+                // It is no change of the inode.
+                now: attr.ctime,
+                ..SetAttr::default()
+            };
+            fs.setattr(ino, &set)?;
+        }
+        Ok(())
+    }
+
     /// Makes a range zero; without `keep_size` the file reaches to its end then.
     fn zero(&self, ino: INodeNo, offset: u64, len: u64, keep_size: bool) -> Result<(), Errno> {
         let ino = self.inos.ours(ino);
@@ -136,7 +206,7 @@ impl Bridge {
                 };
                 fs.setattr(ino, &set)?;
             }
-            Ok(())
+            self.settle(inner, ino)
         })
     }
 }
@@ -170,6 +240,15 @@ impl Filesystem for Bridge {
         // The nearest value that the kernel takes is good enough each time.
         let _ = config.set_max_write(WRITE_MAX);
         let _ = config.add_capabilities(InitFlags::FUSE_CACHE_SYMLINKS);
+        // The kernel need not ask for capabilities before every write.
+        self.kills_privileges = config
+            .add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
+            .is_ok();
+        if self.options.writeback && !self.options.sync {
+            self.writeback = config
+                .add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE)
+                .is_ok();
+        }
         Ok(())
     }
 
@@ -208,7 +287,7 @@ impl Filesystem for Bridge {
 
     fn setattr(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -216,7 +295,7 @@ impl Filesystem for Bridge {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
+        ctime: Option<SystemTime>,
         _fh: Option<FileHandle>,
         _crtime: Option<SystemTime>,
         _chgtime: Option<SystemTime>,
@@ -224,24 +303,48 @@ impl Filesystem for Bridge {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let now = Time::now();
+        let clock = Time::now();
+        // A kernel that gathers writes keeps the times of files.
+        let now = ctime.map_or(clock, |time| {
+            convert::time(TimeOrNow::SpecificTime(time), clock)
+        });
         let set = SetAttr {
             size,
             mode: mode.map(|m| (m & 0o7777) as u16),
             uid,
             gid,
-            atime: atime.map(|t| convert::time(t, now)),
-            mtime: mtime.map(|t| convert::time(t, now)),
+            atime: atime.map(|t| convert::time(t, clock)),
+            mtime: mtime.map(|t| convert::time(t, clock)),
             now,
         };
-        match self.changes(|inner| inner.fs()?.setattr(self.inos.ours(ino), &set)) {
+        let ino = self.inos.ours(ino);
+        // Who cuts a file may keep the bits; who gives it away may not.
+        let kills = self.kills_privileges
+            && mode.is_none()
+            && (uid.is_some() || gid.is_some() || size.is_some() && req.uid() != 0);
+        let result = self.changes(|inner| {
+            let mut attr = inner.fs()?.setattr(ino, &set)?;
+            if kills {
+                Self::kill_privileges(inner, ino, now)?;
+                attr = inner.fs()?.getattr(ino)?;
+            }
+            self.settle(inner, ino)?;
+            Ok(attr)
+        });
+        match result {
             Ok(attr) => reply.attr(&self.options.attr_timeout, &self.inos.attr(&attr)),
             Err(errno) => reply.error(errno),
         }
     }
 
     fn readlink(&self, _req: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.reads(|inner| inner.fs()?.readlink(self.inos.ours(ino))) {
+        let ino = self.inos.ours(ino);
+        let result = self.reads(|inner| {
+            let target = inner.fs()?.readlink(ino)?;
+            self.accessed(inner, ino)?;
+            Ok(target)
+        });
+        match result {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(errno),
         }
@@ -333,7 +436,10 @@ impl Filesystem for Bridge {
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let dir = self.inos.ours(parent);
-        let result = self.changes(|inner| inner.fs()?.unlink(dir, name.as_bytes(), Time::now()));
+        let result = self.changes(|inner| {
+            inner.fs()?.unlink(dir, name.as_bytes(), Time::now())?;
+            self.settle(inner, dir)
+        });
         reply_empty(result, reply);
     }
 
@@ -437,7 +543,7 @@ impl Filesystem for Bridge {
             if let Some(reply) = reply.take() {
                 reply.data(&buf[..read]);
             }
-            Ok(())
+            self.accessed(inner, self.inos.ours(ino))
         });
         if let (Err(errno), Some(reply)) = (result, reply) {
             reply.error(errno);
@@ -451,13 +557,21 @@ impl Filesystem for Bridge {
         _fh: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: WriteFlags,
+        write_flags: WriteFlags,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let ino = self.inos.ours(ino);
-        match self.changes(|inner| inner.fs()?.write(ino, offset, data, Time::now())) {
+        let result = self.changes(|inner| {
+            let now = Time::now();
+            inner.fs()?.write(ino, offset, data, now)?;
+            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                Self::kill_privileges(inner, ino, now)?;
+            }
+            self.settle(inner, ino)
+        });
+        match result {
             Ok(()) => reply.written(data.len() as u32),
             Err(errno) => reply.error(errno),
         }
@@ -481,7 +595,11 @@ impl Filesystem for Bridge {
         };
         let (ino, name) = (self.inos.ours(ino), name.as_bytes());
         let result = match has_namespace(name) {
-            true => self.changes(|inner| inner.fs()?.set_xattr(ino, name, value, how, Time::now())),
+            true => self.changes(|inner| {
+                let fs = inner.fs()?;
+                fs.set_xattr(ino, name, value, how, Time::now())?;
+                self.settle(inner, ino)
+            }),
             false => Err(Errno::EOPNOTSUPP),
         };
         reply_empty(result, reply);
@@ -510,7 +628,10 @@ impl Filesystem for Bridge {
     fn removexattr(&self, _req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (ino, name) = (self.inos.ours(ino), name.as_bytes());
         let result = match has_namespace(name) {
-            true => self.changes(|inner| inner.fs()?.remove_xattr(ino, name, Time::now())),
+            true => self.changes(|inner| {
+                inner.fs()?.remove_xattr(ino, name, Time::now())?;
+                self.settle(inner, ino)
+            }),
             false => Err(Errno::EOPNOTSUPP),
         };
         reply_empty(result, reply);
@@ -572,6 +693,11 @@ impl Filesystem for Bridge {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        if self.writeback {
+            // What the kernel has gathered it does not hand over before it asks: it would be taken
+            // for a hole. Without an answer it takes the whole file for data.
+            return reply.error(Errno::ENOSYS);
+        }
         let ino = self.inos.ours(ino);
         let result = match (u64::try_from(offset), whence) {
             (Ok(offset), SEEK_DATA) => self.reads(|inner| inner.fs()?.next_data(ino, offset)),
@@ -615,7 +741,8 @@ impl Filesystem for Bridge {
                     convert::kind(entry.kind),
                     name,
                 )
-            })
+            })?;
+            self.accessed(inner, dir)
         });
         match result {
             Ok(()) => reply.ok(),

@@ -10,17 +10,20 @@
 //! | `bridge` | one function per kernel request |
 //! | `state` | the file system behind its lock, lookup and open counts, error reporting |
 //! | `convert` | numbers, times and attributes, both ways |
+//! | `log` | lines on stderr and in the system's log |
 //! | `mountpoint` | checks before mounting; unmounting, busy or not |
 //! | `session` | waits for `umount`, SIGINT, SIGTERM or SIGHUP, and ends all of them alike |
 //!
 //! Requests are served one at a time: the device code below is one state machine with fixed RAM.
-//! Data goes through to the file system on every `write` (the kernel's writeback cache is off),
-//! so what the file system promises after `fsync` holds here too.
+//! The kernel gathers writes and hands them over in time, at `fsync`, or when a file is closed; so what
+//! the file system promises after `fsync` holds here too. What has changed is made durable some
+//! seconds later ([`MountOptions::commit`]): `sync(2)` does not reach a FUSE file system.
 
 #![forbid(unsafe_code)]
 
 mod bridge;
 mod convert;
+mod log;
 mod mountpoint;
 mod options;
 mod session;
@@ -28,7 +31,7 @@ mod state;
 
 use flashkit_vfs::FileSystem;
 
-pub use options::{MountFlag, MountOptions};
+pub use options::{AccessTimes, MountFlag, MountOptions};
 pub use session::{check, mount};
 
 /// What ended a mount.

@@ -18,8 +18,31 @@ pub struct MountOptions {
     pub attr_timeout: Duration,
     /// How long the kernel may keep names, and the absence of names.
     pub entry_timeout: Duration,
+    /// Let the kernel gather writes, and hand them over in time, or at `fsync` and `close`.
+    pub writeback: bool,
+    /// Make every change durable before it is answered.
+    pub sync: bool,
+    /// How long after a change everything is made durable; zero: never.
+    pub commit: Duration,
+    /// Send what goes wrong to the system's log as well: nobody reads this process's stderr.
+    pub syslog: bool,
+    /// Which reads change access times.
+    pub atime: AccessTimes,
     /// Flags that go to `mount(2)` as they are: `noexec`, `nosuid`, ...
     pub flags: Vec<MountFlag>,
+}
+
+/// Which reads change access times. The kernel answers from what it keeps without asking: such reads
+/// change none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// None: each would cost flash.
+    #[default]
+    Never,
+    /// The first after a change, and one a day.
+    Relative,
+    /// All.
+    Always,
 }
 
 /// A flag for `mount(2)`.
@@ -35,6 +58,8 @@ pub enum MountFlag {
     NoAtime,
     /// Every write is synchronous.
     Sync,
+    /// Every change of a directory is synchronous.
+    DirSync,
 }
 
 impl Default for MountOptions {
@@ -46,6 +71,11 @@ impl Default for MountOptions {
             subtype: "flashkit".into(),
             attr_timeout: Duration::from_secs(60),
             entry_timeout: Duration::from_secs(60),
+            writeback: true,
+            sync: false,
+            commit: Duration::from_secs(5),
+            syslog: false,
+            atime: AccessTimes::Never,
             flags: Vec::new(),
         }
     }
@@ -54,7 +84,9 @@ impl Default for MountOptions {
 impl MountOptions {
     /// The names [`MountOptions::set`] knows, for help texts.
     pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
-         attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime, sync";
+         attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \
+         commit=S, writeback_cache (the default), no_writeback_cache; and those of fstab: defaults, auto, noauto, \
+         user, nofail, x-...";
 
     /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
     ///
@@ -76,13 +108,32 @@ impl MountOptions {
             ("rw", None) => self.read_only = false,
             ("allow_other", None) => self.allow_other = true,
             // Always so, or the default anyway.
-            ("default_permissions" | "defaults" | "exec" | "nosuid" | "nodev" | "atime", None)
-            | ("async", None) => {}
+            ("default_permissions" | "defaults" | "exec" | "nosuid" | "nodev", None) => {}
+            ("async", None) => self.sync = false,
+            // For `mount`, `systemd` and others who read fstab.
+            ("auto" | "noauto" | "user" | "nouser" | "users" | "owner" | "group", None)
+            | ("nofail" | "_netdev" | "norelatime" | "nostrictatime" | "nodiratime", None) => {}
+            (name, _) if name.starts_with("x-") || name.starts_with("X-") || name == "comment" => {}
             ("noexec", None) => self.flags.push(MountFlag::NoExec),
             ("suid", None) => self.flags.push(MountFlag::Suid),
             ("dev", None) => self.flags.push(MountFlag::Dev),
-            ("noatime", None) => self.flags.push(MountFlag::NoAtime),
-            ("sync", None) => self.flags.push(MountFlag::Sync),
+            ("noatime", None) => {
+                self.atime = AccessTimes::Never;
+                self.flags.push(MountFlag::NoAtime);
+            }
+            ("relatime" | "atime", None) => self.atime = AccessTimes::Relative,
+            ("strictatime", None) => self.atime = AccessTimes::Always,
+            ("sync", None) => {
+                self.sync = true;
+                self.flags.push(MountFlag::Sync);
+            }
+            ("dirsync", None) => {
+                self.sync = true;
+                self.flags.push(MountFlag::DirSync);
+            }
+            ("writeback_cache", None) => self.writeback = true,
+            ("no_writeback_cache", None) => self.writeback = false,
+            ("commit", Some(value)) => self.commit = seconds(option, value)?,
             ("fsname", Some(value)) if !value.is_empty() => self.fs_name = value.into(),
             ("subtype", Some(value)) if !value.is_empty() => self.subtype = value.into(),
             ("attr_timeout", Some(value)) => self.attr_timeout = seconds(option, value)?,
@@ -110,6 +161,7 @@ impl MountOptions {
                 MountFlag::Suid => fuser::MountOption::Suid,
                 MountFlag::NoAtime => fuser::MountOption::NoAtime,
                 MountFlag::Sync => fuser::MountOption::Sync,
+                MountFlag::DirSync => fuser::MountOption::DirSync,
             };
             if !options.contains(&option) {
                 options.push(option);
@@ -146,6 +198,24 @@ mod tests {
         assert!(!options.read_only && options.allow_other);
         assert_eq!(options.fs_name, "a b");
         assert_eq!(options.attr_timeout, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn what_fstab_has_is_understood() {
+        let mut options = MountOptions::default();
+        assert!(options.writeback && !options.sync);
+        assert_eq!(options.atime, AccessTimes::Never);
+        let list =
+            "defaults,noauto,user,nofail,x-systemd.automount,comment=mine,relatime,sync,commit=30";
+        options.set(list).unwrap();
+        assert!(options.sync);
+        assert_eq!(options.atime, AccessTimes::Relative);
+        assert_eq!(options.commit, Duration::from_secs(30));
+        options.set("no_writeback_cache,strictatime,async").unwrap();
+        assert!(!options.writeback && !options.sync);
+        assert_eq!(options.atime, AccessTimes::Always);
+        options.set("noatime").unwrap();
+        assert_eq!(options.atime, AccessTimes::Never);
     }
 
     #[test]

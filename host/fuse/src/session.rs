@@ -26,6 +26,8 @@ const SLICE_PAGES: u32 = 64;
 /// How long users of a detached mount may take to finish. A second signal cuts it short.
 const GRACE: Duration = Duration::from_secs(2);
 
+const PANICKED: &str = "the file system panicked";
+
 /// What the waiting thread hears of.
 pub(crate) enum Event {
     /// A request changed something while the waiting thread slept.
@@ -56,7 +58,7 @@ pub fn mount(
 ) -> Result<Outcome, MountError> {
     let (events, inbox) = channel();
     let root = fs.root();
-    let shared = Shared::new(fs, events.clone());
+    let shared = Shared::new(fs, events.clone(), options.syslog);
     let session = Running::start(&shared, root, point, options, &events);
     let running = match session {
         Ok(running) => running,
@@ -68,7 +70,7 @@ pub fn mount(
         }
     };
     ready();
-    let ended_by = wait(&shared, &inbox, !options.read_only);
+    let ended_by = wait(&shared, &inbox, options);
     Ok(running.finish(&shared, &inbox, ended_by))
 }
 
@@ -179,13 +181,27 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(MountError::Os)
 }
 
-/// Waits for the end of a mount and cleans while it is idle.
-fn wait(shared: &Shared, inbox: &Receiver<Event>, clean: bool) -> EndedBy {
+/// Waits for the end of a mount; cleans while it is idle, and makes changes durable in time.
+fn wait(shared: &Shared, inbox: &Receiver<Event>, options: &MountOptions) -> EndedBy {
+    let clean = !options.read_only;
+    let commits = clean && !options.commit.is_zero();
+    // When what has changed is made durable.
+    let mut due: Option<Instant> = None;
     let mut seen = shared.requests();
     // How long without a request until cleaning goes on; `None`: nothing to clean.
     let mut pause = clean.then_some(IDLE);
     loop {
-        let event = match pause {
+        if commits && shared.take_changed() && due.is_none() {
+            due = Some(Instant::now() + options.commit);
+        }
+        if due.is_some_and(|due| due <= Instant::now()) {
+            due = None;
+            if shared.commit() == Err(()) {
+                return EndedBy::Failure(PANICKED.into());
+            }
+        }
+        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let event = match [pause, left].into_iter().flatten().min() {
             Some(pause) => inbox.recv_timeout(pause),
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
@@ -195,6 +211,9 @@ fn wait(shared: &Shared, inbox: &Receiver<Event>, clean: bool) -> EndedBy {
             Ok(Event::Signal(signal)) => return EndedBy::Signal(signal),
             Ok(Event::Changed) => pause = clean.then_some(IDLE),
             Err(RecvTimeoutError::Disconnected) => return EndedBy::Unmount,
+            // It is time to make changes durable.
+            Err(RecvTimeoutError::Timeout) if pause.is_none_or(|p| left.is_some_and(|l| l < p)) => {
+            }
             Err(RecvTimeoutError::Timeout) => {
                 let now = shared.requests();
                 if now != seen {
@@ -208,7 +227,7 @@ fn wait(shared: &Shared, inbox: &Receiver<Event>, clean: bool) -> EndedBy {
                     Ok(true) => Some(SLICE_PAUSE),
                     Ok(false) if shared.requests() != seen => Some(IDLE),
                     Ok(false) => None,
-                    Err(()) => return EndedBy::Failure("the file system panicked".into()),
+                    Err(()) => return EndedBy::Failure(PANICKED.into()),
                 };
             }
         }

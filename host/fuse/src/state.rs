@@ -1,7 +1,6 @@
 //! The file system behind its lock, with what FUSE needs to know beside it.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -15,6 +14,11 @@ use crate::session::Event;
 /// Distinct I/O errors that are reported before a mount falls silent.
 const REPORTED_MAX: usize = 100;
 
+/// What is said when a change is refused: the kernel lets none through to a mount that is read-only by
+/// its options.
+const READ_ONLY: &str = "the volume can only be read from now on: after an error of the chip its state is \
+    not known, or too many blocks have gone bad";
+
 /// Why a request is refused once the file system has been taken away.
 const GONE: &str = "the file system has been unmounted";
 
@@ -23,6 +27,8 @@ pub(crate) struct Shared {
     inner: Mutex<Inner>,
     /// Requests so far: no change over a while means idle.
     requests: AtomicU64,
+    /// Something has changed since this was asked last.
+    changed: AtomicBool,
     /// The waiting thread sleeps without a timeout and wants to hear of the next change.
     asleep: AtomicBool,
     events: Sender<Event>,
@@ -38,6 +44,8 @@ pub(crate) struct Inner {
     /// For reads.
     pub(crate) buf: Vec<u8>,
     reported: HashSet<String>,
+    /// Whether what is reported goes to the system's log as well.
+    syslog: bool,
 }
 
 /// The kernel's claims on an inode. It may send the last forget before the last release.
@@ -55,17 +63,23 @@ pub(crate) enum Effect {
 }
 
 impl Shared {
-    pub(crate) fn new(fs: Box<dyn FileSystem + Send>, events: Sender<Event>) -> Arc<Shared> {
+    pub(crate) fn new(
+        fs: Box<dyn FileSystem + Send>,
+        events: Sender<Event>,
+        syslog: bool,
+    ) -> Arc<Shared> {
         let inner = Inner {
             root: fs.root(),
             fs: Some(fs),
             held: HashMap::new(),
             buf: Vec::new(),
             reported: HashSet::new(),
+            syslog,
         };
         Arc::new(Shared {
             inner: Mutex::new(inner),
             requests: AtomicU64::new(0),
+            changed: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             events,
         })
@@ -80,8 +94,12 @@ impl Shared {
         let result = match self.inner.lock() {
             Ok(mut inner) => match work(&mut inner) {
                 Err(Error::Io(what)) => {
-                    inner.report(&what);
+                    inner.report(&format!("I/O error: {what}"));
                     Err(Errno::EIO)
+                }
+                Err(Error::ReadOnly) => {
+                    inner.report(READ_ONLY);
+                    Err(Errno::EROFS)
                 }
                 Err(error) => Err(Errno::from_i32(error.errno())),
                 Ok(value) => Ok(value),
@@ -90,8 +108,11 @@ impl Shared {
             Err(_) => Err(Errno::EIO),
         };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        if effect == Effect::Changes && self.asleep.swap(false, Ordering::Relaxed) {
-            let _ = self.events.send(Event::Changed);
+        if effect == Effect::Changes {
+            self.changed.store(true, Ordering::Relaxed);
+            if self.asleep.swap(false, Ordering::Relaxed) {
+                let _ = self.events.send(Event::Changed);
+            }
         }
         result
     }
@@ -106,6 +127,30 @@ impl Shared {
         self.asleep.store(true, Ordering::Relaxed);
     }
 
+    /// Whether something has changed since this was asked last.
+    pub(crate) fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Makes everything durable. `Err`: the file system panicked.
+    pub(crate) fn commit(&self) -> Result<(), ()> {
+        let mut inner = self.inner.lock().map_err(|_| ())?;
+        let Inner { fs: Some(fs), .. } = &mut *inner else {
+            return Ok(());
+        };
+        match std::panic::catch_unwind(AssertUnwindSafe(|| fs.sync())) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                inner.report(&format!("I/O error: making changes durable: {error}"));
+                Ok(())
+            }
+            Err(_) => {
+                inner.fs = None;
+                Err(())
+            }
+        }
+    }
+
     /// Cleans a little; whether more could be done. `Err`: the file system panicked.
     pub(crate) fn clean(&self, pages: u32) -> Result<bool, ()> {
         let mut inner = self.inner.lock().map_err(|_| ())?;
@@ -116,7 +161,7 @@ impl Shared {
         match std::panic::catch_unwind(AssertUnwindSafe(|| fs.gc(pages))) {
             Ok(Ok(more)) => Ok(more),
             Ok(Err(error)) => {
-                inner.report(&format!("cleaning: {error}"));
+                inner.report(&format!("I/O error: cleaning: {error}"));
                 Ok(false)
             }
             Err(_) => {
@@ -192,13 +237,16 @@ impl Inner {
         }
     }
 
-    /// Says on stderr what was wrong with the medium, once for each text.
+    /// Says what was wrong with the medium, once for each text.
     fn report(&mut self, what: &str) {
-        if what == GONE || self.reported.len() >= REPORTED_MAX || self.reported.contains(what) {
+        if what.ends_with(GONE)
+            || self.reported.len() >= REPORTED_MAX
+            || self.reported.contains(what)
+        {
             return;
         }
         self.reported.insert(what.to_owned());
-        let _ = writeln!(std::io::stderr(), "flashkit: I/O error: {what}");
+        crate::log::tell(what, self.syslog);
     }
 }
 
@@ -215,6 +263,7 @@ mod tests {
             held: HashMap::new(),
             buf: Vec::new(),
             reported: HashSet::new(),
+            syslog: false,
         }
     }
 
@@ -250,7 +299,7 @@ mod tests {
     #[test]
     fn a_taken_file_system_refuses_every_request() {
         let (events, _) = std::sync::mpsc::channel();
-        let shared = Shared::new(Box::new(MemoryFs::new()), events);
+        let shared = Shared::new(Box::new(MemoryFs::new()), events, false);
         assert!(shared.take().is_some());
         assert!(shared.take().is_none());
         let refused = shared.serve(Effect::Reads, |inner| inner.fs()?.statfs());

@@ -84,7 +84,13 @@ fn truncation_cuts_and_extends_with_zeros() {
 fn holes_are_made_and_found() {
     use nix::fcntl::{FallocateFlags, fallocate};
     use nix::unistd::{Whence, lseek};
-    let Some(m) = Mounted::new() else { return };
+    let options = MountOptions {
+        writeback: false,
+        ..MountOptions::default()
+    };
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
     let path = m.path("f");
     fs::write(&path, bytes(40_960, 4)).unwrap();
     let file = OpenOptions::new()
@@ -122,6 +128,234 @@ fn holes_are_made_and_found() {
         assert_eq!(refused, Err(Errno::EOPNOTSUPP), "{mode:?}");
     }
     drop(file);
+    m.unmount();
+}
+
+/// What the kernel has gathered it does not hand over before it asks for holes, so it is not told of
+/// any.
+#[test]
+fn gathered_writes_are_no_holes() {
+    use nix::unistd::{Whence, lseek};
+    let Some(m) = Mounted::new() else { return };
+    let file = File::create(m.path("f")).unwrap();
+    file.write_all_at(&bytes(10_000, 5), 100_000).unwrap();
+    assert_eq!(lseek(&file, 0, Whence::SeekData), Ok(0));
+    assert_eq!(lseek(&file, 104_000, Whence::SeekHole), Ok(110_000));
+    file.sync_all().unwrap();
+    drop(file);
+    m.unmount();
+}
+
+/// Two mappings and `write` see each other; what was mapped is there after a new mount.
+#[test]
+fn shared_mappings_are_written() {
+    let Some(m) = Mounted::new() else { return };
+    let script = r#"
+import mmap, os, sys
+path = sys.argv[1] + "/mapped"
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 300_000)
+a, b = mmap.mmap(fd, 300_000), mmap.mmap(fd, 300_000)
+a[100_000:100_005] = b"first"
+assert b[100_000:100_005] == b"first"
+os.pwrite(fd, b"second", 200_000)
+assert a[200_000:200_006] == b"second"
+a.flush()
+a[299_990:] = b"unflushed!"
+"#;
+    let ran = std::process::Command::new("python3")
+        .args(["-c", script])
+        .arg(m.dir.path())
+        .status();
+    let Ok(status) = ran else {
+        println!("skipped: no python3");
+        m.unmount();
+        return;
+    };
+    assert!(status.success());
+    let (mut outcome, _) = m.unmount();
+    let fs = outcome.fs.as_mut().unwrap();
+    let root = fs.root();
+    let file = fs.lookup(root, b"mapped").unwrap();
+    let mut data = vec![0; 300_000];
+    assert_eq!(fs.read(file.ino, 0, &mut data), Ok(300_000));
+    assert_eq!(&data[100_000..100_005], b"first");
+    assert_eq!(&data[200_000..200_006], b"second");
+    assert_eq!(&data[299_990..], b"unflushed!");
+}
+
+/// Set-ID bits go when a file is written, cut or given away.
+#[test]
+fn privileges_do_not_survive_changes() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    for writeback in [true, false] {
+        let options = MountOptions {
+            allow_other: true,
+            writeback,
+            ..MountOptions::default()
+        };
+        let Some(m) = Mounted::with(&options) else {
+            return;
+        };
+        fs::set_permissions(m.dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let path = m.path("f");
+        fs::write(&path, "x").unwrap();
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        let set = |mode| fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        let as_nobody = |script: &str| {
+            let ran = std::process::Command::new("setpriv")
+                .args([
+                    "--reuid=65534",
+                    "--regid=65534",
+                    "--clear-groups",
+                    "sh",
+                    "-c",
+                ])
+                .args([script, "sh"])
+                .arg(&path)
+                .status();
+            ran.is_ok_and(|status| status.success())
+        };
+        for change in [r#"printf y >> "$1""#, r#"truncate -s 0 "$1""#] {
+            set(0o6777);
+            if !as_nobody(change) {
+                println!("skipped: no setpriv or truncate");
+                break;
+            }
+            assert_eq!(mode(), 0o777, "{change}, {writeback}");
+        }
+        set(0o6777);
+        std::os::unix::fs::chown(&path, Some(4321), None).unwrap();
+        assert_eq!(mode(), 0o777, "chown, {writeback}");
+        // Without execution by the group the bit means locks, and stays.
+        set(0o6767);
+        std::os::unix::fs::chown(&path, Some(4322), None).unwrap();
+        assert_eq!(mode() & 0o4000, 0, "chown, {writeback}");
+        m.unmount();
+    }
+}
+
+#[test]
+fn what_has_changed_is_made_durable_in_time() {
+    let options = MountOptions {
+        commit: Duration::from_millis(300),
+        ..MountOptions::default()
+    };
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
+    let calls = m.calls.clone();
+    assert_eq!(calls.syncs.load(Ordering::SeqCst), 0);
+    fs::create_dir(m.path("d")).unwrap();
+    eventually("the first", || calls.syncs.load(Ordering::SeqCst) == 1);
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(calls.syncs.load(Ordering::SeqCst), 1, "nothing has changed");
+    fs::create_dir(m.path("e")).unwrap();
+    eventually("the second", || calls.syncs.load(Ordering::SeqCst) == 2);
+    m.unmount();
+}
+
+#[test]
+fn a_synchronous_mount_makes_every_change_durable() {
+    let mut options = MountOptions::default();
+    options.set("sync,commit=0").unwrap();
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
+    let fsyncs = || m.calls.fsyncs.load(Ordering::SeqCst);
+    let mut before = fsyncs();
+    let mut grown = |what: &str| {
+        let now = fsyncs();
+        assert!(now > before, "{what}");
+        before = now;
+    };
+    let file = File::create(m.path("f")).unwrap();
+    grown("create");
+    file.write_all_at(b"x", 0).unwrap();
+    grown("write");
+    file.set_len(5).unwrap();
+    grown("truncate");
+    fs::set_permissions(m.path("f"), PermissionsExt::from_mode(0o600)).unwrap();
+    grown("chmod");
+    symlink("f", m.path("s")).unwrap();
+    grown("symlink");
+    drop(file);
+    fs::remove_file(m.path("f")).unwrap();
+    grown("unlink");
+    m.unmount();
+}
+
+#[test]
+fn access_times_change_as_asked() {
+    for (option, changes) in [
+        ("noatime", [false, false]),
+        ("relatime", [true, false]),
+        ("strictatime", [true, true]),
+    ] {
+        let mut options = MountOptions {
+            attr_timeout: Duration::ZERO,
+            ..MountOptions::default()
+        };
+        options.set(option).unwrap();
+        let Some(m) = Mounted::with(&options) else {
+            return;
+        };
+        symlink("target", m.path("s")).unwrap();
+        fs::create_dir(m.path("d")).unwrap();
+        let accessed = || fs::metadata(m.path("d")).unwrap().accessed().unwrap();
+        for change in changes {
+            let before = accessed();
+            std::thread::sleep(Duration::from_millis(10));
+            assert_eq!(fs::read_dir(m.path("d")).unwrap().count(), 0);
+            assert_eq!(accessed() > before, change, "{option}");
+        }
+        m.unmount();
+    }
+}
+
+/// Eight threads, each in its own directory and all in one.
+#[test]
+fn many_threads_at_once() {
+    let Some(m) = Mounted::new() else { return };
+    let top = m.dir.path().to_owned();
+    fs::create_dir(top.join("shared")).unwrap();
+    let threads: Vec<_> = (0..8usize)
+        .map(|t| {
+            let top = top.clone();
+            std::thread::spawn(move || {
+                let own = top.join(format!("own {t}"));
+                fs::create_dir(&own).unwrap();
+                for i in 0..40 {
+                    let path = own.join(format!("{i}"));
+                    fs::write(&path, bytes(3_000 + 100 * i, t)).unwrap();
+                    let shared = top.join(format!("shared/{t} {i}"));
+                    fs::rename(&path, &shared).unwrap();
+                    let read = fs::read(&shared).unwrap();
+                    assert_eq!(read, bytes(3_000 + 100 * i, t));
+                    if i % 2 == 0 {
+                        fs::remove_file(&shared).unwrap();
+                    } else {
+                        fs::hard_link(&shared, &path).unwrap();
+                    }
+                    let log = OpenOptions::new()
+                        .append(true)
+                        .create(true)
+                        .open(top.join("log"))
+                        .unwrap();
+                    (&log).write_all(&[b'0' + t as u8]).unwrap();
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(fs::read_dir(top.join("shared")).unwrap().count(), 160);
+    let log = fs::read(top.join("log")).unwrap();
+    for t in 0..8u8 {
+        assert_eq!(log.iter().filter(|&&b| b == b'0' + t).count(), 40);
+    }
     m.unmount();
 }
 
@@ -538,12 +772,33 @@ fn idle_time_is_for_cleaning() {
 
 #[test]
 fn io_errors_reach_the_caller() {
-    let Some(m) = Mounted::new() else { return };
+    let options = MountOptions {
+        writeback: false,
+        ..MountOptions::default()
+    };
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
     let file = File::create(m.path("f")).unwrap();
     m.calls.fail_writes.store(true, Ordering::SeqCst);
     assert_eq!(code(file.write_all_at(b"x", 0)), Errno::EIO);
     m.calls.fail_writes.store(false, Ordering::SeqCst);
     file.write_all_at(b"x", 0).unwrap();
+    drop(file);
+    m.unmount();
+}
+
+/// Of what the kernel has gathered, the next fsync tells.
+#[test]
+fn io_errors_of_gathered_writes_reach_the_fsync() {
+    let Some(m) = Mounted::new() else { return };
+    let file = File::create(m.path("f")).unwrap();
+    m.calls.fail_writes.store(true, Ordering::SeqCst);
+    file.write_all_at(b"x", 0).unwrap();
+    assert_eq!(code(file.sync_all()), Errno::EIO);
+    m.calls.fail_writes.store(false, Ordering::SeqCst);
+    file.write_all_at(b"x", 0).unwrap();
+    file.sync_all().unwrap();
     drop(file);
     m.unmount();
 }

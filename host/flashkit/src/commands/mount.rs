@@ -23,14 +23,16 @@ const POINT_DEFAULT: &str = "flash";
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  flashkit mount                     flash.img (made if absent) on flash/\n  \
-    flashkit mount --daemon -o ro,allow_other flash.img /mnt\n  umount /mnt"
+    flashkit mount --daemon -o ro,allow_other flash.img /mnt\n  umount /mnt\n\n\
+    As mount.flashkit in /sbin (ln -s $(which flashkit) /sbin/mount.flashkit) it serves mount(8) and\nfstab:\n  \
+    mount -t flashkit flash.img /mnt\n  /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
 )]
 pub struct Args {
     /// Image file [default: flash.img, made if absent]
     image: Option<PathBuf>,
     /// Where to mount [default: flash, made if absent]
     mountpoint: Option<PathBuf>,
-    /// Mount options: ro, allow_other, fsname=NAME, attr_timeout=S, entry_timeout=S, noexec, ...
+    /// Mount options: ro, allow_other, relatime, sync, commit=S, no_writeback_cache, noexec, ...
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Go to the background once the mount is ready
@@ -48,6 +50,70 @@ pub struct Args {
     /// This is the background process
     #[arg(long, hide = true)]
     in_background: bool,
+}
+
+/// What mount(8) asks of a helper: `mount.flashkit SOURCE DIRECTORY [-sfnv] [-t TYPE] [-o OPTIONS]`.
+#[derive(clap::Parser)]
+#[command(name = "mount.flashkit", about = "Mount an image, for mount(8)")]
+pub struct Helper {
+    /// Image file
+    source: PathBuf,
+    /// Where to mount
+    directory: PathBuf,
+    /// Mount options
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    options: Vec<String>,
+    /// Unknown mount options are no error
+    #[arg(short = 's')]
+    sloppy: bool,
+    /// Do everything but mount
+    #[arg(short = 'f')]
+    fake: bool,
+    /// Accepted: there is no mtab to write
+    #[arg(short = 'n')]
+    no_mtab: bool,
+    /// Say what is done
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// The type, `flashkit` or `flashkit.NAME`
+    #[arg(short = 't', value_name = "TYPE")]
+    kind: Option<String>,
+}
+
+/// Mounts as the helper of mount(8).
+pub fn help_mount(helper: &Helper, out: &mut dyn Write) -> Outcome {
+    let mut options = Vec::new();
+    for option in helper.options.iter().flat_map(|list| list.split(',')) {
+        match MountOptions::default().set(option) {
+            Err(_) if helper.sloppy => {}
+            Err(why) => return Err(Usage(why).into()),
+            Ok(()) => options.push(option),
+        }
+    }
+    let args = Args {
+        image: Some(helper.source.clone()),
+        mountpoint: Some(helper.directory.clone()),
+        options: vec![options.join(",")],
+        daemon: true,
+        foreground: false,
+        ram: None,
+        cleaner: None,
+        in_background: false,
+    };
+    if helper.fake {
+        flashkit_fuse::check(&helper.directory)?;
+        let tuning = Tuning {
+            ram: None,
+            cleaner: None,
+        };
+        volume::open(&helper.source, Access::ReadOnly, tuning)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if helper.verbose {
+        run(&args, out)
+    } else {
+        run(&args, &mut io::sink())
+    }
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
@@ -70,6 +136,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.in_background {
         // Out of reach of the terminal's Ctrl-C and hangup.
         nix::unistd::setsid().context("setsid")?;
+        options.syslog = true;
     }
     let made = args.mountpoint.is_none() && make_directory(&point)?;
     let served = serve(args, &image, &point, &options, out);

@@ -25,6 +25,7 @@ pub struct Calls {
     pub unmounts: AtomicU32,
     pub cleanings: AtomicU32,
     pub fsyncs: AtomicU32,
+    pub syncs: AtomicU32,
     pub forgotten: Mutex<Vec<Ino>>,
     /// Opens without their release yet.
     pub opens: AtomicU32,
@@ -164,6 +165,7 @@ impl FileSystem for Counting {
         self.inner.statfs()
     }
     fn sync(&mut self) -> Result<()> {
+        self.calls.syncs.fetch_add(1, Ordering::SeqCst);
         self.inner.sync()
     }
     fn gc(&mut self, _pages: u32) -> Result<bool> {
