@@ -90,7 +90,7 @@ impl<D: Disk> FileSystem for DiskFs<D> {
         Err(if name == NAME {
             Error::Exists
         } else {
-            Error::ReadOnly
+            Error::NotPermitted
         })
     }
 
@@ -107,11 +107,11 @@ impl<D: Disk> FileSystem for DiskFs<D> {
     }
 
     fn unlink(&mut self, _dir: Ino, _name: &[u8], _now: Time) -> Result<()> {
-        Err(Error::ReadOnly)
+        Err(Error::NotPermitted)
     }
 
     fn rmdir(&mut self, _dir: Ino, _name: &[u8], _now: Time) -> Result<()> {
-        Err(Error::ReadOnly)
+        Err(Error::NotPermitted)
     }
 
     fn rename(
@@ -123,7 +123,7 @@ impl<D: Disk> FileSystem for DiskFs<D> {
         _no_replace: bool,
         _now: Time,
     ) -> Result<()> {
-        Err(Error::ReadOnly)
+        Err(Error::NotPermitted)
     }
 
     fn open(&mut self, _ino: Ino) -> Result<()> {
