@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use flashkit_nand::Nand;
 use flashkit_sim::Metered;
@@ -10,8 +11,11 @@ use flashkit_vfs::{Attr, Error, FileKind, FileSystem, Ino, Time};
 
 use crate::content::Content;
 
+/// Digests of extended attributes' values, by name.
+pub(crate) type Xattrs = Arc<BTreeMap<Vec<u8>, u64>>;
+
 /// Attributes that a script can change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attrs {
     pub mode: u16,
     pub uid: u32,
@@ -19,27 +23,30 @@ pub(crate) struct Attrs {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
-    /// Of all extended attributes, the sum of their digests.
-    pub xattrs: u64,
+    pub xattrs: Xattrs,
 }
 
-/// What an extended attribute adds to [`Attrs::xattrs`].
-pub(crate) fn xattr_digest(name: &[u8], value: &[u8]) -> u64 {
+/// What [`Attrs::xattrs`] holds of a value.
+pub(crate) fn xattr_digest(value: &[u8]) -> u64 {
+    digest_of(&value)
+}
+
+fn digest_of(what: &impl Hash) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
-    (name, value).hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish()
 }
 
 impl Attrs {
     /// Those of an inode, with its extended ones.
     pub fn read(fs: &mut dyn FileSystem, attr: &Attr) -> Result<Attrs, Error> {
-        let mut xattrs = 0u64;
+        let mut xattrs = BTreeMap::new();
         for name in fs.xattrs(attr.ino)? {
             let value = fs.xattr(attr.ino, &name)?;
-            xattrs = xattrs.wrapping_add(xattr_digest(&name, &value));
+            xattrs.insert(name, xattr_digest(&value));
         }
         Ok(Attrs {
-            xattrs,
+            xattrs: Arc::new(xattrs),
             ..Attrs::of(attr)
         })
     }
@@ -52,7 +59,7 @@ impl Attrs {
             atime: attr.atime,
             mtime: attr.mtime,
             ctime: attr.ctime,
-            xattrs: 0,
+            xattrs: Xattrs::default(),
         }
     }
 
@@ -65,7 +72,7 @@ impl Attrs {
             self.atime.secs,
             self.mtime.secs,
             self.ctime.secs,
-            self.xattrs as u32
+            digest_of(&self.xattrs) as u32
         )
     }
 }

@@ -142,7 +142,7 @@ pub(crate) fn same_but_for_probe(before: &SeenDir, now: &SeenDir) -> Result<(), 
             now.names.remove(name);
         }
     }
-    now.attrs = before.attrs;
+    now.attrs = before.attrs.clone();
     if now == *before {
         Ok(())
     } else {
@@ -218,7 +218,7 @@ fn second_look(
         Some(_) => return Err("the file just written is not there".into()),
     }
     // Its creation has changed the root's times.
-    seen.attrs = before.attrs;
+    seen.attrs = before.attrs.clone();
     if seen != *before {
         let (first, second) = (before.lines(), seen.lines());
         let more = second.iter().find(|line| !first.contains(line));

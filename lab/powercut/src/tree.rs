@@ -392,11 +392,11 @@ mod tests {
             let file = SeenFile {
                 ino: 7,
                 what: (flashkit_vfs::FileKind::File, 0),
-                attrs,
+                attrs: attrs.clone(),
                 content,
             };
             let e = SeenDir {
-                attrs,
+                attrs: attrs.clone(),
                 names: BTreeMap::from([("a".to_owned(), Seen::File(file))]),
             };
             SeenDir {

@@ -120,7 +120,7 @@ impl Model {
         let state = State {
             size: seen.content.size,
             digest: seen.content.digest(),
-            attrs: seen.attrs,
+            attrs: seen.attrs.clone(),
         };
         if file.states.may_be_seen().iter().any(|v| v.1 == state) {
             return Ok(());

@@ -1,5 +1,7 @@
 //! What operations do, and what is durable when they return.
 
+use std::sync::Arc;
+
 use flashkit_vfs::{FileKind, Time};
 
 use super::{Entry, File, Model, Names, State, attrs_of, time_of};
@@ -13,7 +15,7 @@ impl File {
         let mut state = State {
             size: self.content.size,
             digest: self.content.digest(),
-            ..*self.states.now()
+            attrs: self.states.now().attrs.clone(),
         };
         change(&mut state.attrs);
         self.states.push(op, state);
@@ -125,20 +127,21 @@ impl Model {
 
     /// Sets an extended attribute, or removes it if it is there.
     fn set_xattr(&mut self, path: &str, name: &str, digest: Option<u64>) -> Option<()> {
-        let xattrs = match self.find(path)?.2? {
-            Entry::File(f) => &mut self.files[f].xattrs,
-            Entry::Dir(d) => &mut self.dirs[d].xattrs,
+        let attrs = match self.find(path)?.2? {
+            Entry::File(f) => &self.files[f].states.now().attrs,
+            Entry::Dir(d) => self.dirs[d].attrs.now(),
         };
+        let mut xattrs = attrs.xattrs.clone();
+        let by_name = Arc::make_mut(&mut xattrs);
         match digest {
             Some(digest) => {
-                xattrs.insert(name.to_owned(), digest);
+                by_name.insert(name.into(), digest);
             }
             None => {
-                xattrs.remove(name)?;
+                by_name.remove(name.as_bytes())?;
             }
         }
-        let sum = xattrs.values().fold(0u64, |sum, d| sum.wrapping_add(*d));
-        self.set_attrs(path, |attrs| attrs.xattrs = sum)
+        self.set_attrs(path, |attrs| attrs.xattrs = xattrs)
     }
 
     pub(super) fn plan(&mut self, op: &Op) -> Option<()> {
@@ -196,7 +199,7 @@ impl Model {
             }
             Op::SetXattr(p, name, len) => {
                 let value = fill(self.op as u64, 0, *len);
-                let digest = xattr_digest(name.as_bytes(), &value);
+                let digest = xattr_digest(&value);
                 self.set_xattr(p, name, Some(digest))?;
             }
             Op::RemoveXattr(p, name) => self.set_xattr(p, name, None)?,
@@ -255,7 +258,6 @@ impl Model {
         let entry = match op {
             Op::Mkdir(_) => {
                 self.dirs.push(super::Dir {
-                    xattrs: super::Xattrs::new(),
                     names: super::History::new(self.op, Names::new()),
                     attrs: super::History::new(self.op, attrs),
                 });
@@ -405,7 +407,7 @@ impl Model {
         let state = State {
             size: found.content.size,
             digest: found.content.digest(),
-            attrs: found.attrs,
+            attrs: found.attrs.clone(),
         };
         let at = file.states.versions.iter().rposition(|v| v.1 == state);
         let at = at.ok_or("an operation that found no space leaves a part of a page")?;

@@ -18,7 +18,7 @@ use flashkit_vfs::{FileKind, Time};
 
 use crate::content::Content;
 use crate::op::Op;
-use crate::seen::{Attrs, Seen, SeenDir, What};
+use crate::seen::{Attrs, Seen, SeenDir, What, Xattrs};
 
 /// What a name refers to: an index into the model's files or directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +86,13 @@ impl<T: Clone> History<T> {
     }
 }
 
-/// Digests of the present extended attributes, by name.
-type Xattrs = BTreeMap<String, u64>;
-
 struct Dir {
-    xattrs: Xattrs,
     names: History<Names>,
     attrs: History<Attrs>,
 }
 
 /// What a file shows.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct State {
     size: u64,
     digest: u64,
@@ -105,7 +101,6 @@ struct State {
 
 struct File {
     what: What,
-    xattrs: Xattrs,
     content: Content,
     states: History<State>,
     /// Digests of all that a page has ever held.
@@ -142,7 +137,7 @@ pub(crate) fn attrs_of(op: usize) -> Attrs {
         atime: now,
         mtime: now,
         ctime: now,
-        xattrs: 0,
+        xattrs: Xattrs::default(),
     }
 }
 
@@ -163,11 +158,10 @@ impl Model {
             atime: epoch,
             mtime: epoch,
             ctime: epoch,
-            xattrs: 0,
+            xattrs: Xattrs::default(),
         };
         Model {
             dirs: vec![Dir {
-                xattrs: Xattrs::new(),
                 names: History::new(0, Names::new()),
                 attrs: History::new(0, attrs),
             }],
@@ -192,9 +186,8 @@ impl Model {
     fn adopt_dir(&mut self, seen: &SeenDir, known: &mut HashMap<u64, usize>) -> usize {
         let d = self.dirs.len();
         self.dirs.push(Dir {
-            xattrs: Xattrs::new(),
             names: History::new(self.op, Names::new()),
-            attrs: History::new(self.op, seen.attrs),
+            attrs: History::new(self.op, seen.attrs.clone()),
         });
         for (name, seen) in &seen.names {
             let entry = match seen {
@@ -202,7 +195,7 @@ impl Model {
                 Seen::File(file) => Entry::File(match known.get(&file.ino) {
                     Some(&f) => f,
                     None => {
-                        let f = self.new_file(file.what, file.content.clone(), file.attrs);
+                        let f = self.new_file(file.what, file.content.clone(), file.attrs.clone());
                         known.insert(file.ino, f);
                         f
                     }
@@ -229,7 +222,6 @@ impl Model {
         let states = History::new(self.op, state);
         self.files.push(File {
             what,
-            xattrs: Xattrs::new(),
             content,
             states,
             ever,

@@ -34,14 +34,14 @@ fn dir_now(model: &Model, d: usize) -> SeenDir {
             Entry::File(f) => Seen::File(SeenFile {
                 ino: 100 + f as u64,
                 what: model.files[f].what,
-                attrs: model.files[f].states.now().attrs,
+                attrs: model.files[f].states.now().attrs.clone(),
                 content: model.files[f].content.clone(),
             }),
         };
         (name.clone(), seen)
     });
     SeenDir {
-        attrs: *model.dirs[d].attrs.now(),
+        attrs: model.dirs[d].attrs.now().clone(),
         names: names.collect::<BTreeMap<_, _>>(),
     }
 }
@@ -143,7 +143,7 @@ fn names_come_and_go_in_their_order() {
     assert_eq!(model.allows(&all), Ok(()));
     let early = self::model("create a; create b", false);
     let mut only_b = all.clone();
-    only_b.attrs = *early.dirs[0].attrs.now();
+    only_b.attrs = early.dirs[0].attrs.now().clone();
     assert!(refused(&early, &only_b).contains("file lost: /a"));
     let synced = self::model("create a; create b; unlink a; sync", false);
     let before = now(&early);
@@ -209,6 +209,40 @@ fn a_write_that_finds_no_space_leaves_whole_pages() {
     torn.content.size = 1500;
     assert!(model.begin(&op));
     assert!(model.fail(&op, Some(&torn)).is_err());
+}
+
+#[test]
+fn attributes_that_were_found_stay_beside_new_ones() {
+    let text = "mkdir d; setxattr d user.x 5; create a; setxattr a user.x 9";
+    let mut model = model(text, false);
+    let found = now(&model);
+    model.rebase(&found);
+    for op in parse("setxattr d user.y 7; setxattr a user.y 7").unwrap() {
+        assert!(model.begin(&op));
+        model.finish(&op);
+    }
+    for (path, entry) in [
+        ("d", &now(&model).names["d"]),
+        ("a", &now(&model).names["a"]),
+    ] {
+        let attrs = match entry {
+            Seen::Dir(dir) => &dir.attrs,
+            Seen::File(file) => &file.attrs,
+        };
+        assert_eq!(attrs.xattrs.len(), 2, "{path}");
+    }
+}
+
+#[test]
+fn what_finds_no_space_sets_no_attribute() {
+    let mut model = model("create a; sync; setxattr a user.x 9", true);
+    let op = Op::SetXattr("a".into(), "user.x".into(), 9);
+    model.fail(&op, None).unwrap();
+    assert!(model.begin(&Op::SetXattr("a".into(), "user.y".into(), 1)));
+    let Seen::File(file) = &now(&model).names["a"] else {
+        panic!("a is no file");
+    };
+    assert_eq!(file.attrs.xattrs.len(), 1);
 }
 
 #[test]
