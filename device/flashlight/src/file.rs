@@ -8,7 +8,7 @@ use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
 use crate::header::Kind;
-use crate::mappage::MapPage;
+use crate::mappage::{ExtentPage, MapPage};
 use crate::store::Area;
 use crate::tree::{self, Changes, EXTENT, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
@@ -21,8 +21,6 @@ const CUT_OTHERS: usize = 8;
 pub(crate) fn cut_notes(page_size: usize) -> usize {
     CUT_OTHERS + if page_size < 2048 { 4 } else { 16 }
 }
-
-type ExtentPage<'a> = MapPage<&'a mut [u8], { extent::SIZE }>;
 
 /// What is at a page of a file, and for how many pages the same run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +106,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 in_map: false,
             });
         }
-        let page: ExtentPage<'_> = MapPage(self.scratch);
+        let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         let after = page.search(index + 1, 0);
         if after > 0 {
             let e = Extent::decode(page.record(after - 1));
@@ -302,12 +300,12 @@ impl<N: Nand> FlashLight<'_, N> {
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
         let target = tree::target(store, EXTENT, scratch, &view, index, INDEX_END)?;
         if target.page.is_none() {
-            ExtentPage::on(self.scratch).init(owner, target.first, target.end);
+            ExtentPage::<&mut [u8]>::on(self.scratch).init(owner, target.first, target.end);
         } else {
             self.load_target(EXTENT, &target, owner.ino)?;
         }
         self.store.scratch_at = PageAddr::NONE;
-        let mut page: ExtentPage<'_> = MapPage(self.scratch);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         page.set_owner(owner);
         page.set_range(target.first, target.end);
         let mut changes = Changes::new();
@@ -331,7 +329,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.nand.failed = true;
             return Err(Error::TooBig);
         }
-        let page: ExtentPage<'_> = MapPage(self.scratch);
+        let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         let (len, key, owner) = (page.len(), page.first_key(), page.owner());
         let page = self.store.append(
             Area::Extent,
@@ -370,11 +368,11 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Moves records of the log that fall into the range of the map in the scratch page there.
     fn merge_records(&mut self, i: usize, changes: &mut Changes) -> Result<(), Error<N::Error>> {
-        let first = ExtentPage::on(self.scratch).first_key();
+        let first = ExtentPage::<&mut [u8]>::on(self.scratch).first_key();
         let r = self.files[i].file().record_search(first, 0);
         while r < self.files[i].file().records() {
             let rec = Extent::decode(self.files[i].file().record(r));
-            let page: ExtentPage<'_> = MapPage(self.scratch);
+            let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
             if !rec.is_mapping() || rec.index >= page.end_key() || changes.is_full() {
                 break;
             }
@@ -386,7 +384,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 let put = tree::split::<{ extent::SIZE }, N>(store, EXTENT, page, rec.index, mid)?;
                 changes.push(put);
             }
-            let mut page: ExtentPage<'_> = MapPage(self.scratch);
+            let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
             let end = page.end_key();
             let Some(part) = rec.clip(page.first_key(), end) else {
                 break;
@@ -448,7 +446,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 p += 1;
             }
         } else if sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_some() {
-            let page: ExtentPage<'_> = MapPage(self.scratch);
+            let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
             let own = page.owner().ino == ino;
             for r in 0..if own { page.count() } else { 0 } {
                 let e = Extent::decode(page.record(r));
@@ -595,7 +593,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let old = self.store.scratch_at;
         self.store.scratch_at = PageAddr::NONE;
-        let mut page: ExtentPage<'_> = MapPage(self.scratch);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         let n = page.count();
         if n == 0 || Extent::decode(page.record(n - 1)).end() <= end {
             return Ok(());
@@ -619,7 +617,7 @@ impl<N: Nand> FlashLight<'_, N> {
 /// Removes a range of indexes from an extent map and hands the runs it mapped to `free`. Needs
 /// room for one record.
 pub(crate) fn cut_extents(
-    page: &mut ExtentPage<'_>,
+    page: &mut ExtentPage<&mut [u8]>,
     from: u32,
     to: u32,
     mut free: impl FnMut(u32, u32),
@@ -658,7 +656,7 @@ pub(crate) fn cut_extents(
 }
 
 /// Inserts a run that overlaps nothing.
-fn insert_extent(page: &mut ExtentPage<'_>, e: Extent) {
+fn insert_extent(page: &mut ExtentPage<&mut [u8]>, e: Extent) {
     let at = page.search(e.index, 0);
     let prev = at.checked_sub(1).map(|p| Extent::decode(page.record(p)));
     let next = (at < page.count()).then(|| Extent::decode(page.record(at)));

@@ -263,14 +263,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let (mut hash, mut n) = (0, 0);
         let mut damage = None;
         loop {
-            let rec = match self.dir_nth(INDEX_DIR, hash, n) {
-                Err(e) if e.is_damage() => {
-                    damage = Some(e);
-                    None
-                }
-                rec => rec?,
-            };
-            let Some(rec) = rec else {
+            let Some(rec) = self.nth_sound(INDEX_DIR, hash, n, &mut damage)? else {
                 match self.dir_next_hash(INDEX_DIR, hash + 1, &mut damage)? {
                     Some(next) => (hash, n) = (next, 0),
                     None => break,

@@ -1,14 +1,12 @@
 //! Holes: pages of a file that are given back, and where there are any.
 
-use crate::FileRef;
-use crate::FlashLight;
 use crate::error::Error;
-use crate::extent::{self, INDEX_END};
+use crate::extent::{self, Extent, INDEX_END};
 use crate::file::{cut_extents, cut_notes};
-use crate::inode::Stamp;
-use crate::inode::Time;
-use crate::mappage::MapPage;
+use crate::inode::{Stamp, Time};
+use crate::mappage::{ExtentPage, MapPage};
 use crate::tree::{self, Changes, EXTENT};
+use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -113,17 +111,15 @@ impl<N: Nand> FlashLight<'_, N> {
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
         let target = tree::target(store, EXTENT, scratch, &view, Some(first), INDEX_END)?;
         self.load_target(EXTENT, &target, owner.ino)?;
-        let page: MapPage<&[u8], { extent::SIZE }> = MapPage(&*self.scratch);
+        let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
         let r = page.search(first, 0);
-        let before = r
-            .checked_sub(1)
-            .map(|r| extent::Extent::decode(page.record(r)));
-        let after = (r < page.count()).then(|| extent::Extent::decode(page.record(r)));
+        let before = r.checked_sub(1).map(|r| Extent::decode(page.record(r)));
+        let after = (r < page.count()).then(|| Extent::decode(page.record(r)));
         if before.is_none_or(|e| e.end() <= first) && after.is_none_or(|e| e.index >= last) {
             return Ok(target.end);
         }
         self.store.scratch_at = PageAddr::NONE;
-        let mut page: MapPage<&mut [u8], { extent::SIZE }> = MapPage(self.scratch);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         page.set_owner(owner);
         page.set_range(target.first, target.end);
         let mut changes = Changes::new();
@@ -133,7 +129,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 tree::split::<{ extent::SIZE }, N>(&mut self.store, EXTENT, page, first, mid)?;
             changes.push(put);
         }
-        let mut page: MapPage<&mut [u8], { extent::SIZE }> = MapPage(self.scratch);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         let end = page.end_key();
         let store = &mut self.store;
         cut_extents(&mut page, first, last.min(end), |page, n| {

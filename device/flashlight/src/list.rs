@@ -90,7 +90,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// The `n`-th entry of a hash; none, and `damage`, when it cannot be read.
-    fn nth_sound(
+    pub(crate) fn nth_sound(
         &mut self,
         dir: u32,
         hash: u32,

@@ -12,6 +12,7 @@
 //! bytes of further names ([`crate::names`]).
 
 use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
+use crate::extent;
 use flashkit_nand::PageAddr;
 
 /// First byte of the records.
@@ -27,6 +28,9 @@ pub(crate) struct Owner {
 
 /// View of a map page in RAM.
 pub(crate) struct MapPage<B, const REC: usize>(pub B);
+
+/// An extent map.
+pub(crate) type ExtentPage<B> = MapPage<B, { extent::SIZE }>;
 
 impl<B, const REC: usize> MapPage<B, REC> {
     /// Looks at bytes as a map page.

@@ -9,15 +9,13 @@ use crate::error::{Error, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::header::Kind;
 use crate::inode::{DirView, FileView};
-use crate::mappage::MapPage;
+use crate::mappage::{ExtentPage, MapPage};
 use crate::store::Area;
 use crate::table::State;
 use crate::tag::{self, Tag};
 use crate::tree::{self, EXTENT, HASH, Put};
 use crate::{FileRef, FlashLight, Node};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
-
-type ExtentPage<B> = MapPage<B, { extent::SIZE }>;
 
 /// What became of a page under the cleaner.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -534,7 +532,7 @@ impl<N: Nand> FlashLight<'_, N> {
             match map.and_then(|pointer| self.load_extent_map_at(i, pointer)) {
                 Ok(false) => break,
                 Ok(true) => {
-                    let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
+                    let page: ExtentPage<&[u8]> = MapPage(self.scratch);
                     let in_map = (0..page.count())
                         .map(|r| Extent::decode(page.record(r)))
                         .find(holds);

@@ -2,10 +2,10 @@
 
 use crate::dirrec::{DirRec, Target};
 use crate::error::{Error, sound};
-use crate::extent::{self, Extent, INDEX_END};
+use crate::extent::{Extent, INDEX_END};
 use crate::header::Kind;
 use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView};
-use crate::mappage::MapPage;
+use crate::mappage::{ExtentPage, MapPage};
 use crate::names::Which;
 use crate::table::State;
 use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -200,7 +200,6 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(ino)?;
         self.walk_attributes(self.dirs[i].dir().xattr(), ino, visitor)?;
-        let i = self.load_dir(ino)?;
         let mut whole = true;
         for p in 0..self.dirs[i].dir().pointers() {
             let (key, at) = self.dirs[i].dir().pointer(p);
@@ -504,7 +503,7 @@ impl<N: Nand> FlashLight<'_, N> {
         });
         let found = self.load_map_page(Kind::ExtentMap, pointer, ino, "extent map");
         if report(found, page, ino, visitor)?.is_some() {
-            let map: MapPage<&mut [u8], { extent::SIZE }> = MapPage(self.scratch);
+            let map: ExtentPage<&mut [u8]> = MapPage(self.scratch);
             let n = map.count().min(map.capacity());
             visit_extents((0..n).map(|r| Extent::decode(map.record(r))), ino, visitor);
         }

@@ -214,7 +214,7 @@ impl<N: Nand> FlashLight<'_, N> {
         page.append_bytes(name);
         page.append_bytes(value);
         let at = self.put_attributes(owner, old)?;
-        self.replace_attributes(node, i, old, at, now)
+        self.replace_attributes(node, i, (old, at), Some(now))
     }
 
     /// Takes an extended attribute away. A read and one program; of the last one a read. Durable as
@@ -244,7 +244,7 @@ impl<N: Nand> FlashLight<'_, N> {
             AttributesPage::on(self.scratch).cut_bytes(at, n);
             new = self.put_attributes(owner, old)?;
         }
-        self.replace_attributes(node, i, old, new, now)
+        self.replace_attributes(node, i, (old, new), Some(now))
     }
 
     /// Brings an inode into its slot, with room for a note of a freed page. Returns the slot, the
@@ -280,38 +280,21 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Makes an inode in its slot lead to its attributes at a new place, or to none; what was at the
-    /// old one is free with its next page.
+    /// old one is free with its next page. `changed`: when the user did it, unless it is cleaning.
     fn replace_attributes(
         &mut self,
         node: Node,
         i: usize,
-        old: PageAddr,
-        new: PageAddr,
-        now: Time,
+        (old, new): (PageAddr, PageAddr),
+        changed: Option<Time>,
     ) -> Result<(), Error<N::Error>> {
         match node {
             Node::Dir(_) => {
                 let mut view = self.dirs[i].dir_mut();
                 view.set_xattr(new);
-                view.set_time(Stamp::Change, now);
-            }
-            Node::File(_) => {
-                let mut view = self.files[i].file_mut();
-                view.set_xattr(new);
-                view.set_time(Stamp::Change, now);
-            }
-        }
-        self.free_attributes(node, i, old)
-    }
-
-    fn free_attributes(
-        &mut self,
-        node: Node,
-        i: usize,
-        old: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
-        match node {
-            Node::Dir(_) => {
+                if let Some(now) = changed {
+                    view.set_time(Stamp::Change, now);
+                }
                 self.dirs[i].dirty = true;
                 if old.is_some() {
                     self.store.invalidate(old);
@@ -319,6 +302,11 @@ impl<N: Nand> FlashLight<'_, N> {
                 }
             }
             Node::File(_) => {
+                let mut view = self.files[i].file_mut();
+                view.set_xattr(new);
+                if let Some(now) = changed {
+                    view.set_time(Stamp::Change, now);
+                }
                 self.files[i].dirty = true;
                 if old.is_some() {
                     self.free_run(i, old.0, 1);
@@ -346,11 +334,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.store.scratch_at = PageAddr::NONE;
         let new = self.put_attributes(owner, at)?;
-        match node {
-            Node::Dir(_) => self.dirs[i].dir_mut().set_xattr(new),
-            Node::File(_) => self.files[i].file_mut().set_xattr(new),
-        }
-        self.free_attributes(node, i, at)
+        self.replace_attributes(node, i, (at, new), None)
     }
 }
 
