@@ -79,18 +79,18 @@ pub fn studies() -> &'static [Study] {
 pub fn experiments() -> &'static [Experiment] {
     &[
         Experiment {
-            name: "jftl",
-            what: "a real ext3 with its journal written once and twice: benchmarks, recovery",
-            source: jftl::SOURCE,
-            pieces: jftl::lab::pieces,
-            run: jftl::lab::run,
-        },
-        Experiment {
             name: "logdisk",
             what: "write loads on the 1995 flash disk: its tables and figures, and the policies since",
             source: logdisk::paper::SOURCE,
             pieces: logdisk::lab::pieces,
             run: logdisk::lab::run,
+        },
+        Experiment {
+            name: "jftl",
+            what: "a real ext3 with its journal written once and twice: benchmarks, recovery",
+            source: jftl::SOURCE,
+            pieces: jftl::lab::pieces,
+            run: jftl::lab::run,
         },
         Experiment {
             name: "nanofs",
