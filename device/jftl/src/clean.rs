@@ -15,6 +15,8 @@ use crate::record::NONE;
 
 /// Erases between two moves of data at rest; see `wear` in `docs/jftl.md`.
 const WEAR_INTERVAL: u32 = 52;
+/// The host waits for cleaning below so many free blocks.
+const FREE_MIN: u32 = 4;
 /// Pages that a step looks at for each one that it may move.
 const LOOKS: u32 = 8;
 
@@ -69,7 +71,8 @@ impl<N: Nand> Jftl<'_, N> {
                 }
                 _ => {
                     self.commit()?;
-                    self.snapshot()?;
+                    let [places, bad, _] = self.snapshot_parts();
+                    self.snapshot(places + bad)?;
                     self.commit()?;
                 }
             }
@@ -81,7 +84,7 @@ impl<N: Nand> Jftl<'_, N> {
     /// ends early.
     fn reserve(&self) -> u32 {
         let growth = self.lay.log_list().saturating_sub(self.log.len);
-        self.lay.min + growth.min(2 * self.lay.log_ahead + 1)
+        FREE_MIN + growth.min(2 * self.lay.log_ahead + 1)
     }
 
     /// What a sector that the host wrote pays for: a map page, and its part of the cleaning.
@@ -186,7 +189,7 @@ impl<N: Nand> Jftl<'_, N> {
             return Ok(None);
         };
         if self.lay.in_band {
-            let at = PageAddr(block * self.lay.pages + self.lay.pages - 1);
+            let at = PageAddr(self.lay.tag_page(block));
             let Self { nand, ram, .. } = self;
             let tags = ram.tags(HEADS as usize);
             if !nand.read(at, 0, tags, &mut [])?.is_readable() {

@@ -14,20 +14,22 @@ impl<N: Nand> Jftl<'_, N> {
     /// # Errors
     /// [`Error::Damaged`] names what is wrong and a page; [`Error::Flash`].
     pub fn check(&mut self) -> Result<(), Error<N::Error>> {
-        let counted = self.count(-1);
-        let sound = counted.is_ok().then(|| {
-            (0..self.lay.blocks).find(|block| matches!(self.ram.state(*block), State::Used(1..)))
-        });
-        if counted.is_err() {
-            // The counts are lost.
-            self.latched = true;
-            return counted;
-        }
-        self.count(1)?;
-        match sound.flatten() {
+        let left = self.count_twice();
+        // The counts are lost.
+        self.latched |= left.is_err();
+        match left? {
             Some(block) => Err(self.miscounted(block)),
             None => Ok(()),
         }
+    }
+
+    /// Takes each owner off the counts, and adds it again. Returns a block that had some left in between.
+    fn count_twice(&mut self) -> Result<Option<u32>, Error<N::Error>> {
+        self.count(-1)?;
+        let mut blocks = 0..self.lay.blocks;
+        let left = blocks.find(|block| matches!(self.ram.state(*block), State::Used(1..)));
+        self.count(1)?;
+        Ok(left)
     }
 
     fn miscounted(&self, block: u32) -> Error<N::Error> {

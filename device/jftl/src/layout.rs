@@ -41,8 +41,6 @@ pub(crate) struct Layout {
     pub log_ahead: u32,
     /// Cleaning begins below so many free blocks.
     pub low: u32,
-    /// The host waits for cleaning below so many.
-    pub min: u32,
 }
 
 impl Layout {
@@ -90,7 +88,6 @@ impl Layout {
             log_max,
             log_ahead,
             low,
-            min: 4,
         })
     }
 
@@ -116,6 +113,11 @@ impl Layout {
     /// The number of a page within its block.
     pub fn index_of(&self, page: u32) -> usize {
         (page % self.pages) as usize
+    }
+
+    /// The page of a block that holds the tags of the others, where they are in band.
+    pub fn tag_page(&self, block: u32) -> u32 {
+        block * self.pages + self.pages - 1
     }
 
     pub fn contains(&self, page: u32) -> bool {

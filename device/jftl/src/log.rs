@@ -110,10 +110,7 @@ impl<N: Nand> Jftl<'_, N> {
         let len = self.log.fill * RECORD;
         self.log_page(Source::Pending, Kind::Records, flags, self.log.tx, len)?;
         self.log.fill = 0;
-        if open {
-            return Ok(());
-        }
-        if self.recovering.is_some() {
+        if open || self.recovering.is_some() {
             return Ok(());
         }
         self.settle()?;
@@ -325,13 +322,12 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Writes a whole snapshot. Nothing waits to be logged.
-    pub(crate) fn snapshot(&mut self) -> Result<(), Error<N::Error>> {
+    /// Writes the first `parts` parts of a snapshot, the newest from then on. Nothing waits to be logged.
+    pub(crate) fn snapshot(&mut self, parts: u32) -> Result<(), Error<N::Error>> {
         self.log.snap_new = 0;
         self.log_room()?;
         let snap = self.log.next;
-        let [places, bad, _] = self.snapshot_parts();
-        (0..places + bad).try_for_each(|part| self.snapshot_part(part))?;
+        (0..parts).try_for_each(|part| self.snapshot_part(part))?;
         self.log.snap = snap;
         Ok(())
     }

@@ -477,13 +477,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             }
             // What dies from here on is free again at the next mount.
             disk.commit()?;
-            disk.log.snap_new = 0;
-            disk.log_room()?;
-            let snap = disk.log.next;
-            for part in 0..disk.snapshot_parts().iter().sum() {
-                disk.snapshot_part(part)?;
-            }
-            disk.log.snap = snap;
+            disk.snapshot(disk.snapshot_parts().iter().sum())?;
             for flags in [0, SECOND] {
                 disk.log_room()?;
                 disk.scratch_uses = disk.scratch_uses.wrapping_add(1);

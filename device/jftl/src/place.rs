@@ -78,7 +78,7 @@ impl<N: Nand> Jftl<'_, N> {
         }
         self.heads[head] = Head::CLOSED;
         if self.lay.in_band && !self.is_failing(block) {
-            let at = block * self.lay.pages + self.lay.pages - 1;
+            let at = self.lay.tag_page(block);
             let Self { nand, ram, .. } = self;
             if nand.program(PageAddr(at), ram.tags(head), &[])? == OpStatus::Failed {
                 self.note_failing(block);
@@ -118,7 +118,7 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(Some(page))
     }
 
-    /// The owners that a page's tag names; with `None` for the tags in RAM, those of an open block.
+    /// The owners that a page's tag names.
     pub(crate) fn parse_tag(tag: &[u8]) -> [u32; 2] {
         [get(tag, 0), get(tag, 4)]
     }
