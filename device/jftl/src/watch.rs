@@ -201,6 +201,13 @@ impl<'a> Watch<'a> {
         Some(run.block + index - run.index)
     }
 
+    /// The first sector of a block of the file system, if all of it is on a disk of so many.
+    fn sector_of(&self, block: u32, sectors: u32) -> Option<u32> {
+        let sector = u64::from(self.base) + u64::from(block) * u64::from(self.per_block);
+        let end = sector + u64::from(self.per_block);
+        (end <= u64::from(sectors)).then_some(sector as u32)
+    }
+
     /// Takes notice of a block of the journal.
     fn follow(&mut self, index: u32, bytes: &[u8]) {
         if be32(bytes, 0) != MAGIC {
@@ -208,9 +215,7 @@ impl<'a> Watch<'a> {
         }
         self.set_home(index, NONE);
         if index == 0 {
-            let mut start = [0; 256];
-            start.copy_from_slice(&bytes[..256]);
-            self.learn(&start);
+            self.learn(&bytes[..256]);
         } else if be32(bytes, 4) == DESCRIPTOR && (self.first..self.end).contains(&index) {
             self.describe(index, bytes);
         }
@@ -368,16 +373,11 @@ impl<'a, N: Nand> Jftl<'a, N> {
         let Some(watch) = &mut self.watch else {
             return Ok(());
         };
-        let (base, per_block) = (watch.base, watch.per_block);
-        let place = |block: u32| {
-            let sector = u64::from(base) + u64::from(block) * u64::from(per_block);
-            let end = sector + u64::from(per_block);
-            (end <= u64::from(self.lay.sectors)).then_some(sector as u32)
-        };
+        let sectors = self.lay.sectors;
         if let Some(index) = watch.index_of(block) {
             watch.follow(index, data);
             let home = Some(watch.home(index)).filter(|home| *home != NONE);
-            let home = home.and_then(place);
+            let home = home.and_then(|home| watch.sector_of(home, sectors));
             for (i, bytes) in (0..).zip(data.chunks_exact(page)) {
                 let home = home.map_or(NONE, |home| home + i);
                 self.write_one(sector + i, bytes, home)?;
@@ -386,7 +386,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             return Ok(());
         }
         let newest = watch.newest(block).and_then(|index| watch.block_at(index));
-        let journal = newest.and_then(place);
+        let journal = newest.and_then(|block| watch.sector_of(block, sectors));
         for (i, bytes) in (0..).zip(data.chunks_exact(page)) {
             if let Some(journal) = journal
                 && self.elide(sector + i, journal + i, bytes)?
@@ -433,7 +433,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             tag.copy_from_slice(&self.ram.tags(head)[at..at + TAG]);
             return Ok(());
         }
-        let last = PageAddr(block * self.lay.pages + self.lay.pages - 1);
+        let last = PageAddr(self.lay.tag_page(block));
         if !self.nand.read(last, at as u32, tag, &mut [])?.is_readable() {
             tag.fill(0xFF);
         }
@@ -446,29 +446,29 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// # Errors
     /// As [`Jftl::read`].
     pub fn shared_pages(&mut self) -> Result<u32, Error<N::Error>> {
-        let mut shared = 0;
         let Some(watch) = self.watch.take() else {
             return Ok(0);
         };
+        let shared = self.count_shared(&watch);
+        self.watch = Some(watch);
+        shared
+    }
+
+    fn count_shared(&mut self, watch: &Watch<'_>) -> Result<u32, Error<N::Error>> {
+        let (mut shared, sectors) = (0, self.lay.sectors);
         for index in watch.first..watch.end {
-            let home = watch.home(index);
-            let Some(block) = watch.block_at(index).filter(|_| home != NONE) else {
+            let home = Some(watch.home(index)).filter(|home| *home != NONE);
+            let home = home.and_then(|home| watch.sector_of(home, sectors));
+            let block = watch.block_at(index);
+            let journal = block.and_then(|block| watch.sector_of(block, sectors));
+            let (Some(home), Some(journal)) = (home, journal) else {
                 continue;
             };
             for i in 0..watch.per_block {
-                let sector = |block: u32| {
-                    let at = u64::from(block) * u64::from(watch.per_block);
-                    u32::try_from(at + u64::from(watch.base + i)).unwrap_or(NONE)
-                };
-                let (journal, home) = (sector(block), sector(home));
-                if home >= self.lay.sectors || journal >= self.lay.sectors {
-                    continue;
-                }
-                let page = self.lookup(journal)?;
-                shared += u32::from(page != NONE && self.lookup(home)? == page);
+                let page = self.lookup(journal + i)?;
+                shared += u32::from(page != NONE && self.lookup(home + i)? == page);
             }
         }
-        self.watch = Some(watch);
         Ok(shared)
     }
 }

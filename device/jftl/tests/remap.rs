@@ -150,6 +150,29 @@ fn a_recovery_is_elided_too() {
     assert_eq!(disk.stats().elided, 4);
 }
 
+/// Reading the map fails while it is asked what is shared; what is known of the journal stays.
+#[test]
+fn a_failed_read_does_not_end_the_following_of_a_journal() {
+    let features = Features::default();
+    let (mut ram, mut table) = (SMALL.ram(), table());
+    let nand = PowerCut::never(made(&SMALL, features));
+    let mut disk = Jftl::mount(nand, &mut ram).unwrap();
+    disk.watch_journal(&mut table);
+    ext::write(
+        &mut disk,
+        journal_block(3),
+        &descriptor(features, 9, &[200]),
+    );
+    // Pushes the journal's piece of the map out of the cache.
+    for sector in (512..disk.sector_count()).step_by(128) {
+        disk.write(sector, &[1; 512]).unwrap();
+    }
+    disk.nand_mut().cut_now();
+    let failed = disk.shared_pages();
+    assert_eq!(failed, Err(Error::Flash(CutError::PowerOff)));
+    assert_eq!(disk.journal(), WATCHED);
+}
+
 /// Every state that a disk has been in since its last flush; contents by number.
 struct History {
     contents: Vec<Vec<u8>>,
