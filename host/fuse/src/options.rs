@@ -82,6 +82,15 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
+    /// The default where a disk is shown as a file: every write goes through at once. Who writes to a
+    /// disk has a cache of his own, decides what is written when, and wants to know what fails.
+    pub fn for_disk() -> Self {
+        MountOptions {
+            writeback: false,
+            ..MountOptions::default()
+        }
+    }
+
     /// The names [`MountOptions::set`] knows, for help texts.
     pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
          attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \

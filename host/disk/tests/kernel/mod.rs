@@ -145,7 +145,7 @@ pub fn record(make: &[&str], mount: &str) -> Vec<Event> {
     let point = fuse.clone();
     let server = std::thread::spawn(move || {
         let fs = Box::new(DiskFs::new(recorder, false));
-        let mounted = flashkit_fuse::mount(fs, &point, &MountOptions::default(), || {
+        let mounted = flashkit_fuse::mount(fs, &point, &MountOptions::for_disk(), || {
             ready.send(()).unwrap();
         });
         mounted.map(|_| ()).map_err(|e| e.to_string())

@@ -37,9 +37,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut options = MountOptions {
         fs_name: args.image.display().to_string(),
         subtype: args.disk.ftl().into(),
-        // Who writes to a disk has a cache of his own, and wants to know what fails.
-        writeback: false,
-        ..MountOptions::default()
+        ..MountOptions::for_disk()
     };
     for list in &args.options {
         options.set(list).map_err(Usage)?;

@@ -194,7 +194,7 @@ impl Rig {
         let (served, at) = (shared.clone(), fuse.clone());
         let server = std::thread::spawn(move || {
             let fs = Box::new(DiskFs::new(served, false));
-            let mounted = flashkit_fuse::mount(fs, &at, &MountOptions::default(), || {
+            let mounted = flashkit_fuse::mount(fs, &at, &MountOptions::for_disk(), || {
                 let _ = ready.send(());
             });
             mounted.map(|_| ()).map_err(|e| e.to_string())
