@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use flashkit_disk::{Disk, DiskFs, Result};
 use flashkit_fuse::MountOptions;
@@ -130,6 +131,22 @@ impl Drop for Undo {
     }
 }
 
+/// Unmounts what a loop device was on: the kernel may let go of a file only some time after `losetup -d`
+/// has returned.
+fn unmount_when_free(point: &Path) {
+    let begun = Instant::now();
+    loop {
+        let out = run("umount", &[point.to_str().unwrap()]);
+        if out.status.success() {
+            return;
+        }
+        let why = String::from_utf8_lossy(&out.stderr);
+        let in_time = begun.elapsed() < Duration::from_secs(10);
+        assert!(in_time && why.contains("busy"), "{}", why.trim());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// What a file system does for a while, made and mounted so.
 pub fn record(make: &[&str], mount: &str) -> Vec<Event> {
     let here = tempfile::tempdir().unwrap();
@@ -167,7 +184,7 @@ pub fn record(make: &[&str], mount: &str) -> Vec<Event> {
     work(&ext4);
     said("umount", &[at]);
     said("losetup", &["-d", device]);
-    said("umount", &[fuse.to_str().unwrap()]);
+    unmount_when_free(&fuse);
     undo.0.clear();
     server.join().unwrap().unwrap();
     Arc::try_unwrap(log).unwrap().into_inner().unwrap()
