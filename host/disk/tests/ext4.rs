@@ -147,11 +147,9 @@ fn replay(
     let mut disk = LogDisk::mount(nor, config, &mut ram)?;
     for event in trace {
         model.begin(event);
-        match event {
-            Event::Write(first, data) => disk.write(*first, data)?,
-            Event::Trim(first, count) => disk.trim(*first, *count)?,
-            Event::Flush => disk.flush()?,
-            Event::Made => *made = disk.flash().ops(),
+        event.apply(&mut disk)?;
+        if *event == Event::Made {
+            *made = disk.flash().ops();
         }
         model.end(event);
         // As `flashkit attach` cleans in idle time, if the policy asks for it.

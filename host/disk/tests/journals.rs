@@ -11,7 +11,7 @@
 
 mod kernel;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use flashkit_jftl::{Error, Jftl, MapCache, Stats, ram_bytes};
@@ -22,24 +22,24 @@ use flashkit_sim::{
 use kernel::{Event, SECTOR, SECTORS, can_record, fsck, load, number, record, save};
 
 /// Small enough that what the kernel writes has to be cleaned.
+fn shape() -> Geometry {
+    Geometry::new(SECTOR as u32, 8, 32, 480).unwrap()
+}
+
+/// A chip with an empty disk.
 fn chip() -> SimNand {
     let timing = Timing {
         read_ns: 25_000,
         program_ns: 200_000,
         erase_ns: 2_000_000,
     };
-    let shape = Geometry::new(SECTOR as u32, 8, 32, 480).unwrap();
-    let mut chip = SimNand::new(ChipSpec::new(shape, timing));
-    Jftl::format(&mut chip, &mut ram(&chip_shape()), 7).unwrap();
+    let mut chip = SimNand::new(ChipSpec::new(shape(), timing));
+    Jftl::format(&mut chip, &mut ram(), 7).unwrap();
     chip
 }
 
-fn chip_shape() -> Geometry {
-    Geometry::new(SECTOR as u32, 8, 32, 480).unwrap()
-}
-
-fn ram(shape: &Geometry) -> Vec<u8> {
-    vec![0xA5; ram_bytes(shape, MapCache::Whole).unwrap()]
+fn ram() -> Vec<u8> {
+    vec![0xA5; ram_bytes(&shape(), MapCache::Whole).unwrap()]
 }
 
 /// How a file system is made and mounted.
@@ -94,9 +94,8 @@ impl Model {
     fn check(&self, found: &[u8]) -> Result<(), String> {
         let zeros = vec![0; SECTOR];
         let at = |sector: u32| &found[sector as usize * SECTOR..][..SECTOR];
-        let mut wrong: HashMap<u32, ()> = (0..SECTORS)
+        let mut wrong: HashSet<u32> = (0..SECTORS)
             .filter(|s| self.base.get(s).unwrap_or(&zeros) != at(*s))
-            .map(|s| (s, ()))
             .collect();
         if wrong.is_empty() {
             return Ok(());
@@ -105,7 +104,7 @@ impl Model {
             if bytes == at(*sector) {
                 wrong.remove(sector);
             } else {
-                wrong.insert(*sector, ());
+                wrong.insert(*sector);
             }
             if wrong.is_empty() {
                 return Ok(());
@@ -123,7 +122,7 @@ fn replay<N: Nand>(
     model: &mut Model,
     mut made: impl FnMut(&N),
 ) -> Result<Stats, Error<N::Error>> {
-    let (mut ram, mut table) = (ram(&chip_shape()), vec![0; SECTOR + 4 * 4096]);
+    let (mut ram, mut table) = (ram(), vec![0; SECTOR + 4 * 4096]);
     let mut disk = Jftl::mount(nand, &mut ram)?;
     assert!(disk.sector_count() >= SECTORS, "{}", disk.sector_count());
     if remaps {
@@ -131,11 +130,9 @@ fn replay<N: Nand>(
     }
     for event in trace {
         model.begin(event);
-        match event {
-            Event::Write(first, data) => disk.write(*first, data)?,
-            Event::Trim(first, count) => disk.trim(*first, *count)?,
-            Event::Flush => disk.flush()?,
-            Event::Made => made(disk.nand()),
+        event.apply(&mut disk)?;
+        if *event == Event::Made {
+            made(disk.nand());
         }
         model.end(event);
     }
@@ -169,7 +166,7 @@ fn cut(n: u64, made: u64, ops: u64) -> Cut {
 
 /// What is on the disk after the next mount.
 fn recover(chip: SimNand) -> Result<Vec<u8>, String> {
-    let mut ram = ram(&chip_shape());
+    let mut ram = ram();
     let mut disk = Jftl::mount(chip, &mut ram).map_err(|e| format!("mount: {e}"))?;
     disk.check().map_err(|e| format!("check: {e}"))?;
     let mut found = vec![0; SECTORS as usize * SECTOR];
@@ -276,18 +273,13 @@ fn a_raw_copy_of_a_disk_in_use_is_restored() {
         return;
     }
     let trace = record(&["-t", "ext3", "-J", "size=1"], "data=journal");
-    let (mut ram_a, mut table_a) = (ram(&chip_shape()), vec![0; SECTOR + 4 * 4096]);
+    let (mut ram_a, mut table_a) = (ram(), vec![0; SECTOR + 4 * 4096]);
     let mut disk = Jftl::mount(chip(), &mut ram_a).unwrap();
     disk.watch_journal(&mut table_a);
     let mut copy = vec![0; SECTORS as usize * SECTOR];
     let (mut copied, step) = (0, SECTORS as usize / 256);
     for (i, event) in trace.iter().enumerate() {
-        match event {
-            Event::Write(first, data) => disk.write(*first, data).unwrap(),
-            Event::Trim(first, count) => disk.trim(*first, *count).unwrap(),
-            Event::Flush => disk.flush().unwrap(),
-            Event::Made => {}
-        }
+        event.apply(&mut disk).unwrap();
         // From the middle on, a piece after each event.
         if i > trace.len() / 2 && copied < SECTORS as usize {
             let piece = &mut copy[copied * SECTOR..(copied + step).min(SECTORS as usize) * SECTOR];
@@ -298,7 +290,7 @@ fn a_raw_copy_of_a_disk_in_use_is_restored() {
     let piece = &mut copy[copied.min(SECTORS as usize) * SECTOR..];
     disk.read(copied.min(SECTORS as usize) as u32, piece)
         .unwrap();
-    let (mut ram_b, mut table_b) = (ram(&chip_shape()), vec![0; SECTOR + 4 * 4096]);
+    let (mut ram_b, mut table_b) = (ram(), vec![0; SECTOR + 4 * 4096]);
     let mut other = Jftl::mount(chip(), &mut ram_b).unwrap();
     other.watch_journal(&mut table_b);
     for (piece, first) in copy.chunks(64 * SECTOR).zip((0..).step_by(64)) {

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use flashkit_block::BlockDevice;
 use flashkit_disk::{Disk, DiskFs, Result};
 use flashkit_fuse::MountOptions;
 use flashkit_sim::Rng;
@@ -23,6 +24,18 @@ pub enum Event {
     Flush,
     /// From here on there is a file system.
     Made,
+}
+
+impl Event {
+    /// Asks a disk for the same.
+    pub fn apply<D: BlockDevice>(&self, disk: &mut D) -> std::result::Result<(), D::Error> {
+        match self {
+            Event::Write(first, data) => disk.write(*first, data),
+            Event::Trim(first, count) => disk.trim(*first, *count),
+            Event::Flush => disk.flush(),
+            Event::Made => Ok(()),
+        }
+    }
 }
 
 type Log = Arc<Mutex<Vec<Event>>>;
