@@ -1,85 +1,38 @@
 //! The command as people call it: what it prints, its exit statuses, and one line for an error.
 
+mod common;
+
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use common::Place;
 use serde_json::Value;
-
-struct Place {
-    dir: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Place {
-        Place {
-            dir: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_flashkit"))
-            .args(args)
-            .current_dir(self.dir.path())
-            .output()
-            .unwrap()
-    }
-
-    /// Stdout of a call that succeeds and complains of nothing.
-    fn good(&self, args: &[&str]) -> String {
-        let out = self.run(args);
-        let stderr = String::from_utf8(out.stderr).unwrap();
-        assert!(
-            out.status.success() && stderr.is_empty(),
-            "{args:?}: {stderr}"
-        );
-        String::from_utf8(out.stdout).unwrap()
-    }
-
-    /// The one line on stderr of a call that fails with this status.
-    fn bad(&self, status: i32, args: &[&str]) -> String {
-        let out = self.run(args);
-        let stderr = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(status), "{args:?}: {stderr}");
-        assert!(stderr.starts_with("flashkit: "), "{args:?}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
-        stderr
-            .trim_end()
-            .strip_prefix("flashkit: ")
-            .unwrap()
-            .to_owned()
-    }
-}
 
 #[test]
 fn help_names_every_subcommand() {
     let here = Place::new();
-    let help = here.good(&["--help"]);
+    let help = here.said(0, &["--help"]);
     for name in [
         "demo", "chips", "mkfs", "mount", "fsck", "info", "dump", "ls", "cat", "cp", "replay",
         "bench", "powercut", "attach", "serve", "lab",
     ] {
         assert!(help.contains(&format!("\n  {name} ")), "{name}");
-        let of_one = here.good(&[name, "--help"]);
+        let of_one = here.said(0, &[name, "--help"]);
         assert!(
             of_one.contains("Usage: flashkit ") && of_one.lines().count() < 50,
             "{name}"
         );
     }
-    assert!(here.good(&["--version"]).starts_with("flashkit "));
+    assert!(here.said(0, &["--version"]).starts_with("flashkit "));
 }
 
 #[test]
 fn chips_as_a_table_and_as_json() {
     let here = Place::new();
-    let table = here.good(&["chips"]);
+    let table = here.said(0, &["chips"]);
     assert!(table.lines().nth(1).unwrap().starts_with("slc-256m "));
     assert!(table.contains("77.8 / 252.8 / 1500"));
-    let chips: Value = serde_json::from_str(&here.good(&["chips", "--json"])).unwrap();
+    let chips: Value = serde_json::from_str(&here.said(0, &["chips", "--json"])).unwrap();
     let chip = &chips[0];
     assert_eq!(chip["name"], "slc-256m");
     assert_eq!(chip["page_size"], 2048);
@@ -117,58 +70,67 @@ fn chips_as_a_table_and_as_json() {
 #[test]
 fn wrong_usage_is_status_2_and_one_line() {
     let here = Place::new();
-    assert!(here.bad(2, &["frobnicate"]).contains("frobnicate"));
-    assert!(here.bad(2, &["mkfs"]).contains("<IMAGE>"));
-    assert!(here.bad(2, &["mkfs", "--frob", "x.img"]).contains("--frob"));
-    let chip = here.bad(2, &["mkfs", "--chip", "nand9000", "x.img"]);
+    assert!(here.complaint(2, &["frobnicate"]).contains("frobnicate"));
+    assert!(here.complaint(2, &["mkfs"]).contains("<IMAGE>"));
+    assert!(
+        here.complaint(2, &["mkfs", "--frob", "x.img"])
+            .contains("--frob")
+    );
+    let chip = here.complaint(2, &["mkfs", "--chip", "nand9000", "x.img"]);
     assert!(
         chip.contains("nand9000") && chip.contains("flashkit chips"),
         "{chip}"
     );
     assert!(
-        here.bad(2, &["mkfs", "--ram", "lots", "x.img"])
+        here.complaint(2, &["mkfs", "--ram", "lots", "x.img"])
             .contains("--ram")
     );
     assert!(
-        here.bad(2, &["mkfs", "--fs", "fat", "x.img"])
+        here.complaint(2, &["mkfs", "--fs", "fat", "x.img"])
             .contains("fat")
     );
     assert!(
-        here.bad(2, &["replay", "--request", "0", "t"])
+        here.complaint(2, &["replay", "--request", "0", "t"])
             .contains("--request")
     );
     assert!(
-        here.bad(2, &["replay", "--dir", ".", "--chip", "slc-256m", "t"])
+        here.complaint(2, &["replay", "--dir", ".", "--chip", "slc-256m", "t"])
             .contains("--dir")
     );
     assert!(
-        here.bad(2, &["bench", "no-such"])
+        here.complaint(2, &["bench", "no-such"])
             .contains("no-such: no such workload")
     );
     assert!(
-        here.bad(2, &["mount", "-o", "frob", "x.img", "."])
+        here.complaint(2, &["mount", "-o", "frob", "x.img", "."])
             .contains("`frob`")
     );
-    assert!(here.bad(2, &["fsck", "-n", "-a", "x.img"]).contains("-a"));
-    assert!(here.bad(2, &["cp", "a", "b"]).contains("IMAGE:/path"));
-    assert!(here.bad(2, &["cat", "a"]).contains("a: not IMAGE:/path"));
-    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0);
+    assert!(
+        here.complaint(2, &["fsck", "-n", "-a", "x.img"])
+            .contains("-a")
+    );
+    assert!(here.complaint(2, &["cp", "a", "b"]).contains("IMAGE:/path"));
+    assert!(
+        here.complaint(2, &["cat", "a"])
+            .contains("a: not IMAGE:/path")
+    );
+    assert_eq!(fs::read_dir(here.dir.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn images_that_are_none_are_named_and_left_alone() {
     let here = Place::new();
     fs::write(
-        here.path().join("text"),
+        here.path("text"),
         "not an image, but long enough to look into".repeat(99),
     )
     .unwrap();
-    fs::write(here.path().join("empty"), "").unwrap();
-    fs::create_dir(here.path().join("dir")).unwrap();
+    fs::write(here.path("empty"), "").unwrap();
+    fs::create_dir(here.path("dir")).unwrap();
     for command in ["ls", "info", "dump", "fsck", "mount"] {
         let call = |image: &str| match command {
-            "mount" => here.bad(1, &[command, image, "dir"]),
-            _ => here.bad(1, &[command, image]),
+            "mount" => here.complaint(1, &[command, image, "dir"]),
+            _ => here.complaint(1, &[command, image]),
         };
         assert_eq!(
             call("missing"),
@@ -183,32 +145,32 @@ fn images_that_are_none_are_named_and_left_alone() {
         assert_eq!(call("text"), "text: not a flashkit image", "{command}");
         assert!(call("empty").starts_with("empty: "), "{command}");
     }
-    let refused = here.bad(1, &["mkfs", "text"]);
+    let refused = here.complaint(1, &["mkfs", "text"]);
     assert_eq!(
         refused,
         "text: exists and is no image; --force overwrites it"
     );
     assert!(
-        here.bad(1, &["mkfs", "dir"])
+        here.complaint(1, &["mkfs", "dir"])
             .starts_with("dir: is a directory")
     );
     assert!(
-        here.bad(1, &["mkfs", "no/such/x.img"])
+        here.complaint(1, &["mkfs", "no/such/x.img"])
             .starts_with("no/such/x.img: ")
     );
     assert!(
-        fs::read_to_string(here.path().join("text"))
+        fs::read_to_string(here.path("text"))
             .unwrap()
             .starts_with("not an image")
     );
-    assert_eq!(fs::read(here.path().join("empty")).unwrap(), b"");
+    assert_eq!(fs::read(here.path("empty")).unwrap(), b"");
 }
 
 #[test]
 fn a_truncated_image_is_refused() {
     let here = Place::new();
-    here.good(&["mkfs", "--chip", "micron-20m", "x.img"]);
-    let path = here.path().join("x.img");
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    let path = here.path("x.img");
     let len = fs::metadata(&path).unwrap().len();
     fs::OpenOptions::new()
         .write(true)
@@ -217,7 +179,7 @@ fn a_truncated_image_is_refused() {
         .set_len(len / 2)
         .unwrap();
     assert!(
-        here.bad(1, &["ls", "x.img"])
+        here.complaint(1, &["ls", "x.img"])
             .starts_with("x.img: image is too short")
     );
 }
@@ -226,17 +188,17 @@ fn a_truncated_image_is_refused() {
 fn too_little_ram_changes_nothing() {
     let here = Place::new();
     assert!(
-        here.bad(1, &["mkfs", "--ram", "1000", "x.img"])
+        here.complaint(1, &["mkfs", "--ram", "1000", "x.img"])
             .contains("--ram 1000: too small")
     );
-    assert!(!here.path().join("x.img").exists());
-    here.good(&["mkfs", "--chip", "micron-20m", "x.img"]);
+    assert!(!here.path("x.img").exists());
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
     assert!(
-        here.bad(1, &["ls", "--ram", "1000", "x.img"])
+        here.complaint(1, &["ls", "--ram", "1000", "x.img"])
             .contains("too small")
     );
     assert!(
-        here.bad(1, &["bench", "append", "--ram", "100"])
+        here.complaint(1, &["bench", "append", "--ram", "100"])
             .contains("too small")
     );
 }
@@ -244,62 +206,59 @@ fn too_little_ram_changes_nothing() {
 #[test]
 fn files_go_in_and_come_out() {
     let here = Place::new();
-    fs::create_dir_all(here.path().join("tree/deep/er")).unwrap();
-    fs::write(here.path().join("tree/hello"), "hello\n").unwrap();
-    fs::write(here.path().join("tree/deep/er/blob"), vec![7; 300_000]).unwrap();
-    std::os::unix::fs::symlink("hello", here.path().join("tree/link")).unwrap();
-    let made = here.good(&["mkfs", "--chip", "micron-20m", "-r", "tree", "x.img"]);
+    fs::create_dir_all(here.path("tree/deep/er")).unwrap();
+    fs::write(here.path("tree/hello"), "hello\n").unwrap();
+    fs::write(here.path("tree/deep/er/blob"), vec![7; 300_000]).unwrap();
+    std::os::unix::fs::symlink("hello", here.path("tree/link")).unwrap();
+    let made = here.said(0, &["mkfs", "--chip", "micron-20m", "-r", "tree", "x.img"]);
     assert!(made.contains("flashlight on micron-20m, 20 MiB"), "{made}");
     assert!(
         made.contains("stored 2 files, 3 directories, 1 symbolic link"),
         "{made}"
     );
 
-    assert_eq!(here.good(&["ls", "x.img"]), "deep\nhello\nlink\n");
-    assert_eq!(here.good(&["ls", "x.img:/deep"]), "er\n");
-    let long = here.good(&["ls", "-l", "x.img:/"]);
+    assert_eq!(here.said(0, &["ls", "x.img"]), "deep\nhello\nlink\n");
+    assert_eq!(here.said(0, &["ls", "x.img:/deep"]), "er\n");
+    let long = here.said(0, &["ls", "-l", "x.img:/"]);
     assert!(
         long.contains(" link -> hello\n") && long.contains("\nlrwxrwxrwx"),
         "{long}"
     );
     assert!(
-        here.good(&["ls", "-R", "x.img"])
+        here.said(0, &["ls", "-R", "x.img"])
             .contains("\n/deep/er:\nblob\n")
     );
     assert_eq!(
-        here.good(&["cat", "x.img:/hello", "x.img:/link"]),
+        here.said(0, &["cat", "x.img:/hello", "x.img:/link"]),
         "hello\nhello\n"
     );
 
-    fs::write(here.path().join("more"), "more").unwrap();
-    here.good(&["cp", "more", "x.img:/deep"]);
-    here.good(&["cp", "more", "x.img:/renamed"]);
+    fs::write(here.path("more"), "more").unwrap();
+    here.said(0, &["cp", "more", "x.img:/deep"]);
+    here.said(0, &["cp", "more", "x.img:/renamed"]);
     assert_eq!(
-        here.good(&["cat", "x.img:/deep/more", "x.img:/renamed"]),
+        here.said(0, &["cat", "x.img:/deep/more", "x.img:/renamed"]),
         "moremore"
     );
-    here.good(&["cp", "-r", "tree", "x.img:/again"]);
-    here.good(&["cp", "-r", "x.img:/again", "back"]);
+    here.said(0, &["cp", "-r", "tree", "x.img:/again"]);
+    here.said(0, &["cp", "-r", "x.img:/again", "back"]);
     let same = Command::new("diff")
         .args(["-r", "tree", "back"])
-        .current_dir(here.path())
+        .current_dir(here.dir.path())
         .status();
     assert!(same.unwrap().success());
-    here.good(&["cp", "x.img:/deep/er/blob", "."]);
-    assert_eq!(
-        fs::read(here.path().join("blob")).unwrap(),
-        vec![7; 300_000]
-    );
+    here.said(0, &["cp", "x.img:/deep/er/blob", "."]);
+    assert_eq!(fs::read(here.path("blob")).unwrap(), vec![7; 300_000]);
 
     assert!(
-        here.good(&["fsck", "-n", "x.img"])
+        here.said(0, &["fsck", "-n", "x.img"])
             .starts_with("x.img: clean")
     );
-    let fsck: Value = serde_json::from_str(&here.good(&["fsck", "--json", "x.img"])).unwrap();
+    let fsck: Value = serde_json::from_str(&here.said(0, &["fsck", "--json", "x.img"])).unwrap();
     assert_eq!(fsck["clean"], true);
-    let info: Value = serde_json::from_str(&here.good(&["info", "--json", "x.img"])).unwrap();
+    let info: Value = serde_json::from_str(&here.said(0, &["info", "--json", "x.img"])).unwrap();
     assert_eq!(info["chip"], "micron-20m");
-    for record in here.good(&["dump", "--json", "x.img"]).lines() {
+    for record in here.said(0, &["dump", "--json", "x.img"]).lines() {
         let record: Value = serde_json::from_str(record).unwrap();
         assert!(
             record["kind"].is_string() && record["page"].is_number(),
@@ -307,68 +266,74 @@ fn files_go_in_and_come_out() {
         );
     }
     // Making an image anew over an image needs no force.
-    here.good(&["mkfs", "--chip", "micron-20m", "x.img"]);
-    assert_eq!(here.good(&["ls", "x.img"]), "");
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    assert_eq!(here.said(0, &["ls", "x.img"]), "");
 }
 
 #[test]
 fn paths_that_are_wrong_are_named() {
     let here = Place::new();
-    here.good(&["mkfs", "--chip", "micron-20m", "x.img"]);
-    fs::create_dir(here.path().join("d")).unwrap();
-    fs::write(here.path().join("f"), "f").unwrap();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    fs::create_dir(here.path("d")).unwrap();
+    fs::write(here.path("f"), "f").unwrap();
     assert_eq!(
-        here.bad(1, &["cat", "x.img:/no"]),
+        here.complaint(1, &["cat", "x.img:/no"]),
         "x.img:/no: no such file or directory"
     );
-    assert_eq!(here.bad(1, &["cat", "x.img:/"]), "x.img:/: is a directory");
     assert_eq!(
-        here.bad(1, &["ls", "x.img:/a/b"]),
+        here.complaint(1, &["cat", "x.img:/"]),
+        "x.img:/: is a directory"
+    );
+    assert_eq!(
+        here.complaint(1, &["ls", "x.img:/a/b"]),
         "x.img:/a/b: no such file or directory"
     );
     assert_eq!(
-        here.bad(1, &["cp", "no", "x.img:/"]),
+        here.complaint(1, &["cp", "no", "x.img:/"]),
         "no: No such file or directory"
     );
     assert_eq!(
-        here.bad(1, &["cp", "d", "x.img:/"]),
+        here.complaint(1, &["cp", "d", "x.img:/"]),
         "d: is a directory; -r copies it"
     );
     assert!(
-        here.bad(1, &["cp", "f", "x.img:/a/b"])
+        here.complaint(1, &["cp", "f", "x.img:/a/b"])
             .contains("no such file or directory")
     );
     assert!(
-        here.bad(1, &["mkfs", "-r", "no", "y.img"])
+        here.complaint(1, &["mkfs", "-r", "no", "y.img"])
             .contains("no: no such directory")
     );
     let long = format!("x.img:/{}", "n".repeat(256));
     assert!(
-        here.bad(1, &["cp", "f", &long])
+        here.complaint(1, &["cp", "f", &long])
             .contains("file name too long")
     );
-    assert_eq!(here.good(&["ls", "x.img"]), "");
-    assert!(!here.path().join("y.img").exists());
+    assert_eq!(here.said(0, &["ls", "x.img"]), "");
+    assert!(!here.path("y.img").exists());
 }
 
 #[test]
 fn traces_are_replayed() {
     let here = Place::new();
     let trace = "K d\nC d/a 10000\nA d/a 100\nM fill\nU d/a 4096 4096\nR d/a 0 10100\nD d/a\n";
-    fs::write(here.path().join("t.trace"), trace).unwrap();
-    let json = here.good(&[
-        "replay",
-        "t.trace",
-        "--fs",
-        "flashlight",
-        "--chip",
-        "micron-20m",
-        "--request",
-        "2KiB",
-        "--fsync",
-        "--verify",
-        "--json",
-    ]);
+    fs::write(here.path("t.trace"), trace).unwrap();
+    let json = here.said(
+        0,
+        &[
+            "replay",
+            "t.trace",
+            "--fs",
+            "flashlight",
+            "--chip",
+            "micron-20m",
+            "--request",
+            "2KiB",
+            "--fsync",
+            "--verify",
+            "--json",
+        ],
+    );
     let report: Value = serde_json::from_str(&json).unwrap();
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
     let expected = [
@@ -392,44 +357,47 @@ fn traces_are_replayed() {
     assert_eq!(report["total"]["ops"], 6);
     assert!(report["remount"]["page_reads"].is_number());
 
-    let table = here.good(&["replay", "t.trace", "--chip", "micron-20m", "--verify"]);
+    let table = here.said(
+        0,
+        &["replay", "t.trace", "--chip", "micron-20m", "--verify"],
+    );
     assert!(
         table.contains("\nfill ") && table.contains("\ntotal "),
         "{table}"
     );
     assert!(table.contains("verified: "), "{table}");
 
-    fs::create_dir(here.path().join("dir")).unwrap();
-    let json = here.good(&["replay", "t.trace", "--dir", "dir", "--json"]);
+    fs::create_dir(here.path("dir")).unwrap();
+    let json = here.said(0, &["replay", "t.trace", "--dir", "dir", "--json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["chip"], Value::Null);
-    assert!(here.path().join("dir/d").is_dir());
+    assert!(here.path("dir/d").is_dir());
 
-    assert!(here.good(&["bench"]).contains("\npostmark "));
+    assert!(here.said(0, &["bench"]).contains("\npostmark "));
 }
 
 #[test]
 fn bad_traces_are_refused_by_line() {
     let here = Place::new();
-    fs::write(here.path().join("t"), "C a 10\nX b\n").unwrap();
-    let error = here.bad(1, &["replay", "t"]);
+    fs::write(here.path("t"), "C a 10\nX b\n").unwrap();
+    let error = here.complaint(1, &["replay", "t"]);
     assert!(error.starts_with("t: line 2"), "{error}");
-    fs::write(here.path().join("t"), "C a 10\nD b\n").unwrap();
-    let error = here.bad(1, &["replay", "t", "--chip", "micron-20m"]);
+    fs::write(here.path("t"), "C a 10\nD b\n").unwrap();
+    let error = here.complaint(1, &["replay", "t", "--chip", "micron-20m"]);
     assert!(
         error.starts_with("t: line 2: `D b`: no such file"),
         "{error}"
     );
     assert_eq!(
-        here.bad(1, &["replay", "missing"]),
+        here.complaint(1, &["replay", "missing"]),
         "missing: No such file or directory"
     );
     assert!(
-        here.bad(1, &["replay", "."])
+        here.complaint(1, &["replay", "."])
             .contains("is a directory, not a trace")
     );
     assert!(
-        here.bad(1, &["replay", "t", "--dir", "no"])
+        here.complaint(1, &["replay", "t", "--dir", "no"])
             .contains("no: no such directory")
     );
 }
@@ -449,10 +417,10 @@ fn a_closed_pipe_is_no_panic() {
         Command::new("sh")
             .arg("-c")
             .arg(shell)
-            .current_dir(here.path())
+            .current_dir(here.dir.path())
             .status()
             .unwrap();
-        let said = fs::read_to_string(here.path().join("err")).unwrap();
+        let said = fs::read_to_string(here.path("err")).unwrap();
         assert!(!said.contains("panicked"), "{said}");
     }
 }
@@ -460,13 +428,13 @@ fn a_closed_pipe_is_no_panic() {
 #[test]
 fn the_demo_stores_cuts_recovers_and_verifies() {
     let here = Place::new();
-    let tree = here.path().join("tree");
+    let tree = here.path("tree");
     fs::create_dir_all(tree.join("sub")).unwrap();
     for i in 0..200_u32 {
         let name = format!("{}file {i}", if i % 3 == 0 { "sub/" } else { "" });
         fs::write(tree.join(name), vec![i as u8; i as usize * 97]).unwrap();
     }
-    let said = here.good(&["demo", "--chip", "micron-20m", "tree"]);
+    let said = here.said(0, &["demo", "--chip", "micron-20m", "tree"]);
     for stage in ["chip ", "format ", "store ", "cut ", "recover ", "verify "] {
         assert!(
             said.contains(&format!("\n{stage}")) || said.starts_with(stage),
@@ -486,24 +454,32 @@ fn the_demo_stores_cuts_recovers_and_verifies() {
         "{said}"
     );
     assert_eq!(
-        here.good(&["ls", "flashkit-demo.img:/sub"]).lines().count(),
+        here.said(0, &["ls", "flashkit-demo.img:/sub"])
+            .lines()
+            .count(),
         67
     );
     assert!(
-        here.good(&["fsck", "flashkit-demo.img"])
+        here.said(0, &["fsck", "flashkit-demo.img"])
             .contains(": clean")
     );
     // Again over its own image, the same every time, and never over anything else.
-    assert_eq!(here.good(&["demo", "--chip", "micron-20m", "tree"]), said);
-    let large = here.good(&["demo", "tree"]);
+    assert_eq!(
+        here.said(0, &["demo", "--chip", "micron-20m", "tree"]),
+        said
+    );
+    let large = here.said(0, &["demo", "tree"]);
     assert!(
         large.contains("UBIFS") && large.contains("flashlight, now"),
         "{large}"
     );
-    fs::write(here.path().join("flashkit-demo.img"), "precious").unwrap();
-    assert!(here.bad(1, &["demo", "tree"]).contains("not overwritten"));
+    fs::write(here.path("flashkit-demo.img"), "precious").unwrap();
     assert!(
-        here.bad(1, &["demo", "no-tree"])
+        here.complaint(1, &["demo", "tree"])
+            .contains("not overwritten")
+    );
+    assert!(
+        here.complaint(1, &["demo", "no-tree"])
             .starts_with("flashkit-demo.img")
     );
 }
@@ -511,12 +487,12 @@ fn the_demo_stores_cuts_recovers_and_verifies() {
 #[test]
 fn the_lab_repeats_a_papers_tables_and_figures() {
     let here = Place::new();
-    let list: Value = serde_json::from_str(&here.good(&["lab", "list", "--json"])).unwrap();
+    let list: Value = serde_json::from_str(&here.said(0, &["lab", "list", "--json"])).unwrap();
     assert_eq!(list[0]["name"], "logdisk");
-    assert!(here.good(&["lab", "list"]).contains("\nlogdisk  "));
-    let unknown = here.bad(2, &["lab", "run", "no-such"]);
+    assert!(here.said(0, &["lab", "list"]).contains("\nlogdisk  "));
+    let unknown = here.complaint(2, &["lab", "run", "no-such"]);
     assert!(unknown.contains("no-such: no such experiment"), "{unknown}");
-    let json = here.good(&["lab", "run", "logdisk", "--quick", "--json"]);
+    let json = here.said(0, &["lab", "run", "logdisk", "--quick", "--json"]);
     let found: Value = serde_json::from_str(&json).unwrap();
     let tables = found["tables"].as_array().unwrap();
     let titles: Vec<&str> = tables

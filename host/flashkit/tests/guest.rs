@@ -2,29 +2,37 @@
 //! play QEMU and apt; and with `FLASHKIT_GUEST=1` real guests, for which QEMU and Debian's archive
 //! (or an image in the cache folder) are needed.
 
+mod common;
+
 use std::fs;
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use common::{Place, complaint};
+use flashkit_guest::{MODULES, TOOLS};
 use serde_json::Value;
 
-struct Place {
-    dir: tempfile::TempDir,
+/// A folder with programs that come before those of the system.
+struct Stage(Place);
+
+impl Deref for Stage {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.0
+    }
 }
 
-impl Place {
-    fn new() -> Place {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("bin")).unwrap();
-        Place { dir }
+impl Stage {
+    fn new() -> Stage {
+        let place = Place::new();
+        fs::create_dir(place.path("bin")).unwrap();
+        Stage(place)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// A program that comes before that of the system.
+    /// Makes such a program.
     fn program(&self, name: &str, script: &str) {
         let path = self.path("bin").join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -48,18 +56,7 @@ impl Place {
         let root = image.join("root");
         let modules = root.join("lib/modules/6.1-test");
         let mut dep = String::new();
-        for module in [
-            "virtio_pci",
-            "9pnet_virtio",
-            "9p",
-            "nandsim",
-            "mtdblock",
-            "ubi",
-            "ubifs",
-            "jffs2",
-            "fuse",
-            "zstd",
-        ] {
+        for module in MODULES {
             dep += &format!("{module}/{module}.ko:\n");
             touch(&modules.join(format!("{module}/{module}.ko")), "");
         }
@@ -68,7 +65,7 @@ impl Place {
         touch(&modules.join("modules.symbols"), "");
         touch(&root.join("boot/vmlinuz-6.1-test"), "");
         touch(&root.join("bin/busybox"), "");
-        for tool in ["ubiattach", "ubimkvol", "ubidetach"] {
+        for tool in TOOLS {
             touch(&root.join("usr/sbin").join(tool), "");
         }
         for library in ["libc.so.6", "ld-linux-x86-64.so.2"] {
@@ -78,16 +75,15 @@ impl Place {
         image
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    /// The programs that are found.
+    fn programs(&self) -> String {
         let path = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{}:{path}", self.path("bin").display());
-        self.command(args).env("PATH", path).output().unwrap()
+        format!("{}:{path}", self.path("bin").display())
     }
 
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flashkit"));
-        command.args(args).current_dir(self.dir.path());
-        command
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = self.command(args);
+        command.env("PATH", self.programs()).output().unwrap()
     }
 
     /// Runs a command in a guest that this test plays.
@@ -105,28 +101,30 @@ fn touch(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// The one line on stderr of a command that fails.
-fn complaint(out: &Output) -> String {
-    let said = String::from_utf8(out.stderr.clone()).unwrap();
-    assert_eq!(out.status.code(), Some(1), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
+/// The arguments of cases of a study.
+fn of_study<'a>(study: &'a str, only: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    let only = only.iter().flat_map(|case| ["--only", case]);
+    let args = ["lab", "run", study, "--results", "results"];
+    args.into_iter()
+        .chain(only)
+        .chain(more.iter().copied())
+        .collect()
 }
 
 #[test]
 fn no_qemu() {
-    let place = Place::new();
+    let place = Stage::new();
     let mut command = place.command(&["lab", "guest", "run", "true"]);
     let out = command.env("PATH", "/nowhere").output().unwrap();
     assert_eq!(
-        complaint(&out),
-        "flashkit: qemu-system-x86_64 is not here; Debian's package qemu-system-x86 brings it\n"
+        complaint(&out, 1),
+        "qemu-system-x86_64 is not here; Debian's package qemu-system-x86 brings it"
     );
 }
 
 #[test]
 fn a_guest_that_works() {
-    let place = Place::new();
+    let place = Stage::new();
     place.qemu("cat job >stdout; echo hm >stderr; echo 0 >status; echo kept >result");
     let out = place.guest(&[]);
     assert_eq!(String::from_utf8_lossy(&out.stderr), "hm\n");
@@ -142,20 +140,15 @@ fn a_guest_that_works() {
 /// Jobs call the program `flashkit`, whatever its file is called.
 #[test]
 fn the_program_has_its_name_in_a_guest() {
-    let place = Place::new();
+    let place = Stage::new();
     place.qemu("grep --text --count 'exec /host.* /host/flashkit ' initrd >stdout; echo 0 >status");
     place.image();
     let other = place.path("other");
     fs::copy(env!("CARGO_BIN_EXE_flashkit"), &other).unwrap();
-    let path = format!(
-        "{}:{}",
-        place.path("bin").display(),
-        std::env::var("PATH").unwrap()
-    );
     let out = Command::new(other)
         .args(["lab", "guest", "run", "true", "--image", "image"])
         .current_dir(place.dir.path())
-        .env("PATH", path)
+        .env("PATH", place.programs())
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&out.stdout), "1\n");
@@ -163,20 +156,20 @@ fn the_program_has_its_name_in_a_guest() {
 
 #[test]
 fn a_job_that_fails() {
-    let place = Place::new();
+    let place = Stage::new();
     place.qemu("echo some >stdout; echo 3 >status");
     let out = place.guest(&[]);
-    assert!(complaint(&out).contains("ended with status 3"));
+    assert!(complaint(&out, 1).contains("ended with status 3"));
     assert_eq!(String::from_utf8_lossy(&out.stdout), "some\n");
 }
 
 #[test]
 fn a_guest_that_dies() {
-    let place = Place::new();
+    let place = Stage::new();
     place.qemu(
         "echo kept >result; echo 'Kernel panic - not syncing: Attempted to kill init!' >console",
     );
-    let said = complaint(&place.guest(&[]));
+    let said = complaint(&place.guest(&[]), 1);
     assert!(
         said.contains("the guest died; its last words: Kernel panic"),
         "{said}"
@@ -189,21 +182,18 @@ fn a_guest_that_dies() {
 
 #[test]
 fn a_qemu_that_does_not_start() {
-    let place = Place::new();
+    let place = Stage::new();
     place.qemu("echo 'qemu: failed to initialize kvm: Permission denied' >&2; exit 1");
-    let said = complaint(&place.guest(&["--kvm"]));
+    let said = complaint(&place.guest(&["--kvm"]), 1);
     assert!(said.contains("failed to initialize kvm"), "{said}");
 }
 
 #[test]
 fn a_guest_that_hangs() {
-    let place = Place::new();
+    let place = Stage::new();
     place.qemu("echo kept >result; exec sleep 1000");
-    let said = complaint(&place.guest(&["--limit", "1"]));
-    assert_eq!(
-        said,
-        "flashkit: the guest did not finish within 1 s and was stopped\n"
-    );
+    let said = complaint(&place.guest(&["--limit", "1"]), 1);
+    assert_eq!(said, "the guest did not finish within 1 s and was stopped");
     assert_eq!(
         fs::read_to_string(place.path("share/result")).unwrap(),
         "kept\n"
@@ -211,7 +201,7 @@ fn a_guest_that_hangs() {
 }
 
 /// Fetching into an empty folder fails in a way.
-fn no_image(place: &Place) -> String {
+fn no_image(place: &Stage) -> String {
     place.qemu("exit 1");
     let out = place.run(&["lab", "guest", "fetch", "--image", "fetched"]);
     let said = String::from_utf8(out.stderr).unwrap();
@@ -223,7 +213,7 @@ fn no_image(place: &Place) -> String {
 
 #[test]
 fn no_kernel_package() {
-    let place = Place::new();
+    let place = Stage::new();
     place.program("apt-get", "exit 0");
     place.program("apt-cache", "exit 0");
     place.program("dpkg-deb", "exit 0");
@@ -233,7 +223,7 @@ fn no_kernel_package() {
 
 #[test]
 fn no_archive() {
-    let place = Place::new();
+    let place = Stage::new();
     place.program(
         "apt-get",
         "echo 'E: Could not resolve deb.debian.org'; exit 100",
@@ -249,7 +239,7 @@ fn no_archive() {
 
 #[test]
 fn no_space() {
-    let place = Place::new();
+    let place = Stage::new();
     for program in ["apt-get", "apt-cache", "dpkg-deb"] {
         place.program(program, "exit 0");
     }
@@ -264,8 +254,8 @@ fn a_monitor_without_a_chip() {
         println!("skipped: this machine has MTD devices");
         return;
     }
-    let place = Place::new();
-    let said = complaint(&place.run(&["monitor", "--seconds", "1"]));
+    let place = Stage::new();
+    let said = complaint(&place.run(&["monitor", "--seconds", "1"]), 1);
     let reasons = [
         "only root",
         "no tracefs",
@@ -276,24 +266,20 @@ fn a_monitor_without_a_chip() {
 }
 
 /// A report as a replay in a guest leaves it.
-fn report(place: &Place) -> String {
+fn report(place: &Stage) -> String {
     touch(&place.path("a.trace"), "C a 10\n");
     let out = place.run(&["replay", "--json", "a.trace"]);
     String::from_utf8(out.stdout).unwrap()
 }
 
-fn study(place: &Place, more: &[&str]) -> Output {
+fn study(place: &Stage, more: &[&str]) -> Output {
     place.image();
-    let args = [
-        "lab",
-        "run",
+    let only = ["seq/ubifs", "seq/jffs2", "append/jffs2"];
+    let args = of_study(
         "peers",
-        "--json",
-        "--image",
-        "image",
-        "--results",
-        "results",
-    ];
+        &only,
+        &["--json", "--jobs", "1", "--image", "image"],
+    );
     place.run(&[&args, more].concat())
 }
 
@@ -301,7 +287,7 @@ fn study(place: &Place, more: &[&str]) -> Output {
 /// run in a guest of its own, and nothing is run twice.
 #[test]
 fn a_study_survives_a_guest_that_dies() {
-    let place = Place::new();
+    let place = Stage::new();
     let report = report(&place);
     touch(&place.path("report"), &report);
     let report = place.path("report").display().to_string();
@@ -312,17 +298,7 @@ fn a_study_survives_a_guest_that_dies() {
         if [ -e 1.trace.gz ]; then echo '[ 1.0] Kernel panic - not syncing' >console; touch 1.err; exit; fi
         echo 0 >status"
     ));
-    let only = [
-        "--jobs",
-        "1",
-        "--only",
-        "seq/ubifs",
-        "--only",
-        "seq/jffs2",
-        "--only",
-        "append/jffs2",
-    ];
-    let out = study(&place, &only);
+    let out = study(&place, &[]);
     assert_eq!(out.status.code(), Some(1));
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(said, "flashkit: 1 case failed; --retry runs them again\n");
@@ -340,13 +316,9 @@ fn a_study_survives_a_guest_that_dies() {
     let count = || fs::read_to_string(&boots).unwrap().lines().count();
     assert_eq!(count(), 2);
     // What has a result, or an error, is not run again unless asked for.
-    assert!(study(&place, &only).status.success());
+    assert!(study(&place, &[]).status.success());
     assert_eq!(count(), 2);
-    assert!(
-        study(&place, &[&only[..], &["--retry"]].concat())
-            .status
-            .success()
-    );
+    assert!(study(&place, &["--retry"]).status.success());
     assert_eq!(count(), 3);
     assert!(result("seq/jffs2.json")["error"].is_null());
     // Nothing but results is left.
@@ -355,22 +327,13 @@ fn a_study_survives_a_guest_that_dies() {
 
 #[test]
 fn a_study_without_qemu() {
-    let place = Place::new();
+    let place = Stage::new();
     place.program("qemu-system-x86_64", "exit 127");
     fs::remove_file(place.path("bin/qemu-system-x86_64")).unwrap();
-    let mut command = place.command(&[
-        "lab",
-        "run",
-        "micro",
-        "--results",
-        "results",
-        "--jobs",
-        "1",
-        "--only",
-        "saturated/sw/512k",
-    ]);
+    let args = of_study("micro", &["saturated/sw/512k"], &["--jobs", "1"]);
+    let mut command = place.command(&args);
     let out = command.env("PATH", "/nowhere").output().unwrap();
-    assert!(complaint(&out).contains("qemu-system-x86_64 is not here"));
+    assert!(complaint(&out, 1).contains("qemu-system-x86_64 is not here"));
     // What needs no guest is done.
     let printed = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(
@@ -386,19 +349,9 @@ fn a_study_without_qemu() {
 
 #[test]
 fn a_study_as_commands() {
-    let place = Place::new();
+    let place = Stage::new();
     let planned = |only: &str| {
-        let args = [
-            "lab",
-            "run",
-            "micro",
-            "--plan",
-            "--results",
-            "results",
-            "--only",
-            only,
-        ];
-        let out = place.run(&args);
+        let out = place.run(&of_study("micro", &[only], &["--plan"]));
         assert!(out.status.success());
         String::from_utf8(out.stdout).unwrap()
     };
@@ -449,17 +402,9 @@ fn a_study_as_commands() {
         json["studies"][0]["cases"][0]["case"],
         "micro/saturated/sw/512k/flashlight"
     );
-    let said = complaint(&place.run(&["lab", "report", "--results", "none"]));
+    let said = complaint(&place.run(&["lab", "report", "--results", "none"]), 1);
     assert!(said.contains("none: no such folder"), "{said}");
-    let out = place.run(&[
-        "lab",
-        "run",
-        "micro",
-        "--results",
-        "results",
-        "--only",
-        "nonsense",
-    ]);
+    let out = place.run(&of_study("micro", &["nonsense"], &[]));
     assert_eq!(out.status.code(), Some(2));
 }
 
@@ -472,7 +417,7 @@ fn real_guests() -> bool {
     asked
 }
 
-fn real(place: &Place, script: &str, more: &[&str]) -> Output {
+fn real(place: &Stage, script: &str, more: &[&str]) -> Output {
     let args = ["lab", "guest", "run", script, "--share", "share"];
     place.command(&[&args, more].concat()).output().unwrap()
 }
@@ -483,7 +428,7 @@ fn a_monitor_in_a_guest() {
     if !real_guests() {
         return;
     }
-    let place = Place::new();
+    let place = Stage::new();
     let script = "modprobe nandsim id_bytes=0x98,0xaa,0x00,0x15 && mkfifo /tmp/ready || exit 1
         flashkit monitor --seconds 9 --interval 0.5 --log ops --json >monitor &
         while ! [ -s monitor ]; do usleep 50000; done
@@ -528,33 +473,20 @@ fn a_study_in_a_guest() {
     if !real_guests() {
         return;
     }
-    let place = Place::new();
-    let args = [
-        "lab",
-        "run",
-        "micro",
-        "--results",
-        "results",
-        "--jobs",
-        "1",
-        "--only",
+    let place = Stage::new();
+    let cases = [
         "saturated/sw/512k/ubifs",
-        "--only",
         "saturated/sw/512k/jffs2",
-        "--only",
         "pause/rw-1000ms/512k/jffs2",
     ];
+    let args = of_study("micro", &cases, &["--jobs", "1"]);
     let out = place.command(&args).output().unwrap();
     assert!(
         out.status.success(),
         "{}",
         String::from_utf8_lossy(&out.stderr)
     );
-    for case in [
-        "saturated/sw/512k/ubifs",
-        "saturated/sw/512k/jffs2",
-        "pause/rw-1000ms/512k/jffs2",
-    ] {
+    for case in cases {
         let text = fs::read(place.path("results/micro").join(format!("{case}.json"))).unwrap();
         let outcome: Value = serde_json::from_slice(&text).unwrap();
         assert!(
@@ -586,13 +518,13 @@ fn a_guest_that_panics() {
     if !real_guests() {
         return;
     }
-    let place = Place::new();
+    let place = Stage::new();
     let out = real(
         &place,
         "echo kept >result; echo c >/proc/sysrq-trigger",
         &["--limit", "60"],
     );
-    let said = complaint(&out);
+    let said = complaint(&out, 1);
     assert!(said.contains("the guest died; its last words:"), "{said}");
     assert_eq!(
         fs::read_to_string(place.path("share/result")).unwrap(),

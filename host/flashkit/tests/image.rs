@@ -1,9 +1,11 @@
 //! Images in every state: never formatted, stopped uncleanly, damaged.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
 
+use std::fs;
+use std::path::Path;
+
+use common::Place;
 use flashkit_flashlight::{Config, FIRST_FILE, FlashLight, New, Node, ROOT_DIR, ram_needed};
 use flashkit_nand::Nand;
 use flashkit_sim::{Access, SimNand, preset};
@@ -13,71 +15,25 @@ const CHIP: &str = "micron-20m";
 /// Stands in the page of a file's inode, and nowhere else.
 const MARK: &[u8] = b"a text to be found in the image";
 
-struct Place {
-    dir: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Place {
-        Place {
-            dir: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn image(&self) -> PathBuf {
-        self.dir.path().join("x.img")
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_flashkit"))
-            .args(args)
-            .current_dir(self.dir.path())
-            .output()
-            .unwrap()
-    }
-
-    /// Stdout of a call that ends with this status and complains of nothing.
-    fn said(&self, status: i32, args: &[&str]) -> String {
-        let out = self.run(args);
-        let stderr = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(status), "{args:?}: {stderr}");
-        assert_eq!(stderr, "", "{args:?}");
-        String::from_utf8(out.stdout).unwrap()
-    }
-
-    fn json(&self, status: i32, args: &[&str]) -> Value {
-        serde_json::from_str(&self.said(status, args)).unwrap()
-    }
-
-    /// The one line on stderr of a call that fails.
-    fn complaint(&self, args: &[&str]) -> String {
-        let out = self.run(args);
-        let stderr = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(1), "{args:?}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
-        stderr
-    }
-
-    /// An image with files, left without an unmount.
-    fn unclean(&self) {
-        self.said(0, &["mkfs", "--chip", CHIP, "x.img"]);
-        let chip = SimNand::open(self.image(), Access::ReadWrite).unwrap();
-        let mut ram = vec![0; ram_needed(&chip.geometry())];
-        let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
-        let now = New::default().now;
-        let Node::Dir(dir) = fs.mkdir(ROOT_DIR, b"dir", &New::default()).unwrap() else {
-            panic!("a directory is one")
+/// An image with files, left without an unmount.
+fn unclean(here: &Place) {
+    here.said(0, &["mkfs", "--chip", CHIP, "x.img"]);
+    let chip = SimNand::open(here.path("x.img"), Access::ReadWrite).unwrap();
+    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+    let now = New::default().now;
+    let Node::Dir(dir) = fs.mkdir(ROOT_DIR, b"dir", &New::default()).unwrap() else {
+        panic!("a directory is one")
+    };
+    for i in 0..300_u32 {
+        let name = format!("file {i}");
+        let node = fs.create(dir, name.as_bytes(), &New::default()).unwrap();
+        let Node::File(file) = node else {
+            panic!("a file is one")
         };
-        for i in 0..300_u32 {
-            let name = format!("file {i}");
-            let node = fs.create(dir, name.as_bytes(), &New::default()).unwrap();
-            let Node::File(file) = node else {
-                panic!("a file is one")
-            };
-            let bytes = [MARK, &vec![i as u8; 19 * i as usize]].concat();
-            fs.write(file, 0, &bytes, now).unwrap();
-            fs.fsync(node).unwrap();
-        }
+        let bytes = [MARK, &vec![i as u8; 19 * i as usize]].concat();
+        fs.write(file, 0, &bytes, now).unwrap();
+        fs.fsync(node).unwrap();
     }
 }
 
@@ -88,8 +44,8 @@ fn bytes(path: &Path) -> Vec<u8> {
 #[test]
 fn looking_at_an_unclean_image_does_not_change_it() {
     let here = Place::new();
-    here.unclean();
-    let before = bytes(&here.image());
+    unclean(&here);
+    let before = bytes(&here.path("x.img"));
     let said = here.said(0, &["fsck", "-n", "x.img"]);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(
@@ -114,19 +70,22 @@ fn looking_at_an_unclean_image_does_not_change_it() {
         here.said(0, &["dump", "x.img"])
             .contains("name \"file 299\"")
     );
-    assert!(bytes(&here.image()) == before, "the image has changed");
+    assert!(
+        bytes(&here.path("x.img")) == before,
+        "the image has changed"
+    );
 }
 
 #[test]
 fn repair_recovers_on_the_image() {
     let here = Place::new();
-    here.unclean();
+    unclean(&here);
     let said = here.said(0, &["fsck", "-a", "x.img"]);
     assert!(
         said.starts_with("x.img: not unmounted cleanly; recovered\nx.img: clean"),
         "{said}"
     );
-    let after = bytes(&here.image());
+    let after = bytes(&here.path("x.img"));
     assert!(
         here.said(0, &["fsck", "-a", "x.img"])
             .starts_with("x.img: clean")
@@ -139,7 +98,10 @@ fn repair_recovers_on_the_image() {
     assert_eq!(info["clean"], true);
     assert_eq!(info["mount"]["page_programs"], 0);
     assert!(info["mount"]["page_reads"].as_u64().unwrap() <= 64);
-    assert!(bytes(&here.image()) == after, "a clean image has changed");
+    assert!(
+        bytes(&here.path("x.img")) == after,
+        "a clean image has changed"
+    );
     let text = here.said(0, &["cat", "x.img:/dir/file 7"]);
     assert_eq!(text.len(), MARK.len() + 133);
 }
@@ -164,9 +126,9 @@ fn damage_is_found_and_stays() {
         (true, ": file data is damaged\n"),
     ] {
         let here = Place::new();
-        here.unclean();
+        unclean(&here);
         here.said(0, &["fsck", "-a", "x.img"]);
-        damage(&here.image(), is_data);
+        damage(&here.path("x.img"), is_data);
         for mode in ["-n", "-a"] {
             let said = here.said(1, &["fsck", mode, "x.img"]);
             assert!(said.contains(what), "{said}");
@@ -185,10 +147,10 @@ fn damage_is_found_and_stays() {
 #[test]
 fn a_chip_without_a_volume_is_refused_by_name() {
     let here = Place::new();
-    drop(SimNand::create(here.image(), preset(CHIP).unwrap()).unwrap());
-    let none = "flashkit: x.img: no FlashLight volume found\n";
+    drop(SimNand::create(here.path("x.img"), preset(CHIP).unwrap()).unwrap());
+    let none = "x.img: no FlashLight volume found";
     for command in ["ls", "info"] {
-        assert_eq!(here.complaint(&[command, "x.img"]), none);
+        assert_eq!(here.complaint(1, &[command, "x.img"]), none);
     }
     let said = here.said(1, &["fsck", "x.img"]);
     assert_eq!(said, "x.img: volume: no FlashLight volume found\n");
@@ -200,17 +162,17 @@ fn a_chip_without_a_volume_is_refused_by_name() {
 #[test]
 fn chips_that_do_not_suit_are_refused_before_anything_is_made() {
     let here = Place::new();
-    let why = here.complaint(&["mkfs", "--chip", "small-256m", "x.img"]);
+    let why = here.complaint(1, &["mkfs", "--chip", "small-256m", "x.img"]);
     assert!(
         why.contains("small-256m: ") && why.contains("do not suit"),
         "{why}"
     );
-    assert!(!here.image().exists());
+    assert!(!here.path("x.img").exists());
     // More RAM than 16 KiB without being asked, but never than what was asked.
     here.said(0, &["mkfs", "--chip", "mlc-1g", "x.img"]);
     let info = here.json(0, &["info", "--json", "x.img"]);
     assert_eq!(info["ram"]["given"], info["ram"]["needed"]);
-    let why = here.complaint(&["ls", "--ram", "16384", "x.img"]);
+    let why = here.complaint(1, &["ls", "--ram", "16384", "x.img"]);
     assert!(
         why.contains("--ram 16384: too small: mlc-1g needs at least "),
         "{why}"
@@ -220,7 +182,7 @@ fn chips_that_do_not_suit_are_refused_before_anything_is_made() {
 #[test]
 fn dump_tells_every_record() {
     let here = Place::new();
-    here.unclean();
+    unclean(&here);
     let text = here.said(0, &["dump", "x.img"]);
     let json = here.said(0, &["dump", "--json", "x.img"]);
     let records: Vec<Value> = json

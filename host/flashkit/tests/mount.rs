@@ -132,7 +132,7 @@ fn the_background_mount_returns_when_it_is_ready() {
     mounted.signal(Signal::SIGTERM);
 
     let why = here.complaint(1, &["mount", "--daemon", "missing.img", "flash"]);
-    assert_eq!(why, "flashkit: missing.img: No such file or directory\n");
+    assert_eq!(why, "missing.img: No such file or directory");
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn mount_points_and_images_in_use_are_refused() {
     );
     fs::create_dir(here.path("other")).unwrap();
     let why = here.complaint(1, &["mount", "flash.img", "other"]);
-    assert_eq!(why, "flashkit: flash.img: image is in use\n");
+    assert_eq!(why, "flash.img: image is in use");
     let why = here.complaint(1, &["mkfs", "flash.img"]);
-    assert_eq!(why, "flashkit: flash.img: image is in use\n");
+    assert_eq!(why, "flash.img: image is in use");
     let why = here.complaint(1, &["mount", "flash.img", "missing"]);
     assert!(why.contains("missing: no such file or directory"), "{why}");
     let why = here.complaint(1, &["mount", "flash.img", "flash.img"]);

@@ -10,13 +10,6 @@ use common::{Place, can_mount, umount};
 use flashkit_nanofs::NanoFs;
 use flashkit_sim::CardFile;
 
-fn said(here: &Place, status: i32, args: &[&str]) -> String {
-    let out = here.run(args);
-    let complaint = String::from_utf8(out.stderr).unwrap();
-    assert_eq!(out.status.code(), Some(status), "{args:?}: {complaint}");
-    String::from_utf8(out.stdout).unwrap()
-}
-
 /// A directory of the host with files of several sizes.
 fn files(here: &Place) -> Vec<(String, Vec<u8>)> {
     fs::create_dir(here.path("in")).unwrap();
@@ -35,8 +28,7 @@ fn files(here: &Place) -> Vec<(String, Vec<u8>)> {
 fn made_listed_copied_and_checked() {
     let here = Place::new();
     let held = files(&here);
-    let made = said(
-        &here,
+    let made = here.said(
         0,
         &[
             "mkfs", "--fs", "nanofs", "--size", "4MiB", "--files", "20", "-r", "in", "card.img",
@@ -45,11 +37,11 @@ fn made_listed_copied_and_checked() {
     assert!(made.contains("nanofs on a card, 4 MiB"), "{made}");
     assert!(made.contains("stored 7 files"), "{made}");
     assert_eq!(fs::metadata(here.path("card.img")).unwrap().len(), 4 << 20);
-    let listed = said(&here, 0, &["ls", "card.img"]);
+    let listed = here.said(0, &["ls", "card.img"]);
     let mut names: Vec<_> = held.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(listed.lines().collect::<Vec<_>>(), names);
-    said(&here, 0, &["cp", "-r", "card.img:/", "out"]);
+    here.said(0, &["cp", "-r", "card.img:/", "out"]);
     for (name, data) in &held {
         assert!(
             fs::read(here.path("out").join(name)).unwrap() == *data,
@@ -58,10 +50,9 @@ fn made_listed_copied_and_checked() {
         let out = here.run(&["cat", &format!("card.img:/{name}")]);
         assert!(out.stdout == *data, "{name}");
     }
-    let checked = said(&here, 0, &["fsck", "card.img"]);
+    let checked = here.said(0, &["fsck", "card.img"]);
     assert!(checked.contains("clean (7 files, 2,20"), "{checked}");
-    let info = said(&here, 0, &["info", "--json", "card.img"]);
-    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    let info = here.json(0, &["info", "--json", "card.img"]);
     assert_eq!(info["volume"]["file_system"], "nanofs");
     assert_eq!(info["volume"]["clean"], true);
     assert_eq!(info["files"]["now"], 7);
@@ -82,11 +73,7 @@ fn options_that_do_not_suit() {
     let usage = |args: &[&str]| here.complaint(2, &[&["mkfs"], args].concat());
     assert!(usage(&["--fs", "nanofs", "--chip", "slc-256m", "x"]).contains("not for nanofs"));
     assert!(usage(&["--files", "5", "x"]).contains("not for flashlight"));
-    said(
-        &here,
-        0,
-        &["mkfs", "--fs", "nanofs", "--size", "1MiB", "card.img"],
-    );
+    here.said(0, &["mkfs", "--fs", "nanofs", "--size", "1MiB", "card.img"]);
     assert!(
         here.complaint(1, &["dump", "card.img"])
             .contains("not for raw chips")
@@ -105,8 +92,7 @@ fn mounted() {
         return;
     }
     let here = Place::new();
-    said(
-        &here,
+    here.said(
         0,
         &[
             "mkfs",
@@ -159,16 +145,18 @@ fn mounted() {
     assert_eq!(fs::write(long, b"").unwrap_err().raw_os_error(), Some(36));
     umount(&at);
     mounted.end();
-    assert_eq!(said(&here, 0, &["ls", "card.img"]), "a\n");
-    assert!(said(&here, 0, &["fsck", "card.img"]).contains("clean (1 files"));
+    assert_eq!(here.said(0, &["ls", "card.img"]), "a\n");
+    assert!(
+        here.said(0, &["fsck", "card.img"])
+            .contains("clean (1 files")
+    );
 }
 
 /// Firmware whose power failed: `fsck` says so, and recovers it when told to.
 #[test]
 fn stopped_and_damaged() {
     let here = Place::new();
-    said(
-        &here,
+    here.said(
         0,
         &[
             "mkfs", "--fs", "nanofs", "--size", "1MiB", "--files", "4", "card.img",
@@ -185,15 +173,18 @@ fn stopped_and_damaged() {
     assert!(here.complaint(1, &args).contains("in use"));
     drop(device);
     let before = fs::read(&path).unwrap();
-    let looked = said(&here, 0, &["fsck", "card.img"]);
+    let looked = here.said(0, &["fsck", "card.img"]);
     assert!(
         looked.contains("recovery was simulated") && looked.contains("clean"),
         "{looked}"
     );
-    assert!(said(&here, 0, &["ls", "-l", "card.img"]).contains("12345"));
+    assert!(here.said(0, &["ls", "-l", "card.img"]).contains("12345"));
     assert!(fs::read(&path).unwrap() == before);
-    assert!(said(&here, 0, &["fsck", "-a", "card.img"]).contains("; recovered"));
-    let looked = said(&here, 0, &["fsck", "card.img"]);
+    assert!(
+        here.said(0, &["fsck", "-a", "card.img"])
+            .contains("; recovered")
+    );
+    let looked = here.said(0, &["fsck", "card.img"]);
     assert!(!looked.contains("recover"), "{looked}");
 
     // A byte in the middle of a node.
@@ -204,7 +195,7 @@ fn stopped_and_damaged() {
         .unwrap();
     image[at + 200] = 6;
     fs::write(&path, &image).unwrap();
-    let looked = said(&here, 1, &["fsck", "card.img"]);
+    let looked = here.said(1, &["fsck", "card.img"]);
     assert!(looked.contains("log: node 23 is damaged"), "{looked}");
     assert!(
         here.complaint(1, &["cat", "card.img:/log"])

@@ -11,7 +11,7 @@ use crate::Error;
 const FETCH: &str = include_str!("../fetch.sh");
 /// Modules that every guest has, with what they depend on. The first three are the way to the host,
 /// `zstd` is asked for by UBIFS whatever the compression.
-const MODULES: [&str; 10] = [
+pub const MODULES: [&str; 10] = [
     "virtio_pci",
     "9pnet_virtio",
     "9p",
@@ -24,7 +24,7 @@ const MODULES: [&str; 10] = [
     "zstd",
 ];
 /// Programs beside those of busybox.
-const TOOLS: [&str; 3] = ["ubiattach", "ubimkvol", "ubidetach"];
+pub const TOOLS: [&str; 3] = ["ubiattach", "ubimkvol", "ubidetach"];
 
 /// A kernel with modules and tools, fetched and unpacked.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Cleaner, FsName, Tuning};
+use crate::volume::{self, Access, FsName, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 const POINT_DEFAULT: &str = "flash";
@@ -41,12 +41,8 @@ pub struct Args {
     /// Stay in the foreground (the default)
     #[arg(short = 'f', conflicts_with = "daemon")]
     foreground: bool,
-    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
-    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
-    ram: Option<usize>,
-    /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
-    #[arg(long, value_enum)]
-    cleaner: Option<Cleaner>,
+    #[command(flatten)]
+    tuning: Tuning,
     /// This is the background process
     #[arg(long, hide = true)]
     in_background: bool,
@@ -96,17 +92,12 @@ pub fn help_mount(helper: &Helper, out: &mut dyn Write) -> Outcome {
         options: vec![options.join(",")],
         daemon: true,
         foreground: false,
-        ram: None,
-        cleaner: None,
+        tuning: Tuning::from(None),
         in_background: false,
     };
     if helper.fake {
         flashkit_fuse::check(&helper.directory)?;
-        let tuning = Tuning {
-            ram: None,
-            cleaner: None,
-        };
-        volume::open(&helper.source, Access::ReadOnly, tuning)?;
+        volume::open(&helper.source, Access::ReadOnly, args.tuning)?;
         return Ok(ExitCode::SUCCESS);
     }
     if helper.verbose {
@@ -166,7 +157,7 @@ fn serve(
     flashkit_fuse::check(point)?;
     if args.image.is_none() && !image.exists() {
         let chip = values::chip(DEFAULT_PRESET).map_err(|why| anyhow!(why))?;
-        volume::mkfs(image, FsName::Flashlight, chip, args.ram)?;
+        volume::mkfs(image, FsName::Flashlight, chip, args.tuning.ram)?;
         writeln!(out, "{}: made, on a new {}", image.display(), chip.name)?;
     }
     let access = if options.read_only {
@@ -174,11 +165,7 @@ fn serve(
     } else {
         Access::ReadWrite
     };
-    let tuning = Tuning {
-        ram: args.ram,
-        cleaner: args.cleaner,
-    };
-    let volume = volume::open(image, access, tuning)?;
+    let volume = volume::open(image, access, args.tuning)?;
     let mounted = volume.mount_cost;
     let shown = point.canonicalize().unwrap_or_else(|_| point.to_owned());
     let mut said = Ok(());
@@ -229,8 +216,8 @@ fn start_in_background(args: &Args, out: &mut dyn Write) -> Outcome {
     command
         .arg("mount")
         .arg("--in-background")
-        .args(args.ram.map(|bytes| format!("--ram={bytes}")));
-    if let Some(value) = args.cleaner.and_then(|c| c.to_possible_value()) {
+        .args(args.tuning.ram.map(|bytes| format!("--ram={bytes}")));
+    if let Some(value) = args.tuning.cleaner.and_then(|c| c.to_possible_value()) {
         command.arg("--cleaner").arg(value.get_name());
     }
     for list in &args.options {

@@ -14,7 +14,7 @@ use crate::monitored::Monitored;
 use crate::progress::Progress;
 use crate::text::{self, Table};
 use crate::values;
-use crate::volume::{self, Cleaner, FsName, Tuning};
+use crate::volume::{self, FsName, Tuning};
 
 /// Replay a trace of file operations and show what it cost.
 #[derive(clap::Args)]
@@ -41,12 +41,8 @@ pub struct How {
     /// Chip, as `flashkit chips` lists them [default: slc-256m]
     #[arg(long, value_name = "NAME", value_parser = values::chip)]
     chip: Option<&'static Preset>,
-    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
-    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
-    ram: Option<usize>,
-    /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
-    #[arg(long, value_enum)]
-    cleaner: Option<Cleaner>,
+    #[command(flatten)]
+    tuning: Tuning,
     /// Run over this directory of the host instead
     #[arg(long, value_name = "PATH", conflicts_with_all = ["fs", "ram", "cleaner"])]
     dir: Option<PathBuf>,
@@ -140,11 +136,7 @@ fn over_directory(
 }
 
 fn over_chip(how: &How, lines: &[Line], mut options: Options<'_>) -> anyhow::Result<(Report, u64)> {
-    let tuning = Tuning {
-        ram: how.ram,
-        cleaner: how.cleaner,
-    };
-    let mut volume = volume::in_ram(how.fs, how.chip(), tuning)?;
+    let mut volume = volume::in_ram(how.fs, how.chip(), how.tuning)?;
     options.fs = how.fs.as_str().into();
     options.chip = Some(volume.chip.clone());
     let replayed = replay_fs(volume.fs(), lines.iter().cloned(), options)?;

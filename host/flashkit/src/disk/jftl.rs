@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use flashkit_disk::{Disk, OnNand, Sectors};
+use flashkit_disk::{Disk, OnNand};
 use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_sim::{DEFAULT_PRESET, Metered, SimError, SimNand, preset};
 
+use super::serve;
 use crate::failure::{Usage, complain};
 use crate::text;
 use crate::volume::{Access, drawn_number, patiently};
@@ -40,18 +41,10 @@ pub fn open(
     remaps: bool,
     real_time: bool,
 ) -> anyhow::Result<Box<dyn Disk + Send>> {
-    let access = match access {
-        Access::ReadWrite => flashkit_sim::Access::ReadWrite,
-        Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
-    };
-    let chip = patiently(|| SimNand::open(image, access))?;
+    let chip = patiently(|| SimNand::open(image, access.into()))?;
     let device = OnNand::mount(chip, remaps, complain, summary);
-    let sectors = Sectors::new(device.map_err(|e: Error<SimError>| anyhow!("{e}"))?);
-    Ok(if real_time {
-        Box::new(sectors.in_real_time())
-    } else {
-        Box::new(sectors)
-    })
+    let device = device.map_err(|e: Error<SimError>| anyhow!("{e}"))?;
+    Ok(serve(device, real_time))
 }
 
 fn summary(disk: &Jftl<'static, SimNand>) -> String {

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use flashkit_block::BlockDevice;
-use flashkit_disk::{Disk, Sectors, Translation};
+use flashkit_disk::{Disk, Translation};
 use flashkit_logdisk::{Config, Error, LogDisk, Shape, Step, ram_bytes};
 use flashkit_nor::{BankedNorFlash, ReadNorFlash};
 use flashkit_sim::nor::{NOR_DEFAULT, SimNor, SimNorError, nor_preset};
 
-use super::Cleaning;
+use super::{Cleaning, serve};
 use crate::failure::Usage;
 use crate::text;
 use crate::volume::{Access, drawn_number, patiently};
@@ -98,21 +98,11 @@ pub fn open(
     cleaning: Cleaning,
     real_time: bool,
 ) -> anyhow::Result<Box<dyn Disk + Send>> {
-    let access = match access {
-        Access::ReadWrite => flashkit_sim::Access::ReadWrite,
-        Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
-    };
-    let mut chip = patiently(|| Chip::open(image, access))?;
+    let mut chip = patiently(|| Chip::open(image, access.into()))?;
     let told = |e: Error<SimNorError>| anyhow!("{e}");
     let shape = LogDisk::probe(&mut chip).map_err(told)?;
     let disk = mount(chip, &shape, cleaning).map_err(told)?;
-    let device = OnChip { disk, real_time };
-    let sectors = Sectors::new(device);
-    Ok(if real_time {
-        Box::new(sectors.in_real_time())
-    } else {
-        Box::new(sectors)
-    })
+    Ok(serve(OnChip { disk, real_time }, real_time))
 }
 
 /// A log disk and its chip.

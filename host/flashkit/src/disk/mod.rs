@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use flashkit_disk::Disk;
+use flashkit_disk::{Disk, Sectors, Translation};
 
 use crate::failure::Usage;
 use crate::values;
@@ -72,6 +72,16 @@ pub struct Choice {
     /// Really wait the chip's times
     #[arg(long)]
     real_time: bool,
+}
+
+/// A disk on a translation layer, which answers at once or in the chip's time.
+fn serve<T: Translation + Send + 'static>(device: T, real_time: bool) -> Box<dyn Disk + Send> {
+    let sectors = Sectors::new(device);
+    Box::new(if real_time {
+        sectors.in_real_time()
+    } else {
+        sectors
+    })
 }
 
 /// An open disk.

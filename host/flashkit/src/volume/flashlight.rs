@@ -137,11 +137,7 @@ pub fn open(
     cut: Option<Cut>,
 ) -> anyhow::Result<(Box<dyn Adapter>, String)> {
     let read_only = access == Access::ReadOnly;
-    let access = match access {
-        Access::ReadWrite => flashkit_sim::Access::ReadWrite,
-        Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
-    };
-    let chip = SimNand::open(image, access)?;
+    let chip = SimNand::open(image, access.into())?;
     let name = chip.spec().name().to_owned();
     let chip = match cut {
         None => Chip::never(chip),

@@ -19,6 +19,8 @@ use flashkit_sim::{ImageError, Preset, SimNand};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value};
 
+use crate::values;
+
 /// RAM handed to a file system where nothing else is asked for, in bytes, if the chip needs no
 /// more.
 const RAM_DEFAULT: usize = 16_384;
@@ -56,11 +58,13 @@ pub enum Cleaner {
 }
 
 /// Choices of a mount.
-#[derive(Clone, Copy, Debug)]
+#[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Tuning {
-    /// RAM handed to the file system, in bytes; `None`: 16 KiB, or what the chip needs.
+    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     pub ram: Option<usize>,
-    /// `None`: as the file system itself chooses.
+    /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
+    #[arg(long, value_enum)]
     pub cleaner: Option<Cleaner>,
 }
 
@@ -77,6 +81,15 @@ pub enum Access {
     ReadWrite,
     /// The image file stays as it is, recovery included.
     ReadOnly,
+}
+
+impl From<Access> for flashkit_sim::Access {
+    fn from(access: Access) -> Self {
+        match access {
+            Access::ReadWrite => flashkit_sim::Access::ReadWrite,
+            Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
+        }
+    }
 }
 
 /// When to cut the power.

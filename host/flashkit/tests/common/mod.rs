@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 /// Whether mounting works here; if not, says so, or fails where it must.
 pub fn can_mount() -> bool {
@@ -57,12 +58,23 @@ impl Place {
         self.command(args).output().unwrap()
     }
 
-    pub fn complaint(&self, status: i32, args: &[&str]) -> String {
+    /// What a call prints that ends with this status and complains of nothing.
+    pub fn said(&self, status: i32, args: &[&str]) -> String {
         let out = self.run(args);
-        let said = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(status), "{args:?}: {said}");
-        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
-        said
+        let complaint = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(status), "{args:?}: {complaint}");
+        assert_eq!(complaint, "", "{args:?}");
+        String::from_utf8(out.stdout).unwrap()
+    }
+
+    /// The same, as JSON.
+    pub fn json(&self, status: i32, args: &[&str]) -> Value {
+        serde_json::from_str(&self.said(status, args)).unwrap()
+    }
+
+    /// What a call that fails with this status complains of: one line, less the program's name.
+    pub fn complaint(&self, status: i32, args: &[&str]) -> String {
+        complaint(&self.run(args), status)
     }
 
     /// Mounts a file system.
@@ -134,6 +146,15 @@ impl Mounted {
         assert_eq!(complaint, "");
         said
     }
+}
+
+/// The one line on stderr of a command that has failed with this status, less the program's name.
+pub fn complaint(out: &Output, status: i32) -> String {
+    let said = String::from_utf8(out.stderr.clone()).unwrap();
+    assert_eq!(out.status.code(), Some(status), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let line = said.trim_end().strip_prefix("flashkit: ");
+    line.unwrap_or_else(|| panic!("{said}")).to_owned()
 }
 
 pub fn umount(path: &Path) {

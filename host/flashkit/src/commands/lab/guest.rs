@@ -1,7 +1,7 @@
 //! `flashkit lab guest`
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -132,6 +132,5 @@ fn show(job: &Job, image: &Image, out: &mut dyn Write) -> Outcome {
 
 /// The file that this program runs from.
 pub fn this_program() -> anyhow::Result<PathBuf> {
-    let path = std::env::current_exe().context("the program's own file")?;
-    Ok(Path::new(&path).to_owned())
+    std::env::current_exe().context("the program's own file")
 }
