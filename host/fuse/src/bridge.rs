@@ -360,7 +360,7 @@ impl Filesystem for Bridge {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let Some(kind) = convert::kind_of_mode(mode) else {
+        let Some(kind) = convert::kind_to_make(mode) else {
             reply.error(Errno::EINVAL);
             return;
         };
@@ -369,8 +369,7 @@ impl Filesystem for Bridge {
             match kind {
                 FileKind::File => fs.create(dir, name, new),
                 kind => {
-                    let is_device = matches!(kind, FileKind::Char | FileKind::Block);
-                    let device = if is_device { rdev } else { 0 };
+                    let device = if kind.is_device() { rdev } else { 0 };
                     fs.mknod(dir, name, kind, device, new)
                 }
             }

@@ -68,16 +68,13 @@ pub(crate) fn kind(kind: FileKind) -> FileType {
     }
 }
 
-/// What the type bits of `mknod` ask for; `None`: nothing that can be made so.
-pub(crate) fn kind_of_mode(mode: u32) -> Option<FileKind> {
-    Some(match mode & 0o170_000 {
-        0 | 0o100_000 => FileKind::File,
-        0o010_000 => FileKind::Fifo,
-        0o140_000 => FileKind::Socket,
-        0o020_000 => FileKind::Char,
-        0o060_000 => FileKind::Block,
-        _ => return None,
-    })
+/// What `mknod` asks for; `None`: nothing that can be made so.
+pub(crate) fn kind_to_make(mode: u32) -> Option<FileKind> {
+    match FileKind::of_mode(mode) {
+        None if mode & FileKind::MODE_MASK == 0 => Some(FileKind::File),
+        Some(FileKind::Dir | FileKind::Symlink) => None,
+        kind => kind,
+    }
 }
 
 /// A name that is looked up and not there: the kernel keeps that too.

@@ -134,36 +134,34 @@ impl Shared {
 
     /// Makes everything durable. `Err`: the file system panicked.
     pub(crate) fn commit(&self) -> Result<(), ()> {
-        let mut inner = self.inner.lock().map_err(|_| ())?;
-        let Inner { fs: Some(fs), .. } = &mut *inner else {
-            return Ok(());
-        };
-        match std::panic::catch_unwind(AssertUnwindSafe(|| fs.sync())) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => {
-                inner.report(&format!("I/O error: making changes durable: {error}"));
-                Ok(())
-            }
-            Err(_) => {
-                inner.fs = None;
-                Err(())
-            }
-        }
+        self.by_itself("making changes durable", |fs| fs.sync())
+            .map(|_| ())
     }
 
     /// Cleans a little; whether more could be done. `Err`: the file system panicked.
     pub(crate) fn clean(&self, pages: u32) -> Result<bool, ()> {
+        let more = self.by_itself("cleaning", |fs| fs.gc(pages))?;
+        Ok(more.unwrap_or(false))
+    }
+
+    /// Has the file system do what no request asks for; an error is reported, and there is no result.
+    /// `Err`: the file system panicked.
+    fn by_itself<T>(
+        &self,
+        what: &str,
+        work: impl FnOnce(&mut (dyn FileSystem + Send)) -> Result<T, Error>,
+    ) -> Result<Option<T>, ()> {
         let mut inner = self.inner.lock().map_err(|_| ())?;
         let Inner { fs: Some(fs), .. } = &mut *inner else {
-            return Ok(false);
+            return Ok(None);
         };
-        // The lock is not poisoned by a panic that is caught, so the file system is dropped.
-        match std::panic::catch_unwind(AssertUnwindSafe(|| fs.gc(pages))) {
-            Ok(Ok(more)) => Ok(more),
+        match std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut **fs))) {
+            Ok(Ok(done)) => Ok(Some(done)),
             Ok(Err(error)) => {
-                inner.report(&format!("I/O error: cleaning: {error}"));
-                Ok(false)
+                inner.report(&format!("I/O error: {what}: {error}"));
+                Ok(None)
             }
+            // The lock is not poisoned by a panic that is caught, so the file system is dropped.
             Err(_) => {
                 inner.fs = None;
                 Err(())

@@ -67,15 +67,7 @@ fn new_in(new: &NewInode) -> fl::New {
 }
 
 fn kind(mode: u16) -> FileKind {
-    match mode & 0xf000 {
-        0x4000 => FileKind::Dir,
-        0xa000 => FileKind::Symlink,
-        0x1000 => FileKind::Fifo,
-        0xc000 => FileKind::Socket,
-        0x2000 => FileKind::Char,
-        0x6000 => FileKind::Block,
-        _ => FileKind::File,
-    }
+    FileKind::of_mode(mode.into()).unwrap_or(FileKind::File)
 }
 
 fn attr_out(a: &fl::Attr) -> Attr {

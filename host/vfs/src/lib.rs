@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod device;
 mod error;
 pub mod flashlight;
 mod memory;
@@ -62,6 +63,28 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    /// The bits of a mode, as `stat` and `mknod` have it, that say what an inode is.
+    pub const MODE_MASK: u32 = 0o170_000;
+
+    /// What a mode says that an inode is; `None`: nothing that there is.
+    pub fn of_mode(mode: u32) -> Option<FileKind> {
+        Some(match mode & FileKind::MODE_MASK {
+            0o010_000 => FileKind::Fifo,
+            0o020_000 => FileKind::Char,
+            0o040_000 => FileKind::Dir,
+            0o060_000 => FileKind::Block,
+            0o100_000 => FileKind::File,
+            0o120_000 => FileKind::Symlink,
+            0o140_000 => FileKind::Socket,
+            _ => return None,
+        })
+    }
+
+    /// Whether this is a device, which has a number ([`device`]).
+    pub fn is_device(self) -> bool {
+        matches!(self, FileKind::Char | FileKind::Block)
+    }
+
     /// Whether this is neither file, directory nor symbolic link: it has no contents.
     pub fn is_special(self) -> bool {
         !matches!(self, FileKind::File | FileKind::Dir | FileKind::Symlink)
@@ -87,7 +110,7 @@ pub struct Attr {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Of a device, its number as Linux packs it into 32 bits; else 0.
+    /// Of a device, its number ([`device`]); else 0.
     pub device: u32,
     /// Last access.
     pub atime: Time,

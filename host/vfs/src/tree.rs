@@ -13,7 +13,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, Time, path};
+use nix::sys::stat;
+
+use crate::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, Time, device, path};
 
 /// How to copy.
 #[derive(Clone, Copy, Debug)]
@@ -482,7 +484,7 @@ impl CopyOut<'_> {
 
     /// A FIFO, socket or device; left out where this user may not make it.
     fn special(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
-        use nix::sys::stat::{Mode, SFlag, mknod};
+        use stat::{Mode, SFlag};
         let kind = match attr.kind {
             FileKind::Fifo => SFlag::S_IFIFO,
             FileKind::Socket => SFlag::S_IFSOCK,
@@ -490,7 +492,9 @@ impl CopyOut<'_> {
             _ => SFlag::S_IFBLK,
         };
         let mode = Mode::from_bits_truncate(u32::from(attr.mode));
-        match mknod(host, kind, mode, device_in(attr.device)) {
+        let (major, minor) = device::unpack(attr.device);
+        let device = stat::makedev(major.into(), minor.into());
+        match stat::mknod(host, kind, mode, device) {
             Err(nix::errno::Errno::EPERM) => {
                 self.done.skipped.push(host.to_owned());
                 return Ok(());
@@ -539,30 +543,14 @@ impl CopyOut<'_> {
 
 /// The kind of special file that the host has, and the number of a device.
 fn special_of(meta: &Metadata) -> Option<(FileKind, u32)> {
-    use std::os::unix::fs::FileTypeExt;
-    let kind = meta.file_type();
-    Some(if kind.is_fifo() {
-        (FileKind::Fifo, 0)
-    } else if kind.is_socket() {
-        (FileKind::Socket, 0)
-    } else if kind.is_char_device() {
-        (FileKind::Char, device_out(meta.rdev()))
-    } else if kind.is_block_device() {
-        (FileKind::Block, device_out(meta.rdev()))
+    let kind = FileKind::of_mode(meta.mode()).filter(|kind| kind.is_special())?;
+    let number = if kind.is_device() {
+        let (major, minor) = (stat::major(meta.rdev()), stat::minor(meta.rdev()));
+        device::pack(major as u32, minor as u32)
     } else {
-        return None;
-    })
-}
-
-/// A device's number as Linux packs it into 32 bits: 12 bits of major, 20 of minor.
-fn device_out(device: u64) -> u32 {
-    let (major, minor) = (nix::sys::stat::major(device), nix::sys::stat::minor(device));
-    (minor & 0xff | (major & 0xfff) << 8 | (minor & 0xfff00) << 12) as u32
-}
-
-fn device_in(device: u32) -> u64 {
-    let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xfff00);
-    nix::sys::stat::makedev(major.into(), minor.into())
+        0
+    };
+    Some((kind, number))
 }
 
 fn system_time(time: Time) -> Option<SystemTime> {

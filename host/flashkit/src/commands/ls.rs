@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use flashkit_vfs::{Attr, FileKind, FileSystem, path};
+use flashkit_vfs::{Attr, FileKind, FileSystem, device, path};
 
 use crate::Outcome;
 use crate::place::InImage;
@@ -111,12 +111,11 @@ fn entry(
 
 /// Bytes, or major and minor number of a device.
 fn size(attr: &Attr) -> String {
-    match attr.kind {
-        FileKind::Char | FileKind::Block => {
-            let (major, minor) = (attr.device >> 8 & 0xfff, attr.device & 0xff);
-            format!("{major}, {}", minor | attr.device >> 12 & 0xfff00)
-        }
-        _ => attr.size.to_string(),
+    if attr.kind.is_device() {
+        let (major, minor) = device::unpack(attr.device);
+        format!("{major}, {minor}")
+    } else {
+        attr.size.to_string()
     }
 }
 
