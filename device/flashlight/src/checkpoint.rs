@@ -264,6 +264,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.write_checkpoint(0, 1)?;
         }
         self.store.free_dead(true)?;
+        self.end_sweep_of_dead();
         (self.store.taken, self.store.inode_pages) = (0, 0);
         self.store.written.checkpoints += 1;
         self.store.nand.flush()

@@ -12,6 +12,7 @@ use crate::header::Kind;
 use crate::inode::{FLAG_ORPHAN, FileView};
 use crate::mount::Cleaner;
 use crate::store::BITMAP_BLOCKS;
+use crate::sweep::{LOOK, MOVE, Sweep, Why};
 use crate::table::State;
 use crate::{FileRef, FlashLight, INDEX_DIR};
 use flashkit_nand::{Nand, PageAddr};
@@ -19,17 +20,15 @@ use flashkit_nand::{Nand, PageAddr};
 /// Free blocks below which writing waits for cleaning. A victim's pages may each need a page of an
 /// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
 /// the checkpoint that ends it.
-fn low(blocks: u32) -> u32 {
+pub(crate) fn low(blocks: u32) -> u32 {
     16 + (blocks / 128).min(16)
 }
-/// Rounds of cleaning that one change waits for at most.
-const ROUNDS: u32 = 16;
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 pub(crate) const FLOOR: u32 = 10;
 /// Blocks tried in vain, at a few reads each, before a round of cleaning ends.
 const FUTILE: u32 = 512;
 /// Dead blocks that are worth a checkpoint.
-const WORTH: u32 = 8;
+pub(crate) const WORTH: u32 = 8;
 /// Blocks taken between two checkpoints at most.
 pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them.
@@ -106,14 +105,7 @@ impl<N: Nand> FlashLight<'_, N> {
         {
             self.clean_dirty_list()?;
         }
-        let low = low(self.store.geo.blocks());
-        for _ in 0..ROUNDS {
-            if self.store.available() >= low || !self.reclaim()? {
-                break;
-            }
-        }
-        self.refresh()?;
-        self.level()
+        self.clean_some()
     }
 
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
@@ -154,7 +146,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
-    fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
         let (mut tries, mut futile) = (64, FUTILE);
         if self.store.stuck_rank == (0, 0) {
             self.store.oldest = self.store.cursor;
@@ -215,12 +207,25 @@ impl<N: Nand> FlashLight<'_, N> {
         best.map(|b| b.1)
     }
 
+    /// The block to clean when there is time to look at all of them.
+    pub(crate) fn next_victim(&mut self) -> Option<u32> {
+        if self.store.stuck_rank == (0, 0) {
+            self.store.oldest = self.store.cursor;
+        }
+        let victim = self.victim();
+        if victim.is_none() {
+            // Some may have lost what was in the way.
+            self.store.stuck_rank = (0, 0);
+        }
+        victim
+    }
+
     /// What cleaning a block costs, and how late it was filled, from 1; `None` where nothing can be
     /// won.
     pub(crate) fn rank(&self, block: u32) -> Option<(u32, u32)> {
         let (full, blocks) = (self.store.ppb(), self.store.table.blocks());
         let cost = match self.store.table.get(block) {
-            State::Meta(n) if n <= full / 4 => 2 * n,
+            State::Meta(n) if n <= full / 16 => 2 * n,
             State::Meta(n) if n < full => 4 * full + n,
             State::Data(n) if n < full => 3 * n,
             _ => return None,
@@ -243,19 +248,29 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut moved = 0;
         self.store.oldest = self.store.cursor;
         while moved < pages {
-            let Some(block) = self.victim() else { break };
-            let n = self.store.valid_pages(block);
-            if n > self.store.ppb() / 2 || self.store.available() <= FLOOR {
+            let Some(mut sweep) = self.sweep.take().or_else(|| self.idle_sweep()) else {
                 break;
+            };
+            let valid = self.store.valid_pages(sweep.block);
+            if !self.sweep_on(&mut sweep, (LOOK + MOVE).saturating_mul(pages - moved))? {
+                self.sweep = Some(sweep);
             }
-            self.clean_block(block)?;
-            moved += n.max(1);
+            moved += valid
+                .saturating_sub(self.store.valid_pages(sweep.block))
+                .max(1);
         }
         self.store.stuck_rank = (0, 0);
         if self.store.dead >= WORTH {
             self.checkpoint(false)?;
         }
         Ok(moved >= pages)
+    }
+
+    /// A block that is worth cleaning when nothing else is to be done: half of it at least is won.
+    fn idle_sweep(&mut self) -> Option<Sweep> {
+        let block = self.victim()?;
+        let worth = self.store.valid_pages(block) <= self.store.ppb() / 2;
+        (worth && self.store.available() > FLOOR).then(|| self.begin_sweep(block, Why::Space))
     }
 
     /// Ends the lives of files without a name that an earlier session left.

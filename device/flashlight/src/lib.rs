@@ -48,6 +48,7 @@ mod recover;
 mod rename;
 mod scrub;
 mod store;
+mod sweep;
 mod table;
 mod tag;
 mod tree;
@@ -129,6 +130,10 @@ pub struct FlashLight<'r, N: Nand> {
     /// Whether the last file written was small.
     pub(crate) small_files: bool,
     pub(crate) read_only: bool,
+    /// The block that is being cleaned.
+    pub(crate) sweep: Option<sweep::Sweep>,
+    /// What cleaning may cost now, in reads; negative when it has cost more than its share.
+    pub(crate) credit: i32,
     /// The damage for which a change was lost last, and whether a sync has told of it.
     pub(crate) given_up: Option<(PageAddr, &'static str, bool)>,
 }

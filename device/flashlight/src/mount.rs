@@ -195,6 +195,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             shared: [false; 2],
             small_files: false,
             read_only: config.read_only,
+            sweep: None,
+            credit: 0,
             given_up: None,
         })
     }

@@ -11,6 +11,7 @@ use crate::header::Kind;
 use crate::inode::{DirView, FileView};
 use crate::mappage::{ExtentPage, MapPage};
 use crate::store::Area;
+use crate::sweep::{LOOK, MAP, MAP_MOVES, MOVE, Sweep};
 use crate::table::State;
 use crate::tag::{self, Tag};
 use crate::tree::{self, EXTENT, HASH, Put};
@@ -53,30 +54,40 @@ impl Outdated {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// Moves what is valid in a block elsewhere, but for pages that damage keeps there: then the
-    /// block is not won, and the result is `false`.
-    pub(crate) fn clean_block(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+    /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the maps
+    /// that named them up to date; whether the block has come to its end.
+    pub(crate) fn move_some(
+        &mut self,
+        sweep: &mut Sweep,
+        limit: u32,
+    ) -> Result<bool, Error<N::Error>> {
+        let block = sweep.block;
         let is_data = matches!(self.store.table.get(block), State::Data(_));
-        let before = self.rank(block);
-        let end = self.store.programmed(block);
-        self.store.written.compacted += u64::from(self.store.remnants.find(block).is_some());
-        self.store.let_go(block);
-        self.store.written.cleaned += 1;
-        let mut outdated = None;
-        let all = is_data && self.store.valid_pages(block) == end;
-        for index in 0..end {
-            if self.store.valid_pages(block) == 0 {
-                break;
-            }
+        let all = is_data && self.store.valid_pages(block) == sweep.end - sweep.next;
+        let (mut outdated, mut limit) = (None, limit);
+        sweep.cost = 0;
+        let mut extended = false;
+        while sweep.next < sweep.end && self.store.valid_pages(block) > 0 && sweep.cost < limit {
+            let index = sweep.next;
+            sweep.next += 1;
             let listed = self.store.dirty.find(block);
             if listed.is_some_and(|e| !self.store.dirty.is_valid(e, index)) {
                 continue;
             }
             let at = self.store.geo.page(BlockAddr(block), index);
+            let (before, maps) = (self.store.written.moved(), self.store.map_writes());
             if is_data {
                 self.move_data(at, all || listed.is_some(), &mut outdated)?;
             } else {
                 self.move_meta(at, listed.is_some())?;
+            }
+            let moved = (self.store.written.moved() - before) as u32;
+            let maps = (self.store.map_writes() - maps) as u32;
+            sweep.cost = sweep.cost.saturating_add(LOOK + MOVE * moved + MAP * maps);
+            if moved > 0 && maps == 0 && sweep.cost >= limit && !extended {
+                // Its map is written once for all moves of a step.
+                limit = limit.saturating_add(MAP_MOVES);
+                extended = true;
             }
         }
         if let Some(range) = outdated {
@@ -87,14 +98,17 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.close(block);
             return Ok(true);
         }
+        if sweep.next < sweep.end {
+            return Ok(false);
+        }
         // Pages that cannot be read, or that nobody owns.
         let n = self.store.stuck_next;
         self.store.stuck[n % self.store.stuck.len()] = block as u16;
         self.store.stuck_next = n + 1;
-        if let Some(rank) = before {
+        if let Some(rank) = sweep.rank {
             self.store.stuck_rank = self.store.stuck_rank.max(rank);
         }
-        Ok(false)
+        Ok(true)
     }
 
     /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid unless

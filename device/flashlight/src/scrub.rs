@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::gc::FLOOR;
 use crate::header;
 use crate::store::{Area, Head};
+use crate::sweep::Why;
 use crate::table::State;
 use crate::tag::{self, Tag};
 use crate::walk::{self, Page, Visitor};
@@ -55,14 +56,14 @@ impl RefreshList {
         }
     }
 
-    fn remove(&mut self, block: u32) {
+    pub fn remove(&mut self, block: u32) {
         if let Some(i) = self.blocks[..self.len].iter().position(|&b| b == block) {
             self.blocks.copy_within(i + 1..self.len, i);
             self.len -= 1;
         }
     }
 
-    fn first(&self) -> Option<u32> {
+    pub fn first(&self) -> Option<u32> {
         self.blocks[..self.len].first().copied()
     }
 
@@ -215,22 +216,15 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(false);
         }
         self.begin()?;
-        let state = if block < self.store.table.blocks() {
-            self.store.table.get(block)
-        } else {
-            State::Bad
-        };
-        let before = self.store.written;
-        let result = match state {
-            State::Meta(1..) | State::Data(1..) => self.clean_block(block).map(|_| true),
-            State::System => self.renew(block),
-            _ => Ok(false),
-        };
-        // The moves have read it too.
+        if self.is_stored(block) {
+            let mut sweep = self.begin_sweep(block, Why::Rot);
+            return self.sweep_on(&mut sweep, u32::MAX);
+        }
+        let in_use =
+            block < self.store.table.blocks() && self.store.table.get(block) == State::System;
+        let result = if in_use { self.renew(block) } else { Ok(false) };
         self.store.nand.refresh.remove(block);
-        let pages = self.store.written.set_apart(&before);
         self.store.written.refreshed += u64::from(matches!(result, Ok(true)));
-        self.store.written.refreshed_pages += pages;
         result
     }
 

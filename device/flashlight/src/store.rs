@@ -854,6 +854,11 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
+    /// Pages of maps that files' or directories' inodes name, written since the mount.
+    pub fn map_writes(&self) -> u64 {
+        self.written.areas[Area::Hash as usize] + self.written.areas[Area::Extent as usize]
+    }
+
     /// Whether a block belongs to the allocation log.
     pub fn is_log(&self, block: u32) -> bool {
         self.bitmap_blocks[..self.bitmap_count].contains(&(block as u16))

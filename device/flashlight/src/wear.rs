@@ -30,8 +30,7 @@
 
 use crate::FlashLight;
 use crate::error::Error;
-use crate::gc::FLOOR;
-use crate::store::{COLD, HEADS, Store, WEAR};
+use crate::store::{HEADS, Store};
 use crate::table::State;
 use flashkit_nand::Nand;
 
@@ -118,34 +117,12 @@ fn across(cursor: u32, blocks: u32) -> u32 {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// Moves a block at rest if that is due, and cleans a nearly empty block. Two blocks' pages at
-    /// most.
-    pub(crate) fn level(&mut self) -> Result<(), Error<N::Error>> {
-        if self.store.wear.interval == 0 || self.store.available() <= FLOOR {
-            return Ok(());
-        }
-        if let Some(block) = self.nearly_empty() {
-            self.clean_block(block)?;
-        }
-        let Some(block) = self.due() else {
-            return Ok(());
-        };
-        let before = self.store.written;
-        self.store.mover = WEAR;
-        let result = self.clean_block(block);
-        self.store.mover = COLD;
-        let pages = self.store.written.set_apart(&before);
-        self.store.written.levelled += 1;
-        self.store.written.levelled_pages += pages;
-        result.map(|_| ())
-    }
-
-    /// The block to move now, if one is due and the window has a place for it.
-    fn due(&mut self) -> Option<u32> {
+    /// The block at rest to move now, if one is due and the window has a place for it.
+    pub(crate) fn due(&mut self) -> Option<u32> {
         let blocks = self.store.table.blocks();
         let wear = self.store.wear;
         let interval = wear.current_interval(blocks);
-        if !wear.ready {
+        if !wear.ready || interval == 0 {
             return None;
         }
         self.store.wear.ready = false;
@@ -185,7 +162,10 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// A block with few valid pages, half a round behind the search for free blocks: it would take
     /// no erases until these are gone.
-    fn nearly_empty(&mut self) -> Option<u32> {
+    pub(crate) fn nearly_empty(&mut self) -> Option<u32> {
+        if self.store.wear.interval == 0 {
+            return None;
+        }
         let few = self.store.ppb() / 16;
         let blocks = self.store.table.blocks();
         for _ in 0..SWEEP {

@@ -82,7 +82,7 @@ fn a_log_with_fsync() {
 }
 
 const SEQ: (u64, u64, u64) = (2, 97_423, 2);
-const POSTMARK: (u64, u64, u64) = (72_576, 1_091_454, 15_020);
+const POSTMARK: (u64, u64, u64) = (73_639, 1_092_065, 15_030);
 const SMALL: (u64, u64, u64) = (50_654, 34_880, 2);
 const APPEND: (u64, u64, u64) = (5_014, 25_701, 2);
 

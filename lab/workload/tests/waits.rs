@@ -1,0 +1,74 @@
+//! How long one write waits, in flash time: cleaning and the levelling of wear are spread over the
+//! writes. Exact figures, so that a change for the worse fails.
+
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_nand::Nand;
+use flashkit_sim::{Metered, Rng, SimNand, preset};
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{FileSystem, Ino, NewInode, Time};
+
+const KIB: u64 = 1 << 10;
+
+type Fs = FlashLightFs<'static, SimNand>;
+
+fn mounted() -> Fs {
+    let chip = SimNand::new(preset("slc-256m").unwrap());
+    let size = ram_needed(&chip.geometry());
+    let ram = || vec![0; size].leak();
+    let chip = FlashLight::format(chip, ram(), 1, &New::default()).unwrap();
+    let volume = FlashLight::mount(chip, ram(), Config::default()).unwrap();
+    FlashLightFs::new(volume, size)
+}
+
+/// A file that fills `percent` of what files may have.
+fn fill(fs: &mut Fs, percent: u64) -> (Ino, u64) {
+    let free = fs.statfs().unwrap().blocks_free * 2048;
+    let size = free * percent / 100 / (64 * KIB) * (64 * KIB);
+    let root = fs.root();
+    let ino = fs.create(root, b"file", &NewInode::default()).unwrap().ino;
+    let data = vec![1; 64 * KIB as usize];
+    for at in (0..size).step_by(data.len()) {
+        fs.write(ino, at, &data, Time::default()).unwrap();
+    }
+    fs.sync().unwrap();
+    (ino, size)
+}
+
+/// Overwrites random pieces and syncs each: the flash time of each, in microseconds, in order of it.
+fn overwrite(fs: &mut Fs, (ino, size): (Ino, u64), len: u64, times: u64) -> Vec<u64> {
+    let mut rng = Rng::new(1);
+    let data = vec![2; len as usize];
+    let mut waits: Vec<u64> = (0..times)
+        .map(|_| {
+            let before = fs.volume().nand().counters().time_ns;
+            let at = rng.below(size / len) * len;
+            fs.write(ino, at, &data, Time::default()).unwrap();
+            fs.fsync(ino).unwrap();
+            (fs.volume().nand().counters().time_ns - before) / 1000
+        })
+        .collect();
+    waits.sort_unstable();
+    waits
+}
+
+/// Of sorted waits: the median, one in a hundred, one in a thousand, the longest.
+fn quantiles(waits: &[u64]) -> [u64; 4] {
+    let n = waits.len();
+    [n / 2, n - n / 100, n - n / 1000, n - 1].map(|i| waits[i])
+}
+
+#[test]
+fn small_pieces_on_a_chip_that_is_nearly_full() {
+    let mut fs = mounted();
+    let file = fill(&mut fs, 90);
+    let waits = overwrite(&mut fs, file, 4 * KIB, 20_000);
+    assert_eq!(quantiles(&waits), [758, 22_990, 26_315, 30_382]);
+}
+
+#[test]
+fn large_pieces_on_a_chip_that_is_rather_full() {
+    let mut fs = mounted();
+    let file = fill(&mut fs, 80);
+    let waits = overwrite(&mut fs, file, 64 * KIB, 5_000);
+    assert_eq!(quantiles(&waits), [10_095, 56_502, 66_753, 73_288]);
+}
