@@ -280,6 +280,24 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
+    /// Frees the pages that only extent maps still name, of the files in the cache: their logs move
+    /// there. A read and a program for each map.
+    pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
+        for i in 0..self.files.len() {
+            loop {
+                let slot = &self.files[i];
+                if slot.ino == 0
+                    || slot.file().levels() == 0
+                    || slot.file().record_search(INDEX_END, 0) == 0
+                    || sound(self.file_migrate(i, None))?.is_none()
+                {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Moves the records of one range of indexes from the log to its extent map: the range that
     /// `index` is in, else the one with the most of them. One read, one program; a split one
     /// program more.

@@ -105,7 +105,11 @@ impl<N: Nand> FlashLight<'_, N> {
         {
             self.clean_dirty_list()?;
         }
-        self.clean_some()
+        self.clean_some()?;
+        if self.need_page().is_err() {
+            self.free_overridden()?;
+        }
+        Ok(())
     }
 
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.

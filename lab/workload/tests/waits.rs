@@ -11,8 +11,8 @@ const KIB: u64 = 1 << 10;
 
 type Fs = FlashLightFs<'static, SimNand>;
 
-fn mounted() -> Fs {
-    let chip = SimNand::new(preset("slc-256m").unwrap());
+fn mounted(chip: &str) -> Fs {
+    let chip = SimNand::new(preset(chip).unwrap());
     let size = ram_needed(&chip.geometry());
     let ram = || vec![0; size].leak();
     let chip = FlashLight::format(chip, ram(), 1, &New::default()).unwrap();
@@ -59,7 +59,7 @@ fn quantiles(waits: &[u64]) -> [u64; 4] {
 
 #[test]
 fn small_pieces_on_a_chip_that_is_nearly_full() {
-    let mut fs = mounted();
+    let mut fs = mounted("slc-256m");
     let file = fill(&mut fs, 90);
     let waits = overwrite(&mut fs, file, 4 * KIB, 20_000);
     assert_eq!(quantiles(&waits), [758, 22_990, 26_315, 30_382]);
@@ -67,8 +67,38 @@ fn small_pieces_on_a_chip_that_is_nearly_full() {
 
 #[test]
 fn large_pieces_on_a_chip_that_is_rather_full() {
-    let mut fs = mounted();
+    let mut fs = mounted("slc-256m");
     let file = fill(&mut fs, 80);
     let waits = overwrite(&mut fs, file, 64 * KIB, 5_000);
     assert_eq!(quantiles(&waits), [10_095, 56_502, 66_753, 73_288]);
+}
+
+/// A file of three quarters of a small chip, overwritten from its end to its beginning, and in parts in
+/// turn: each piece begins another block, and cleaning keeps up.
+#[test]
+fn pieces_against_the_order_of_a_file() {
+    for parts in [1, 2, 4, 16] {
+        let mut fs = mounted("micron-20m");
+        let root = fs.root();
+        let ino = fs.create(root, b"file", &NewInode::default()).unwrap().ino;
+        let (piece, pieces) = (32 * KIB, 384);
+        let data = vec![3; piece as usize];
+        for i in 0..pieces {
+            fs.write(ino, i * piece, &data, Time::default()).unwrap();
+        }
+        fs.sync().unwrap();
+        for n in 0..4 * pieces {
+            let i = match parts {
+                1 => pieces - 1 - n % pieces,
+                _ => n % parts * (pieces / parts) + n / parts % (pieces / parts),
+            };
+            let written = fs.write(ino, i * piece, &data, Time::default());
+            assert_eq!(
+                written,
+                Ok(()),
+                "{parts} parts, write {n} {:?}",
+                fs.statfs()
+            );
+        }
+    }
 }
