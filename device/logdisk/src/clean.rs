@@ -51,6 +51,8 @@ pub(crate) struct Job {
     cold: bool,
     /// Blocks to move for each one that the host writes, so that the free space does not fall.
     rate: u32,
+    /// Its bank could be spared when it was chosen.
+    spared: bool,
 }
 
 impl<F: BankedNorFlash> LogDisk<'_, F> {
@@ -118,29 +120,30 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
 
     fn step(&mut self, forced: bool) -> Result<Step, Error<F::Error>> {
         let collected = self.collect_erases()?;
-        let Some(job) = self.job else {
-            // With what has just been erased the policy may be content.
-            if forced && collected {
+        if let Some(job) = self.job {
+            if self.ram.segment(job.segment).valid > 0 {
+                let blocks = self.copy(CLEAN_BLOCKS)?;
+                return Ok(Step::Copied { blocks });
+            }
+            let segment = job.segment;
+            if self.finish_job(forced)? {
+                return Ok(Step::EraseBegun { segment });
+            }
+            if self.job.is_some() {
                 return Ok(Step::Waiting);
             }
-            return Ok(match self.choose(forced) {
-                Some(segment) => Step::Selected {
-                    segment,
-                    cold: self.job.is_some_and(|job| job.cold),
-                },
-                None if self.erasing > 0 => Step::Waiting,
-                None => Step::Idle,
-            });
-        };
-        if self.ram.segment(job.segment).valid > 0 {
-            let blocks = self.copy(CLEAN_BLOCKS)?;
-            return Ok(Step::Copied { blocks });
+        } else if forced && collected {
+            // With what has just been erased the policy may be content.
+            return Ok(Step::Waiting);
         }
-        if self.finish_job(forced)? {
-            let segment = job.segment;
-            return Ok(Step::EraseBegun { segment });
-        }
-        Ok(Step::Waiting)
+        Ok(match self.choose(forced) {
+            Some(segment) => Step::Selected {
+                segment,
+                cold: self.job.is_some_and(|job| job.cold),
+            },
+            None if self.erasing > 0 => Step::Waiting,
+            None => Step::Idle,
+        })
     }
 
     /// One step towards a free block for the host; false when nothing can be done.
@@ -162,7 +165,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         if self.job.is_none() && self.choose(false).is_none() {
             return Ok(());
         }
-        let moves = self.job.map_or(0, |job| job.rate) * (1 + u32::from(self.is_short()));
+        let rate = self.job.map_or(0, |job| job.rate) * (1 + u32::from(self.is_short()));
+        let moves = rate.min(u32::from(self.config.moves_max));
         for _ in 0..moves {
             if !self.cleaner_has_place() || self.copy(1)? == 0 {
                 break;
@@ -185,23 +189,20 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         let segment = self.select(forced)?;
         let record = self.ram.segment(segment);
         let blocks = self.layout.blocks;
-        let valid = match self.config.bounded {
-            true => record.valid.min(self.mean_valid()),
-            false => record.valid,
-        };
-        let rate = valid.div_ceil((blocks - valid).max(1));
+        let rate = record.valid.div_ceil((blocks - record.valid).max(1));
         self.job = Some(Job {
             segment,
             next: 0,
             cold: u64::from(record.valid) * u64::from(self.layout.total_blocks())
                 < u64::from(self.live) * u64::from(blocks),
             rate,
+            spared: self.can_spare(self.layout.bank_of(segment)),
         });
         Some(segment)
     }
 
     /// Erases the segment that has been cleaned. Not in haste, a bounded disk does so only if writes
-    /// can go on elsewhere, or if no other erase brings room.
+    /// can go on elsewhere, or if nothing else brings room.
     fn finish_job(&mut self, in_haste: bool) -> Result<bool, Error<F::Error>> {
         let Some(job) = self.job else {
             return Ok(false);
@@ -210,14 +211,12 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             return Ok(false);
         }
         let bank = self.layout.bank_of(job.segment);
-        // Short of room it is better to wait once than to go on so.
-        let need = if self.is_short() {
-            0
-        } else {
-            self.layout.blocks * 5 / 4
-        };
-        let waits = self.config.bounded && !in_haste && self.erasing > 0;
-        if waits && !self.can_spare(bank, need) {
+        let calm = self.config.is_bounded() && !in_haste;
+        if calm && !self.can_spare(bank) && (self.erasing > 0 || job.spared) {
+            if self.erasing == 0 {
+                // The room has come to be in its bank. It keeps, and another victim may do.
+                self.job = None;
+            }
             return Ok(false);
         }
         if !self.begin_erase(job.segment)? {

@@ -77,18 +77,14 @@ pub struct Config {
     pub open_max: u8,
     /// Banks that may erase at once, at least 1.
     pub erasing_max: u8,
-    /// Bounded latency: cleaning is paid for in small parts, and nothing waits for an erase.
+    /// Bounded latency, unless 0: a sector written moves at most so many blocks, and neither writes
+    /// nor trims wait for an erase. What would have to is refused with [`crate::Error::Busy`].
     ///
-    /// Below [`Start::Reserve`] each sector written also moves up to 2 x v / (b - v) blocks, rounded
-    /// up before it is doubled: b blocks are in a segment, and v of them are valid in the closed
-    /// segments on average; no fuller victim is taken. A bank erases only while others have room
-    /// for the writes of that time, so new segments are begun in the bank with most room, never for
-    /// the sake of staying in one. [`Config::queue`] must hold the sectors that can be written during
-    /// an erase.
-    ///
-    /// Where there is no such bank (all room and all garbage in one), and after cuts, a write waits
-    /// as without it; [`crate::Stats::erase_waits`] counts that.
-    pub bounded: bool,
+    /// Below [`Start::Reserve`] each sector written pays for cleaning: v / (b - v) blocks, rounded
+    /// up, of a victim with v of its b blocks valid, and twice as many when more than one segment is
+    /// missing. No fuller victim is taken than this many pay for. [`Config::queue`] says how many
+    /// sectors can be written during an erase: a bank erases only while others have room for as many.
+    pub moves_max: u16,
     /// Moves the data of a segment that has been erased so many times less than another; 0: never
     /// (the paper has no wear levelling).
     pub wear_gap: u32,
@@ -113,7 +109,7 @@ impl Config {
             },
             open_max: u8::MAX,
             erasing_max: 1,
-            bounded: false,
+            moves_max: 0,
             wear_gap: 0,
             caller_clock: false,
             queue: 600,
@@ -129,23 +125,28 @@ impl Config {
             start: Start::Reserve { segments: 0 },
             open_max: 2,
             erasing_max: 1,
-            bounded: false,
+            moves_max: 0,
             wear_gap: 0,
             caller_clock: false,
             queue: 600,
         }
     }
 
-    /// [`Config::bounded`] on a chip of 8 banks like `nor-16m`.
+    /// Bounded latency on a chip like `nor-16m`, for data up to 80 % of its blocks: a victim of
+    /// average utilisation needs 14 moves there, and as many more are for catching up.
     pub const fn bounded() -> Config {
         Config {
             start: Start::Reserve { segments: 5 },
-            bounded: true,
+            moves_max: 28,
             erasing_max: 3,
-            open_max: 5,
+            open_max: 9,
             queue: 800,
             ..Config::new()
         }
+    }
+
+    pub(crate) const fn is_bounded(&self) -> bool {
+        self.moves_max > 0
     }
 
     /// Open segments that the placement itself needs.

@@ -28,6 +28,8 @@ pub struct Stats {
     pub segments_retired: u64,
     /// Times that an operation waited for an erase.
     pub erase_waits: u64,
+    /// Times that an operation was refused with [`Error::Busy`].
+    pub refused: u64,
     /// Most pairs that were in the flag update queue.
     pub queue_peak: u64,
 }
@@ -87,6 +89,8 @@ pub struct LogDisk<'a, F> {
     /// Trims that wait in the queue.
     pub(crate) trims: u32,
     pub(crate) clock: u32,
+    /// Blocks written since the mount, the cleaner's included; it wraps.
+    pub(crate) programmed: u32,
     pub(crate) chance: u32,
     pub(crate) stats: Stats,
     /// The last victim was chosen for its low wear.
@@ -215,8 +219,8 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     /// done; what was done before an error stays.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::BufferLength`], [`Error::Full`], [`Error::Flash`],
-    /// [`Error::Latched`].
+    /// [`Error::OutOfRange`], [`Error::BufferLength`], [`Error::Full`], [`Error::Busy`],
+    /// [`Error::Flash`], [`Error::Latched`].
     pub fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Error<F::Error>> {
         self.check_range(first, data.len())?;
         self.changing(|disk| {
@@ -282,7 +286,11 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             return Err(Error::Latched);
         }
         let result = work(self);
-        self.latched = matches!(result, Err(Error::Flash(_)));
+        match result {
+            Err(Error::Flash(_)) => self.latched = true,
+            Err(Error::Busy) => self.stats.refused += 1,
+            _ => {}
+        }
         result
     }
 
@@ -296,6 +304,9 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     }
 
     fn write_sector(&mut self, sector: u32, data: &[u8]) -> Result<(), Error<F::Error>> {
+        if self.config.is_bounded() {
+            self.check_flags(sector)?;
+        }
         let block = self.allocate(0, false)?;
         self.begin_block(block, sector)?;
         self.flash.write(self.layout.data_at(block), data)?;
@@ -308,10 +319,26 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         self.ram.update(segment, |record| record.stamp = now);
         self.publish(sector, block)?;
         self.stats.sectors_written += 1;
-        if self.config.bounded {
+        if self.config.is_bounded() {
             self.pay()?;
         }
         Ok(())
+    }
+
+    /// Whether the flags of a sector written anew, or trimmed, can be updated or queued at once.
+    fn check_flags(&mut self, sector: u32) -> Result<(), Error<F::Error>> {
+        self.collect_erases()?;
+        let waits = match (self.waiting_pair(sector), self.ram.lookup(sector)) {
+            (Some(at), _) => {
+                let between = self.ram.pair(at).new;
+                between.is_some_and(|block| self.is_erasing(self.bank_of_block(block)))
+            }
+            (None, Some(old)) => {
+                self.ram.queue_is_full() && self.is_erasing(self.bank_of_block(old))
+            }
+            (None, None) => false,
+        };
+        if waits { Err(Error::Busy) } else { Ok(()) }
     }
 
     /// Steps 1 and 2 of a block's flags (paper, 2.4), but for the data.
@@ -458,6 +485,13 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                 self.enqueue(sector, None, block, true);
                 self.stats.sectors_trimmed += 1;
                 return Ok(());
+            }
+            if self.config.is_bounded() {
+                self.collect_erases()?;
+                if self.is_erasing(self.bank_of_block(block)) {
+                    return Err(Error::Busy);
+                }
+                continue;
             }
             self.wait_bank(self.bank_of_block(block))?;
         }

@@ -217,6 +217,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 segment,
                 host,
                 intent,
+                begun: self.programmed as u16,
             }),
         );
         self.erasing += 1;

@@ -25,6 +25,10 @@ pub enum Error<E> {
     },
     /// The configuration cannot work on this chip; the text says why.
     Config(&'static str),
+    /// With bounded latency: this would wait for an erase ([`crate::Config::moves_max`]). Sectors
+    /// before are written or trimmed, the rest is untouched. [`crate::LogDisk::clean_now`] makes room,
+    /// and waits; or it is tried again later.
+    Busy,
     /// No room: segments have worn out, and what is left holds the data alone.
     Full,
     /// A segment does not begin as one of a log disk does: a chip that was never formatted, or
@@ -87,6 +91,7 @@ impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
             }
             Error::RamTooSmall { need } => write!(f, "RAM is too small: {need} bytes are needed"),
             Error::Config(why) => f.write_str(why),
+            Error::Busy => f.write_str("busy: this would wait for an erase"),
             Error::Full => f.write_str("no room is left: segments have worn out"),
             Error::Magic { segment } => {
                 write!(f, "segment {segment} has no log disk's magic number")

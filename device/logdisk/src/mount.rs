@@ -153,6 +153,9 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         if config.caller_clock && config.separate == Separate::Aged {
             return Err(Error::Config("Separate::Aged counts sectors written"));
         }
+        if config.is_bounded() && flash.banks() < 2 {
+            return Err(Error::Config("bounded latency needs two banks at least"));
+        }
         // The processor may have started anew, and the chip not.
         for bank in 0..flash.banks() {
             flash.erase_wait(bank)?;
@@ -161,7 +164,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         let layout = layout_on(
             &flash,
             &shape,
-            config.frontiers() + u32::from(config.bounded),
+            config.frontiers() + u32::from(config.is_bounded()),
         )?;
         let need = bytes_needed(&layout, config.queue);
         if ram.len() < need {
@@ -183,6 +186,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             live: 0,
             trims: 0,
             clock: 1,
+            programmed: 0,
             chance: 0x2545_F491,
             stats: Stats::default(),
             levelled: false,

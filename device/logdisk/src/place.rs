@@ -25,6 +25,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         cleaning: bool,
     ) -> Result<u32, Error<F::Error>> {
         while !cleaning && !self.host_has_room() {
+            if self.config.is_bounded() {
+                return Err(Error::Busy);
+            }
             if !self.clean_forced()? {
                 return Err(Error::Full);
             }
@@ -35,6 +38,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         let block = segment * blocks + record.used;
         record.used += 1;
         self.open_room -= 1;
+        self.programmed = self.programmed.wrapping_add(1);
         if record.used == blocks {
             record.state = State::Closed;
             self.open -= 1;
@@ -53,7 +57,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             None => self.layout.blocks - 1,
         };
         // A bounded disk keeps enough to go on calmly once an erase is done.
-        let calm = if self.config.bounded {
+        let calm = if self.config.is_bounded() {
             self.layout.blocks
         } else {
             0
@@ -108,18 +112,31 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             if let Some(segment) = here {
                 return Ok(segment);
             }
+            let others = self.frontier[1 - frontier].filter(is_idle);
+            if self.config.is_bounded() && !cleaning {
+                // What was meant for the cleaner, before a wait.
+                if let Some(segment) = others {
+                    return Ok(segment);
+                }
+                let Some(last) = self.pick(frontier, true) else {
+                    return Err(Error::Busy);
+                };
+                return Ok(self.begin_segment(frontier, last));
+            }
+            if self.config.is_bounded()
+                && let Some(segment) = others
+            {
+                return Ok(segment);
+            }
             if let Some(segment) = current {
                 // Its bank erases, and no other segment may be begun.
                 self.wait_bank(self.layout.bank_of(segment))?;
                 continue;
             }
-            let others = self.frontier[1 - frontier].filter(|s| cleaning && is_idle(s));
-            if let Some(segment) = others {
+            if let Some(segment) = others.filter(|_| cleaning) {
                 return Ok(segment);
             }
-            // What erases will do for a bounded disk, and haste would use up its room.
-            let patient = self.config.bounded && self.erasing > 0;
-            let freed = !cleaning && !patient && self.clean_forced()?;
+            let freed = !cleaning && self.clean_forced()?;
             if !freed && !self.wait_any()? {
                 return Err(Error::Full);
             }
@@ -132,25 +149,51 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         open.any(|s| !self.is_erasing(self.layout.bank_of(*s))) || self.pick(1, true).is_some()
     }
 
-    /// Whether a bank may erase without a wait: so many blocks can be written elsewhere meanwhile,
-    /// and no block in it waits for another bank, to be overwritten perhaps.
-    pub(crate) fn can_spare(&self, bank: u32, need: u32) -> bool {
-        let mut room = 0;
-        for segment in 0..self.layout.segments {
-            let other = self.layout.bank_of(segment);
-            if other == bank || self.is_erasing(other) {
-                continue;
-            }
-            let record = self.ram.segment(segment);
-            if let State::Free | State::Open = record.state {
-                room += self.layout.blocks - record.used;
-            }
-        }
+    /// Whether a bank may erase without a wait: until it is done, as many blocks as the queue has
+    /// pairs can be written elsewhere, and no block in it waits for another bank, to be overwritten
+    /// perhaps. Erases under way end in the order in which they began, and bring room.
+    pub(crate) fn can_spare(&self, bank: u32) -> bool {
         let is_here = |at| {
             let new = self.ram.pair(at).new;
             new.is_some_and(|new| self.bank_of_block(new) == bank)
         };
-        room >= need && !(0..self.ram.queued()).any(is_here)
+        if (0..self.ram.queued()).any(is_here) {
+            return false;
+        }
+        let need = u32::from(self.config.queue);
+        let (mut room, mut last) = (0, None);
+        for other in (0..self.layout.banks).filter(|other| *other != bank) {
+            if !self.is_erasing(other) {
+                room += self.room_in(other);
+            }
+        }
+        loop {
+            // When each is done, in blocks written from now on, and the next one after the last.
+            let ends = (0..self.layout.banks).filter(|other| *other != bank);
+            let ends = ends.filter_map(|other| Some((self.erase_lasts(other)?, other)));
+            let next = ends.filter(|end| last.is_none_or(|last| *end > last)).min();
+            match next {
+                Some((at, _)) if room < at.min(need) => return false,
+                Some((_, other)) => room += self.layout.blocks + self.room_in(other),
+                None => return room >= need,
+            }
+            last = next;
+        }
+    }
+
+    /// Blocks at most that are written before the erase in a bank is done.
+    fn erase_lasts(&self, bank: u32) -> Option<u32> {
+        let erase = self.ram.bank(bank)?;
+        let age = (self.programmed as u16).wrapping_sub(erase.begun);
+        Some(u32::from(self.config.queue.saturating_sub(age)))
+    }
+
+    /// Blocks of a bank that can be written.
+    fn room_in(&self, bank: u32) -> u32 {
+        let per_bank = self.layout.segments_per_bank();
+        let all = (bank * per_bank..(bank + 1) * per_bank).map(|s| self.ram.segment(s));
+        let usable = all.filter(|record| matches!(record.state, State::Free | State::Open));
+        usable.map(|record| self.layout.blocks - record.used).sum()
     }
 
     /// Whether the cleaner works on a segment of this bank.
@@ -193,7 +236,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             };
             let rank = if self.is_victims_bank(bank) {
                 u64::from(room)
-            } else if bank == self.active_bank[frontier] && !self.config.bounded {
+            } else if bank == self.active_bank[frontier] && !self.config.is_bounded() {
                 u64::MAX
             } else {
                 u64::from(room) | 1 << 40

@@ -30,7 +30,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             return torn;
         }
         let threshold = if forced { 0 } else { self.threshold()? };
-        let calm = self.config.bounded && !forced;
+        let calm = self.config.is_bounded() && !forced;
         let mut limits = Limits {
             fullest: if calm { self.mean_valid() } else { u32::MAX },
             banks: if calm {
@@ -53,6 +53,10 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         }
         self.levelled = false;
         let mut best = self.best(limits);
+        if best.is_none() && calm && self.is_short() {
+            limits.fullest = self.fullest_paid();
+            best = self.best(limits);
+        }
         if best.is_none() && (self.erasing == 0 || self.is_short()) {
             // No bank can be spared, and waiting will not change that.
             limits.banks = u64::MAX;
@@ -64,9 +68,14 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
 
     /// The banks that may erase without a wait, a bit for each; those from the 64th on share theirs.
     fn banks_to_spare(&self) -> u64 {
-        let need = self.layout.blocks * 7 / 4;
-        let spared = (0..self.layout.banks).filter(|bank| self.can_spare(*bank, need));
+        let spared = (0..self.layout.banks).filter(|bank| self.can_spare(*bank));
         spared.fold(0, |banks, bank| banks | 1 << bank.min(63))
+    }
+
+    /// Valid blocks of the fullest segment that [`crate::Config::moves_max`] pays for.
+    fn fullest_paid(&self) -> u32 {
+        let moves = u32::from(self.config.moves_max);
+        self.layout.blocks * moves / (moves + 1)
     }
 
     /// Valid blocks of a closed segment on average, rounded down: one at least has no more.

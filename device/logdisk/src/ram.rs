@@ -69,6 +69,8 @@ pub(crate) struct BankErase {
     /// Where its intent is.
     pub host: u32,
     pub intent: u32,
+    /// Blocks written when it began, the low bits.
+    pub begun: u16,
 }
 
 /// Views of the caller's slice.
@@ -190,6 +192,7 @@ impl<'a> Ram<'a> {
             segment,
             host: get(self.banks, at + 2, 2),
             intent: get(self.banks, at + 4, 1),
+            begun: get(self.banks, at + 6, 2) as u16,
         })
     }
 
@@ -199,6 +202,7 @@ impl<'a> Ram<'a> {
         if let Some(erase) = erase {
             put(self.banks, at + 2, 2, erase.host);
             put(self.banks, at + 4, 1, erase.intent);
+            put(self.banks, at + 6, 2, u32::from(erase.begun));
         }
     }
 

@@ -29,6 +29,10 @@ fn ram_is_below_64_kib_and_the_geometry_is_the_papers() {
     assert!(all - size_of::<SimNor>() <= 64 * 1024, "{all}");
     drop(disk);
     assert_eq!(ram.len(), 63_232);
+    // The longer queue of bounded latency.
+    drop(mounted(&mut ram, Config::bounded()));
+    assert_eq!(ram.len(), 64_832);
+    assert!(all + 1_600 - size_of::<SimNor>() <= 64 * 1024, "{all}");
     // Larger sectors need less.
     let shape = Shape {
         sector_size: 4096,

@@ -88,7 +88,7 @@ pub fn configs() -> [(&'static str, Config); 6] {
             "bounded",
             Config {
                 start: Start::Reserve { segments: 4 },
-                bounded: true,
+                moves_max: 12,
                 erasing_max: 2,
                 open_max: 3,
                 ..best
@@ -257,9 +257,20 @@ pub fn apply<F: BankedNorFlash>(disk: &mut LogDisk<'_, F>, op: Op) -> Result<(),
             let data: Vec<u8> = (first..first + count)
                 .flat_map(|sector| content(sector, version))
                 .collect();
-            disk.write(first, &data)
+            // What a disk of bounded latency refuses, it takes once it has cleaned.
+            loop {
+                match disk.write(first, &data) {
+                    Err(Error::Busy) => disk.clean_now().map(|_| ())?,
+                    ended => return ended,
+                }
+            }
         }
-        Op::Trim(first, count) => disk.trim(first, count),
+        Op::Trim(first, count) => loop {
+            match disk.trim(first, count) {
+                Err(Error::Busy) => disk.clean_now().map(|_| ())?,
+                ended => return ended,
+            }
+        },
         Op::Flush => disk.flush(),
         Op::Clean(steps) => (0..steps).try_for_each(|_| disk.clean_step().map(|_| ())),
     }

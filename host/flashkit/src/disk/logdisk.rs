@@ -111,6 +111,24 @@ struct OnChip {
     real_time: bool,
 }
 
+impl OnChip {
+    /// A kernel has no use for *busy*: what a disk of bounded latency refuses waits here.
+    fn patiently(
+        &mut self,
+        work: impl Fn(&mut LogDisk<'static, Chip>) -> Result<(), Error<SimNorError>>,
+    ) -> Result<(), Error<SimNorError>> {
+        loop {
+            match work(&mut self.disk) {
+                Err(Error::Busy) if self.disk.clean_now()? == Step::Idle => {
+                    return Err(Error::Full);
+                }
+                Err(Error::Busy) => {}
+                ended => return ended,
+            }
+        }
+    }
+}
+
 impl BlockDevice for OnChip {
     type Error = Error<SimNorError>;
     const TRIM_ZEROES: bool = true;
@@ -128,11 +146,11 @@ impl BlockDevice for OnChip {
     }
 
     fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Self::Error> {
-        self.disk.write(first, data)
+        self.patiently(|disk| disk.write(first, data))
     }
 
     fn trim(&mut self, first: u32, count: u32) -> Result<(), Self::Error> {
-        self.disk.trim(first, count)
+        self.patiently(|disk| disk.trim(first, count))
     }
 
     fn flush(&mut self) -> Result<(), Self::Error> {

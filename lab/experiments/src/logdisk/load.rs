@@ -68,6 +68,8 @@ pub struct Outcome {
     pub longest_ns: u64,
     /// Times that an operation waited for an erase.
     pub waits: u64,
+    /// Times that a disk of bounded latency refused one instead.
+    pub refused: u64,
     /// Bytes of RAM.
     pub ram: usize,
     /// (cumulative MiB, KiB/s over the last 4 MiB)
@@ -167,6 +169,7 @@ impl Load {
                 .collect(),
             longest_ns,
             waits: after.erase_waits - before.erase_waits,
+            refused: after.refused - before.refused,
             ram: ram_len,
             curve,
             cold,
@@ -184,14 +187,19 @@ impl Load {
             traced.disk.set_clock(ticks as u32);
         }
         // What the write would do itself, so that the victims are seen.
-        while traced.disk.room() < REQUEST {
+        while self.config.moves_max == 0 && traced.disk.room() < REQUEST {
             let step = traced.disk.clean_now()?;
             traced.note(step);
             if step == Step::Idle {
                 break;
             }
         }
-        traced.disk.write(sector, data)?;
+        while let Err(error) = traced.disk.write(sector, data) {
+            if error != Error::Busy {
+                return Err(error);
+            }
+            traced.disk.clean_now()?;
+        }
         traced.trace[sector as usize..(sector + REQUEST) as usize].fill(false);
         let took = traced.disk.flash().now_ns() - start;
         traced.disk.flash_mut().idle(self.host_ns);
