@@ -4,14 +4,16 @@
 //! A failure names the seed and the operation: `FLASHKIT_FAIL=seed:operation` replays it,
 //! `FLASHKIT_FAIL_FULL=1` lets every operation fail instead of a sample of them.
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Volume, chip};
+use flashkit_flashlight::{Config, FlashLight};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::{ChipSpec, Counters, Faults, Metered, Rng, SimNand, Timing, Weak};
-use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_sim::{Counters, Faults, Metered, Rng, SimNand, Weak};
 use flashkit_vfs::{Error, FileSystem, NewInode, path};
 use flashkit_workload::model::{ModelRun, Target};
-use std::collections::BTreeMap;
 
 /// A chip of which some operations fail, and from then on all in the block of the last.
 struct FailAt {
@@ -125,51 +127,16 @@ impl Metered for FailAt {
     }
 }
 
-struct Volume(Option<FlashLightFs<'static, FailAt>>);
-
-fn mounted(chip: FailAt) -> Result<Volume, String> {
-    let ram = vec![0; ram_needed(&chip.geometry())].leak();
-    let size = ram.len();
-    let fs = FlashLight::mount(chip, ram, Config::default()).map_err(|e| e.to_string())?;
-    Ok(Volume(Some(FlashLightFs::new(fs, size))))
-}
-
-impl Target for Volume {
-    fn fs(&mut self) -> &mut dyn FileSystem {
-        self.0.as_mut().unwrap()
-    }
-
-    fn remount(&mut self) -> Result<(), String> {
-        let fs = self.0.take().unwrap().into_volume();
-        let chip = fs.unmount().map_err(|(_, e)| e.to_string())?;
-        *self = mounted(chip)?;
-        Ok(())
-    }
-
-    fn check(&mut self) -> Result<(), String> {
-        let checked = check(self.0.as_mut().unwrap().volume())?;
-        match checked.findings.first() {
-            None => Ok(()),
-            Some(_) => Err(format!("{:#?}", checked.findings)),
-        }
-    }
+/// A small volume on a chip of which that operation fails.
+fn volume(chip: SimNand, left: u64) -> Volume<FailAt> {
+    Volume::new(FailAt::new(chip, left), Config::default())
 }
 
 /// Runs the load of a seed with operation `left` failing. Returns how many operations there were,
 /// and whether a block is marked bad.
 fn run(seed: u64, left: u64) -> (u64, bool) {
-    let geo = Geometry::new(1024, [40, 0][seed as usize % 2], 8, 160).unwrap();
-    let timing = Timing {
-        read_ns: 1,
-        program_ns: 1,
-        erase_ns: 1,
-    };
-    let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
-    chip.require_first_erase(true);
-    let ram = vec![0; ram_needed(&geo)].leak();
-    let chip = FailAt::new(chip, left);
-    let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
-    let mut volume = mounted(chip).unwrap();
+    let chip = chip(1024, [40, 0][seed as usize % 2], 8, 160);
+    let mut volume = volume(chip, left);
     let load = ModelRun {
         test: "-p flashkit-workload --test failures".into(),
         ops: 400,
@@ -188,7 +155,7 @@ fn run(seed: u64, left: u64) -> (u64, bool) {
     // What failed is out of use by now, but for a block found failing at the very end.
     volume.remount().map_err(say).unwrap();
     volume.check().map_err(say).unwrap();
-    let chip = volume.0.as_mut().unwrap().volume().nand();
+    let chip = volume.flashlight().nand();
     (chip.done, !chip.chip.bad_blocks().is_empty())
 }
 
@@ -218,23 +185,14 @@ fn every_operation_fails_in_turn() {
 #[test]
 fn the_end_of_a_chip() {
     for seed in 0..3u64 {
-        let geo = Geometry::new(1024, 40, 8, 160).unwrap();
-        let timing = Timing {
-            read_ns: 1,
-            program_ns: 1,
-            erase_ns: 1,
-        };
-        let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
+        let mut chip = chip(1024, 40, 8, 160);
         chip.set_faults(Faults {
             endurance: 20 + 7 * seed as u32,
             seed,
             ..Faults::default()
         })
         .unwrap();
-        let ram = vec![0; ram_needed(&geo)].leak();
-        let chip = FailAt::new(chip, u64::MAX);
-        let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
-        let mut volume = mounted(chip).unwrap();
+        let mut volume = volume(chip, u64::MAX);
         let mut synced: BTreeMap<String, Vec<u8>> = BTreeMap::new();
         let mut rng = Rng::new(seed);
         let written = loop {
@@ -246,7 +204,7 @@ fn the_end_of_a_chip() {
                 Err(e) => panic!("seed {seed}: {e}"),
             };
         };
-        assert!(volume.0.as_mut().unwrap().volume().is_worn(), "seed {seed}");
+        assert!(volume.flashlight().is_worn(), "seed {seed}");
         for round in 0..2 {
             for (name, data) in synced.iter().filter(|(name, _)| **name != written) {
                 let path = name.as_bytes();
@@ -255,9 +213,9 @@ fn the_end_of_a_chip() {
             }
             volume.check().unwrap();
             volume.remount().unwrap();
-            let changes = volume.0.as_mut().unwrap().volume().nand().done;
+            let changes = volume.flashlight().nand().done;
             assert_eq!(store(volume.fs(), "new", b"x"), Err(Error::ReadOnly));
-            assert_eq!(volume.0.as_mut().unwrap().volume().nand().done, changes);
+            assert_eq!(volume.flashlight().nand().done, changes);
         }
     }
 }
@@ -272,26 +230,15 @@ fn idle_work_begins_a_session_on_failing_blocks() {
         |fs| fs.scrub(10).unwrap().refreshed == 1,
     ];
     for (which, failures) in (0..idle.len()).flat_map(|i| (0..7).map(move |n| (i, n))) {
-        let geo = Geometry::new(1024, 40, 8, 160).unwrap();
-        let timing = Timing {
-            read_ns: 1,
-            program_ns: 1,
-            erase_ns: 1,
-        };
-        let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
-        chip.require_first_erase(true);
-        let ram = vec![0; ram_needed(&geo)].leak();
-        let chip = FailAt::new(chip, u64::MAX);
-        let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
-        let mut volume = mounted(chip).unwrap();
+        let mut volume = volume(chip(1024, 40, 8, 160), u64::MAX);
         let data = vec![7; 20 << 10];
         store(volume.fs(), "file", &data).unwrap();
         volume.remount().unwrap();
 
-        let fs = volume.0.as_mut().unwrap().volume();
+        let fs = volume.flashlight();
         fs.nand_mut().weak = true;
         assert!(path::read_file(volume.fs(), b"file").unwrap() == data);
-        let fs = volume.0.as_mut().unwrap().volume();
+        let fs = volume.flashlight();
         let chip = fs.nand_mut();
         (chip.weak, chip.left, chip.failures) = (false, chip.done, failures);
         assert!(idle[which](fs), "{which} {failures}");

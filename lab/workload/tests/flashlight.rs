@@ -1,71 +1,12 @@
 //! FlashLight against the model, on small chips of several shapes, with remounts and checks.
 
-use flashkit_flashlight::{Cleaner, Config, FlashLight, New, ram_needed};
-use flashkit_nand::{Geometry, Nand};
-use flashkit_sim::{ChipSpec, SimNand, Timing};
-use flashkit_vfs::FileSystem;
-use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
+mod common;
+
+use common::{Volume, chip};
+use flashkit_flashlight::{Cleaner, Config};
+use flashkit_sim::SimNand;
 use flashkit_workload::model::{self, ModelRun, Target};
 use flashkit_workload::{Options, replay_fs, trace};
-
-struct Volume {
-    fs: Option<FlashLightFs<'static, SimNand>>,
-    config: Config,
-}
-
-fn ram(chip: &SimNand) -> &'static mut [u8] {
-    Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice())
-}
-
-impl Volume {
-    fn new(chip: SimNand, config: Config) -> Volume {
-        let (a, b) = (ram(&chip), ram(&chip));
-        let size = b.len();
-        let chip = FlashLight::format(chip, a, 0x1234, &New::default()).unwrap();
-        let fs = FlashLight::mount(chip, b, config).unwrap();
-        Volume {
-            fs: Some(FlashLightFs::new(fs, size)),
-            config,
-        }
-    }
-}
-
-impl Target for Volume {
-    fn fs(&mut self) -> &mut dyn FileSystem {
-        self.fs.as_mut().unwrap()
-    }
-
-    fn remount(&mut self) -> Result<(), String> {
-        let fs = self.fs.take().unwrap().into_volume();
-        let chip = fs.unmount().map_err(|(_, e)| e.to_string())?;
-        let ram = ram(&chip);
-        let size = ram.len();
-        let fs = FlashLight::mount(chip, ram, self.config).map_err(|e| e.to_string())?;
-        self.fs = Some(FlashLightFs::new(fs, size));
-        Ok(())
-    }
-
-    fn check(&mut self) -> Result<(), String> {
-        let checked = check(self.fs.as_mut().unwrap().volume())?;
-        match checked.findings.first() {
-            None => Ok(()),
-            Some(_) => Err(format!("{:#?}", checked.findings)),
-        }
-    }
-}
-
-fn chip(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
-    let geo = Geometry::new(page, spare, pages, blocks).unwrap();
-    let timing = Timing {
-        read_ns: 77_800,
-        program_ns: 252_800,
-        erase_ns: 1_500_000,
-    };
-    let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
-    chip.require_first_erase(true);
-    chip
-}
 
 struct Load {
     space: u64,
@@ -109,8 +50,7 @@ fn run(
         if let Err(failure) = run.run(&mut volume) {
             panic!("{failure}");
         }
-        let fs = volume.fs.as_mut().unwrap();
-        bad += fs.volume().nand().bad_blocks().len();
+        bad += volume.flashlight().nand().bad_blocks().len();
         runs += 1;
     }
     bad / runs

@@ -1,38 +1,9 @@
 //! Holes of FlashLight: what they cost in flash operations, exactly, and what they leave.
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
-use flashkit_nand::Nand;
-use flashkit_sim::{Metered, SimNand, preset};
-use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
-use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, Time};
+mod common;
 
-type Fs = FlashLightFs<'static, SimNand>;
-
-const NOW: Time = Time { secs: 9, nanos: 7 };
-const LATER: Time = Time { secs: 11, nanos: 1 };
-
-fn mount(chip: SimNand) -> Fs {
-    let ram = vec![0; ram_needed(&chip.geometry())];
-    let size = ram.len();
-    let volume = FlashLight::mount(chip, Box::leak(ram.into_boxed_slice()), Config::default());
-    FlashLightFs::new(volume.unwrap(), size)
-}
-
-fn formatted(chip: &str) -> Fs {
-    let chip = SimNand::new(preset(chip).unwrap());
-    let ram = vec![0; ram_needed(&chip.geometry())];
-    let ram = Box::leak(ram.into_boxed_slice());
-    mount(FlashLight::format(chip, ram, 1, &New::default()).unwrap())
-}
-
-/// Reads and programs of something.
-fn cost(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> (u64, u64) {
-    let before = fs.volume().nand().counters();
-    what(fs);
-    let cost = fs.volume().nand().counters() - before;
-    (cost.page_reads + cost.spare_reads, cost.page_programs)
-}
+use common::{Fs, LATER, NOW, clean, cost, cut, of_paper, on_preset, remount};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode};
 
 /// A file whose pages from `first` on, every `step`, are written.
 fn file(fs: &mut Fs, name: &[u8], pages: u64, step: u64) -> Ino {
@@ -52,13 +23,9 @@ fn free(fs: &mut Fs) -> u64 {
     fs.statfs().unwrap().blocks_free
 }
 
-fn clean(fs: &mut Fs) {
-    assert_eq!(check(fs.volume()).unwrap().findings, []);
-}
-
 #[test]
 fn whole_pages_of_one_extent_cost_nothing_until_the_fsync() {
-    let mut fs = formatted("slc-256m");
+    let mut fs = of_paper();
     let a = file(&mut fs, b"a", 100, 1);
     let before = free(&mut fs);
     let punched = cost(&mut fs, |fs| {
@@ -79,7 +46,7 @@ fn whole_pages_of_one_extent_cost_nothing_until_the_fsync() {
 
 #[test]
 fn a_part_of_a_page_is_a_read_and_a_program() {
-    let mut fs = formatted("slc-256m");
+    let mut fs = of_paper();
     let a = file(&mut fs, b"a", 4, 1);
     fs.sync().unwrap();
     fs.write(a, 0, &[1; 2048], NOW).unwrap();
@@ -109,7 +76,7 @@ fn a_part_of_a_page_is_a_read_and_a_program() {
 
 #[test]
 fn an_extent_map_is_a_read_and_a_program() {
-    let mut fs = formatted("slc-256m");
+    let mut fs = of_paper();
     // Extents of one page each, in several maps.
     let a = file(&mut fs, b"a", 1000, 2);
     let before = free(&mut fs);
@@ -125,8 +92,7 @@ fn an_extent_map_is_a_read_and_a_program() {
     assert_eq!(fs.next_data(a, 100 * 2048), Ok(Some(1600 * 2048)));
     clean(&mut fs);
     // After an unclean stop as well.
-    let chip = fs.into_volume().nand().clone();
-    let mut fs = mount(chip);
+    let mut fs = cut(fs);
     let root = fs.root();
     let a = fs.lookup(root, b"a").unwrap().ino;
     assert_eq!(free(&mut fs), before + 2 + 750);
@@ -136,7 +102,7 @@ fn an_extent_map_is_a_read_and_a_program() {
 
 #[test]
 fn bytes_in_the_inode_are_data() {
-    let mut fs = formatted("slc-256m");
+    let mut fs = of_paper();
     let root = fs.root();
     let a = fs.create(root, b"a", &NewInode::default()).unwrap().ino;
     fs.write(a, 10_000, &[1; 100], NOW).unwrap();
@@ -154,14 +120,14 @@ fn bytes_in_the_inode_are_data() {
 
 #[test]
 fn files_beyond_four_gibibytes() {
-    let mut fs = formatted("slc-8g");
+    let mut fs = on_preset("slc-8g");
     let root = fs.root();
     let a = fs.create(root, b"a", &NewInode::default()).unwrap().ino;
     let far = (4 << 30) + 12_345;
     fs.write(a, far, &[7; 5000], NOW).unwrap();
     fs.write(a, 100, &[8; 5000], NOW).unwrap();
     fs.fsync(a).unwrap();
-    let mut fs = mount(fs.into_volume().unmount().map_err(|(_, e)| e).unwrap());
+    let mut fs = remount(fs);
     let a = fs.lookup(root, b"a").unwrap();
     assert_eq!(a.size, far + 5000);
     let mut bytes = vec![0; 6000];
@@ -180,7 +146,7 @@ fn files_beyond_four_gibibytes() {
 
 #[test]
 fn a_special_file_has_no_contents() {
-    let mut fs = formatted("slc-256m");
+    let mut fs = of_paper();
     let root = fs.root();
     let made = |fs: &mut Fs, name: &[u8], kind, device| {
         fs.mknod(root, name, kind, device, &NewInode::default())
@@ -202,7 +168,7 @@ fn a_special_file_has_no_contents() {
         let cost = cost(&mut fs, |fs| fs.fsync(attr.ino).unwrap());
         assert!(cost.1 >= 1);
     }
-    let mut fs = mount(fs.into_volume().unmount().map_err(|(_, e)| e).unwrap());
+    let mut fs = remount(fs);
     for (i, (kind, device)) in kinds.into_iter().enumerate() {
         let attr = fs.lookup(root, &[b'0' + i as u8]).unwrap();
         assert_eq!((attr.kind, attr.device), (kind, device));

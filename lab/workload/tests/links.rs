@@ -1,66 +1,15 @@
 //! Hard links of FlashLight: what they cost in flash operations, exactly, and their limits.
 
-use flashkit_flashlight::{Area, Config, FlashLight, New, Page, Visitor, ram_needed};
-use flashkit_nand::{Geometry, Nand, PageAddr};
-use flashkit_sim::{ChipSpec, Metered, SimNand, Timing, preset};
+mod common;
+
+use common::{Fs, NOW, chip, clean, cost, file, formatted, of_paper, remount};
+use flashkit_flashlight::{Area, Page, Visitor};
+use flashkit_nand::PageAddr;
 use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
-use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, Time};
-
-type Fs = FlashLightFs<'static, SimNand>;
-
-const NOW: Time = Time { secs: 9, nanos: 7 };
-
-fn mount(chip: SimNand) -> Fs {
-    let ram = vec![0; ram_needed(&chip.geometry())];
-    let size = ram.len();
-    let volume = FlashLight::mount(chip, Box::leak(ram.into_boxed_slice()), Config::default());
-    FlashLightFs::new(volume.unwrap(), size)
-}
-
-fn formatted(chip: SimNand) -> Fs {
-    let ram = vec![0; ram_needed(&chip.geometry())];
-    let ram = Box::leak(ram.into_boxed_slice());
-    mount(FlashLight::format(chip, ram, 1, &New::default()).unwrap())
-}
-
-fn of_paper() -> Fs {
-    formatted(SimNand::new(preset("slc-256m").unwrap()))
-}
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr};
 
 fn small(page: u32, blocks: u32) -> Fs {
-    let geo = Geometry::new(page, 40, 32, blocks).unwrap();
-    let timing = Timing {
-        read_ns: 77_800,
-        program_ns: 252_800,
-        erase_ns: 1_500_000,
-    };
-    formatted(SimNand::new(
-        ChipSpec::new(geo, timing).with_raw_spare(128).unwrap(),
-    ))
-}
-
-fn remount(fs: Fs) -> Fs {
-    mount(fs.into_volume().unmount().map_err(|(_, e)| e).unwrap())
-}
-
-fn clean(fs: &mut Fs) {
-    assert_eq!(check(fs.volume()).unwrap().findings, []);
-}
-
-/// Reads and programs of something. Blocks are taken now and then, which costs a program too.
-fn cost(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> (u64, u64) {
-    let before = fs.volume().nand().counters();
-    what(fs);
-    let cost = fs.volume().nand().counters() - before;
-    (cost.page_reads + cost.spare_reads, cost.page_programs)
-}
-
-fn file(fs: &mut Fs, dir: Ino, name: &[u8], bytes: usize) -> Ino {
-    let ino = fs.create(dir, name, &NewInode::default()).unwrap().ino;
-    fs.write(ino, 0, &vec![0x5a; bytes], NOW).unwrap();
-    fs.fsync(ino).unwrap();
-    ino
+    formatted(chip(page, 40, 32, blocks))
 }
 
 fn links(fs: &mut Fs, ino: Ino) -> u32 {

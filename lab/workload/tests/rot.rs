@@ -5,6 +5,7 @@
 //! A failure names the case: `FLASHKIT_ROT=volume:page:way` runs it alone. `FLASHKIT_ROT_FULL=1`
 //! takes every page in use; by default only some of those of each kind that there are many of.
 
+mod common;
 mod damage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +17,10 @@ use flashkit_vfs::check::check;
 use flashkit_vfs::{Error, FileSystem};
 use flashkit_workload::Rng;
 
+use common::{try_mount, try_unmount};
 use damage::judge::{Errors, is_damage, judge};
 use damage::pages::{Loss, losses};
-use damage::tree::{Object, Shape, Tree, Volume, fill, mount, parent, unmount};
+use damage::tree::{Object, Shape, Tree, Volume, fill, parent};
 
 /// How a page rots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,7 +265,7 @@ fn case(rest: &Rest, page: PageAddr, loss: &Loss, way: Way) -> Result<Errors, St
     }
     let mut loss = loss.clone();
     let mut v = Volume {
-        fs: mount(chip, Config::default())?,
+        fs: try_mount(chip, Config::default())?,
         tree: rest.tree.clone(),
         now: flashkit_vfs::Time::default(),
         links: rest.links.clone(),
@@ -320,7 +322,7 @@ fn check_names(mut chip: SimNand, page: PageAddr, loss: &Loss) -> Result<(), Str
         read_only: true,
         ..Config::default()
     };
-    let mut fs = mount(chip, config)?;
+    let mut fs = try_mount(chip, config)?;
     let findings = check(fs.volume())?.findings;
     // Without the second of an unmount's two checkpoints the volume is recovered.
     if fs.cost().page_programs > 0 && !["checkpoint", "block table"].contains(&loss.kind) {
@@ -362,8 +364,11 @@ struct Rest {
 /// After an unmount.
 fn unmounted(v: Volume) -> Rest {
     let (tree, links) = (v.tree.clone(), v.links.clone());
-    let chip = unmount(v.fs).unwrap();
-    let losses = losses(&mut mount(chip.clone(), Config::default()).unwrap(), &tree);
+    let chip = try_unmount(v.fs).unwrap();
+    let losses = losses(
+        &mut try_mount(chip.clone(), Config::default()).unwrap(),
+        &tree,
+    );
     Rest {
         chip,
         tree,

@@ -3,10 +3,12 @@
 //! `FLASHKIT_WEAR_FULL=1 cargo test --release -p flashkit-workload --test wear -- --nocapture` goes
 //! to a mean of 1,000 erases on `slc-256m` and prints what it finds.
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+mod common;
+
+use common::{Fs, format, try_mount};
+use flashkit_flashlight::Config;
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Metered, Rng, SimNand, preset};
-use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileSystem, Ino, NewInode};
 
 /// Blocks at the start of the chip that hold the anchors: they are erased once in many thousand
@@ -37,16 +39,12 @@ struct Wear {
     erases: f64,
 }
 
-fn volume(load: &Load, wear_interval: u32) -> FlashLightFs<'static, SimNand> {
-    let chip = SimNand::new(load.chip.clone());
-    let size = ram_needed(&chip.geometry());
-    let ram = || Box::leak(vec![0; size].into_boxed_slice());
-    let chip = FlashLight::format(chip, ram(), 7, &New::default()).unwrap();
+fn volume(load: &Load, wear_interval: u32) -> Fs {
     let config = Config {
         wear_interval,
         ..Config::default()
     };
-    FlashLightFs::new(FlashLight::mount(chip, ram(), config).unwrap(), size)
+    try_mount(format(SimNand::new(load.chip.clone()), 7), config).unwrap()
 }
 
 /// Fills 60 % of the chip with what stays, and overwrites 20 % again and again.

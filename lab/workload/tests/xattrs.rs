@@ -1,60 +1,9 @@
 //! Extended attributes of FlashLight: what they cost in flash operations, exactly, and their limits.
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
-use flashkit_nand::{Geometry, Nand};
-use flashkit_sim::{ChipSpec, Metered, SimNand, Timing, preset};
-use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
-use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetXattr, Time};
+mod common;
 
-type Fs = FlashLightFs<'static, SimNand>;
-
-const NOW: Time = Time { secs: 9, nanos: 7 };
-const LATER: Time = Time { secs: 11, nanos: 1 };
-
-fn mount(chip: SimNand) -> Fs {
-    let ram = vec![0; ram_needed(&chip.geometry())];
-    let size = ram.len();
-    let volume = FlashLight::mount(chip, Box::leak(ram.into_boxed_slice()), Config::default());
-    FlashLightFs::new(volume.unwrap(), size)
-}
-
-fn formatted(chip: SimNand) -> Fs {
-    let ram = vec![0; ram_needed(&chip.geometry())];
-    let ram = Box::leak(ram.into_boxed_slice());
-    mount(FlashLight::format(chip, ram, 1, &New::default()).unwrap())
-}
-
-fn of_paper() -> Fs {
-    formatted(SimNand::new(preset("slc-256m").unwrap()))
-}
-
-fn remount(fs: Fs) -> Fs {
-    mount(fs.into_volume().unmount().map_err(|(_, e)| e).unwrap())
-}
-
-fn cut(fs: Fs) -> Fs {
-    mount(fs.into_volume().nand().clone())
-}
-
-fn clean(fs: &mut Fs) {
-    assert_eq!(check(fs.volume()).unwrap().findings, []);
-}
-
-/// Reads and programs of something.
-fn cost(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> (u64, u64) {
-    let before = fs.volume().nand().counters();
-    what(fs);
-    let cost = fs.volume().nand().counters() - before;
-    (cost.page_reads + cost.spare_reads, cost.page_programs)
-}
-
-fn file(fs: &mut Fs, dir: Ino, name: &[u8], bytes: usize) -> Ino {
-    let ino = fs.create(dir, name, &NewInode::default()).unwrap().ino;
-    fs.write(ino, 0, &vec![0x5a; bytes], NOW).unwrap();
-    fs.fsync(ino).unwrap();
-    ino
-}
+use common::{Fs, LATER, NOW, chip, clean, cost, cut, file, formatted, of_paper, remount};
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetXattr};
 
 fn set(fs: &mut Fs, ino: Ino, name: &[u8], value: &[u8]) {
     fs.set_xattr(ino, name, value, SetXattr::Any, LATER)
@@ -186,14 +135,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn cleaning_moves_attributes() {
     for spare in [40, 0] {
-        let geo = Geometry::new(1024, spare, 16, 96).unwrap();
-        let timing = Timing {
-            read_ns: 1,
-            program_ns: 1,
-            erase_ns: 1,
-        };
-        let spec = ChipSpec::new(geo, timing).with_raw_spare(128).unwrap();
-        let mut fs = formatted(SimNand::new(spec));
+        let mut fs = formatted(chip(1024, spare, 16, 96));
         let root = fs.root();
         let d = fs.mkdir(root, b"d", &NewInode::default()).unwrap().ino;
         set(&mut fs, d, b"user.d", &[9; 200]);

@@ -8,7 +8,8 @@ use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::SimNand;
 use flashkit_vfs::{FileKind, FileSystem, Ino, path};
 
-use super::tree::{Fs, Object, Tree};
+use super::tree::{Object, Tree};
+use crate::common::Fs;
 
 /// What may be lost with a page. What is not named here must be found as it was.
 #[derive(Clone, Debug, Default)]

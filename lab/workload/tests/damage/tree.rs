@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
-use flashkit_nand::{Geometry, Nand};
-use flashkit_sim::{ChipSpec, SimNand, Timing};
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_flashlight::Config;
 use flashkit_vfs::{Attr, Error, FileSystem, NewInode, SetAttr, Time, path};
 use flashkit_workload::Rng;
 
-pub type Fs = FlashLightFs<'static, SimNand>;
+use crate::common::{Fs, chip, format, mount, try_mount, try_unmount};
 
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,35 +21,6 @@ pub type Tree = BTreeMap<String, Object>;
 
 /// Page size, usable spare bytes, pages a block, blocks.
 pub type Shape = (u32, u32, u32, u32);
-
-pub fn chip(shape: Shape) -> SimNand {
-    let geo = Geometry::new(shape.0, shape.1, shape.2, shape.3).unwrap();
-    let timing = Timing {
-        read_ns: 77_800,
-        program_ns: 252_800,
-        erase_ns: 1_500_000,
-    };
-    let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
-    chip.require_first_erase(true);
-    chip
-}
-
-fn ram(chip: &SimNand) -> &'static mut [u8] {
-    Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice())
-}
-
-pub fn mount(chip: SimNand, config: Config) -> Result<Fs, String> {
-    let ram = ram(&chip);
-    let size = ram.len();
-    let fs = FlashLight::mount(chip, ram, config).map_err(|e| format!("mount fails: {e}"))?;
-    Ok(FlashLightFs::new(fs, size))
-}
-
-pub fn unmount(fs: Fs) -> Result<SimNand, String> {
-    fs.into_volume()
-        .unmount()
-        .map_err(|(_, e)| format!("unmount fails: {e}"))
-}
 
 /// Bytes that tell a file, a place in it and a version apart.
 pub fn fill(key: u64, offset: usize, len: usize) -> Vec<u8> {
@@ -78,11 +46,9 @@ pub struct Volume {
 
 impl Volume {
     pub fn format(shape: Shape) -> Volume {
-        let chip = chip(shape);
-        let ram = ram(&chip);
-        let chip = FlashLight::format(chip, ram, 0x1234, &New::default()).unwrap();
+        let (page, spare, pages, blocks) = shape;
         Volume {
-            fs: mount(chip, Config::default()).unwrap(),
+            fs: mount(format(chip(page, spare, pages, blocks), 0x1234)),
             tree: Tree::from([(String::new(), Object::Dir)]),
             now: Time::default(),
             links: Vec::new(),
@@ -240,7 +206,7 @@ impl Volume {
 
     /// Unmounts and mounts again.
     pub fn remount(self, config: Config) -> Result<Volume, String> {
-        let fs = mount(unmount(self.fs)?, config)?;
+        let fs = try_mount(try_unmount(self.fs)?, config)?;
         Ok(Volume { fs, ..self })
     }
 }

@@ -1,0 +1,141 @@
+//! FlashLight over a chip, mounted as the tests want it, and what they ask of it.
+#![allow(dead_code)] // each test file uses some of it
+
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_nand::{Geometry, Nand};
+use flashkit_sim::{ChipSpec, Metered, SimNand, Timing, preset};
+use flashkit_vfs::check::check;
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{FileSystem, Ino, NewInode, Time};
+use flashkit_workload::model::Target;
+
+pub type Fs<N = SimNand> = FlashLightFs<'static, N>;
+
+pub const NOW: Time = Time { secs: 9, nanos: 7 };
+pub const LATER: Time = Time { secs: 11, nanos: 1 };
+
+/// A chip with the paper's latencies, whose blocks must be erased before their first use. Page size,
+/// usable spare bytes, pages of a block, blocks.
+pub fn chip(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
+    let geo = Geometry::new(page, spare, pages, blocks).unwrap();
+    let timing = Timing {
+        read_ns: 77_800,
+        program_ns: 252_800,
+        erase_ns: 1_500_000,
+    };
+    let mut chip = SimNand::new(ChipSpec::new(geo, timing).with_raw_spare(128).unwrap());
+    chip.require_first_erase(true);
+    chip
+}
+
+fn ram<N: Nand>(chip: &N) -> &'static mut [u8] {
+    vec![0; ram_needed(&chip.geometry())].leak()
+}
+
+pub fn format<N: Nand>(chip: N, volume: u32) -> N {
+    let ram = ram(&chip);
+    FlashLight::format(chip, ram, volume, &New::default()).unwrap_or_else(|e| panic!("format: {e}"))
+}
+
+pub fn try_mount<N: Nand>(chip: N, config: Config) -> Result<Fs<N>, String> {
+    let ram = ram(&chip);
+    let size = ram.len();
+    let fs = FlashLight::mount(chip, ram, config).map_err(|e| format!("mount fails: {e}"))?;
+    Ok(FlashLightFs::new(fs, size))
+}
+
+pub fn try_unmount<N: Nand>(fs: Fs<N>) -> Result<N, String> {
+    let ended = fs.into_volume().unmount();
+    ended.map_err(|(_, e)| format!("unmount fails: {e}"))
+}
+
+pub fn mount(chip: SimNand) -> Fs {
+    try_mount(chip, Config::default()).unwrap()
+}
+
+pub fn formatted(chip: SimNand) -> Fs {
+    mount(format(chip, 1))
+}
+
+/// A file system on a new chip of this name.
+pub fn on_preset(name: &str) -> Fs {
+    formatted(SimNand::new(preset(name).unwrap()))
+}
+
+/// A file system on the paper's chip.
+pub fn of_paper() -> Fs {
+    on_preset("slc-256m")
+}
+
+pub fn remount(fs: Fs) -> Fs {
+    mount(try_unmount(fs).unwrap())
+}
+
+/// The mount after a power cut.
+pub fn cut(fs: Fs) -> Fs {
+    mount(fs.into_volume().nand().clone())
+}
+
+/// The checker finds nothing.
+pub fn clean(fs: &mut Fs) {
+    assert_eq!(check(fs.volume()).unwrap().findings, []);
+}
+
+/// Reads and programs of something. Blocks are taken now and then, which costs a program too.
+pub fn cost(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> (u64, u64) {
+    let before = fs.volume().nand().counters();
+    what(fs);
+    let cost = fs.volume().nand().counters() - before;
+    (cost.page_reads + cost.spare_reads, cost.page_programs)
+}
+
+/// A file of so many bytes, synced.
+pub fn file(fs: &mut Fs, dir: Ino, name: &[u8], bytes: usize) -> Ino {
+    let ino = fs.create(dir, name, &NewInode::default()).unwrap().ino;
+    fs.write(ino, 0, &vec![0x5a; bytes], NOW).unwrap();
+    fs.fsync(ino).unwrap();
+    ino
+}
+
+/// A volume that the model drives.
+pub struct Volume<N: Nand> {
+    fs: Option<Fs<N>>,
+    config: Config,
+}
+
+impl<N: Nand> Volume<N> {
+    pub fn new(chip: N, config: Config) -> Volume<N> {
+        Volume {
+            fs: Some(try_mount(format(chip, 0x1234), config).unwrap()),
+            config,
+        }
+    }
+
+    fn mounted(&mut self) -> &mut Fs<N> {
+        self.fs.as_mut().expect("mounted")
+    }
+
+    pub fn flashlight(&mut self) -> &mut FlashLight<'static, N> {
+        self.mounted().volume()
+    }
+}
+
+impl<N: Nand + Metered> Target for Volume<N> {
+    fn fs(&mut self) -> &mut dyn FileSystem {
+        self.mounted()
+    }
+
+    fn remount(&mut self) -> Result<(), String> {
+        let chip = try_unmount(self.fs.take().expect("mounted"))?;
+        self.fs = Some(try_mount(chip, self.config)?);
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let checked = check(self.flashlight())?;
+        match checked.findings.first() {
+            None => Ok(()),
+            Some(_) => Err(format!("{:#?}", checked.findings)),
+        }
+    }
+}
