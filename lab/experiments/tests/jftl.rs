@@ -1,15 +1,13 @@
 //! The small part of the JFTL experiment, on a real kernel.
 
-use flashkit_experiments::report::{Cell, Table};
+mod common;
+
+use flashkit_experiments::report::Table;
 use flashkit_experiments::{Scale, experiments};
 
 fn number(table: &Table, row: usize, column: &str) -> f64 {
     let at = table.columns.iter().position(|c| *c == column).unwrap();
-    match table.rows[row][at] {
-        Cell::Count(n) => n as f64,
-        Cell::Measure(x, _) => x,
-        _ => panic!("{}: no number at {row}, {column}", table.title),
-    }
+    common::number(table, row, at)
 }
 
 #[test]

@@ -1,15 +1,9 @@
 //! The small part of the Nano-FS experiment: every figure is there, and says what it must.
 
-use flashkit_experiments::report::{Cell, Table};
-use flashkit_experiments::{Scale, experiments};
+mod common;
 
-fn number(table: &Table, row: usize, column: usize) -> f64 {
-    match table.rows[row][column] {
-        Cell::Count(n) => n as f64,
-        Cell::Measure(x, _) => x,
-        _ => panic!("{}: no number at {row}, {column}", table.title),
-    }
-}
+use common::number;
+use flashkit_experiments::{Scale, experiments};
 
 #[test]
 fn figures_2_to_8() {
