@@ -38,7 +38,7 @@ pub fn report(outcomes: &[Outcome]) -> Report {
              FlashLight erase next to nothing there."
                 .into(),
         ],
-        tables: vec![verdict::table(data), cases(outcomes, None)],
+        tables: vec![verdict::table(data), cases(outcomes)],
         figures,
     }
 }
@@ -224,17 +224,16 @@ pub fn uflip_report(outcomes: &[Outcome]) -> Report {
              and writes go through the page cache of a kernel that has one."
                 .into(),
         ],
-        tables: vec![cases(outcomes, None)],
+        tables: vec![cases(outcomes)],
         figures,
     }
 }
 
-/// Every figure of every case; of one group only, if one is named.
-fn cases(outcomes: &[Outcome], group: Option<&str>) -> Table {
+/// Every figure of every case.
+fn cases(outcomes: &[Outcome]) -> Table {
     let mut rows = Vec::new();
     let mut notes = Vec::new();
-    let wanted = |outcome: &&Outcome| group.is_none() || outcome.param("group") == group;
-    for outcome in outcomes.iter().filter(wanted) {
+    for outcome in outcomes {
         match outcome.phase(TEST) {
             Some(phase) => rows.push(row(outcome, phase)),
             None => {
