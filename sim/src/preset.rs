@@ -15,6 +15,13 @@ pub struct Timing {
     pub erase_ns: u64,
 }
 
+impl Timing {
+    /// How long so many operations take, one after another.
+    pub fn total_ns(&self, reads: u64, programs: u64, erases: u64) -> u64 {
+        reads * self.read_ns + programs * self.program_ns + erases * self.erase_ns
+    }
+}
+
 /// A named chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
@@ -47,13 +54,13 @@ const fn us(read: u64, program: u64, erase: u64) -> Timing {
     }
 }
 
-/// Paper 000, Table I, the SLC column: 77.8, 252.8 and 1,500 us.
+/// Kim et al., FlashLight (2012), Table I, the SLC column: 77.8, 252.8 and 1,500 us.
 const SLC: Timing = Timing {
     read_ns: 77_800,
     program_ns: 252_800,
     erase_ns: 1_500_000,
 };
-/// Paper 000, Table I, the MLC column: 165.6, 905.8 and 1,500 us.
+/// The same, the MLC column: 165.6, 905.8 and 1,500 us.
 const MLC: Timing = Timing {
     read_ns: 165_600,
     program_ns: 905_800,

@@ -99,15 +99,14 @@ impl Meter for Monitored {
 }
 
 fn priced(counts: Counts, timing: Timing) -> FlashCost {
+    let reads = counts.page_reads + counts.spare_reads;
     let programs = counts.page_programs + counts.spare_programs;
     FlashCost {
         page_reads: counts.page_reads,
         spare_reads: counts.spare_reads,
         page_programs: programs,
         block_erases: counts.block_erases,
-        flash_ns: (counts.page_reads + counts.spare_reads) * timing.read_ns
-            + programs * timing.program_ns
-            + counts.block_erases * timing.erase_ns,
+        flash_ns: timing.total_ns(reads, programs, counts.block_erases),
     }
 }
 

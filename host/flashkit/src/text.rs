@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+pub use flashkit_experiments::report::grouped as count;
 use flashkit_vfs::{FlashCost, Time};
 
 /// Columns that line up: the first to the left, the others to the right.
@@ -69,14 +70,6 @@ impl Table {
         }
         Ok(())
     }
-}
-
-/// `1234567` as `1,234,567`.
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).collect();
-    groups.reverse();
-    String::from_utf8_lossy(&groups.join(&b","[..])).into_owned()
 }
 
 /// Bytes in the largest unit that leaves at least one before the point.

@@ -176,14 +176,18 @@ pub fn report(outcomes: &[Outcome]) -> Report {
     }
 }
 
+/// Seconds that the first measurement's operations take on the chip.
+fn first_s(run: &Run, system: System) -> Option<f64> {
+    let mut figures = FIRST.iter();
+    let found = figures.find(|(trace, of, _)| *trace == run.name && *of == system);
+    let (_, _, [reads, programs, erases]) = *found?;
+    let timing = preset(DEFAULT_PRESET)?.timing;
+    Some(timing.total_ns(reads, programs, erases) as f64 / 1e9)
+}
+
 fn row(run: &Run, system: System, phase: &Phase) -> Vec<Cell> {
     let seconds = phase.flash_us as f64 / 1e6;
-    let first = FIRST
-        .iter()
-        .find(|(trace, of, _)| *trace == run.name && *of == system);
-    let first = first.map(|(_, _, [reads, programs, erases])| {
-        (*reads as f64 * 77.8 + *programs as f64 * 252.8 + *erases as f64 * 1500.0) / 1e6
-    });
+    let first = first_s(run, system);
     vec![
         run.name.into(),
         system.title().into(),

@@ -93,6 +93,14 @@ pub struct Figure {
     pub papers: &'static str,
 }
 
+/// `1234567` as `1,234,567`.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).collect();
+    groups.reverse();
+    String::from_utf8_lossy(&groups.join(&b","[..])).into_owned()
+}
+
 fn rounded(x: f64, digits: usize) -> Value {
     let scale = 10f64.powi(digits.min(9) as i32);
     json!((x * scale).round() / scale)

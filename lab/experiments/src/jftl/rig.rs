@@ -64,12 +64,10 @@ pub struct Cost {
 impl Cost {
     /// Time of the chip's operations alone, without what it waited.
     pub fn busy_s(&self) -> f64 {
-        let timing = preset(CHIP).map(|p| p.timing);
-        let Some(timing) = timing else { return 0.0 };
-        let reads = self.counters.page_reads + self.counters.spare_reads;
-        let ns = reads * timing.read_ns
-            + self.counters.page_programs * timing.program_ns
-            + self.counters.block_erases * timing.erase_ns;
+        let Some(chip) = preset(CHIP) else { return 0.0 };
+        let did = self.counters;
+        let reads = did.page_reads + did.spare_reads;
+        let ns = (chip.timing).total_ns(reads, did.page_programs, did.block_erases);
         ns as f64 / 1e9
     }
 }

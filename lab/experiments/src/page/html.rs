@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{Bars, Chapter, Page, plot};
-use crate::report::{Cell, Figure, Table};
+use crate::report::{Cell, Figure, Table, grouped};
 
 const STYLE: &str = include_str!("page.css");
 /// Tables with more rows are closed until asked for.
@@ -176,29 +176,9 @@ fn text(cell: &Cell) -> String {
     }
 }
 
-/// `1234567` as `1,234,567`.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1,234,567");
-    }
 
     #[test]
     fn what_a_table_says_is_no_markup() {
