@@ -56,23 +56,32 @@ pub trait Disk {
     /// What the device says.
     fn flush(&mut self) -> Result<()>;
 
-    /// Does a little of what can be done in idle time; whether there is more.
+    /// Does a little of what can be done in idle time; whether there is more. By default there is
+    /// nothing to do.
     ///
     /// # Errors
     /// What the device says.
-    fn background(&mut self) -> Result<bool>;
+    fn background(&mut self) -> Result<bool> {
+        Ok(false)
+    }
 
-    /// Ends in good order. The last call but [`Disk::summary`].
+    /// Ends in good order. The last call but [`Disk::summary`]. By default that takes nothing.
     ///
     /// # Errors
     /// What the device says.
-    fn close(&mut self) -> Result<()>;
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
 
-    /// What it has cost the chip so far, in one line.
-    fn summary(&self) -> String;
+    /// What it has cost the chip so far, in one line; empty where there is no chip.
+    fn summary(&self) -> String {
+        String::new()
+    }
 
-    /// Flash time so far, in nanoseconds.
-    fn flash_ns(&self) -> u64;
+    /// Flash time so far, in nanoseconds; 0 where there is no chip.
+    fn flash_ns(&self) -> u64 {
+        0
+    }
 }
 
 impl<D: Disk + ?Sized> Disk for Box<D> {

@@ -51,15 +51,6 @@ impl Disk for InRam {
         self.log.push("background".into());
         Ok(false)
     }
-    fn close(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn summary(&self) -> String {
-        String::new()
-    }
-    fn flash_ns(&self) -> u64 {
-        0
-    }
 }
 
 #[derive(Default)]

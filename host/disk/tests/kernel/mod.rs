@@ -85,18 +85,6 @@ impl Disk for Recorder {
         self.note(Event::Flush);
         Ok(())
     }
-    fn background(&mut self) -> Result<bool> {
-        Ok(false)
-    }
-    fn close(&mut self) -> Result<()> {
-        Ok(())
-    }
-    fn summary(&self) -> String {
-        String::new()
-    }
-    fn flash_ns(&self) -> u64 {
-        0
-    }
 }
 
 /// Whether a real ext4 can be had here; if not, says so, or fails where it must.
