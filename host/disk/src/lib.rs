@@ -12,12 +12,14 @@
 
 mod file;
 mod nand;
+mod nor;
 mod sectors;
 
 use flashkit_block::BlockDevice;
 
 pub use file::DiskFs;
 pub use nand::OnNand;
+pub use nor::OnNor;
 pub use sectors::Sectors;
 
 /// What goes wrong on a disk, in one line.

@@ -7,6 +7,7 @@ pub mod nanofs;
 pub mod page;
 pub mod peers;
 pub mod report;
+mod rig;
 pub mod study;
 
 use report::Report;
@@ -20,6 +21,26 @@ pub enum Scale {
     Quick,
 }
 
+/// Which tables and figures of an experiment are wanted: those whose titles contain one of these,
+/// small or capital letters alike; all, if there is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Only<'a>(pub &'a [String]);
+
+impl Only<'_> {
+    /// Whether a title is among them.
+    pub fn takes(&self, title: &str) -> bool {
+        let title = title.to_lowercase();
+        self.0.is_empty()
+            || self
+                .0
+                .iter()
+                .any(|only| title.contains(&only.to_lowercase()))
+    }
+}
+
+/// Runs an experiment, or what is asked for of it; tells how many pieces are done.
+pub type Run = fn(Scale, Only<'_>, &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report>;
+
 /// An experiment that `flashkit lab` runs.
 pub struct Experiment {
     /// How it is called.
@@ -31,7 +52,7 @@ pub struct Experiment {
     /// Pieces of work of about the same length.
     pub pieces: fn(Scale) -> u64,
     /// Runs it; tells how many pieces are done.
-    pub run: fn(Scale, done: &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report>,
+    pub run: Run,
 }
 
 /// A study that `flashkit lab` runs: many cases, each with a result of its own.

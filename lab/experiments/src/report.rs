@@ -1,5 +1,6 @@
 //! What an experiment found: tables and figures, as data.
 
+use crate::Only;
 use serde_json::{Map, Value, json};
 
 /// What an experiment found.
@@ -107,6 +108,13 @@ fn rounded(x: f64, digits: usize) -> Value {
 }
 
 impl Report {
+    /// Without the tables and figures that are not asked for.
+    pub fn keep(mut self, only: Only<'_>) -> Report {
+        self.tables.retain(|table| only.takes(&table.title));
+        self.figures.retain(|figure| only.takes(&figure.title));
+        self
+    }
+
     /// As an object; rows are objects too, with the columns for keys.
     pub fn json(&self, name: &str, source: &str) -> Value {
         json!({

@@ -3,7 +3,7 @@
 mod common;
 
 use flashkit_experiments::report::Table;
-use flashkit_experiments::{Scale, experiments};
+use flashkit_experiments::{Only, Scale, experiments};
 
 fn number(table: &Table, row: usize, column: &str) -> f64 {
     let at = table.columns.iter().position(|c| *c == column).unwrap();
@@ -14,7 +14,7 @@ fn number(table: &Table, row: usize, column: &str) -> f64 {
 fn a_journal_costs_less_and_recovers_faster() {
     let experiment = experiments().iter().find(|e| e.name == "jftl").unwrap();
     let required = std::env::var_os("FLASHKIT_REQUIRE_FUSE").is_some_and(|v| v == "1");
-    let report = match (experiment.run)(Scale::Quick, &|_| ()) {
+    let report = match (experiment.run)(Scale::Quick, Only(&[]), &|_| ()) {
         Err(why) if !required && why.to_string().starts_with("this needs") => {
             println!("skipped: {why}");
             return;

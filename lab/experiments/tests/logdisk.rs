@@ -2,8 +2,12 @@
 //!
 //! By default the quickest of each; `FLASHKIT_FULL=1` runs them all.
 
+mod common;
+
+use common::number;
 use flashkit_experiments::logdisk::load::{Load, Outcome, Pattern, WRITTEN};
 use flashkit_experiments::logdisk::paper::{self, TESTS, Test};
+use flashkit_experiments::{Only, Scale, experiments};
 use flashkit_logdisk::Config;
 
 fn full() -> bool {
@@ -115,4 +119,27 @@ fn bounded_latency_is_bounded() {
         longest / 1_000_000,
         bound_ns(&Config::bounded()) / 1_000_000
     );
+}
+
+/// Table 8 on a real kernel: three runs, or one line that says why not.
+#[test]
+fn an_andrew_like_benchmark_on_ext2() {
+    let experiment = experiments().iter().find(|e| e.name == "logdisk").unwrap();
+    let asked = ["table 8".to_owned()];
+    let report = (experiment.run)(Scale::Quick, Only(&asked), &|_| ()).unwrap();
+    let [phases, counts] = &report.tables[..] else {
+        panic!("{report:?}");
+    };
+    assert!(report.figures.is_empty() && phases.title.starts_with("Table 8: "));
+    let required = std::env::var_os("FLASHKIT_REQUIRE_FUSE").is_some_and(|v| v == "1");
+    if phases.rows.is_empty() && !required {
+        assert!(phases.notes[0].starts_with("skipped: this needs "));
+        println!("{}", phases.notes[0]);
+        return;
+    }
+    assert_eq!(phases.rows.len(), 6);
+    let at = counts.columns.iter().position(|c| *c == "sectors written");
+    let written = number(counts, 0, at.unwrap());
+    // 565 KB of output a run, the objects before, and what ext2 keeps beside.
+    assert!((3_400.0..9_000.0).contains(&written), "{written}");
 }

@@ -3,12 +3,12 @@
 mod common;
 
 use common::number;
-use flashkit_experiments::{Scale, experiments};
+use flashkit_experiments::{Only, Scale, experiments};
 
 #[test]
 fn figures_2_to_8() {
     let experiment = experiments().iter().find(|e| e.name == "nanofs").unwrap();
-    let report = (experiment.run)(Scale::Quick, &|_| ()).unwrap();
+    let report = (experiment.run)(Scale::Quick, Only(&[]), &|_| ()).unwrap();
     let titles: Vec<_> = report.tables.iter().map(|t| &t.title[..9]).collect();
     let expected: Vec<_> = (2..=8)
         .map(|n| format!("Figure {n}:")[..9].to_owned())

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use flashkit_block::BlockDevice;
-use flashkit_disk::{Disk, Translation};
-use flashkit_logdisk::{Config, Error, LogDisk, Shape, Step, ram_bytes};
-use flashkit_nor::{BankedNorFlash, ReadNorFlash};
-use flashkit_sim::nor::{NOR_DEFAULT, SimNor, SimNorError, nor_preset};
+use flashkit_disk::{Disk, OnNor};
+use flashkit_logdisk::{Config, Error, LogDisk, Shape};
+use flashkit_nor::ReadNorFlash;
+use flashkit_sim::nor::{NOR_DEFAULT, SimNor, nor_preset};
 
 use super::{Cleaning, serve};
 use crate::failure::Usage;
@@ -36,7 +35,7 @@ impl New<'_> {
         // What is refused is refused before there is an image.
         let mut trial = Chip::new(spec.clone());
         LogDisk::format(&mut trial, &shape, 0)
-            .and_then(|()| mount(trial, &shape, self.cleaning))
+            .and_then(|()| OnNor::mount(trial, config(self.cleaning), false, describe))
             .map_err(|e| match e {
                 Error::Config(why) => anyhow::Error::from(Usage(why.into())),
                 other => anyhow!("{other}"),
@@ -77,18 +76,15 @@ fn config(cleaning: Cleaning) -> Config {
     }
 }
 
-/// Mounts the disk on a chip.
-fn mount(
-    chip: Chip,
-    shape: &Shape,
-    cleaning: Cleaning,
-) -> Result<LogDisk<'static, Chip>, Error<SimNorError>> {
-    let config = config(cleaning);
-    let len = ram_bytes::<Chip>(chip.capacity(), chip.banks(), shape, &config);
-    let len = len.map_err(Error::Config)?;
-    // One disk for the life of the process, and one to see whether it can be.
-    let ram = Box::leak(vec![0; len].into_boxed_slice());
-    LogDisk::mount(chip, config, ram)
+fn describe(disk: &LogDisk<'static, Chip>) -> String {
+    let (stats, cost) = (disk.stats(), disk.flash().counters());
+    format!(
+        "{} written, {} copied, {} erased, {} of flash time",
+        text::plural(stats.sectors_written, "sector"),
+        text::count(stats.blocks_copied),
+        text::plural(stats.segments_erased, "segment"),
+        text::duration(cost.time_ns)
+    )
 }
 
 /// Opens the disk in an image.
@@ -98,98 +94,12 @@ pub fn open(
     cleaning: Cleaning,
     real_time: bool,
 ) -> anyhow::Result<Box<dyn Disk + Send>> {
-    let mut chip = patiently(|| Chip::open(image, access.into()))?;
-    let told = |e: Error<SimNorError>| anyhow!("{e}");
-    let shape = LogDisk::probe(&mut chip).map_err(told)?;
-    let disk = mount(chip, &shape, cleaning).map_err(told)?;
-    Ok(serve(OnChip { disk, real_time }, real_time))
-}
-
-/// A log disk and its chip.
-struct OnChip {
-    disk: LogDisk<'static, Chip>,
-    real_time: bool,
-}
-
-impl OnChip {
-    /// A kernel has no use for *busy*: what a disk of bounded latency refuses waits here.
-    fn patiently(
-        &mut self,
-        work: impl Fn(&mut LogDisk<'static, Chip>) -> Result<(), Error<SimNorError>>,
-    ) -> Result<(), Error<SimNorError>> {
-        loop {
-            match work(&mut self.disk) {
-                Err(Error::Busy) if self.disk.clean_now()? == Step::Idle => {
-                    return Err(Error::Full);
-                }
-                Err(Error::Busy) => {}
-                ended => return ended,
-            }
-        }
-    }
-}
-
-impl BlockDevice for OnChip {
-    type Error = Error<SimNorError>;
-    const TRIM_ZEROES: bool = true;
-
-    fn sector_size(&self) -> u32 {
-        self.disk.sector_size()
-    }
-
-    fn sector_count(&self) -> u32 {
-        self.disk.sector_count()
-    }
-
-    fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
-        self.disk.read(first, buf)
-    }
-
-    fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Self::Error> {
-        self.patiently(|disk| disk.write(first, data))
-    }
-
-    fn trim(&mut self, first: u32, count: u32) -> Result<(), Self::Error> {
-        self.patiently(|disk| disk.trim(first, count))
-    }
-
-    fn flush(&mut self) -> Result<(), Self::Error> {
-        self.disk.flush()?;
-        Ok(self.disk.flash().sync()?)
-    }
-}
-
-impl Translation for OnChip {
-    fn background(&mut self) -> Result<bool, Self::Error> {
-        match self.disk.clean_step()? {
-            Step::Idle => Ok(false),
-            // In real time the erase needs nothing but patience.
-            Step::Waiting if !self.real_time => self.disk.finish_erases().map(|()| true),
-            _ => Ok(true),
-        }
-    }
-
-    fn close(&mut self) -> Result<(), Self::Error> {
-        self.disk.finish_erases()?;
-        BlockDevice::flush(self)
-    }
-
-    fn summary(&self) -> String {
-        let (stats, cost) = (self.disk.stats(), self.disk.flash().counters());
-        format!(
-            "{} written, {} copied, {} erased, {} of flash time",
-            text::plural(stats.sectors_written, "sector"),
-            text::count(stats.blocks_copied),
-            text::plural(stats.segments_erased, "segment"),
-            text::duration(cost.time_ns)
-        )
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.disk.flash().now_ns()
-    }
-
-    fn pass(&mut self, ns: u64) {
-        self.disk.flash_mut().idle(ns);
-    }
+    let access = match access {
+        Access::ReadWrite => flashkit_sim::Access::ReadWrite,
+        Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
+    };
+    let chip = patiently(|| Chip::open(image, access))?;
+    let device = OnNor::mount(chip, config(cleaning), real_time, describe);
+    let device = device.map_err(|e| anyhow!("{e}"))?;
+    Ok(serve(device, real_time))
 }

@@ -4,10 +4,11 @@ use anyhow::{Result, bail};
 
 use super::filebench::Load;
 use super::load::{Bench, Inputs, is_there};
-use super::rig::{Cost, Interval, Mode, missing};
+use super::rig::{Cost, Interval, Mode};
 use super::{paper, recovery};
-use crate::Scale;
 use crate::report::{Cell, Report, Table};
+use crate::rig::missing;
+use crate::{Only, Scale};
 
 /// A figure: benchmarks at commit intervals, and the paper's factors.
 struct Plan {
@@ -17,6 +18,8 @@ struct Plan {
     papers: Option<[f64; 3]>,
     note: &'static str,
 }
+
+const TABLE_2: &str = "Table II: mount after a crash with a full journal, ms of flash time";
 
 const ALL: &[Interval] = &[
     Interval::Seconds(5),
@@ -119,15 +122,14 @@ pub fn pieces(scale: Scale) -> u64 {
     runs.sum::<usize>() as u64 + 1
 }
 
-/// Runs them all, or those that `FLASHKIT_ONLY` is part of the title of.
+/// Runs them all, or those that are asked for.
 ///
 /// # Errors
 /// Where there is no ext3 to be had, and what goes wrong there.
-pub fn run(scale: Scale, done: &(dyn Fn(u64) + Sync)) -> Result<Report> {
+pub fn run(scale: Scale, only: Only<'_>, done: &(dyn Fn(u64) + Sync)) -> Result<Report> {
     if let Some(why) = missing() {
         bail!("{why}");
     }
-    let only = std::env::var("FLASHKIT_ONLY").unwrap_or_default();
     let inputs = Inputs::new(scale == Scale::Quick)?;
     let mut report = Report {
         notes: vec![
@@ -155,7 +157,7 @@ pub fn run(scale: Scale, done: &(dyn Fn(u64) + Sync)) -> Result<Report> {
         ..Report::default()
     };
     let mut pieces = 0;
-    for plan in PLANS.iter().filter(|plan| plan.title.contains(&only)) {
+    for plan in PLANS.iter().filter(|plan| only.takes(plan.title)) {
         if shown(scale, plan).0.is_empty() {
             continue;
         }
@@ -170,7 +172,7 @@ pub fn run(scale: Scale, done: &(dyn Fn(u64) + Sync)) -> Result<Report> {
             done(pieces);
         })?);
     }
-    if "Table II".contains(&only) {
+    if only.takes(TABLE_2) {
         report.tables.push(table_2(scale == Scale::Quick)?);
     }
     done(self::pieces(scale));
@@ -259,7 +261,7 @@ fn table_2(quick: bool) -> Result<Table> {
         [vec![what.into(), ms(ns)], none.to_vec()].concat()
     };
     Ok(Table {
-        title: "Table II: mount after a crash with a full journal, ms of flash time".into(),
+        title: TABLE_2.into(),
         columns: vec![
             "disk",
             "map",

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 
 use super::filebench::{Load, Run};
 use super::paper;
-use super::rig::{Cost, Interval, Mode, Rig, formatted, tool};
+use super::rig::{Cost, Interval, Mode, Rig, formatted};
+use crate::rig::tool;
 
 /// Files of a tree that are taken, at most of this size.
 const FILE_MAX: u64 = 16 << 10;

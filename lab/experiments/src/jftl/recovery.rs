@@ -7,7 +7,8 @@ use flashkit_jftl::{Jftl, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Metered, Rng, SimNand};
 
-use super::rig::{Interval, Mode, Rig, formatted, tool};
+use super::rig::{Interval, Mode, Rig, formatted};
+use crate::rig::tool;
 
 /// Flash time in ns: the layer's mount, and the kernel's recovery.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! `flashkit lab run logdisk`: the paper's Tables 4 to 7 and Figures 5 to 10 beside ours, what was
+//! `flashkit lab run logdisk`: the paper's Tables 4 to 8 and Figures 5 to 10 beside ours, what was
 //! fitted and what else it could have been, and the policies since.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -6,13 +6,33 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use anyhow::anyhow;
 use flashkit_logdisk::{Config, Separate, Start, Victim};
 
+use super::andrew;
 use super::load::{Load, Outcome, Pattern, SECTOR, WRITTEN};
 use super::paper::{self, AGED, Cleaner, STILL, TESTS, Test};
-use crate::Scale;
 use crate::report::{Cell, Figure, Report, Table};
+use crate::{Only, Scale};
 
 /// Blocks of a segment.
 const BLOCKS: f64 = 504.0;
+
+/// Titles of what shows the paper's own tests.
+const PAPERS: [&str; 10] = [
+    "Table 4: sequential writes",
+    "Table 5: random writes",
+    "Table 6: hot-and-cold writes, 60 % to an eighth and 40 % to another",
+    "Table 7: the separate segment for cold blocks",
+    "Figure 5: sequential writes",
+    "Figure 6: random writes",
+    "Figure 7: hot-and-cold writes",
+    "Figure 8: utilisation of the segments after 640-116, cost-benefit",
+    "Figure 9: cold and other blocks of the segments after 640-116, cost-benefit",
+    "Figure 10: the same with the separate segment",
+];
+
+const VARIANTS: &str = "What was fitted, and what else it could have been";
+
+const POLICIES: &str =
+    "Beyond the paper: write amplification of the disk alone, and the longest request of 4 KiB";
 
 /// Loads to be run, each once.
 #[derive(Default)]
@@ -204,7 +224,7 @@ struct Plan {
     policies: Vec<(&'static str, Vec<usize>)>,
 }
 
-fn plan(scale: Scale) -> Plan {
+fn plan(scale: Scale, only: Only<'_>) -> Plan {
     let mut jobs = Jobs::default();
     let mut add = |load: Load| {
         jobs.add(match scale {
@@ -216,17 +236,23 @@ fn plan(scale: Scale) -> Plan {
             },
         })
     };
-    let tests = TESTS.iter().map(|test| add(test.load())).collect();
+    let papers = PAPERS.iter().any(|title| only.takes(title));
+    let tests = TESTS.iter().filter(|_| papers);
+    let tests = tests.map(|test| add(test.load())).collect();
     let all = scale == Scale::Full;
-    let variants = variants().into_iter().filter(|v| all || v.fitted);
+    let fitted = |v: &Variant| only.takes(VARIANTS) && (all || v.fitted);
+    let variants = variants().into_iter().filter(fitted);
     let variants = variants.map(|v| {
         let at = add(v.load);
         (v, at)
     });
     let variants = variants.collect();
-    let policies = policies()
-        .into_iter()
-        .take(if all { usize::MAX } else { 1 });
+    let most = match only.takes(POLICIES) {
+        false => 0,
+        true if all => usize::MAX,
+        true => 1,
+    };
+    let policies = policies().into_iter().take(most);
     let policies = policies.map(|(name, config)| {
         let runs = alone().map(|(_, load)| add(Load { config, ..load }));
         (name, runs.to_vec())
@@ -240,25 +266,34 @@ fn plan(scale: Scale) -> Plan {
     }
 }
 
-/// Loads that [`run`] runs.
+/// Loads that [`run`] runs, and those of Table 8.
 pub fn pieces(scale: Scale) -> u64 {
-    plan(scale).jobs.loads.len() as u64
+    plan(scale, Only::default()).jobs.loads.len() as u64 + andrew::pieces(scale)
 }
 
-/// Runs all; tells how many loads are done.
+/// Runs all, or what is asked for; tells how many loads are done.
 ///
 /// # Errors
-/// Of the disk.
-pub fn run(scale: Scale, done: &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report> {
+/// Of the disk; of the kernel where Table 8 can be had.
+pub fn run(scale: Scale, only: Only<'_>, done: &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report> {
     let Plan {
         jobs,
         tests,
         variants,
         policies,
-    } = plan(scale);
+    } = plan(scale, only);
+    let mut ended = jobs.loads.len() as u64;
     let outcomes = jobs.run(done)?;
     let of_tests: Vec<_> = tests.iter().map(|&at| &outcomes[at]).collect();
-    let mut tables: Vec<Table> = (4..=7).map(|n| papers_table(n, &of_tests)).collect();
+    let (mut tables, mut shown) = (Vec::new(), Vec::new());
+    if !of_tests.is_empty() {
+        tables.extend((4..=7).map(|n| papers_table(n, &of_tests)));
+        shown = figures(&of_tests);
+    }
+    tables.extend(andrew::tables(scale, only, &mut || {
+        ended += 1;
+        done(ended);
+    })?);
     tables.push(variants_table(&variants, &outcomes));
     tables.push(policies_table(&policies, &outcomes));
     let mut notes = notes();
@@ -270,11 +305,12 @@ pub fn run(scale: Scale, done: &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report> 
                 .into(),
         );
     }
-    Ok(Report {
+    let report = Report {
         notes,
         tables,
-        figures: figures(&of_tests),
-    })
+        figures: shown,
+    };
+    Ok(report.keep(only))
 }
 
 fn notes() -> Vec<String> {
@@ -310,14 +346,10 @@ fn pattern(pattern: Pattern) -> &'static str {
 }
 
 fn papers_table(number: u32, outcomes: &[&Outcome]) -> Table {
-    let (title, note) = match number {
-        4 => ("Table 4: sequential writes", ""),
-        5 => ("Table 5: random writes", ""),
-        6 => (
-            "Table 6: hot-and-cold writes, 60 % to an eighth and 40 % to another",
-            "In the paper greedy is ahead of cost-benefit; here they are about equal.",
-        ),
-        _ => ("Table 7: the separate segment for cold blocks", ""),
+    let title = PAPERS[number as usize - 4];
+    let note = match number {
+        6 => "In the paper greedy is ahead of cost-benefit; here they are about equal.",
+        _ => "",
     };
     let row = |(test, ours): (&Test, &&Outcome)| {
         vec![
@@ -395,7 +427,7 @@ fn variants_table(variants: &[(Variant, usize)], outcomes: &[Outcome]) -> Table 
         ]
     };
     Table {
-        title: "What was fitted, and what else it could have been".into(),
+        title: VARIANTS.into(),
         columns: vec![
             "test",
             "layout or driver",
@@ -433,9 +465,7 @@ fn policies_table(policies: &[(&'static str, Vec<usize>)], outcomes: &[Outcome])
         row
     };
     Table {
-        title: "Beyond the paper: write amplification of the disk alone, and the longest request \
-                of 4 KiB"
-            .into(),
+        title: POLICIES.into(),
         columns,
         keys: 1,
         rows: policies.iter().map(row).collect(),
@@ -464,17 +494,17 @@ fn figures(outcomes: &[&Outcome]) -> Vec<Figure> {
     let greedy = find(6, Cleaner::Greedy, 90);
     vec![
         curves(
-            "Figure 5: sequential writes",
+            PAPERS[4],
             &sizes(4),
             "level curves; 30 % and 60 % alike, 90 % below them (Table 4)",
         ),
         curves(
-            "Figure 6: random writes",
+            PAPERS[5],
             &sizes(5),
             "all begin alike and fall once the free segments are used up (Table 5)",
         ),
         curves(
-            "Figure 7: hot-and-cold writes",
+            PAPERS[6],
             &[
                 ("greedy".into(), greedy),
                 ("cost-benefit".into(), by_age),
@@ -482,21 +512,14 @@ fn figures(outcomes: &[&Outcome]) -> Vec<Figure> {
             ],
             "between 30 and 60 KB/s, greedy above cost-benefit (Table 6)",
         ),
-        utilisation(
-            "Figure 8: utilisation of the segments after 640-116, cost-benefit",
-            by_age,
-        ),
+        utilisation(PAPERS[7], by_age),
         cold(
-            "Figure 9: cold and other blocks of the segments after 640-116, cost-benefit",
+            PAPERS[8],
             by_age,
             "2,579 cold blocks where about 19,000 could be; some segments hold both kinds (3.4). Ours are \
              those judged cold at any cleaning and not written since",
         ),
-        cold(
-            "Figure 10: the same with the separate segment",
-            apart,
-            "many cold segments (3.4)",
-        ),
+        cold(PAPERS[9], apart, "many cold segments (3.4)"),
     ]
 }
 

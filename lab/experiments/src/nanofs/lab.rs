@@ -7,19 +7,19 @@ use flashkit_sim::CardTiming;
 use super::collect::{freed, streams};
 use super::measure::{MB, mounts, throughput, volume, writes};
 use super::streams::{Spent, prepare, run as run_streams};
-use crate::Scale;
 use crate::report::{Cell, Report, Table};
+use crate::{Only, Scale};
 
 /// Pieces of work: tables.
 pub fn pieces(_: Scale) -> u64 {
     7
 }
 
-/// Runs them all.
+/// Runs them all; those that are asked for are in the report.
 ///
 /// # Errors
 /// The file system's.
-pub fn run(scale: Scale, done: &(dyn Fn(u64) + Sync)) -> Result<Report> {
+pub fn run(scale: Scale, only: Only<'_>, done: &(dyn Fn(u64) + Sync)) -> Result<Report> {
     let quick = scale == Scale::Quick;
     let figures = [
         figure_2, figure_3, figure_4, figure_5, figure_6, figure_7, figure_8,
@@ -40,11 +40,12 @@ pub fn run(scale: Scale, done: &(dyn Fn(u64) + Sync)) -> Result<Report> {
          each."
             .into(),
     ];
-    Ok(Report {
+    let report = Report {
         notes,
         tables,
         figures: Vec::new(),
-    })
+    };
+    Ok(report.keep(only))
 }
 
 fn table(title: &str, columns: &[&'static str], rows: Vec<Vec<Cell>>, note: &str) -> Table {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use flashkit_experiments::report::{Cell, Figure, Report, Table};
-use flashkit_experiments::{Experiment, Scale, experiments, studies};
+use flashkit_experiments::{Experiment, Only, Scale, experiments, studies};
 use serde_json::json;
 
 use crate::Outcome;
@@ -75,7 +75,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 let why = format!("{name}: no such experiment; `flashkit lab list` lists them");
                 return Err(Usage(why).into());
             };
-            let report = measure(experiment, scale)?;
+            let report = measure(experiment, scale, &choice.only)?;
+            if report.tables.is_empty() && report.figures.is_empty() {
+                let why = format!("no table or figure of {name} is called so");
+                return Err(Usage(why).into());
+            }
             if *json {
                 let object = report.json(experiment.name, experiment.source);
                 writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
@@ -109,10 +113,10 @@ fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> 
     experiments.chain(studies().iter().map(|s| (s.name, s.what, s.source)))
 }
 
-fn measure(experiment: &Experiment, scale: Scale) -> anyhow::Result<Report> {
+fn measure(experiment: &Experiment, scale: Scale, only: &[String]) -> anyhow::Result<Report> {
     let pieces = (experiment.pieces)(scale);
     let progress = Mutex::new(Progress::of_pieces(experiment.name, pieces));
-    (experiment.run)(scale, &|done| {
+    (experiment.run)(scale, Only(only), &|done| {
         if let Ok(mut progress) = progress.lock() {
             progress.at(done);
         }

@@ -14,15 +14,16 @@ use crate::failure::{FAILED, Usage, complain};
 use crate::progress::Progress;
 use crate::text;
 
-/// Which cases of a study are run, and where. Experiments that are no studies have none of it.
+/// What of a study is run, and where. Other experiments have `--only` of it.
 #[derive(clap::Args)]
 pub struct Choice {
     /// Of a study: folder of its results; what is there is not run again
     #[arg(long, value_name = "FOLDER", default_value = "lab-results")]
     pub results: PathBuf,
-    /// Of a study: only cases whose names contain this; may be repeated
+    /// Only tables and figures whose titles contain this, of a study cases whose names do; may be
+    /// repeated
     #[arg(long, value_name = "TEXT")]
-    only: Vec<String>,
+    pub only: Vec<String>,
     /// Of a study: cases, or guests, at a time [default: one for each processor]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,

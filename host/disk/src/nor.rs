@@ -1,0 +1,117 @@
+//! `logdisk` on a simulated NOR chip as a [`Translation`].
+
+use flashkit_block::BlockDevice;
+use flashkit_logdisk::{Config, Error, LogDisk, Step, ram_bytes};
+use flashkit_nor::{BankedNorFlash, ReadNorFlash};
+use flashkit_sim::nor::{SimNor, SimNorError};
+
+use crate::Translation;
+
+/// A disk and its chip.
+pub struct OnNor {
+    disk: LogDisk<'static, SimNor>,
+    real_time: bool,
+    describe: fn(&LogDisk<'static, SimNor>) -> String,
+}
+
+impl OnNor {
+    /// Mounts the disk on a chip for the life of the process, whose RAM it keeps. In real time,
+    /// idle time is not spent on waiting for an erase: it needs nothing but patience. `describe` is
+    /// for [`Translation::summary`].
+    ///
+    /// # Errors
+    /// Of the disk.
+    pub fn mount(
+        mut chip: SimNor,
+        config: Config,
+        real_time: bool,
+        describe: fn(&LogDisk<'static, SimNor>) -> String,
+    ) -> Result<OnNor, Error<SimNorError>> {
+        let shape = LogDisk::probe(&mut chip)?;
+        let len = ram_bytes::<SimNor>(chip.capacity(), chip.banks(), &shape, &config);
+        let ram = vec![0; len.map_err(Error::Config)?].leak();
+        Ok(OnNor {
+            disk: LogDisk::mount(chip, config, ram)?,
+            real_time,
+            describe,
+        })
+    }
+
+    /// The disk.
+    pub fn disk(&self) -> &LogDisk<'static, SimNor> {
+        &self.disk
+    }
+
+    /// A kernel has no use for *busy*: what a disk of bounded latency refuses waits here.
+    fn patiently(
+        &mut self,
+        work: impl Fn(&mut LogDisk<'static, SimNor>) -> Result<(), Error<SimNorError>>,
+    ) -> Result<(), Error<SimNorError>> {
+        loop {
+            match work(&mut self.disk) {
+                Err(Error::Busy) if self.disk.clean_now()? == Step::Idle => {
+                    return Err(Error::Full);
+                }
+                Err(Error::Busy) => {}
+                ended => return ended,
+            }
+        }
+    }
+}
+
+impl BlockDevice for OnNor {
+    type Error = Error<SimNorError>;
+    const TRIM_ZEROES: bool = true;
+
+    fn sector_size(&self) -> u32 {
+        self.disk.sector_size()
+    }
+
+    fn sector_count(&self) -> u32 {
+        self.disk.sector_count()
+    }
+
+    fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
+        self.disk.read(first, buf)
+    }
+
+    fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Self::Error> {
+        self.patiently(|disk| disk.write(first, data))
+    }
+
+    fn trim(&mut self, first: u32, count: u32) -> Result<(), Self::Error> {
+        self.patiently(|disk| disk.trim(first, count))
+    }
+
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        self.disk.flush()?;
+        Ok(self.disk.flash().sync()?)
+    }
+}
+
+impl Translation for OnNor {
+    fn background(&mut self) -> Result<bool, Self::Error> {
+        match self.disk.clean_step()? {
+            Step::Idle => Ok(false),
+            Step::Waiting if !self.real_time => self.disk.finish_erases().map(|()| true),
+            _ => Ok(true),
+        }
+    }
+
+    fn close(&mut self) -> Result<(), Self::Error> {
+        self.disk.finish_erases()?;
+        BlockDevice::flush(self)
+    }
+
+    fn summary(&self) -> String {
+        (self.describe)(&self.disk)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.disk.flash().now_ns()
+    }
+
+    fn pass(&mut self, ns: u64) {
+        self.disk.flash_mut().idle(ns);
+    }
+}
