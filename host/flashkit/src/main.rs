@@ -37,7 +37,7 @@ use commands::{
 /// What a subcommand gives back; an error is one line on stderr.
 type Outcome = anyhow::Result<ExitCode>;
 
-/// Flash file systems for raw NAND, on simulated chips in image files.
+/// File systems and block devices for raw flash and cards, on simulated chips in image files.
 #[derive(Parser)]
 #[command(
     name = "flashkit",

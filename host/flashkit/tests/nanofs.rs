@@ -148,7 +148,7 @@ fn mounted() {
     assert_eq!(here.said(0, &["ls", "card.img"]), "a\n");
     assert!(
         here.said(0, &["fsck", "card.img"])
-            .contains("clean (1 files")
+            .contains("clean (1 file, ")
     );
 }
 

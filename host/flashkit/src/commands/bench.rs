@@ -16,7 +16,7 @@ use crate::text::Table;
 #[command(after_help = "Examples:\n  flashkit bench sysbench --request 2048\n  \
     flashkit bench postmark --fsync --json")]
 pub struct Args {
-    /// Workload
+    /// Which; without one, list them
     workload: Option<String>,
     #[command(flatten)]
     how: How,

@@ -46,7 +46,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let headings = [
         "name",
         "size",
-        "page + spare",
+        "page + spare, B",
         "pages/block",
         "blocks",
         "read/program/erase us",
@@ -100,7 +100,7 @@ fn nor_table() -> Table {
     let mut table = Table::new(&[
         "NOR",
         "size",
-        "word",
+        "word, B",
         "segment",
         "banks x segments",
         "read/program us, erase s",

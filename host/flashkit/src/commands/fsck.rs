@@ -57,7 +57,7 @@ fn report(found: &Fsck) -> Value {
     let checked: Map<String, Value> = found
         .checked
         .iter()
-        .map(|(what, n)| (what.replace(' ', "_"), json!(n)))
+        .map(|(_, many, n)| (many.replace(' ', "_"), json!(n)))
         .collect();
     let recovery = match found.recovery {
         Recovery::NotNeeded => "not needed",
@@ -94,10 +94,5 @@ fn print(args: &Args, found: &Fsck, out: &mut dyn Write) -> std::io::Result<()> 
         0 => "clean".to_owned(),
         n => format!("damaged, {}", text::plural(n, "finding")),
     };
-    let checked: Vec<String> = found
-        .checked
-        .iter()
-        .map(|(what, n)| format!("{} {what}", text::count(*n)))
-        .collect();
-    writeln!(out, "{shown}: {state} ({} checked)", checked.join(", "))
+    writeln!(out, "{shown}: {state} ({} checked)", found.looked_at())
 }

@@ -13,6 +13,7 @@ use crate::volume::{self};
 
 /// Show what an image is: chip, superblock, areas, RAM, wear.
 #[derive(clap::Args)]
+#[command(after_help = "Sizes are in bytes, and `us` is microseconds of flash time.")]
 pub struct Args {
     /// Print JSON
     #[arg(long)]

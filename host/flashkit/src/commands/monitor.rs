@@ -35,7 +35,7 @@ pub struct Args {
     /// Seconds between two lines
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
     interval: f64,
-    /// End after so long
+    /// End after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
     /// Write each operation to this file, one JSON object a line

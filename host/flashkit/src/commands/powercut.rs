@@ -35,8 +35,9 @@ pub struct Args {
     /// A script of your own, such as "create a; write a 0 3000; fsync a"
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["full", "script"])]
     given: Option<String>,
-    /// The chip of --given or --tree: PAGE+SPARExPAGESxBLOCKS [default: a small one, or slc-256m]
-    #[arg(long)]
+    /// The chip of --given or --tree: page and spare in bytes, pages of a block, blocks; with -paper behind it,
+    /// the paper's cleaner [default: a small one, or slc-256m]
+    #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS")]
     chip: Option<Chip>,
     /// Copy this directory to one chip, cut after cut, and compare what was fsync'd with it
     #[arg(long, value_name = "DIR", conflicts_with_all = ["full", "script", "given"])]

@@ -33,8 +33,12 @@ pub struct Args {
     /// Erases that a block stands
     #[arg(long, value_name = "N", default_value_t = 300)]
     endurance: u32,
-    /// The chip: PAGE+SPARExPAGESxBLOCKS, -paper for the paper's cleaner
-    #[arg(long, default_value = "2048+64x16x128")]
+    /// Page and spare in bytes, pages of a block, blocks; with -paper behind it, the paper's cleaner
+    #[arg(
+        long,
+        value_name = "PAGE+SPARExPAGESxBLOCKS",
+        default_value = "2048+64x16x128"
+    )]
     chip: Chip,
     /// Print JSON
     #[arg(long)]

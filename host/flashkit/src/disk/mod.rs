@@ -54,7 +54,7 @@ pub enum Cleaning {
 /// Which disk, and how; shared by `attach` and `serve`.
 #[derive(clap::Args)]
 pub struct Choice {
-    /// Translation layer
+    /// Translation layer: page on NAND, jftl the same with the journal of ext3 or ext4 written once, logdisk on NOR
     #[arg(long, value_enum)]
     ftl: Ftl,
     /// Chip of a new image [default: nor-16m for logdisk, else slc-256m]
@@ -66,7 +66,7 @@ pub struct Choice {
     /// Bytes of a sector of a new disk of logdisk [default: 512]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     sector: Option<usize>,
-    /// How logdisk cleans [default: least]
+    /// How logdisk cleans: as the paper's driver, with the least copying, so that no write waits long [default: least]
     #[arg(long, value_enum)]
     cleaning: Option<Cleaning>,
     /// Really wait the chip's times

@@ -19,7 +19,7 @@ use flashkit_sim::{ImageError, Preset, SimNand};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value};
 
-use crate::values;
+use crate::{text, values};
 
 /// RAM handed to a file system where nothing else is asked for, in bytes, if the chip needs no
 /// more.
@@ -288,11 +288,20 @@ pub struct Fsck {
     pub recovery: Recovery,
     /// What is wrong.
     pub findings: Vec<Finding>,
-    /// What has been looked at: names and numbers, in the order to print.
-    pub checked: Vec<(&'static str, u64)>,
+    /// What has been looked at: what one and what several are called, and how many, in the order to print.
+    pub checked: Vec<(&'static str, &'static str, u64)>,
 }
 
 impl Fsck {
+    /// What has been looked at, in words.
+    pub fn looked_at(&self) -> String {
+        let told = self.checked.iter().map(|(one, many, n)| {
+            let what = if *n == 1 { one } else { many };
+            format!("{} {what}", text::count(*n))
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
     fn unmountable(what: String) -> Fsck {
         let place = "volume".into();
         Fsck {

@@ -161,6 +161,7 @@ pub fn fsck(image: &Path, repair: bool) -> anyhow::Result<Fsck> {
         Some(block) => format!("block {block}"),
         None => "volume".into(),
     };
+    let nodes = seen.files.iter().map(|f| u64::from(f.nodes)).sum();
     Ok(Fsck {
         mountable: true,
         recovery,
@@ -173,9 +174,9 @@ pub fn fsck(image: &Path, repair: bool) -> anyhow::Result<Fsck> {
             })
             .collect(),
         checked: vec![
-            ("files", seen.files.len() as u64),
-            ("nodes", seen.files.iter().map(|f| u64::from(f.nodes)).sum()),
-            ("blocks of data", seen.data_blocks.into()),
+            ("file", "files", seen.files.len() as u64),
+            ("node", "nodes", nodes),
+            ("block of data", "blocks of data", seen.data_blocks.into()),
         ],
     })
 }

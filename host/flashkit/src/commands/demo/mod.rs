@@ -244,12 +244,7 @@ impl Demo<'_> {
         if let Some(finding) = found.findings.first() {
             bail!("{IMAGE}: {}: {}", finding.place, finding.what);
         }
-        let checked: Vec<String> = found
-            .checked
-            .iter()
-            .map(|(what, n)| format!("{} {what}", text::count(*n)))
-            .collect();
-        writeln!(out, "check    no finding in {}", checked.join(", "))?;
+        writeln!(out, "check    no finding in {}", found.looked_at())?;
         Ok(out.flush()?)
     }
 

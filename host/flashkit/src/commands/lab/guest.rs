@@ -25,7 +25,7 @@ enum What {
     /// Fetch kernel and tools from Debian's archive into the user's cache folder
     Fetch {
         #[command(flatten)]
-        place: Place,
+        folder: ImageFolder,
     },
     /// Run a shell command in a guest; flashkit, busybox, UBI's tools and the modules are there
     #[command(
@@ -53,18 +53,25 @@ enum What {
     },
 }
 
-/// Where the packages are, and how QEMU runs them.
+/// Where the packages are.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub struct Place {
+pub struct ImageFolder {
     /// Folder of the guest's packages, fetched if absent [default: flashkit/guest in the user's cache folder]
     #[arg(long, value_name = "FOLDER")]
     image: Option<PathBuf>,
+}
+
+/// Where the packages are, and how QEMU runs them.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Place {
+    #[command(flatten)]
+    pub folder: ImageFolder,
     /// Run the guest with KVM
     #[arg(long)]
     pub kvm: bool,
 }
 
-impl Place {
+impl ImageFolder {
     /// The image; what is fetched for it is told on stderr.
     pub fn image(&self) -> anyhow::Result<Image> {
         // Without QEMU there is no use in fetching anything.
@@ -77,8 +84,8 @@ impl Place {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.what {
-        What::Fetch { place } => {
-            let image = place.image()?;
+        What::Fetch { folder } => {
+            let image = folder.image()?;
             writeln!(out, "kernel {}", image.kernel)?;
             for (name, version) in &image.packages {
                 writeln!(out, "{name} {version}")?;
@@ -93,7 +100,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             skip_idle,
             place,
         } => {
-            let image = place.image()?;
+            let image = place.folder.image()?;
             let temporary =
                 std::env::temp_dir().join(format!("flashkit-guest.{}", std::process::id()));
             let job = Job {

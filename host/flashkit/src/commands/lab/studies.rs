@@ -119,7 +119,7 @@ impl Choice {
 
     fn guests(&self) -> anyhow::Result<Guests> {
         Ok(Guests {
-            image: self.place.image()?,
+            image: self.place.folder.image()?,
             program: this_program()?,
             memory: MEMORY,
             kvm: self.place.kvm,

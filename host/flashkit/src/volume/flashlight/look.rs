@@ -121,10 +121,10 @@ fn told(checked: &Checked, recovery: Recovery, pages_per_block: u32) -> Fsck {
         recovery,
         findings: findings.collect(),
         checked: vec![
-            ("directories", checked.dirs),
-            ("files", checked.files),
-            ("metadata pages", checked.meta_pages),
-            ("data pages", checked.data_pages),
+            ("directory", "directories", checked.dirs),
+            ("file", "files", checked.files),
+            ("metadata page", "metadata pages", checked.meta_pages),
+            ("data page", "data pages", checked.data_pages),
         ],
     }
 }
