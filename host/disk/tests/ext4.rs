@@ -11,14 +11,13 @@
 mod kernel;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use flashkit_logdisk::{Config, Error, LogDisk, Shape, Start, Step, ram_bytes};
 use flashkit_sim::Rng;
 use flashkit_sim::nor::{
     NorCut, NorCutError, NorEraseTear, NorPowerCut, NorSpec, NorTiming, SimNor, WordTear,
 };
-use kernel::{Event, SECTOR, SECTORS, can_record, fsck, load, number, record, save};
+use kernel::{Event, SECTOR, SECTORS, can_record, cuts, fail, fsck, load, number, record};
 
 /// 8 banks of 16 segments of 64 KiB: small enough that what ext4 writes has to be cleaned.
 type Chip = SimNor<65_536>;
@@ -219,10 +218,7 @@ fn ext4_is_clean_after_any_power_cut() {
         assert!(found == model.holds);
     }
     let image = tempfile::NamedTempFile::new().unwrap();
-    let cuts = match number("FLASHKIT_CUT") {
-        Some(n) => n..n + 1,
-        None => 0..number("FLASHKIT_CUTS").unwrap_or(12),
-    };
+    let cuts = cuts(number("FLASHKIT_CUTS").unwrap_or(12));
     let mut replays = 0;
     for n in cuts.clone() {
         let (at, config) = ((n % 3) as usize, config(n));
@@ -239,11 +235,7 @@ fn ext4_is_clean_after_any_power_cut() {
         });
         match checked {
             Ok(replayed) => replays += u64::from(replayed),
-            Err(why) => {
-                let path = given.map_or_else(|| save(&trace), PathBuf::from);
-                let path = path.display();
-                panic!("FLASHKIT_TRACE={path} FLASHKIT_CUT={n}: {why}");
-            }
+            Err(why) => fail(given, &trace, n, &why),
         }
     }
     println!("{cuts:?}: the journal held something {replays} times");

@@ -12,14 +12,13 @@
 mod kernel;
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
 
 use flashkit_jftl::{Error, Jftl, MapCache, Stats, ram_bytes};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{
     ChipSpec, Cut, CutError, EraseTear, Metered, PowerCut, Rng, SimNand, Tear, Timing,
 };
-use kernel::{Event, SECTOR, SECTORS, can_record, fsck, load, number, record, save};
+use kernel::{Event, SECTOR, SECTORS, can_record, cuts, fail, fsck, load, number, record};
 
 /// Small enough that what the kernel writes has to be cleaned.
 fn shape() -> Geometry {
@@ -229,10 +228,7 @@ fn file_systems_are_clean_after_any_power_cut() {
         return;
     }
     let wanted = number("FLASHKIT_CUTS").unwrap_or(8);
-    let cuts = match number("FLASHKIT_CUT") {
-        Some(n) => n..n + 1,
-        None => 0..wanted,
-    };
+    let cuts = cuts(wanted);
     let systems = match &given {
         Some(_) => vec![(Vec::new(), String::new())],
         None if wanted > 100 => systems(),
@@ -252,11 +248,8 @@ fn file_systems_are_clean_after_any_power_cut() {
             match recording.crash(n) {
                 Ok(replayed) => replays += u64::from(replayed),
                 Err(why) => {
-                    let path = given
-                        .clone()
-                        .map_or_else(|| save(&recording.trace), PathBuf::from);
-                    let path = path.display();
-                    panic!("FLASHKIT_TRACE={path} FLASHKIT_CUT={n} ({make:?} {mount}): {why}");
+                    let why = format!("{make:?} {mount}: {why}");
+                    fail(given, &recording.trace, n, &why)
                 }
             }
         }

@@ -96,6 +96,13 @@ impl Stage {
     }
 }
 
+/// What a command prints that must succeed.
+fn good(out: &Output) -> String {
+    let complaint = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{complaint}");
+    String::from_utf8(out.stdout.clone()).unwrap()
+}
+
 fn touch(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
@@ -368,11 +375,7 @@ fn a_study_as_commands() {
         .unwrap();
     let words = words.replace('\'', "");
     let out = place.run(&words.split(' ').collect::<Vec<_>>());
-    assert!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
+    good(&out);
     assert_eq!(planned("saturated/sw/512k").lines().count(), 2);
     // A page of what there is, and what it is made of.
     let out = place.run(&[
@@ -383,15 +386,7 @@ fn a_study_as_commands() {
         "--output",
         "page.html",
     ]);
-    assert!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    assert_eq!(
-        String::from_utf8_lossy(&out.stdout),
-        "page.html\npage.csv\npage.json\n"
-    );
+    assert_eq!(good(&out), "page.html\npage.csv\npage.json\n");
     let page = fs::read_to_string(place.path("page.html")).unwrap();
     assert!(
         page.contains("<svg") && page.contains("461 of 462 cases have no result yet"),
@@ -434,16 +429,7 @@ fn a_monitor_in_a_guest() {
         while ! [ -s monitor ]; do usleep 50000; done
         modprobe ubi mtd=0 && wait && cat /sys/kernel/tracing/kprobe_events && ls /sys/kernel/tracing/instances";
     let out = real(&place, script, &["--limit", "120"]);
-    assert!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    assert_eq!(
-        String::from_utf8_lossy(&out.stdout),
-        "",
-        "nothing is left in the kernel"
-    );
+    assert_eq!(good(&out), "", "nothing is left in the kernel");
     let monitor = fs::read_to_string(place.path("share/monitor")).unwrap();
     let end: Value = serde_json::from_str(monitor.lines().last().unwrap()).unwrap();
     assert_eq!(end["devices"][0]["block_size"], 131_072);
@@ -481,11 +467,7 @@ fn a_study_in_a_guest() {
     ];
     let args = of_study("micro", &cases, &["--jobs", "1"]);
     let out = place.command(&args).output().unwrap();
-    assert!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
+    good(&out);
     for case in cases {
         let text = fs::read(place.path("results/micro").join(format!("{case}.json"))).unwrap();
         let outcome: Value = serde_json::from_slice(&text).unwrap();

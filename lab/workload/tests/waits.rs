@@ -1,24 +1,13 @@
 //! How long one write waits, in flash time: cleaning and the levelling of wear are spread over the
 //! writes. Exact figures, so that a change for the worse fails.
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
-use flashkit_nand::Nand;
-use flashkit_sim::{Metered, Rng, SimNand, preset};
-use flashkit_vfs::flashlight::FlashLightFs;
+mod common;
+
+use common::{Fs, of_paper, on_preset};
+use flashkit_sim::{Metered, Rng};
 use flashkit_vfs::{FileSystem, Ino, NewInode, Time};
 
 const KIB: u64 = 1 << 10;
-
-type Fs = FlashLightFs<'static, SimNand>;
-
-fn mounted(chip: &str) -> Fs {
-    let chip = SimNand::new(preset(chip).unwrap());
-    let size = ram_needed(&chip.geometry());
-    let ram = || vec![0; size].leak();
-    let chip = FlashLight::format(chip, ram(), 1, &New::default()).unwrap();
-    let volume = FlashLight::mount(chip, ram(), Config::default()).unwrap();
-    FlashLightFs::new(volume, size)
-}
 
 /// A file that fills `percent` of what files may have.
 fn fill(fs: &mut Fs, percent: u64) -> (Ino, u64) {
@@ -59,7 +48,7 @@ fn quantiles(waits: &[u64]) -> [u64; 4] {
 
 #[test]
 fn small_pieces_on_a_chip_that_is_nearly_full() {
-    let mut fs = mounted("slc-256m");
+    let mut fs = of_paper();
     let file = fill(&mut fs, 90);
     let waits = overwrite(&mut fs, file, 4 * KIB, 20_000);
     assert_eq!(quantiles(&waits), [758, 22_990, 26_315, 30_382]);
@@ -67,7 +56,7 @@ fn small_pieces_on_a_chip_that_is_nearly_full() {
 
 #[test]
 fn large_pieces_on_a_chip_that_is_rather_full() {
-    let mut fs = mounted("slc-256m");
+    let mut fs = of_paper();
     let file = fill(&mut fs, 80);
     let waits = overwrite(&mut fs, file, 64 * KIB, 5_000);
     assert_eq!(quantiles(&waits), [10_095, 56_502, 66_753, 73_288]);
@@ -78,7 +67,7 @@ fn large_pieces_on_a_chip_that_is_rather_full() {
 #[test]
 fn pieces_against_the_order_of_a_file() {
     for parts in [1, 2, 4, 16] {
-        let mut fs = mounted("micron-20m");
+        let mut fs = on_preset("micron-20m");
         let root = fs.root();
         let ino = fs.create(root, b"file", &NewInode::default()).unwrap().ino;
         let (piece, pieces) = (32 * KIB, 384);

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, mpsc};
@@ -222,7 +223,7 @@ fn work(at: &Path) {
     }
 }
 
-pub fn save(trace: &[Event]) -> PathBuf {
+fn save(trace: &[Event]) -> PathBuf {
     let path = std::env::temp_dir().join(format!("flashkit-ext4-{}.trace", std::process::id()));
     let mut bytes = Vec::new();
     for event in trace {
@@ -239,6 +240,17 @@ pub fn save(trace: &[Event]) -> PathBuf {
     }
     fs::write(&path, bytes).unwrap();
     path
+}
+
+/// The cuts to be made: `FLASHKIT_CUT` names one, else the first so many.
+pub fn cuts(wanted: u64) -> Range<u64> {
+    number("FLASHKIT_CUT").map_or(0..wanted, |n| n..n + 1)
+}
+
+/// Says how a cut is repeated that was not survived; the recording is kept if it is not a given one.
+pub fn fail(given: Option<String>, trace: &[Event], n: u64, why: &str) -> ! {
+    let path = given.map_or_else(|| save(trace), PathBuf::from);
+    panic!("FLASHKIT_TRACE={} FLASHKIT_CUT={n}: {why}", path.display());
 }
 
 pub fn load(path: &str) -> Vec<Event> {
