@@ -513,3 +513,18 @@ fn a_guest_that_panics() {
         "kept\n"
     );
 }
+
+/// FlashLight on the kernel's MTD layer, with bad blocks and failing ones.
+#[test]
+fn a_volume_on_an_mtd_device() {
+    if !real_guests() {
+        return;
+    }
+    let place = Stage::new();
+    let script = include_str!("../../../lab/guest/mtd.sh");
+    let out = real(&place, script, &["--limit", "550"]);
+    let said = String::from_utf8_lossy(&out.stdout);
+    let complaints = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}\n{complaints}");
+    assert!(said.ends_with("file 7\npassed\n"), "{said}");
+}

@@ -25,6 +25,11 @@ pub const MODULES: [&str; 10] = [
 ];
 /// Programs beside those of busybox.
 pub const TOOLS: [&str; 3] = ["ubiattach", "ubimkvol", "ubidetach"];
+/// Where Debian's programs have their C library to themselves: that of the host is where programs
+/// look for it.
+const DEBIAN: &str = "debian";
+const LIBC: &str = "libc.so.6";
+const LOADER: &str = "ld-linux-x86-64.so.2";
 
 /// A kernel with modules and tools, fetched and unpacked.
 #[derive(Clone, Debug)]
@@ -102,20 +107,30 @@ impl Image {
         self.folder.join("root")
     }
 
+    /// Programs of a guest that start others: name in the guest, and text.
+    pub(crate) fn starters() -> impl Iterator<Item = (String, String)> {
+        TOOLS.into_iter().map(|tool| {
+            let starter = format!(
+                "#!/bin/busybox sh\nexec /{DEBIAN}/{LOADER} --library-path /{DEBIAN} /{DEBIAN}/{tool} \"$@\"\n"
+            );
+            (format!("sbin/{tool}"), starter)
+        })
+    }
+
     /// The files of a guest, as (name in the guest, path on the host).
     pub(crate) fn files(&self) -> Result<Vec<(String, PathBuf)>, Error> {
         let root = self.root();
         let mut files = vec![("bin/busybox".to_owned(), root.join("bin/busybox"))];
         for tool in TOOLS {
-            files.push((format!("sbin/{tool}"), root.join("usr/sbin").join(tool)));
+            let path = root.join("usr/sbin").join(tool);
+            files.push((format!("{DEBIAN}/{tool}"), path));
         }
         // Where the kernel asks for more modules by itself.
         files.push(("sbin/modprobe".to_owned(), root.join("bin/busybox")));
         let libraries = root.join("lib/x86_64-linux-gnu");
-        let libc = "lib/x86_64-linux-gnu/libc.so.6".to_owned();
-        files.push((libc, libraries.join("libc.so.6")));
-        let loader = "lib64/ld-linux-x86-64.so.2".to_owned();
-        files.push((loader, libraries.join("ld-linux-x86-64.so.2")));
+        for library in [LIBC, LOADER] {
+            files.push((format!("{DEBIAN}/{library}"), libraries.join(library)));
+        }
         let modules = format!("lib/modules/{}", self.kernel);
         let list = root.join(&modules).join("modules.dep");
         let dep = fs::read_to_string(&list).map_err(|error| Error::io(&list, error))?;

@@ -113,6 +113,9 @@ impl Job {
             let copied = archive.copy(&name, &from);
             copied.map_err(|error| Error::io(&from, error))?;
         }
+        for (name, text) in Image::starters() {
+            archive.file(&name, text.as_bytes()).map_err(failed)?;
+        }
         if let Some((name, program)) = &self.program {
             add_program(&mut archive, name, program)?;
         }
@@ -216,31 +219,20 @@ fn last_words(console: &str) -> String {
     lines[lines.len().saturating_sub(LAST_WORDS)..].join("; ")
 }
 
-/// Adds a program of the host and its libraries, so that it does not matter which C library either
-/// side has.
+/// Adds a program of the host, and its libraries where it looks for them.
 fn add_program(archive: &mut Archive, name: &str, program: &Path) -> Result<(), Error> {
-    let failed = |error| Error::io(program, error);
-    archive
-        .copy(&format!("host/{name}"), program)
-        .map_err(failed)?;
+    let copied = archive.copy(&format!("bin/{name}"), program);
+    copied.map_err(|error| Error::io(program, error))?;
     let out = Command::new("ldd").arg(program).output();
     let out = out.map_err(|error| Error::io(Path::new("ldd"), error))?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let mut wrapper = format!("#!/bin/busybox sh\nexec /host/{name} \"$@\"\n");
     for library in libraries(&text) {
-        let file = library.file_name().unwrap_or_default().to_string_lossy();
+        let name = library.to_string_lossy();
         archive
-            .copy(&format!("host/lib/{file}"), &library)
+            .copy(name.trim_start_matches('/'), &library)
             .map_err(|error| Error::io(&library, error))?;
-        if file.starts_with("ld-linux") {
-            wrapper = format!(
-                "#!/bin/busybox sh\nexec /host/lib/{file} --library-path /host/lib /host/{name} \"$@\"\n"
-            );
-        }
     }
-    archive
-        .file(&format!("bin/{name}"), wrapper.as_bytes())
-        .map_err(failed)
+    Ok(())
 }
 
 /// The libraries that `ldd` names.

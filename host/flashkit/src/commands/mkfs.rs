@@ -18,8 +18,8 @@ use crate::volume::{self, Access, Card, FsName};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
 ///
-/// FlashLight is for raw chips; its images hold a chip. Nano-FS is for cards; its images are what is
-/// on the card, byte by byte.
+/// FlashLight is for raw chips: its images hold a chip, and an MTD device (/dev/mtd0) is one. Nano-FS
+/// is for cards; its images are what is on the card, byte by byte.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  flashkit mkfs flash.img\n  \
     flashkit mkfs --chip w25n01gv -r /usr/include flash.img\n  \
@@ -46,10 +46,10 @@ pub struct Args {
     /// Fill it with what this directory holds
     #[arg(short = 'r', long = "root", value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Overwrite a file that is no image
+    /// Overwrite a file that is no image, or a device with something else on it
     #[arg(long)]
     force: bool,
-    /// Image file to make; an image of that name is overwritten
+    /// Image file to make, or MTD device; an image of that name, or a volume on it, is overwritten
     image: PathBuf,
 }
 
@@ -61,11 +61,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Some(dir) => host_bytes(dir)?,
         None => 0,
     };
-    let existed = volume::is_image(&args.image)?;
-    if existed == Some(false) && !args.force {
+    let device = flashkit_mtd::is_device(&args.image);
+    if !device && volume::is_image(&args.image)? == Some(false) && !args.force {
         bail!("{shown}: exists and is no image; --force overwrites it");
     }
-    let (medium, size, cost) = make(args)?;
+    let (medium, size, cost) = make(args, device)?;
     writeln!(
         out,
         "{shown}: {} on {medium}, {}: {}",
@@ -80,7 +80,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 /// Makes the empty volume; gives what it is on, its size, and the cost.
-fn make(args: &Args) -> anyhow::Result<(&'static str, u64, FlashCost)> {
+fn make(args: &Args, device: bool) -> anyhow::Result<(String, u64, FlashCost)> {
     let wrong = |option: &str| {
         let why = format!("{option} is not for {}", args.fs.as_str());
         Err(Usage(why).into())
@@ -90,11 +90,18 @@ fn make(args: &Args) -> anyhow::Result<(&'static str, u64, FlashCost)> {
             if args.size.is_some() || args.files.is_some() || args.key.is_some() {
                 return wrong("--size, --files or --key");
             }
+            if device {
+                if args.chip.is_some() {
+                    return Err(Usage("a device is the chip that it is: no --chip".into()).into());
+                }
+                return volume::mkfs_device(&args.image, args.ram, args.force);
+            }
             let preset = || values::chip(DEFAULT_PRESET).map_err(anyhow::Error::msg);
             let chip = args.chip.map_or_else(preset, Ok)?;
             let cost = volume::mkfs(&args.image, args.fs, chip, args.ram)?;
-            Ok((chip.name, chip.geometry().capacity(), cost))
+            Ok((chip.name.to_owned(), chip.geometry().capacity(), cost))
         }
+        FsName::Nanofs if device => bail!("nanofs is for cards, not for raw chips"),
         FsName::Nanofs => {
             if args.chip.is_some() || args.ram.is_some() {
                 return wrong("--chip or --ram");
@@ -105,7 +112,7 @@ fn make(args: &Args) -> anyhow::Result<(&'static str, u64, FlashCost)> {
                 key: args.key.unwrap_or(0),
             };
             let cost = volume::mkfs_card(&args.image, card)?;
-            Ok(("a card", card.size / 512 * 512, cost))
+            Ok(("a card".to_owned(), card.size / 512 * 512, cost))
         }
     }
 }

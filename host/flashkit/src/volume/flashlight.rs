@@ -1,4 +1,4 @@
-//! FlashLight on a simulated chip.
+//! FlashLight on a chip, simulated or real.
 
 mod dump;
 mod look;
@@ -14,6 +14,7 @@ use flashkit_sim::{Cut as PowerLoss, EraseTear, PowerCut, Preset, SimNand, Tear}
 use flashkit_vfs::FlashCost;
 use flashkit_vfs::flashlight::FlashLightFs;
 
+use super::medium::Medium;
 use super::{Access, Adapter, Cleaner, Cut, RAM_DEFAULT, Tuning};
 use crate::failure::complain;
 
@@ -21,7 +22,7 @@ pub use dump::Dump;
 pub use look::{fsck, info};
 
 /// A chip whose power can be cut.
-type Chip = PowerCut<SimNand>;
+type Chip = PowerCut<Medium>;
 /// The file system on it, over RAM that is never given back.
 type Fs = FlashLightFs<'static, Chip>;
 
@@ -42,7 +43,7 @@ pub fn check_fit(chip: &Preset, ram: Option<usize>) -> anyhow::Result<usize> {
     // What the geometry must be like is known to the file system alone.
     let enough = ram_needed(&chip.geometry());
     let fits = format(
-        Chip::never(SimNand::new(chip)),
+        Chip::never(Medium::Image(SimNand::new(chip))),
         enough,
         FIXED_NUMBER,
         &New::default(),
@@ -95,7 +96,7 @@ fn config(tuning: Tuning, read_only: bool) -> Config {
 }
 
 fn mount(chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
-    let ram = check_ram(chip.inner().spec().name(), chip.geometry(), tuning.ram)?;
+    let ram = check_ram(chip.inner().name(), chip.geometry(), tuning.ram)?;
     let config = config(tuning, read_only);
     let volume = FlashLight::mount(chip, leak_ram(ram), config)?;
     Ok(FlashLightFs::new(volume, ram))
@@ -103,6 +104,35 @@ fn mount(chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
 
 /// Makes an image; [`check_fit`] has given the RAM.
 pub fn mkfs(image: &Path, chip: &Preset, ram: usize, number: u32) -> anyhow::Result<FlashCost> {
+    make(Medium::Image(SimNand::create(image, chip)?), ram, number)
+}
+
+/// Makes a volume on a device, in place of one that is there; with `force`, of anything. Gives the
+/// chip's name, its size, and the cost.
+pub fn mkfs_device(
+    device: &Path,
+    ram: Option<usize>,
+    force: bool,
+) -> anyhow::Result<(String, u64, FlashCost)> {
+    let mut looked = Medium::open(device, Access::ReadOnly)?;
+    let (name, geometry) = (looked.name().to_owned(), looked.geometry());
+    let ram = check_ram(&name, geometry, ram)?;
+    let config = config(Tuning::from(None), true);
+    if !force
+        && let Err(Error::NotFormatted) = FlashLight::mount(&mut looked, &mut vec![0; ram], config)
+    {
+        looked.check_disposable()?;
+    }
+    drop(looked);
+    let cost = make(
+        Medium::open(device, Access::ReadWrite)?,
+        ram,
+        drawn_number(),
+    )?;
+    Ok((name, geometry.capacity(), cost))
+}
+
+fn make(chip: Medium, ram: usize, number: u32) -> anyhow::Result<FlashCost> {
     let now = flashkit_vfs::Time::now();
     // Whoever makes it may write into it.
     let root = New {
@@ -114,8 +144,7 @@ pub fn mkfs(image: &Path, chip: &Preset, ram: usize, number: u32) -> anyhow::Res
             nanos: now.nanos,
         },
     };
-    let chip = Chip::never(SimNand::create(image, chip)?);
-    Ok(cost_of(&format(chip, ram, number, &root)?))
+    Ok(cost_of(&format(Chip::never(chip), ram, number, &root)?))
 }
 
 pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {
@@ -124,7 +153,8 @@ pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>>
         mode: 0o755,
         ..New::default()
     };
-    let chip = format(Chip::never(SimNand::new(chip)), ram, FIXED_NUMBER, &root)?;
+    let chip = Chip::never(Medium::Image(SimNand::new(chip)));
+    let chip = format(chip, ram, FIXED_NUMBER, &root)?;
     let mut fs = mount(chip, tuning, false)?;
     fs.volume().nand_mut().inner_mut().clear_counters();
     Ok(Box::new(fs))
@@ -137,8 +167,8 @@ pub fn open(
     cut: Option<Cut>,
 ) -> anyhow::Result<(Box<dyn Adapter>, String)> {
     let read_only = access == Access::ReadOnly;
-    let chip = SimNand::open(image, access.into())?;
-    let name = chip.spec().name().to_owned();
+    let chip = Medium::open(image, access)?;
+    let name = chip.name().to_owned();
     let chip = match cut {
         None => Chip::never(chip),
         Some(cut) => Chip::new(

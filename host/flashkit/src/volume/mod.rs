@@ -4,6 +4,7 @@
 //! the chip under it.
 
 mod flashlight;
+mod medium;
 mod nanofs;
 
 pub use flashlight::drawn_number;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use flashkit_mtd::MtdError;
 use flashkit_sim::{ImageError, Preset, SimNand};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value};
@@ -215,6 +217,19 @@ fn for_chips(fs: FsName) -> anyhow::Result<()> {
     }
 }
 
+/// Makes a volume on an MTD device. Gives the chip's name, its size, and the cost.
+///
+/// # Errors
+/// Without `force` what is neither erased nor a volume stays; RAM that is too small is found before
+/// anything is written.
+pub fn mkfs_device(
+    device: &Path,
+    ram: Option<usize>,
+    force: bool,
+) -> anyhow::Result<(String, u64, FlashCost)> {
+    flashlight::mkfs_device(device, ram, force).with_context(|| device.display().to_string())
+}
+
 /// Makes a raw image of a card in place of any file of that name, with an empty Nano-FS volume.
 /// Gives the cost.
 ///
@@ -386,6 +401,9 @@ fn readable(image: &Path) -> anyhow::Result<FsName> {
     if fs::metadata(image)?.is_dir() {
         bail!("is a directory, not an image");
     }
+    if flashkit_mtd::is_device(image) {
+        return Ok(FsName::Flashlight);
+    }
     // What is wrong with it is said by whoever opens it.
     if let Err(ImageError::NotAnImage | ImageError::TooShort { .. }) = probe(image)
         && nanofs::is_volume(image)
@@ -400,12 +418,30 @@ fn probe(image: &Path) -> Result<SimNand, ImageError> {
     patiently(|| SimNand::open(image, flashkit_sim::Access::ReadOnlyCow))
 }
 
-/// Opens an image, for some time while it is in use.
-pub fn patiently<T>(mut open: impl FnMut() -> Result<T, ImageError>) -> Result<T, ImageError> {
+/// What may be in use.
+pub trait Busy {
+    /// Whether that is why it could not be opened.
+    fn is_busy(&self) -> bool;
+}
+
+impl Busy for ImageError {
+    fn is_busy(&self) -> bool {
+        matches!(self, ImageError::InUse)
+    }
+}
+
+impl Busy for MtdError {
+    fn is_busy(&self) -> bool {
+        matches!(self, MtdError::InUse)
+    }
+}
+
+/// Opens an image or a device, for some time while it is in use.
+pub fn patiently<T, E: Busy>(mut open: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let start = Instant::now();
     loop {
         match open() {
-            Err(ImageError::InUse) if start.elapsed() < RELEASE_PATIENCE => {
+            Err(error) if error.is_busy() && start.elapsed() < RELEASE_PATIENCE => {
                 std::thread::sleep(RELEASE_PAUSE);
             }
             opened => return opened,

@@ -7,19 +7,19 @@ use anyhow::Context;
 use flashkit_flashlight::inspect::{Inspected, Record, data_tag, inspect};
 use flashkit_flashlight::{Area, Header, Kind, Page, Visitor};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
-use flashkit_sim::SimNand;
 use serde_json::{Map, Value, json};
 
 use super::record::fields;
 use super::{Chip, mount};
-use crate::volume::Tuning;
+use crate::volume::medium::Medium;
+use crate::volume::{Access, Tuning};
 
 /// Takes one record after another.
 type Each<'a> = &'a mut dyn FnMut(Map<String, Value>) -> anyhow::Result<()>;
 
 /// An image whose pages are to be told.
 pub struct Dump {
-    chip: SimNand,
+    chip: Medium,
     geometry: Geometry,
     /// Pages in use, with the inode they belong to; `None` when the volume cannot be mounted.
     live: Option<Live>,
@@ -51,7 +51,7 @@ struct Anchors {
 impl Dump {
     /// Opens an image, and mounts it in RAM to learn what is in use.
     pub fn open(image: &Path, each_data_page: bool) -> anyhow::Result<Dump> {
-        let open = || SimNand::open(image, flashkit_sim::Access::ReadOnlyCow);
+        let open = || Medium::open(image, Access::ReadOnly);
         let chip = open()?;
         let geometry = chip.geometry();
         let tuning = Tuning::from(None);

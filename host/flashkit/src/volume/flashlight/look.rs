@@ -6,18 +6,18 @@ use anyhow::{Context, bail};
 use flashkit_flashlight::inspect::{TAG_SIZE, data_tag};
 use flashkit_flashlight::{Area, BlockState, FORMAT_VERSION, Page, Visitor, ram_needed};
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Metered, SimNand};
+use flashkit_sim::Metered;
 use flashkit_vfs::check::{Checked, check};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value, json};
 
 use super::{Chip, Fs, check_ram, mount};
-use crate::volume::{Finding, Fsck, Recovery, Tuning};
+use crate::volume::medium::Medium;
+use crate::volume::{Access, Finding, Fsck, Recovery, Tuning};
 
 /// Opens an image so that nothing reaches it, recovery included.
 fn open_untouched(image: &Path) -> anyhow::Result<Chip> {
-    let chip = SimNand::open(image, flashkit_sim::Access::ReadOnlyCow)?;
-    Ok(Chip::never(chip))
+    Ok(Chip::never(Medium::open(image, Access::ReadOnly)?))
 }
 
 /// Whether mounting has rolled forward: a read-only mount writes for nothing else.
@@ -27,7 +27,7 @@ fn was_recovered(fs: &Fs) -> bool {
 
 pub fn fsck(image: &Path, repair: bool, tuning: Tuning) -> anyhow::Result<Fsck> {
     let chip = open_untouched(image)?;
-    check_ram(chip.inner().spec().name(), chip.geometry(), tuning.ram)?;
+    check_ram(chip.inner().name(), chip.geometry(), tuning.ram)?;
     let mut fs = match mount(chip, tuning, true) {
         Ok(fs) => fs,
         Err(error) => return Ok(Fsck::unmountable(format!("{error:#}"))),
@@ -38,7 +38,7 @@ pub fn fsck(image: &Path, repair: bool, tuning: Tuning) -> anyhow::Result<Fsck> 
         if repair {
             // The lock of an image is held as long as it is open in any way.
             drop(fs);
-            let chip = SimNand::open(image, flashkit_sim::Access::ReadWrite)?;
+            let chip = Medium::open(image, Access::ReadWrite)?;
             fs = mount(Chip::never(chip), tuning, false)?;
             recovery = Recovery::Done;
         }
@@ -130,14 +130,14 @@ fn told(checked: &Checked, recovery: Recovery, pages_per_block: u32) -> Fsck {
 }
 
 pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> {
-    let chip = open_untouched(image)?;
-    let name = chip.inner().spec().name().to_owned();
+    let mut chip = open_untouched(image)?;
+    let name = chip.inner().name().to_owned();
     let geometry = chip.geometry();
-    let bad: Vec<u32> = chip.inner().bad_blocks().iter().map(|b| b.0).collect();
+    let bad = chip.inner_mut().bad_blocks()?;
     let mut fs = mount(chip, tuning, true)?;
     let mounted = fs.cost();
     // Recovery would show in the wear: this is what the image holds.
-    let wear = SimNand::open(image, flashkit_sim::Access::ReadOnlyCow)?.erase_counts();
+    let wear = Medium::open(image, Access::ReadOnly)?.erase_counts();
     let space = fs.statfs()?;
     let told = json!({
         "fs": "flashlight",
