@@ -1,4 +1,4 @@
-//! The `flashkit` command: flash file systems on simulated chips in image files.
+//! The `flashkit` command: file systems and block devices for raw flash, on simulated chips and real ones.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -37,7 +37,7 @@ use commands::{
 /// What a subcommand gives back; an error is one line on stderr.
 type Outcome = anyhow::Result<ExitCode>;
 
-/// File systems and block devices for raw flash and cards, on simulated chips in image files.
+/// File systems and block devices for raw flash and cards: simulated chips in image files, and real chips.
 #[derive(Parser)]
 #[command(
     name = "flashkit",
