@@ -186,12 +186,14 @@ impl Demo<'_> {
             if let Some(error) = &stored.error {
                 bail!("{}: {error}", text::name(&plan.items[stored.items].path));
             }
+            let mut short = "";
             if stored.late {
                 plan.truncate(stored.items * 2);
+                short = "; on this machine there is time for as many again";
             }
             writeln!(
                 out,
-                "cut      the power is gone without an unmount; {synced} synced"
+                "cut      the power is gone without an unmount; {synced} synced{short}"
             )?;
         } else {
             let item = &plan.items[stored.items];
