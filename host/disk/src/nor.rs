@@ -115,3 +115,49 @@ impl Translation for OnNor {
         self.disk.flash_mut().idle(ns);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashkit_logdisk::Shape;
+    use flashkit_sim::Rng;
+    use flashkit_sim::nor::nor_preset;
+
+    /// A disk that may move one block for a sector cannot keep up when it is full: it waits, and
+    /// nobody is refused.
+    #[test]
+    fn busy_is_waited_for() {
+        let shape = Shape {
+            sector_size: 4096,
+            sectors: 3_584,
+        };
+        let mut chip: SimNor = SimNor::new(nor_preset("nor-16m").unwrap());
+        LogDisk::format(&mut chip, &shape, 1).unwrap();
+        let config = Config {
+            moves_max: 1,
+            ..Config::bounded()
+        };
+        let mut device = OnNor::mount(chip, config, false, |_| String::new()).unwrap();
+        let mut rng = Rng::new(1);
+        let mut held = vec![0u8; 3_584];
+        for n in 0..6_000 {
+            let sector = if n < 3_584 {
+                n
+            } else {
+                rng.below(3_584) as u32
+            };
+            held[sector as usize] = 1 + (n % 251) as u8;
+            device
+                .write(sector, &[held[sector as usize]; 4096])
+                .unwrap();
+        }
+        device.trim(0, 100).unwrap();
+        held[..100].fill(0);
+        assert!(device.disk().stats().refused > 10);
+        for (sector, held) in (0..).zip(held) {
+            let mut read = [1; 4096];
+            device.read(sector, &mut read).unwrap();
+            assert_eq!(read, [held; 4096], "sector {sector}");
+        }
+    }
+}

@@ -143,6 +143,11 @@ fn variants() -> Vec<Variant> {
             };
             add(what, Load { config, ..fitted }, false);
         }
+        for (what, seed) in [("other choices of chance", 2), ("and others", 3)] {
+            if test.pattern != Pattern::Sequential {
+                add(what, Load { seed, ..fitted }, false);
+            }
+        }
         for (what, steps) in [("1 cleaner step a request", 1), ("4 cleaner steps", 4)] {
             add(what, Load { steps, ..fitted }, false);
         }
@@ -151,7 +156,7 @@ fn variants() -> Vec<Variant> {
 }
 
 /// Policies beyond the paper's, by name.
-fn policies() -> [(&'static str, Config); 8] {
+fn policies() -> [(&'static str, Config); 9] {
     let new = Config::new();
     [
         ("default: old blocks apart", new),
@@ -186,6 +191,15 @@ fn policies() -> [(&'static str, Config); 8] {
             },
         ),
         ("default, 10 choices", Config { choices: 10, ..new }),
+        (
+            "default, 3 banks erase at once",
+            Config {
+                start: Start::Reserve { segments: 3 },
+                erasing_max: 3,
+                open_max: 4,
+                ..new
+            },
+        ),
         (
             "default, levelled to 16 erases",
             Config {
@@ -450,7 +464,12 @@ fn variants_table(variants: &[(Variant, usize)], outcomes: &[Outcome]) -> Table 
 fn policies_table(policies: &[(&'static str, Vec<usize>)], outcomes: &[Outcome]) -> Table {
     let mut columns = vec!["policy"];
     columns.extend(alone().map(|(name, _)| name));
-    columns.extend(["longest request ms", "of random ms", "RAM bytes"]);
+    columns.extend([
+        "longest request ms",
+        "of random ms",
+        "random KB/s",
+        "RAM bytes",
+    ]);
     let row = |(name, runs): &(&'static str, Vec<usize>)| {
         let runs: Vec<_> = runs.iter().map(|&at| &outcomes[at]).collect();
         let mut row: Vec<Cell> = vec![(*name).into()];
@@ -461,6 +480,7 @@ fn policies_table(policies: &[(&'static str, Vec<usize>)], outcomes: &[Outcome])
         };
         row.push(longest(&runs[..5]));
         row.push(longest(&runs[5..]));
+        row.push(Cell::Measure(runs[5].throughput(), 0));
         row.push((runs[0].ram as u64).into());
         row
     };
