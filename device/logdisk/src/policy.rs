@@ -18,8 +18,8 @@ struct Limits {
 }
 
 impl<F: BankedNorFlash> LogDisk<'_, F> {
-    /// The segment to clean: one whose erase was cut, one without valid blocks, one for the sake of
-    /// wear, or the policy's choice above the threshold. Forced, the policy's choice whatever its
+    /// The segment to clean: one whose erase was cut, one for the sake of wear, one without valid
+    /// blocks, or the policy's choice above the threshold. Forced, the policy's choice whatever its
     /// account, if there is anything to gain.
     pub(crate) fn select(&mut self, forced: bool) -> Option<u32> {
         let torn = self.find(|disk, segment| {
@@ -39,12 +39,6 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 u64::MAX
             },
         };
-        let empty = self.find(|disk, segment| {
-            disk.is_candidate(segment, limits) && disk.ram.segment(segment).valid == 0
-        });
-        if empty.is_some() {
-            return empty;
-        }
         // Never twice in a row: it gains nothing.
         self.levelled = !self.levelled && self.config.wear_gap > 0;
         if let Some(segment) = self.levelled.then(|| self.least_worn(limits)).flatten() {
@@ -52,6 +46,12 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             return Some(segment);
         }
         self.levelled = false;
+        let empty = self.find(|disk, segment| {
+            disk.is_candidate(segment, limits) && disk.ram.segment(segment).valid == 0
+        });
+        if empty.is_some() {
+            return empty;
+        }
         let mut best = self.best(limits);
         if best.is_none() && calm && self.is_short() {
             limits.fullest = self.fullest_paid();
