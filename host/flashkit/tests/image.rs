@@ -234,3 +234,66 @@ fn dump_tells_every_record() {
     assert_eq!(summed, single as u64);
     assert!(text.contains("    entry: index 0, page "), "{text}");
 }
+
+/// A tree with a hard link, a symbolic link and a name in a directory.
+fn small_tree(here: &Place) {
+    fs::create_dir_all(here.path("tree/d")).unwrap();
+    fs::write(here.path("tree/d/a"), "hi\n").unwrap();
+    fs::write(here.path("tree/big"), vec![7; 50_000]).unwrap();
+    fs::hard_link(here.path("tree/d/a"), here.path("tree/b")).unwrap();
+    std::os::unix::fs::symlink("d/a", here.path("tree/s")).unwrap();
+}
+
+#[test]
+fn the_same_tree_gives_the_same_bytes() {
+    let here = Place::new();
+    small_tree(&here);
+    for image in ["a.img", "b.img"] {
+        here.said(0, &["mkfs", "-r", "tree", image]);
+    }
+    let read = |image: &str| fs::read(here.path(image)).unwrap();
+    assert!(read("a.img") == read("b.img"), "the images differ");
+    // Another tree, another volume: none of its names are found by the other's hashes.
+    fs::write(here.path("tree/more"), "").unwrap();
+    here.said(0, &["mkfs", "-r", "tree", "b.img"]);
+    let volume = |image: &str| here.json(0, &["info", "--json", image])["volume"].clone();
+    assert_ne!(volume("a.img"), volume("b.img"));
+}
+
+#[test]
+fn a_device_table_makes_devices_and_sets_attributes() {
+    let here = Place::new();
+    small_tree(&here);
+    let table = "/dev d 755 0 0\n/dev/console c 622 0 5 5 1\n/dev/hda b 640 0 6 3 1 1 1 3\n\
+                 /big f 4711 12 13\n";
+    fs::write(here.path("table"), table).unwrap();
+    let filled = [
+        "mkfs",
+        "-r",
+        "tree",
+        "--squash-owner",
+        "--devtable",
+        "table",
+    ];
+    here.said(0, &[&filled[..], &["a.img"]].concat());
+    let listed = here.said(0, &["ls", "-lR", "a.img"]);
+    let line = |name: &str| {
+        let words = listed.lines().map(|line| line.split_whitespace());
+        let mut found = words.filter(|words| words.clone().any(|word| word == name));
+        let words: Vec<&str> = found.next().unwrap().collect();
+        words[..words.len().min(7)].join(" ")
+    };
+    assert!(line("console").starts_with("crw--w--w- 1 0 5 5, 1 "));
+    assert!(line("hda3").starts_with("brw-r----- 1 0 6 3, 3 "));
+    assert!(line("big").starts_with("-rws--x--x 1 12 13 50000 "));
+    assert!(line("b").contains(" 2 0 0 3 "));
+    here.said(0, &["fsck", "a.img"]);
+    // What is wrong with a table is said before there is an image.
+    fs::write(here.path("table"), "/x q 600\n").unwrap();
+    let refused = here.complaint(1, &["mkfs", "--devtable", "table", "none.img"]);
+    assert_eq!(refused, "table: line 1: `q` is no type: d, f, c, b, p or s");
+    assert!(!here.path("none.img").exists());
+    fs::write(here.path("table"), "/x f 600\n").unwrap();
+    let refused = here.complaint(1, &["mkfs", "--devtable", "table", "b.img"]);
+    assert_eq!(refused, "b.img: filling it: /x: no such file or directory");
+}

@@ -1,12 +1,15 @@
 //! Whole trees between a file system and a directory of the host.
 
 mod compare;
+mod devtable;
 
 pub use compare::{Difference, compare};
+pub use devtable::{DevEntry, apply_devtable, read_devtable};
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::{self, File, Metadata, Permissions};
+use std::hash::{Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nix::sys::stat;
+use siphasher::sip::SipHasher13;
 
 use crate::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, Time, device, path};
 
@@ -72,14 +76,8 @@ impl fmt::Display for TreeError {
     }
 }
 
-impl std::error::Error for TreeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            TreeError::Fs(_, error) => Some(error),
-            TreeError::Host(_, error) => Some(error),
-        }
-    }
-}
+// No source: the error is said already.
+impl std::error::Error for TreeError {}
 
 /// Attaches the place to an error.
 trait At<T> {
@@ -131,6 +129,30 @@ pub fn host_bytes(host: &Path) -> Result<u64, TreeError> {
         })
     }
     below(host, &mut HashSet::new())
+}
+
+/// A number that follows from the names, attributes and sizes below a host directory: from what
+/// [`copy_in`] copies, but for the contents.
+pub fn host_digest(host: &Path) -> Result<u64, TreeError> {
+    fn below(host: &Path, to: &mut SipHasher13) -> Result<(), TreeError> {
+        let meta = fs::symlink_metadata(host).at(host)?;
+        let owner = (meta.uid(), meta.gid());
+        (meta.mode(), owner, meta.mtime(), meta.mtime_nsec()).hash(to);
+        if !meta.is_dir() {
+            meta.len().hash(to);
+            return Ok(());
+        }
+        let names = host_names(host)?;
+        names.len().hash(to);
+        for name in names {
+            name.hash(to);
+            below(&host.join(&name), to)?;
+        }
+        Ok(())
+    }
+    let mut hasher = SipHasher13::new();
+    below(host, &mut hasher)?;
+    Ok(hasher.finish())
 }
 
 /// Copies a host file to the path `to`, or what a host directory holds into the directory `to`,

@@ -1,29 +1,33 @@
 //! `flashkit mkfs`
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use flashkit_sim::{DEFAULT_PRESET, Preset};
-use flashkit_vfs::FlashCost;
-use flashkit_vfs::tree::{CopyOptions, copy_in, host_bytes};
+use flashkit_vfs::tree::{
+    Copied, CopyOptions, DevEntry, apply_devtable, copy_in, host_bytes, host_digest, read_devtable,
+};
+use flashkit_vfs::{FlashCost, Time};
 
 use crate::Outcome;
 use crate::failure::Usage;
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Card, FsName};
+use crate::volume::{self, Access, Birth, Card, FsName, Volume};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
-///
-/// FlashLight is for raw chips: its images hold a chip, and an MTD device (/dev/mtd0) is one. Nano-FS
-/// is for cards; its images are what is on the card, byte by byte.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  flashkit mkfs flash.img\n  \
+#[command(
+    after_help = "FlashLight is for raw chips: its images hold a chip, and an MTD device (/dev/mtd0) is one. Nano-FS is\n\
+    for cards; its images are what is on the card, byte by byte. A directory gives the same image every time.\n\n\
+    Examples:\n  flashkit mkfs flash.img\n  \
     flashkit mkfs --chip w25n01gv -r /usr/include flash.img\n  \
-    flashkit mkfs --fs nanofs --size 1GiB --files 100 card.img")]
+    flashkit mkfs --fs nanofs --size 1GiB --files 100 card.img"
+)]
 pub struct Args {
     /// File system
     #[arg(long, value_enum, default_value = "flashlight")]
@@ -46,6 +50,12 @@ pub struct Args {
     /// Fill it with what this directory holds
     #[arg(short = 'r', long = "root", value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Of what is filled in: owner and group of everything are root
+    #[arg(long, requires = "root")]
+    squash_owner: bool,
+    /// Make devices and set attributes as in this table: path, type, mode, uid, gid, major, minor, start, inc, count
+    #[arg(long, value_name = "FILE")]
+    devtable: Option<PathBuf>,
     /// Overwrite a file that is no image, or a device with something else on it
     #[arg(long)]
     force: bool,
@@ -65,7 +75,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if !device && volume::is_image(&args.image)? == Some(false) && !args.force {
         bail!("{shown}: exists and is no image; --force overwrites it");
     }
-    let (medium, size, cost) = make(args, device)?;
+    let table = match &args.devtable {
+        Some(file) => read_devtable(file).map_err(anyhow::Error::msg)?,
+        None => Vec::new(),
+    };
+    let birth = birth(args, device)?;
+    let (medium, size, cost) = make(args, device, birth)?;
     writeln!(
         out,
         "{shown}: {} on {medium}, {}: {}",
@@ -73,14 +88,38 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         text::bytes(size),
         text::cost(cost)
     )?;
-    if let Some(dir) = &args.root {
-        fill(args, dir, bytes, out)?;
+    if args.root.is_some() || !table.is_empty() {
+        let mut volume = volume::open(&args.image, Access::ReadWrite, args.ram)?;
+        let filled = fill(&mut volume, args, bytes, &table, birth.now);
+        // What was stored until then stays usable.
+        let cost = volume.unmount();
+        let copied = filled.with_context(|| format!("{shown}: filling it"))?;
+        tell(&copied, cost?, out)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// An image of a directory follows from that alone: the same tree gives the same bytes. A device may
+/// have had a volume of the same number.
+fn birth(args: &Args, device: bool) -> anyhow::Result<Birth> {
+    let mut birth = Birth::here();
+    if args.squash_owner {
+        birth.owner = (0, 0);
+    }
+    if let Some(dir) = args.root.as_ref().filter(|_| !device) {
+        let meta = std::fs::metadata(dir)?;
+        let digest = host_digest(dir)?;
+        birth.number = (digest ^ digest >> 32) as u32;
+        birth.now = Time {
+            secs: meta.mtime(),
+            nanos: u32::try_from(meta.mtime_nsec()).unwrap_or(0),
+        };
+    }
+    Ok(birth)
+}
+
 /// Makes the empty volume; gives what it is on, its size, and the cost.
-fn make(args: &Args, device: bool) -> anyhow::Result<(String, u64, FlashCost)> {
+fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64, FlashCost)> {
     let wrong = |option: &str| {
         let why = format!("{option} is not for {}", args.fs.as_str());
         Err(Usage(why).into())
@@ -94,17 +133,17 @@ fn make(args: &Args, device: bool) -> anyhow::Result<(String, u64, FlashCost)> {
                 if args.chip.is_some() {
                     return Err(Usage("a device is the chip that it is: no --chip".into()).into());
                 }
-                return volume::mkfs_device(&args.image, args.ram, args.force);
+                return volume::mkfs_device(&args.image, args.ram, birth, args.force);
             }
             let preset = || values::chip(DEFAULT_PRESET).map_err(anyhow::Error::msg);
             let chip = args.chip.map_or_else(preset, Ok)?;
-            let cost = volume::mkfs(&args.image, args.fs, chip, args.ram)?;
+            let cost = volume::mkfs(&args.image, args.fs, chip, args.ram, birth)?;
             Ok((chip.name.to_owned(), chip.geometry().capacity(), cost))
         }
         FsName::Nanofs if device => bail!("nanofs is for cards, not for raw chips"),
         FsName::Nanofs => {
-            if args.chip.is_some() || args.ram.is_some() {
-                return wrong("--chip or --ram");
+            if args.chip.is_some() || args.ram.is_some() || args.devtable.is_some() {
+                return wrong("--chip, --ram or --devtable");
             }
             let card = Card {
                 size: args.size.unwrap_or(64 << 20),
@@ -117,15 +156,28 @@ fn make(args: &Args, device: bool) -> anyhow::Result<(String, u64, FlashCost)> {
     }
 }
 
-fn fill(args: &Args, dir: &Path, bytes: u64, out: &mut dyn Write) -> anyhow::Result<()> {
-    let mut volume = volume::open(&args.image, Access::ReadWrite, args.ram)?;
-    let mut bar = Progress::new("storing", bytes);
-    let options = CopyOptions::default();
-    let copied = copy_in(volume.fs(), dir, b"/", options, &mut |done| bar.at(done));
-    drop(bar);
-    // What was stored until then stays usable.
-    let cost = volume.unmount();
-    let copied = copied.with_context(|| format!("{}: filling it", args.image.display()))?;
+/// Fills a volume from the directory and by the table.
+fn fill(
+    volume: &mut Volume,
+    args: &Args,
+    bytes: u64,
+    table: &[DevEntry],
+    now: Time,
+) -> anyhow::Result<Copied> {
+    let mut copied = Copied::default();
+    if let Some(dir) = &args.root {
+        let mut bar = Progress::new("storing", bytes);
+        let options = CopyOptions {
+            owner: !args.squash_owner,
+            ..CopyOptions::default()
+        };
+        copied = copy_in(volume.fs(), dir, b"/", options, &mut |done| bar.at(done))?;
+    }
+    apply_devtable(volume.fs(), table, now)?;
+    Ok(copied)
+}
+
+fn tell(copied: &Copied, cost: FlashCost, out: &mut dyn Write) -> anyhow::Result<()> {
     for special in &copied.skipped {
         crate::failure::complain(&format!("{}: special file, left out", special.display()));
     }
@@ -142,7 +194,7 @@ fn fill(args: &Args, dir: &Path, bytes: u64, out: &mut dyn Write) -> anyhow::Res
         text::plural(copied.dirs, "directory").replace("directorys", "directories"),
         text::plural(copied.symlinks, "symbolic link"),
         text::bytes(copied.bytes),
-        text::cost(cost?)
+        text::cost(cost)
     )?;
     Ok(())
 }

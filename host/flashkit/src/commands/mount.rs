@@ -14,7 +14,7 @@ use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, FsName, Tuning};
+use crate::volume::{self, Access, Birth, FsName, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 const POINT_DEFAULT: &str = "flash";
@@ -157,7 +157,13 @@ fn serve(
     flashkit_fuse::check(point)?;
     if args.image.is_none() && !image.exists() {
         let chip = values::chip(DEFAULT_PRESET).map_err(|why| anyhow!(why))?;
-        volume::mkfs(image, FsName::Flashlight, chip, args.tuning.ram)?;
+        volume::mkfs(
+            image,
+            FsName::Flashlight,
+            chip,
+            args.tuning.ram,
+            Birth::here(),
+        )?;
         writeln!(out, "{}: made, on a new {}", image.display(), chip.name)?;
     }
     let access = if options.read_only {

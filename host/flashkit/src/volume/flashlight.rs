@@ -15,7 +15,7 @@ use flashkit_vfs::FlashCost;
 use flashkit_vfs::flashlight::FlashLightFs;
 
 use super::medium::Medium;
-use super::{Access, Adapter, Cleaner, Cut, RAM_DEFAULT, Tuning};
+use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Tuning};
 use crate::failure::complain;
 
 pub use dump::Dump;
@@ -103,8 +103,8 @@ fn mount(chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
 }
 
 /// Makes an image; [`check_fit`] has given the RAM.
-pub fn mkfs(image: &Path, chip: &Preset, ram: usize, number: u32) -> anyhow::Result<FlashCost> {
-    make(Medium::Image(SimNand::create(image, chip)?), ram, number)
+pub fn mkfs(image: &Path, chip: &Preset, ram: usize, birth: Birth) -> anyhow::Result<FlashCost> {
+    make(Medium::Image(SimNand::create(image, chip)?), ram, birth)
 }
 
 /// Makes a volume on a device, in place of one that is there; with `force`, of anything. Gives the
@@ -112,6 +112,7 @@ pub fn mkfs(image: &Path, chip: &Preset, ram: usize, number: u32) -> anyhow::Res
 pub fn mkfs_device(
     device: &Path,
     ram: Option<usize>,
+    birth: Birth,
     force: bool,
 ) -> anyhow::Result<(String, u64, FlashCost)> {
     let mut looked = Medium::open(device, Access::ReadOnly)?;
@@ -124,27 +125,22 @@ pub fn mkfs_device(
         looked.check_disposable()?;
     }
     drop(looked);
-    let cost = make(
-        Medium::open(device, Access::ReadWrite)?,
-        ram,
-        drawn_number(),
-    )?;
+    let cost = make(Medium::open(device, Access::ReadWrite)?, ram, birth)?;
     Ok((name, geometry.capacity(), cost))
 }
 
-fn make(chip: Medium, ram: usize, number: u32) -> anyhow::Result<FlashCost> {
-    let now = flashkit_vfs::Time::now();
-    // Whoever makes it may write into it.
+fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<FlashCost> {
     let root = New {
         mode: 0o755,
-        uid: nix::unistd::geteuid().as_raw(),
-        gid: nix::unistd::getegid().as_raw(),
+        uid: birth.owner.0,
+        gid: birth.owner.1,
         now: Time {
-            secs: now.secs,
-            nanos: now.nanos,
+            secs: birth.now.secs,
+            nanos: birth.now.nanos,
         },
     };
-    Ok(cost_of(&format(Chip::never(chip), ram, number, &root)?))
+    let made = format(Chip::never(chip), ram, birth.number, &root)?;
+    Ok(cost_of(&made))
 }
 
 pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {

@@ -18,7 +18,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use flashkit_mtd::MtdError;
 use flashkit_sim::{ImageError, Preset, SimNand};
-use flashkit_vfs::{FileSystem, FlashCost};
+use flashkit_vfs::{FileSystem, FlashCost, Time};
 use serde_json::{Map, Value};
 
 use crate::{text, values};
@@ -183,30 +183,44 @@ pub fn mkfs(
     fs: FsName,
     chip: &Preset,
     ram: Option<usize>,
-) -> anyhow::Result<FlashCost> {
-    mkfs_numbered(image, fs, chip, ram, flashlight::drawn_number())
-}
-
-/// [`mkfs`] of a volume that is laid out in the same way every time.
-pub fn mkfs_reproducible(
-    image: &Path,
-    fs: FsName,
-    chip: &Preset,
-    ram: Option<usize>,
-) -> anyhow::Result<FlashCost> {
-    mkfs_numbered(image, fs, chip, ram, flashlight::FIXED_NUMBER)
-}
-
-fn mkfs_numbered(
-    image: &Path,
-    fs: FsName,
-    chip: &Preset,
-    ram: Option<usize>,
-    number: u32,
+    birth: Birth,
 ) -> anyhow::Result<FlashCost> {
     for_chips(fs)?;
     let ram = flashlight::check_fit(chip, ram)?;
-    flashlight::mkfs(image, chip, ram, number).with_context(|| image.display().to_string())
+    flashlight::mkfs(image, chip, ram, birth).with_context(|| image.display().to_string())
+}
+
+/// What a new volume is told of its making.
+#[derive(Clone, Copy, Debug)]
+pub struct Birth {
+    /// Keys the name hashes and says where on the chip writing begins.
+    pub number: u32,
+    /// Times, owner and group of the root directory.
+    pub now: Time,
+    pub owner: (u32, u32),
+}
+
+impl Birth {
+    /// Here and now, with a number that no earlier volume had.
+    pub fn here() -> Birth {
+        Birth {
+            number: flashlight::drawn_number(),
+            // Whoever makes it may write into it.
+            owner: (
+                nix::unistd::geteuid().as_raw(),
+                nix::unistd::getegid().as_raw(),
+            ),
+            now: Time::now(),
+        }
+    }
+
+    /// Of a volume that is laid out in the same way every time.
+    pub fn reproducible() -> Birth {
+        Birth {
+            number: flashlight::FIXED_NUMBER,
+            ..Birth::here()
+        }
+    }
 }
 
 /// Refuses a file system that is not for raw chips.
@@ -225,9 +239,10 @@ fn for_chips(fs: FsName) -> anyhow::Result<()> {
 pub fn mkfs_device(
     device: &Path,
     ram: Option<usize>,
+    birth: Birth,
     force: bool,
 ) -> anyhow::Result<(String, u64, FlashCost)> {
-    flashlight::mkfs_device(device, ram, force).with_context(|| device.display().to_string())
+    flashlight::mkfs_device(device, ram, birth, force).with_context(|| device.display().to_string())
 }
 
 /// Makes a raw image of a card in place of any file of that name, with an empty Nano-FS volume.

@@ -17,7 +17,7 @@ use flashkit_vfs::FlashCost;
 use crate::Outcome;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Cut, FsName, Volume};
+use crate::volume::{self, Access, Birth, Cut, FsName, Volume};
 use figures::Figures;
 use plan::Plan;
 use store::{Stored, Verified};
@@ -140,7 +140,13 @@ impl Demo<'_> {
     }
 
     fn format(&self, out: &mut dyn Write) -> anyhow::Result<FlashCost> {
-        let cost = volume::mkfs_reproducible(self.image, FsName::Flashlight, self.chip, self.ram)?;
+        let cost = volume::mkfs(
+            self.image,
+            FsName::Flashlight,
+            self.chip,
+            self.ram,
+            Birth::reproducible(),
+        )?;
         writeln!(out, "format   flashlight: {}", text::cost(cost))?;
         out.flush()?;
         Ok(cost)
