@@ -30,8 +30,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    attach, bench, cat, chips, cp, demo, dump, fsck, info, lab, ls, mkfs, monitor, mount, powercut,
-    replay, serve, soak,
+    attach, bench, cat, chips, cp, demo, dump, fsck, info, lab, ls, manual, mkfs, monitor, mount,
+    powercut, replay, serve, soak,
 };
 
 /// What a subcommand gives back; an error is one line on stderr.
@@ -69,6 +69,8 @@ enum Command {
     Serve(serve::Args),
     Lab(lab::Args),
     Monitor(monitor::Args),
+    Man(manual::Man),
+    Completions(manual::Completions),
 }
 
 impl Command {
@@ -92,6 +94,8 @@ impl Command {
             Command::Serve(args) => serve::run(&args, out),
             Command::Lab(args) => lab::run(&args, out),
             Command::Monitor(args) => monitor::run(&args, out),
+            Command::Man(args) => manual::write_manual(&args, out),
+            Command::Completions(args) => manual::complete(&args, out),
         }
     }
 }

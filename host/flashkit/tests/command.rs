@@ -13,8 +13,24 @@ fn help_names_every_subcommand() {
     let here = Place::new();
     let help = here.said(0, &["--help"]);
     for name in [
-        "demo", "chips", "mkfs", "mount", "fsck", "info", "dump", "ls", "cat", "cp", "replay",
-        "bench", "powercut", "attach", "serve", "lab",
+        "demo",
+        "chips",
+        "mkfs",
+        "mount",
+        "fsck",
+        "info",
+        "dump",
+        "ls",
+        "cat",
+        "cp",
+        "replay",
+        "bench",
+        "powercut",
+        "attach",
+        "serve",
+        "lab",
+        "man",
+        "completions",
     ] {
         assert!(help.contains(&format!("\n  {name} ")), "{name}");
         let of_one = here.said(0, &[name, "--help"]);
@@ -24,6 +40,28 @@ fn help_names_every_subcommand() {
         );
     }
     assert!(here.said(0, &["--version"]).starts_with("flashkit "));
+}
+
+#[test]
+fn manual_pages_and_completions_are_made() {
+    let here = Place::new();
+    here.said(0, &["man", "man1"]);
+    for (page, says) in [
+        ("flashkit.1", "flashkit\\-mount(1)"),
+        ("flashkit-mount.1", "\\-\\-daemon"),
+        ("flashkit-mkfs.1", "\\-\\-devtable"),
+        ("flashkit-lab-run.1", "\\-\\-quick"),
+    ] {
+        let text = fs::read_to_string(here.path("man1").join(page)).unwrap();
+        assert!(text.contains(".TH ") && text.contains(says), "{page}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let text = here.said(0, &["completions", shell]);
+        assert!(text.contains("devtable"), "{shell}");
+    }
+    assert!(here.complaint(2, &["completions", "csh"]).contains("csh"));
+    fs::write(here.path("file"), "").unwrap();
+    assert!(here.complaint(1, &["man", "file"]).starts_with("file: "));
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod fsck;
 pub mod info;
 pub mod lab;
 pub mod ls;
+pub mod manual;
 pub mod mkfs;
 pub mod monitor;
 pub mod mount;
