@@ -6,21 +6,24 @@
 //!
 //! The nodes form trees of 2^k - 1 nodes (a skew-binary list): the node with index `i` that is the
 //! root of a tree of `s` nodes covers the indexes from `i - s + 1` to `i`, `prev` is the root of
-//! the newer half, and the jump of that is the root of the older half. The header keeps the roots.
-//! So any node is reached in two reads a level, and an append needs no read.
+//! the newer half, and the jump of that is the root of the older half. The jump of a root leads to
+//! the root of the tree before. The oldest tree is as large as can be, and so is each behind it.
+//! The header keeps the roots, the oldest first. So any node is reached in two reads a level, and
+//! an append needs no read.
 
 use flashkit_block::BlockDevice;
 
-use crate::block::{CHECK, NUMBER, NUMBER_BITS, copy, seal};
-use crate::header::{COPIES, COUNT, DEPTH, EPOCH, HOME, INDEX, NEXT, PLACE, ROOTS, UID, USED};
-use crate::map::{FREE, RESERVED, USED as TAKEN};
+use crate::block::{EPOCH_BITS, NUMBER, seal, unseal};
+use crate::header::{
+    AWAY, COPIES, COPY, COUNT, EPOCH, HOME, INDEX, LAST, NEXT, ROOTS, SECOND, USED,
+};
+use crate::map::{FREE, TO_RESERVED, TO_USED};
+use crate::rewrite::copy_at;
 use crate::store::BUFFER;
 use crate::{Error, NanoFs};
 
 /// Nodes that may be written without a header.
 const SINCE_MAX: u32 = 512;
-/// The epoch's place in the third word of a node.
-const EPOCH_TOP: u32 = NUMBER_BITS;
 /// Blocks left free behind one that does not follow the one before it.
 const APART: u32 = 63;
 
@@ -36,48 +39,57 @@ pub enum List {
     Conventional,
 }
 
-/// Nodes in the tree of a root.
-pub(crate) fn tree(root: u32) -> u32 {
-    (1 << (root >> 24 & 31)) - 1
+/// Nodes in the oldest tree of a list: the most, 2^k - 1, that `count` has room for.
+fn tree(count: u32) -> u32 {
+    (u32::MAX >> 1) >> (count + 1).leading_zeros()
 }
 
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
-    /// A root, counted from the newest, 0; 0 if there is just one less.
+    /// The tree that holds the `n`-th node, 1 the oldest one: the place of its root, and the nodes
+    /// before it. 0 of none is there, too.
     #[inline(never)]
-    pub(crate) fn root(&self, from_top: u32) -> u32 {
-        self.cell(ROOTS - 1, self.get(DEPTH).wrapping_sub(from_top))
+    fn tree_of(&self, n: u32) -> (u32, u32) {
+        let (mut i, mut before) = (0, 0);
+        loop {
+            let size = tree(self.get(COUNT) - before);
+            if n - before <= size {
+                return (i, before);
+            }
+            before += size;
+            i += 1;
+        }
     }
 
-    #[inline(never)]
-    pub(crate) fn push_root(&mut self, block: u32, level: u32) {
-        let depth = self.get(DEPTH);
-        self.set(DEPTH, depth + 1);
-        self.set_cell(ROOTS, depth, block | level << 24);
+    /// The newest node, if there is one.
+    #[inline(always)]
+    pub(crate) fn newest(&self) -> u32 {
+        self.cell(ROOTS, self.tree_of(self.get(COUNT)).0)
     }
 
     /// Takes the node at `NEXT` into the list, and `next` becomes that; its pointers become the
-    /// numbers of a block in RAM.
+    /// numbers of the block where the tail is.
     #[inline(never)]
-    pub(crate) fn take_next(&mut self, which: usize, next: u32) {
+    pub(crate) fn take_next(&mut self, next: u32) {
         let at = self.get(NEXT);
-        let prev = self.root(0);
-        let mut jump = prev;
-        let mut level = prev >> 24;
-        if level != 0 && level == self.root(1) >> 24 {
-            jump = self.root(2);
-            self.set(DEPTH, self.get(DEPTH) - 2);
-        } else {
-            level = 0;
+        let count = self.get(COUNT) + 1;
+        self.set(COUNT, count);
+        let (i, before) = self.tree_of(count);
+        let root = (ROOTS - 1 + i as usize) % 64;
+        let jump = self.get(root);
+        let mut prev = jump;
+        if count - before > 1 {
+            // The two newest trees become one.
+            prev = self.get(root + 2);
         }
+        self.set(root + 1, at);
+        let which = self.buffer(self.waiting());
         self.set_number(which, 0, prev);
         self.set_number(which, 1, jump);
         self.set_number(which, 2, next);
-        self.push_root(at, level + 1);
-        self.set(COUNT, self.get(COUNT) + 1);
         self.set(NEXT, next);
         self.since += 1;
-        self.mark(at, TAKEN);
-        self.mark(next, RESERVED);
+        self.mark(at, TO_USED);
+        self.mark(next, TO_RESERVED);
     }
 
     /// Makes the full tail a node. `Full`: no block can be promised to the next node; the tail
@@ -90,7 +102,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
                 // The header says so before it is used.
                 self.set(NEXT, block);
                 self.write_header();
-                self.mark(block, RESERVED);
+                self.mark(block, TO_RESERVED);
             }
         }
         let next = self.promise();
@@ -98,24 +110,31 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             return;
         }
         let at = self.get(NEXT);
-        let init = self.init(self.get(UID), self.get(COUNT));
-        self.take_next(BUFFER + self.waiting as usize, next);
+        let index = self.get(COUNT);
+        self.take_next(next);
         self.set(USED, 0);
         self.tail_changed = false;
-        let epoch = self.get(EPOCH) << EPOCH_TOP;
-        let node = &mut self.mem[(BUFFER + self.waiting as usize).min(N - 1)];
-        seal(node, init);
-        node[2] ^= epoch.to_le();
-        if Self::BUF == 1 {
-            self.write_block(BUFFER, at);
-        } else {
-            self.wait(at);
-        }
+        self.put_node(index, at, self.get(EPOCH));
         if self.since >= SINCE_MAX {
             self.write_header();
         }
         #[cfg(feature = "compare")]
         self.write_as_the_paper();
+    }
+
+    /// Writes the block of the buffer that was last looked at as the node `index`. A new one has an
+    /// epoch; it may wait.
+    #[inline(never)]
+    pub(crate) fn put_node(&mut self, index: u32, block: u32, epoch: u32) {
+        let init = self.node_init(index);
+        let which = self.buffer(self.node_at());
+        let node = &mut self.mem[which];
+        seal(node, init, epoch & EPOCH_BITS);
+        if Self::BUF > 1 && epoch != 0 {
+            self.wait(block);
+        } else {
+            self.write_block(which, block);
+        }
     }
 
     /// A node is to be written with those before it.
@@ -124,7 +143,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.waiting_at = at;
         }
         self.waiting += 1;
-        if self.waiting >= Self::BUF || self.get(NEXT) != at + 1 {
+        if self.waiting() >= Self::BUF || self.get(NEXT) != at + 1 {
             self.write_waiting();
         }
     }
@@ -135,7 +154,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             return;
         }
         self.write_waiting();
-        let prev = self.number(BUFFER, 0);
+        let prev = self.number(BUFFER, 0) & NUMBER;
         if self.list == List::Conventional && prev != 0 {
             // The pointer to the new node is there already; what counts is the write.
             let node = bytemuck::cast_slice_mut(&mut self.mem[BUFFER]);
@@ -161,7 +180,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     fn promise(&mut self) -> u32 {
         let block = self.get(NEXT) + 1;
         self.look_at_all();
-        if block > self.data && block < self.blocks && self.state(block) == FREE {
+        if block.wrapping_sub(self.data) < self.looks && self.state(block) == FREE {
             return block;
         }
         let block = self.find_free();
@@ -179,7 +198,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     #[inline(never)]
     fn write_all_waiting(&mut self) {
-        let n = self.waiting;
+        let n = self.waiting();
         if n > 0 && self.ok() {
             self.waiting = 0;
             self.unflushed = true;
@@ -191,53 +210,63 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             if let Err(error) = self.dev.write(self.waiting_at, from) {
                 self.device_failed(error);
             }
-            self.move_to_front(n);
+            self.node_at = n as u8;
+            self.move_to_front();
         }
     }
 
-    /// Makes a block of the buffer its first one.
+    /// Makes the block of the buffer that was last looked at its first one.
     #[inline(always)]
-    pub(crate) fn move_to_front(&mut self, at: u32) {
-        if Self::BUF > 1
-            && at > 0
-            && let Some((first, rest)) = self.mem.get_mut(BUFFER..).and_then(<[_]>::split_first_mut)
-            && let Some(from) = rest.get(at as usize - 1)
-        {
-            copy(bytemuck::cast_slice_mut(first), bytemuck::cast_slice(from));
+    pub(crate) fn move_to_front(&mut self) {
+        if Self::BUF > 1 {
+            self.mem[BUFFER] = self.mem[self.buffer(self.node_at())];
+            self.node_at = 0;
         }
     }
 
-    /// Which of the copies is of a node; `COPIES` if none is.
-    #[inline(never)]
+    /// Where the words of the copy of a node begin; `COPIES` if it has none.
+    #[inline(always)]
     pub(crate) fn find_copy(&self, index: u32) -> u32 {
         let mut i = 0;
-        while i < self.get(COPIES) && self.cell(INDEX, i) & !HOME != index {
-            i += 1;
+        while i < self.get(COPIES) && self.cell(INDEX, i) & !AWAY != index {
+            i += COPY;
         }
         i
     }
 
-    /// Brings the node `index` to the buffer, which the node that led there says to be at `block`;
-    /// whether it is one.
+    /// The block that holds a node that has two.
+    #[inline(always)]
+    pub(crate) fn place(&self, copy: u32) -> u32 {
+        let copy = copy_at(copy);
+        let is_away = self.get(INDEX + copy) & AWAY != 0;
+        self.get(if is_away { SECOND } else { HOME } + copy)
+    }
+
+    /// Brings the node `index` to the buffer, which the node that led there says to be at `block`.
     #[inline(never)]
-    pub(crate) fn load_node(&mut self, index: u32, mut block: u32) -> bool {
+    pub(crate) fn load_node(&mut self, index: u32, mut block: u32) {
         let copy = self.find_copy(index);
         if copy < self.get(COPIES) {
-            block = self.cell(PLACE, copy);
+            block = self.place(copy);
         }
-        let init = self.init(self.get(UID), index);
         let at = block.wrapping_sub(self.read_at);
-        let differs = if Self::BUF > 1 && at < self.read {
-            self.node_at = at;
-            seal(&mut self.mem[(BUFFER + at as usize).min(N - 1)], init)
+        let differs = if Self::BUF > 1 && at < self.read.into() {
+            self.node_at = at as u8;
+            let init = self.node_init(index);
+            // It may be looked at again.
+            let which = self.buffer(at);
+            let (crc, held) = unseal(&mut self.mem[which], init);
+            seal(&mut self.mem[which], init, crc ^ held);
+            crc ^ held
         } else {
             self.forget_buffer();
             self.read_at = block;
-            self.read = 1;
-            self.fetch(BUFFER, block, init)
+            self.fetch_node(BUFFER, index, block)
         };
-        self.node = index + 1;
-        differs & CHECK == 0 || self.fail(Error::BadNode)
+        self.node = index.wrapping_add(1);
+        if differs > EPOCH_BITS {
+            self.fail(Error::BadNode);
+        }
     }
 
     /// Brings the blocks of the group that `block` is in to the buffer, from it on, in one command;
@@ -245,7 +274,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     #[inline(never)]
     fn read_ahead(&mut self, index: u32, block: u32) {
         let n = (Self::BUF - block % Self::BUF).min(self.get(COUNT).wrapping_sub(index));
-        if n < 2 || block.wrapping_sub(self.read_at) < self.read || block >= self.blocks - n {
+        if n < 2 || block.wrapping_sub(self.read_at) < self.read.into() || block >= self.blocks - n
+        {
             return;
         }
         self.forget_buffer();
@@ -256,24 +286,24 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         // What is wrong with one of them is seen when it is looked at.
         let to = bytemuck::cast_slice_mut(to.as_flattened_mut());
         if self.dev.read(block, to).is_ok() {
-            self.read = n;
+            self.read = n as u8;
             self.read_at = block;
         }
     }
 
     /// A pointer of the node last looked at: 0 `prev`, 1 `jump`, 2 `next`.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn pointer(&self, i: u32) -> u32 {
-        let word = self.mem[(BUFFER + self.node_at as usize).min(N - 1)][i as usize & 127];
+        let word = self.mem[self.buffer(self.node_at())][i as usize & 127];
         u32::from_le(word) & NUMBER
     }
 
-    /// Brings the node `index` to the buffer; whether it is there. Costs no read if it was there,
+    /// Brings the node `index` to the buffer. Costs no read if it was there,
     /// one if it follows the one that was, else at most two for each level of its tree.
     #[inline(never)]
-    pub(crate) fn find_node(&mut self, index: u32) -> bool {
+    pub(crate) fn find_node(&mut self, index: u32) {
         if self.node == index + 1 {
-            return true;
+            return;
         }
         if self.node == index && index > 0 {
             let block = self.pointer(2);
@@ -283,36 +313,37 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             return self.load_node(index, block);
         }
         self.put_away();
-        // The root of the tree that holds it.
-        let mut at = self.get(COUNT);
-        let mut root;
-        let mut depth = 0;
-        loop {
-            root = self.root(depth);
-            depth += 1;
-            let below = at.wrapping_sub(tree(root));
-            if below >= at {
-                return self.fail(Error::BadNode);
-            }
-            if below <= index {
-                break;
-            }
-            at = below;
-        }
-        let mut size = tree(root);
-        let mut block = root & NUMBER;
+        self.walk(index, false);
+    }
+
+    /// Brings the node `index`, which is in the list, to the buffer, from the root of its tree on.
+    /// With `cut`, the roots become those of a list that ends with it.
+    #[inline(never)]
+    pub(crate) fn walk(&mut self, index: u32, cut: bool) {
+        let (i, before) = self.tree_of(index + 1);
+        let mut size = tree(self.get(COUNT) - before);
+        let mut block = self.cell(ROOTS, i);
+        // Otherwise they go where it does not matter.
+        let mut root = if cut { ROOTS as u32 + i } else { LAST as u32 };
         // Each step goes to a lower index.
-        at -= 1;
-        while self.load_node(at, block) && at != index {
-            let is_older = at - index >= size;
-            block = self.pointer(is_older.into());
-            if is_older {
+        let mut at = before + size - 1;
+        self.load_node(at, block);
+        while at != index && self.ok() {
+            at -= 1;
+            size >>= 1;
+            block = self.pointer(0);
+            self.load_node(at, block);
+            let older = self.pointer(1);
+            if at - index >= size {
                 at -= size;
+                block = older;
+                self.load_node(at, block);
             } else {
-                at -= 1;
-                size >>= 1;
+                // The older half stays as a whole.
+                self.set_cell(0, root, older);
+                root += u32::from(cut);
             }
         }
-        self.ok()
+        self.set_cell(0, root, block);
     }
 }

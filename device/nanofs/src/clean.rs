@@ -6,18 +6,21 @@
 
 use flashkit_block::BlockDevice;
 
-use crate::header::{COPIES_MAX, DELETED, FLAGS, TRASH_HEAD, TRASH_NEXT, TRASH_TOP};
-use crate::map::{DIRTY, FREE, MAPPED};
-use crate::{Error, NONE, NanoFs, Result};
+use crate::header::{COPIES_MAX, TRASH_COUNT, TRASH_HEAD, TRASH_NEXT, TRASH_TOP};
+use crate::map::{DIRTY, TO_DIRTY, TO_FREE};
+use crate::{Error, NanoFs, Result};
 
 /// Blocks that a trim command may have for the price of one operation.
 pub const TRIM: u32 = 64;
 /// Operations that another block of the bitmap takes at most.
 const MAP_COST: u32 = 4;
-/// Operations that a node of a list that is given up takes at most.
-const NODE_COST: u32 = 1 + MAP_COST;
+/// Operations that a node of a list that is given up takes at most, and the header that follows.
+const NODE_COST: u32 = 1 + MAP_COST + 2;
 /// Operations that a file with trash takes at most, with one node of its list.
-const FILE_COST: u32 = 5 + (COPIES_MAX + 1) * (MAP_COST + 2) + NODE_COST;
+const FILE_COST: u32 = 1 + (COPIES_MAX + 1) * (MAP_COST + 2) + NODE_COST;
+/// Operations that a run of blocks takes at most, told of by two blocks of the bitmap, and what has
+/// changed there.
+const RUN_COST: u32 = 4 * MAP_COST + 2;
 
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Settles the file in RAM: brings overwritten nodes home, and gives up what it lists as trash;
@@ -33,30 +36,22 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.bring_home();
         let next = self.get(TRASH_NEXT);
         if next != 0 {
-            self.mark(next, DIRTY);
+            self.mark(next, TO_DIRTY);
             self.set(TRASH_NEXT, 0);
         }
-        while self.has_chain() && self.left >= NODE_COST {
-            let index = self.get(TRASH_TOP) - 1;
-            self.left -= NODE_COST;
+        while self.get(TRASH_COUNT) != 0 && self.left >= NODE_COST && self.ok() {
+            let index = self.get(TRASH_TOP).wrapping_sub(1);
             self.load_node(index, self.get(TRASH_HEAD));
-            self.mark(self.read_at + self.node_at, DIRTY);
+            self.mark(self.node_block(), TO_DIRTY);
             self.set(TRASH_HEAD, self.pointer(0));
             self.set(TRASH_TOP, index);
+            self.set(TRASH_COUNT, self.get(TRASH_COUNT) - 1);
             if self.forgive(Error::BadNode) {
                 // Nothing leads to the rest: it is lost until the volume is made anew.
-                self.set(TRASH_TOP, 0);
-            }
-            if !self.ok() {
-                return;
+                self.set(TRASH_COUNT, 0);
             }
         }
-        if !self.has_chain() {
-            if self.get(FLAGS) & DELETED != 0 {
-                self.set(FLAGS, 0);
-            }
-            self.dirty_left = 2 * self.maps;
-        }
+        self.dirty_left = 2 * (self.blocks - self.data) as i32;
         // What is there is no node of the file any more.
         self.forget_buffer();
         self.map_store();
@@ -65,100 +60,81 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     /// Cleans, with at most `budget` operations (reads of a block, writes of a block, trims of 64
     /// blocks): brings overwritten nodes home and gives up the blocks of deleted data, then trims
-    /// dirty blocks and makes them free, long runs first. Whether more is left. Less than 142
+    /// dirty blocks and makes them free, long runs first. Whether more is left. Less than 140
     /// operations do nothing.
     ///
     /// To be called when there is nothing else to do. A write that finds no free block does it
     /// itself, without limit.
     pub fn clean(&mut self, budget: u32) -> Result<bool> {
-        self.evict();
-        self.left = budget;
-        let more = self.clean_some();
+        let more = self.clean_some(budget);
         self.end().map(|()| more)
     }
 
-    /// Cleans all there is.
+    /// Cleans with at most `budget` operations; whether more is left to be done.
     #[inline(never)]
-    pub(crate) fn reclaim(&mut self) {
+    pub(crate) fn clean_some(&mut self, budget: u32) -> bool {
         self.evict();
-        self.left = NONE;
-        while self.clean_some() && self.ok() {
-            self.left = NONE;
-        }
-    }
-
-    /// Cleans with at most `left` operations; whether more is left to be done.
-    fn clean_some(&mut self) -> bool {
+        self.left = budget;
         while self.trash_slot != 0 && self.ok() {
             if self.left < FILE_COST {
                 return true;
             }
-            let slot = self.trash_slot;
+            let slot = self.trash_slot.into();
             self.trash_slot += 1;
             if slot >= self.end {
                 self.trash_slot = 0;
             } else if slot != self.spare {
                 self.fetch_slot(slot);
                 self.slot = slot;
-                self.settle(self.left - FILE_COST + NODE_COST);
+                self.settle(self.left);
                 self.forget();
             }
         }
-        while self.dirty_left > 0 && self.ok() {
-            if self.left < MAP_COST {
+        let more = self.clean_dirty();
+        if !more {
+            self.map_store();
+        }
+        more
+    }
+
+    /// Trims dirty blocks and makes them free, with at most `left` operations; whether more is left.
+    ///
+    /// All blocks are looked at twice, the first time for long runs only.
+    fn clean_dirty(&mut self) -> bool {
+        while self.dirty_left > 0 {
+            if self.left < RUN_COST || !self.ok() {
                 return true;
             }
-            self.left -= MAP_COST;
             if self.dirty_at >= self.blocks {
                 self.dirty_at = self.data;
             }
-            // Long runs first.
-            let length = if self.dirty_left > self.maps { TRIM } else { 1 };
-            if !self.clean_runs(length) {
-                return true;
+            let first = self.dirty_at;
+            let mut n = 0;
+            while n < TRIM && first + n < self.blocks && self.state(first + n) == DIRTY {
+                n += 1;
             }
-            self.dirty_left -= 1;
-            self.dirty_at += MAPPED;
+            if n == TRIM || n > 0 && self.dirty_left as u32 <= self.blocks - self.data {
+                self.clean_run(first, n);
+            }
+            let seen = n.max(1);
+            self.dirty_at += seen;
+            self.dirty_left -= seen as i32;
         }
-        self.map_store();
         false
     }
 
-    /// Cleans runs of at least so many dirty blocks that one block of the bitmap tells of; whether
-    /// the budget was enough.
-    fn clean_runs(&mut self, length: u32) -> bool {
-        let mut block = self.dirty_at;
-        let end = self.blocks.min(block + MAPPED);
-        let mut n = 0;
-        while block < end && self.ok() {
-            let is_dirty = self.state(block) == DIRTY;
-            block += 1;
-            n += u32::from(is_dirty);
-            if n == 0 || is_dirty && block < end && n < TRIM {
-                continue;
-            }
-            if n >= length {
-                if self.left == 0 {
-                    return false;
-                }
-                self.left -= 1;
-                self.clean_run(block - n - u32::from(!is_dirty), n);
-            }
-            n = 0;
-        }
-        true
-    }
-
     /// Cleans dirty blocks in a row.
+    #[inline(always)]
     fn clean_run(&mut self, first: u32, n: u32) {
         self.barrier();
+        self.left = self.left.wrapping_sub(1);
         if self.ok()
             && let Err(error) = self.dev.trim(first, n)
         {
             self.device_failed(error);
         }
         for block in first..first + n {
-            self.mark(block, FREE);
+            self.mark(block, TO_FREE);
         }
     }
 }

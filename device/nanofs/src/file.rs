@@ -2,14 +2,12 @@
 
 use flashkit_block::BlockDevice;
 
-use crate::block::{NODE_DATA, NUMBER, clear, copy};
-use crate::chain::tree;
+use crate::block::{BLOCK, NODE_DATA, NUMBER, bytes, clear};
 use crate::header::{
-    BLOCKS, COUNT, DELETED, DEPTH, EPOCH, FILE, FILES, FLAGS, FORMAT_VERSION, ID, KEY, MAGIC, NAFS,
-    NAME, NAME_LEN, NAME_MAX, NEXT, OPEN, SALT, TRASH_HEAD, TRASH_NEXT, TRASH_STOP, TRASH_TOP, UID,
-    USED, VERSION,
+    BLOCKS, COUNT, EPOCH, FILE, FILES, FLAGS, FORMAT_VERSION, ID, KEY, MAGIC, NAFS, NAME, NAME_LEN,
+    NAME_MAX, NEXT, OPEN, SALT, TRASH_COUNT, TRASH_HEAD, TRASH_NEXT, TRASH_TOP, UID, USED, VERSION,
 };
-use crate::map::RESERVED;
+use crate::map::TO_RESERVED;
 use crate::store::HEADER;
 use crate::{Error, HANDLES, NONE, NanoFs, Open, Result};
 
@@ -33,15 +31,15 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     #[inline(never)]
     fn handle(&mut self, handle: Handle) -> &mut Open {
         let i = handle.0.min(HANDLES as u32) as usize;
-        if i == HANDLES || self.open[i].slot == 0 {
+        if self.open[i].slot == 0 {
             self.fail(Error::BadHandle);
         }
         &mut self.open[i]
     }
 
-    /// Makes the file of a handle the one in RAM; gives the handle's position.
+    /// Makes the file of a handle the one in RAM; gives the handle's position, and the file's size.
     #[inline(never)]
-    fn load_handle(&mut self, handle: Handle) -> u32 {
+    fn load_handle(&mut self, handle: Handle) -> (u32, u32) {
         let slot = self.handle(handle).slot;
         self.load(slot.into());
         let size = self.file_size();
@@ -49,38 +47,48 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         if open.pos == NONE {
             open.pos = size;
         }
-        open.pos
+        (open.pos, size)
     }
 
     /// Bytes in the file in RAM.
-    #[inline(never)]
+    #[inline(always)]
     fn file_size(&self) -> u32 {
         self.get(COUNT)
             .wrapping_mul(NODE_DATA)
             .wrapping_add(self.get(USED))
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn name(&self) -> &[u8] {
         let bytes: &[u8] = bytemuck::cast_slice(&self.mem[HEADER]);
         let n = self.get(NAME_LEN).min(NAME_MAX as u32) as usize;
         bytes.get(NAME..NAME + n).unwrap_or_default()
     }
 
+    /// Whether that is its name.
+    #[inline(always)]
+    fn is_named(&self, name: &[u8]) -> bool {
+        let held = self.name();
+        let mut i = 0;
+        while i < name.len() && held.get(i) == name.get(i) {
+            i += 1;
+        }
+        i == held.len() && i == name.len()
+    }
+
     #[inline(never)]
     fn set_name(&mut self, name: &[u8]) {
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.mem[HEADER]);
-        copy(
-            bytes.get_mut(NAME..NAME + NAME_MAX).unwrap_or_default(),
-            name,
-        );
+        let bytes = bytes(&mut self.mem[HEADER]);
+        for (i, byte) in name.iter().enumerate() {
+            bytes[(NAME + i) % BLOCK] = *byte;
+        }
         self.set(NAME_LEN, name.len() as u32);
     }
 
-    /// Looks for a name: gives its slot, or 0. `free` becomes a slot with a header that is free,
-    /// or 0. The file in RAM is left.
+    /// Looks for a name: gives its slot, or 0. One of both is `refused`: `NotFound` or `Exists`.
+    /// `free` becomes a slot with a header that is free, or 0. The file in RAM is left.
     #[inline(never)]
-    fn find(&mut self, name: &[u8]) -> u32 {
+    fn find(&mut self, name: &[u8], refused: Error) -> u32 {
         if name.is_empty() {
             self.fail(Error::BadName);
         }
@@ -92,47 +100,36 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
         self.evict();
         self.free = 0;
-        for slot in 1..self.end {
+        let mut slot = 0;
+        loop {
+            slot += 1;
+            if slot >= self.end {
+                slot = 0;
+                break;
+            }
             if slot != self.spare {
                 self.fetch_slot(slot);
-                if self.get(FLAGS) & (FILE | DELETED) == 0 {
-                    self.free = slot;
-                } else if self.get(FLAGS) & FILE != 0 && self.name() == name {
-                    return slot;
+                if self.get(FLAGS) & FILE != 0 {
+                    if self.is_named(name) {
+                        break;
+                    }
+                } else if !self.has_trash() {
+                    self.free = slot as u16;
                 }
             }
         }
-        0
-    }
-
-    /// The slot of a file. `NotFound`.
-    #[inline(never)]
-    fn find_file(&mut self, name: &[u8]) -> u32 {
-        let slot = self.find(name);
-        if slot == 0 {
-            self.fail(Error::NotFound);
+        if (slot == 0) == (refused == Error::NotFound) {
+            self.fail(refused);
         }
         slot
     }
 
-    /// `Exists` if there is such a file.
-    #[inline(never)]
-    fn find_none(&mut self, name: &[u8]) {
-        if self.find(name) != 0 {
-            self.fail(Error::Exists);
-        }
-    }
-
     /// A handle that is not in use. `TooManyOpen`.
     #[inline(never)]
-    fn free_handle(&mut self) -> u32 {
-        let mut i = 0;
-        while self.open[i as usize % HANDLES].slot != 0 {
-            i += 1;
-            if i == HANDLES as u32 {
-                self.fail(Error::TooManyOpen);
-                break;
-            }
+    fn free_handle(&mut self) -> usize {
+        let i = self.handle_of(0);
+        if i == HANDLES {
+            self.fail(Error::TooManyOpen);
         }
         i
     }
@@ -144,9 +141,9 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         let left = self.left_by(slot) as u16;
         let slot = slot as u16;
         if self.ok() {
-            self.open[i as usize % HANDLES] = Open { pos: 0, slot, left };
+            self.open[i % HANDLES] = Open { pos: 0, slot, left };
         }
-        self.value(i).map(Handle)
+        self.value(i as u32).map(Handle)
     }
 
     /// Opens a file; the position is its start. Costs a read for each header that is looked at.
@@ -154,7 +151,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// # Errors
     /// `NotFound`, `NameTooLong`, `BadName`, `TooManyOpen`.
     pub fn open(&mut self, name: &[u8]) -> Result<Handle> {
-        let slot = self.find_file(name);
+        let slot = self.find(name, Error::NotFound);
         self.give_handle(slot)
     }
 
@@ -165,9 +162,9 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// `Exists`, `NameTooLong`, `BadName`, `TooManyOpen`; `TooManyFiles`, perhaps because of deleted
     /// ones that are not cleaned yet.
     pub fn create(&mut self, name: &[u8]) -> Result<Handle> {
-        self.find_none(name);
+        self.find(name, Error::Exists);
         self.free_handle();
-        let mut slot = self.free;
+        let mut slot = self.free.into();
         if slot == 0 {
             slot = self.end;
             if slot > self.files + 1 {
@@ -181,12 +178,13 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             } else {
                 // The ids in use are as many as the headers: one less than the slots.
                 self.set(ID, slot.wrapping_sub(2));
+                self.end = slot + 1;
             }
             self.new_header();
             self.set(FLAGS, FILE);
             let uid = self.seq.wrapping_add(1);
             self.set(UID, uid);
-            self.set(EPOCH, uid | 1);
+            self.set(EPOCH, 1);
             self.set_name(name);
             self.slot = slot;
             self.write_header();
@@ -208,9 +206,9 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.set(SALT, self.salt);
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn is_open(&self, slot: u32) -> bool {
-        self.open.iter().any(|open| u32::from(open.slot) == slot)
+        self.handle_of(slot) < HANDLES
     }
 
     /// Closes a file. After the last close of a file that was written its header is exact, so that
@@ -240,8 +238,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     /// Bytes in the file.
     pub fn size(&mut self, handle: Handle) -> Result<u32> {
-        self.load_handle(handle);
-        self.value(self.file_size())
+        let (_, size) = self.load_handle(handle);
+        self.value(size)
     }
 
     /// Sets the position of the next read or write; [`crate::SEEK_END`] is the end of the file at that
@@ -265,11 +263,11 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     ///
     /// # Errors
     /// `BadNode`: what was to be read is damaged; never wrong data.
-    pub fn read(&mut self, handle: Handle, mut out: &mut [u8]) -> Result<u32> {
+    pub fn read(&mut self, handle: Handle, out: &mut [u8]) -> Result<u32> {
         let mut done = 0;
         loop {
-            let pos = self.load_handle(handle);
-            if out.is_empty() || pos >= self.file_size() || !self.ok() {
+            let (pos, size) = self.load_handle(handle);
+            if done >= out.len() || pos >= size || !self.ok() {
                 break;
             }
             let index = (pos / NODE_DATA).min(self.get(COUNT));
@@ -283,12 +281,17 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             if !self.ok() {
                 break;
             }
-            let n = copy(out, self.payload(pos - index * NODE_DATA, end));
-            out = out.get_mut(n as usize..).unwrap_or_default();
-            done += n;
-            self.handle(handle).pos = pos + n;
+            let mut pos = pos;
+            let mut at = pos - index * NODE_DATA;
+            while at < end && done < out.len() {
+                out[done] = self.byte(at);
+                at += 1;
+                pos += 1;
+                done += 1;
+            }
+            self.handle(handle).pos = pos;
         }
-        self.value(done)
+        self.value(done as u32)
     }
 
     /// Writes at the position, which may be at most the end of the file.
@@ -301,10 +304,21 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// # Errors
     /// `BeyondEnd`; `Full`: the position tells how much was written.
     pub fn write(&mut self, handle: Handle, mut data: &[u8]) -> Result<()> {
-        self.write_some(handle, &mut data);
-        if self.forgive(Error::Full) {
-            self.reclaim();
-            self.write_some(handle, &mut data);
+        let mut is_clean = false;
+        while !data.is_empty() && self.ok() {
+            let (pos, size) = self.load_handle(handle);
+            let mut rest = data;
+            if pos > size {
+                self.fail(Error::BeyondEnd);
+            }
+            self.write_some(pos, &mut rest);
+            if self.ok() {
+                self.handle(handle).pos = pos + (data.len() - rest.len()) as u32;
+                data = rest;
+            } else if !is_clean && self.forgive(Error::Full) {
+                self.clean_some(NONE);
+                is_clean = true;
+            }
         }
         self.end()
     }
@@ -315,40 +329,25 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.write(handle, data)
     }
 
-    #[inline(never)]
-    fn write_some(&mut self, handle: Handle, data: &mut &[u8]) {
-        while !data.is_empty() && self.ok() {
-            let pos = self.load_handle(handle);
-            if pos > self.file_size() {
-                self.fail(Error::BeyondEnd);
-            }
-            self.touch();
-            if !self.ok() {
-                return;
-            }
-            let before = *data;
-            let offset = pos.wrapping_sub(self.get(COUNT).wrapping_mul(NODE_DATA));
-            if offset > NODE_DATA {
-                self.rewrite(pos, data);
-            } else {
-                self.load_tail();
-                if !self.ok() {
-                    return;
-                }
-                if offset == NODE_DATA {
-                    self.push();
-                } else {
-                    self.patch(offset, NODE_DATA, data);
-                    let used = offset + (before.len() - data.len()) as u32;
-                    self.set(USED, self.get(USED).max(used));
-                    self.tail_changed = true;
-                }
-            }
-            if !self.ok() {
-                *data = before;
-                return;
-            }
-            self.handle(handle).pos = pos + (before.len() - data.len()) as u32;
+    /// Writes the tail, makes it a node if it is full, or overwrites nodes.
+    #[inline(always)]
+    fn write_some(&mut self, pos: u32, data: &mut &[u8]) {
+        self.touch();
+        let offset = pos.wrapping_sub(self.get(COUNT).wrapping_mul(NODE_DATA));
+        if offset <= NODE_DATA {
+            self.load_tail();
+        }
+        if !self.ok() {
+            return;
+        }
+        if offset > NODE_DATA {
+            self.rewrite(pos, data);
+        } else if offset == NODE_DATA {
+            self.push();
+        } else {
+            let used = offset + self.patch(offset, NODE_DATA, data);
+            self.set(USED, self.get(USED).max(used));
+            self.tail_changed = true;
         }
     }
 
@@ -369,8 +368,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// # Errors
     /// `BeyondEnd`: the file is shorter.
     pub fn truncate(&mut self, handle: Handle, size: u32) -> Result<()> {
-        self.load_handle(handle);
-        if size > self.file_size() {
+        let (_, held) = self.load_handle(handle);
+        if size > held {
             self.fail(Error::BeyondEnd);
         }
         self.touch();
@@ -391,50 +390,33 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     /// Cuts nodes off, from `index` on; `used` bytes of the first of them are the new tail.
     fn cut(&mut self, index: u32, used: u32) {
+        self.trash(index + 1);
+        if index > 0 {
+            self.walk(index - 1, true);
+        }
         self.find_node(index);
         // The last node that stays points to this block, so the next one goes there again.
-        let next = self.read_at + self.node_at;
-        self.move_to_front(self.node_at);
-        let mut count = self.get(COUNT);
-        self.trash(index + 1, next);
+        let next = self.node_block();
+        self.move_to_front();
         // The tail is valid with the header that comes last.
+        self.set(NEXT, next);
         self.set(COUNT, index);
         self.set(USED, used);
         self.begin_epoch();
         self.write_tail();
         self.forget_buffer();
-        // Trees that go, as a whole or all but some of their nodes.
-        while count > index && self.ok() {
-            let root = self.root(0);
-            let size = tree(root);
-            self.set(DEPTH, self.get(DEPTH).wrapping_sub(1));
-            if size.wrapping_sub(1) >= count {
-                self.fail(Error::BadNode);
-            } else if count - size >= index {
-                count -= size;
-            } else {
-                count -= 1;
-                self.load_node(count, root & NUMBER);
-                let newer = self.pointer(0);
-                self.load_node(count - 1, newer);
-                let level = (root >> 24) - 1;
-                self.push_root(self.pointer(1), level);
-                self.push_root(newer, level);
-            }
-        }
-        self.forget_buffer();
         self.write_header();
-        self.mark(next, RESERVED);
+        self.mark(next, TO_RESERVED);
     }
 
-    /// Nodes from `index` on are to be given up, and the block that was promised, for another one.
+    /// Nodes from `index` on are to be given up, and the block that was promised.
     #[inline(never)]
-    fn trash(&mut self, index: u32, next: u32) {
-        self.set(TRASH_HEAD, self.root(0) & NUMBER);
+    fn trash(&mut self, index: u32) {
+        self.set(TRASH_HEAD, self.newest());
         self.set(TRASH_TOP, self.get(COUNT));
-        self.set(TRASH_STOP, index);
+        self.set(TRASH_COUNT, self.get(COUNT).saturating_sub(index));
         self.set(TRASH_NEXT, self.get(NEXT));
-        self.set(NEXT, next);
+        self.set(NEXT, 0);
     }
 
     /// Deletes a file, in one atomic step. Costs a read for each header that is looked at, what
@@ -444,17 +426,16 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// # Errors
     /// `NotFound`, `Busy`.
     pub fn delete(&mut self, name: &[u8]) -> Result<()> {
-        let slot = self.find_file(name);
+        let slot = self.find(name, Error::NotFound);
         if self.is_open(slot) {
             self.fail(Error::Busy);
         }
         if self.ok() {
             self.load(slot);
             self.settle(NONE);
-            self.trash(0, 0);
-            self.map_store();
-            self.set(FLAGS, DELETED);
-            self.write_header();
+            self.trash(0);
+            self.set(FLAGS, 0);
+            self.write_closed();
             self.forget();
         }
         self.end()
@@ -465,8 +446,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// # Errors
     /// `NotFound`; `Exists`: nothing is replaced.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
-        self.find_none(to);
-        let slot = self.find_file(from);
+        self.find(to, Error::Exists);
+        let slot = self.find(from, Error::NotFound);
         if self.ok() {
             self.load(slot);
             self.set_name(to);
@@ -498,11 +479,12 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     }
 
     /// The file that [`NanoFs::next_file`] has found, as long as nothing else was called.
+    #[inline(never)]
     pub fn entry(&self) -> Entry<'_> {
         Entry {
             name: self.name(),
             size: self.file_size(),
-            id: self.number(HEADER, ID),
+            id: self.number(HEADER, ID) & NUMBER,
         }
     }
 }

@@ -4,16 +4,15 @@
 //! and the first block behind the slots in use. Then words:
 //!
 //! ```text
-//!   3 flags    4 count    5 used      6 next     7 epoch    8 depth    9 copies
-//!  10 trash_top  11 trash_stop  12 trash_head  13 trash_next
+//!   3 flags    4 count    5 used      6 next     7 epoch    8 0        9 copies
+//!  10 trash_top  11 trash_count 12 trash_head  13 trash_next
 //!  14 uid     15 seq      16 length of the name
 //!  17 magic   18 version  19 key      20 blocks  21 files   22 salt
 //!  23 name, 16 words
 //!  39 0
-//!  40 roots, 24 words: block, and the level of its tree above bit 24
-//!  64 copies: 21 words, index of a node, and from bit 31 whether it is at home
-//!  85         21 words, where it is
-//! 106         21 words, the other of its two blocks
+//!  40 roots, 24 words, the oldest first
+//!  64 21 copies of 3 words: index of a node, and in bit 31 whether its second block holds it; its
+//!     home, where its neighbours point to; its second block
 //! 127 unlike that of any other header
 //! ```
 //!
@@ -31,14 +30,12 @@ pub(crate) const USED: usize = 5;
 pub(crate) const NEXT: usize = 6;
 /// Nodes and tails that were written after this header have it.
 pub(crate) const EPOCH: usize = 7;
-/// Roots.
-pub(crate) const DEPTH: usize = 8;
-/// Nodes that have two blocks.
+/// Words of the copies: 3 for each node that has two blocks.
 pub(crate) const COPIES: usize = 9;
-/// The list that is to be given up: nodes from the index `TRASH_TOP` - 1, at `TRASH_HEAD`, down to
-/// `TRASH_STOP`; and a block that was promised, or 0.
+/// The list that is to be given up: `TRASH_COUNT` nodes from the index `TRASH_TOP` - 1 down, the
+/// first at `TRASH_HEAD`; and a block that was promised, or 0.
 pub(crate) const TRASH_TOP: usize = 10;
-pub(crate) const TRASH_STOP: usize = 11;
+pub(crate) const TRASH_COUNT: usize = 11;
 pub(crate) const TRASH_HEAD: usize = 12;
 pub(crate) const TRASH_NEXT: usize = 13;
 /// Unlike that of any file before it.
@@ -56,10 +53,10 @@ pub(crate) const SALT: usize = 22;
 pub(crate) const NAME: usize = 23 * 4;
 /// Before the first root there is a word that is always 0.
 pub(crate) const ROOTS: usize = 40;
-/// The columns of the copies.
+/// The words of a copy, from here on.
 pub(crate) const INDEX: usize = 64;
-pub(crate) const PLACE: usize = 85;
-pub(crate) const OTHER: usize = 106;
+pub(crate) const HOME: usize = 65;
+pub(crate) const SECOND: usize = 66;
 /// Of the second half; it depends on all that the header holds.
 pub(crate) const LAST: usize = 127;
 
@@ -71,17 +68,15 @@ pub const FORMAT_VERSION: u32 = 1;
 pub const NAME_MAX: usize = 64;
 /// Files that a volume can be made for at most.
 pub const FILES_MAX: u32 = 4096;
-/// Roots at most.
-pub(crate) const DEPTH_MAX: u32 = 24;
 /// Nodes that can have two blocks at a time.
 pub(crate) const COPIES_MAX: u32 = 21;
+/// Words of one.
+pub(crate) const COPY: u32 = 3;
 
-/// Flags: the slot holds a file.
+/// Flags: the slot holds a file. Without it, the file is deleted.
 pub(crate) const FILE: u32 = 1;
-/// The file is deleted, its blocks are still to be given up.
-pub(crate) const DELETED: u32 = 2;
 /// More may have been written than the header says.
 pub(crate) const OPEN: u32 = 4;
 
-/// In the first column: the node is where the list says, the other block is to spare.
-pub(crate) const HOME: u32 = 1 << 31;
+/// In the first word of a copy: the second block holds the node, not its home.
+pub(crate) const AWAY: u32 = 1 << 31;

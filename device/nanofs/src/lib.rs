@@ -75,14 +75,14 @@ pub struct NanoFs<D: BlockDevice, const N: usize = 3> {
     unflushed: bool,
     /// Slot of the file in RAM; 0: none.
     slot: u32,
-    /// One more than the index of the node last looked at, 0: none; and its place in the buffer.
+    /// One more than the index of the node last looked at, 0: none.
     node: u32,
-    node_at: u32,
-    /// The block that the buffer begins with, and how many were read.
+    /// The block that the buffer begins with.
     read_at: u32,
-    read: u32,
     /// Where the search for free blocks goes on, and how many it may still look at.
     rotor: u32,
+    looks: u32,
+    /// Operations that cleaning may still take.
     left: u32,
     /// Blocks of the volume, and the first one of data.
     blocks: u32,
@@ -92,6 +92,12 @@ pub struct NanoFs<D: BlockDevice, const N: usize = 3> {
     /// The slot that the next header goes to, and the block behind the slots in use.
     spare: u32,
     end: u32,
+    /// Nodes appended since the header was written.
+    since: u32,
+    /// Number of the last header written.
+    seq: u32,
+    /// Blocks of data that may be dirty: so many, from this one on; each counts twice.
+    dirty_at: u32,
 
     /// The header of one file, one block of the bitmap, and the buffer: nodes that have been
     /// read; or full nodes that wait to be written and, behind them, the tail of the file.
@@ -99,33 +105,29 @@ pub struct NanoFs<D: BlockDevice, const N: usize = 3> {
 
     /// Version of the tail.
     tail_version: u32,
-    /// First number that is expected of a block that is written in turn with another.
-    expected: u32,
-    /// Nodes appended since the header was written.
-    since: u32,
-    /// Number of the last header written.
-    seq: u32,
-    salt: u32,
+    dirty_left: i32,
     key: u32,
     files: u32,
+    salt: u32,
     /// Blocks of the bitmap.
-    maps: u32,
+    maps: u16,
     /// A slot with a free header; 0: none.
-    free: u32,
+    free: u16,
     /// The slot where the search for trash goes on; 0: there is none.
-    trash_slot: u32,
-    /// Blocks of the bitmap that may tell of dirty ones: so many, from this block of data on; each
-    /// counts twice.
-    dirty_at: u32,
-    dirty_left: u32,
-    /// Full nodes that wait, and where the first of them goes.
-    waiting: u32,
+    trash_slot: u16,
+    /// Place in the buffer of the node last looked at, or of the tail.
+    node_at: u8,
+    /// Blocks in the buffer that were read in one command.
+    read: u8,
+    /// Where the first of the full nodes goes that wait.
     waiting_at: u32,
     #[cfg(feature = "compare")]
     list: List,
 
     /// The last one is what a wrong handle stands for.
     open: [Open; HANDLES + 1],
+    /// Full nodes that wait.
+    waiting: u8,
     failed: Option<D::Error>,
     dev: D,
 }
@@ -151,6 +153,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             read_at: 0,
             read: 0,
             rotor: 0,
+            looks: 0,
             left: 0,
             blocks: 0,
             data: 0,
@@ -159,7 +162,6 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             end: 0,
             mem: [[0; BLOCK / 4]; N],
             tail_version: 0,
-            expected: 0,
             since: 0,
             seq: 0,
             salt: 0,

@@ -1,11 +1,11 @@
 //! The bitmap: two bits for each block of data, and two copies of each of its blocks.
 //!
-//! A block of the bitmap is sealed (numbers: its place from 1 on, 0, its version) and holds the states of 2,000
+//! A block of the bitmap is sealed (numbers: 0, 0, its version) and holds the states of 2,000
 //! blocks, 16 in a word. Of the two copies the older is written, so that a torn one costs nothing.
 
 use flashkit_block::BlockDevice;
 
-use crate::block::NODE_DATA;
+use crate::block::{NODE_DATA, NUMBER};
 use crate::store::MAP;
 use crate::{Error, NanoFs};
 
@@ -21,8 +21,11 @@ pub(crate) const DIRTY: u32 = 2;
 /// Promised to a file: its next node, or the second block of one.
 pub(crate) const RESERVED: u32 = 3;
 
-/// The states, as bits, that a block may come from: to free, used, dirty, reserved, four bits each.
-const FROM: u32 = 0b1111_1110_1010_0100;
+/// Which state a block comes to, above four bits for those that it may come from.
+pub(crate) const TO_FREE: u32 = FREE << 4 | 1 << DIRTY;
+pub(crate) const TO_USED: u32 = USED << 4 | 1 << USED | 1 << RESERVED;
+pub(crate) const TO_DIRTY: u32 = DIRTY << 4 | TO_USED & 15 | 1 << DIRTY;
+pub(crate) const TO_RESERVED: u32 = RESERVED << 4 | 15;
 
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// What the check of the block of the bitmap in RAM starts from, and its first copy.
@@ -37,24 +40,24 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     #[inline(never)]
     fn map_load(&mut self, block: u32) -> u32 {
         let i = block.wrapping_sub(self.data);
-        if i >= self.blocks - self.data {
-            self.fail(Error::BadBitmap);
-            return 0;
-        }
-        let at = i / MAPPED + 1;
-        if self.map_at != at {
-            self.map_store();
-            if self.ok() {
-                self.map_at = at;
-                self.expected = at;
-                let (init, copy) = self.map_copy();
-                if !self.fetch_newer(MAP, copy, init) {
-                    self.map_at = 0;
-                    self.fail(Error::BadBitmap);
+        if i < self.blocks - self.data {
+            let at = i / MAPPED + 1;
+            if self.map_at != at {
+                self.map_store();
+                if self.ok() {
+                    self.map_at = at;
+                    let (init, copy) = self.map_copy();
+                    if !self.fetch_newer(MAP, copy, init) {
+                        self.map_at = 0;
+                    }
                 }
             }
+            if self.map_at == at {
+                return i % MAPPED;
+            }
         }
-        i % MAPPED
+        self.fail(Error::BadBitmap);
+        0
     }
 
     /// The word with the `i`-th state, 16 to a word.
@@ -67,9 +70,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     #[inline(never)]
     pub(crate) fn map_store(&mut self) {
         if self.map_changed && self.ok() {
-            self.barrier();
-            let version = self.number(MAP, 2) + 1;
-            self.set_number(MAP, 0, self.map_at);
+            let version = (self.number(MAP, 2) + 1) & NUMBER;
             self.set_number(MAP, 2, version);
             let (init, copy) = self.map_copy();
             self.put(MAP, copy + (version & 1), init);
@@ -84,33 +85,35 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         u32::from_le(*self.map_word(i)) >> (i % 16 * 2) & 3
     }
 
-    /// Sets the state of a block. `BadBitmap` if it cannot come to that from the one it is in.
+    /// Sets the state of a block: `TO_` one. `BadBitmap` if it cannot come to that from the one it
+    /// is in.
     #[inline(never)]
     pub(crate) fn mark(&mut self, block: u32, to: u32) {
-        let i = self.map_load(block);
-        let bit = i % 16 * 2;
-        let was = u32::from_le(*self.map_word(i)) >> bit & 3;
-        if FROM >> (4 * to + was) & 1 == 0 {
+        let was = self.state(block);
+        let change = was ^ to >> 4;
+        if to >> was & 1 == 0 {
             self.fail(Error::BadBitmap);
         }
-        if self.ok() && was != to {
-            *self.map_word(i) ^= ((was ^ to) << bit).to_le();
+        if self.ok() && change != 0 {
+            let i = self.map_load(block);
+            let bit = i % 16 * 2;
+            *self.map_word(i) ^= (change << bit).to_le();
             self.map_changed = true;
         }
     }
 
     /// Finds a free block from the rotor on, which moves behind it, and does not mark it. `Full`
-    /// when `left` blocks have been looked at.
+    /// when `looks` blocks have been looked at.
     #[inline(never)]
     pub(crate) fn find_free(&mut self) -> u32 {
         loop {
-            if self.rotor >= self.blocks {
+            if self.rotor.wrapping_sub(self.data) >= self.blocks - self.data {
                 self.rotor = self.data;
             }
-            if self.left == 0 {
+            if self.looks == 0 {
                 self.fail(Error::Full);
             }
-            self.left = self.left.wrapping_sub(1);
+            self.looks = self.looks.wrapping_sub(1);
             let block = self.rotor;
             self.rotor += 1;
             if !self.ok() || self.state(block) == FREE {
@@ -122,6 +125,6 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// All blocks of data may be looked at.
     #[inline(always)]
     pub(crate) fn look_at_all(&mut self) {
-        self.left = self.blocks - self.data;
+        self.looks = self.blocks - self.data;
     }
 }

@@ -5,50 +5,54 @@
 
 use flashkit_block::BlockDevice;
 
-use crate::block::{NODE_DATA, NUMBER};
-use crate::header::{COPIES, COPIES_MAX, COUNT, HOME, INDEX, OTHER, PLACE, UID, USED};
-use crate::map::{DIRTY, RESERVED};
-use crate::store::BUFFER;
+use crate::block::NODE_DATA;
+use crate::header::{AWAY, COPIES, COPIES_MAX, COPY, COUNT, HOME, INDEX, SECOND, USED};
+use crate::map::{TO_DIRTY, TO_RESERVED};
 use crate::{NONE, NanoFs};
+
+/// The words of a copy, behind those of the first one.
+#[inline(always)]
+pub(crate) fn copy_at(copy: u32) -> usize {
+    copy.min(COPY * (COPIES_MAX - 1)) as usize
+}
 
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Overwrites nodes from `pos` on, as many as have room for copies, and what `data` has for
     /// the tail.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn rewrite(&mut self, pos: u32, data: &mut &[u8]) {
         let mut index = pos / NODE_DATA;
         let mut offset = pos % NODE_DATA;
         self.put_away();
-        if self.get(COPIES) as usize + data.len() / NODE_DATA as usize + 2 > COPIES_MAX as usize {
+        // Nodes that it needs, at most.
+        let needed = data.len() as u32 / 512 + 3;
+        if self.get(COPIES) + COPY * needed > COPY * COPIES_MAX {
             self.settle(NONE);
         }
         self.look_at_all();
-        while index < self.get(COUNT)
-            && !data.is_empty()
-            && self.get(COPIES) < COPIES_MAX
-            && self.find_node(index)
-        {
-            let place = self.read_at + self.node_at;
-            self.move_to_front(self.node_at);
-            self.node_at = 0;
+        while index < self.get(COUNT) && !data.is_empty() && self.get(COPIES) < COPY * COPIES_MAX {
+            self.find_node(index);
+            if !self.ok() {
+                break;
+            }
+            let place = self.node_block();
+            self.move_to_front();
             self.patch(offset, NODE_DATA, data);
             offset = 0;
             let copy = self.find_copy(index);
-            let mut other = self.cell(OTHER, copy);
-            let mut first = self.cell(INDEX, copy) ^ HOME;
+            let at = copy_at(copy);
             if copy == self.get(COPIES) {
-                other = self.find_free();
-                first = index;
-                self.set(COPIES, copy + 1);
+                self.set(COPIES, copy + COPY);
+                self.set(INDEX + at, index);
+                self.set(HOME + at, place);
+                let second = self.find_free();
+                self.set(SECOND + at, second);
             }
-            self.set_cell(INDEX, copy, first);
-            self.set_cell(PLACE, copy, other);
-            self.set_cell(OTHER, copy, place);
-            let init = self.init(self.get(UID), index);
-            self.put(BUFFER, other, init);
+            self.set(INDEX + at, self.get(INDEX + at) ^ AWAY);
+            let to = self.place(copy);
+            self.put_node(index, to, 0);
             // The node that follows is found from this one.
-            self.read_at = other;
-            self.read = 1;
+            self.read_at = to;
             index += 1;
         }
         if self.ok() && !data.is_empty() && index == self.get(COUNT) && self.get(USED) > 0 {
@@ -59,48 +63,36 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.write_tail();
         }
         self.write_header();
-        self.mark_copies();
+        self.mark_copies(TO_RESERVED);
         if !self.ok() {
             self.lose();
         }
     }
 
-    /// The second blocks of nodes are reserved, for the bitmap.
+    /// Marks the second blocks of nodes.
     #[inline(never)]
-    pub(crate) fn mark_copies(&mut self) {
+    pub(crate) fn mark_copies(&mut self, to: u32) {
         let mut i = 0;
-        while i < self.get(COPIES) && self.ok() {
-            self.mark(self.second(i), RESERVED);
-            i += 1;
+        while i < self.get(COPIES) {
+            self.mark(self.cell(SECOND, i), to);
+            i += COPY;
         }
-    }
-
-    /// The second block of a node: that which is not its home.
-    #[inline(never)]
-    fn second(&self, i: u32) -> u32 {
-        let column = if self.cell(INDEX, i) & HOME != 0 {
-            OTHER
-        } else {
-            PLACE
-        };
-        self.cell(column, i) & NUMBER
     }
 
     /// Brings nodes home; their second blocks are dirty then, in the bitmap.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn bring_home(&mut self) {
-        self.forget_buffer();
         let mut i = 0;
-        while i < self.get(COPIES) && self.ok() {
-            let index = self.cell(INDEX, i);
-            if index & HOME == 0 && self.load_node(index, 0) {
-                let init = self.init(self.get(UID), index);
-                self.put(BUFFER, self.cell(OTHER, i), init);
+        while i < self.get(COPIES) {
+            let at = copy_at(i);
+            let index = self.get(INDEX + at) ^ AWAY;
+            if index & AWAY == 0 {
+                self.load_node(index, 0);
+                self.put_node(index, self.get(HOME + at), 0);
             }
-            self.mark(self.second(i), DIRTY);
-            i += 1;
+            i += COPY;
         }
+        self.mark_copies(TO_DIRTY);
         self.set(COPIES, 0);
-        self.forget_buffer();
     }
 }

@@ -9,10 +9,8 @@
 
 use flashkit_block::BlockDevice;
 
-use crate::block::{NUMBER, seal};
-use crate::header::{
-    COPIES, DELETED, END, FLAGS, ID, LAST, SEQ, SPARE, TRASH_NEXT, TRASH_STOP, TRASH_TOP,
-};
+use crate::block::{NUMBER, seal, unseal};
+use crate::header::{COPIES, END, LAST, SEQ, SPARE, TRASH_COUNT, TRASH_NEXT, UID};
 use crate::{Error, NanoFs, Result};
 
 /// Which block in RAM: the header,
@@ -23,9 +21,9 @@ pub(crate) const MAP: usize = 1;
 pub(crate) const BUFFER: usize = 2;
 
 /// What the check of a header starts from.
-pub(crate) const HEADER_INIT: u32 = 0x6865_6164;
+pub(crate) const HEADER_INIT: u32 = b'H' as u32;
 /// What the check of the metadata block starts from.
-pub(crate) const META_INIT: u32 = !HEADER_INIT;
+pub(crate) const META_INIT: u32 = b'M' as u32;
 
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// A word of the header in RAM.
@@ -50,15 +48,47 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.mem[HEADER][(array + i as usize) & 127] = value.to_le();
     }
 
-    /// A number of a block in RAM.
+    /// A number of a block in RAM: the check is above it if the block was written since.
     #[inline(always)]
     pub(crate) fn number(&self, which: usize, i: usize) -> u32 {
-        u32::from_le(self.mem[which.min(N - 1)][i]) & NUMBER
+        u32::from_le(self.mem[which.min(N - 1)][i])
     }
 
     #[inline(always)]
     pub(crate) fn set_number(&mut self, which: usize, i: usize, value: u32) {
         self.mem[which.min(N - 1)][i] = value.to_le();
+    }
+
+    /// Of a place in the buffer, which block in RAM it is.
+    #[inline(always)]
+    pub(crate) fn buffer(&self, at: u32) -> usize {
+        (BUFFER + at as usize).min(N - 1)
+    }
+
+    /// The place in the buffer of the node last looked at, or of the tail.
+    #[inline(always)]
+    pub(crate) fn node_at(&self) -> u32 {
+        if Self::BUF > 1 {
+            self.node_at.into()
+        } else {
+            0
+        }
+    }
+
+    /// Full nodes that wait in the buffer.
+    #[inline(always)]
+    pub(crate) fn waiting(&self) -> u32 {
+        if Self::BUF > 1 {
+            self.waiting.into()
+        } else {
+            0
+        }
+    }
+
+    /// The block of the node last looked at.
+    #[inline(always)]
+    pub(crate) fn node_block(&self) -> u32 {
+        self.read_at + self.node_at()
     }
 
     /// What the check of a block starts from: different for every file and index.
@@ -71,8 +101,21 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             ^ self.salt
     }
 
-    /// Latches an error. Not what a caller may wait for: false.
+    /// What the check of a node of the file in RAM starts from.
+    #[inline(always)]
+    pub(crate) fn node_init(&self, index: u32) -> u32 {
+        self.init(self.get(UID), index)
+    }
+
+    /// Reads the node `index` of the file in RAM; gives how its check differs.
     #[inline(never)]
+    pub(crate) fn fetch_node(&mut self, which: usize, index: u32, block: u32) -> u32 {
+        let init = self.node_init(index);
+        self.fetch(which, block, init)
+    }
+
+    /// Latches an error. Not what a caller may wait for: false.
+    #[inline(always)]
     pub(crate) fn fail(&mut self, error: Error) -> bool {
         if self.ok() {
             self.error = Some(error);
@@ -116,7 +159,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn device_failed(&mut self, error: D::Error) {
         self.failed = Some(error);
         self.fail(Error::Device);
@@ -138,10 +181,14 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// is no block, where a cut may leave such.
     #[inline(never)]
     pub(crate) fn fetch(&mut self, which: usize, block: u32, init: u32) -> u32 {
+        self.left = self.left.wrapping_sub(1);
         if self.ok() {
             let to = &mut self.mem[which.min(N - 1)];
             match self.dev.read(block, bytemuck::cast_slice_mut(to)) {
-                Ok(()) => return seal(to, init),
+                Ok(()) => {
+                    let (crc, held) = unseal(to, init);
+                    return crc ^ held;
+                }
                 Err(_) if D::TEARS => {}
                 Err(error) => self.device_failed(error),
             }
@@ -149,23 +196,16 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         u32::MAX
     }
 
-    /// Reads one of two blocks that are written in turn; whether it is one, and has the number
-    /// `expected`.
-    #[inline(never)]
-    fn fetch_copy(&mut self, which: usize, block: u32, init: u32) -> bool {
-        self.fetch(which, block, init) == 0 && self.number(which, 0) == self.expected
-    }
-
     /// Of two blocks in a row that are written in turn, reads the newer one; whether there is one.
     /// The version is their third number, and its lowest bit says which of them it is.
     #[inline(never)]
     pub(crate) fn fetch_newer(&mut self, which: usize, block: u32, init: u32) -> bool {
-        let first = self.fetch_copy(which, block, init);
+        let first = self.fetch(which, block, init) == 0;
         let version = self.number(which, 2);
-        let second = self.fetch_copy(which, block + 1, init);
+        let second = self.fetch(which, block + 1, init) == 0;
         let newer = version.wrapping_sub(self.number(which, 2)) & NUMBER;
         if first && (!second || newer <= NUMBER / 2) {
-            return self.fetch_copy(which, block, init);
+            return self.fetch(which, block, init) == 0;
         }
         second
     }
@@ -173,6 +213,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Writes a block.
     #[inline(never)]
     pub(crate) fn write_block(&mut self, which: usize, block: u32) {
+        self.left = self.left.wrapping_sub(1);
         if self.ok() {
             self.unflushed = true;
             let from = &self.mem[which.min(N - 1)];
@@ -182,10 +223,11 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
     }
 
-    /// Seals a block and writes it.
+    /// Seals a block and writes it, when everything before is durable.
     #[inline(never)]
     pub(crate) fn put(&mut self, which: usize, block: u32, init: u32) {
-        seal(&mut self.mem[which.min(N - 1)], init);
+        self.barrier();
+        seal(&mut self.mem[which.min(N - 1)], init, 0);
         self.write_block(which, block);
     }
 
@@ -198,29 +240,20 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         if self.since > 0 {
             self.map_store();
         }
-        self.barrier();
         let (from, to) = (self.slot, self.spare);
-        let end = self.end.max(from + 1);
         self.seq = self.seq.wrapping_add(1);
         self.set(SEQ, self.seq);
         self.set(SPARE, from);
-        self.set(END, end);
+        self.set(END, self.end);
         // The second half tells of the first, so that the halves of two torn headers make none.
-        seal(&mut self.mem[HEADER], HEADER_INIT);
-        let halves =
-            self.get(ID) ^ self.get(SPARE).rotate_right(9) ^ self.get(END).rotate_right(18);
-        self.set(LAST, halves);
+        let (unlike, _) = unseal(&mut self.mem[HEADER], HEADER_INIT);
+        self.set(LAST, unlike);
         self.put(HEADER, to, HEADER_INIT);
         self.barrier();
         if self.ok() {
-            for open in &mut self.open {
-                if u32::from(open.slot) == from {
-                    open.slot = to as u16;
-                }
-            }
+            self.tell_handles(to, 0);
             self.slot = to;
             self.spare = from;
-            self.end = end;
             self.since = 0;
             if self.has_trash() {
                 self.trash_slot = 1;
@@ -229,14 +262,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     }
 
     /// Whether the file in RAM has blocks to be given up.
-    #[inline(never)]
-    pub(crate) fn has_trash(&self) -> bool {
-        self.get(TRASH_NEXT) | self.get(COPIES) | self.get(FLAGS) & DELETED != 0 || self.has_chain()
-    }
-
-    /// Whether the file in RAM has a list to be given up.
     #[inline(always)]
-    pub(crate) fn has_chain(&self) -> bool {
-        self.get(TRASH_TOP) > self.get(TRASH_STOP)
+    pub(crate) fn has_trash(&self) -> bool {
+        self.get(TRASH_NEXT) | self.get(COPIES) | self.get(TRASH_COUNT) != 0
     }
 }

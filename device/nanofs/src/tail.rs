@@ -8,14 +8,13 @@
 
 use flashkit_block::BlockDevice;
 
-use crate::block::{EPOCH_AT, EPOCH_BITS, HEAD, NODE_DATA, NUMBER, copy};
+use crate::block::{BLOCK, EPOCH_BITS, HEAD, NODE_DATA, NUMBER, bytes, clear};
 use crate::header::{
-    COPIES, COPIES_MAX, COUNT, DEPTH, DEPTH_MAX, EPOCH, FILE, FLAGS, ID, NEXT, OPEN, SALT,
-    TRASH_TOP, UID, USED,
+    COPIES, COPIES_MAX, COPY, COUNT, EPOCH, FILE, FLAGS, ID, NEXT, OPEN, SALT, USED,
 };
-use crate::map::RESERVED;
+use crate::map::TO_RESERVED;
 use crate::store::{BUFFER, HEADER, HEADER_INIT, MAP};
-use crate::{Error, NONE, NanoFs};
+use crate::{Error, HANDLES, NONE, NanoFs};
 
 /// Nodes that are left to be read again when another file has its turn; with more the header is
 /// written.
@@ -26,15 +25,13 @@ const IS_LEFT: u32 = 1 << 9;
 const LEFT_BITS: u32 = 10;
 
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
-    /// What the check of a tail starts from, and the first of its two blocks. What its first
-    /// number must be is expected from then on.
+    /// What the check of a tail starts from, and the first of its two blocks.
     #[inline(never)]
-    fn tail(&mut self) -> (u32, u32) {
+    fn tail(&self) -> (u32, u32) {
         let (count, epoch) = (self.get(COUNT), self.get(EPOCH));
-        self.expected = (count ^ epoch << 12) & NUMBER;
         (
-            self.init(self.get(UID), count) ^ !epoch,
-            2 + self.files + 2 * self.number(HEADER, ID),
+            self.node_init(count) ^ !epoch,
+            2 + self.files + 2 * (self.number(HEADER, ID) & NUMBER),
         )
     }
 
@@ -63,35 +60,32 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             || self.get(SALT) != self.salt
             || self.get(COUNT) >= self.blocks
             || self.get(NEXT) >= self.blocks
-            || self.get(TRASH_TOP) >= self.blocks
             || self.get(USED) > NODE_DATA
-            || self.get(DEPTH) > DEPTH_MAX
-            || self.get(COPIES) > COPIES_MAX
+            || self.get(COPIES) > COPY * COPIES_MAX
         {
+            // Nothing may go by its numbers.
+            clear(&mut self.mem[HEADER]);
             self.fail(Error::BadHeader);
         }
     }
 
     /// Takes in the nodes and the tail that were written after the header: what a handle says was
     /// left, else all there are.
-    #[inline(never)]
+    #[inline(always)]
     fn roll_forward(&mut self) {
         let left = self.left_by(self.slot);
-        let epoch = (self.get(EPOCH) & EPOCH_BITS) << EPOCH_AT;
+        let epoch = self.get(EPOCH) & EPOCH_BITS;
         while self.get(NEXT) != 0 && (left == 0 || self.since < left >> LEFT_BITS) {
             let at = self.get(NEXT);
-            let init = self.init(self.get(UID), self.get(COUNT));
-            if left == 0 {
-                // It is free if the bitmap in RAM was lost.
-                self.mark(at, RESERVED);
-            }
-            if self.fetch(BUFFER, at, init) != epoch {
+            // It is free if the bitmap in RAM was lost.
+            self.mark(at, TO_RESERVED);
+            if self.fetch_node(BUFFER, self.get(COUNT), at) != epoch {
                 if left != 0 {
                     self.fail(Error::BadNode);
                 }
                 break;
             }
-            self.take_next(BUFFER, self.number(BUFFER, 2));
+            self.take_next(self.number(BUFFER, 2));
         }
         if left != 0 {
             self.set(USED, left & USED_LEFT);
@@ -102,15 +96,30 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     }
 
     /// What the handles of a slot say was left; 0 if there is none.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn left_by(&self, slot: u32) -> u32 {
-        let mut left = 0;
-        for open in &self.open {
-            if u32::from(open.slot) == slot {
-                left = u32::from(open.left);
+        self.open[self.handle_of(slot).min(HANDLES)].left.into()
+    }
+
+    /// The first handle of a slot, of 0 the first that is not in use; `HANDLES` if there is none.
+    #[inline(never)]
+    pub(crate) fn handle_of(&self, slot: u32) -> usize {
+        let mut i = 0;
+        while i < HANDLES && u32::from(self.open[i].slot) != slot {
+            i += 1;
+        }
+        i
+    }
+
+    /// The handles of the file in RAM are told where its header is, and what is left.
+    #[inline(never)]
+    pub(crate) fn tell_handles(&mut self, slot: u32, left: u32) {
+        for open in &mut self.open {
+            if u32::from(open.slot) == self.slot {
+                open.slot = slot as u16;
+                open.left = left as u16;
             }
         }
-        left
     }
 
     /// Brings the tail to the buffer. Costs two or three reads if it is not there.
@@ -131,20 +140,20 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.tail_version = self.number(BUFFER, 2);
             self.has_tail = true;
         }
-        self.node_at = self.waiting;
+        if Self::BUF > 1 {
+            self.node_at = self.waiting;
+        }
     }
 
     /// Writes the tail, which is in the buffer, to the older of its two blocks.
     #[inline(never)]
     pub(crate) fn write_tail(&mut self) {
-        self.barrier();
         self.tail_version += 1;
         let (init, block) = self.tail();
-        self.set_number(BUFFER, 0, self.expected);
         self.set_number(BUFFER, 1, self.get(USED));
         self.set_number(BUFFER, 2, self.tail_version);
         self.put(BUFFER, block + (self.tail_version & 1), init);
-        self.tail_changed = !self.ok();
+        self.tail_changed = false;
     }
 
     /// Writes what the buffer holds and the medium does not: waiting nodes, and the tail as it is.
@@ -190,17 +199,13 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.save();
             self.shorten();
             let left = IS_LEFT | self.since << LEFT_BITS | self.get(USED);
-            for open in &mut self.open {
-                if u32::from(open.slot) == self.slot {
-                    open.left = left as u16;
-                }
-            }
+            self.tell_handles(self.slot, left);
         }
         self.forget();
     }
 
     /// Forgets the file in RAM and what is not saved of it.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn forget(&mut self) {
         self.slot = 0;
         self.forget_buffer();
@@ -210,11 +215,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// power cut.
     #[inline(never)]
     pub(crate) fn lose(&mut self) {
-        for open in &mut self.open {
-            if u32::from(open.slot) == self.slot {
-                open.left = 0;
-            }
-        }
+        self.tell_handles(self.slot, 0);
         self.forget();
     }
 
@@ -228,8 +229,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             return;
         }
         self.map_at = 0;
-        let init = self.init(self.get(UID), self.get(COUNT));
-        let held = self.fetch(MAP, self.get(NEXT), init) >> EPOCH_AT;
+        let held = self.fetch_node(MAP, self.get(COUNT), self.get(NEXT));
         let mut epoch = self.get(EPOCH);
         loop {
             epoch = epoch.wrapping_add(1);
@@ -242,30 +242,43 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     }
 
     /// The buffer holds nothing.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn forget_buffer(&mut self) {
         self.has_tail = false;
         self.tail_changed = false;
         self.node = 0;
-        self.node_at = 0;
-        self.read = 0;
-        self.waiting = 0;
+        if Self::BUF > 1 {
+            self.node_at = 0;
+            self.read = 0;
+            self.waiting = 0;
+        }
     }
 
-    /// A part of the payload of the block of the buffer that is in use.
-    #[inline(never)]
-    pub(crate) fn payload(&mut self, offset: u32, end: u32) -> &mut [u8] {
-        let block = &mut self.mem[(BUFFER + self.node_at as usize).min(N - 1)];
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(block);
-        bytes
-            .get_mut(HEAD + offset as usize..HEAD + end as usize)
-            .unwrap_or_default()
+    /// The block of the buffer that is in use.
+    #[inline(always)]
+    fn in_use(&mut self) -> &mut [u8; BLOCK] {
+        let which = self.buffer(self.node_at());
+        bytes(&mut self.mem[which])
     }
 
-    /// Copies bytes there and drops them from `data`.
+    /// A byte of its payload.
+    #[inline(always)]
+    pub(crate) fn byte(&mut self, at: u32) -> u8 {
+        self.in_use()[(HEAD + at as usize) % BLOCK]
+    }
+
+    /// Copies bytes there, up to `end`, and drops them from `data`; gives how many.
     #[inline(never)]
-    pub(crate) fn patch(&mut self, offset: u32, end: u32, data: &mut &[u8]) {
-        let n = copy(self.payload(offset, end), data);
-        *data = data.get(n as usize..).unwrap_or_default();
+    pub(crate) fn patch(&mut self, from: u32, end: u32, data: &mut &[u8]) -> u32 {
+        let mut at = from;
+        let to = self.in_use();
+        while at < end
+            && let Some((byte, rest)) = data.split_first()
+        {
+            to[(HEAD + at as usize) % BLOCK] = *byte;
+            *data = rest;
+            at += 1;
+        }
+        at - from
     }
 }

@@ -14,10 +14,10 @@ use flashkit_block::BlockDevice;
 
 use crate::block::{BLOCK, NODE_DATA, clear};
 use crate::header::{
-    BLOCKS, END, FILE, FILES, FILES_MAX, FLAGS, FORMAT_VERSION, KEY, MAGIC, NAFS, NEXT, OPEN, SALT,
-    SEQ, SPARE, VERSION,
+    BLOCKS, END, FILES, FILES_MAX, FLAGS, FORMAT_VERSION, KEY, MAGIC, NAFS, NEXT, OPEN, SALT, SEQ,
+    SPARE, VERSION,
 };
-use crate::map::MAPPED;
+use crate::map::{MAPPED, TO_RESERVED};
 use crate::store::{HEADER, HEADER_INIT, MAP, META_INIT};
 use crate::{Error, NanoFs, Result};
 
@@ -30,20 +30,23 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Lays a volume out; whether it holds any data.
     #[inline(never)]
     fn lay_out(&mut self, blocks: u32, files: u32) -> bool {
-        let fixed = 2 + 3 * files.min(FILES_MAX);
+        // Where the figures are out of range these are, too.
+        let fixed = files.wrapping_mul(3).wrapping_add(2);
         self.blocks = blocks;
         self.files = files;
-        self.maps = blocks.saturating_sub(fixed).div_ceil(MAPPED + 2);
-        self.data = fixed + 2 * self.maps;
+        let maps = blocks.wrapping_sub(fixed).wrapping_add(MAPPED + 1) / (MAPPED + 2);
+        self.maps = maps as u16;
+        self.data = fixed.wrapping_add(2 * maps);
         self.rotor = self.data;
         self.dirty_at = self.data;
-        self.dirty_left = 2 * self.maps;
+        self.dirty_left = blocks.wrapping_sub(self.data).wrapping_mul(2) as i32;
         files.wrapping_sub(1) < FILES_MAX && blocks <= BLOCKS_MAX && self.data < blocks
     }
 
     /// Forgets everything.
     #[inline(never)]
-    fn reset(&mut self) {
+    fn reset(&mut self, key: u32) {
+        self.key = key;
         self.forget();
         self.error = None;
         self.map_at = 0;
@@ -71,11 +74,10 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// # Errors
     /// `Geometry`: the device has other sectors, or is too small for so many files.
     pub fn format(&mut self, key: u32, files: u32, seed: u32) -> Result<()> {
-        self.reset();
+        self.reset(key);
         if !self.lay_out(self.dev.sector_count().min(BLOCKS_MAX), files) {
             self.fail(Error::Geometry);
         }
-        self.key = key;
         self.salt = seed;
         if self.fetch(HEADER, META, META_INIT) == 0 {
             self.salt = self.get(SALT).wrapping_add(1);
@@ -86,7 +88,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.put(HEADER, block, 0);
         }
         let mut at = 0;
-        while at < self.maps && self.ok() {
+        while at < self.maps.into() && self.ok() {
             at += 1;
             clear(&mut self.mem[MAP]);
             self.map_at = at;
@@ -94,15 +96,12 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.map_store();
         }
         // A free header in the first slot; the second is spare.
-        self.mem[HEADER][0] = 0;
         self.new_header();
         self.slot = 2;
         self.spare = 1;
         self.end = 3;
         self.write_header();
         self.forget();
-        self.new_header();
-        self.barrier();
         self.put(HEADER, META, META_INIT);
         self.barrier();
         self.end()
@@ -118,56 +117,54 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// # Errors
     /// `NotFormatted`, `Version`, `WrongKey`, `DeviceTooSmall`, `BadHeader`, `BadBitmap`.
     pub fn mount(&mut self, key: u32) -> Result<()> {
-        self.reset();
-        if self.read_slots(key) {
+        self.reset(key);
+        if self.read_slots() != 0 {
             for slot in 1..self.end {
                 if slot != self.spare {
                     self.recover(slot);
                 }
             }
         }
-        let mounted = self.end();
-        if mounted.is_err() {
+        if !self.ok() {
             self.end = 0;
         }
-        mounted
+        self.end()
     }
 
     /// Takes the volume's figures from the header in RAM, or says why they are none.
     #[inline(never)]
-    fn adopt(&mut self, key: u32) {
-        self.key = key;
+    fn adopt(&mut self) {
         self.salt = self.get(SALT);
         let suits = self.lay_out(self.get(BLOCKS), self.get(FILES));
-        if self.get(MAGIC) != NAFS {
-            self.fail(Error::NotFormatted);
-        }
-        if self.get(VERSION) != FORMAT_VERSION {
-            self.fail(Error::Version);
-        }
-        if self.get(KEY) != key {
-            self.fail(Error::WrongKey);
-        }
-        if self.blocks > self.dev.sector_count() {
-            self.fail(Error::DeviceTooSmall);
-        }
-        if !suits {
-            self.fail(Error::BadHeader);
-        }
+        let error = if self.get(MAGIC) != NAFS {
+            Error::NotFormatted
+        } else if self.get(VERSION) != FORMAT_VERSION {
+            Error::Version
+        } else if self.get(KEY) != self.key {
+            Error::WrongKey
+        } else if self.blocks > self.dev.sector_count() {
+            Error::DeviceTooSmall
+        } else if !suits {
+            Error::BadHeader
+        } else {
+            return;
+        };
+        self.fail(error);
     }
 
-    /// Looks at every slot in use; whether a file was open.
+    /// Looks at every slot in use; not 0 if a file was open.
     ///
     /// One slot may be damaged: the spare one, by a cut. It may have been the one that tells of
     /// the last slot, so one more is looked at then.
-    fn read_slots(&mut self, key: u32) -> bool {
-        let (mut opens, mut last_open) = (0, 0);
+    fn read_slots(&mut self) -> u32 {
+        // The last two slots of files that were open.
+        let mut opens = 0;
         let mut bad = 0;
         let mut slot = 1;
         while slot < self.end.max(2) + u32::from(bad != 0) && self.ok() {
             let mut valid = self.fetch(HEADER, slot, HEADER_INIT) == 0;
             if valid && self.end == 0 {
-                self.adopt(key);
+                self.adopt();
             }
             valid &= self.ok() && self.get(SALT) == self.salt;
             if valid {
@@ -176,11 +173,10 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
                 if self.get(SEQ) > self.seq {
                     self.seq = self.get(SEQ);
                     self.spare = self.number(HEADER, SPARE);
-                    self.rotor = self.get(NEXT).max(self.data);
+                    self.rotor = self.get(NEXT);
                 }
                 if self.get(FLAGS) & OPEN != 0 {
-                    opens += 1;
-                    last_open = slot;
+                    opens = opens << 16 | slot;
                 }
             } else if bad == 0 {
                 bad = slot;
@@ -191,26 +187,25 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         }
         if self.end == 0 {
             // Block 0 says what is wrong.
-            if self.fetch(HEADER, META, META_INIT) == 0 {
-                self.adopt(key);
-                self.fail(Error::BadHeader);
+            if self.fetch(HEADER, META, META_INIT) != 0 {
+                self.fail(Error::NotFormatted);
             }
-            self.fail(Error::NotFormatted);
+            self.adopt();
+            self.fail(Error::BadHeader);
         }
         if bad != 0 && bad < self.end && bad != self.spare || self.spare >= self.end {
             self.fail(Error::BadHeader);
         }
         // What the spare slot holds does not count.
-        opens > u32::from(last_open == self.spare)
+        if opens == self.spare { 0 } else { opens }
     }
 
     /// Brings a file that was open when power failed to a state that needs no second look.
     fn recover(&mut self, slot: u32) {
-        self.fetch_slot(slot);
-        if self.ok() && self.get(FLAGS) & (OPEN | FILE) == OPEN | FILE {
-            self.load(slot);
+        self.load(slot);
+        if !self.forgive(Error::NotFound) && self.ok() && self.get(FLAGS) & OPEN != 0 {
             // What the header names was perhaps never called so in the bitmap.
-            self.mark_copies();
+            self.mark_copies(TO_RESERVED);
             // Nodes and tails that were written before others that are missing must not be found
             // later.
             self.load_tail();
@@ -223,9 +218,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// Makes everything written so far durable. Costs one write if the last file written has a
     /// tail that changed.
     pub fn sync(&mut self) -> Result<()> {
-        if self.slot != 0 {
-            self.save();
-        }
+        self.save();
         self.barrier();
         self.end()
     }

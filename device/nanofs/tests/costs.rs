@@ -244,7 +244,7 @@ const CALLS: [(&str, u64, u64); 16] = [
     ("overwrite in a node", 11, 2),
     ("the same again", 0, 2),
     ("overwrite of 20 nodes", 32, 23),
-    ("truncate", 46, 24),
+    ("truncate", 36, 24),
     ("close", 0, 2),
     ("create", 1, 1),
     ("close", 0, 0),

@@ -10,11 +10,11 @@ const BLOCK: usize = 512;
 const NODE_DATA: u32 = 500;
 const MAPPED: u32 = 2000;
 const NUMBER: u32 = (1 << 23) - 1;
-const HEADER_INIT: u32 = 0x6865_6164;
-const META_INIT: u32 = !HEADER_INIT;
+const HEADER_INIT: u32 = b'H' as u32;
+const META_INIT: u32 = b'M' as u32;
 const FILES_MAX: u32 = 4096;
 const BLOCKS_MAX: u32 = 1 << 23;
-const HOME: u32 = 1 << 31;
+const AWAY: u32 = 1 << 31;
 
 /// Something that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,10 @@ fn to_words(block: &[u8; BLOCK]) -> Words {
     words
 }
 
-/// CRC-32, a byte at a time.
+/// x^27 + x^10 + x^8 + x^7 + 1, reflected, without its highest term.
+const POLYNOMIAL: u32 = 1 << 26 | 1 << 19 | 1 << 18 | 1 << 16;
+
+/// The CRC of a byte.
 const BYTES: [u32; 256] = {
     let mut table = [0; 256];
     let mut i = 0;
@@ -124,7 +127,7 @@ const BYTES: [u32; 256] = {
         let mut crc = i as u32;
         let mut bit = 0;
         while bit < 8 {
-            crc = (crc >> 1) ^ if crc & 1 != 0 { 0xedb8_8320 } else { 0 };
+            crc = (crc >> 1) ^ if crc & 1 != 0 { POLYNOMIAL } else { 0 };
             bit += 1;
         }
         table[i] = crc;
@@ -143,7 +146,22 @@ fn differs(words: &Words, init: u32) -> u32 {
         }
     }
     let check = words[0] >> 23 | words[1] >> 23 << 9 | words[2] >> 23 << 18;
-    (crc & 0x7ff_ffff) ^ check
+    crc ^ check
+}
+
+/// The roots of a list, the oldest first: where each is, and the nodes in its tree.
+fn roots(head: &Words) -> Vec<(u32, u32)> {
+    let mut left = head[4].min(BLOCKS_MAX);
+    let mut roots = Vec::new();
+    for root in &head[40..64] {
+        if left == 0 {
+            break;
+        }
+        let size = (1 << (left + 1).ilog2()) - 1;
+        left -= size;
+        roots.push((*root, size));
+    }
+    roots
 }
 
 /// Reads a block of the medium; `None` when it cannot be read.
@@ -196,7 +214,7 @@ impl Check<'_> {
     /// A node, of whatever epoch.
     fn node(&mut self, block: u32, init: u32) -> Option<Words> {
         let words = self.words(block)?;
-        (differs(&words, init) & 0x3_ffff == 0).then_some(words)
+        (differs(&words, init) & !0x1ff == 0).then_some(words)
     }
 
     fn init(&self, uid: u32, index: u32) -> u32 {
@@ -205,11 +223,8 @@ impl Check<'_> {
     }
 
     /// The newer of two blocks that are written in turn.
-    fn newer(&mut self, block: u32, init: u32, first: u32) -> Option<Words> {
-        let [a, b] = [block, block + 1].map(|block| {
-            let words = self.valid(block, init)?;
-            (words[0] & NUMBER == first).then_some(words)
-        });
+    fn newer(&mut self, block: u32, init: u32) -> Option<Words> {
+        let [a, b] = [block, block + 1].map(|block| self.valid(block, init));
         match (a, b) {
             (Some(a), Some(b)) => {
                 let ahead = (a[2] & NUMBER).wrapping_sub(b[2] & NUMBER) & NUMBER;
@@ -310,7 +325,7 @@ impl Check<'_> {
         for at in 1..=self.maps {
             let block = 3 * self.out.files_max + 2 * at;
             let init = self.init(0, at);
-            let Some(words) = self.newer(block, init, at) else {
+            let Some(words) = self.newer(block, init) else {
                 self.find(block, "a damaged block of the bitmap");
                 self.states.extend([9; MAPPED as usize]);
                 continue;
@@ -364,13 +379,7 @@ impl Check<'_> {
         // Nodes, the newest first: where each is, and where its neighbours say.
         let mut nodes: Vec<(Words, u32)> = Vec::new();
         let mut seals = Vec::new();
-        let depth = (head[8] as usize).min(24);
-        let top = if depth > 0 {
-            head[40 + depth - 1] & NUMBER
-        } else {
-            0
-        };
-        let mut home = top;
+        let mut home = roots(head).last().map_or(0, |root| root.0);
         for index in (0..count).rev() {
             let place = self.copy_of(head, index, home);
             let init = self.init(uid, index);
@@ -383,7 +392,7 @@ impl Check<'_> {
             seals.push((place, init));
             home = node[0] & NUMBER;
         }
-        if home != 0 && count > 0 || count == 0 && top != 0 {
+        if home != 0 {
             self.find(home, format!("{shown}: something is before the first node"));
         }
         nodes.reverse();
@@ -399,22 +408,18 @@ impl Check<'_> {
             size: u64::from(count) * u64::from(NODE_DATA) + u64::from(used),
             nodes: count,
             runs: runs as u32 + u32::from(count > 0),
-            copies: head[9],
+            copies: head[9] / 3,
             seals,
         });
     }
 
     /// Where a node is; its second block is named.
     fn copy_of(&mut self, head: &Words, index: u32, home: u32) -> u32 {
-        let copies = (head[9] as usize).min(21);
-        let Some(i) = (0..copies).find(|&i| head[64 + i] & !HOME == index) else {
+        let copies = (head[9] as usize / 3).min(21);
+        let Some(i) = (0..copies).find(|&i| head[64 + 3 * i] & !AWAY == index) else {
             return home;
         };
-        let (place, other) = (head[85 + i], head[106 + i]);
-        let (second, at_home) = match head[64 + i] & HOME != 0 {
-            true => (other, place),
-            false => (place, other),
-        };
+        let (at_home, second) = (head[65 + 3 * i], head[66 + 3 * i]);
         if at_home != home {
             self.find(
                 home,
@@ -422,12 +427,14 @@ impl Check<'_> {
             );
         }
         self.name(second, TRASH);
-        place
+        match head[64 + 3 * i] & AWAY != 0 {
+            true => second,
+            false => at_home,
+        }
     }
 
     /// All three pointers of each node, and the roots.
     fn pointers(&mut self, head: &Words, nodes: &[(Words, u32)], shown: &str) {
-        // (block, nodes in the tree)
         let mut roots: Vec<(u32, u32)> = Vec::new();
         for (index, (node, home)) in nodes.iter().enumerate() {
             let prev = roots.last().map_or(0, |root| root.0);
@@ -452,11 +459,7 @@ impl Check<'_> {
                 );
             }
         }
-        let depth = (head[8] as usize).min(24);
-        let held: Vec<(u32, u32)> = head[40..40 + depth]
-            .iter()
-            .map(|root| (root & 0xff_ffff, (1 << (root >> 24 & 31)) - 1))
-            .collect();
+        let held = self::roots(head);
         if held != roots {
             self.find(
                 None,
@@ -468,11 +471,8 @@ impl Check<'_> {
     /// Bytes in the tail.
     fn tail(&mut self, head: &Words, shown: &str) -> u32 {
         let init = self.init(head[14], head[4]) ^ !head[7];
-        let first = (head[4] ^ head[7] << 12) & NUMBER;
         let block = 2 + self.out.files_max + 2 * (head[0] & NUMBER);
-        let found = self
-            .newer(block, init, first)
-            .map_or(0, |tail| tail[1] & NUMBER);
+        let found = self.newer(block, init).map_or(0, |tail| tail[1] & NUMBER);
         if found != head[5] {
             let held = head[5];
             self.find(
@@ -485,10 +485,10 @@ impl Check<'_> {
 
     /// What is to be given up.
     fn trash(&mut self, head: &Words) {
-        let (uid, top, stop) = (head[14], head[10], head[11]);
+        let (uid, top, count) = (head[14], head[10], head[11]);
         let before = self.named.len();
         let mut block = head[12];
-        for index in (stop..top).rev() {
+        for index in (top.saturating_sub(count)..top).rev() {
             let init = self.init(uid, index);
             let Some(node) = self.node(block, init) else {
                 self.find(
