@@ -31,7 +31,7 @@
 /*
  Words of a `nanofs`.
  */
-#define NANOFS_WORDS 278
+#define NANOFS_WORDS 271
 
 /*
  The device failed: mount again before going on.

@@ -23,7 +23,7 @@ pub const NANOFS_HANDLES: u32 = 64;
 /// The end of the file, for `nanofs_seek`.
 pub const NANOFS_END: u32 = u32::MAX;
 /// Words of a `nanofs`.
-pub const NANOFS_WORDS: usize = 278;
+pub const NANOFS_WORDS: usize = 271;
 
 /// The device failed: mount again before going on.
 pub const NANOFS_E_DEVICE: c_int = -1;
