@@ -80,7 +80,7 @@ pub fn clean_for<const N: usize>(fs: &mut Fs<N>, seconds: f64) -> Result<u64> {
     let start = fs.device().counters();
     let end = start.time_ns + (seconds * 1e9) as u64;
     // Operations in a slice; blocks of deleted files need more to become dirty.
-    let mut slice = 8;
+    let mut slice = 20;
     loop {
         let before = fs.device().counters().time_ns;
         if before >= end || !fs.clean(slice)? {
