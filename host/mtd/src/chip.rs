@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -41,9 +41,7 @@ pub struct MtdNand {
 
 /// Whether a path is an MTD character device.
 pub fn is_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| {
-        metadata.file_type().is_char_device() && sysfs::split(metadata.rdev()).0 == 90
-    })
+    std::fs::metadata(path).is_ok_and(|metadata| sysfs::folder(&metadata).is_ok())
 }
 
 impl MtdNand {
@@ -53,12 +51,12 @@ impl MtdNand {
     /// [`MtdError::NotMtd`], [`MtdError::NotNand`], [`MtdError::Geometry`] for what is no NAND chip,
     /// [`MtdError::InUse`], and what the system says.
     pub fn open(path: &Path, write: bool) -> Result<MtdNand, MtdError> {
-        if !is_device(path) {
-            return Err(MtdError::NotMtd);
-        }
+        // Before it is opened: that alone does something to other devices.
+        let metadata = std::fs::metadata(path).map_err(|_| MtdError::NotMtd)?;
+        let folder = sysfs::folder(&metadata)?;
         let file = OpenOptions::new().read(true).write(write).open(path);
         let file = file.map_err(|error| MtdError::Request("open", error))?;
-        let described = sysfs::describe(&sysfs::folder(&file)?)?;
+        let described = sysfs::describe(&folder)?;
         let locked = if write {
             file.try_lock()
         } else {

@@ -27,8 +27,9 @@ struct Oob64 {
     to: u64,
 }
 
+/// Data and spare bytes of a page, either without the other. `MEMWRITE` is just that.
 #[repr(C)]
-struct Write {
+struct Transfer {
     start: u64,
     len: u64,
     ooblen: u64,
@@ -39,18 +40,30 @@ struct Write {
 }
 
 #[repr(C)]
-#[derive(Default)]
 struct Read {
-    start: u64,
-    len: u64,
-    ooblen: u64,
-    data: u64,
-    oob: u64,
-    mode: u8,
-    padding: [u8; 7],
+    transfer: Transfer,
     uncorrectable: u32,
     corrected: u32,
     max_bitflips: u32,
+}
+
+impl Transfer {
+    /// Of two buffers, each by its address and length.
+    fn new(start: u64, data: (*const u8, usize), oob: (*const u8, usize)) -> Transfer {
+        let address = |buffer: (*const u8, usize)| match buffer.1 {
+            0 => 0,
+            _ => buffer.0 as u64,
+        };
+        Transfer {
+            start,
+            len: data.1 as u64,
+            ooblen: oob.1 as u64,
+            data: address(data),
+            oob: address(oob),
+            mode: AUTO_OOB,
+            padding: [0; 7],
+        }
+    }
 }
 
 #[repr(C)]
@@ -84,15 +97,8 @@ nix::ioctl_read!(ecc_get_layout, b'M', 17, Layout);
 nix::ioctl_read!(ecc_get_stats, b'M', 18, Stats);
 nix::ioctl_write_ptr!(mem_erase64, b'M', 20, Erase64);
 nix::ioctl_readwrite!(mem_read_oob64, b'M', 22, Oob64);
-nix::ioctl_readwrite!(mem_write, b'M', 24, Write);
+nix::ioctl_readwrite!(mem_write, b'M', 24, Transfer);
 nix::ioctl_readwrite!(mem_read, b'M', 26, Read);
-
-fn address(bytes: &[u8]) -> u64 {
-    match bytes {
-        [] => 0,
-        bytes => bytes.as_ptr() as u64,
-    }
-}
 
 fn done(result: Result<i32, Errno>) -> io::Result<i32> {
     result.map_err(io::Error::from)
@@ -121,15 +127,8 @@ pub fn erase(file: &File, start: u64, length: u64) -> io::Result<()> {
 
 /// Programs a page: `data` is empty or the whole of it, `oob` its first free spare bytes.
 pub fn write(file: &File, start: u64, data: &[u8], oob: &[u8]) -> io::Result<()> {
-    let mut request = Write {
-        start,
-        len: data.len() as u64,
-        ooblen: oob.len() as u64,
-        data: address(data),
-        oob: address(oob),
-        mode: AUTO_OOB,
-        padding: [0; 7],
-    };
+    let (data, oob) = ((data.as_ptr(), data.len()), (oob.as_ptr(), oob.len()));
+    let mut request = Transfer::new(start, data, oob);
     // SAFETY: the request and the two buffers that it names outlive the call; the kernel only reads
     // the buffers, no more than their lengths.
     done(unsafe { mem_write(file.as_raw_fd(), &raw mut request) }).map(drop)
@@ -145,14 +144,13 @@ pub struct Bits {
 
 /// Reads data, free spare bytes, or both. Fails with `ENOTTY` on kernels before 6.1.
 pub fn read(file: &File, start: u64, data: &mut [u8], oob: &mut [u8]) -> io::Result<Bits> {
+    let data = (data.as_mut_ptr().cast_const(), data.len());
+    let oob = (oob.as_mut_ptr().cast_const(), oob.len());
     let mut request = Read {
-        start,
-        len: data.len() as u64,
-        ooblen: oob.len() as u64,
-        data: address(data),
-        oob: address(oob),
-        mode: AUTO_OOB,
-        ..Read::default()
+        transfer: Transfer::new(start, data, oob),
+        uncorrectable: 0,
+        corrected: 0,
+        max_bitflips: 0,
     };
     // SAFETY: the request and the two buffers that it names outlive the call, the buffers are
     // borrowed exclusively, and the kernel writes no more than their lengths.
@@ -196,7 +194,7 @@ pub fn read_oob(file: &File, start: u64, oob: &mut [u8]) -> io::Result<()> {
         start,
         pad: 0,
         length: oob.len() as u32,
-        to: address(oob),
+        to: oob.as_mut_ptr() as u64,
     };
     // SAFETY: the request and the buffer outlive the call, the buffer is borrowed exclusively, and
     // the kernel writes no more than its length.
@@ -212,7 +210,7 @@ mod tests {
     fn sizes_of_the_requests() {
         assert_eq!(size_of::<Erase64>(), 16);
         assert_eq!(size_of::<Oob64>(), 24);
-        assert_eq!(size_of::<Write>(), 48);
+        assert_eq!(size_of::<Transfer>(), 48);
         assert_eq!(size_of::<Read>(), 64);
         assert_eq!(size_of::<Layout>(), 328);
         assert_eq!(size_of::<Stats>(), 16);

@@ -1,10 +1,11 @@
 //! What `/sys` says of an MTD device.
 
-use std::fs::{self, File};
+use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use flashkit_nand::Geometry;
+use nix::sys::stat;
 
 use crate::MtdError;
 
@@ -21,24 +22,14 @@ pub struct Described {
     pub strength: u32,
 }
 
-/// The folder of an open device.
-pub fn folder(file: &File) -> Result<PathBuf, MtdError> {
-    let metadata = file
-        .metadata()
-        .map_err(|error| MtdError::Request("metadata", error))?;
-    let (major, minor) = split(metadata.rdev());
+/// The folder of an MTD character device. Odd minor numbers are the same devices for reading only;
+/// `/sys` has them too.
+pub fn folder(metadata: &Metadata) -> Result<PathBuf, MtdError> {
+    let (major, minor) = (stat::major(metadata.rdev()), stat::minor(metadata.rdev()));
     if !metadata.file_type().is_char_device() || major != MAJOR {
         return Err(MtdError::NotMtd);
     }
-    // Odd ones are the same devices, for reading only; `/sys` has them too.
     Ok(PathBuf::from(format!("/sys/dev/char/{major}:{minor}")))
-}
-
-/// Major and minor number, as glibc packs them.
-pub fn split(device: u64) -> (u64, u64) {
-    let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
-    let minor = device & 0xff | (device >> 12) & !0xff;
-    (major, minor & 0xffff_ffff)
 }
 
 /// Reads a device's folder.
@@ -118,16 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn device_numbers() {
-        assert_eq!(split(90 << 8 | 6), (90, 6));
-        assert_eq!(split(90 << 8 | 0x10_0000 | 1), (90, 257));
-    }
-
-    #[test]
     fn only_mtd_devices_are_taken() {
         for path in ["/dev/null", "/proc/self/exe"] {
-            let file = File::open(path).unwrap();
-            assert!(matches!(folder(&file), Err(MtdError::NotMtd)), "{path}");
+            let metadata = fs::metadata(path).unwrap();
+            assert!(matches!(folder(&metadata), Err(MtdError::NotMtd)), "{path}");
         }
     }
 }
