@@ -110,17 +110,35 @@ fn host_names(dir: &Path) -> Result<Vec<std::ffi::OsString>, TreeError> {
     Ok(names)
 }
 
-/// Bytes of regular files below a host path, of hard links once: the length of a progress bar for
-/// [`copy_in`].
-pub fn host_bytes(host: &Path) -> Result<u64, TreeError> {
-    fn below(host: &Path, seen: &mut HashSet<(u64, u64)>) -> Result<u64, TreeError> {
+/// What is below a host path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostTree {
+    /// Bytes of regular files, of hard links once: the length of a progress bar for [`copy_in`].
+    pub bytes: u64,
+    /// Follows from the names, attributes and sizes: from what [`copy_in`] copies, but for the
+    /// contents.
+    pub digest: u64,
+}
+
+/// Looks at all that is below a host path.
+pub fn host_tree(host: &Path) -> Result<HostTree, TreeError> {
+    fn below(
+        host: &Path,
+        seen: &mut HashSet<(u64, u64)>,
+        to: &mut SipHasher13,
+    ) -> Result<u64, TreeError> {
         let meta = fs::symlink_metadata(host).at(host)?;
+        let owner = (meta.uid(), meta.gid());
+        (meta.mode(), owner, meta.mtime(), meta.mtime_nsec()).hash(to);
         if meta.is_dir() {
             let names = host_names(host)?;
-            return names
-                .iter()
-                .try_fold(0, |sum, name| Ok(sum + below(&host.join(name), seen)?));
+            names.len().hash(to);
+            return names.iter().try_fold(0, |sum, name| {
+                name.hash(to);
+                Ok(sum + below(&host.join(name), seen, to)?)
+            });
         }
+        meta.len().hash(to);
         let first = meta.nlink() == 1 || seen.insert((meta.dev(), meta.ino()));
         Ok(if meta.is_file() && first {
             meta.len()
@@ -128,31 +146,12 @@ pub fn host_bytes(host: &Path) -> Result<u64, TreeError> {
             0
         })
     }
-    below(host, &mut HashSet::new())
-}
-
-/// A number that follows from the names, attributes and sizes below a host directory: from what
-/// [`copy_in`] copies, but for the contents.
-pub fn host_digest(host: &Path) -> Result<u64, TreeError> {
-    fn below(host: &Path, to: &mut SipHasher13) -> Result<(), TreeError> {
-        let meta = fs::symlink_metadata(host).at(host)?;
-        let owner = (meta.uid(), meta.gid());
-        (meta.mode(), owner, meta.mtime(), meta.mtime_nsec()).hash(to);
-        if !meta.is_dir() {
-            meta.len().hash(to);
-            return Ok(());
-        }
-        let names = host_names(host)?;
-        names.len().hash(to);
-        for name in names {
-            name.hash(to);
-            below(&host.join(&name), to)?;
-        }
-        Ok(())
-    }
     let mut hasher = SipHasher13::new();
-    below(host, &mut hasher)?;
-    Ok(hasher.finish())
+    let bytes = below(host, &mut HashSet::new(), &mut hasher)?;
+    Ok(HostTree {
+        bytes,
+        digest: hasher.finish(),
+    })
 }
 
 /// Copies a host file to the path `to`, or what a host directory holds into the directory `to`,

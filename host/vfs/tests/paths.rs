@@ -140,7 +140,7 @@ fn trees_go_in_and_come_out_the_same() {
     );
     assert_eq!((done.specials, done.links), (2, 1));
     assert_eq!((done.skipped, last), (vec![], 300_006));
-    assert_eq!(tree::host_bytes(&host).unwrap(), 300_006);
+    assert_eq!(tree::host_tree(&host).unwrap().bytes, 300_006);
     let big = path::resolve(&mut mem, b"/x/y/d/big").unwrap();
     let meta = fs::metadata(host.join("d/big")).unwrap();
     assert_eq!(
@@ -201,7 +201,7 @@ fn hard_links_go_in_and_come_out() {
     let (host, out) = (temp.path().join("in"), temp.path().join("out"));
     fs::create_dir(&host).unwrap();
     make_links(&host);
-    assert_eq!(tree::host_bytes(&host).unwrap(), 10_000);
+    assert_eq!(tree::host_tree(&host).unwrap().bytes, 10_000);
     let mut mem = MemoryFs::new();
     let options = CopyOptions::default();
     for _ in 0..2 {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use flashkit_vfs::tree::{Copied, CopyOptions, copy_in, copy_out, host_bytes};
+use flashkit_vfs::tree::{Copied, CopyOptions, copy_in, copy_out, host_tree};
 use flashkit_vfs::{Error, FileKind, FileSystem, path};
 
 use crate::Outcome;
@@ -55,7 +55,7 @@ fn inwards(args: &Args, from: &Path, to: &InImage) -> anyhow::Result<Copied> {
     if metadata.is_dir() && !args.recursive {
         bail!("{}: is a directory; -r copies it", named());
     }
-    let bytes = host_bytes(from)?;
+    let bytes = host_tree(from)?.bytes;
     let mut volume = volume::open(&to.image, Access::ReadWrite, args.ram)?;
     let copied = copy_into(volume.fs(), from, to, bytes);
     // What has been copied stays, whatever came then.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use flashkit_sim::{DEFAULT_PRESET, Preset};
 use flashkit_vfs::tree::{
-    Copied, CopyOptions, DevEntry, apply_devtable, copy_in, host_bytes, host_digest, read_devtable,
+    Copied, CopyOptions, DevEntry, HostTree, apply_devtable, copy_in, host_tree, read_devtable,
 };
 use flashkit_vfs::{FlashCost, Time};
 
@@ -66,10 +66,10 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let shown = args.image.display();
     // All that can be wrong is found before the image is touched.
-    let bytes = match &args.root {
+    let tree = match &args.root {
         Some(dir) if !dir.is_dir() => bail!("{}: no such directory", dir.display()),
-        Some(dir) => host_bytes(dir)?,
-        None => 0,
+        Some(dir) => Some(host_tree(dir)?),
+        None => None,
     };
     let device = flashkit_mtd::is_device(&args.image);
     if !device && volume::is_image(&args.image)? == Some(false) && !args.force {
@@ -79,7 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Some(file) => read_devtable(file).map_err(anyhow::Error::msg)?,
         None => Vec::new(),
     };
-    let birth = birth(args, device)?;
+    let birth = birth(args, tree.filter(|_| !device))?;
     let (medium, size, cost) = make(args, device, birth)?;
     writeln!(
         out,
@@ -90,7 +90,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     )?;
     if args.root.is_some() || !table.is_empty() {
         let mut volume = volume::open(&args.image, Access::ReadWrite, args.ram)?;
-        let filled = fill(&mut volume, args, bytes, &table, birth.now);
+        let filled = fill(&mut volume, args, tree, &table, birth.now);
         // What was stored until then stays usable.
         let cost = volume.unmount();
         let copied = filled.with_context(|| format!("{shown}: filling it"))?;
@@ -101,14 +101,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 /// An image of a directory follows from that alone: the same tree gives the same bytes. A device may
 /// have had a volume of the same number.
-fn birth(args: &Args, device: bool) -> anyhow::Result<Birth> {
+fn birth(args: &Args, tree: Option<HostTree>) -> anyhow::Result<Birth> {
     let mut birth = Birth::here();
     if args.squash_owner {
         birth.owner = (0, 0);
     }
-    if let Some(dir) = args.root.as_ref().filter(|_| !device) {
+    if let (Some(dir), Some(HostTree { digest, .. })) = (&args.root, tree) {
         let meta = std::fs::metadata(dir)?;
-        let digest = host_digest(dir)?;
         birth.number = (digest ^ digest >> 32) as u32;
         birth.now = Time {
             secs: meta.mtime(),
@@ -160,13 +159,13 @@ fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64,
 fn fill(
     volume: &mut Volume,
     args: &Args,
-    bytes: u64,
+    tree: Option<HostTree>,
     table: &[DevEntry],
     now: Time,
 ) -> anyhow::Result<Copied> {
     let mut copied = Copied::default();
     if let Some(dir) = &args.root {
-        let mut bar = Progress::new("storing", bytes);
+        let mut bar = Progress::new("storing", tree.map_or(0, |tree| tree.bytes));
         let options = CopyOptions {
             owner: !args.squash_owner,
             ..CopyOptions::default()
