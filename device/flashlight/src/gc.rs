@@ -29,6 +29,9 @@ pub(crate) const FLOOR: u32 = 10;
 const FUTILE: u32 = 512;
 /// Dead blocks that are worth a checkpoint.
 pub(crate) const WORTH: u32 = 8;
+/// Blocks that stay free for recoveries between two checkpoints: leaves and second-level blocks of
+/// recoveries that are cut one after another.
+const FOR_RECOVERY: u32 = 6;
 /// Blocks taken between two checkpoints at most.
 pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them.
@@ -94,6 +97,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.begin()?;
         if !self.store.ready_log()?
             || self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
+            || (self.store.taken > 0 && self.store.taken + FOR_RECOVERY > self.store.sure)
             || self.store.inode_pages >= INODE_PAGES_MAX
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS
         {

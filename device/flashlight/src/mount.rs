@@ -155,6 +155,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             mover: COLD,
             scrub_at: 0,
             taken: 0,
+            sure: 0,
             inode_pages: 0,
             session: false,
             recovery: None,

@@ -249,6 +249,9 @@ pub(crate) struct Store<'r, N> {
     pub scrub_at: u32,
     /// Blocks taken, and inode pages written, since the last checkpoint.
     pub taken: u32,
+    /// Blocks that were free before the last checkpoint made more of them so. A recovery from it
+    /// has these alone, less those taken since, until it has a checkpoint of its own.
+    pub sure: u32,
     pub inode_pages: u32,
     /// Whether this session has written yet (see [`Store::begin_session`]).
     pub session: bool,
@@ -949,6 +952,7 @@ impl<N: Nand> Store<'_, N> {
     /// which writes, they stay dead until the next checkpoint.
     pub fn free_dead(&mut self, marking: bool) -> Result<(), Error<N::Error>> {
         self.wear.ready = true;
+        self.sure = self.available();
         if self.dead == 0 {
             return Ok(());
         }
