@@ -91,7 +91,8 @@ fn no_plot_is_empty_and_no_figure_is_nan() {
             text.split(|c: char| !c.is_alphanumeric())
                 .any(|w| w == word)
         };
-        assert!(!html.lines().any(|line| shown(&line)), "{word} on the page");
+        let line = html.lines().find(shown);
+        assert!(line.is_none(), "{word} on the page: {line:?}");
     }
     // What failed is told, as text.
     assert!(html.contains("no space &lt;left&gt;"));

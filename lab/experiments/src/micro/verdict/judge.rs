@@ -148,7 +148,17 @@ pub fn deviation_follows(data: Data<'_>) -> Judged {
         );
         pairs.extend(means.iter().zip(&deviations).map(|(m, d)| (m.1, d.1)));
     }
-    if pairs.len() < 4 {
+    let correlation = correlation(&pairs)?;
+    Some((
+        correlation > 0.7,
+        format!("correlation {correlation:.2} over {} tests", pairs.len()),
+    ))
+}
+
+/// Pearson's, -1 to 1: none of fewer than four pairs, nor where one side is the same everywhere.
+fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let varies = |of: fn(&(f64, f64)) -> f64| pairs.iter().any(|p| of(p) != of(&pairs[0]));
+    if pairs.len() < 4 || !varies(|p| p.0) || !varies(|p| p.1) {
         return None;
     }
     let n = pairs.len() as f64;
@@ -158,11 +168,7 @@ pub fn deviation_follows(data: Data<'_>) -> Judged {
     );
     let sum =
         |f: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|p| f(p.0 - mx, p.1 - my)).sum::<f64>();
-    let correlation = sum(&|x, y| x * y) / (sum(&|x, _| x * x) * sum(&|_, y| y * y)).sqrt();
-    Some((
-        correlation > 0.7,
-        format!("correlation {correlation:.2} over {n} tests"),
-    ))
+    Some(sum(&|x, y| x * y) / (sum(&|x, _| x * x) * sum(&|_, y| y * y)).sqrt())
 }
 
 /// 75 % over 30 %, and 60 % over 30 %.
@@ -350,4 +356,18 @@ pub fn table_pause_jffs2(data: Data<'_>) -> Judged {
             between(&ratios)?
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::correlation;
+
+    #[test]
+    fn a_correlation_needs_two_sides_that_vary() {
+        let rises = [(1.0, 2.0), (2.0, 4.0), (3.0, 6.0), (4.0, 8.0)];
+        assert_eq!(correlation(&rises), Some(1.0));
+        assert_eq!(correlation(&rises[..3]), None);
+        assert_eq!(correlation(&rises.map(|(x, _)| (x, 0.0))), None);
+        assert_eq!(correlation(&rises.map(|(_, y)| (0.5, y))), None);
+    }
 }
