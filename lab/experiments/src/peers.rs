@@ -13,7 +13,7 @@ use crate::study::{Case, Outcome, System, any_state};
 
 /// What is studied.
 pub const WHAT: &str =
-    "six traces over UBIFS and JFFS2 of a Linux kernel and FlashLight, same chip and counters";
+    "six traces over UBIFS, JFFS2 and FlashLight under a Linux kernel, same chip and counters";
 /// Where the traces come from.
 pub const SOURCE: &str =
     "the traces of lab/workload; sysbench and postmark as in Kim et al., FlashLight, 2012";
@@ -86,11 +86,12 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         if scale == Scale::Quick && long {
             continue;
         }
-        // FlashLight has no page cache before it, and JFFS2 writes through.
+        // In this process there is no page cache, and JFFS2 writes through.
         let cached = run.name.ends_with("-cached");
+        let behind_cache = [System::Ubifs, System::FlashLightMtd];
         for system in System::ALL
             .into_iter()
-            .filter(|s| !cached || *s == System::Ubifs)
+            .filter(|s| !cached || behind_cache.contains(s))
         {
             let trace = run.trace;
             let mut params = Map::new();

@@ -15,8 +15,8 @@ pub mod trace;
 pub mod traces;
 
 pub use expected::Expected;
-pub use replay::{Options, ReplayError, Replayed, replay_dir, replay_fs};
+pub use replay::{Options, ReplayError, Replayed, replay_dir, replay_fs, replay_store};
 pub use report::{Phase, Remount, Report};
 pub use rng::Rng;
-pub use store::Meter;
+pub use store::{Meter, Store, StoreError};
 pub use trace::{Line, Op, TraceError};

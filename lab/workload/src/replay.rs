@@ -118,6 +118,19 @@ pub fn replay_dir(
     Replay::new(store, options)?.run(lines)
 }
 
+/// Replays over anything that has the operations, and calls its [`Store::finish`]. Whether it cleans in idle
+/// time is its own affair.
+///
+/// # Errors
+/// The first operation that fails, or data that are not as written.
+pub fn replay_store(
+    store: impl Store,
+    lines: impl IntoIterator<Item = Line>,
+    options: Options<'_>,
+) -> Result<Replayed, ReplayError> {
+    Replay::new(store, options)?.run(lines)
+}
+
 /// What goes wrong in one operation.
 type Failure = String;
 

@@ -1,4 +1,5 @@
-//! What a replay runs over: a file system in this process, or a directory of the host.
+//! What a replay runs over: a file system in this process, a directory of the host, or anything else that is
+//! a [`Store`].
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -74,6 +75,7 @@ pub trait Meter {
     fn check(&self) -> io::Result<()>;
 }
 
+/// An outcome of an operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// The operations of the trace format, by path, with open files.
@@ -85,19 +87,30 @@ pub trait Store {
     fn create(&mut self, path: &str) -> Result<Self::File>;
     /// Opens a regular file.
     fn open(&mut self, path: &str) -> Result<Self::File>;
+    /// Closes.
     fn close(&mut self, file: Self::File) -> Result<()>;
+    /// Size in bytes.
     fn size(&mut self, file: &Self::File) -> Result<u64>;
+    /// Truncates or extends (with zeros).
     fn resize(&mut self, file: &Self::File, size: u64) -> Result<()>;
+    /// Writes all of it.
     fn write(&mut self, file: &Self::File, offset: u64, data: &[u8]) -> Result<()>;
-    /// Returns 0 only at the end.
+    /// Reads; returns 0 only at the end.
     fn read(&mut self, file: &Self::File, offset: u64, buf: &mut [u8]) -> Result<usize>;
+    /// Makes an open file durable.
     fn fsync(&mut self, file: &Self::File) -> Result<()>;
 
+    /// Makes a file or directory durable.
     fn fsync_path(&mut self, path: &str) -> Result<()>;
+    /// Removes a file.
     fn unlink(&mut self, path: &str) -> Result<()>;
+    /// Creates a directory.
     fn mkdir(&mut self, path: &str) -> Result<()>;
+    /// Removes an empty directory.
     fn rmdir(&mut self, path: &str) -> Result<()>;
+    /// Renames, replacing what has the new name.
     fn rename(&mut self, from: &str, to: &str) -> Result<()>;
+    /// Makes everything durable.
     fn sync(&mut self) -> Result<()>;
     /// Lets time pass; returns how many nanoseconds of [`Store::cost`] were no work.
     fn idle(&mut self, ms: u64) -> Result<u64>;
@@ -108,8 +121,11 @@ pub trait Store {
     fn list(&mut self) -> Result<Vec<(String, bool)>>;
     /// What latencies are measured with, in nanoseconds.
     fn clock_ns(&self) -> u64;
+    /// What was done to the chip so far.
     fn cost(&self) -> FlashCost;
+    /// Erases of each block so far.
     fn erase_counts(&self) -> Vec<u32>;
+    /// RAM of the file system proper, in bytes; 0 where that is unknown.
     fn ram_bytes(&self) -> usize;
 }
 

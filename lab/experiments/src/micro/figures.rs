@@ -137,7 +137,7 @@ fn filled(data: Data<'_>, figures: &mut Vec<Figure>) {
                 "75 % costs 2.5 times as much as 30 % at 2 KB, 1.3 at 256 KB, 1.06 at 512 KB"
             }
             System::Ubifs => "75 % costs 5 times as much as 30 % at 2 KB, 1.1 at 512 KB",
-            System::FlashLight => "not measured there",
+            System::FlashLight | System::FlashLightMtd | System::LittleFs => "not measured there",
         };
         let how = if fsync { ", an fsync after each" } else { "" };
         let metrics = [
@@ -171,7 +171,7 @@ fn pauses(data: Data<'_>, figures: &mut Vec<Figure>) {
             System::Ubifs => {
                 "with pauses 8 to 12 times faster below 64 KB, above with 100 ms only; erases stay"
             }
-            System::FlashLight => "not measured there",
+            System::FlashLight | System::FlashLightMtd | System::LittleFs => "not measured there",
         };
         let how = if fsync { ", an fsync after each" } else { "" };
         for (metric, y) in [(own_ms as Metric, OWN), (erases, ERASES)] {

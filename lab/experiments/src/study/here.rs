@@ -13,6 +13,10 @@ const RAM: usize = 16_384;
 /// Volumes are laid out in the same way every time.
 const NUMBER: u32 = 1;
 
+/// Seconds of flash time after which a run of littlefs is given up: twice what its slowest trace that ends takes.
+#[cfg(feature = "littlefs")]
+const LITTLEFS_LIMIT: u64 = 12_000;
+
 /// Runs a case.
 ///
 /// # Errors
@@ -25,20 +29,39 @@ pub fn run(case: &Case) -> Result<Report, String> {
             let mut fs = flashlight(case.chip, &mut memory)?;
             replay(case, &mut fs)
         }
-        System::Ubifs | System::Jffs2 => Err("is part of a kernel, not of this program".into()),
+        System::LittleFs => littlefs(case),
+        System::FlashLightMtd | System::Ubifs | System::Jffs2 => {
+            Err("runs in a guest, not in this program".into())
+        }
     }
 }
 
-fn replay(case: &Case, fs: &mut dyn FileSystem) -> Result<Report, String> {
-    let options = Options {
+fn options(case: &Case) -> Options<'static> {
+    Options {
         fs: case.system.name().into(),
         chip: Some(case.chip.name.into()),
         request: case.request,
         fsync: case.fsync,
         ..Options::default()
-    };
-    let replayed = replay_fs(fs, (case.lines)(), options);
+    }
+}
+
+fn replay(case: &Case, fs: &mut dyn FileSystem) -> Result<Report, String> {
+    let replayed = replay_fs(fs, (case.lines)(), options(case));
     Ok(replayed.map_err(|error| error.to_string())?.report)
+}
+
+#[cfg(feature = "littlefs")]
+fn littlefs(case: &Case) -> Result<Report, String> {
+    let fs = flashkit_rivals::LittleFs::new(SimNand::new(case.chip), LITTLEFS_LIMIT);
+    let fs = fs.map_err(|error| format!("format: {error}"))?;
+    let replayed = flashkit_workload::replay_store(fs, (case.lines)(), options(case));
+    Ok(replayed.map_err(|error| error.to_string())?.report)
+}
+
+#[cfg(not(feature = "littlefs"))]
+fn littlefs(_: &Case) -> Result<Report, String> {
+    Err("is not in this build".into())
 }
 
 /// A fresh volume. Formatting and mounting are not counted, but for the erase counts.

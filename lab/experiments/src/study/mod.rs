@@ -34,6 +34,11 @@ pub use run::{How, Progress, Summary, run};
 pub enum System {
     /// FlashLight, in this process.
     FlashLight,
+    /// FlashLight on the kernel's MTD layer and mounted with FUSE, in a guest.
+    #[serde(rename = "flashlight-mtd")]
+    FlashLightMtd,
+    /// littlefs, in this process, where it is in the build.
+    LittleFs,
     /// Linux's UBIFS on UBI, in a guest.
     Ubifs,
     /// Linux's JFFS2, in a guest.
@@ -42,12 +47,20 @@ pub enum System {
 
 impl System {
     /// All of them.
-    pub const ALL: [System; 3] = [System::FlashLight, System::Ubifs, System::Jffs2];
+    pub const ALL: [System; 5] = [
+        System::FlashLight,
+        System::FlashLightMtd,
+        System::LittleFs,
+        System::Ubifs,
+        System::Jffs2,
+    ];
 
     /// As options and file names have it.
     pub fn name(self) -> &'static str {
         match self {
             System::FlashLight => "flashlight",
+            System::FlashLightMtd => "flashlight-mtd",
+            System::LittleFs => "littlefs",
             System::Ubifs => "ubifs",
             System::Jffs2 => "jffs2",
         }
@@ -57,6 +70,8 @@ impl System {
     pub fn title(self) -> &'static str {
         match self {
             System::FlashLight => "FlashLight",
+            System::FlashLightMtd => "FlashLight, mounted",
+            System::LittleFs => "littlefs",
             System::Ubifs => "UBIFS",
             System::Jffs2 => "JFFS2",
         }
@@ -67,9 +82,14 @@ impl System {
         System::ALL.into_iter().find(|system| system.name() == name)
     }
 
-    /// Whether it lives in a kernel.
+    /// Whether it runs in a guest.
     pub fn in_guest(self) -> bool {
-        matches!(self, System::Ubifs | System::Jffs2)
+        !matches!(self, System::FlashLight | System::LittleFs)
+    }
+
+    /// Whether this build can run it.
+    pub fn is_built(self) -> bool {
+        self != System::LittleFs || flashkit_rivals::LITTLEFS
     }
 }
 

@@ -17,6 +17,9 @@ up() {
     # 256 MiB: 2,048 blocks of 64 pages of 2,048 + 64 bytes.
     modprobe nandsim id_bytes=0x98,0xaa,0x00,0x15 parts=$blocks || return
     case $system in
+    flashlight-mtd)
+        modprobe fuse && flashkit mkfs /dev/mtd0 && flashkit mount --daemon /dev/mtd0 /mnt
+        ;;
     ubifs)
         modprobe ubi mtd=0,0,$reserve && ubimkvol /dev/ubi0 -N peer -m &&
             modprobe ubifs && mount -t ubifs -o compr=none ubi0:peer /mnt
@@ -30,6 +33,10 @@ up() {
 
 down() {
     umount /mnt
+    # The chip is in use until FlashLight has been unmounted as well.
+    for _ in $(seq 100); do
+        pidof flashkit && usleep 100000 || break
+    done
     ubidetach -m 0
     for module in ubifs ubi jffs2 mtdblock nandsim; do
         rmmod $module

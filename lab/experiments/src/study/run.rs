@@ -41,6 +41,8 @@ pub struct Summary {
     pub run: usize,
     /// Of them, those that failed.
     pub failed: usize,
+    /// Cases that have none because this build cannot run them: see [`System::is_built`](super::System::is_built).
+    pub left_out: usize,
 }
 
 /// A piece of work for a thread.
@@ -61,17 +63,21 @@ struct State<'a> {
 /// The first that is not a case's own: no QEMU, no kernel package, no space for a result.
 pub fn run(cases: &[Case], how: &How<'_>) -> anyhow::Result<Summary> {
     let mut due = Vec::new();
+    let mut left_out = 0;
     for case in cases {
         match how.folder.load(&case.id)? {
             Some(outcome) if outcome.error.is_none() || !how.retry => {}
+            None if !case.system.is_built() => left_out += 1,
+            _ if !case.system.is_built() => {}
             _ => due.push(case),
         }
     }
-    let before = cases.len() - due.len();
+    let before = cases.len() - due.len() - left_out;
     let state = Mutex::new(State {
         queue: units(&due, how.jobs),
         summary: Summary {
             before,
+            left_out,
             ..Summary::default()
         },
         error: None,
