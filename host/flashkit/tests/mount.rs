@@ -370,3 +370,61 @@ fn a_killed_mount_keeps_what_was_synced() {
     let text = String::from_utf8(said.stdout).unwrap();
     assert!(text.starts_with("flash.img: clean"), "{text}");
 }
+
+/// What programs do on a mount becomes a trace that does it again.
+#[test]
+fn a_mount_is_recorded() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let mounted = here.mount(&["--record", "day.trace"]);
+    let at = here.path("flash");
+    fs::create_dir(at.join("a dir")).unwrap();
+    fs::write(at.join("a dir/file"), vec![7; 100_000]).unwrap();
+    fs::rename(at.join("a dir/file"), at.join("moved")).unwrap();
+    std::os::unix::fs::symlink("moved", at.join("link")).unwrap();
+    fs::File::open(at.join("moved"))
+        .unwrap()
+        .sync_all()
+        .unwrap();
+    umount(&at);
+    let said = mounted.end();
+    assert!(said.contains("recorded: "), "{said}");
+    assert!(
+        said.contains("1 symbolic links and special files"),
+        "{said}"
+    );
+    let trace = fs::read_to_string(here.path("day.trace")).unwrap();
+    let lines: Vec<&str> = trace
+        .lines()
+        .filter(|line| !line.starts_with("I "))
+        .collect();
+    assert_eq!(lines[0], "K a%20dir", "{trace}");
+    assert!(lines.contains(&"N a%20dir/file moved"), "{trace}");
+    assert!(lines.contains(&"S moved"), "{trace}");
+    let out = here.run(&["replay", "--verify", "--json", "day.trace"]);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    // The kernel may hand a page over twice.
+    let bytes = report["total"]["user_bytes"].as_u64().unwrap();
+    assert!((100_000..150_000).contains(&bytes), "{bytes}: {trace}");
+    // Nowhere to write: nothing is mounted.
+    let out = here.run(&["mount", "--record", "no/such/place", "flash.img", "flash"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(!here.is_mounted("flash"));
+    // A full disk costs the trace, not the files, and is told.
+    let mut mounted = here.mount(&["--record", "/dev/full", "flash.img", "flash"]);
+    fs::write(at.join("more"), "more").unwrap();
+    umount(&at);
+    let said = mounted.complaints();
+    assert!(
+        said.contains("/dev/full: No space left on device"),
+        "{said}"
+    );
+    assert_eq!(here.run(&["cat", "flash.img:/more"]).stdout, b"more");
+}

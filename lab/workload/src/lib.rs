@@ -7,6 +7,7 @@ pub mod content;
 mod expected;
 pub mod generate;
 pub mod model;
+pub mod record;
 pub mod replay;
 pub mod report;
 mod rng;
@@ -15,6 +16,7 @@ pub mod trace;
 pub mod traces;
 
 pub use expected::Expected;
+pub use record::Recorder;
 pub use replay::{Options, ReplayError, Replayed, replay_dir, replay_fs, replay_store};
 pub use report::{Phase, Remount, Report};
 pub use rng::Rng;

@@ -281,6 +281,30 @@ fn generators_keep_to_their_parameters() {
     assert!(KNOWN.iter().all(|known| !known.lines().is_empty()));
 }
 
+/// Each load runs, does as much as it always did, and has room on a chip of 256 MiB.
+#[test]
+fn loads_of_everyday_programs() {
+    let cases = [
+        ("fileserver", 13200, 536047154),
+        ("varmail", 29001, 381987318),
+        ("webserver", 23051, 374420036),
+        ("dbench", 37999, 579780156),
+        ("compile", 29971, 280921545),
+        ("sqlite", 55420, 169998984),
+        ("sensor", 22031, 1280000),
+    ];
+    for (name, ops, bytes) in cases {
+        let lines = generate::find(name).unwrap().lines();
+        let mut fs = MemoryFs::new();
+        let done = replay_fs(&mut fs, lines, options(1 << 20));
+        let total = done
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+            .report
+            .total;
+        assert_eq!((total.ops, total.user_bytes), (ops, bytes), "{name}");
+    }
+}
+
 /// Damages one byte of one read, or of one write.
 struct Damaged {
     fs: MemoryFs,

@@ -3,12 +3,14 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use flashkit_fuse::{EndedBy, MountOptions, Outcome as Ended};
 use flashkit_sim::DEFAULT_PRESET;
-use flashkit_vfs::FlashCost;
+use flashkit_vfs::{FileSystem, FlashCost};
+use flashkit_workload::record::{PAUSE, Recorded, Recorder};
 
 use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
@@ -23,7 +25,8 @@ const POINT_DEFAULT: &str = "flash";
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  flashkit mount                     flash.img (made if absent) on flash/\n  \
-    flashkit mount --daemon -o ro,allow_other flash.img /mnt\n  umount /mnt\n\n\
+    flashkit mount --daemon -o ro,allow_other flash.img /mnt\n  umount /mnt\n  \
+    flashkit mount --record day.trace flash.img /mnt     # then: flashkit replay day.trace\n\n\
     As mount.flashkit in /sbin (ln -s $(which flashkit) /sbin/mount.flashkit) it serves mount(8) and\nfstab:\n  \
     mount -t flashkit flash.img /mnt\n  /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
 )]
@@ -41,6 +44,10 @@ pub struct Args {
     /// Stay in the foreground (the default)
     #[arg(short = 'f', conflicts_with = "daemon")]
     foreground: bool,
+    /// Write what is asked of the file system as a trace for `flashkit replay`, with its pauses; compressed
+    /// if the name ends in .gz
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
     /// This is the background process
@@ -92,6 +99,7 @@ pub fn help_mount(helper: &Helper, out: &mut dyn Write) -> Outcome {
         options: vec![options.join(",")],
         daemon: true,
         foreground: false,
+        record: None,
         tuning: Tuning::from(None),
         in_background: false,
     };
@@ -185,10 +193,49 @@ fn serve(
         )
         .and_then(|()| out.flush());
     };
-    let ended = flashkit_fuse::mount(volume.into_fs(), point, options, ready)?;
+    // The trace is made before anything is mounted over the place where it is to be.
+    let (fs, recorded) = match &args.record {
+        Some(to) => record(volume.into_fs(), to)?,
+        None => (volume.into_fs(), None),
+    };
+    let ended = flashkit_fuse::mount(fs, point, options, ready)?;
     // The mount is over in good order whether anybody reads this or not.
     let _ = said.and_then(|()| tell_cost(&ended, mounted, out));
-    conclude(ended, point)
+    let concluded = conclude(ended, point);
+    if let (Some(recorded), Some(to)) = (recorded, &args.record) {
+        tell_recorded(&recorded, to, out)?;
+    }
+    concluded
+}
+
+type Fs = Box<dyn FileSystem + Send>;
+
+/// A file system whose operations are recorded.
+fn record(fs: Fs, to: &Path) -> anyhow::Result<(Fs, Option<Arc<Mutex<Recorded>>>)> {
+    let recorder = Recorder::new(fs, to, Some(PAUSE)).with_context(|| to.display().to_string())?;
+    let recorded = recorder.recorded();
+    Ok((Box::new(recorder), Some(recorded)))
+}
+
+/// Says what was recorded; a trace that is not complete is a failure.
+fn tell_recorded(recorded: &Mutex<Recorded>, to: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
+    let recorded = recorded
+        .lock()
+        .map_err(|_| anyhow!("the file system panicked"))?;
+    let lines = text::plural(recorded.operations, "operation");
+    if let Some(why) = &recorded.failed {
+        bail!("{}: {why}; the trace ends after {lines}", to.display());
+    }
+    let left_out = recorded.left_out.iter();
+    let left_out: Vec<String> = left_out
+        .map(|(what, n)| format!("{} {what}", text::count(*n)))
+        .collect();
+    let rest = match left_out.is_empty() {
+        true => String::new(),
+        false => format!("; left out: {}", left_out.join(", ")),
+    };
+    let _ = writeln!(out, "recorded: {lines} in {}{rest}", to.display()).and_then(|()| out.flush());
+    Ok(())
 }
 
 fn tell_cost(ended: &Ended, mounted: FlashCost, out: &mut dyn Write) -> io::Result<()> {
@@ -228,6 +275,9 @@ fn start_in_background(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     for list in &args.options {
         command.arg("-o").arg(list);
+    }
+    if let Some(to) = &args.record {
+        command.arg("--record").arg(to);
     }
     command.arg("--").args(&args.image).args(&args.mountpoint);
     let mut child = command

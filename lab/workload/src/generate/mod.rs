@@ -1,5 +1,7 @@
 //! Generated workloads, and all that are known by name.
 
+mod loads;
+
 use crate::rng::Rng;
 use crate::trace::{self, Line, Op};
 use crate::traces;
@@ -159,6 +161,48 @@ pub const KNOWN: &[Known] = &[
         about: "20,000 appends of 100 bytes to one file",
         fsync: true,
         make: || stored("append"),
+    },
+    Known {
+        name: "fileserver",
+        about: "1,000 files of about 64 KiB: 3,000 times one created, appended to, read, deleted",
+        fsync: false,
+        make: || trace::number(loads::fileserver()).collect(),
+    },
+    Known {
+        name: "varmail",
+        about: "1,000 mails of about 16 KiB: 4,000 times one deleted, written, read and grown, synced",
+        fsync: false,
+        make: || trace::number(loads::varmail()).collect(),
+    },
+    Known {
+        name: "webserver",
+        about: "1,000 pages of about 16 KiB: 20,000 read, 16 KiB of a log for each ten",
+        fsync: false,
+        make: || trace::number(loads::webserver()).collect(),
+    },
+    Known {
+        name: "dbench",
+        about: "4 clients: 1,000 trees of some files made, read back, renamed and removed",
+        fsync: false,
+        make: || trace::number(loads::dbench()).collect(),
+    },
+    Known {
+        name: "compile",
+        about: "a source tree copied, read and compiled 20 times, after Andrew",
+        fsync: false,
+        make: || trace::number(loads::compile()).collect(),
+    },
+    Known {
+        name: "sqlite",
+        about: "5,000 transactions of one row through a rollback journal",
+        fsync: false,
+        make: || trace::number(loads::sqlite()).collect(),
+    },
+    Known {
+        name: "sensor",
+        about: "20,000 records of 64 bytes, one in 100 ms, ten to a sync, in files of 64 KiB",
+        fsync: false,
+        make: || trace::number(loads::sensor()).collect(),
     },
 ];
 
