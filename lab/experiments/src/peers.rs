@@ -88,7 +88,7 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         }
         // In this process there is no page cache, and JFFS2 writes through.
         let cached = run.name.ends_with("-cached");
-        let behind_cache = [System::Ubifs, System::FlashLightMtd];
+        let behind_cache = [System::Ubifs, System::FlashLightMtd, System::Ext4Jftl];
         for system in System::ALL
             .into_iter()
             .filter(|s| !cached || behind_cache.contains(s))

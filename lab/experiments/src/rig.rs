@@ -83,6 +83,16 @@ pub fn missing() -> Option<&'static str> {
     }
 }
 
+/// A second hold on the disk of a [`Rig`].
+pub struct Watch<D>(Shared<D>);
+
+impl<D> Watch<D> {
+    /// Looks at the disk, between what the kernel asks of it.
+    pub fn with<T>(&self, work: impl FnOnce(&mut D) -> Answer<T>) -> Answer<T> {
+        self.0.with(work)
+    }
+}
+
 /// The disk under a loop device, and where its file system is mounted.
 pub struct Rig<D> {
     shared: Shared<D>,
@@ -158,6 +168,11 @@ impl<D: Disk + Send + 'static> Rig<D> {
     /// Works on the disk, between what the kernel asks of it.
     pub fn with<T>(&self, work: impl FnOnce(&mut D) -> Answer<T>) -> Result<T> {
         self.shared.with(work).map_err(|e| anyhow!(e))
+    }
+
+    /// A second hold on the disk, for its counters.
+    pub fn watch(&self) -> Watch<D> {
+        Watch(self.shared.clone())
     }
 
     /// Cuts the power: the disk as it is now. What the kernel still has to write is lost.

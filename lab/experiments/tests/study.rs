@@ -129,3 +129,53 @@ fn states_are_verified() {
         }
     }
 }
+
+/// What this build or this user cannot run has no result, and it is said why.
+#[test]
+fn what_cannot_be_run_is_left_out() {
+    let Some(why) = System::LittleFs.missing() else {
+        println!("skipped: littlefs is in this build");
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let cases = [
+        case("s/littlefs", System::LittleFs, "C a 1\n"),
+        case("s/flashlight", System::FlashLight, "C a 1\n"),
+    ];
+    let summary = run(&cases, &folder, true).unwrap();
+    assert_eq!((summary.run, summary.failed), (1, 0));
+    assert_eq!(summary.left_out.into_iter().collect::<Vec<_>>(), [(why, 1)]);
+    assert!(folder.load("s/littlefs").unwrap().is_none());
+}
+
+/// The kernel's ext4 on the disk in this process: what it is asked to keep reaches the chip, and is counted.
+#[test]
+fn ext4_on_a_translation_layer() {
+    if let Some(why) = System::Ext4Jftl.missing() {
+        println!("skipped: {why}");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let folder = Folder::open(dir.path()).unwrap();
+    let mut synced = case(
+        "s/ext4",
+        System::Ext4Jftl,
+        "C a 1000000\nM write\nU a 4096 4096\nM update\nR a 0 1000000\nD a\n",
+    );
+    synced.chip = flashkit_sim::preset("slc-256m").unwrap();
+    synced.fsync = true;
+    let bad = case("s/bad", System::Ext4Jftl, "D nothing\n");
+    let summary = run(&[synced, bad.clone()], &folder, false).unwrap();
+    assert_eq!((summary.run, summary.failed), (2, 1));
+    let report = folder.load("s/ext4").unwrap().unwrap().report.unwrap();
+    let [write, update, _] = &report.phases[..] else {
+        panic!("{report:?}");
+    };
+    // 489 pages of data and some of ext4's own; then two, and the journal.
+    assert!((489..600).contains(&write.page_programs), "{write:?}");
+    assert!((2..60).contains(&update.page_programs), "{update:?}");
+    assert!(write.flash_us > 489 * 252);
+    let error = folder.load(&bad.id).unwrap().unwrap().error.unwrap();
+    assert!(error.contains("No such file or directory"), "{error}");
+}

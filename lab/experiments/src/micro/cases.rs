@@ -143,7 +143,7 @@ pub fn cases(scale: Scale) -> Vec<Case> {
         fsync: false,
     };
     let mut cases = Vec::new();
-    for system in System::ALL {
+    for system in System::RAW {
         let mut add = |plan: Plan| cases.push(plan.case(system));
         for size in sizes().step_by(every) {
             for kind in Baseline::ALL {
@@ -198,7 +198,7 @@ pub fn uflip_cases(scale: Scale) -> Vec<Case> {
     };
     let every = if scale == Scale::Quick { 4 } else { 1 };
     let mut cases = Vec::new();
-    for system in System::ALL {
+    for system in System::RAW {
         let mut nth = 0;
         let mut last = (String::new(), "");
         for point in pattern::uflip(SMALL_TARGET, 1) {

@@ -46,7 +46,7 @@ pub fn report(outcomes: &[Outcome]) -> Report {
 /// Each system's curve.
 fn systems(data: Data<'_>, tests: Tests, metric: Metric) -> Vec<(String, Curve)> {
     let curve = |system: System| (system.title().to_owned(), data.curve(tests, system, metric));
-    System::ALL.map(curve).into()
+    System::RAW.map(curve).into()
 }
 
 /// A figure of what its series have in common; none when that is nothing.
@@ -128,7 +128,7 @@ fn saturated(data: Data<'_>, figures: &mut Vec<Figure>) {
 }
 
 fn filled(data: Data<'_>, figures: &mut Vec<Figure>) {
-    for (system, fsync) in System::ALL
+    for (system, fsync) in System::RAW
         .into_iter()
         .flat_map(|s| [(s, false), (s, true)])
     {
@@ -137,7 +137,7 @@ fn filled(data: Data<'_>, figures: &mut Vec<Figure>) {
                 "75 % costs 2.5 times as much as 30 % at 2 KB, 1.3 at 256 KB, 1.06 at 512 KB"
             }
             System::Ubifs => "75 % costs 5 times as much as 30 % at 2 KB, 1.1 at 512 KB",
-            System::FlashLight | System::FlashLightMtd | System::LittleFs => "not measured there",
+            _ => "not measured there",
         };
         let how = if fsync { ", an fsync after each" } else { "" };
         let metrics = [
@@ -160,7 +160,7 @@ fn filled(data: Data<'_>, figures: &mut Vec<Figure>) {
 }
 
 fn pauses(data: Data<'_>, figures: &mut Vec<Figure>) {
-    for (system, fsync) in System::ALL
+    for (system, fsync) in System::RAW
         .into_iter()
         .flat_map(|s| [(s, false), (s, true)])
     {
@@ -171,7 +171,7 @@ fn pauses(data: Data<'_>, figures: &mut Vec<Figure>) {
             System::Ubifs => {
                 "with pauses 8 to 12 times faster below 64 KB, above with 100 ms only; erases stay"
             }
-            System::FlashLight | System::FlashLightMtd | System::LittleFs => "not measured there",
+            _ => "not measured there",
         };
         let how = if fsync { ", an fsync after each" } else { "" };
         for (metric, y) in [(own_ms as Metric, OWN), (erases, ERASES)] {
@@ -206,7 +206,7 @@ pub fn uflip_report(outcomes: &[Outcome]) -> Report {
             of.filter_map(|o| Some((o.number("value")?, own_ms(o.phase(TEST)?))))
                 .collect()
         };
-        let series = System::ALL.map(|system| (system.title().to_owned(), curve(system)));
+        let series = System::RAW.map(|system| (system.title().to_owned(), curve(system)));
         let parameter = outcome.param("parameter").unwrap_or_default();
         let title = format!("uFLIP {benchmark}, {kind}: by {parameter}");
         figures.extend(figure(

@@ -14,7 +14,7 @@ const HEIGHT: u32 = 330;
 /// A text that is read on a phone, where a plot is about two thirds as wide.
 const FONT: (&str, i32) = ("sans-serif", 17);
 /// Series that have a colour of their own.
-pub const COLOURS: usize = 5;
+pub const COLOURS: usize = 6;
 /// Stand for colours of the page.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const GRID: RGBColor = RGBColor(2, 2, 2);
@@ -24,6 +24,7 @@ const SERIES: [RGBColor; COLOURS] = [
     RGBColor(5, 5, 5),
     RGBColor(6, 6, 6),
     RGBColor(7, 7, 7),
+    RGBColor(8, 8, 8),
 ];
 /// Values further apart than this are shown by powers of ten.
 const LOG_FROM: f64 = 30.0;

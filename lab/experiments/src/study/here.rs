@@ -30,6 +30,9 @@ pub fn run(case: &Case) -> Result<Report, String> {
             replay(case, &mut fs)
         }
         System::LittleFs => littlefs(case),
+        System::Ext4Jftl => {
+            super::disk::run(case, options(case)).map_err(|error| format!("{error:#}"))
+        }
         System::FlashLightMtd | System::Ubifs | System::Jffs2 => {
             Err("runs in a guest, not in this program".into())
         }

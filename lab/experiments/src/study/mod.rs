@@ -9,9 +9,11 @@
 //! | --- | --- |
 //! | `result` | the folder of results |
 //! | `here` | cases in this process |
+//! | `disk` | cases in this process, of a file system of the kernel |
 //! | `guest` | cases in a guest, many to a boot |
 //! | `run` | all cases that have no result yet, on several threads |
 
+mod disk;
 mod guest;
 mod here;
 mod result;
@@ -39,6 +41,9 @@ pub enum System {
     FlashLightMtd,
     /// littlefs, in this process, where it is in the build.
     LittleFs,
+    /// ext4 of this machine's kernel on JFTL in this process, for root.
+    #[serde(rename = "ext4-jftl")]
+    Ext4Jftl,
     /// Linux's UBIFS on UBI, in a guest.
     Ubifs,
     /// Linux's JFFS2, in a guest.
@@ -46,11 +51,21 @@ pub enum System {
 }
 
 impl System {
-    /// All of them.
-    pub const ALL: [System; 5] = [
+    /// Those that are made for raw flash.
+    pub const RAW: [System; 5] = [
         System::FlashLight,
         System::FlashLightMtd,
         System::LittleFs,
+        System::Ubifs,
+        System::Jffs2,
+    ];
+
+    /// All of them.
+    pub const ALL: [System; 6] = [
+        System::FlashLight,
+        System::FlashLightMtd,
+        System::LittleFs,
+        System::Ext4Jftl,
         System::Ubifs,
         System::Jffs2,
     ];
@@ -61,6 +76,7 @@ impl System {
             System::FlashLight => "flashlight",
             System::FlashLightMtd => "flashlight-mtd",
             System::LittleFs => "littlefs",
+            System::Ext4Jftl => "ext4-jftl",
             System::Ubifs => "ubifs",
             System::Jffs2 => "jffs2",
         }
@@ -72,6 +88,7 @@ impl System {
             System::FlashLight => "FlashLight",
             System::FlashLightMtd => "FlashLight, mounted",
             System::LittleFs => "littlefs",
+            System::Ext4Jftl => "ext4 on JFTL",
             System::Ubifs => "UBIFS",
             System::Jffs2 => "JFFS2",
         }
@@ -84,12 +101,18 @@ impl System {
 
     /// Whether it runs in a guest.
     pub fn in_guest(self) -> bool {
-        !matches!(self, System::FlashLight | System::LittleFs)
+        matches!(self, System::FlashLightMtd | System::Ubifs | System::Jffs2)
     }
 
-    /// Whether this build can run it.
-    pub fn is_built(self) -> bool {
-        self != System::LittleFs || flashkit_rivals::LITTLEFS
+    /// Why this program cannot run it here, where that is known before it is tried.
+    pub fn missing(self) -> Option<&'static str> {
+        match self {
+            System::LittleFs if !flashkit_rivals::LITTLEFS => {
+                Some("littlefs is not in this build (cargo run --release --features littlefs)")
+            }
+            System::Ext4Jftl => crate::rig::missing(),
+            _ => None,
+        }
     }
 }
 

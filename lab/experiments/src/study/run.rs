@@ -1,6 +1,6 @@
 //! All cases that have no result yet, on several threads.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
 use super::{Case, Folder, Guests, Made, Outcome, here};
@@ -33,7 +33,7 @@ pub struct Progress<'a> {
 }
 
 /// What a run of a study did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Cases that had a result before.
     pub before: usize,
@@ -41,8 +41,8 @@ pub struct Summary {
     pub run: usize,
     /// Of them, those that failed.
     pub failed: usize,
-    /// Cases that have none because this build cannot run them: see [`System::is_built`](super::System::is_built).
-    pub left_out: usize,
+    /// Cases that have none because they cannot be run here, by [why](super::System::missing).
+    pub left_out: BTreeMap<&'static str, usize>,
 }
 
 /// A piece of work for a thread.
@@ -63,16 +63,18 @@ struct State<'a> {
 /// The first that is not a case's own: no QEMU, no kernel package, no space for a result.
 pub fn run(cases: &[Case], how: &How<'_>) -> anyhow::Result<Summary> {
     let mut due = Vec::new();
-    let mut left_out = 0;
+    let mut left_out = BTreeMap::new();
     for case in cases {
         match how.folder.load(&case.id)? {
             Some(outcome) if outcome.error.is_none() || !how.retry => {}
-            None if !case.system.is_built() => left_out += 1,
-            _ if !case.system.is_built() => {}
-            _ => due.push(case),
+            found => match case.system.missing() {
+                None => due.push(case),
+                Some(why) if found.is_none() => *left_out.entry(why).or_insert(0) += 1,
+                Some(_) => {}
+            },
         }
     }
-    let before = cases.len() - due.len() - left_out;
+    let before = cases.len() - due.len() - left_out.values().sum::<usize>();
     let state = Mutex::new(State {
         queue: units(&due, how.jobs),
         summary: Summary {

@@ -80,11 +80,9 @@ pub fn run(
     }
     out.flush()?;
     let summary = summary?;
-    if summary.left_out > 0 {
-        complain(&format!(
-            "{} of littlefs left out: this build has none (cargo run --release --features littlefs)",
-            text::plural(summary.left_out as u64, "case")
-        ));
+    for (why, cases) in summary.left_out {
+        let cases = text::plural(cases as u64, "case");
+        complain(&format!("{cases} left out: {why}"));
     }
     if summary.failed > 0 {
         let failed = text::plural(summary.failed as u64, "case");
@@ -97,7 +95,7 @@ pub fn run(
 /// A command for each case that has no result, for whatever spreads commands over machines.
 fn plan(study: &Study, cases: &[Case], folder: &Folder, out: &mut dyn Write) -> Outcome {
     for case in cases {
-        if case.system.is_built() && folder.load(&case.id)?.is_none() {
+        if case.system.missing().is_none() && folder.load(&case.id)?.is_none() {
             let results = folder.dir().display();
             let (name, id) = (study.name, &case.id);
             writeln!(
