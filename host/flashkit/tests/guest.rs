@@ -407,6 +407,97 @@ fn a_study_as_commands() {
     assert_eq!(out.status.code(), Some(2));
 }
 
+/// What needs root says so, and nothing is tried.
+#[test]
+fn no_root() {
+    let place = Stage::new();
+    let program = place.path("flashkit");
+    fs::copy(env!("CARGO_BIN_EXE_flashkit"), &program).unwrap();
+    fs::create_dir(place.path("results")).unwrap();
+    for open in [place.path("."), place.path("results")] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let run = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        if nix::unistd::geteuid().is_root() {
+            command.args(["--reuid=65534", "--clear-groups"]);
+        }
+        command.arg(&program).args(args);
+        command.current_dir(place.dir.path()).output().unwrap()
+    };
+    let out = run(&of_study("peers", &["append/ext4"], &["--json"]));
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(
+        said,
+        "flashkit: 1 case left out: this needs root, for loop devices and mounts\n"
+    );
+    assert!(out.status.success());
+    let left = fs::read_dir(place.path("results")).unwrap().count();
+    assert_eq!(left, 0, "no result of what was not run");
+    let said = complaint(&run(&["lab", "run", "jftl", "--quick"]), 1);
+    assert!(said.contains("this needs root"), "{said}");
+    let said = complaint(&run(&["monitor", "--seconds", "1"]), 1);
+    let reasons = ["only root", "no tracefs"];
+    assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
+    touch(&place.path("a.trace"), "C a 10\n");
+    let said = complaint(
+        &run(&["replay", "--dir", "results", "--monitor", "a.trace"]),
+        1,
+    );
+    assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
+}
+
+/// No space for a result: the study ends with the file's name, and the results before are whole.
+#[test]
+fn no_space_for_results() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: a small file system needs root to be mounted");
+        return;
+    }
+    let place = Stage::new();
+    let results = place.path("results");
+    fs::create_dir(&results).unwrap();
+    let mount = |args: &[&str]| {
+        Command::new(args[0])
+            .args(&args[1..])
+            .arg(&results)
+            .status()
+    };
+    let mounted = mount(&["mount", "-t", "tmpfs", "-o", "size=16k", "none"]);
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: no tmpfs");
+        return;
+    }
+    let plan = of_study("micro", &["/512k/flashlight"], &["--plan"]);
+    let plan = good(&place.run(&plan));
+    let all: Vec<String> = plan
+        .lines()
+        .filter_map(|line| line.split('=').nth(1)?.split('\'').next())
+        .filter(|id| id.ends_with("/flashlight"))
+        .map(|id| format!("={id}"))
+        .collect();
+    let only: Vec<&str> = all.iter().map(String::as_str).collect();
+    let out = place.run(&of_study("micro", &only, &["--jobs", "1", "--json"]));
+    let said = complaint(&out, 1);
+    // As far as it came, each result is whole.
+    let found = Command::new("find")
+        .arg(&results)
+        .args(["-type", "f"])
+        .output();
+    let kept: Vec<Value> = String::from_utf8_lossy(&found.unwrap().stdout)
+        .lines()
+        .map(|path| serde_json::from_slice(&fs::read(path).unwrap()).unwrap())
+        .collect();
+    let umounted = mount(&["umount"]);
+    assert!(umounted.unwrap().success());
+    assert!(
+        said.contains("results/micro/") && said.contains("No space left on device"),
+        "{said}"
+    );
+    assert!(!kept.is_empty() && kept.len() < all.len(), "{}", kept.len());
+    assert!(kept.iter().all(|outcome| outcome["report"].is_object()));
+}
+
 /// Whether real guests are asked for.
 fn real_guests() -> bool {
     let asked = std::env::var_os("FLASHKIT_GUEST").is_some_and(|v| v == "1");
