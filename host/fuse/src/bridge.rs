@@ -211,6 +211,31 @@ impl Bridge {
     }
 }
 
+/// Whether a change is of times and nothing else.
+fn sets_times_alone(set: &SetAttr) -> bool {
+    set.size.is_none() && set.mode.is_none() && set.uid.is_none() && set.gid.is_none()
+}
+
+/// The answer for a file that the kernel still knows and whose last name is gone: as it keeps the times, it hands
+/// them over once more after that, and keeps a refusal for the next sync of all. It asks for no more than that
+/// there be an answer.
+fn gone(ino: Ino, set: &SetAttr) -> Attr {
+    Attr {
+        ino,
+        kind: FileKind::File,
+        size: 0,
+        blocks: 0,
+        mode: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        device: 0,
+        atime: set.atime.unwrap_or(set.now),
+        mtime: set.mtime.unwrap_or(set.now),
+        ctime: set.now,
+    }
+}
+
 /// Whether extended attributes of such names are kept. Access control lists, which are attributes of
 /// the namespace `system`, are not: nobody would heed them.
 fn has_namespace(name: &[u8]) -> bool {
@@ -323,7 +348,12 @@ impl Filesystem for Bridge {
             && mode.is_none()
             && (uid.is_some() || gid.is_some() || size.is_some() && req.uid() != 0);
         let result = self.changes(|inner| {
-            let mut attr = inner.fs()?.setattr(ino, &set)?;
+            let mut attr = match inner.fs()?.setattr(ino, &set) {
+                Err(Error::NotFound) if inner.knows(ino) && sets_times_alone(&set) => {
+                    return Ok(gone(ino, &set));
+                }
+                set => set?,
+            };
             if kills {
                 Self::kill_privileges(inner, ino, now)?;
                 attr = inner.fs()?.getattr(ino)?;

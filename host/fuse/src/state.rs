@@ -218,6 +218,11 @@ impl Inner {
         result
     }
 
+    /// Whether the kernel refers to an inode.
+    pub(crate) fn knows(&self, ino: Ino) -> bool {
+        self.held.contains_key(&ino)
+    }
+
     /// Tells the file system once nobody refers to an inode any more.
     fn let_go(&mut self, ino: Ino) {
         let unused = self

@@ -802,3 +802,18 @@ fn io_errors_of_gathered_writes_reach_the_fsync() {
     drop(file);
     m.unmount();
 }
+
+/// The kernel hands over a file's times once more when its last name has gone. Were that refused, the next
+/// `sync` of the whole file system would fail.
+#[test]
+fn removed_files_leave_no_error_behind() {
+    let Some(m) = Mounted::new() else { return };
+    for i in 0..20 {
+        let path = m.path(&format!("f{i}"));
+        fs::write(&path, "x").unwrap();
+        // The file is closed some time after that.
+        std::thread::sleep(Duration::from_millis(5));
+        fs::remove_file(&path).unwrap();
+    }
+    rustix::fs::syncfs(File::open(m.path(".")).unwrap()).unwrap();
+}
