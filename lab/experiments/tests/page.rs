@@ -80,7 +80,7 @@ fn no_plot_is_empty_and_no_figure_is_nan() {
 
     let plots = between(&html, "<svg", "</svg>");
     // Figures 2, 4, 5 and 6 and ours, one of uFLIP, and the bars.
-    assert_eq!(plots.len(), 4 + 4 + 4 + 30 + 20 + 1 + 1);
+    assert_eq!(plots.len(), 4 + 4 + 4 + 24 + 16 + 1 + 1);
     for plot in &plots {
         let points = plot.matches("<circle").count() + plot.matches("<rect").count();
         assert!(points >= 2, "an empty plot: {plot}");

@@ -80,6 +80,15 @@ impl Range {
         })
     }
 
+    /// With room for the least value as a bar: where logarithms are shown, it may be at the very beginning.
+    fn below(mut self, values: impl Iterator<Item = f64>) -> Range {
+        let least = values.fold(f64::INFINITY, f64::min);
+        if self.log && least < 2.0 * self.from {
+            self.from /= 2.0;
+        }
+        self
+    }
+
     /// Where a value is shown: zero has no logarithm.
     fn place(&self, value: f64) -> f64 {
         if self.log {
@@ -199,7 +208,7 @@ pub fn bars(bars: &Bars) -> anyhow::Result<String> {
     if values().next().is_none() {
         return Err(anyhow!("{}: nothing to show", bars.title));
     }
-    let range = Range::of(values().collect::<Vec<_>>().into_iter())?;
+    let range = Range::of(values().collect::<Vec<_>>().into_iter())?.below(values());
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
@@ -324,5 +333,33 @@ mod tests {
         let svg = bars(&two).unwrap();
         assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
         assert!(svg.contains("\na\n") && svg.contains("\nb\n"), "{svg}");
+    }
+
+    /// The least of bars that are far apart is a bar as well.
+    #[test]
+    fn every_bar_can_be_seen() {
+        for values in [[1.0, 2.0], [1.0, 400.0], [0.1, 99.0], [3.0, 3000.0]] {
+            let svg = bars(&Bars {
+                title: "bars".into(),
+                y: "value",
+                series: vec!["a".into(), "b".into()],
+                groups: vec![("group".into(), values.map(Some).into())],
+                note: "",
+            });
+            let svg = svg.unwrap();
+            let heights: Vec<u32> = svg
+                .lines()
+                .filter(|line| line.starts_with("<rect") && line.contains("var(--s"))
+                .filter_map(|line| {
+                    let rest = line.split(" height=\"").nth(1)?;
+                    rest.split('"').next()?.parse().ok()
+                })
+                .collect();
+            assert_eq!(heights.len(), 2, "{svg}");
+            assert!(
+                heights.iter().all(|height| *height > 8),
+                "{values:?}: {heights:?}"
+            );
+        }
     }
 }

@@ -51,10 +51,10 @@ pub enum System {
 }
 
 impl System {
-    /// Those that are made for raw flash.
-    pub const RAW: [System; 5] = [
+    /// Those that are made for raw flash and say at once when it is full. A FUSE mount does not: its page
+    /// cache takes what the chip has no room for.
+    pub const RAW: [System; 4] = [
         System::FlashLight,
-        System::FlashLightMtd,
         System::LittleFs,
         System::Ubifs,
         System::Jffs2,
