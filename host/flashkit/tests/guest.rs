@@ -590,6 +590,25 @@ fn a_study_in_a_guest() {
     }
 }
 
+/// FlashLight mounted in a guest, counted by the same tracing: the file's pages, and little more.
+#[test]
+fn a_mounted_study_in_a_guest() {
+    if !real_guests() {
+        return;
+    }
+    let place = Stage::new();
+    let args = of_study("peers", &["=peers/seq/flashlight-mtd"], &["--jobs", "1"]);
+    good(&place.command(&args).output().unwrap());
+    let text = fs::read(place.path("results/peers/seq/flashlight-mtd.json")).unwrap();
+    let outcome: Value = serde_json::from_slice(&text).unwrap();
+    let total = &outcome["report"]["total"];
+    assert_eq!(total["user_bytes"], 190 << 20);
+    let programs = total["page_programs"].as_u64().unwrap();
+    // A commit every five seconds is some pages, and machines are slow.
+    assert!((97_280..100_000).contains(&programs), "{programs}");
+    assert!(total["block_erases"].as_u64().unwrap() < 50, "{total}");
+}
+
 #[test]
 fn a_guest_that_panics() {
     if !real_guests() {
