@@ -49,6 +49,15 @@ pub struct Stats {
     pub searches: u64,
 }
 
+/// What a mount needed and could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// What it is.
+    pub what: &'static str,
+    /// The page.
+    pub page: u32,
+}
+
 /// A mounted disk over a NAND chip.
 ///
 /// Calls are synchronous; what a call costs in flash operations is bounded by the chip and the
@@ -80,6 +89,8 @@ pub struct Jftl<'a, N> {
     /// The log does not say yet that this session writes.
     pub(crate) untouched: bool,
     pub(crate) latched: bool,
+    /// What was lost; then nothing is written.
+    pub(crate) damage: Option<Damage>,
     pub(crate) stats: Stats,
     pub(crate) watch: Option<Watch<'a>>,
 }
@@ -98,6 +109,12 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Blocks that can be erased and written.
     pub fn free_blocks(&self) -> u32 {
         self.free
+    }
+
+    /// What the mount needed and could not read. Then nothing can be written: a sector holds what it held after
+    /// the newest change that can be read, or is [`Error::Unreadable`]. Copy it, and format.
+    pub fn damage(&self) -> Option<Damage> {
+        self.damage
     }
 
     /// What has been done since the mount.
@@ -156,6 +173,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
         }
         let status = self.nand.read(PageAddr(page), 0, out, &mut [])?;
         self.note_read(page, status);
+        if self.damage.is_some() && !self.is_owned(page, sector)? {
+            return Err(Error::Unreadable { sector });
+        }
         if status.is_readable() {
             Ok(())
         } else {
@@ -276,6 +296,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error<N::Error>>,
     ) -> Result<T, Error<N::Error>> {
+        if let Some(Damage { what, page }) = self.damage {
+            return Err(Error::Damaged { what, page });
+        }
         if self.latched {
             return Err(Error::Latched);
         }

@@ -15,6 +15,7 @@
 //! | `disk` | read, write, trim, flush |
 //! | `mount` | format, mount, orderly end |
 //! | `recover` | what a mount after a cut does |
+//! | `salvage` | mounts what can be read where a page of log or map cannot |
 //! | `watch` | follows the journal of a file system, and elides writes |
 //! | `ext` | finds the journal of ext3 and ext4 |
 //! | `remap` | the paper's interface for file systems that can call it |
@@ -59,9 +60,10 @@ mod ram;
 mod record;
 mod recover;
 mod remap;
+mod salvage;
 mod watch;
 
-pub use disk::{Jftl, Stats};
+pub use disk::{Damage, Jftl, Stats};
 pub use error::Error;
 pub use mount::{MapCache, ram_bytes};
 pub use watch::JournalState;

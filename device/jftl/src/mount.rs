@@ -2,7 +2,7 @@
 
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 
-use crate::disk::{Jftl, Stats};
+use crate::disk::{Damage, Jftl, Stats};
 use crate::error::Error;
 use crate::layout::{ANCHORS, HEADER, Layout};
 use crate::log::{Log, Source};
@@ -79,6 +79,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             recovering: None,
             untouched: false,
             latched: false,
+            damage: None,
             stats: Stats::default(),
             watch: None,
         })
@@ -119,6 +120,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// After anything else it reads all pages of the map and what has been logged lately, and programs
     /// two pages or a few more.
     ///
+    /// Where a page of the log or of the map cannot be read, and RAM has the whole map, the disk is there for
+    /// reading: see [`Jftl::damage`].
+    ///
     /// # Errors
     /// [`Error::Config`], [`Error::RamTooSmall`], [`Error::CacheTooSmall`],
     /// [`Error::NotFormatted`], [`Error::Geometry`], [`Error::Damaged`], [`Error::Full`], [`Error::Flash`].
@@ -126,18 +130,29 @@ impl<'a, N: Nand> Jftl<'a, N> {
         let mut disk = Self::new(nand, ram)?;
         // The page that a cut has hit may go between two reads; then the one before is the last.
         for _ in 0..4 {
-            disk.ram.reset();
-            disk.log = Log::EMPTY;
-            (disk.dying, disk.free, disk.recovering) = (0, 0, None);
-            disk.heads = [Head::CLOSED; 4];
-            if disk.try_mount()? {
-                return Ok(disk);
+            disk.forget();
+            match disk.try_mount() {
+                Ok(true) => return Ok(disk),
+                Ok(false) => {}
+                Err(Error::Damaged { what, page }) if disk.ram.direct => {
+                    disk.forget();
+                    disk.salvage(Damage { what, page })?;
+                    return Ok(disk);
+                }
+                Err(e) => return Err(e),
             }
         }
         Err(Error::Damaged {
             what: "the end of the log",
             page: NONE,
         })
+    }
+
+    fn forget(&mut self) {
+        self.ram.reset();
+        self.log = Log::EMPTY;
+        (self.dying, self.free, self.recovering) = (0, 0, None);
+        self.heads = [Head::CLOSED; 4];
     }
 
     /// Whether the log's end stayed what it was.
@@ -218,7 +233,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     }
 
     /// Finds the newest anchor and takes up its list; whether it stayed what it was.
-    fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
         let mut best: Option<(u32, u32)> = None;
         let mut is_other = false;
         let mut look = |disk: &mut Self, page: u32| -> Result<Option<u32>, Error<N::Error>> {
@@ -311,17 +326,10 @@ impl<'a, N: Nand> Jftl<'a, N> {
         let mut last = None;
         for i in 0..self.log.len {
             let Some(header) = self.load_log_page(i, 0)? else {
+                self.nothing_behind(i, 0, 0)?;
                 continue;
             };
-            // A transaction that had no end may have gone on into blocks of its own.
-            for void in 0..i {
-                let (block, first) = self.ram.log(void);
-                if first != NONE && first > header.seq {
-                    self.ram.set_log(void, block, NONE);
-                }
-            }
-            let (block, _) = self.ram.log(i);
-            self.ram.set_log(i, block, header.seq);
+            self.begin_block(i, header.seq);
             last = Some(i);
         }
         let Some(at) = last else {
@@ -334,7 +342,10 @@ impl<'a, N: Nand> Jftl<'a, N> {
                 Some(header) if end.is_none_or(|(s, _, _)| header.seq.wrapping_sub(s) <= 1) => {
                     end = Some((header.seq, header, page));
                 }
-                _ => break,
+                _ => {
+                    self.nothing_behind(at, page, end.map_or(0, |(seq, _, _)| seq))?;
+                    break;
+                }
             }
         }
         let Some((_, header, page)) = end else {
@@ -346,6 +357,36 @@ impl<'a, N: Nand> Jftl<'a, N> {
         let (block, _) = self.ram.log(at);
         let page = block * self.lay.pages + page;
         Ok(self.load_log_end(page)?.map(|header| End { header, page }))
+    }
+
+    /// Notes the number of a block's first page.
+    pub(crate) fn begin_block(&mut self, i: u32, first: u32) {
+        // A transaction that had no end may have gone on into blocks of its own.
+        for void in 0..i {
+            let (block, began) = self.ram.log(void);
+            if began != NONE && began > first {
+                self.ram.set_log(void, block, NONE);
+            }
+        }
+        let (block, _) = self.ram.log(i);
+        self.ram.set_log(i, block, first);
+    }
+
+    /// What a cut has torn is the last page of its block. If there is a newer one behind a page that cannot be
+    /// read, it is lost, and the log does not end there.
+    fn nothing_behind(&mut self, i: u32, page: u32, seq: u32) -> Result<(), Error<N::Error>> {
+        let (block, _) = self.ram.log(i);
+        let is_torn = |disk: &mut Self| {
+            let readable = disk.load_page(block * disk.lay.pages + page)?;
+            Ok::<_, Error<N::Error>>(!readable)
+        };
+        if page + 1 >= self.lay.pages || !is_torn(self)? {
+            return Ok(());
+        }
+        match self.load_log_page(i, page + 1)? {
+            Some(header) if header.seq > seq => Err(self.damaged_log(i, page)),
+            _ => Ok(()),
+        }
     }
 
     /// When many mounts in a row were cut, each after it had repeated the last page, and no block is left

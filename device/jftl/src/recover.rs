@@ -11,7 +11,7 @@ use crate::ram::State;
 use crate::record::{Header, Kind, NONE, RECORD, Record, SECOND, get};
 
 /// Walks over the log.
-struct Walk {
+pub(crate) struct Walk {
     /// Block, by its number in the life of the log.
     ordinal: u32,
     page: u32,
@@ -22,12 +22,21 @@ struct Walk {
     seen: u32,
 }
 
+impl Walk {
+    /// The page that the last step came to: the block's place in the list, and its number there.
+    pub fn before(&self, ordinal: u32) -> (u32, u32) {
+        (self.ordinal - ordinal, self.page - 1)
+    }
+}
+
 impl<N: Nand> Jftl<'_, N> {
-    fn walk(&self, from: u32, to: u32) -> Result<Walk, Error<N::Error>> {
+    pub(crate) fn walk(&self, from: u32, to: u32) -> Result<Walk, Error<N::Error>> {
         let at = (0..=self.log.at).rev().find(|i| {
             let first = self.ram.log(*i).1;
             first != NONE && first <= from
         });
+        // Where some is lost, from the oldest there is.
+        let at = if self.damage.is_some() { Some(0) } else { at };
         let Some(at) = at else {
             return Err(self.damaged_log(0, 0));
         };
@@ -41,7 +50,7 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     /// The next page of a walk, in the scratch page. A page that a later block repeats is left out.
-    fn walk_on(&mut self, walk: &mut Walk) -> Result<Option<Header>, Error<N::Error>> {
+    pub(crate) fn walk_on(&mut self, walk: &mut Walk) -> Result<Option<Header>, Error<N::Error>> {
         loop {
             let i = walk.ordinal - self.log.ordinal;
             if i > self.log.at || walk.seen >= walk.to {
@@ -61,12 +70,13 @@ impl<N: Nand> Jftl<'_, N> {
                     if header.seq < walk.from {
                         continue;
                     }
-                    if header.seq.wrapping_sub(walk.seen) > 1 {
+                    if header.seq.wrapping_sub(walk.seen) > 1 && self.damage.is_none() {
                         return Err(self.damaged_log(i, walk.page - 1));
                     }
                     walk.seen = header.seq;
                     return Ok(Some(header));
                 }
+                None if self.damage.is_some() && walk.page + 1 < self.lay.pages => walk.page += 1,
                 _ => {
                     walk.ordinal += 1;
                     walk.page = 0;
@@ -85,7 +95,9 @@ impl<N: Nand> Jftl<'_, N> {
             let part = header.part;
             match header.kind {
                 Kind::Records => self.load_records(header, end.redo)?,
-                Kind::Places if header.seq >= end.snap && part < places => {
+                Kind::Places
+                    if (header.seq >= end.snap || self.damage.is_some()) && part < places =>
+                {
                     let first = part * (room as u32 / 4);
                     for i in 0..header.len as u32 / 4 {
                         let place = get(self.ram.scratch, HEADER + 4 * i as usize);
@@ -93,6 +105,7 @@ impl<N: Nand> Jftl<'_, N> {
                             && (place == NONE || self.lay.contains(place))
                         {
                             self.ram.set_place(first + i, place);
+                            self.note_known(first + i);
                         }
                     }
                 }
@@ -118,10 +131,20 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(walk.seen == end.seq)
     }
 
+    /// Where some is lost, the marks say of which map pages the places are known.
+    fn note_known(&mut self, map_page: u32) {
+        if self.damage.is_some() {
+            self.ram.mark(map_page);
+        }
+    }
+
     fn load_records(&mut self, header: Header, redo: u32) -> Result<(), Error<N::Error>> {
         for i in 0..header.len / RECORD {
             let record = Record::get(self.ram.scratch, HEADER + i * RECORD);
             if !record.is_sound(&self.lay) {
+                if self.damage.is_some() {
+                    continue;
+                }
                 return Err(Error::Damaged {
                     what: "a record of the log",
                     page: header.seq,
@@ -131,6 +154,7 @@ impl<N: Nand> Jftl<'_, N> {
                 for i in 0..record.run {
                     let map_page = record.number - self.lay.sectors + i;
                     self.ram.set_place(map_page, record.page_at(i));
+                    self.note_known(map_page);
                 }
             } else if header.seq >= redo && record.page != NONE {
                 for page in [record.page, record.page_at(record.run - 1)] {

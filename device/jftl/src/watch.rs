@@ -427,7 +427,11 @@ impl<'a, N: Nand> Jftl<'a, N> {
     }
 
     /// Reads a tag where they are in band: of an open block in RAM, else in the block's last page.
-    fn load_tag(&mut self, page: u32, tag: &mut [u8; TAG]) -> Result<(), Error<N::Error>> {
+    pub(crate) fn load_tag(
+        &mut self,
+        page: u32,
+        tag: &mut [u8; TAG],
+    ) -> Result<(), Error<N::Error>> {
         let (block, at) = (self.lay.block_of(page), self.lay.index_of(page) * TAG);
         if let Some(head) = self.heads.iter().position(|head| head.block == block) {
             tag.copy_from_slice(&self.ram.tags(head)[at..at + TAG]);

@@ -1,7 +1,7 @@
 //! `jftl` on a simulated NAND chip as a [`Translation`].
 
 use flashkit_block::BlockDevice;
-use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
+use flashkit_jftl::{Damage, Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Metered, SimError, SimNand};
 
@@ -14,14 +14,16 @@ const JOURNAL_BLOCKS: usize = 1 << 18;
 pub struct OnNand {
     disk: Jftl<'static, SimNand>,
     told: JournalState,
+    /// Most pages that were the journal's and a home's at once, and the elided sectors when that was looked at.
+    shared: (u32, u64),
     tell: fn(&str),
-    describe: fn(&Jftl<'static, SimNand>) -> String,
+    describe: fn(&OnNand) -> String,
 }
 
 impl OnNand {
     /// Mounts the disk on a chip for the life of the process, whose RAM it keeps. With `remaps`, journals
-    /// are followed, and `tell` gets a line when that begins or ends. `describe` is for
-    /// [`Translation::summary`].
+    /// are followed, and `tell` gets a line when that begins or ends, or when the disk is there for reading
+    /// alone. `describe` is for [`Translation::summary`].
     ///
     /// # Errors
     /// Of the disk.
@@ -29,7 +31,7 @@ impl OnNand {
         chip: SimNand,
         remaps: bool,
         tell: fn(&str),
-        describe: fn(&Jftl<'static, SimNand>) -> String,
+        describe: fn(&OnNand) -> String,
     ) -> Result<OnNand, Error<SimError>> {
         let len = ram_bytes(&chip.geometry(), MapCache::Whole).map_err(Error::Config)?;
         let mut disk = Jftl::mount(chip, vec![0; len].leak())?;
@@ -40,9 +42,15 @@ impl OnNand {
         let mut device = OnNand {
             disk,
             told: JournalState::Off,
+            shared: (0, 0),
             tell,
             describe,
         };
+        if let Some(Damage { what, page }) = device.disk.damage() {
+            tell(&format!(
+                "page {page}, {what}, cannot be read: the disk is there for reading alone, some of it as it was earlier"
+            ));
+        }
         device.tell();
         Ok(device)
     }
@@ -50,6 +58,11 @@ impl OnNand {
     /// The disk.
     pub fn disk(&self) -> &Jftl<'static, SimNand> {
         &self.disk
+    }
+
+    /// Most pages that were a block of the journal and its home at once, as flushes have seen it.
+    pub fn shared_pages(&self) -> u32 {
+        self.shared.0
     }
 
     /// The chip as it is, as after a power cut.
@@ -98,6 +111,12 @@ impl BlockDevice for OnNand {
     }
 
     fn flush(&mut self) -> Result<(), Self::Error> {
+        // Before the journal is looked for again. The map is in RAM: this costs the chip nothing.
+        let elided = self.disk.stats().elided;
+        if elided != self.shared.1 {
+            let shared = self.disk.shared_pages()?.max(self.shared.0);
+            self.shared = (shared, elided);
+        }
         self.disk.flush()?;
         self.tell();
         Ok(())
@@ -114,7 +133,7 @@ impl Translation for OnNand {
     }
 
     fn summary(&self) -> String {
-        (self.describe)(&self.disk)
+        (self.describe)(self)
     }
 
     fn now_ns(&self) -> u64 {
@@ -123,5 +142,57 @@ impl Translation for OnNand {
 
     fn pass(&mut self, ns: u64) {
         self.disk.nand_mut().idle(ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Disk, Sectors};
+    use flashkit_nand::PageAddr;
+    use flashkit_sim::{Rot, preset};
+    use std::sync::Mutex;
+
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    fn tell(line: &str) {
+        TOLD.lock().unwrap().push(line.into());
+    }
+
+    fn mount(chip: SimNand) -> Sectors<OnNand> {
+        Sectors::new(OnNand::mount(chip, false, tell, |_| String::new()).unwrap())
+    }
+
+    #[test]
+    fn a_disk_that_lost_a_page_of_its_log_can_be_read() {
+        let mut chip = SimNand::new(preset("small-256m").unwrap());
+        let mut ram = vec![0; ram_bytes(&chip.geometry(), MapCache::Whole).unwrap()];
+        Jftl::format(&mut chip, &mut ram, 1).unwrap();
+        let mut disk = mount(chip);
+        for at in (0..64).map(|i| 512 * i) {
+            disk.write(at, &[at as u8 + 1; 512]).unwrap();
+            disk.flush().unwrap();
+        }
+        let mut chip = disk.into_device().into_chip();
+        // The log of a new disk is behind the anchors: 4 blocks.
+        let log = (4 * 32..8 * 32).find(|page| {
+            let mut spare = [0; 4];
+            let read = chip.read(PageAddr(*page), 0, &mut [], &mut spare);
+            read.is_ok() && chip.clone().rot(PageAddr(page + 1), Rot::Lost).unwrap()
+        });
+        assert!(chip.rot(PageAddr(log.unwrap() + 16), Rot::Lost).unwrap());
+        let mut disk = mount(chip);
+        let told = TOLD.lock().unwrap().join("\n");
+        assert!(
+            told.contains("cannot be read: the disk is there for reading alone"),
+            "{told}"
+        );
+        let mut sector = [0; 512];
+        disk.read(0, &mut sector).unwrap();
+        assert_eq!(sector, [1; 512]);
+        let why = disk.write(0, &[9; 512]).unwrap_err();
+        assert!(why.contains("a page of the log, is damaged"), "{why}");
+        disk.flush().unwrap();
+        disk.close().unwrap();
     }
 }

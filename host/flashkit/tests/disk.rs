@@ -245,6 +245,7 @@ fn ext3_journals_once_on_jftl() {
     };
     let (journal, elided) = (count(" of the journal"), count(" elided"));
     assert!(elided > 100 && elided * 10 > journal * 8, "{ended}");
+    assert!(count(" pages shared") > 100, "{ended}");
 }
 
 /// The process is killed in the middle of writes: what was synced is there, and the journal makes

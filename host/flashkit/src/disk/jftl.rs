@@ -47,14 +47,16 @@ pub fn open(
     Ok(serve(device, real_time))
 }
 
-fn summary(disk: &Jftl<'static, SimNand>) -> String {
+fn summary(device: &OnNand) -> String {
+    let disk = device.disk();
     let (stats, cost) = (disk.stats(), disk.nand().counters());
     let remapped = match disk.journal() {
         JournalState::Off => String::new(),
         _ => format!(
-            ", {} of the journal, {} elided",
+            ", {} of the journal, {} elided, up to {} shared",
             text::count(stats.journal_sectors),
-            text::count(stats.elided)
+            text::count(stats.elided),
+            text::plural(device.shared_pages().into(), "page")
         ),
     };
     format!(
