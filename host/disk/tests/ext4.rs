@@ -70,7 +70,7 @@ impl Model {
                     self.sector(sector).fill(0);
                 }
             }
-            Event::Flush | Event::Made => {}
+            Event::Flush | Event::Made | Event::Mark(_) => {}
         }
     }
 
@@ -83,7 +83,7 @@ impl Model {
                 self.before.clear();
             }
             Event::Flush => self.trimmed.clear(),
-            Event::Trim(..) | Event::Made => {}
+            Event::Trim(..) | Event::Made | Event::Mark(_) => {}
         }
     }
 

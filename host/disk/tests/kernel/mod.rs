@@ -1,6 +1,8 @@
 //! What a real kernel asks of a disk: recorded behind FUSE and a loop device, to be replayed.
 #![allow(dead_code)] // each test file uses some of it
 
+pub mod fsx;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -25,6 +27,19 @@ pub enum Event {
     Flush,
     /// From here on there is a file system.
     Made,
+    /// What a program did then.
+    Mark(Mark),
+}
+
+/// What a program does with files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The operations are those of a seed.
+    Load(u32),
+    /// An operation begins.
+    Began(u32),
+    /// It has returned.
+    Done(u32),
 }
 
 impl Event {
@@ -34,7 +49,7 @@ impl Event {
             Event::Write(first, data) => disk.write(*first, data),
             Event::Trim(first, count) => disk.trim(*first, *count),
             Event::Flush => disk.flush(),
-            Event::Made => Ok(()),
+            Event::Made | Event::Mark(_) => Ok(()),
         }
     }
 }
@@ -151,6 +166,14 @@ fn unmount_when_free(point: &Path) {
 
 /// What a file system does for a while, made and mounted so.
 pub fn record(make: &[&str], mount: &str) -> Vec<Event> {
+    record_load(make, mount, &|at, _| work(at))
+}
+
+/// Works on the file system in a directory, and may leave marks.
+pub type Load<'a> = &'a dyn Fn(&Path, &dyn Fn(Mark));
+
+/// The same under a load.
+pub fn record_load(make: &[&str], mount: &str, load: Load<'_>) -> Vec<Event> {
     let here = tempfile::tempdir().unwrap();
     let (fuse, ext4) = (here.path().join("fuse"), here.path().join("ext4"));
     fs::create_dir(&fuse).unwrap();
@@ -183,7 +206,7 @@ pub fn record(make: &[&str], mount: &str) -> Vec<Event> {
     undo.add("umount", &["-l", at]);
     let source = said("findmnt", &["-n", "-o", "SOURCE", at]);
     assert_eq!(source.trim(), device);
-    work(&ext4);
+    load(&ext4, &|mark| log.lock().unwrap().push(Event::Mark(mark)));
     said("umount", &[at]);
     said("losetup", &["-d", device]);
     unmount_when_free(&fuse);
@@ -232,6 +255,9 @@ fn save(trace: &[Event]) -> PathBuf {
             Event::Trim(first, count) => (1, *first, *count, &[][..]),
             Event::Flush => (2, 0, 0, &[][..]),
             Event::Made => (3, 0, 0, &[][..]),
+            Event::Mark(Mark::Load(n)) => (4, *n, 0, &[][..]),
+            Event::Mark(Mark::Began(n)) => (5, *n, 0, &[][..]),
+            Event::Mark(Mark::Done(n)) => (6, *n, 0, &[][..]),
         };
         bytes.push(kind);
         bytes.extend(first.to_le_bytes());
@@ -268,7 +294,10 @@ pub fn load(path: &str) -> Vec<Event> {
             }
             1 => Event::Trim(first, count),
             2 => Event::Flush,
-            _ => Event::Made,
+            3 => Event::Made,
+            4 => Event::Mark(Mark::Load(first)),
+            5 => Event::Mark(Mark::Began(first)),
+            _ => Event::Mark(Mark::Done(first)),
         });
     }
     trace
