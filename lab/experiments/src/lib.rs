@@ -10,7 +10,10 @@ pub mod report;
 mod rig;
 pub mod study;
 
+use std::path::Path;
+
 use report::Report;
+use study::Folder;
 
 /// How much of an experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +41,22 @@ impl Only<'_> {
     }
 }
 
-/// Runs an experiment, or what is asked for of it; tells how many pieces are done.
-pub type Run = fn(Scale, Only<'_>, &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report>;
+/// Runs an experiment, or what is asked for of it; tells how many pieces are done. Some keep their results
+/// in the folder that is named, and do not run again what is there.
+pub type Run = fn(Scale, Only<'_>, &Path, &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report>;
+
+/// What a folder of results has of an experiment.
+pub struct Kept {
+    /// What it says.
+    pub report: Report,
+    /// Each measurement.
+    pub measured: Vec<jftl::Measured>,
+    /// How many there are of all.
+    pub all: usize,
+}
+
+/// Looks for results of an experiment in a folder.
+pub type Look = fn(&Folder) -> anyhow::Result<Option<Kept>>;
 
 /// An experiment that `flashkit lab` runs.
 pub struct Experiment {
@@ -53,6 +70,8 @@ pub struct Experiment {
     pub pieces: fn(Scale) -> u64,
     /// Runs it; tells how many pieces are done.
     pub run: Run,
+    /// What a folder has of it, if it keeps its results there.
+    pub kept: Option<Look>,
 }
 
 /// A study that `flashkit lab` runs: many cases, each with a result of its own.
@@ -105,6 +124,7 @@ pub fn experiments() -> &'static [Experiment] {
             source: logdisk::paper::SOURCE,
             pieces: logdisk::lab::pieces,
             run: logdisk::lab::run,
+            kept: None,
         },
         Experiment {
             name: "jftl",
@@ -112,6 +132,7 @@ pub fn experiments() -> &'static [Experiment] {
             source: jftl::SOURCE,
             pieces: jftl::lab::pieces,
             run: jftl::lab::run,
+            kept: Some(jftl::lab::kept),
         },
         Experiment {
             name: "nanofs",
@@ -119,6 +140,7 @@ pub fn experiments() -> &'static [Experiment] {
             source: nanofs::SOURCE,
             pieces: nanofs::lab::pieces,
             run: nanofs::lab::run,
+            kept: None,
         },
     ]
 }

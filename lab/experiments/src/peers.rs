@@ -7,8 +7,7 @@ use flashkit_workload::{Phase, generate};
 use serde_json::{Map, json};
 
 use crate::Scale;
-use crate::page::Bars;
-use crate::report::{Cell, Report, Table};
+use crate::report::{Bars, Cell, Report, Table};
 use crate::study::{Case, Outcome, System, any_state};
 
 /// What is studied.
@@ -173,7 +172,7 @@ pub fn report(outcomes: &[Outcome]) -> Report {
             .chain(failures)
             .collect(),
         }],
-        figures: Vec::new(),
+        ..Report::default()
     }
 }
 

@@ -12,6 +12,8 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Figures.
     pub figures: Vec<Figure>,
+    /// Groups of bars.
+    pub bars: Vec<Bars>,
 }
 
 /// A table; each row has a cell for each column.
@@ -94,6 +96,21 @@ pub struct Figure {
     pub papers: &'static str,
 }
 
+/// Groups of bars.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bars {
+    /// What it shows.
+    pub title: String,
+    /// What the values are.
+    pub y: &'static str,
+    /// Names of the bars of each group.
+    pub series: Vec<String>,
+    /// Name of a group, and a value for each bar; `None` where there is none.
+    pub groups: Vec<(String, Vec<Option<f64>>)>,
+    /// What is to be said of it.
+    pub note: &'static str,
+}
+
 /// `1234567` as `1,234,567`.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -112,6 +129,7 @@ impl Report {
     pub fn keep(mut self, only: Only<'_>) -> Report {
         self.tables.retain(|table| only.takes(&table.title));
         self.figures.retain(|figure| only.takes(&figure.title));
+        self.bars.retain(|bars| only.takes(&bars.title));
         self
     }
 
@@ -123,6 +141,7 @@ impl Report {
             "notes": self.notes,
             "tables": self.tables.iter().map(Table::json).collect::<Vec<_>>(),
             "figures": self.figures.iter().map(Figure::json).collect::<Vec<_>>(),
+            "bars": self.bars.iter().map(Bars::json).collect::<Vec<_>>(),
         })
     }
 }
@@ -160,6 +179,22 @@ impl Figure {
             "y": self.y,
             "series": series.collect::<Vec<_>>(),
             "paper": self.papers,
+        })
+    }
+}
+
+impl Bars {
+    fn json(&self) -> Value {
+        let groups = self.groups.iter().map(|(name, values)| {
+            let value = |value: &Option<f64>| value.map_or(Value::Null, |x| rounded(x, 3));
+            let bars = self.series.iter().cloned().zip(values.iter().map(value));
+            json!({ "name": name, "bars": bars.collect::<Map<_, _>>() })
+        });
+        json!({
+            "title": self.title,
+            "y": self.y,
+            "groups": groups.collect::<Vec<_>>(),
+            "note": self.note,
         })
     }
 }

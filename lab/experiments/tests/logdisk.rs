@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::number;
 use flashkit_experiments::logdisk::load::{Load, Outcome, Pattern, WRITTEN};
 use flashkit_experiments::logdisk::paper::{self, TESTS, Test};
@@ -142,7 +144,7 @@ fn bounded_latency_is_bounded() {
 fn an_andrew_like_benchmark_on_ext2() {
     let experiment = experiments().iter().find(|e| e.name == "logdisk").unwrap();
     let asked = ["table 8".to_owned()];
-    let report = (experiment.run)(Scale::Quick, Only(&asked), &|_| ()).unwrap();
+    let report = (experiment.run)(Scale::Quick, Only(&asked), Path::new(""), &|_| ()).unwrap();
     let [phases, counts] = &report.tables[..] else {
         panic!("{report:?}");
     };

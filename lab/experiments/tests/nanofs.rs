@@ -2,13 +2,15 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::number;
 use flashkit_experiments::{Only, Scale, experiments};
 
 #[test]
 fn figures_2_to_8() {
     let experiment = experiments().iter().find(|e| e.name == "nanofs").unwrap();
-    let report = (experiment.run)(Scale::Quick, Only(&[]), &|_| ()).unwrap();
+    let report = (experiment.run)(Scale::Quick, Only(&[]), Path::new(""), &|_| ()).unwrap();
     let titles: Vec<_> = report.tables.iter().map(|t| &t.title[..9]).collect();
     let expected: Vec<_> = (2..=8)
         .map(|n| format!("Figure {n}:")[..9].to_owned())

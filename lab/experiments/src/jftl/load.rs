@@ -1,21 +1,31 @@
 //! The paper's benchmarks, as far as the programs are to be had.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use flashkit_disk::Disk;
 
 use super::filebench::{Load, Run};
+use super::keep::{Measured, Ran};
 use super::paper;
-use super::rig::{Cost, Interval, Mode, Rig, formatted};
+use super::plan::Piece;
+use super::record::{Event, image, replay};
+use super::rig::{Cost, Interval, Rig, disk, formatted};
+use super::tally::Tally;
 use crate::rig::tool;
 
 /// Files of a tree that are taken, at most of this size.
 const FILE_MAX: u64 = 16 << 10;
+
+/// Seconds that dbench runs, after a fifth more to warm up; the paper's 90 and no less would take an hour and
+/// a half.
+pub const DBENCH_SECONDS: u32 = 30;
 
 /// A benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +34,8 @@ pub enum Bench {
     Tar,
     /// Postmark (4.1.2).
     Postmark,
+    /// dbench with so many clients (4.1.3).
+    Dbench(u32),
     /// A load of Filebench (4.1.4).
     Files(Load),
     /// A file of so many MiB in requests of 4 KiB (4.2.1).
@@ -40,8 +52,8 @@ pub struct Inputs {
     /// A small part is enough.
     quick: bool,
     /// Files and bytes of the archive.
-    pub files: usize,
-    pub bytes: u64,
+    files: usize,
+    bytes: u64,
 }
 
 fn walk(dir: &Path, found: &mut Vec<(PathBuf, u64)>, most: usize) -> Result<()> {
@@ -98,17 +110,44 @@ impl Inputs {
         })
     }
 
-    /// Runs a benchmark on a new file system; what it cost until everything was home.
-    pub fn measure(
-        &self,
-        bench: Bench,
-        remaps: bool,
-        mode: Mode,
-        interval: Interval,
-    ) -> Result<Cost> {
-        // Where a timer decides what is committed together, the chip's time has to be real.
-        let real_time = matches!(bench, Bench::Tar | Bench::Postmark) && !self.quick;
-        let mut rig = Rig::new(formatted()?, remaps, real_time)?;
+    /// Runs a piece on a new file system, on both layers; costs until everything is home.
+    pub fn measure(&self, piece: &Piece) -> Result<Measured> {
+        let page = self.live(piece, false)?;
+        let again = again(&page)?;
+        let tally = Tally::of(&page.events, page.size);
+        // dbench does as much as it can in its time: on each layer that is something else.
+        let is_dbench = matches!(piece.bench, Bench::Dbench(_));
+        if self.quick || is_dbench || !piece.bench.is_timed() {
+            return Ok(Measured::new(piece, [page.ran, again], None, tally));
+        }
+        drop(page.events);
+        let jftl = self.live(piece, true)?;
+        let tally = Tally::of(&jftl.events, jftl.size);
+        let mut measured = Measured::new(piece, [page.ran, jftl.ran], Some(again), tally);
+        if piece.bench == Bench::Tar {
+            measured.input = self.tree();
+        }
+        Ok(measured)
+    }
+
+    fn tree(&self) -> String {
+        format!(
+            "{} files of at most {} KiB, {} KiB in all, of a real include tree (paper: 7,117 files with a mean of \
+             3 kB)",
+            self.files,
+            FILE_MAX >> 10,
+            self.bytes >> 10
+        )
+    }
+
+    fn live(&self, piece: &Piece, remaps: bool) -> Result<Live> {
+        let Piece {
+            bench,
+            interval,
+            mode,
+            ..
+        } = *piece;
+        let mut rig = Rig::new(formatted()?, remaps, bench.is_timed() && !self.quick)?;
         rig.make_ext3()?;
         rig.mount(mode, interval)?;
         if let Bench::Files(load) = bench {
@@ -116,9 +155,9 @@ impl Inputs {
             rig.unmount()?;
             rig.mount(mode, interval)?;
         }
-        let before = rig.cost()?;
+        let before = rig.begin()?;
         let ended = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        let rate = std::thread::scope(|scope| {
             if interval == Interval::Millisecond {
                 scope.spawn(|| sync_on(&rig.point, &ended));
             }
@@ -127,42 +166,44 @@ impl Inputs {
             ran
         })?;
         rig.unmount()?;
-        let mut cost = rig.cost()?;
-        cost.counters = cost.counters - before.counters;
-        cost.stats.elided -= before.stats.elided;
+        let after = rig.cost()?;
+        let (events, size) = (rig.events()?, rig.size()?);
         tool("e2fsck", &["-fn", rig.device()])?;
-        Ok(cost)
+        Ok(Live {
+            ran: Ran::between(&before, &after, rate),
+            events,
+            size,
+        })
     }
 
-    fn run(&self, bench: Bench, at: &Path) -> Result<()> {
+    /// Runs a benchmark; MB/s, if that is what it says.
+    fn run(&self, bench: Bench, at: &Path) -> Result<Option<f64>> {
         let text = at.to_str().context("a path that is not text")?;
         match bench {
             Bench::Tar => {
                 let archive = self.here.path().join("tree.tar");
                 let archive = archive.to_str().context("a path that is not text")?;
-                tool("tar", &["xf", archive, "-C", text]).map(drop)
+                tool("tar", &["xf", archive, "-C", text])?;
             }
-            Bench::Postmark => self.postmark(text),
-            Bench::Files(load) => Run::new(load, self.quick).run(at),
-            Bench::Blocks(mib) => write_file(at, u64::from(mib) << 20, 4096),
+            Bench::Postmark => self.postmark(text)?,
+            Bench::Dbench(clients) => return dbench(clients, text).map(Some),
+            Bench::Files(load) => Run::new(load, self.quick).run(at)?,
+            Bench::Blocks(mib) => bonnie(mib, text)?,
             Bench::Random(threads) => {
                 let jobs = format!("--numjobs={threads}");
-                let writes = format!("--number_ios={}", if self.quick { 50 } else { 500 });
-                let directory = format!("--directory={text}");
-                let fixed = [
-                    "--name=random",
-                    "--rw=randwrite",
-                    "--bs=4k",
-                    "--size=2m",
-                    "--thread",
-                    "--sync=1",
-                    "--randrepeat=1",
-                    "--norandommap",
-                ];
-                tool("fio", &[&fixed[..], &[&jobs, &writes, &directory]].concat()).map(drop)
+                let options = ["--rw=randwrite", "--bs=4k", "--size=2m", "--number_ios=500"];
+                let synced = ["--thread", "--sync=1", "--randrepeat=1", "--norandommap"];
+                fio(text, &[&options[..], &synced, &[&jobs]].concat())?;
             }
-            Bench::Request(kib) => write_file(at, 4 << 20, kib as usize * 1024),
+            Bench::Request(kib) => {
+                let request = format!("--bs={kib}k");
+                fio(
+                    text,
+                    &["--rw=write", "--size=4m", "--end_fsync=1", &request],
+                )?;
+            }
         }
+        Ok(None)
     }
 
     fn postmark(&self, at: &str) -> Result<()> {
@@ -191,25 +232,109 @@ impl Inputs {
     }
 }
 
-/// Whether a benchmark's program is installed.
-pub fn is_there(bench: Bench) -> bool {
-    let program = match bench {
-        Bench::Postmark => "postmark",
-        Bench::Random(_) => "fio",
-        Bench::Tar | Bench::Files(_) | Bench::Blocks(_) | Bench::Request(_) => return true,
-    };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).exists())
+/// A benchmark on a real kernel.
+struct Live {
+    ran: Ran,
+    events: Vec<Event>,
+    size: u64,
 }
 
-fn write_file(at: &Path, bytes: u64, request: usize) -> Result<()> {
-    let path = at.join("file");
-    let mut file = OpenOptions::new().create_new(true).write(true).open(path)?;
-    let data: Vec<u8> = (0..request).map(|i| (i * 7 % 251) as u8).collect();
-    for _ in 0..bytes / request as u64 {
-        file.write_all(&data)?;
+/// Asks a new disk that remaps for the same; it must hold the same in the end.
+fn again(live: &Live) -> Result<Ran> {
+    let told = |why: String| anyhow!("asked for the same: {why}");
+    let mut disk = disk(formatted()?, true)?;
+    let mut before = Cost::of(&disk);
+    replay(&live.events, &mut disk, |disk| before = Cost::of(disk)).map_err(told)?;
+    let ran = Ran::between(&before, &Cost::of(&disk), live.ran.rate);
+    let mut found = vec![0; live.size as usize];
+    disk.read(0, &mut found).map_err(told)?;
+    if found != image(&live.events, live.size) {
+        bail!("the two layers do not hold the same");
     }
-    Ok(file.sync_all()?)
+    Ok(ran)
+}
+
+impl Bench {
+    /// Whether timers decide what is written together, so that the chip's time has to be real.
+    fn is_timed(self) -> bool {
+        matches!(self, Bench::Tar | Bench::Postmark | Bench::Dbench(_))
+    }
+
+    /// Its program, if it is one that may be missing.
+    pub fn program(self) -> Option<&'static str> {
+        match self {
+            Bench::Tar | Bench::Files(_) => None,
+            Bench::Postmark => Some("postmark"),
+            Bench::Dbench(_) => Some("dbench"),
+            Bench::Blocks(_) => Some("bonnie++"),
+            Bench::Random(_) | Bench::Request(_) => Some("fio"),
+        }
+    }
+}
+
+/// Where a program is, if it is installed.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = ["/usr/sbin".into(), "/usr/local/sbin".into()];
+    let mut found = std::env::split_paths(&path)
+        .chain(own)
+        .map(|dir| dir.join(program));
+    found.find(|path| path.exists())
+}
+
+fn fio(at: &str, options: &[&str]) -> Result<()> {
+    let directory = format!("--directory={at}");
+    let fixed = ["--name=flashkit", "--ioengine=psync", &directory];
+    tool("fio", &[&fixed[..], options].concat()).map(drop)
+}
+
+/// MB/s of dbench's clients, as it says it.
+fn dbench(clients: u32, at: &str) -> Result<f64> {
+    let (seconds, clients) = (DBENCH_SECONDS.to_string(), clients.to_string());
+    let said = tool("dbench", &["-t", &seconds, "-D", at, &clients])?;
+    let rate = said
+        .lines()
+        .find_map(|line| line.strip_prefix("Throughput ")?.split_once(" MB/sec"))
+        .and_then(|(rate, _)| rate.parse().ok());
+    rate.with_context(|| format!("dbench said no throughput: {said}"))
+}
+
+/// Bonnie's block writes: a file written 4 KiB at a time and synced. What bonnie++ does then is cut off: it
+/// says "done", and nobody reads that any more.
+fn bonnie(mib: u32, at: &str) -> Result<()> {
+    const BEGUN: &[u8] = b"Writing intelligently...";
+    let program = find("bonnie++").context("bonnie++")?;
+    let size = format!("{mib}:4k");
+    let mut child = Command::new(program)
+        .args([
+            "-d", at, "-s", &size, "-r", "0", "-n", "0", "-f", "-u", "root", "-x", "1",
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("bonnie++")?;
+    let mut said = Vec::new();
+    if let Some(mut pipe) = child.stderr.take() {
+        let mut byte = [0];
+        while !said.ends_with(BEGUN) && pipe.read(&mut byte)? == 1 {
+            said.push(byte[0]);
+        }
+    }
+    let status = child.wait()?;
+    if !said.ends_with(BEGUN) || status.signal() != Some(nix::libc::SIGPIPE) {
+        let said = String::from_utf8_lossy(&said);
+        bail!("bonnie++: {status}: {}", said.trim());
+    }
+    let file = fs::read_dir(at)?.filter_map(Result::ok);
+    let whole = |entry: &fs::DirEntry| {
+        entry
+            .metadata()
+            .is_ok_and(|m| m.len() == u64::from(mib) << 20)
+    };
+    if !file.into_iter().any(|entry| whole(&entry)) {
+        bail!("bonnie++ has not written its file");
+    }
+    Ok(())
 }
 
 /// Syncs the file system again and again.

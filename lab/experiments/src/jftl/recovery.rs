@@ -7,19 +7,12 @@ use flashkit_jftl::{Jftl, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Metered, Rng, SimNand};
 
+use super::keep::{Mounts, Recovery};
 use super::rig::{Interval, Mode, Rig, formatted};
 use crate::rig::tool;
 
-/// Flash time in ns: the layer's mount, and the kernel's recovery.
-#[derive(Clone, Copy, Debug)]
-pub struct Recovery {
-    pub mount_ns: u64,
-    pub recovery_ns: u64,
-    pub programs: u64,
-}
-
 /// Fills the journal of a stock ext3, cuts the power, and mounts.
-pub fn stock(remaps: bool, quick: bool) -> Result<Recovery> {
+fn stock(remaps: bool, quick: bool) -> Result<Recovery> {
     let mut rig = Rig::new(formatted()?, remaps, false)?;
     rig.make_ext3()?;
     rig.mount(Mode::Journal, Interval::Seconds(300))?;
@@ -63,7 +56,7 @@ fn mount(chip: SimNand) -> Result<Jftl<'static, SimNand>> {
 
 /// The same through the paper's interface: a full journal of 4 MB, of which the file system reads the
 /// descriptors only.
-pub fn explicit() -> Result<Recovery> {
+fn explicit() -> Result<Recovery> {
     let told = |e| anyhow!("{e:?}");
     let mut disk = mount(formatted()?)?;
     let (journal, mut pairs, mut rng) = (100_000, Vec::new(), Rng::new(1));
@@ -100,7 +93,7 @@ pub fn explicit() -> Result<Recovery> {
 }
 
 /// Flash time of a mount in ns, 80 % full and written at random: after an orderly end, and after a cut.
-pub fn mounts(quick: bool) -> Result<(u64, u64)> {
+fn mounts(quick: bool) -> Result<(u64, u64)> {
     let told = |e| anyhow!("{e:?}");
     let mut disk = mount(formatted()?)?;
     let full = disk.sector_count() / 10 * 8;
@@ -122,4 +115,16 @@ pub fn mounts(quick: bool) -> Result<(u64, u64)> {
     let begun = chip.counters();
     let orderly = mount(chip)?.nand().counters() - begun;
     Ok((orderly.time_ns, cut.time_ns))
+}
+
+/// All of Table II.
+pub fn table(quick: bool) -> Result<Mounts> {
+    let (orderly_ns, cut_ns) = mounts(quick)?;
+    Ok(Mounts {
+        plain: stock(false, quick)?,
+        hints: stock(true, quick)?,
+        explicit: explicit()?,
+        orderly_ns,
+        cut_ns,
+    })
 }

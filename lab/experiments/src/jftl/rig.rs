@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use flashkit_disk::{OnNand, Sectors};
+use flashkit_disk::{Disk, OnNand, Sectors};
 use flashkit_jftl::{Jftl, MapCache, Stats, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Counters, Metered, SimNand, preset};
 
+use super::record::{Event, Recorder};
 use crate::rig::{self, tool};
 
 /// The chip of the paper's section 4.
@@ -32,6 +33,14 @@ impl Mode {
             Mode::Journal => "journal",
         }
     }
+
+    /// As the paper calls it.
+    pub fn paper_name(self) -> &'static str {
+        match self {
+            Mode::Journal => "journaled",
+            other => other.name(),
+        }
+    }
 }
 
 /// How often a transaction is committed.
@@ -50,6 +59,14 @@ impl Interval {
             Interval::Millisecond => "0.001 s".into(),
         }
     }
+
+    /// In seconds.
+    pub fn seconds(self) -> f64 {
+        match self {
+            Interval::Seconds(s) => f64::from(s),
+            Interval::Millisecond => 0.001,
+        }
+    }
 }
 
 /// What a run cost.
@@ -60,14 +77,20 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Time of the chip's operations alone, without what it waited.
-    pub fn busy_s(&self) -> f64 {
-        let Some(chip) = preset(CHIP) else { return 0.0 };
-        let did = self.counters;
-        let reads = did.page_reads + did.spare_reads;
-        let ns = (chip.timing).total_ns(reads, did.page_programs, did.block_erases);
-        ns as f64 / 1e9
+    /// Of a disk so far.
+    pub fn of(disk: &Sectors<OnNand>) -> Cost {
+        let disk = disk.device().disk();
+        Cost {
+            counters: disk.nand().counters(),
+            stats: disk.stats(),
+        }
     }
+}
+
+/// A disk on a chip.
+pub fn disk(chip: SimNand, remaps: bool) -> Result<Sectors<OnNand>> {
+    let disk = OnNand::mount(chip, remaps, |_| (), |_| String::new());
+    Ok(Sectors::new(disk.map_err(|e| anyhow!("{e}"))?))
 }
 
 /// A new, empty disk.
@@ -81,7 +104,7 @@ pub fn formatted() -> Result<SimNand> {
 
 /// The disk under a loop device, and where its file system is mounted.
 pub struct Rig {
-    rig: rig::Rig<Sectors<OnNand>>,
+    rig: rig::Rig<Recorder<Sectors<OnNand>>>,
     /// Directory of the file system.
     pub point: PathBuf,
 }
@@ -89,12 +112,11 @@ pub struct Rig {
 impl Rig {
     /// Serves the disk on a chip.
     pub fn new(chip: SimNand, remaps: bool, real_time: bool) -> Result<Rig> {
-        let disk = OnNand::mount(chip, remaps, |_| (), |_| String::new());
-        let mut sectors = Sectors::new(disk.map_err(|e| anyhow!("{e}"))?);
+        let mut sectors = disk(chip, remaps)?;
         if real_time {
             sectors = sectors.in_real_time();
         }
-        let rig = rig::Rig::new(sectors)?;
+        let rig = rig::Rig::new(Recorder::new(sectors))?;
         let point = rig.point.clone();
         Ok(Rig { rig, point })
     }
@@ -136,17 +158,29 @@ impl Rig {
 
     /// What the chip has done so far.
     pub fn cost(&self) -> Result<Cost> {
+        self.rig.with(|disk| Ok(Cost::of(&disk.disk)))
+    }
+
+    /// Notes that the benchmark begins; what it has cost so far.
+    pub fn begin(&self) -> Result<Cost> {
         self.rig.with(|disk| {
-            let disk = disk.device().disk();
-            Ok(Cost {
-                counters: disk.nand().counters(),
-                stats: disk.stats(),
-            })
+            disk.events.push(Event::Begin);
+            Ok(Cost::of(&disk.disk))
         })
+    }
+
+    /// All that the kernel has asked for.
+    pub fn events(&self) -> Result<Vec<Event>> {
+        self.rig.with(|disk| Ok(std::mem::take(&mut disk.events)))
+    }
+
+    /// Bytes of the disk.
+    pub fn size(&self) -> Result<u64> {
+        self.rig.with(|disk| Ok(disk.size()))
     }
 
     /// Cuts the power: the chip as it is now. What the kernel still has to write is lost.
     pub fn cut(self) -> Result<SimNand> {
-        Ok(self.rig.cut()?.into_device().into_chip())
+        Ok(self.rig.cut()?.disk.into_device().into_chip())
     }
 }

@@ -1,6 +1,7 @@
 //! `flashkit lab run logdisk`: the paper's Tables 4 to 8 and Figures 5 to 10 beside ours, what was
 //! fitted and what else it could have been, and the policies since.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use anyhow::anyhow;
@@ -289,7 +290,12 @@ pub fn pieces(scale: Scale) -> u64 {
 ///
 /// # Errors
 /// Of the disk; of the kernel where Table 8 can be had.
-pub fn run(scale: Scale, only: Only<'_>, done: &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report> {
+pub fn run(
+    scale: Scale,
+    only: Only<'_>,
+    _results: &Path,
+    done: &(dyn Fn(u64) + Sync),
+) -> anyhow::Result<Report> {
     let Plan {
         jobs,
         tests,
@@ -323,6 +329,7 @@ pub fn run(scale: Scale, only: Only<'_>, done: &(dyn Fn(u64) + Sync)) -> anyhow:
         notes,
         tables,
         figures: shown,
+        ..Report::default()
     };
     Ok(report.keep(only))
 }

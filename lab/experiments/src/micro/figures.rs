@@ -40,6 +40,7 @@ pub fn report(outcomes: &[Outcome]) -> Report {
         ],
         tables: vec![verdict::table(data), cases(outcomes)],
         figures,
+        ..Report::default()
     }
 }
 
@@ -226,6 +227,7 @@ pub fn uflip_report(outcomes: &[Outcome]) -> Report {
         ],
         tables: vec![cases(outcomes)],
         figures,
+        ..Report::default()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Figures 2 to 8 of the paper, from the file system on a simulated card.
 
+use std::path::Path;
+
 use anyhow::Result;
 use flashkit_nanofs::List;
 use flashkit_sim::CardTiming;
@@ -19,7 +21,12 @@ pub fn pieces(_: Scale) -> u64 {
 ///
 /// # Errors
 /// The file system's.
-pub fn run(scale: Scale, only: Only<'_>, done: &(dyn Fn(u64) + Sync)) -> Result<Report> {
+pub fn run(
+    scale: Scale,
+    only: Only<'_>,
+    _results: &Path,
+    done: &(dyn Fn(u64) + Sync),
+) -> Result<Report> {
     let quick = scale == Scale::Quick;
     let figures = [
         figure_2, figure_3, figure_4, figure_5, figure_6, figure_7, figure_8,
@@ -43,7 +50,7 @@ pub fn run(scale: Scale, only: Only<'_>, done: &(dyn Fn(u64) + Sync)) -> Result<
     let report = Report {
         notes,
         tables,
-        figures: Vec::new(),
+        ..Report::default()
     };
     Ok(report.keep(only))
 }

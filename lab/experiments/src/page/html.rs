@@ -2,8 +2,8 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{Bars, Chapter, Page, plot};
-use crate::report::{Cell, Figure, Table, grouped};
+use super::{Chapter, Page, plot};
+use crate::report::{Bars, Cell, Figure, Table, grouped};
 
 const STYLE: &str = include_str!("page.css");
 /// Tables with more rows are closed until asked for.
@@ -17,7 +17,7 @@ pub fn page(page: &Page) -> anyhow::Result<String> {
     }
     let mut bars = Vec::new();
     for held in &page.bars {
-        bars.push(bar_figure(held)?);
+        bars.push(bar_figure(held, "wide")?);
     }
     let markup = html! {
         (DOCTYPE)
@@ -35,11 +35,11 @@ pub fn page(page: &Page) -> anyhow::Result<String> {
                     p {
                         "The same operations on the same chip. Times are flash time: counted reads, programs and "
                         "erases at the chip's latencies, so they do not depend on the machine. A lower curve or "
-                        "bar is better everywhere on this page."
+                        "bar is better wherever the axis does not say that a higher one is."
                     }
                     nav {
                         @for chapter in &page.chapters {
-                            a href={ "#" (chapter.study.name) } { (chapter.study.name) }
+                            a href={ "#" (chapter.name) } { (chapter.name) }
                         }
                         a href="#repeat" { "how to repeat it" }
                     }
@@ -69,8 +69,11 @@ fn chapter(chapter: &Chapter) -> anyhow::Result<Markup> {
     for figure in &chapter.report.figures {
         figures.push(curve_figure(figure)?);
     }
-    let missing = chapter.cases - chapter.outcomes.len();
-    let name = chapter.study.name;
+    for held in &chapter.report.bars {
+        figures.push(bar_figure(held, "")?);
+    }
+    let missing = chapter.cases - chapter.outcomes.len() - chapter.measured.len();
+    let name = chapter.name;
     let (short, long): (Vec<&Table>, Vec<&Table>) = chapter
         .report
         .tables
@@ -78,8 +81,8 @@ fn chapter(chapter: &Chapter) -> anyhow::Result<Markup> {
         .partition(|table| table.rows.len() <= OPEN_ROWS);
     Ok(html! {
         section id=(name) {
-            h2 { (chapter.study.what) }
-            p .source { (chapter.study.source) }
+            h2 { (chapter.what) }
+            p .source { (chapter.source) }
             ul .notes { @for note in &chapter.report.notes { li { (note) } } }
             @if missing > 0 {
                 p .missing {
@@ -120,10 +123,10 @@ fn curve_figure(figure: &Figure) -> anyhow::Result<Markup> {
     })
 }
 
-fn bar_figure(bars: &Bars) -> anyhow::Result<Markup> {
+fn bar_figure(bars: &Bars, class: &str) -> anyhow::Result<Markup> {
     let svg = plot::bars(bars)?;
     Ok(html! {
-        figure .wide {
+        figure class=[(!class.is_empty()).then_some(class)] {
             figcaption { (bars.title) }
             p .axis { (bars.y) }
             (legend(bars.series.iter()))

@@ -1,4 +1,4 @@
-//! The results of all studies as one page: HTML that needs nothing beside it, and the same as CSV and
+//! The results of all studies, and of experiments that keep theirs, as one page: HTML that needs nothing beside it, and the same as CSV and
 //! JSON.
 //!
 //! | module | what it does |
@@ -15,9 +15,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::report::Report;
-use crate::study::{Folder, Outcome};
-use crate::{Scale, Study, peers, studies};
+use crate::jftl::Measured;
+use crate::report::{Bars, Report};
+use crate::study::{Folder, Made, Outcome};
+use crate::{Scale, experiments, peers, studies};
 
 /// All that a page shows.
 pub struct Page {
@@ -26,28 +27,16 @@ pub struct Page {
     made: Vec<String>,
 }
 
-/// A study on the page.
+/// A study, or an experiment that keeps its results, on the page.
 struct Chapter {
-    study: &'static Study,
+    name: &'static str,
+    what: &'static str,
+    source: &'static str,
     report: Report,
     outcomes: Vec<Outcome>,
+    measured: Vec<Measured>,
     /// Cases that there are.
     cases: usize,
-}
-
-/// Groups of bars.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Bars {
-    /// What it shows.
-    pub title: String,
-    /// What the values are.
-    pub y: &'static str,
-    /// Names of the bars of each group.
-    pub series: Vec<String>,
-    /// Name of a group, and a value for each bar; `None` where there is none.
-    pub groups: Vec<(String, Vec<Option<f64>>)>,
-    /// What is to be said of it.
-    pub note: &'static str,
 }
 
 impl Page {
@@ -62,10 +51,29 @@ impl Page {
             let outcomes = folder.load_all(&cases)?;
             if !outcomes.is_empty() {
                 chapters.push(Chapter {
-                    study,
+                    name: study.name,
+                    what: study.what,
+                    source: study.source,
                     report: (study.report)(&outcomes),
                     outcomes,
+                    measured: Vec::new(),
                     cases: cases.len(),
+                });
+            }
+        }
+        for experiment in experiments() {
+            let Some(look) = experiment.kept else {
+                continue;
+            };
+            if let Some(kept) = look(folder)? {
+                chapters.push(Chapter {
+                    name: experiment.name,
+                    what: experiment.what,
+                    source: experiment.source,
+                    report: kept.report,
+                    outcomes: Vec::new(),
+                    measured: kept.measured,
+                    cases: kept.all,
                 });
             }
         }
@@ -75,7 +83,11 @@ impl Page {
             "{none}: no results; `flashkit lab run micro` makes some"
         );
         let all = || chapters.iter().flat_map(|chapter| &chapter.outcomes);
-        let made: BTreeSet<String> = all().map(made).collect();
+        let measured = || chapters.iter().flat_map(|chapter| &chapter.measured);
+        let notes = all()
+            .map(|outcome| &outcome.made)
+            .chain(measured().map(|held| &held.made));
+        let made: BTreeSet<String> = notes.map(made).collect();
         let bars = peers::bars(&all().cloned().collect::<Vec<_>>());
         Ok(Page {
             bars: bars.into_iter().collect(),
@@ -97,16 +109,19 @@ impl Page {
     /// # Errors
     /// Never, but the writer says so.
     pub fn csv(&self) -> anyhow::Result<String> {
-        table::csv(self.chapters.iter().flat_map(|chapter| &chapter.outcomes))
+        let outcomes = self.chapters.iter().flat_map(|chapter| &chapter.outcomes);
+        let measured = self.chapters.iter().flat_map(|chapter| &chapter.measured);
+        table::csv(outcomes, measured)
     }
 
     /// Tables, figures and cases.
     pub fn json(&self) -> Value {
         let chapters = self.chapters.iter().map(|chapter| {
-            let mut object = chapter
-                .report
-                .json(chapter.study.name, chapter.study.source);
-            object["cases"] = json!(chapter.outcomes);
+            let mut object = chapter.report.json(chapter.name, chapter.source);
+            object["cases"] = match chapter.measured.is_empty() {
+                true => json!(chapter.outcomes),
+                false => json!(chapter.measured),
+            };
             object
         });
         json!({ "made": self.made, "studies": chapters.collect::<Vec<_>>() })
@@ -114,11 +129,10 @@ impl Page {
 }
 
 /// Where and with what a result was made, in a line.
-fn made(outcome: &Outcome) -> String {
-    let made = &outcome.made;
+fn made(made: &Made) -> String {
     match &made.kernel {
         Some(kernel) => format!(
-            "flashkit {}, Linux {kernel} in a guest, on {}",
+            "flashkit {}, Linux {kernel}, on {}",
             made.flashkit, made.machine
         ),
         None => format!("flashkit {}, on {}", made.flashkit, made.machine),

@@ -5,8 +5,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::Bars;
-use crate::report::Figure;
+use crate::report::{Bars, Figure};
 
 /// Size in units that are pixels on a page of this width.
 const WIDTH: u32 = 560;

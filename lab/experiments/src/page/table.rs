@@ -1,5 +1,6 @@
 //! Every number as CSV.
 
+use crate::jftl::Measured;
 use crate::study::Outcome;
 
 const HEAD: [&str; 24] = [
@@ -29,8 +30,11 @@ const HEAD: [&str; 24] = [
     "error",
 ];
 
-/// A line for each phase of each result, and for each failure.
-pub fn csv<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> anyhow::Result<String> {
+/// A line for each phase of each result, and for each failure; and two for each measurement on both layers.
+pub fn csv<'a>(
+    outcomes: impl Iterator<Item = &'a Outcome>,
+    measured: impl Iterator<Item = &'a Measured>,
+) -> anyhow::Result<String> {
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record(HEAD)?;
     for outcome in outcomes {
@@ -71,6 +75,32 @@ pub fn csv<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> anyhow::Result<St
             record.extend(measures.map(|x| format!("{x:.4}")));
             record.extend([erases.min.to_string(), erases.max.to_string()]);
             record.extend([kernel.clone(), String::new()]);
+            out.write_record(record)?;
+        }
+    }
+    for held in measured {
+        for (layer, ran) in [("page", &held.page), ("jftl", &held.jftl)] {
+            let mut record = vec![
+                held.id.clone(),
+                layer.into(),
+                held.chip.clone(),
+                "all".into(),
+            ];
+            record.resize(
+                HEAD.iter().position(|c| *c == "page_reads").unwrap_or(0),
+                String::new(),
+            );
+            let us = ran.busy_ns / 1000;
+            let counts = [
+                ran.page_reads,
+                ran.spare_reads,
+                ran.page_programs,
+                ran.block_erases,
+                us,
+            ];
+            record.extend(counts.map(|n| n.to_string()));
+            record.resize(HEAD.len() - 2, String::new());
+            record.extend([held.made.kernel.clone().unwrap_or_default(), String::new()]);
             out.write_record(record)?;
         }
     }

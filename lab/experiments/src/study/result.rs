@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use flashkit_workload::{Phase, Report};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -136,13 +137,21 @@ impl Folder {
     /// # Errors
     /// There is one and it cannot be read.
     pub fn load(&self, id: &str) -> anyhow::Result<Option<Outcome>> {
+        self.load_as(id)
+    }
+
+    /// What is kept under a name, whatever it is; `None` when there is nothing.
+    ///
+    /// # Errors
+    /// There is something, and it is not that.
+    pub fn load_as<T: DeserializeOwned>(&self, id: &str) -> anyhow::Result<Option<T>> {
         let path = self.path(id);
         let text = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.with_context(|| path.display().to_string())?,
         };
-        let outcome = serde_json::from_slice(&text);
-        Ok(Some(outcome.with_context(|| path.display().to_string())?))
+        let held = serde_json::from_slice(&text);
+        Ok(Some(held.with_context(|| path.display().to_string())?))
     }
 
     /// Keeps a result. It is there whole or not at all.
@@ -150,13 +159,21 @@ impl Folder {
     /// # Errors
     /// It cannot be written.
     pub fn save(&self, outcome: &Outcome) -> anyhow::Result<()> {
-        let path = self.path(&outcome.case);
+        self.save_as(&outcome.case, outcome)
+    }
+
+    /// Keeps something under a name.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn save_as<T: Serialize>(&self, id: &str, held: &T) -> anyhow::Result<()> {
+        let path = self.path(id);
         let named = || path.display().to_string();
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).with_context(named)?;
         }
         let part = path.with_extension(format!("part-{}", std::process::id()));
-        let text = serde_json::to_vec_pretty(outcome)?;
+        let text = serde_json::to_vec_pretty(held)?;
         let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &path));
         if written.is_err() {
             let _ = fs::remove_file(&part);

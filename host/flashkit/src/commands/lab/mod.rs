@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-use flashkit_experiments::report::{Cell, Figure, Report, Table};
+use flashkit_experiments::report::{Bars, Cell, Figure, Report, Table};
 use flashkit_experiments::{Experiment, Only, Scale, experiments, studies};
 use serde_json::json;
 
@@ -75,8 +75,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 let why = format!("{name}: no such experiment; `flashkit lab list` lists them");
                 return Err(Usage(why).into());
             };
-            let report = measure(experiment, scale, &choice.only)?;
-            if report.tables.is_empty() && report.figures.is_empty() {
+            let report = measure(experiment, scale, choice)?;
+            if report.tables.is_empty() && report.figures.is_empty() && report.bars.is_empty() {
                 let why = format!("no table or figure of {name} is called so");
                 return Err(Usage(why).into());
             }
@@ -113,10 +113,14 @@ fn listed() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> 
     experiments.chain(studies().iter().map(|s| (s.name, s.what, s.source)))
 }
 
-fn measure(experiment: &Experiment, scale: Scale, only: &[String]) -> anyhow::Result<Report> {
+fn measure(
+    experiment: &Experiment,
+    scale: Scale,
+    choice: &studies::Choice,
+) -> anyhow::Result<Report> {
     let pieces = (experiment.pieces)(scale);
     let progress = Mutex::new(Progress::of_pieces(experiment.name, pieces));
-    (experiment.run)(scale, Only(only), &|done| {
+    (experiment.run)(scale, Only(&choice.only), &choice.results, &|done| {
         if let Ok(mut progress) = progress.lock() {
             progress.at(done);
         }
@@ -139,6 +143,11 @@ fn print(name: &str, source: &str, report: &Report, out: &mut dyn Write) -> io::
         writeln!(out, "\n{}\n", figure.title)?;
         text_figure(figure).print(out, 2)?;
         writeln!(out, "  paper: {}", figure.papers)?;
+    }
+    for bars in &report.bars {
+        writeln!(out, "\n{}\n", bars.title)?;
+        text_bars(bars).print(out, 2)?;
+        writeln!(out, "  {}; {}", bars.y, bars.note)?;
     }
     Ok(())
 }
@@ -168,10 +177,33 @@ fn text_figure(figure: &Figure) -> text::Table {
     for (i, x) in figure.at.iter().enumerate().skip(every - 1).step_by(every) {
         let mut row = vec![format!("{x}")];
         let value = |(_, values): &(String, Vec<f64>)| match values.get(i) {
-            Some(y) => format!("{y:.0}"),
+            Some(y) => few_digits(*y),
             None => "-".into(),
         };
         row.extend(figure.series.iter().map(value));
+        shown.row_of(row);
+    }
+    shown
+}
+
+/// Three digits of a small number, all before the point of a large one.
+fn few_digits(x: f64) -> String {
+    let digits = match x.abs() {
+        x if x >= 100.0 || x == 0.0 => 0,
+        x if x >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{x:.digits$}")
+}
+
+fn text_bars(bars: &Bars) -> text::Table {
+    let mut headings = vec![""];
+    headings.extend(bars.series.iter().map(|name| &name[..]));
+    let mut shown = text::Table::new(&headings).left(1);
+    for (name, values) in &bars.groups {
+        let value = |value: &Option<f64>| value.map_or("-".into(), few_digits);
+        let mut row = vec![name.clone()];
+        row.extend(values.iter().map(value));
         shown.row_of(row);
     }
     shown

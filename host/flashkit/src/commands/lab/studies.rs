@@ -17,7 +17,7 @@ use crate::text;
 /// What of a study is run, and where. Other experiments have `--only` of it.
 #[derive(clap::Args)]
 pub struct Choice {
-    /// Of a study: folder of its results; what is there is not run again
+    /// Of a study, and of jftl: folder of its results; what is there is not run again
     #[arg(long, value_name = "FOLDER", default_value = "lab-results")]
     pub results: PathBuf,
     /// Only tables and figures whose titles contain this, of a study cases whose names do; may be

@@ -1,0 +1,198 @@
+//! Block by block: what a kernel wrote to the journal of an ext3, and what home.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{Event, put};
+
+/// Bytes of a block.
+const BLOCK: usize = 1024;
+/// The first word of the journal's own blocks.
+const MAGIC: u32 = 0xC03B_3998;
+
+/// Sectors by what they were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Written to the journal; its own blocks, and copies by what they are copies of.
+    pub journal: BTreeMap<String, u64>,
+    /// Written home.
+    pub home: BTreeMap<String, u64>,
+}
+
+/// Where things are in an ext3 of blocks of 1 KiB.
+struct Map {
+    blocks: u32,
+    per_group: u32,
+    itable_blocks: u32,
+    /// Of each group: block bitmap, inode bitmap, inode table.
+    groups: Vec<[u32; 3]>,
+    /// Blocks of the journal, in order.
+    journal: Vec<u32>,
+    /// The number in the journal of each block that is one of it.
+    index: BTreeMap<u32, usize>,
+}
+
+fn le32(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
+    word.map_or(0, u32::from_le_bytes)
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    le32(bytes, at).swap_bytes()
+}
+
+impl Map {
+    /// Of a disk that holds one; `None` if it does not.
+    fn of(disk: &[u8]) -> Option<Map> {
+        let block = |n: u32| disk.get(n as usize * BLOCK..(n as usize + 1) * BLOCK);
+        let sb = block(1)?;
+        let (blocks, per_group) = (le32(sb, 4), le32(sb, 0x20));
+        let (inodes, inode_size) = (le32(sb, 0x28), le32(sb, 0x58) & 0xFFFF);
+        if le32(sb, 0x38) & 0xFFFF != 0xEF53 || le32(sb, 0x18) != 0 || per_group == 0 {
+            return None;
+        }
+        let count = (blocks - 1).div_ceil(per_group);
+        let groups: Vec<[u32; 3]> = (0..count)
+            .map(|group| {
+                let at = 2 * BLOCK + 32 * group as usize;
+                [0, 4, 8].map(|field| le32(disk, at + field))
+            })
+            .collect();
+        let inode = groups[0][2] as usize * BLOCK + 7 * inode_size as usize;
+        let pointers = |n: u32| -> Vec<u32> {
+            let words = block(n).unwrap_or_default().chunks_exact(4);
+            words.map(|w| le32(w, 0)).filter(|b| *b != 0).collect()
+        };
+        let i_block = |i: usize| le32(disk, inode + 0x28 + 4 * i);
+        let mut journal: Vec<u32> = (0..12).map(i_block).collect();
+        journal.extend(pointers(i_block(12)));
+        for indirect in pointers(i_block(13)) {
+            journal.extend(pointers(indirect));
+        }
+        let index = journal.iter().copied().zip(0..).collect();
+        Some(Map {
+            blocks,
+            per_group,
+            itable_blocks: (inodes * inode_size).div_ceil(BLOCK as u32),
+            groups,
+            journal,
+            index,
+        })
+    }
+
+    /// What a block is, by its place, and by its bytes where that does not say.
+    fn kind(&self, block: u32, bytes: &[u8]) -> &'static str {
+        let Some(group) = block.checked_sub(1).map(|b| b / self.per_group) else {
+            return "data";
+        };
+        let Some([block_bitmap, inode_bitmap, table]) = self.groups.get(group as usize) else {
+            return "data";
+        };
+        let first = 1 + group * self.per_group;
+        if block == *block_bitmap || block == *inode_bitmap {
+            "bitmaps"
+        } else if (*table..*table + self.itable_blocks).contains(&block) {
+            "inodes"
+        } else if block < *block_bitmap && block >= first {
+            "superblock, groups"
+        } else if is_directory(bytes) {
+            "directories"
+        } else if self.is_indirect(bytes) {
+            "indirect blocks"
+        } else {
+            "data"
+        }
+    }
+
+    fn is_indirect(&self, bytes: &[u8]) -> bool {
+        let mut words = bytes.chunks_exact(4).map(|w| le32(w, 0));
+        words.clone().any(|w| w != 0) && words.all(|w| w < self.blocks)
+    }
+}
+
+fn is_directory(bytes: &[u8]) -> bool {
+    let mut at = 0;
+    while at + 8 <= bytes.len() {
+        let len = usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
+        if len < 8 || !len.is_multiple_of(4) || usize::from(bytes[at + 6]) + 8 > len {
+            return false;
+        }
+        at += len;
+    }
+    at == bytes.len()
+}
+
+impl Tally {
+    /// Of what was asked since the benchmark began; empty where there is no ext3.
+    pub fn of(events: &[Event], size: u64) -> Tally {
+        let mut tally = Tally::default();
+        let mut disk = vec![0; size as usize];
+        let begin = events.iter().position(|event| *event == Event::Begin);
+        let (before, after) = events.split_at(begin.unwrap_or(0));
+        before.iter().for_each(|event| put(&mut disk, event));
+        let Some(map) = Map::of(&disk) else {
+            return tally;
+        };
+        drop(disk);
+        let mut homes = vec![None; map.journal.len()];
+        for event in after {
+            let Event::Write(offset, data) = event else {
+                continue;
+            };
+            let first = (*offset / BLOCK as u64) as u32;
+            for (block, bytes) in (first..).zip(data.chunks(BLOCK)) {
+                let sectors = bytes.len() as u64 / 512;
+                let (count, kind) = match map.index.get(&block) {
+                    Some(index) => {
+                        let kind = tally.journal_kind(&map, &mut homes, *index, bytes);
+                        (&mut tally.journal, kind)
+                    }
+                    None => (&mut tally.home, map.kind(block, bytes)),
+                };
+                *count.entry(kind.into()).or_default() += sectors;
+            }
+        }
+        tally
+    }
+
+    fn journal_kind(
+        &mut self,
+        map: &Map,
+        homes: &mut [Option<u32>],
+        index: usize,
+        bytes: &[u8],
+    ) -> &'static str {
+        if be32(bytes, 0) != MAGIC {
+            return homes[index].map_or("not described", |home| map.kind(home, bytes));
+        }
+        match be32(bytes, 4) {
+            1 => {
+                describe(homes, index, bytes);
+                "descriptors"
+            }
+            2 => {
+                self.commits += 1;
+                "commits"
+            }
+            5 => "revokes",
+            _ => "the journal's superblock",
+        }
+    }
+}
+
+/// Where the blocks behind a descriptor have their homes: tags of 8 bytes.
+fn describe(homes: &mut [Option<u32>], index: usize, bytes: &[u8]) {
+    let (mut at, mut next) = (12, index);
+    while at + 8 <= bytes.len() {
+        next = if next + 1 >= homes.len() { 1 } else { next + 1 };
+        homes[next] = Some(be32(bytes, at));
+        let flags = be32(bytes, at + 4);
+        at += if flags & 2 == 0 { 24 } else { 8 };
+        if flags & 8 != 0 {
+            return;
+        }
+    }
+}
