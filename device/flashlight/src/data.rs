@@ -358,7 +358,7 @@ impl<N: Nand> FlashLight<'_, N> {
     ///
     /// A file goes on in the block where its last page is. A new file gets a block of its own,
     /// unless the file before it was small: then the two share one, until the file has grown past
-    /// a quarter of a block.
+    /// a quarter of a block. Overwrites of files in turn share blocks too.
     fn choose_front(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         let share = self.store.ppb() / 4;
         if self.store.fronts[i].block != u32::MAX {
@@ -383,8 +383,15 @@ impl<N: Nand> FlashLight<'_, N> {
                 }
             }
         }
+        let page_size = self.store.page_size() as u64;
         if index < share {
             self.open_shared(i)?;
+        } else if u64::from(index) * page_size < self.files[i].file().size() {
+            // An overwrite. The tails of many files' blocks would stay unwritten.
+            let n = self.store.remnants.len;
+            if n > 0 {
+                self.store.unpark(i, n - 1)?;
+            }
         }
         Ok(())
     }

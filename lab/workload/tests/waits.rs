@@ -91,3 +91,37 @@ fn pieces_against_the_order_of_a_file() {
         }
     }
 }
+
+/// Eight files overwritten at random in turn: what each leaves of its block the next goes on with.
+#[test]
+fn several_files_share_the_blocks_of_their_overwrites() {
+    let mut fs = of_paper();
+    let root = fs.root();
+    let (piece, pieces) = (64 * KIB, 64);
+    let data = vec![4; piece as usize];
+    let files: Vec<Ino> = (0..8)
+        .map(|i| {
+            let name = format!("{i}");
+            fs.create(root, name.as_bytes(), &NewInode::default())
+                .unwrap()
+                .ino
+        })
+        .collect();
+    for &file in &files {
+        for i in 0..pieces {
+            fs.write(file, i * piece, &data, Time::default()).unwrap();
+        }
+    }
+    fs.sync().unwrap();
+    let (before, mut rng) = (fs.volume().written(), Rng::new(1));
+    for _ in 0..4_000 {
+        let file = files[rng.below(8) as usize];
+        let at = rng.below(pieces) * piece;
+        fs.write(file, at, &data, Time::default()).unwrap();
+        fs.fsync(file).unwrap();
+    }
+    let after = fs.volume().written();
+    let [data, erases] = [after.data - before.data, after.erases - before.erases];
+    // 2,000 blocks of data; the chip has 2,048.
+    assert_eq!((data, erases), (128_000, 295));
+}
