@@ -658,6 +658,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let wear = [0, 2, 4, 6].map(|i| u32::from(get_u16(b, LEVELLING + i)));
         s.wear.load(wear, s.cursor, s.table.blocks());
+        s.begin_counts();
         s.scrub_at = u32::from(get_u16(b, SCRUB)).min(s.table.blocks()) * s.ppb();
         s.bitmap_count = 0;
         for i in 0..BITMAP_BLOCKS {

@@ -61,7 +61,7 @@ pub use error::Error;
 pub use header::{FORMAT_VERSION, Header, Kind};
 pub use inode::{NAME_MAX, Time};
 pub use list::Entry;
-pub use mount::{Cleaner, Config, ram_needed};
+pub use mount::{Cleaner, Config, ram_needed, ram_to_level};
 pub use ops::{Attr, New, SetAttr, Special, StatFs, TARGET_MAX, Unlinked};
 pub use scrub::Scrub;
 pub use store::Written;

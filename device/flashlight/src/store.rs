@@ -16,7 +16,7 @@ use crate::recover::Recovery;
 use crate::scrub::RefreshList;
 use crate::table::{State, Table};
 use crate::tag::{self, Tag};
-use crate::wear::Wear;
+use crate::wear::{Counts, Wear};
 use crate::wellformed::{self, is_well_formed};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
@@ -243,6 +243,7 @@ pub(crate) struct Store<'r, N> {
     /// Where the search for a free block goes on.
     pub cursor: u32,
     pub wear: Wear,
+    pub counts: Counts<'r>,
     /// The frontier that pages are moved to.
     pub mover: usize,
     /// The page where scrubbing goes on.
@@ -505,7 +506,7 @@ impl<N: Nand> Store<'_, N> {
     /// Takes a block for a data frontier.
     fn take_front(&mut self, front: usize) -> Result<u32, Error<N::Error>> {
         while front == WEAR && self.reserved + LOG_AHEAD + 1 < RESERVES {
-            let block = self.place_at_rest().ok_or(Error::NoSpace)?;
+            let block = self.pick_at_rest().ok_or(Error::NoSpace)?;
             self.push_reserve(block, Area::Data);
             self.record_reserves()?;
             let taken = self.take_reserved(Area::Data, |r| u32::from(r.0) == block)?;
@@ -648,7 +649,7 @@ impl<N: Nand> Store<'_, N> {
             return Ok(false);
         }
         self.written.erases += 1;
-        self.wear.note_erase();
+        self.note_erase(block);
         if self.geo.block_of(self.scratch_at).0 == block {
             self.scratch_at = PageAddr::NONE;
         }
@@ -678,7 +679,7 @@ impl<N: Nand> Store<'_, N> {
     pub fn pick(&mut self) -> Result<u32, Error<N::Error>> {
         let block = self.free_from(self.cursor).ok_or(Error::NoSpace)?;
         self.cursor = (block + 1) % self.table.blocks();
-        Ok(block)
+        Ok(self.pick_lagging(block))
     }
 
     /// The first block from one on that is free and not reserved.

@@ -27,6 +27,13 @@
 //!   has passed it.
 //! * All counts are 0 at first, where they should fall along the window: the intervals of the first
 //!   round grow from `k` to `2 * k`.
+//!
+//! Chance remains: a block whose data lives longer than that of others misses some of its turns, and
+//! nothing makes up for it; from round to round that adds up. With a byte of RAM more for each block
+//! ([`ram_to_level`](crate::ram_to_level)) erases are counted from the mount on, and each block should
+//! be ahead of the mean, or behind it, as its place on the ring says. Of the next free blocks the one
+//! is taken that lags most; what rests goes to the one that has been erased most. The counts are not
+//! stored: a mount takes every block to be where it should be.
 
 use crate::FlashLight;
 use crate::error::Error;
@@ -45,6 +52,12 @@ const NEAR: u32 = 8;
 const PATIENCE: u32 = 8;
 /// Blocks that one change looks at for nearly empty ones.
 const SWEEP: u32 = 64;
+/// Free blocks that one is chosen from by its erases.
+const CHOICE: u32 = 32;
+/// Erases by which an interval is shorter for each that the window is ahead in the mean.
+const PULL: i32 = 2;
+/// Erases behind what is due at which a log that is open is moved as well.
+const LAGS: i32 = 40;
 /// Sorts of blocks that may last long: the heads of the areas, leaf and second-level blocks.
 const SORTS: usize = HEADS + 2;
 pub(crate) const LEAF: usize = HEADS;
@@ -116,16 +129,50 @@ fn across(cursor: u32, blocks: u32) -> u32 {
     (cursor + blocks / 2) % blocks
 }
 
+/// Erase counts as far as they differ, a byte a block: modulo 256, as their mean is. None where the
+/// caller's RAM has no room for them.
+pub(crate) struct Counts<'r> {
+    of: &'r mut [u8],
+    mean: u8,
+    /// Erases since the mean has grown.
+    since: u32,
+}
+
+impl<'r> Counts<'r> {
+    pub fn new(of: &'r mut [u8]) -> Self {
+        Counts {
+            of,
+            mean: 0,
+            since: 0,
+        }
+    }
+
+    fn note_erase(&mut self, block: u32) {
+        if let Some(count) = self.of.get_mut(block as usize) {
+            *count = count.wrapping_add(1);
+            self.since += 1;
+            if self.since as usize == self.of.len() {
+                (self.since, self.mean) = (0, self.mean.wrapping_add(1));
+            }
+        }
+    }
+
+    /// Erases of a block above the mean.
+    fn above(&self, block: u32) -> i32 {
+        i32::from(self.of[block as usize].wrapping_sub(self.mean) as i8)
+    }
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// The block at rest to move now, if one is due and the window has a place for it.
     pub(crate) fn due(&mut self) -> Option<u32> {
         let blocks = self.store.table.blocks();
         let wear = self.store.wear;
-        let interval = wear.current_interval(blocks);
-        if !wear.ready || interval == 0 {
+        if !wear.ready || wear.interval == 0 {
             return None;
         }
         self.store.wear.ready = false;
+        let interval = self.store.interval();
         if wear.erases < interval {
             return None;
         }
@@ -143,7 +190,7 @@ impl<N: Nand> FlashLight<'_, N> {
             .find(|&b| {
                 let at_rest = match self.store.table.get(b) {
                     // A log's block is closed soon; that of a file that is open may stay so for ever.
-                    State::Meta(1..) => !self.store.is_open(b),
+                    State::Meta(1..) => !self.store.is_open(b) || self.store.lag(b) > LAGS,
                     State::Data(n) => n > 0 || self.store.is_open(b),
                     _ => false,
                 };
@@ -163,7 +210,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// A block with few valid pages, half a round behind the search for free blocks: it would take
     /// no erases until these are gone.
     pub(crate) fn nearly_empty(&mut self) -> Option<u32> {
-        if self.store.wear.interval == 0 {
+        if self.store.wear.interval == 0 || !self.store.counts.of.is_empty() {
             return None;
         }
         let few = self.store.ppb() / 16;
@@ -192,9 +239,97 @@ impl<N: Nand> FlashLight<'_, N> {
 }
 
 impl<N: Nand> Store<'_, N> {
+    pub fn note_erase(&mut self, block: u32) {
+        self.wear.note_erase();
+        self.counts.note_erase(block);
+    }
+
+    /// Takes every block to be worn as its place says, after a mount.
+    pub fn begin_counts(&mut self) {
+        for block in 0..self.counts.of.len() as u32 {
+            self.counts.of[block as usize] = self.due_above(block) as u8;
+        }
+    }
+
+    /// Erases above the mean that a block should have at its place: it falls behind evenly while it
+    /// rests; in the window it catches up fast, is worn as others are, and goes ahead at the end.
+    fn due_above(&self, block: u32) -> i32 {
+        let (wear, blocks) = (&self.wear, i64::from(self.table.blocks()));
+        let behind = |from: u32| (i64::from(block) - i64::from(from)).rem_euclid(blocks);
+        let rest = behind(wear.at) - behind(wear.to) + blocks;
+        let (rest, interval) = (rest % blocks, i64::from(wear.interval));
+        let window = blocks - rest;
+        let range = interval * rest / blocks;
+        let above = if behind(wear.at) < rest {
+            range * (2 * behind(wear.at) - rest) / rest
+        } else {
+            let from_middle = window - 2 * behind(wear.to);
+            range * from_middle.pow(3) / window.pow(3)
+        };
+        (above / 2) as i32
+    }
+
+    /// Erases between two moves. Fewer when the window has been worn more than is due: which of its
+    /// blocks is taken does not change how much all of them are.
+    fn interval(&self) -> u32 {
+        if self.counts.of.is_empty() {
+            return self.wear.current_interval(self.table.blocks());
+        }
+        let interval = self.wear.interval;
+        let pull = interval as i32 - PULL * self.window_ahead();
+        pull.clamp(interval as i32 / 2, 2 * interval as i32) as u32
+    }
+
+    /// Mean of the erases by which the blocks of the window are ahead of what is due at their places.
+    fn window_ahead(&self) -> i32 {
+        let (wear, blocks) = (&self.wear, self.table.blocks());
+        let window = (wear.at + blocks - wear.to) % blocks;
+        let ahead = |i| -self.lag((wear.to + i) % blocks);
+        (0..window).map(ahead).sum::<i32>() / window.max(1) as i32
+    }
+
+    /// Erases that a block is behind what is due at its place; 0 without counts.
+    fn lag(&self, block: u32) -> i32 {
+        if self.counts.of.is_empty() || self.wear.interval == 0 {
+            return 0;
+        }
+        self.due_above(block) - self.counts.above(block)
+    }
+
+    /// The free block from `first` on, which is one, that lags most, of a few.
+    pub fn pick_lagging(&self, first: u32) -> u32 {
+        self.pick_by(first, CHOICE, |block| self.lag(block))
+    }
+
+    /// Of `choice` free blocks from the first on the one with the highest key.
+    fn pick_by(&self, first: u32, choice: u32, key: impl Fn(u32) -> i32) -> u32 {
+        if self.counts.of.is_empty() {
+            return first;
+        }
+        let blocks = self.table.blocks();
+        let ahead = |block: u32| (block + blocks - first) % blocks;
+        let (mut best, mut at) = (first, first);
+        for _ in 1..choice {
+            match self.free_from((at + 1) % blocks) {
+                Some(next) if ahead(next) > ahead(at) => at = next,
+                _ => break,
+            }
+            if key(at) > key(best) {
+                best = at;
+            }
+        }
+        best
+    }
+
     /// Where data at rest goes to: the end of the window.
     pub fn place_at_rest(&self) -> Option<u32> {
         self.free_from(self.wear.at)
+    }
+
+    /// Where a block at rest is moved to: of some at the window's end the one erased most.
+    pub fn pick_at_rest(&self) -> Option<u32> {
+        let first = self.place_at_rest()?;
+        Some(self.pick_by(first, NEAR, |block| self.counts.above(block)))
     }
 
     /// Picks a free block of a sort that may last long. One that follows its predecessor after more

@@ -5,10 +5,11 @@
 
 mod common;
 
-use common::{Fs, format, try_mount};
-use flashkit_flashlight::Config;
+use common::{Fs, format};
+use flashkit_flashlight::{Config, FlashLight, ram_needed, ram_to_level};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Metered, Rng, SimNand, preset};
+use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileSystem, Ino, NewInode};
 
 /// Blocks at the start of the chip that hold the anchors: they are erased once in many thousand
@@ -29,6 +30,8 @@ struct Load {
     stays: u64,
     /// Erases of a block, in the mean, after which it ends.
     mean: u64,
+    /// With RAM for counts.
+    counted: bool,
 }
 
 /// What came of it.
@@ -44,7 +47,15 @@ fn volume(load: &Load, wear_interval: u32) -> Fs {
         wear_interval,
         ..Config::default()
     };
-    try_mount(format(SimNand::new(load.chip.clone()), 7), config).unwrap()
+    let chip = format(SimNand::new(load.chip.clone()), 7);
+    let size = if load.counted {
+        ram_to_level
+    } else {
+        ram_needed
+    };
+    let ram = vec![0; size(&chip.geometry())].leak();
+    let size = ram.len();
+    FlashLightFs::new(FlashLight::mount(chip, ram, config).unwrap(), size)
 }
 
 /// Fills 60 % of the chip with what stays, and overwrites 20 % again and again.
@@ -108,7 +119,7 @@ fn spread(counts: &[u32], erases: f64) -> Wear {
     }
 }
 
-fn small(order: Order) -> Load {
+fn small(order: Order, counted: bool) -> Load {
     let timing = ChipSpec::from(preset("slc-256m").unwrap()).timing();
     let geo = Geometry::new(1024, 24, 32, 512).unwrap();
     Load {
@@ -117,6 +128,7 @@ fn small(order: Order) -> Load {
         request: 32_768,
         stays: 131_072,
         mean: 80,
+        counted,
     }
 }
 
@@ -124,14 +136,23 @@ fn small(order: Order) -> Load {
 #[test]
 fn data_that_stays_takes_its_share() {
     for order in [Order::Sequential, Order::Random] {
-        let load = small(order);
-        let (with, without) = (run(&load, Config::default().wear_interval), run(&load, 0));
+        let interval = Config::default().wear_interval;
+        let load = small(order, false);
+        let (with, without) = (run(&load, interval), run(&load, 0));
+        let counted = run(&small(order, true), interval);
+        println!("counted: sigma {:.2} of {:.1}", counted.sigma, counted.mean);
+        assert!(
+            counted.sigma < 12.0,
+            "{} of {}",
+            counted.sigma,
+            counted.mean
+        );
         let extra = with.erases / without.erases - 1.0;
         println!(
             "sigma {:.2} of {:.1}, without {:.1}, extra {:.4}",
             with.sigma, with.mean, without.sigma, extra
         );
-        assert!(with.sigma < 30.0, "{} of {}", with.sigma, with.mean);
+        assert!(with.sigma < 15.0, "{} of {}", with.sigma, with.mean);
         assert!(
             without.sigma > without.mean,
             "{} of {}",
@@ -149,25 +170,39 @@ fn a_thousand_erases() {
         println!("skipped: long; FLASHKIT_WEAR_FULL=1 runs it");
         return;
     }
-    for (name, order, request) in [
-        ("sequential, 64 KiB", Order::Sequential, 65_536),
-        ("random, 64 KiB", Order::Random, 65_536),
-    ] {
-        let load = Load {
-            chip: preset("slc-256m").unwrap().into(),
-            order,
-            request,
-            stays: 512 * 1024,
-            mean: 1000,
-        };
-        let (with, without) = (run(&load, Config::default().wear_interval), run(&load, 0));
+    let orders = [
+        ("sequential, 64 KiB", Order::Sequential),
+        ("random, 64 KiB", Order::Random),
+    ];
+    std::thread::scope(|scope| {
+        for (name, order) in orders {
+            scope.spawn(move || to_a_thousand(name, order));
+        }
+    });
+}
+
+fn to_a_thousand(name: &str, order: Order) {
+    let load = |counted| Load {
+        chip: preset("slc-256m").unwrap().into(),
+        order,
+        request: 65_536,
+        stays: 512 * 1024,
+        mean: 1000,
+        counted,
+    };
+    let interval = Config::default().wear_interval;
+    let without = run(&load(false), 0);
+    for (how, counted) in [("counted", true), ("by place", false)] {
+        let with = run(&load(counted), interval);
+        let extra = with.erases / without.erases - 1.0;
         println!(
-            "{name}: mean {:.1}, sigma {:.2} = {:.2} % of it; erases {:+.2} %; without levelling sigma {:.0}",
+            "{name}, {how}: mean {:.1}, sigma {:.2} = {:.2} % of it; erases {:+.2} %; without levelling sigma {:.0}",
             with.mean,
             with.sigma,
             100.0 * with.sigma / with.mean,
-            100.0 * (with.erases / without.erases - 1.0),
+            100.0 * extra,
             without.sigma
         );
+        assert!(!counted || with.sigma <= 0.01 * with.mean);
     }
 }
