@@ -13,7 +13,9 @@ use crate::error::Error;
 use crate::extent::Extent;
 use crate::hash::{ino_hash, name_hash};
 use crate::header::Kind;
-use crate::inode::{DirMut, DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView};
+use crate::inode::{
+    DirMut, DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView,
+};
 use crate::mappage::{MapPage, Owner};
 use crate::store::Area;
 use crate::tree::{MapKind, MapTarget};
@@ -106,7 +108,7 @@ impl FileMut<'_> {
             n -= 1;
         }
         self.records_truncate(n);
-        self.set_flags(self.flags() & !FLAG_KEPT);
+        self.set_flags(self.flags() & !(FLAG_KEPT | FLAG_EXCHANGED));
         self.set_moved(0, 0);
         self.set_replaced(None);
     }
@@ -119,6 +121,7 @@ impl DirMut<'_> {
             n -= 1;
         }
         self.records_truncate(n);
+        self.set_flags(self.flags() & !FLAG_EXCHANGED);
         self.set_moved(0, 0);
         self.set_replaced(None);
     }

@@ -29,8 +29,10 @@
 //! whose `replaced` is not all ones also ends the life of that inode (a file's page, or a
 //! directory's number, by `kind of replaced` as in [`crate::dirrec::Target`]): a rename is this one
 //! page; with the flag KEPT the name that was moved from stays, and only its entry changes, to the
-//! file's number: a first hard link is this one page. `as-of` is 0 but during recovery: the sequence number up to which the directory shows all
-//! changes, when it is not that of its page.
+//! file's number: a first hard link is this one page. With the flag EXCHANGED, `replaced` (a directory's
+//! or a file's number) lives on under the name that was moved from ([`crate::exchange`]). `as-of` is 0
+//! but during recovery: the sequence number up to which the directory shows all changes, when it is
+//! not that of its page.
 
 use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::extent;
@@ -48,6 +50,8 @@ pub(crate) const FLAG_INDIRECT: u8 = 1;
 pub(crate) const FLAG_ORPHAN: u8 = 2;
 /// With `moved-from`: the entry there is only another from this page on, of the file's number.
 pub(crate) const FLAG_KEPT: u8 = 4;
+/// With `moved-from` and `replaced`: what is replaced goes on under the name that was moved from.
+pub(crate) const FLAG_EXCHANGED: u8 = 8;
 
 pub(crate) const MODE_FIFO: u16 = 0x1000;
 pub(crate) const MODE_CHAR: u16 = 0x2000;

@@ -10,7 +10,9 @@ use crate::bytes::get_u32;
 use crate::dirrec::{self, DirRec};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, REPLACED_MAP};
 use crate::header::{self, Bad, HEADER, Header, Kind};
-use crate::inode::{DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Inode, Stamp, Time};
+use crate::inode::{
+    DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Inode, Stamp, Time,
+};
 use crate::mappage::MapPage;
 use crate::names::{Item, Names};
 use crate::tag::{self, Tag};
@@ -166,8 +168,11 @@ pub struct InodeFields<'a> {
     pub moved_from: Option<(u32, u32)>,
     /// That name stays; from this page on its entry holds the file's number.
     pub kept: bool,
-    /// Object whose life this page ends.
+    /// Object whose life this page ends, or that goes on under the name that this page removes, when
+    /// the two were `exchanged`.
     pub replaced: Option<(Target, u32)>,
+    /// See `replaced`.
+    pub exchanged: bool,
     /// Levels below the inode: 0 none, 1 maps, 2 index pages.
     pub levels: u8,
     /// Where its extended attributes are.
@@ -195,6 +200,7 @@ fn fields<'a, const REC: usize>(view: &'a Inode<&[u8], REC>) -> InodeFields<'a> 
         replaced: view
             .replaced()
             .map(|(kind, ptr)| (Target::of(u32::from(kind)), ptr)),
+        exchanged: view.flags() & FLAG_EXCHANGED != 0,
         levels: view.levels(),
         attributes: Some(view.xattr()).filter(|page| page.is_some()),
     }

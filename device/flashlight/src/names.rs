@@ -130,7 +130,7 @@ impl<'a> Names<'a> {
         })
     }
 
-    fn find(self, volume: u32, dir: u32, which: Which<'_>) -> Option<usize> {
+    pub fn find(self, volume: u32, dir: u32, which: Which<'_>) -> Option<usize> {
         let is = |item: Item<'_>| matches!(item, Item::Name { dir: d, name } if d == dir && which.is(volume, name));
         self.iter().find(|(_, item)| is(*item)).map(|(at, _)| at)
     }

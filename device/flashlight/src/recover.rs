@@ -26,10 +26,11 @@ use crate::checkpoint::Start;
 use crate::dir::Removal;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
 use crate::error::{Error, sound};
+use crate::exchange::Pending;
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
 use crate::hash::{ino_hash, name_hash};
 use crate::header::{HEADER, Header, Kind, SEQ, is_blank};
-use crate::inode::{DirView, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
+use crate::inode::{DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
 use crate::store::{Area, FRONTS, HEADS, Head, REMNANTS, RESERVES};
 use crate::table::State;
@@ -66,6 +67,8 @@ pub(crate) struct Recovery<'r> {
     copy: Option<(PageAddr, Header)>,
     /// Whether a rename has replaced a file in the index directory that is not known to know.
     mend: bool,
+    /// The last exchange, while its second inode is not known to know.
+    pub exchange: Option<Pending>,
 }
 
 impl Recovery<'_> {
@@ -110,7 +113,7 @@ impl Recovery<'_> {
 
 /// What is damaged when an inode page written since the checkpoint cannot be read: what it concerns
 /// may be as it was before.
-const CHANGE: &str = "record of a change before the last stop";
+pub(crate) const CHANGE: &str = "record of a change before the last stop";
 
 /// A position in the pages of one area written since the checkpoint.
 struct Cursor {
@@ -124,16 +127,16 @@ struct Cursor {
 }
 
 /// What the header part of an inode page says, copied out of it.
-struct Record {
+pub(crate) struct Record {
     at: PageAddr,
-    seq: u64,
-    prev: PageAddr,
-    ino: u32,
-    parent: u32,
-    hash: u32,
-    flags: u8,
-    moved: (u32, u32),
-    replaced: Option<(u8, u32)>,
+    pub seq: u64,
+    pub prev: PageAddr,
+    pub ino: u32,
+    pub parent: u32,
+    pub hash: u32,
+    pub flags: u8,
+    pub moved: (u32, u32),
+    pub replaced: Option<(u8, u32)>,
 }
 
 impl<'r, N: Nand> FlashLight<'r, N> {
@@ -198,6 +201,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         self.count_lost(since)?;
         let mend = self.store.recovery.as_ref().is_some_and(|r| r.mend);
+        let exchange = self.store.recovery.as_ref().and_then(|r| r.exchange);
         self.close_opened();
         for slot in &mut self.dirs {
             if slot.ino != 0 {
@@ -206,9 +210,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         self.store.scratch_at = PageAddr::NONE;
         self.orphans = 1;
+        // The checkpoint names the blocks that these take.
+        self.store.naming |= mend || exchange.is_some();
+        if let Some(pending) = exchange {
+            self.finish_exchange(pending)?;
+        }
         if mend {
-            // The checkpoint names the blocks that this takes.
-            self.store.naming = true;
             self.mend_replaced()?;
         }
         self.checkpoint(false)
@@ -226,6 +233,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             last: [(0, PageAddr::NONE); 2],
             copy: None,
             mend: false,
+            exchange: None,
         };
         for (i, head) in self.store.heads.iter().enumerate().skip(1) {
             if head.block != u32::MAX && head.next < self.store.ppb() {
@@ -470,7 +478,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let Some(header) = sound(read)?.filter(|_| view.is_sane()) else {
             return Ok(());
         };
-        let (ino, replaced) = (view.ino(), view.replaced());
+        let exchanged = view.flags() & FLAG_EXCHANGED != 0;
+        let (ino, replaced) = (view.ino(), view.replaced().filter(|_| !exchanged));
         let old = match self.map_get(ino) {
             Err(Error::NotFound) => return Ok(()),
             r => r?,
@@ -581,6 +590,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             moved: view.moved(),
             replaced: view.replaced(),
         };
+        if let Some(recovery) = &mut self.store.recovery {
+            // Its page shows the name that it has taken.
+            recovery.exchange.take_if(|e| e.second == rec.ino);
+        }
         if header.kind == Kind::Dir {
             return self.replay_dir_links(&rec);
         }
@@ -670,7 +683,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Whether a directory exists, and can be read, whose own page is older than a record.
-    fn is_older(&mut self, dir: u32, seq: u64) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn is_older(&mut self, dir: u32, seq: u64) -> Result<bool, Error<N::Error>> {
         match self.load_dir(dir) {
             Ok(i) => Ok(self.dirs[i].dir().as_of() < seq),
             Err(Error::NotFound | Error::Corrupt(..)) => Ok(false),
@@ -679,7 +692,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Removes the entry of an object, if it is there and can be read.
-    fn unlink_if(
+    pub(crate) fn unlink_if(
         &mut self,
         dir: u32,
         hash: u32,
@@ -696,7 +709,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Adds an entry that an inode's page asks for, unless it is there.
-    fn link_if(
+    pub(crate) fn link_if(
         &mut self,
         rec: &Record,
         (dir, hash): (u32, u32),
@@ -728,7 +741,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         ptr: u32,
         rec: &Record,
     ) -> Result<(), Error<N::Error>> {
-        let kept = (dir, hash) == rec.moved && rec.flags & FLAG_KEPT != 0;
+        let kept = (dir, hash) == rec.moved && rec.flags & FLAG_KEPT != 0
+            || rec.flags & FLAG_EXCHANGED != 0;
         if rec.prev.is_none() || rec.moved.0 != 0 && !kept {
             return self.dir_add(dir, hash, target, ptr);
         }
@@ -744,7 +758,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 r.same_object(Target::Dir, rec.ino)
             })?;
         }
-        if let Some((kind, dir)) = rec.replaced
+        if rec.flags & FLAG_EXCHANGED != 0 {
+            self.replay_exchange(rec, Kind::Dir)?;
+        } else if let Some((kind, dir)) = rec.replaced
             && kind == Target::Dir as u8
             && self.is_older(rec.parent, rec.seq)?
         {
@@ -759,7 +775,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 r.same_object(Target::File, rec.prev.0) || r.same_object(Target::Indirect, rec.ino)
             })?;
         }
-        if let Some((kind, ptr)) = rec.replaced {
+        if rec.flags & FLAG_EXCHANGED != 0 {
+            self.replay_exchange(rec, Kind::File)?;
+        } else if let Some((kind, ptr)) = rec.replaced {
             self.replay_replaced(rec, kind, ptr)?;
         }
         let indirect = rec.flags & FLAG_INDIRECT != 0;

@@ -6,7 +6,7 @@ use crate::dirrec::Target;
 use crate::error::Error;
 use crate::hash::{ino_hash, name_hash};
 use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
-use crate::names::Which;
+use crate::names::{Spot, Which};
 use crate::ops::Found;
 use crate::{FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
 use flashkit_nand::Nand;
@@ -95,23 +95,30 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok((node, kept))
     }
 
+    /// A directory cannot go into itself, or what is below it.
+    pub(crate) fn check_above(&mut self, node: Node, to_dir: u32) -> Result<(), Error<N::Error>> {
+        let Node::Dir(ino) = node else {
+            return Ok(());
+        };
+        let (mut dir, mut steps) = (to_dir, 0);
+        while dir != ROOT_DIR {
+            // More steps than directories: damaged, they lead in a circle.
+            if dir == ino || steps > self.map.end() {
+                return Err(Error::Invalid);
+            }
+            dir = self.parent(dir)?;
+            steps += 1;
+        }
+        Ok(())
+    }
+
     fn check_replace(
         &mut self,
         source: Node,
         target: Option<Node>,
         to_dir: u32,
     ) -> Result<(), Error<N::Error>> {
-        if let Node::Dir(ino) = source {
-            let (mut dir, mut steps) = (to_dir, 0);
-            while dir != ROOT_DIR {
-                // More steps than directories: damaged, they lead in a circle.
-                if dir == ino || steps > self.map.end() {
-                    return Err(Error::Invalid);
-                }
-                dir = self.parent(dir)?;
-                steps += 1;
-            }
-        }
+        self.check_above(source, to_dir)?;
         match (source, target) {
             (Node::Dir(_), Some(Node::File(_))) => Err(Error::NotDir),
             (Node::File(_), Some(Node::Dir(_))) => Err(Error::IsDir),
@@ -132,7 +139,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// A file's names in one directory must differ in their hashes.
-    fn check_hash(
+    pub(crate) fn check_hash(
         &mut self,
         source: &Found,
         from_dir: u32,
@@ -163,7 +170,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Before a file is replaced that stays in use, or that is in the index directory: makes
     /// sure that it is there, so that the rename can turn it into an orphan. Returns whether it is.
-    fn detach_target(
+    pub(crate) fn detach_target(
         &mut self,
         file: FileRef,
         dir: u32,
@@ -210,77 +217,100 @@ impl<N: Nand> FlashLight<'_, N> {
         target: Option<Found>,
         now: Time,
     ) -> Result<Node, Error<N::Error>> {
-        let volume = self.store.volume;
-        let to_hash = name_hash(volume, to);
+        self.room_for_name(Node::File(file), to.len())?;
         let i = self.load_file(file)?;
-        let growth = if self.files[i].file().names_len() == 0 {
-            to.len()
-        } else {
-            self.names_growth(i, to.len())
-        };
-        self.file_room(i, growth)?;
         self.flush_file(i)?;
         let rec = self.find(from_dir, from)?.rec;
-        let i = self.load_file(file)?;
-        self.free_own_name(i, from_dir, from)?;
-        let old = self.files[i].loc;
-        let was_indirect = self.files[i].file().flags() & FLAG_INDIRECT != 0;
-        // Pages of data and of attributes name the entry they were written under: from now on that is
-        // the number's.
-        let indirect = was_indirect || self.files[i].file().is_referred_to();
-        let mut view = self.files[i].file_mut();
-        if indirect {
-            let flags = view.flags() | FLAG_INDIRECT;
-            view.set_flags(flags);
-        }
-        view.set_moved(from_dir, source.rec.hash);
-        view.set_parent(to_dir);
-        view.set_name(to);
-        view.set_time(Stamp::Change, now);
-        view.set_replaced(target.map(|t| (t.rec.target as u8, t.rec.ptr)));
-        let at = self.append_file(i)?;
-        let hash = ino_hash(volume, file.ino);
-        if was_indirect {
-            self.dir_repoint(INDEX_DIR, hash, Target::File, old, at)?;
-        } else if indirect {
-            self.dir_add(INDEX_DIR, hash, Target::File, at.0)?;
-        }
+        let replaced = target.map(|t| (t.rec.target, t.rec.ptr));
+        let from = (from_dir, source.rec.hash, from);
+        let (entry, node) = self.record_file_move(file, from, (to_dir, to), replaced, 0, now)?;
         // Nothing may come between these: a directory's page that shows only some of them would
         // be newer than the page that records the rename.
         self.dir_remove(from_dir, &rec, Removal::Recorded)?;
         if let Some(target) = &target {
             self.dir_remove(to_dir, &target.rec, Removal::Recorded)?;
         }
-        let node = if indirect {
-            self.dir_add(to_dir, to_hash, Target::Indirect, file.ino)?;
-            FileRef {
-                ino: file.ino,
-                dir: INDEX_DIR,
-                hash,
-            }
-        } else {
-            self.dir_add(to_dir, to_hash, Target::File, at.0)?;
-            FileRef {
-                ino: file.ino,
-                dir: to_dir,
-                hash: to_hash,
-            }
-        };
+        let to_hash = name_hash(self.store.volume, to);
+        self.dir_add(to_dir, to_hash, entry.0, entry.1)?;
         if let Some(target) = target {
             self.drop_replaced(&target, to_dir, to, now)?;
         }
-        Ok(Node::File(node))
+        Ok(node)
+    }
+
+    /// Makes room in an inode's page for another name in place of one of those it has.
+    pub(crate) fn room_for_name(&mut self, node: Node, len: usize) -> Result<(), Error<N::Error>> {
+        let file = match node {
+            Node::Dir(ino) => return self.dir_room(ino, len).map(|_| ()),
+            Node::File(file) => file,
+        };
+        let i = self.load_file(file)?;
+        let growth = if self.files[i].file().names_len() == 0 {
+            len
+        } else {
+            self.names_growth(i, len)
+        };
+        self.file_room(i, growth)
+    }
+
+    /// Programs a file's page as the record of its move from one directory, hash and name to another,
+    /// and brings its entry in the index directory up to date. The file is written otherwise, and has
+    /// room for the name. Returns what its entry must be, and where it is to be looked for.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn record_file_move(
+        &mut self,
+        file: FileRef,
+        (from_dir, from_hash, from): (u32, u32, &[u8]),
+        (to_dir, to): (u32, &[u8]),
+        replaced: Option<(Target, u32)>,
+        more: u8,
+        now: Time,
+    ) -> Result<((Target, u32), Node), Error<N::Error>> {
+        let volume = self.store.volume;
+        let i = self.load_file(file)?;
+        self.free_own_name(i, from_dir, Which::Name(from))?;
+        let old = self.files[i].loc;
+        let flags = self.files[i].file().flags();
+        let was_indirect = flags & FLAG_INDIRECT != 0;
+        // Pages of data and of attributes name the entry they were written under: from now on that is
+        // the number's.
+        let indirect = was_indirect || self.files[i].file().is_referred_to();
+        let mut view = self.files[i].file_mut();
+        let by_number = if indirect { FLAG_INDIRECT } else { 0 };
+        view.set_flags(flags | by_number | more);
+        view.set_moved(from_dir, from_hash);
+        view.set_parent(to_dir);
+        view.set_name(to);
+        view.set_time(Stamp::Change, now);
+        view.set_replaced(replaced.map(|(target, ptr)| (target as u8, ptr)));
+        let at = self.append_file(i)?;
+        let node = Node::File(self.files[i].file().file_ref(volume));
+        if !indirect {
+            return Ok(((Target::File, at.0), node));
+        }
+        let hash = ino_hash(volume, file.ino);
+        if was_indirect {
+            self.dir_repoint(INDEX_DIR, hash, Target::File, old, at)?;
+        } else {
+            self.dir_add(INDEX_DIR, hash, Target::File, at.0)?;
+        }
+        Ok(((Target::Indirect, file.ino), node))
     }
 
     /// In RAM, but for names pages: a file that gets another name for this one has it as its own
     /// name, or no own name.
-    fn free_own_name(&mut self, i: usize, dir: u32, name: &[u8]) -> Result<(), Error<N::Error>> {
-        let view = self.files[i].file();
-        if view.parent() == dir && view.name() == name {
+    pub(crate) fn free_own_name(
+        &mut self,
+        i: usize,
+        dir: u32,
+        name: Which<'_>,
+    ) -> Result<(), Error<N::Error>> {
+        let volume = self.store.volume;
+        if self.files[i].file().spot(volume, dir, name) == Some(Spot::Own) {
             return Ok(());
         }
         self.demote_name(i)?;
-        match self.find_spot(i, dir, Which::Name(name))? {
+        match self.find_spot(i, dir, name)? {
             Some(spot) => self.drop_name(i, spot),
             None => Err(Error::Corrupt(self.files[i].loc, "names of a file")),
         }
@@ -329,20 +359,10 @@ impl<N: Nand> FlashLight<'_, N> {
         now: Time,
     ) -> Result<Node, Error<N::Error>> {
         let to_hash = name_hash(self.store.volume, to);
-        let i = self.dir_room(ino, to.len())?;
-        // As for a file's record: see `append_file`.
-        self.flush_dir(0)?;
-        self.flush_dir(1)?;
-        let mut view = self.dirs[i].dir_mut();
-        view.set_moved(from_dir, source.rec.hash);
-        view.set_parent(to_dir);
-        view.set_name(to);
-        view.set_time(Stamp::Change, now);
-        if let Some(Node::Dir(replaced)) = target.map(|t| t.node) {
-            view.set_replaced(Some((Target::Dir as u8, replaced)));
-        }
-        self.dirs[i].dirty = true;
-        self.flush_dir(i)?;
+        self.room_for_name(Node::Dir(ino), to.len())?;
+        let replaced = target.map(|t| (t.rec.target, t.rec.ptr));
+        let from = (from_dir, source.rec.hash);
+        self.record_dir_move(ino, from, (to_dir, to), replaced, 0, now)?;
         self.dir_remove(from_dir, &source.rec, Removal::Recorded)?;
         if let Some(found) = &target {
             self.dir_remove(to_dir, &found.rec, Removal::Recorded)?;
@@ -353,5 +373,30 @@ impl<N: Nand> FlashLight<'_, N> {
             self.free_dir(i)?;
         }
         Ok(Node::Dir(ino))
+    }
+
+    /// Programs a directory's page as the record of its move. It has room for the name.
+    pub(crate) fn record_dir_move(
+        &mut self,
+        ino: u32,
+        (from_dir, from_hash): (u32, u32),
+        (to_dir, to): (u32, &[u8]),
+        replaced: Option<(Target, u32)>,
+        flags: u8,
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        let i = self.load_dir(ino)?;
+        // As for a file's record: see `append_file`.
+        self.flush_dir(0)?;
+        self.flush_dir(1)?;
+        let mut view = self.dirs[i].dir_mut();
+        view.set_flags(flags);
+        view.set_moved(from_dir, from_hash);
+        view.set_parent(to_dir);
+        view.set_name(to);
+        view.set_time(Stamp::Change, now);
+        view.set_replaced(replaced.map(|(target, ptr)| (target as u8, ptr)));
+        self.dirs[i].dirty = true;
+        self.flush_dir(i)
     }
 }

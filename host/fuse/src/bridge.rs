@@ -489,16 +489,21 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         let no_replace = flags.contains(RenameFlags::RENAME_NOREPLACE);
-        if !(flags - RenameFlags::RENAME_NOREPLACE).is_empty() {
+        let exchange = flags.contains(RenameFlags::RENAME_EXCHANGE);
+        let known = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
+        if !(flags - known).is_empty() || no_replace && exchange {
             reply.error(Errno::EINVAL);
             return;
         }
         let (from, to) = (self.inos.ours(parent), self.inos.ours(newparent));
         let result = self.changes(|inner| {
-            let (name, newname) = (name.as_bytes(), newname.as_bytes());
-            inner
-                .fs()?
-                .rename(from, name, to, newname, no_replace, Time::now())
+            let (name, newname, now) = (name.as_bytes(), newname.as_bytes(), Time::now());
+            let fs = inner.fs()?;
+            if exchange {
+                fs.exchange(from, name, to, newname, now)
+            } else {
+                fs.rename(from, name, to, newname, no_replace, now)
+            }
         });
         reply_empty(result, reply);
     }

@@ -311,6 +311,23 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
         Ok(())
     }
 
+    fn exchange(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        other_dir: Ino,
+        other: &[u8],
+        now: Time,
+    ) -> Result<()> {
+        let (dir, other_dir) = (self.dir(dir)?, self.dir(other_dir)?);
+        let nodes = self
+            .fs
+            .exchange((dir, name), (other_dir, other), time_in(now))
+            .map_err(error)?;
+        nodes.into_iter().for_each(|node| self.know(node));
+        Ok(())
+    }
+
     fn open(&mut self, ino: Ino) -> Result<()> {
         self.node(ino)?;
         *self.opens.entry(ino).or_default() += 1;

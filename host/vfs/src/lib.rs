@@ -330,6 +330,24 @@ pub trait FileSystem {
         now: Time,
     ) -> Result<()>;
 
+    /// Lets two names change places at once, whatever they are names of. When both are names of one
+    /// file, nothing happens.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when one is a directory that the other is below, and, the default, by a file
+    /// system that cannot do it.
+    fn exchange(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        other_dir: Ino,
+        other: &[u8],
+        now: Time,
+    ) -> Result<()> {
+        let _ = (dir, name, other_dir, other, now);
+        Err(Error::Invalid)
+    }
+
     /// Notes one more user of an inode.
     fn open(&mut self, ino: Ino) -> Result<()>;
 

@@ -553,6 +553,41 @@ impl FileSystem for MemoryFs {
         Ok(())
     }
 
+    fn exchange(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        other_dir: Ino,
+        other: &[u8],
+        now: Time,
+    ) -> Result<()> {
+        let pair = [
+            (dir, name, self.find(dir, name)?),
+            (other_dir, other, self.find(other_dir, other)?),
+        ];
+        let inos = pair.map(|(.., ino)| ino);
+        if inos[0] == inos[1] {
+            return Ok(());
+        }
+        for (ino, to) in [(inos[0], other_dir), (inos[1], dir)] {
+            if self.inode(ino)?.kind() == FileKind::Dir && self.is_within(to, ino)? {
+                return Err(Error::Invalid);
+            }
+        }
+        for ((dir, name, leaves), comes) in pair.into_iter().zip([inos[1], inos[0]]) {
+            let [come, leave] = [self.inode(comes)?, self.inode(leaves)?]
+                .map(|inode| i32::from(inode.kind() == FileKind::Dir));
+            let subdirs = come - leave;
+            self.change(dir, now, subdirs, |entries| entries.set(name, comes));
+            let inode = self.inode_mut(comes)?;
+            inode.ctime = now;
+            if let Body::Dir(body) = &mut inode.body {
+                body.parent = dir;
+            }
+        }
+        Ok(())
+    }
+
     fn open(&mut self, ino: Ino) -> Result<()> {
         self.inode_mut(ino)?.users += 1;
         Ok(())

@@ -35,6 +35,7 @@ fn operation(step: &[u8; STEP], failures: &mut usize) -> Option<Op> {
         7 if c >= 240 => Op::Punch(p, number << (c % 12), number * 64),
         7 => Op::Truncate(p, number << (c % 12)),
         8 | 9 => Op::Unlink(p),
+        11 if c >= 192 => Op::Exchange(p, path(b)),
         10..=12 => Op::Rename(p, path(b)),
         13..=15 => Op::Link(p, path(b)),
         16 => Op::Mkdir(p),

@@ -300,6 +300,10 @@ fn take(fs: &mut Fs<'_>, bounds: &Bounds, paths: &[Vec<u8>], step: &[u8; STEP]) 
         }
         (7, Ok((dir, name))) => {
             if let Some((other, as_name)) = there {
+                if step[3] % 4 == 1 {
+                    drop(fs.exchange(dir, name, other, as_name, now));
+                    return;
+                }
                 drop(fs.rename(dir, name, other, as_name, step[3].is_multiple_of(4), now));
             }
         }

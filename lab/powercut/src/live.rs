@@ -151,6 +151,11 @@ impl<'r> Live<'r> {
                 let (to, name) = path::resolve_parent(&mut self.fs, q.as_bytes())?;
                 self.fs.rename(from, old, to, name, false, now)?;
             }
+            Op::Exchange(p, q) => {
+                let (dir, name) = path::resolve_parent(&mut self.fs, p.as_bytes())?;
+                let (other_dir, other) = path::resolve_parent(&mut self.fs, q.as_bytes())?;
+                self.fs.exchange(dir, name, other_dir, other, now)?;
+            }
             Op::Link(p, q) => {
                 let ino = self.ino(p)?;
                 let (dir, name) = path::resolve_parent(&mut self.fs, q.as_bytes())?;

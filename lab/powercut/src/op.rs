@@ -3,6 +3,7 @@
 //! ```text
 //! create P             write P OFFSET LENGTH     truncate P SIZE      symlink P LENGTH
 //! mkdir P              rmdir P                   rename P Q           link P Q
+//! exchange P Q
 //! unlink P             chmod P MODE              chown P UID GID      utimes P ATIME MTIME
 //! open P               close                     fsync P              sync
 //! read P               list P                    gc                   remount
@@ -66,6 +67,8 @@ pub enum Op {
     Unlink(String),
     /// Renames, replacing what the second path names.
     Rename(String, String),
+    /// Lets what two paths name change places.
+    Exchange(String, String),
     /// Gives a file a second name.
     Link(String, String),
     /// Makes a directory.
@@ -122,6 +125,7 @@ impl fmt::Display for Op {
             Op::Punch(p, off, len) => write!(f, "punch {p} {off} {len}"),
             Op::Unlink(p) => write!(f, "unlink {p}"),
             Op::Rename(p, q) => write!(f, "rename {p} {q}"),
+            Op::Exchange(p, q) => write!(f, "exchange {p} {q}"),
             Op::Link(p, q) => write!(f, "link {p} {q}"),
             Op::Mkdir(p) => write!(f, "mkdir {p}"),
             Op::Rmdir(p) => write!(f, "rmdir {p}"),
@@ -194,6 +198,7 @@ impl FromStr for Op {
             "punch" => Op::Punch(w.path()?, w.number()?, w.number()?),
             "unlink" => Op::Unlink(w.path()?),
             "rename" => Op::Rename(w.path()?, w.path()?),
+            "exchange" => Op::Exchange(w.path()?, w.path()?),
             "link" => Op::Link(w.path()?, w.path()?),
             "mkdir" => Op::Mkdir(w.path()?),
             "rmdir" => Op::Rmdir(w.path()?),
@@ -249,12 +254,12 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        let all = "create a; write d/a 100 5000; truncate a 7; punch a 5 9; unlink a; rename a d/b; link a b; \
+        let all = "create a; write d/a 100 5000; truncate a 7; punch a 5 9; unlink a; rename a d/b; exchange a d/b; link a b; \
                    mkdir d; rmdir d; symlink s 20; mknod n 7; chmod a 4755; chown a 1 2; utimes a 3 4; setxattr a user.x 9; rmxattr a user.x; fsync /; \
                    open a; close; read a; list d; sync; gc; scrub; remount; weak-read 5; fail-program 3 1; \
                    fail-erase 0 2";
         let ops = parse(all).unwrap();
-        assert_eq!(ops.len(), 28);
+        assert_eq!(ops.len(), 29);
         assert_eq!(text(&ops), all);
     }
 

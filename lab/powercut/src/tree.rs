@@ -198,6 +198,19 @@ impl Witness for Claims {
                     }
                 }
             }
+            Op::Exchange(p, q) => {
+                let moved = [(p, q), (q, p)].map(|(from, to)| {
+                    let names = self.below(from).into_iter();
+                    let moved = names.filter_map(|name| {
+                        let (file, _) = self.names.remove(&name)?;
+                        Some((format!("{to}{}", &name[from.len()..]), file))
+                    });
+                    moved.collect::<Vec<_>>()
+                });
+                for (name, file) in moved.into_iter().flatten() {
+                    self.names.insert(name, (file, true));
+                }
+            }
             Op::Link(p, q) => {
                 if let Some((file, _)) = self.names.get(p).copied() {
                     self.names.insert(q.clone(), (file, true));
@@ -215,7 +228,9 @@ impl Witness for Claims {
             }
             Op::Unlink(p) => self.forget(p),
             // A directory's files are under the old name or under the new one: not looked for.
-            Op::Rename(p, q) => [p, q].into_iter().for_each(|path| self.forget(path)),
+            Op::Rename(p, q) | Op::Exchange(p, q) => {
+                [p, q].into_iter().for_each(|path| self.forget(path))
+            }
             _ => {}
         }
         let files = &self.files;

@@ -23,6 +23,8 @@ enum Bug {
     LinkIsWeak,
     /// A rename between two names of a file takes the old one away.
     RenameUnlinks,
+    /// An exchange is a rename.
+    ExchangeReplaces,
     /// A rename leaves the times of the directories alone.
     RenameKeepsTimes,
     /// Rename replaces a directory that is not empty.
@@ -39,7 +41,8 @@ enum Bug {
     RemountRenumbers,
 }
 
-const BUGS: [Bug; 12] = [
+const BUGS: [Bug; 13] = [
+    Bug::ExchangeReplaces,
     Bug::LinkUncounted,
     Bug::LinkIsWeak,
     Bug::RenameUnlinks,
@@ -206,6 +209,14 @@ impl FileSystem for Broken {
         }
         if self.bug == Bug::RenameLosesTree && done == Err(Error::NotEmpty) {
             return Ok(());
+        }
+        done
+    }
+    fn exchange(&mut self, a: Ino, b: &[u8], c: Ino, d: &[u8], now: Time) -> Result<()> {
+        let (a, c) = (inward(a, self.shift), inward(c, self.shift));
+        let done = self.fs.exchange(a, b, c, d, now);
+        if self.bug == Bug::ExchangeReplaces && done.is_ok() && (a, b) != (c, d) {
+            let _ = self.fs.unlink(a, b, now);
         }
         done
     }

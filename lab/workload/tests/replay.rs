@@ -348,6 +348,9 @@ impl FileSystem for Damaged {
     fn rename(&mut self, a: Ino, b: &[u8], c: Ino, d: &[u8], no: bool, now: Time) -> Result<()> {
         self.fs.rename(a, b, c, d, no, now)
     }
+    fn exchange(&mut self, a: Ino, b: &[u8], c: Ino, d: &[u8], now: Time) -> Result<()> {
+        self.fs.exchange(a, b, c, d, now)
+    }
     fn open(&mut self, ino: Ino) -> Result<()> {
         self.fs.open(ino)
     }

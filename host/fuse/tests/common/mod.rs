@@ -97,6 +97,16 @@ impl FileSystem for Counting {
         self.inner
             .rename(from_dir, from, to_dir, to, no_replace, now)
     }
+    fn exchange(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        other_dir: Ino,
+        other: &[u8],
+        now: Time,
+    ) -> Result<()> {
+        self.inner.exchange(dir, name, other_dir, other, now)
+    }
     fn open(&mut self, ino: Ino) -> Result<()> {
         self.calls.opens.fetch_add(1, Ordering::SeqCst);
         self.inner.open(ino)

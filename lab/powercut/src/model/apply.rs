@@ -176,6 +176,7 @@ impl Model {
                 self.remove(dir, name);
             }
             Op::Rename(p, q) => self.plan_rename(p, q)?,
+            Op::Exchange(p, q) => self.plan_exchange(p, q)?,
             Op::Write(p, offset, len) => {
                 let f = self.find_regular(p)?;
                 let bytes = fill(self.op as u64, *offset, *len);
@@ -310,6 +311,36 @@ impl Model {
         Some(())
     }
 
+    fn plan_exchange(&mut self, p: &str, q: &str) -> Option<()> {
+        let (dir, name, Some(one)) = self.find(p)? else {
+            return None;
+        };
+        let (other_dir, other_name, Some(other)) = self.find(q)? else {
+            return None;
+        };
+        if name.is_empty() || other_name.is_empty() {
+            return None;
+        }
+        if one == other {
+            return Some(());
+        }
+        for (entry, to) in [(one, other_dir), (other, dir)] {
+            if matches!(entry, Entry::Dir(d) if self.is_below(to, d)) {
+                return None;
+            }
+        }
+        self.insert(dir, name, other);
+        self.insert(other_dir, other_name, one);
+        let (op, now) = (self.op, time_of(self.op));
+        for entry in [one, other] {
+            match entry {
+                Entry::File(f) => self.files[f].note(op, |attrs| attrs.ctime = now),
+                Entry::Dir(d) => self.dirs[d].attrs.change(op).ctime = now,
+            }
+        }
+        Some(())
+    }
+
     pub(super) fn promise(&mut self, op: &Op) {
         match op {
             Op::Mkdir(p) | Op::Rmdir(p) => {
@@ -318,6 +349,10 @@ impl Model {
                 }
             }
             Op::Rename(p, q) => self.promise_rename(p, q),
+            Op::Exchange(p, q) => {
+                self.promise_rename(p, q);
+                self.promise_rename(q, p);
+            }
             Op::Unlink(p) => {
                 let Some((dir, name, _)) = self.find(p) else {
                     return;

@@ -2,7 +2,7 @@
 
 use super::{Chip, Group, Script, parse};
 
-const SCRIPTS: [(&str, &str); 28] = [
+const SCRIPTS: [(&str, &str); 30] = [
     (
         "create",
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
@@ -111,6 +111,18 @@ const SCRIPTS: [(&str, &str); 28] = [
         "link-removals",
         "create a; fsync a; create b; fsync b; unlink a; link b a; create c; link b d; unlink b; create e; unlink a; create a; fsync a;
          mkdir x; create x/a; create y; link y x/b; create z; unlink x/a; link z x/a; unlink y; unlink x/b; unlink x/a; rmdir x; link d x; fsync x",
+    ),
+    (
+        "exchange",
+        "create a; write a 0 5000; fsync a; create b; write b 0 100; exchange a b; write a 100 100; fsync a; exchange a b; exchange b a;
+         unlink a; create a; write a 0 3000; exchange a b; rename a b; create a; fsync a; exchange b a; sync; mkdir d; create d/x; exchange d a;
+         exchange a/x d; create a/q; exchange a b; exchange a b; unlink a/x; unlink a/q; rmdir a; mkdir a; exchange a b; link d e; exchange d b; unlink e; sync; unlink a",
+    ),
+    (
+        "exchange-across",
+        "mkdir d; mkdir e; mkdir f; mkdir d/s; mkdir e/t; create d/s/x; create e/t/y; write e/t/y 0 3000; fsync e/t/y; exchange d/s e/t; create d/t;
+         exchange d/s/y f; create d/s/y/z; fsync d/s/y/z; exchange d/s/y e/t/x; unlink e/t/x/z; exchange d e/t; sync; symlink l 20; exchange l e/t;
+         link f g; exchange f e; exchange g f/t; rename f d/x; exchange l d; unlink e; create e; fsync e; exchange e g; exchange g e",
     ),
     (
         "evicted",

@@ -9,7 +9,7 @@ use super::{BARE_CHIP, Group, SMALL_CHIP, Script, parse};
 
 /// Name, operations, what an fsync after them is asked for. A letter that ends in `2` is of the
 /// second directory or of both.
-const ALPHABET: [(&str, &str, &str); 33] = [
+const ALPHABET: [(&str, &str, &str); 35] = [
     ("create", "create d/n", "d/n"),
     ("recreate", "create d/a", "d/a"),
     ("write", "write d/b 0 1500", "d/b"),
@@ -19,6 +19,7 @@ const ALPHABET: [(&str, &str, &str); 33] = [
     ("rename", "rename d/a d/n", "d/n"),
     ("over", "rename d/a d/b", "d/b"),
     ("back", "rename d/b d/a", "d/a"),
+    ("exchange", "exchange d/a d/b", "d/a"),
     ("unlink", "unlink d/a", "d"),
     ("unlinkb", "unlink d/b", "d"),
     ("link", "link d/a d/n", "d/n"),
@@ -34,6 +35,7 @@ const ALPHABET: [(&str, &str, &str); 33] = [
     ("rename2", "rename d/a e/n", "e/n"),
     ("over2", "rename d/a e/a", "e/a"),
     ("back2", "rename e/a d/a", "d/a"),
+    ("exchange2", "exchange d/a e/s", "e"),
     ("unlink2", "unlink e/a", "e"),
     ("link2", "link d/a e/n", "e/n"),
     ("linkback2", "link e/a d/n", "d/n"),

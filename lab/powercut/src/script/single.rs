@@ -9,7 +9,7 @@ pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
     create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
 
 /// Name, operations, what an fsync after them is asked for.
-const SINGLES: [(&str, &str, &str); 73] = [
+const SINGLES: [(&str, &str, &str); 83] = [
     ("create", "create d/n", "d/n"),
     ("create-in-root", "create n", "n"),
     ("write-new", "create d/n; write d/n 0 700", "d/n"),
@@ -75,6 +75,24 @@ const SINGLES: [(&str, &str, &str); 73] = [
     ("rename-dir-across", "rename d/s e/t", "e"),
     ("rename-dir-over", "rename d/s e/s", "e"),
     ("rename-full-dir", "rename d f", "f"),
+    ("exchange", "exchange d/a d/b", "d/b"),
+    ("exchange-small", "exchange d/b d/a", "d/a"),
+    ("exchange-across", "exchange d/a e/a", "e/a"),
+    ("exchange-indirect", "exchange d/i e/a", "e/a"),
+    ("exchange-dirs", "exchange d/s e/s", "e"),
+    ("exchange-file-and-dir", "exchange d/a e/s", "e"),
+    ("exchange-dir-and-file", "exchange d/s e/a", "e/a"),
+    (
+        "exchange-linked",
+        "link d/a e/n; link d/i e/m; exchange d/a e/m",
+        "e/m",
+    ),
+    (
+        "exchange-new",
+        "create d/n; write d/n 0 1500; create e/n; exchange d/n e/n",
+        "e/n",
+    ),
+    ("exchange-open", "open e/a; exchange d/l e/a; close", "d/l"),
     ("chmod", "chmod d/a 640", "d/a"),
     ("chown", "chown d/a 7 8", "d/a"),
     ("utimes", "utimes d/a 5 6", "d/a"),

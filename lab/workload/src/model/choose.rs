@@ -16,6 +16,7 @@ pub(super) enum Kind {
     Rmdir,
     Unlink,
     Rename,
+    Exchange,
     Link,
     Symlink,
     Mknod,
@@ -36,7 +37,7 @@ pub(super) enum Kind {
 }
 
 /// The kinds with how often they come in an even mix.
-const KINDS: [(Kind, u64); 28] = [
+const KINDS: [(Kind, u64); 29] = [
     (Kind::Create, 12),
     (Kind::Write, 20),
     (Kind::Append, 10),
@@ -48,6 +49,7 @@ const KINDS: [(Kind, u64); 28] = [
     (Kind::Rmdir, 3),
     (Kind::Unlink, 4),
     (Kind::Rename, 10),
+    (Kind::Exchange, 4),
     (Kind::Link, 8),
     (Kind::Symlink, 3),
     (Kind::Mknod, 2),

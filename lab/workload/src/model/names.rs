@@ -238,6 +238,47 @@ impl Driver<'_> {
         Ok(())
     }
 
+    pub(super) fn exchange(&mut self) -> Done {
+        let (Some(one), Some(other)) = (self.pick_named(), self.pick_named()) else {
+            return Ok(());
+        };
+        let (one_at, other_at) = (self.any_name(one), self.any_name(other));
+        let held = self.nodes[&one]
+            .names
+            .len()
+            .max(self.nodes[&other].names.len());
+        for (ino, to) in [(one, other_at.0), (other, one_at.0)] {
+            let is_dir = self.nodes[&ino].kind == FileKind::Dir;
+            let deep = self.depth(to) + if is_dir { self.height(ino) } else { 0 };
+            if deep > DEPTH_MAX && !(is_dir && self.is_within(to, ino)) {
+                return Ok(());
+            }
+        }
+        let (a, b, now) = (self.touch(one_at.0)?, self.touch(other_at.0)?, self.now());
+        self.say(format!(
+            "exchange {} and {}",
+            self.at(one_at.0, &one_at.1),
+            self.at(other_at.0, &other_at.1)
+        ));
+        let is = self.target.fs().exchange(a, &one_at.1, b, &other_at.1, now);
+        // As for a rename.
+        if self.was_full(&is) || held >= LINKS_AT_LEAST && is == Err(Error::TooManyLinks) {
+            return Ok(());
+        }
+        let due = self
+            .model
+            .exchange(one_at.0, &one_at.1, other_at.0, &other_at.1, now);
+        if self.agree(&due, &is)? && one != other {
+            for (ino, from, to) in [(one, &one_at, &other_at), (other, &other_at, &one_at)] {
+                let names = self.nodes.get_mut(&ino).map(|node| &mut node.names);
+                for held in names.into_iter().flatten().filter(|held| *held == from) {
+                    *held = to.clone();
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// One more name for a file or symbolic link; often for the one that has the most.
     pub(super) fn link(&mut self) -> Done {
         let named = |node: &Node| node.kind != FileKind::Dir && !node.names.is_empty();

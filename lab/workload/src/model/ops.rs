@@ -27,6 +27,7 @@ impl Driver<'_> {
             Kind::Rmdir => self.rmdir(),
             Kind::Unlink => self.unlink_any(),
             Kind::Rename => self.rename(),
+            Kind::Exchange => self.exchange(),
             Kind::Link => self.link(),
             Kind::Readlink => self.readlink(),
             Kind::Open => self.open(),
