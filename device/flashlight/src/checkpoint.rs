@@ -8,7 +8,7 @@
 //! second-level page, each twice (the first 8 pages of its block):
 //!   32 leaf block u32
 //! checkpoint page, in the leaf block:
-//!   32 flags u8 (1: unmounted, 2: the page before says the same)  33 round u8  34 root pages u8  35 second-level pages u8
+//!   32 flags u8 (1: unmounted, 2: the page before says the same, 4: the DirInode map is wide)  33 round u8  34 root pages u8  35 second-level pages u8
 //!   36 second-level block u16   38 next leaf u16
 //!   40 next file number u32   44 live pages u32   48 orphans u32   52 cursor u32
 //!   56 next directory number u32
@@ -80,6 +80,7 @@ const TRIES: usize = 9;
 /// Flags of a checkpoint page.
 const UNMOUNTED: u8 = 1;
 const CONFIRMED: u8 = 2;
+pub(crate) const WIDE: u8 = 4;
 const SNAPSHOT: usize = HEADER + 4;
 
 /// Where the checkpoint's own pages are.
@@ -464,7 +465,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn encode(&mut self, flags: u8, copy_of: u64, pages: &[u32]) -> usize {
         let (a, s, b) = (&self.anchor, &self.store, &mut *self.scratch);
         b[HEADER..].fill(0);
-        b[32] = flags;
+        b[32] = flags | if self.map.wide { WIDE } else { 0 };
         b[33] = a.round;
         b[34] = a.root_next as u8;
         b[35] = a.second_next as u8;
@@ -645,6 +646,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.orphans = get_u32(b, 48);
         s.cursor = get_u32(b, 52) % s.geo.blocks();
         self.map.next = get_u32(b, 56);
+        self.map.wide = b[32] & WIDE != 0;
         self.anchor.next_leaves = next_leaves(b);
         self.anchor.dir_copies = [0, 4].map(|i| PageAddr(get_u32(b, DIR_COPIES + i)));
         for i in 0..HEADS {

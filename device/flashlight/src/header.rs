@@ -49,11 +49,12 @@ pub enum Kind {
     ExtentIndex = 12,
     Names = 13,
     Attributes = 14,
+    Places = 15,
 }
 
 impl Kind {
     /// Every kind, by its number on flash.
-    pub const ALL: [Kind; 14] = {
+    pub const ALL: [Kind; 15] = {
         use Kind::*;
         [
             Root,
@@ -70,6 +71,7 @@ impl Kind {
             ExtentIndex,
             Names,
             Attributes,
+            Places,
         ]
     };
 

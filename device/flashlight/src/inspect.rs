@@ -50,6 +50,8 @@ pub enum Record<'a> {
     Snapshot(Snapshot<'a>),
     /// A page of the DirInode map.
     DirMap(DirMapPage<'a>),
+    /// Places of pages of the DirInode map.
+    Places(DirMapPage<'a>),
     /// A directory.
     Dir(Dir<'a>),
     /// Entries of a directory.
@@ -106,6 +108,7 @@ fn record<'a>(geometry: &Geometry, page: &'a [u8], header: &Header) -> Option<Re
         Kind::Alloc => Record::Alloc(Alloc::on(page)?),
         Kind::Snapshot => Record::Snapshot(Snapshot::on(geometry, page, used)?),
         Kind::DirMap => Record::DirMap(DirMapPage(&page[HEADER..])),
+        Kind::Places => Record::Places(DirMapPage(&page[HEADER..])),
         Kind::Dir => {
             let view = DirView::on(page);
             (view.is_sane() && view.len() <= used).then_some(Record::Dir(Dir(view)))?
@@ -129,11 +132,11 @@ fn record<'a>(geometry: &Geometry, page: &'a [u8], header: &Header) -> Option<Re
     })
 }
 
-/// A page of the DirInode map.
+/// A page of the DirInode map, or a page of places of such.
 pub struct DirMapPage<'a>(&'a [u8]);
 
 impl DirMapPage<'_> {
-    /// Directories by their position in this page, and their pages.
+    /// Directories, or pages of the map, by their position in this page, and their pages.
     pub fn dirs(&self) -> impl Iterator<Item = (u32, PageAddr)> + '_ {
         let entries = self
             .0
@@ -474,7 +477,7 @@ mod tests {
             Record::Snapshot(s) => {
                 s.states().count() + s.map_pages().count() + s.partial_blocks().count()
             }
-            Record::DirMap(m) => m.dirs().count(),
+            Record::DirMap(m) | Record::Places(m) => m.dirs().count(),
             Record::Dir(d) => d.fields().name.len() + d.pointers().count() + d.entries().count(),
             Record::HashMap(m) => m.names().count(),
             Record::HashIndex(m) | Record::ExtentIndex(m) => m.pointers().count(),

@@ -185,6 +185,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(FlashLight {
             store,
             map: DirMap {
+                wide: false,
+                loc: PageAddr::NONE,
                 buf: carve(&mut ram, ps),
                 index: None,
                 dirty: false,

@@ -5,7 +5,7 @@
 //! data is copied, and the file's log says where it is; where an extent map names the old place, the
 //! records move there when all pages of its range in the block have been moved.
 
-use crate::error::{Error, sound};
+use crate::error::{Error, FILE_DATA, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::header::Kind;
 use crate::inode::{DirView, FileView};
@@ -116,7 +116,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
         self.store.scratch_at = PageAddr::NONE;
         let Some(header) = self.store.read_meta(at, self.scratch)? else {
-            if self.move_map(at)? {
+            if sound(self.move_map(at))? == Some(true) {
                 return Ok(Moved::Gone);
             }
             // An invalid page may be one that was never complete.
@@ -130,7 +130,7 @@ impl<N: Nand> FlashLight<'_, N> {
             Kind::ExtentMap | Kind::ExtentIndex => self.move_extent_page(at, header.kind),
             Kind::Names => self.move_names_page(at),
             Kind::Attributes => self.move_attributes(at),
-            Kind::DirMap => self.move_map(at).map(|_| ()),
+            Kind::DirMap | Kind::Places => self.move_map(at).map(|_| ()),
             _ => Ok(()),
         };
         self.store.written.moved_meta += u64::from(self.store.seq != before);
@@ -164,19 +164,6 @@ impl<N: Nand> FlashLight<'_, N> {
             self.flush_file(i)?;
         }
         Ok(())
-    }
-
-    /// Moves a page of the DirInode map, if it is one, also when it cannot be read.
-    fn move_map(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
-        let per_page = ((self.store.page_size() - crate::header::HEADER) / 4) as u32;
-        let pages = (self.map.roots.len() / 4) as u32;
-        let Some(i) = (0..pages).find(|&i| self.map.root(i as usize) == at) else {
-            return Ok(false);
-        };
-        self.map_get(i * per_page)?;
-        self.map.dirty = true;
-        self.flush_map()?;
-        Ok(true)
     }
 
     /// Copies the map page `at` to the head of its log.
@@ -447,7 +434,7 @@ impl<N: Nand> FlashLight<'_, N> {
             &mut []
         };
         if !self.store.nand.read(at, 0, data, &mut spare)?.is_readable() {
-            return Err(Error::Corrupt(at, "file data"));
+            return Err(Error::Corrupt(at, FILE_DATA));
         }
         let owner = Tag::decode(&spare).map(|t| {
             let file = FileRef {
@@ -477,10 +464,9 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         let mut damage = None;
-        for dir in 1..self.map.end() {
-            if self.dir_slot(dir).is_none() && self.map_get(dir)?.is_none() {
-                continue;
-            }
+        let mut from = 1;
+        while let Some((dir, _)) = self.map_next(from)? {
+            from = dir + 1;
             match self.search_owner_in(dir, at) {
                 Ok(None) => {}
                 Err(e) if e.is_damage() => damage = Some(e),

@@ -11,6 +11,7 @@
 //! number to be given to another directory.
 
 use crate::bytes::{get_u32, put_u32};
+use crate::dirmap::NEAR;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
 use crate::error::Error;
 use crate::hash::name_hash;
@@ -254,7 +255,25 @@ impl<N: Nand> FlashLight<'_, N> {
         if ino >= self.map.end() {
             return Ok(Some(PageAddr::NONE));
         }
-        let map = self.map.root((ino / per_page) as usize);
+        let page = (ino / per_page) as usize;
+        let mut map = if self.map.is_far(page) {
+            PageAddr::NONE
+        } else {
+            self.map.root(page)
+        };
+        if self.map.is_far(page) {
+            let mut places = None;
+            for copy in self.map.places() {
+                places = self.store.read_meta(copy, self.scratch)?;
+                if places.is_some() {
+                    break;
+                }
+            }
+            if places.is_none_or(|h| h.kind != Kind::Places) {
+                return Ok(None);
+            }
+            map = PageAddr(get_u32(self.scratch, HEADER + 4 * (page - NEAR)));
+        }
         if map.is_none() {
             return Ok(Some(PageAddr::NONE));
         }

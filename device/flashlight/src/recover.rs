@@ -480,8 +480,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         };
         let exchanged = view.flags() & FLAG_EXCHANGED != 0;
         let (ino, replaced) = (view.ino(), view.replaced().filter(|_| !exchanged));
+        if !self.map_reach(ino)? {
+            return Ok(());
+        }
         let old = match self.map_get(ino) {
-            Err(Error::NotFound) => return Ok(()),
+            Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
+                self.note_damage(page, what);
+                return Ok(());
+            }
             r => r?,
         };
         if self.is_retry(0, ino, header.prev) {

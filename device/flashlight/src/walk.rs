@@ -1,8 +1,10 @@
 //! Walks everything that is reachable, for checks and for the curious.
 
+use crate::dirmap::PLACES;
 use crate::dirrec::{DirRec, Target};
 use crate::error::{Error, sound};
 use crate::extent::{Extent, INDEX_END};
+use crate::hash::name_hash;
 use crate::header::Kind;
 use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView};
 use crate::mappage::{ExtentPage, MapPage};
@@ -14,7 +16,7 @@ use flashkit_nand::{Nand, PageAddr};
 /// What a valid page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
-    /// A page of the DirInode map.
+    /// A page of the DirInode map, or of places of such.
     DirMap,
     /// A directory.
     Dir,
@@ -143,18 +145,18 @@ impl<N: Nand> FlashLight<'_, N> {
             self.flush_dir(i)?;
         }
         self.flush_map()?;
-        for i in 0..self.map.roots.len() / 4 {
-            let page = self.map.root(i);
-            if page.is_some() {
-                visitor.page(Page {
-                    page,
-                    area: Area::DirMap,
-                    ino: 0,
-                });
-            }
+        let (area, ino) = (Area::DirMap, 0);
+        for page in self.map.places() {
+            visitor.page(Page { page, area, ino });
+        }
+        let mut i = 0;
+        // That the page of places is damaged has been told.
+        while let Some(Some((k, page))) = sound(self.map_page_from(i))? {
+            i = k + 1;
+            visitor.page(Page { page, area, ino });
         }
         let mut from = 1;
-        while let Some((ino, page)) = self.map_next(from)? {
+        while let Some(Some((ino, page))) = sound(self.map_next(from))? {
             from = ino + 1;
             visitor.page(Page {
                 page,
@@ -175,12 +177,17 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Tells of damage that the volume makes up for, and lets it do so: pages of the DirInode map,
     /// and the directories that have copies.
     fn walk_rebuilt(&mut self, visitor: &mut Limited<'_>) -> Result<(), Error<N::Error>> {
-        for i in 0..self.map.roots.len() / 4 {
-            let page = self.map.root(i);
+        for page in self.map.places() {
+            let found = self.load_scratch(page, Kind::Places, PLACES);
+            report(found, page, 0, visitor)?;
+        }
+        let mut i = 0;
+        while let Some(Some((k, page))) = sound(self.map_page_from(i))? {
+            i = k + 1;
             if page.is_some() {
                 let found = self.load_scratch(page, Kind::DirMap, "page of the directory map");
                 report(found, page, 0, visitor)?;
-                self.map_get(i as u32 * self.map.per_page())?;
+                self.map_get(k as u32 * self.map.per_page())?;
             }
         }
         for ino in [ROOT_DIR, INDEX_DIR] {
@@ -281,9 +288,15 @@ impl<N: Nand> FlashLight<'_, N> {
         if whole && view.nlink() != 2 + subdirs {
             visitor.problem(page, ino, "the number of subdirectories is wrong");
         }
-        let parent = view.parent();
+        let (parent, hash) = (view.parent(), name_hash(self.store.volume, view.name()));
         if ino != ROOT_DIR && self.map_get(parent).ok().is_none_or(PageAddr::is_none) {
             visitor.problem(page, ino, "the parent directory does not exist");
+        } else if ino > INDEX_DIR {
+            // What is damaged on the way is reported where it belongs.
+            let named = sound(self.has_entry(parent, hash, Target::Dir, ino))?;
+            if named == Some(false) {
+                visitor.problem(page, ino, "no entry leads to the directory");
+            }
         }
         Ok(())
     }
@@ -301,7 +314,7 @@ impl<N: Nand> FlashLight<'_, N> {
                     visitor.problem(page, ino, "an entry leads to no directory");
                 } else if let Some(child) = sound(self.load_dir(rec.ptr))? {
                     let view = self.dirs[child].dir();
-                    let hash = crate::hash::name_hash(self.store.volume, view.name());
+                    let hash = name_hash(self.store.volume, view.name());
                     if view.parent() != ino || hash != rec.hash {
                         visitor.problem(page, ino, "an entry leads to another's directory");
                     }
@@ -341,7 +354,11 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether the file that an entry holds the number of has that name.
-    fn indirect_name(&mut self, dir: u32, rec: &DirRec) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn indirect_name(
+        &mut self,
+        dir: u32,
+        rec: &DirRec,
+    ) -> Result<bool, Error<N::Error>> {
         let place = self.peek_file(FileRef {
             ino: rec.ptr,
             dir: INDEX_DIR,

@@ -68,7 +68,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::Checkpoint => used >= crate::checkpoint::FIELDS,
         Kind::Alloc => used >= HEADER + 4 && chip.alloc(page, used),
         Kind::Snapshot => used >= HEADER + 4,
-        Kind::DirMap => {
+        Kind::DirMap | Kind::Places => {
             used == page.len() && page[HEADER..].chunks_exact(4).all(|e| chip.may_be(e, 0))
         }
         Kind::Dir => {
@@ -778,7 +778,9 @@ mod tests {
         );
         let mut page = vec![0xff; PAGE];
         put_u32(&mut page, 500, PAGES - 1);
-        demand(Kind::DirMap, &page, PAGE, &[&|p| put_u32(p, 500, PAGES)]);
+        for kind in [Kind::DirMap, Kind::Places] {
+            demand(kind, &page, PAGE, &[&|p| put_u32(p, 500, PAGES)]);
+        }
         let mut page = vec![0; PAGE];
         put_u32(&mut page, 48, 99);
         put_u32(&mut page, 52, 3);

@@ -64,7 +64,7 @@ fn look(geometry: &Geometry, page: &[u8]) {
             .count()
             .max(s.map_pages().count())
             .max(s.partial_blocks().count()),
-        Record::DirMap(m) => m.dirs().count(),
+        Record::DirMap(m) | Record::Places(m) => m.dirs().count(),
         Record::Dir(d) => {
             let _ = d.fields();
             d.pointers().count() + d.entries().count()

@@ -108,6 +108,7 @@ fn name_of(kind: Kind) -> &'static str {
         Kind::ExtentIndex => "extent index",
         Kind::Names => "page of names",
         Kind::Attributes => "extended attributes",
+        Kind::Places => "page of places of the DirInode map",
     }
 }
 

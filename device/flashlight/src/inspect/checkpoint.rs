@@ -1,7 +1,7 @@
 //! Pages of the checkpoint and of the allocation log.
 
 use crate::bytes::{get_u16, get_u32, get_u64};
-use crate::checkpoint::{COPY_OF, DIR_COPIES, FAILING, FIELDS, SNAPSHOT_PAGES, next_leaves};
+use crate::checkpoint::{COPY_OF, DIR_COPIES, FAILING, FIELDS, SNAPSHOT_PAGES, WIDE, next_leaves};
 use crate::dirmap::MAP_PAGES;
 use crate::dirty;
 use crate::header::HEADER;
@@ -107,6 +107,10 @@ impl<'a> Checkpoint<'a> {
     /// Whether the page before says so too, and nothing has to be recovered.
     pub fn is_confirmed(&self) -> bool {
         self.b[32] & 2 != 0
+    }
+    /// Whether the last two places of the DirInode map are of pages of places.
+    pub fn is_wide(&self) -> bool {
+        self.b[32] & WIDE != 0
     }
     /// The sequence number of the checkpoint that a recovery has repeated here.
     pub fn copy_of(&self) -> Option<u64> {

@@ -31,6 +31,12 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
                 .map(|(number, page)| json!({ "position": number, "page": page.0 }))
                 .collect::<Value>(),
         }),
+        Record::Places(places) => json!({
+            "pages": places
+                .dirs()
+                .map(|(number, page)| json!({ "position": number, "page": page.0 }))
+                .collect::<Value>(),
+        }),
         Record::Dir(dir) => {
             let mut told = of_inode(&dir.fields());
             told["pointers"] = pointers("hash", dir.pointers());
@@ -96,6 +102,7 @@ fn of_checkpoint(checkpoint: &Checkpoint<'_>) -> Value {
     json!({
         "clean": checkpoint.is_clean(),
         "confirmed": checkpoint.is_confirmed(),
+        "wide_directory_map": checkpoint.is_wide(),
         "copy_of": checkpoint.copy_of(),
         "root_round": root.0,
         "root_pages": root.1,
