@@ -4,7 +4,7 @@
 //! is kept in the inode as its fragment while it fits, so that a small file, or a short append
 //! with fsync, costs no page but the inode's. Bytes of a page beyond the end of its file are zero.
 
-use crate::error::{Error, sound};
+use crate::error::{Error, FILE_DATA, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::inode::{Fragment, Stamp, Time};
 use crate::ops::Special;
@@ -87,7 +87,7 @@ impl<N: Nand> FlashLight<'_, N> {
         } else {
             let status = self.store.nand.read(page, off as u32, out, &mut [])?;
             if !status.is_readable() {
-                return Err(Error::Corrupt(page, "file data"));
+                return Err(Error::Corrupt(page, FILE_DATA));
             }
         }
         if let Some(f) = fragment {
@@ -429,7 +429,7 @@ impl<N: Nand> crate::store::Store<'_, N> {
             || Tag::matches(&spare, out)
                 && Tag::decode(&spare).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
         if !status.is_readable() || !ours {
-            return Err(Error::Corrupt(at, "file data"));
+            return Err(Error::Corrupt(at, FILE_DATA));
         }
         Ok(())
     }

@@ -2,6 +2,9 @@
 
 use flashkit_nand::PageAddr;
 
+/// What is damaged when a file's data is.
+pub(crate) const FILE_DATA: &str = "file data";
+
 /// What went wrong. `E` is the driver's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error<E> {
@@ -46,6 +49,11 @@ pub enum Error<E> {
 }
 
 impl<E> Error<E> {
+    /// Whether this is damage of the file system's own records, not of a file's data alone.
+    pub fn is_metadata(&self) -> bool {
+        matches!(self, Error::Corrupt(_, what) if *what != FILE_DATA)
+    }
+
     /// Whether the medium is damaged where this was met; what is elsewhere is not concerned.
     pub(crate) fn is_damage(&self) -> bool {
         matches!(self, Error::Corrupt(..))

@@ -47,6 +47,7 @@ mod ops;
 mod rebuild;
 mod recover;
 mod rename;
+mod repair;
 mod scrub;
 mod store;
 mod sweep;

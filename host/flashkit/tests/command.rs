@@ -168,6 +168,7 @@ fn images_that_are_none_are_named_and_left_alone() {
     for command in ["ls", "info", "dump", "fsck", "mount"] {
         let call = |image: &str| match command {
             "mount" => here.complaint(1, &[command, image, "dir"]),
+            "fsck" => here.complaint(8, &[command, image]),
             _ => here.complaint(1, &[command, image]),
         };
         assert_eq!(

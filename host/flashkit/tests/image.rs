@@ -130,11 +130,24 @@ fn damage_is_found_and_stays() {
         here.said(0, &["fsck", "-a", "x.img"]);
         damage(&here.path("x.img"), is_data);
         for mode in ["-n", "-a"] {
-            let said = here.said(1, &["fsck", mode, "x.img"]);
+            let said = here.said(4, &["fsck", mode, "x.img"]);
             assert!(said.contains(what), "{said}");
             assert!(said.lines().last().unwrap().contains("x.img: damaged, "));
         }
-        let json = here.json(1, &["fsck", "--json", "x.img"]);
+        if !is_data {
+            // The name of a file that cannot be read goes; of damaged data nothing says what it was.
+            fs::copy(here.path("x.img"), here.path("y.img")).unwrap();
+            let said = here.said(1, &["fsck", "-y", "y.img"]);
+            assert!(said.contains("this directory: repaired\n"), "{said}");
+            assert!(
+                said.lines().last().unwrap().contains("y.img: clean"),
+                "{said}"
+            );
+            here.said(0, &["fsck", "-n", "y.img"]);
+        } else {
+            here.said(4, &["fsck", "-y", "x.img"]);
+        }
+        let json = here.json(4, &["fsck", "--json", "x.img"]);
         assert_eq!(json["clean"], false);
         let place = json["findings"][0]["place"].as_str().unwrap();
         assert!(
@@ -152,9 +165,9 @@ fn a_chip_without_a_volume_is_refused_by_name() {
     for command in ["ls", "info"] {
         assert_eq!(here.complaint(1, &[command, "x.img"]), none);
     }
-    let said = here.said(1, &["fsck", "x.img"]);
+    let said = here.said(4, &["fsck", "x.img"]);
     assert_eq!(said, "x.img: volume: no FlashLight volume found\n");
-    let json = here.json(1, &["fsck", "--json", "x.img"]);
+    let json = here.json(4, &["fsck", "--json", "x.img"]);
     assert_eq!(json["clean"], false);
     assert_eq!(here.said(0, &["dump", "x.img"]), "");
 }

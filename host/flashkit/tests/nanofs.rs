@@ -195,7 +195,7 @@ fn stopped_and_damaged() {
         .unwrap();
     image[at + 200] = 6;
     fs::write(&path, &image).unwrap();
-    let looked = here.said(1, &["fsck", "card.img"]);
+    let looked = here.said(4, &["fsck", "card.img"]);
     assert!(looked.contains("log: node 23 is damaged"), "{looked}");
     assert!(
         here.complaint(1, &["cat", "card.img:/log"])

@@ -82,6 +82,10 @@ impl Bridge {
         self.shared.serve(Effect::Reads, work)
     }
 
+    fn settles<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
+        self.shared.serve(Effect::Settles, work)
+    }
+
     fn changes<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
         self.shared.serve(Effect::Changes, work)
     }
@@ -171,7 +175,8 @@ impl Bridge {
     /// Notes that an inode was read.
     fn accessed(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
         const DAY: i64 = 24 * 3600;
-        if self.options.read_only || self.options.atime == AccessTimes::Never {
+        let read_only = self.options.read_only || inner.read_only;
+        if read_only || self.options.atime == AccessTimes::Never {
             return Ok(());
         }
         let (fs, now) = (inner.fs()?, Time::now());
@@ -550,7 +555,7 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         reply_empty(
-            self.changes(|inner| inner.release(self.inos.ours(ino))),
+            self.settles(|inner| inner.release(self.inos.ours(ino))),
             reply,
         );
     }
@@ -692,7 +697,7 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         reply_empty(
-            self.changes(|inner| inner.fs()?.fsync(self.inos.ours(ino))),
+            self.settles(|inner| inner.fs()?.fsync(self.inos.ours(ino))),
             reply,
         );
     }
@@ -793,7 +798,7 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         reply_empty(
-            self.changes(|inner| inner.fs()?.fsync(self.inos.ours(ino))),
+            self.settles(|inner| inner.fs()?.fsync(self.inos.ours(ino))),
             reply,
         );
     }

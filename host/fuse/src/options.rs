@@ -26,6 +26,8 @@ pub struct MountOptions {
     pub commit: Duration,
     /// Send what goes wrong to the system's log as well: nobody reads this process's stderr.
     pub syslog: bool,
+    /// When the file system's own records are found to be damaged, changes are refused from then on.
+    pub fall_back: bool,
     /// Which reads change access times.
     pub atime: AccessTimes,
     /// Flags that go to `mount(2)` as they are: `noexec`, `nosuid`, ...
@@ -75,6 +77,7 @@ impl Default for MountOptions {
             sync: false,
             commit: Duration::from_secs(5),
             syslog: false,
+            fall_back: true,
             atime: AccessTimes::Never,
             flags: Vec::new(),
         }
@@ -94,7 +97,7 @@ impl MountOptions {
     /// The names [`MountOptions::set`] knows, for help texts.
     pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
          attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \
-         commit=S, writeback_cache (the default), no_writeback_cache; and those of fstab: defaults, auto, noauto, \
+         commit=S, errors=remount-ro (the default), errors=continue, writeback_cache (the default), no_writeback_cache; and those of fstab: defaults, auto, noauto, \
          user, nofail, x-...";
 
     /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
@@ -140,6 +143,8 @@ impl MountOptions {
                 self.sync = true;
                 self.flags.push(MountFlag::DirSync);
             }
+            ("errors", Some("remount-ro")) => self.fall_back = true,
+            ("errors", Some("continue")) => self.fall_back = false,
             ("writeback_cache", None) => self.writeback = true,
             ("no_writeback_cache", None) => self.writeback = false,
             ("commit", Some(value)) => self.commit = seconds(option, value)?,

@@ -58,7 +58,7 @@ pub fn mount(
 ) -> Result<Outcome, MountError> {
     let (events, inbox) = channel();
     let root = fs.root();
-    let shared = Shared::new(fs, events.clone(), options.syslog);
+    let shared = Shared::new(fs, events.clone(), options.syslog, options.fall_back);
     let session = Running::start(&shared, root, point, options, &events);
     let running = match session {
         Ok(running) => running,

@@ -46,6 +46,9 @@ pub(crate) struct Inner {
     reported: HashSet<String>,
     /// Whether what is reported goes to the system's log as well.
     syslog: bool,
+    /// Whether damaged records make the mount read-only, and whether they have.
+    fall_back: bool,
+    pub(crate) read_only: bool,
 }
 
 /// The kernel's claims on an inode. It may send the last forget before the last release.
@@ -60,6 +63,8 @@ struct Held {
 pub(crate) enum Effect {
     Reads,
     Changes,
+    /// Ends or makes durable what has been changed before.
+    Settles,
 }
 
 impl Shared {
@@ -67,6 +72,7 @@ impl Shared {
         fs: Box<dyn FileSystem + Send>,
         events: Sender<Event>,
         syslog: bool,
+        fall_back: bool,
     ) -> Arc<Shared> {
         let inner = Inner {
             root: fs.root(),
@@ -75,6 +81,8 @@ impl Shared {
             buf: Vec::new(),
             reported: HashSet::new(),
             syslog,
+            fall_back,
+            read_only: false,
         };
         Arc::new(Shared {
             inner: Mutex::new(inner),
@@ -92,7 +100,12 @@ impl Shared {
         work: impl FnOnce(&mut Inner) -> Result<T, Error>,
     ) -> Result<T, Errno> {
         let result = match self.inner.lock() {
+            Ok(inner) if inner.read_only && effect == Effect::Changes => Err(Errno::EROFS),
             Ok(mut inner) => match work(&mut inner) {
+                Err(Error::Damaged(what)) => {
+                    inner.meet_damage(&what);
+                    Err(Errno::EIO)
+                }
                 Err(Error::Io(what)) => {
                     inner.report(&format!("I/O error: {what}"));
                     Err(Errno::EIO)
@@ -108,7 +121,7 @@ impl Shared {
             Err(_) => Err(Errno::EIO),
         };
         self.requests.fetch_add(1, Ordering::Relaxed);
-        if effect == Effect::Changes {
+        if effect != Effect::Reads {
             self.changed.store(true, Ordering::Relaxed);
             if self.asleep.swap(false, Ordering::Relaxed) {
                 let _ = self.events.send(Event::Changed);
@@ -134,13 +147,13 @@ impl Shared {
 
     /// Makes everything durable. `Err`: the file system panicked.
     pub(crate) fn commit(&self) -> Result<(), ()> {
-        self.by_itself("making changes durable", |fs| fs.sync())
+        self.by_itself("making changes durable", true, |fs| fs.sync())
             .map(|_| ())
     }
 
     /// Cleans a little; whether more could be done. `Err`: the file system panicked.
     pub(crate) fn clean(&self, pages: u32) -> Result<bool, ()> {
-        let more = self.by_itself("cleaning", |fs| fs.gc(pages))?;
+        let more = self.by_itself("cleaning", false, |fs| fs.gc(pages))?;
         Ok(more.unwrap_or(false))
     }
 
@@ -149,14 +162,22 @@ impl Shared {
     fn by_itself<T>(
         &self,
         what: &str,
+        settles: bool,
         work: impl FnOnce(&mut (dyn FileSystem + Send)) -> Result<T, Error>,
     ) -> Result<Option<T>, ()> {
         let mut inner = self.inner.lock().map_err(|_| ())?;
+        if inner.read_only && !settles {
+            return Ok(None);
+        }
         let Inner { fs: Some(fs), .. } = &mut *inner else {
             return Ok(None);
         };
         match std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut **fs))) {
             Ok(Ok(done)) => Ok(Some(done)),
+            Ok(Err(Error::Damaged(damage))) => {
+                inner.meet_damage(&format!("{what}: {damage}"));
+                Ok(None)
+            }
             Ok(Err(error)) => {
                 inner.report(&format!("I/O error: {what}: {error}"));
                 Ok(None)
@@ -240,6 +261,18 @@ impl Inner {
         }
     }
 
+    /// Records of the file system are damaged: what is changed now might make it worse.
+    fn meet_damage(&mut self, what: &str) {
+        let falls = self.fall_back && !self.read_only;
+        self.read_only |= falls;
+        let then = if falls {
+            "; the mount is read-only from now on, see `flashkit fsck`"
+        } else {
+            ""
+        };
+        self.report(&format!("I/O error: {what}{then}"));
+    }
+
     /// Says what was wrong with the medium, once for each text.
     fn report(&mut self, what: &str) {
         if what.ends_with(GONE)
@@ -267,6 +300,8 @@ mod tests {
             buf: Vec::new(),
             reported: HashSet::new(),
             syslog: false,
+            fall_back: true,
+            read_only: false,
         }
     }
 
@@ -302,11 +337,53 @@ mod tests {
     #[test]
     fn a_taken_file_system_refuses_every_request() {
         let (events, _) = std::sync::mpsc::channel();
-        let shared = Shared::new(Box::new(MemoryFs::new()), events, false);
+        let shared = Shared::new(Box::new(MemoryFs::new()), events, false, true);
         assert!(shared.take().is_some());
         assert!(shared.take().is_none());
         let refused = shared.serve(Effect::Reads, |inner| inner.fs()?.statfs());
         assert_eq!(refused.unwrap_err(), Errno::EIO);
         assert_eq!(shared.clean(64), Ok(false));
+    }
+
+    #[test]
+    fn damaged_records_make_a_mount_read_only() {
+        for fall_back in [true, false] {
+            let (events, _) = std::sync::mpsc::channel();
+            let shared = Shared::new(Box::new(MemoryFs::new()), events, false, fall_back);
+            let create = |name: &[u8]| {
+                shared.serve(Effect::Changes, |inner| {
+                    let root = inner.root;
+                    inner.fs()?.create(root, name, &NewInode::default())
+                })
+            };
+            create(b"before").unwrap();
+            // A file's data concerns that file alone.
+            let data: Result<(), Errno> =
+                shared.serve(Effect::Reads, |_| Err(Error::Io("page 7".into())));
+            assert_eq!(data, Err(Errno::EIO));
+            create(b"between").unwrap();
+            let met: Result<(), Errno> =
+                shared.serve(Effect::Reads, |_| Err(Error::Damaged("page 8".into())));
+            assert_eq!(met, Err(Errno::EIO));
+            let refused = create(b"after").err();
+            assert_eq!(refused, fall_back.then_some(Errno::EROFS));
+            let root = shared.inner.lock().unwrap().root;
+            for (name, there) in [("before", true), ("between", true), ("after", !fall_back)] {
+                let found = shared.serve(Effect::Reads, |inner| {
+                    inner.fs()?.lookup(root, name.as_bytes())
+                });
+                assert_eq!(found.is_ok(), there, "{name}");
+            }
+            // What was accepted is still made durable.
+            assert!(
+                shared
+                    .serve(Effect::Settles, |inner| inner.fs()?.sync())
+                    .is_ok()
+            );
+            assert_eq!(shared.commit(), Ok(()));
+            let told = &shared.inner.lock().unwrap().reported;
+            let lines = told.iter().filter(|line| line.contains("read-only"));
+            assert_eq!(lines.count(), usize::from(fall_back), "{told:?}");
+        }
     }
 }

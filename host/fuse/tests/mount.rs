@@ -385,7 +385,12 @@ fn names_move_and_vanish_as_posix_says() {
         )
     };
     assert_eq!(rename(RenameFlags::RENAME_NOREPLACE), Err(Errno::EEXIST));
-    assert_eq!(rename(RenameFlags::RENAME_EXCHANGE), Err(Errno::EINVAL));
+    let both = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
+    assert_eq!(rename(both), Err(Errno::EINVAL));
+    assert_eq!(rename(RenameFlags::RENAME_EXCHANGE), Ok(()));
+    assert_eq!(fs::read(m.path("three")).unwrap(), b"2");
+    assert_eq!(fs::read(m.path("a/b/moved")).unwrap(), b"3");
+    assert_eq!(rename(RenameFlags::RENAME_EXCHANGE), Ok(()));
     assert_eq!(fs::read(m.path("three")).unwrap(), b"3");
 
     assert_eq!(code(fs::remove_dir(m.path("a/b"))), Errno::ENOTEMPTY);

@@ -36,6 +36,8 @@ pub struct Checked {
 
 struct Walk {
     seen: Vec<u64>,
+    /// The same of file data alone.
+    data: Vec<u64>,
     pages: u32,
     links: BTreeMap<u32, Links>,
     names_unknown: bool,
@@ -84,7 +86,11 @@ impl Visitor for Walk {
         } else if self.is_seen(page.page.0) {
             self.find(page.page, page.ino, "page is in use twice");
         } else {
-            self.seen[page.page.0 as usize / 64] |= 1 << (page.page.0 % 64);
+            let (word, bit) = (page.page.0 as usize / 64, 1 << (page.page.0 % 64));
+            self.seen[word] |= bit;
+            if page.area == Area::Data {
+                self.data[word] |= bit;
+            }
         }
     }
 
@@ -109,20 +115,48 @@ impl Visitor for Walk {
     }
 }
 
-/// Checks a mounted volume. Writes what is dirty first; reads all metadata.
+/// Puts right what a check finds, where the rest of the volume says what it must be, and makes that
+/// durable. What another check finds then cannot be repaired.
 ///
 /// # Errors
-/// The driver failed, or the volume cannot be walked at all.
-pub fn check<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Checked, String> {
+/// The driver failed, there is no space for a change, or the volume cannot be walked at all.
+pub fn repair<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<(), String> {
+    fs.repair().map_err(|e| e.to_string())?;
+    let walk = walk(fs)?;
+    let area = |page: PageAddr| {
+        let is = |pages: &[u64]| pages[page.0 as usize / 64] & 1 << (page.0 % 64) != 0;
+        match (is(&walk.seen), is(&walk.data)) {
+            (false, _) => None,
+            (_, true) => Some(Area::Data),
+            // All other areas are one to the block table.
+            _ => Some(Area::Dir),
+        }
+    };
+    fs.repair_counts(&area).map_err(|e| e.to_string())
+}
+
+fn walk<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Walk, String> {
     let geo = fs.nand().geometry();
+    let words = geo.pages().div_ceil(64) as usize;
     let mut walk = Walk {
-        seen: vec![0; geo.pages().div_ceil(64) as usize],
+        seen: vec![0; words],
+        data: vec![0; words],
         pages: geo.pages(),
         links: BTreeMap::new(),
         names_unknown: false,
         out: Checked::default(),
     };
     fs.walk(&mut walk).map_err(|e| e.to_string())?;
+    Ok(walk)
+}
+
+/// Checks a mounted volume. Writes what is dirty first; reads all metadata.
+///
+/// # Errors
+/// The driver failed, or the volume cannot be walked at all.
+pub fn check<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Checked, String> {
+    let geo = fs.nand().geometry();
+    let mut walk = walk(fs)?;
     for (ino, links) in std::mem::take(&mut walk.links) {
         // Names that lead to no file are a finding of the walk.
         let differs = !walk.names_unknown && links.found != links.told;

@@ -32,7 +32,9 @@ pub enum Error {
     NoAttribute,
     /// Not done by this file system (`EOPNOTSUPP`).
     Unsupported,
-    /// The medium's contents are damaged, or the driver failed (`EIO`); the text says what.
+    /// The file system's own records are damaged (`EIO`); the text says which.
+    Damaged(String),
+    /// A file's data is damaged, or the driver failed (`EIO`); the text says what.
     Io(String),
 }
 
@@ -56,7 +58,7 @@ impl std::fmt::Display for Error {
             Error::NotPermitted => "operation not permitted",
             Error::NoAttribute => "no such extended attribute",
             Error::Unsupported => "operation not supported",
-            Error::Io(what) => what,
+            Error::Damaged(what) | Error::Io(what) => what,
         })
     }
 }
@@ -69,7 +71,7 @@ impl Error {
         match self {
             Error::NotPermitted => 1,
             Error::NotFound => 2,
-            Error::Io(_) => 5,
+            Error::Damaged(_) | Error::Io(_) => 5,
             Error::Exists => 17,
             Error::NotDir => 20,
             Error::IsDir => 21,

@@ -39,6 +39,7 @@ fn error<E: std::fmt::Debug>(e: fl::Error<E>) -> Error {
         fl::Error::NameTooLong => Error::NameTooLong,
         fl::Error::TooManyLinks => Error::TooManyLinks,
         fl::Error::Invalid => Error::Invalid,
+        e if e.is_metadata() => Error::Damaged(e.to_string()),
         e => Error::Io(e.to_string()),
     }
 }

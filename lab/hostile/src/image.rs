@@ -30,7 +30,7 @@ pub struct Image {
     /// For each block whether it is marked bad.
     pub bad: Vec<bool>,
     /// Where the records of each kind are, the newest first; at 0 the data pages.
-    pub kinds: [Vec<u32>; 15],
+    pub kinds: [Vec<u32>; 16],
 }
 
 /// Latencies; nothing depends on them.
@@ -121,7 +121,7 @@ impl Image {
 
     /// Finds the records again.
     pub fn index(&mut self) {
-        let mut found: [Vec<(u64, u32)>; 15] = Default::default();
+        let mut found: [Vec<(u64, u32)>; 16] = Default::default();
         for (at, page) in (0..).zip(&self.pages) {
             let Page::Written(data, _) = page else {
                 continue;

@@ -7,23 +7,35 @@ use std::process::ExitCode;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
-use crate::failure::FAILED;
+use crate::failure::complain;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Fsck, Recovery};
+use crate::volume::{self, Finding, Fsck, Recovery, Repair};
 
-/// Check every structure of an image against the others.
+/// Exit bits, as fsck(8) has them.
+const REPAIRED: u8 = 1;
+const LEFT: u8 = 4;
+const NOT_CHECKED: u8 = 8;
+
+/// Check every structure of an image against the others, and repair what can be.
 ///
 /// A volume that was not unmounted cleanly is recovered first, as a mount would: in RAM, or with
-/// -a on the image. That alone is no damage.
+/// -a or -y on the image. That alone is no damage. With -y, what the rest of the volume gives away is put
+/// right: names, their numbers, counts of valid pages. An inode that cannot be read loses its name.
+/// Maps and file data that cannot be read stay as they are: nothing says what was there.
 #[derive(clap::Args)]
-#[command(after_help = "Exit status: 0 clean, 1 damaged.")]
+#[command(
+    after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed."
+)]
 pub struct Args {
     /// Only look (the default)
-    #[arg(short = 'n', conflicts_with = "repair")]
+    #[arg(short = 'n', conflicts_with_all = ["recover", "repair"])]
     dry_run: bool,
     /// Recover a volume that was not unmounted cleanly, on the image
     #[arg(short = 'a')]
+    recover: bool,
+    /// And repair what is damaged, if nothing has to be guessed for it
+    #[arg(short = 'y', conflicts_with = "recover")]
     repair: bool,
     /// Print JSON
     #[arg(long)]
@@ -36,24 +48,38 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let found = volume::fsck(&args.image, args.repair, args.ram)?;
+    let repair = match (args.recover, args.repair) {
+        (_, true) => Repair::All,
+        (true, _) => Repair::Recovery,
+        _ => Repair::Nothing,
+    };
+    let found = match volume::fsck(&args.image, repair, args.ram) {
+        Ok(found) => found,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            return Ok(ExitCode::from(NOT_CHECKED));
+        }
+    };
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report(&found))?)?;
     } else {
         print(args, &found, out)?;
     }
-    Ok(match found.findings.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(FAILED),
-    })
+    let repaired = if found.repaired.is_empty() {
+        0
+    } else {
+        REPAIRED
+    };
+    let left = if found.findings.is_empty() { 0 } else { LEFT };
+    Ok(ExitCode::from(repaired | left))
 }
 
 fn report(found: &Fsck) -> Value {
-    let findings: Vec<Value> = found
-        .findings
-        .iter()
-        .map(|f| json!({ "place": f.place, "what": f.what }))
-        .collect();
+    let list = |findings: &[Finding]| -> Vec<Value> {
+        let told = |f: &Finding| json!({ "place": f.place, "what": f.what });
+        findings.iter().map(told).collect()
+    };
+    let findings = list(&found.findings);
     let checked: Map<String, Value> = found
         .checked
         .iter()
@@ -68,6 +94,7 @@ fn report(found: &Fsck) -> Value {
         "clean": findings.is_empty(),
         "recovery": recovery,
         "findings": findings,
+        "repaired": list(&found.repaired),
         "checked": checked,
     })
 }
@@ -83,6 +110,13 @@ fn print(args: &Args, found: &Fsck, out: &mut dyn Write) -> std::io::Result<()> 
             )?;
         }
         Recovery::Done => writeln!(out, "{shown}: not unmounted cleanly; recovered")?,
+    }
+    for finding in &found.repaired {
+        writeln!(
+            out,
+            "{shown}: {}: {}: repaired",
+            finding.place, finding.what
+        )?;
     }
     for finding in &found.findings {
         writeln!(out, "{shown}: {}: {}", finding.place, finding.what)?;

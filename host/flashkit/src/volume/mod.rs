@@ -309,6 +309,17 @@ pub enum Recovery {
     Done,
 }
 
+/// What `fsck` may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Nothing.
+    Nothing,
+    /// It recovers a volume that was not unmounted cleanly.
+    Recovery,
+    /// And what is damaged.
+    All,
+}
+
 /// What `fsck` found.
 #[derive(Clone, Debug)]
 pub struct Fsck {
@@ -318,6 +329,8 @@ pub struct Fsck {
     pub recovery: Recovery,
     /// What is wrong.
     pub findings: Vec<Finding>,
+    /// What was wrong.
+    pub repaired: Vec<Finding>,
     /// What has been looked at: what one and what several are called, and how many, in the order to print.
     pub checked: Vec<(&'static str, &'static str, u64)>,
 }
@@ -338,14 +351,15 @@ impl Fsck {
             mountable: false,
             recovery: Recovery::NotNeeded,
             findings: vec![Finding { place, what }],
+            repaired: Vec::new(),
             checked: Vec::new(),
         }
     }
 }
 
 /// Walks every structure in an image, after the recovery that an unclean stop asks for. The image
-/// is changed only with `repair`, and only by that recovery.
-pub fn fsck(image: &Path, repair: bool, ram: Option<usize>) -> anyhow::Result<Fsck> {
+/// is changed as `repair` says.
+pub fn fsck(image: &Path, repair: Repair, ram: Option<usize>) -> anyhow::Result<Fsck> {
     let checked = readable(image).and_then(|name| match name {
         FsName::Flashlight => flashlight::fsck(image, repair, ram.into()),
         FsName::Nanofs => nanofs::fsck(image, repair),

@@ -12,7 +12,9 @@ use flashkit_vfs::nanofs::check::{Checked, check, key};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value, json};
 
-use super::{Access, Adapter, Finding, Fsck, RELEASE_PATIENCE, RELEASE_PAUSE, Recovery, Tuning};
+use super::{
+    Access, Adapter, Finding, Fsck, RELEASE_PATIENCE, RELEASE_PAUSE, Recovery, Repair, Tuning,
+};
 
 /// What is on the card is called.
 pub const CARD: &str = "card";
@@ -137,7 +139,10 @@ fn checked(fs: &mut Fs) -> Result<Checked, String> {
     check(&mut |block| card.block(block))
 }
 
-pub fn fsck(image: &Path, repair: bool) -> anyhow::Result<Fsck> {
+pub fn fsck(image: &Path, repair: Repair) -> anyhow::Result<Fsck> {
+    if repair == Repair::All {
+        bail!("nanofs: there is no repair but the recovery of -a");
+    }
     let open = |read_only| patiently(|| CardFile::open(image, read_only));
     let mut fs = match mount(open(true)?, true) {
         Ok(fs) => fs,
@@ -146,7 +151,7 @@ pub fn fsck(image: &Path, repair: bool) -> anyhow::Result<Fsck> {
     let mut recovery = Recovery::NotNeeded;
     if was_recovered(&fs) {
         recovery = Recovery::Simulated;
-        if repair {
+        if repair == Repair::Recovery {
             drop(fs);
             fs = mount(open(false)?, false)?;
             fs.unmount().context("unmount")?;
@@ -165,6 +170,7 @@ pub fn fsck(image: &Path, repair: bool) -> anyhow::Result<Fsck> {
     Ok(Fsck {
         mountable: true,
         recovery,
+        repaired: Vec::new(),
         findings: seen
             .findings
             .iter()

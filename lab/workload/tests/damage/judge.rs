@@ -23,7 +23,7 @@ impl Errors {
 
 /// Whether an error is one that damage may give.
 pub fn is_damage(e: &Error) -> bool {
-    matches!(e, Error::Io(_))
+    matches!(e, Error::Io(_) | Error::Damaged(_))
 }
 
 /// Looks at everything, in order and again by batches. Everything that `loss` does not name must be

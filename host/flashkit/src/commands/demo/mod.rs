@@ -248,7 +248,7 @@ impl Demo<'_> {
 
     /// The checker's word on the image that is left behind.
     fn check(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let found = volume::fsck(self.image, false, self.ram)?;
+        let found = volume::fsck(self.image, volume::Repair::Nothing, self.ram)?;
         if let Some(finding) = found.findings.first() {
             bail!("{IMAGE}: {}: {}", finding.place, finding.what);
         }

@@ -1,19 +1,20 @@
 //! Looking at an image: what is wrong with it, and what state it is in.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use flashkit_flashlight::inspect::{TAG_SIZE, data_tag};
 use flashkit_flashlight::{Area, BlockState, FORMAT_VERSION, Page, Visitor, ram_needed};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::Metered;
-use flashkit_vfs::check::{Checked, check};
+use flashkit_vfs::check::{Checked, Finding as Found, check};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value, json};
 
 use super::{Chip, Fs, check_ram, mount};
 use crate::volume::medium::Medium;
-use crate::volume::{Access, Finding, Fsck, Recovery, Tuning};
+use crate::volume::{Access, Finding, Fsck, Recovery, Repair, Tuning};
 
 /// Opens an image so that nothing reaches it, recovery included.
 fn open_untouched(image: &Path) -> anyhow::Result<Chip> {
@@ -25,25 +26,28 @@ fn was_recovered(fs: &Fs) -> bool {
     fs.cost().page_programs > 0
 }
 
-pub fn fsck(image: &Path, repair: bool, tuning: Tuning) -> anyhow::Result<Fsck> {
+pub fn fsck(image: &Path, repair: Repair, tuning: Tuning) -> anyhow::Result<Fsck> {
     let chip = open_untouched(image)?;
     check_ram(chip.inner().name(), chip.geometry(), tuning.ram)?;
     let mut fs = match mount(chip, tuning, true) {
         Ok(fs) => fs,
         Err(error) => return Ok(Fsck::unmountable(format!("{error:#}"))),
     };
-    let mut recovery = Recovery::NotNeeded;
-    if was_recovered(&fs) {
-        recovery = Recovery::Simulated;
-        if repair {
-            // The lock of an image is held as long as it is open in any way.
-            drop(fs);
-            let chip = Medium::open(image, Access::ReadWrite)?;
-            fs = mount(Chip::never(chip), tuning, false)?;
-            recovery = Recovery::Done;
-        }
+    let recovery = match (was_recovered(&fs), repair) {
+        (false, _) => Recovery::NotNeeded,
+        (true, Repair::Nothing) => Recovery::Simulated,
+        (true, _) => Recovery::Done,
+    };
+    let damaged =
+        repair == Repair::All && look(&mut fs)?.is_ok_and(|found| !found.findings.is_empty());
+    let changes = recovery == Recovery::Done || damaged;
+    if changes {
+        // The lock of an image is held as long as it is open in any way.
+        drop(fs);
+        let chip = Medium::open(image, Access::ReadWrite)?;
+        fs = mount(Chip::never(chip), tuning, false)?;
     }
-    let mut checked = match check(fs.volume()) {
+    let mut checked = match look(&mut fs)? {
         Ok(checked) => checked,
         Err(why) => {
             let mut found = Fsck::unmountable(why);
@@ -51,12 +55,36 @@ pub fn fsck(image: &Path, repair: bool, tuning: Tuning) -> anyhow::Result<Fsck> 
             return Ok(found);
         }
     };
-    let pages_per_block = fs.volume().nand().geometry().pages_per_block();
-    check_data(&mut fs, &mut checked)?;
-    if recovery == Recovery::Done {
+    let mut repaired = Checked::default();
+    if damaged {
+        flashkit_vfs::check::repair(fs.volume()).map_err(|why| anyhow!("repair: {why}"))?;
+        let left = look(&mut fs)?.map_err(|why| anyhow!("after the repair: {why}"))?;
+        repaired.findings = checked.findings;
+        // A page may be elsewhere now.
+        let same = |a: &Found, b: &Found| (a.ino, &a.what) == (b.ino, &b.what);
+        repaired
+            .findings
+            .retain(|was| !left.findings.iter().any(|is| same(was, is)));
+        checked = left;
+    }
+    if changes {
         fs.unmount().context("unmount")?;
     }
-    Ok(told(&checked, recovery, pages_per_block))
+    let pages_per_block = fs.volume().nand().geometry().pages_per_block();
+    Ok(Fsck {
+        repaired: placed(&repaired, pages_per_block),
+        ..told(&checked, recovery, pages_per_block)
+    })
+}
+
+/// Checks a volume and its data; the inner error: it cannot be walked.
+fn look(fs: &mut Fs) -> anyhow::Result<Result<Checked, String>> {
+    let mut checked = match check(fs.volume()) {
+        Ok(checked) => checked,
+        Err(why) => return Ok(Err(why)),
+    };
+    check_data(fs, &mut checked)?;
+    Ok(Ok(checked))
 }
 
 /// The pages of file data in use, with the files they belong to.
@@ -93,7 +121,7 @@ fn check_data(fs: &mut Fs, checked: &mut Checked) -> anyhow::Result<()> {
                 None => "file data without a tag",
             },
         };
-        checked.findings.push(flashkit_vfs::check::Finding {
+        checked.findings.push(Found {
             page: Some(at.0),
             ino,
             what: what.into(),
@@ -102,7 +130,7 @@ fn check_data(fs: &mut Fs, checked: &mut Checked) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(checked: &Checked, recovery: Recovery, pages_per_block: u32) -> Fsck {
+fn placed(checked: &Checked, pages_per_block: u32) -> Vec<Finding> {
     let findings = checked.findings.iter().map(|finding| {
         let mut place = match finding.page {
             Some(page) => format!("page {page} (block {})", page / pages_per_block),
@@ -116,10 +144,15 @@ fn told(checked: &Checked, recovery: Recovery, pages_per_block: u32) -> Fsck {
             what: finding.what.clone(),
         }
     });
+    findings.collect()
+}
+
+fn told(checked: &Checked, recovery: Recovery, pages_per_block: u32) -> Fsck {
     Fsck {
         mountable: true,
         recovery,
-        findings: findings.collect(),
+        findings: placed(checked, pages_per_block),
+        repaired: Vec::new(),
         checked: vec![
             ("directory", "directories", checked.dirs),
             ("file", "files", checked.files),
@@ -159,6 +192,7 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
         },
         "blocks": blocks(&mut fs, geometry.blocks()),
         "dirty_list": fs.volume().dirty_blocks(),
+        "fragmentation": fragmentation(&mut fs)?,
         "ram": { "given": fs.ram_bytes(), "needed": ram_needed(&geometry) },
         "mount": mount_cost(mounted),
         "erase_counts": spread(&wear),
@@ -200,6 +234,48 @@ fn blocks(fs: &mut Fs, blocks: u32) -> Value {
     })
 }
 
+/// Runs of pages of each file that follow one another on the chip.
+#[derive(Default)]
+struct Runs {
+    /// By file.
+    runs: BTreeMap<u32, u64>,
+    last: Option<Page>,
+}
+
+impl Visitor for Runs {
+    fn page(&mut self, page: Page) {
+        if page.area == Area::Data {
+            let goes_on = self.last.is_some_and(|last| {
+                (last.ino, last.page.0.wrapping_add(1)) == (page.ino, page.page.0)
+            });
+            *self.runs.entry(page.ino).or_default() += u64::from(!goes_on);
+            self.last = Some(page);
+        }
+    }
+    fn problem(&mut self, _: PageAddr, _: u32, _: &'static str) {}
+}
+
+/// How scattered the files are that have pages of their own.
+fn fragmentation(fs: &mut Fs) -> anyhow::Result<Value> {
+    let mut found = Runs::default();
+    fs.volume().walk(&mut found)?;
+    let runs: Vec<u64> = found.runs.into_values().collect();
+    let files = runs.len().max(1) as f64;
+    let in_one = runs.iter().filter(|&&n| n == 1).count();
+    let sum: u64 = runs.iter().sum();
+    Ok(json!({
+        "files": runs.len(),
+        "extents": sum,
+        "mean": rounded(sum as f64 / files),
+        "most": runs.iter().max(),
+        "percent_in_one": rounded(100.0 * in_one as f64 / files),
+    }))
+}
+
+fn rounded(v: f64) -> f64 {
+    (v * 1_000.0).round() / 1_000.0
+}
+
 fn mount_cost(cost: FlashCost) -> Value {
     json!({
         "page_reads": cost.page_reads,
@@ -218,7 +294,6 @@ fn spread(counts: &[u32]) -> Value {
         .map(|&c| (f64::from(c) - mean).powi(2))
         .sum::<f64>()
         / n;
-    let rounded = |v: f64| (v * 1_000.0).round() / 1_000.0;
     json!({
         "min": counts.iter().min(),
         "max": counts.iter().max(),
