@@ -359,6 +359,22 @@ fn many_threads_at_once() {
     m.unmount();
 }
 
+/// Files that never had a name are refused in the way that makes programs take one with a name.
+#[test]
+fn files_without_names_are_refused() {
+    let Some(m) = Mounted::new() else { return };
+    for _ in 0..2 {
+        let opened = OpenOptions::new()
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::TMPFILE.bits().cast_signed())
+            .open(m.dir.path());
+        assert_eq!(code(opened), Errno::EOPNOTSUPP);
+    }
+    let mut file = tempfile::tempfile_in(m.dir.path()).unwrap();
+    file.write_all(b"falls back").unwrap();
+    assert_eq!(fs::read_dir(m.dir.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn names_move_and_vanish_as_posix_says() {
     let Some(m) = Mounted::new() else { return };
