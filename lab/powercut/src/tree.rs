@@ -229,7 +229,7 @@ impl Witness for Claims {
             Op::Unlink(p) => self.forget(p),
             // A directory's files are under the old name or under the new one: not looked for.
             Op::Rename(p, q) | Op::Exchange(p, q) => {
-                [p, q].into_iter().for_each(|path| self.forget(path))
+                [p, q].into_iter().for_each(|path| self.forget(path));
             }
             _ => {}
         }
