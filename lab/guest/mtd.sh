@@ -7,7 +7,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 device=/dev/mtd0 point=/mnt/flash
 mkdir -p $point
 modprobe fuse
-weak=$(for page in $(seq 1000 3000 32000); do printf '%s:0,' "$page"; done)
+weak=$(for page in $(seq 1000 1000 32000); do printf '%s:0,' "$page"; done)
 # 2,048+64 bytes a page, 64 pages a block.
 modprobe nandsim id_bytes=0x20,0xa2,0x00,0x15 badblocks=1,77 weakblocks=100:1,101:1 weakpages=$weak
 
