@@ -148,8 +148,8 @@ impl Drop for Undo {
     }
 }
 
-/// Unmounts what a loop device was on: the kernel may let go of a file only some time after `losetup -d`
-/// has returned.
+/// Unmounts what may be busy yet: the kernel may let go of a loop device's file only some time after
+/// `losetup -d` has returned, and a process that another test begins holds this one's files until it runs.
 fn unmount_when_free(point: &Path) {
     let begun = Instant::now();
     loop {
@@ -207,7 +207,7 @@ pub fn record_load(make: &[&str], mount: &str, load: Load<'_>) -> Vec<Event> {
     let source = said("findmnt", &["-n", "-o", "SOURCE", at]);
     assert_eq!(source.trim(), device);
     load(&ext4, &|mark| log.lock().unwrap().push(Event::Mark(mark)));
-    said("umount", &[at]);
+    unmount_when_free(&ext4);
     said("losetup", &["-d", device]);
     unmount_when_free(&fuse);
     undo.0.clear();
