@@ -19,7 +19,7 @@
 use crate::bytes::{get_u32, put_u32};
 use crate::error::{Error, sound};
 use crate::header::{HEADER, Kind};
-use crate::store::Area;
+use crate::store::{Area, Store};
 use crate::{FIRST_FILE, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -51,11 +51,20 @@ impl DirMap<'_> {
         PageAddr(get_u32(self.roots, 4 * i))
     }
 
+    /// The last two places.
+    pub fn copies(&self) -> [PageAddr; 2] {
+        [NEAR, NEAR + 1].map(|i| self.root(i))
+    }
+
+    /// Where a page of the map is that is cached: none on flash, of one that is only in RAM.
+    fn cached(&self, page: usize) -> Option<PageAddr> {
+        (self.index == Some(page) && (self.dirty || self.loc.is_some())).then_some(self.loc)
+    }
+
     /// The copies of the page of places, if there is one.
     pub fn places(&self) -> impl Iterator<Item = PageAddr> + use<> {
-        let copies = [self.root(NEAR), self.root(NEAR + 1)];
         let wide = self.wide;
-        copies
+        self.copies()
             .into_iter()
             .filter(move |page| wide && page.is_some())
     }
@@ -86,6 +95,20 @@ impl DirMap<'_> {
     /// One more than the largest directory number, as the map is.
     pub fn end(&self) -> u32 {
         self.end_of(self.wide)
+    }
+}
+
+impl<N: Nand> Store<'_, N> {
+    /// Reads the page of places, from the copy that can be read. One read, or two.
+    pub fn read_places(
+        &mut self,
+        [first, copy]: [PageAddr; 2],
+        buf: &mut [u8],
+    ) -> Result<(), Error<N::Error>> {
+        if sound(self.expect_meta(first, buf, Kind::Places, PLACES))?.is_none() {
+            self.expect_meta(copy, buf, Kind::Places, PLACES)?;
+        }
+        Ok(())
     }
 }
 
@@ -120,15 +143,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Reads the page of places in place of the cached page, which is written. One read, or two.
     fn load_places(&mut self) -> Result<(), Error<N::Error>> {
         self.map.index = None;
-        let first = self.map.root(NEAR);
-        let (buf, store) = (&mut *self.map.buf, &mut self.store);
-        if sound(store.expect_meta(first, buf, Kind::Places, PLACES))?.is_some() {
-            return Ok(());
-        }
-        let copy = PageAddr(get_u32(self.map.roots, 4 * (NEAR + 1)));
-        store
-            .expect_meta(copy, buf, Kind::Places, PLACES)
-            .map(|_| ())
+        let copies = self.map.copies();
+        self.store.read_places(copies, self.map.buf)
     }
 
     /// Writes both copies of the page of places, which is where the cached page is else.
@@ -148,7 +164,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.flush_map()?;
         self.map.index = None;
         self.map.buf.fill(0xff);
-        let last = [self.map.root(NEAR), self.map.root(NEAR + 1)];
+        let last = self.map.copies();
         let roots = &mut self.map.roots[4 * NEAR..];
         self.map.buf[HEADER..HEADER + roots.len()].copy_from_slice(roots);
         roots.fill(0xff);
@@ -223,19 +239,17 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<Option<(usize, PageAddr)>, Error<N::Error>> {
         let near = if self.map.wide { NEAR } else { MAP_PAGES };
         for i in from..near {
-            if self.map.index == Some(i) && (self.map.dirty || self.map.loc.is_some()) {
-                return Ok(Some((i, self.map.loc)));
-            }
-            if self.map.root(i).is_some() {
-                return Ok(Some((i, self.map.root(i))));
+            let root = Some(self.map.root(i)).filter(|page| page.is_some());
+            if let Some(page) = self.map.cached(i).or(root) {
+                return Ok(Some((i, page)));
             }
         }
         if !self.map.wide {
             return Ok(None);
         }
         let from = from.max(NEAR);
-        if self.map.index == Some(from) && (self.map.dirty || self.map.loc.is_some()) {
-            return Ok(Some((from, self.map.loc)));
+        if let Some(page) = self.map.cached(from) {
+            return Ok(Some((from, page)));
         }
         self.flush_map()?;
         self.load_places()?;

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::hash::name_hash;
 use crate::header::Kind;
 use crate::inode::{DirView, FLAG_EXCHANGED, FileView, NAME_MAX, Stamp, Time};
-use crate::names::{Spot, Which, page_names, paged_name};
+use crate::names::{Which, name_at, page_names, paged_name};
 use crate::ops::Found;
 use crate::recover::{CHANGE, Record};
 use crate::{FIRST_FILE, FileRef, FlashLight, INDEX_DIR, Node};
@@ -37,14 +37,13 @@ pub(crate) struct Pending {
 /// The second inode of an exchange, by what its entry is; none where the record cannot be one.
 fn second(rec: &Record) -> Option<(Target, u32)> {
     let (kind, number) = rec.replaced.filter(|_| rec.flags & FLAG_EXCHANGED != 0)?;
+    let target = match number {
+        FIRST_FILE.. => Target::Indirect,
+        _ if number > INDEX_DIR => Target::Dir,
+        _ => return None,
+    };
     let is_hash = rec.moved.0 != 0 && rec.moved.1 < NO_HASH;
-    if kind == Target::Dir as u8 && number > INDEX_DIR && number < FIRST_FILE {
-        Some((Target::Dir, number)).filter(|_| is_hash && number != rec.ino)
-    } else if kind == Target::Indirect as u8 && number >= FIRST_FILE {
-        Some((Target::Indirect, number)).filter(|_| is_hash && number != rec.ino)
-    } else {
-        None
-    }
+    (kind == target as u8 && is_hash && number != rec.ino).then_some((target, number))
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -206,11 +205,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let node = if pending.second < FIRST_FILE {
             Node::Dir(pending.second)
         } else {
-            Node::File(FileRef {
-                ino: pending.second,
-                dir: INDEX_DIR,
-                hash: crate::hash::ino_hash(self.store.volume, pending.second),
-            })
+            Node::File(FileRef::by_number(self.store.volume, pending.second))
         };
         let new = (pending.left.0, &buf[..len]);
         match self.take_name(node, pending.taken, new, None) {
@@ -253,10 +248,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 };
             }
             let view = FileView::on(&*self.scratch);
-            match view.spot(volume, dir, Which::Hash(hash)) {
-                Some(Spot::Own) => return copy(view.name()),
-                Some(Spot::Further(at)) => return copy(view.names().name(at)),
-                _ => {}
+            if let Some(spot) = view.spot(volume, dir, Which::Hash(hash)) {
+                return copy(name_at(self.scratch, spot, &[]));
             }
             let Some(page) = view.names_page(n) else {
                 break;

@@ -7,7 +7,6 @@
 
 use crate::dirrec::Target;
 use crate::error::Error;
-use crate::hash::ino_hash;
 use crate::header::Kind;
 use crate::inode::{FLAG_ORPHAN, FileView};
 use crate::mount::Cleaner;
@@ -313,14 +312,10 @@ impl<N: Nand> FlashLight<'_, N> {
     fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
         self.load_scratch(at, Kind::File, "file inode")?;
         let ino = FileView::on(self.scratch).ino();
-        if ino_hash(self.store.volume, ino) != hash {
+        let file = FileRef::by_number(self.store.volume, ino);
+        if file.hash != hash {
             return Err(Error::Corrupt(at, "file inode"));
         }
-        let file = FileRef {
-            ino,
-            dir: INDEX_DIR,
-            hash,
-        };
         let i = self.load_file(file)?;
         if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
             // A rename over a name of it was cut, and damage has kept the recovery from looking for

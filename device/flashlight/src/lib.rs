@@ -95,6 +95,17 @@ pub struct FileRef {
     pub hash: u32,
 }
 
+impl FileRef {
+    /// A file that is found by its number.
+    pub(crate) fn by_number(volume: u32, ino: u32) -> FileRef {
+        FileRef {
+            ino,
+            dir: INDEX_DIR,
+            hash: hash::ino_hash(volume, ino),
+        }
+    }
+}
+
 /// An inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Node {

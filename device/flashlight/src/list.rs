@@ -5,7 +5,7 @@ use crate::Node;
 use crate::dirrec::{DirRec, NO_HASH, Target};
 use crate::error::Error;
 use crate::inode::{DirView, FileView};
-use crate::names::{Spot, Which, paged_name};
+use crate::names::{Spot, Which, name_at};
 use crate::ops::Place;
 use flashkit_nand::Nand;
 
@@ -200,12 +200,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 return (view.mode(), view.into_name());
             }
         };
-        let name = match spot {
-            Spot::Own => return (view.mode(), view.into_name()),
-            Spot::Further(at) => FileView::on(view.0).into_names().name(at),
-            Spot::Paged { at, .. } => paged_name(self.scratch, at),
-        };
-        (view.mode(), name)
+        (view.mode(), name_at(view.0, spot, self.scratch))
     }
 }
 

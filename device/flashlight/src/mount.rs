@@ -82,8 +82,8 @@ pub const fn ram_needed(geo: &Geometry) -> usize {
         + 4 * REMNANTS
 }
 
-/// Bytes of RAM with which levelling also counts erases, a byte a block more: the counts of all blocks
-/// then stay within about 1 % of their mean, else 3 %.
+/// Bytes of RAM with which levelling also counts erases, a byte a block more: those of the blocks then
+/// deviate by some nine erases from their mean, whatever that is.
 pub const fn ram_to_level(geo: &Geometry) -> usize {
     ram_needed(geo) + table_blocks(geo)
 }
@@ -120,6 +120,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Err(Error::Geometry);
         }
         let (ps, ppb) = (geo.page_size() as usize, geo.pages_per_block());
+        let counted = config.wear_interval > 0 && ram.len() >= ram_to_level(&geo);
         let mut ram = ram;
         ram.fill(0);
         let table = carve(&mut ram, table_blocks(&geo) * table::entry_size(ppb));
@@ -127,11 +128,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let map_roots = carve(&mut ram, 4 * MAP_PAGES);
         map_roots.fill(0xff);
         let remnants = carve(&mut ram, 4 * REMNANTS);
-        let counts = if ram.len() >= 6 * ps + table_blocks(&geo) {
-            carve(&mut ram, table_blocks(&geo))
-        } else {
-            &mut []
-        };
+        let counts = carve(&mut ram, if counted { table_blocks(&geo) } else { 0 });
         let correctable = nand.correctable_bits();
         let refresh_bits = config.refresh_bits.unwrap_or(correctable - correctable / 4);
         let store = Store {

@@ -189,6 +189,16 @@ pub(crate) fn paged_name(page: &[u8], at: usize) -> &[u8] {
     page_names(page).name(at)
 }
 
+/// The name at a spot of a file: its inode's page, and the names page that the spot may be in.
+pub(crate) fn name_at<'p>(inode: &'p [u8], spot: Spot, names: &'p [u8]) -> &'p [u8] {
+    let view = FileView::on(inode);
+    match spot {
+        Spot::Own => view.into_name(),
+        Spot::Further(at) => view.into_names().name(at),
+        Spot::Paged { at, .. } => paged_name(names, at),
+    }
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// Loads a names page of a cached file into the scratch page. One read.
     pub(crate) fn load_names(&mut self, i: usize, at: PageAddr) -> Result<(), Error<N::Error>> {

@@ -311,12 +311,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 place => Ok(Some((Node::Dir(rec.ptr), place?))),
             },
             Target::Indirect => {
-                let hash = ino_hash(volume, rec.ptr);
-                let file = FileRef {
-                    ino: rec.ptr,
-                    dir: INDEX_DIR,
-                    hash,
-                };
+                let file = FileRef::by_number(volume, rec.ptr);
                 match self.peek_file(file) {
                     Ok(place) => Ok(Some((Node::File(file), place))),
                     Err(Error::NotFound) => Ok(None),

@@ -13,7 +13,7 @@
 use crate::bytes::{get_u32, put_u32};
 use crate::dirmap::NEAR;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
-use crate::error::Error;
+use crate::error::{Error, sound};
 use crate::hash::name_hash;
 use crate::header::{HEADER, Header, Kind};
 use crate::inode::DirView;
@@ -256,24 +256,15 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(Some(PageAddr::NONE));
         }
         let page = (ino / per_page) as usize;
-        let mut map = if self.map.is_far(page) {
-            PageAddr::NONE
+        let map = if self.map.is_far(page) {
+            let copies = self.map.copies();
+            let Some(()) = sound(self.store.read_places(copies, self.scratch))? else {
+                return Ok(None);
+            };
+            PageAddr(get_u32(self.scratch, HEADER + 4 * (page - NEAR)))
         } else {
             self.map.root(page)
         };
-        if self.map.is_far(page) {
-            let mut places = None;
-            for copy in self.map.places() {
-                places = self.store.read_meta(copy, self.scratch)?;
-                if places.is_some() {
-                    break;
-                }
-            }
-            if places.is_none_or(|h| h.kind != Kind::Places) {
-                return Ok(None);
-            }
-            map = PageAddr(get_u32(self.scratch, HEADER + 4 * (page - NEAR)));
-        }
         if map.is_none() {
             return Ok(Some(PageAddr::NONE));
         }

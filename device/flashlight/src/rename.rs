@@ -78,19 +78,10 @@ impl<N: Nand> FlashLight<'_, N> {
             Node::Dir(ino) => self.rename_dir(ino, &source, from_dir, to_dir, to, target, now),
         }?;
         for dir in [from_dir, to_dir] {
-            let i = self.load_dir(dir)?;
-            let mut view = self.dirs[i].dir_mut();
-            view.set_time(Stamp::Modify, now);
-            view.set_time(Stamp::Change, now);
-            self.dirs[i].dirty = true;
+            self.stamp_dir(dir, now)?;
         }
         if let Some(ino) = doomed {
-            let hash = ino_hash(self.store.volume, ino);
-            self.reap(FileRef {
-                ino,
-                dir: INDEX_DIR,
-                hash,
-            })?;
+            self.reap(FileRef::by_number(self.store.volume, ino))?;
         }
         Ok((node, kept))
     }

@@ -16,7 +16,7 @@ use crate::extent::{Extent, INDEX_END};
 use crate::hash::name_hash;
 use crate::header::Kind;
 use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView, NAME_MAX, Stamp};
-use crate::names::{Spot, Which, paged_name};
+use crate::names::{Spot, Which, name_at};
 use crate::table::State;
 use crate::walk::Area;
 use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -138,17 +138,21 @@ impl<N: Nand> FlashLight<'_, N> {
             if !matches!(rec.target, Target::File | Target::Orphan) || rec.ptr == u32::MAX {
                 continue;
             }
-            let found = sound(self.load_scratch(PageAddr(rec.ptr), Kind::File, "file inode"))?;
-            let view = FileView::on(&*self.scratch);
-            if found.is_none() || view.holder(self.store.volume) != (dir, rec.hash) {
-                continue;
+            if let Some(file) = self.file_of(dir, &rec)? {
+                self.make_room()?;
+                let done = self.repair_file(file);
+                self.or_left(done)?;
             }
-            self.make_room()?;
-            let (ino, hash) = (FileView::on(&*self.scratch).ino(), rec.hash);
-            let done = self.repair_file(FileRef { ino, dir, hash });
-            self.or_left(done)?;
         }
         Ok(())
+    }
+
+    /// The file that an entry leads to, if that can be read and says that this is its place.
+    fn file_of(&mut self, dir: u32, rec: &DirRec) -> Result<Option<FileRef>, Error<N::Error>> {
+        let at = PageAddr(rec.ptr);
+        let found = sound(self.load_scratch(at, Kind::File, "file inode"))?;
+        let file = found.map(|()| FileView::on(&*self.scratch).file_ref(self.store.volume));
+        Ok(file.filter(|file| (file.dir, file.hash) == (dir, rec.hash)))
     }
 
     fn repair_file(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
@@ -214,13 +218,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Copies the name at a spot just found; its length.
     fn copy_name(&self, i: usize, spot: Spot, to: &mut [u8; NAME_MAX]) -> usize {
-        let view = self.files[i].file();
-        let names = view.names();
-        let name = match spot {
-            Spot::Own => view.name(),
-            Spot::Further(at) => names.name(at),
-            Spot::Paged { at, .. } => paged_name(self.scratch, at),
-        };
+        let name = name_at(self.files[i].buf, spot, self.scratch);
         to[..name.len()].copy_from_slice(name);
         name.len()
     }
@@ -260,13 +258,8 @@ impl<N: Nand> FlashLight<'_, N> {
             // Of a file that is only in RAM.
             Target::File | Target::Orphan if rec.ptr == u32::MAX => Ok(Verdict::Stays),
             Target::File | Target::Orphan => {
-                let at = PageAddr(rec.ptr);
-                if sound(self.load_scratch(at, Kind::File, "file inode"))?.is_none() {
-                    return Ok(Verdict::Goes);
-                }
-                let holder = FileView::on(&*self.scratch).holder(self.store.volume);
-                let ours = holder == (dir, rec.hash);
-                Ok(if ours { Verdict::Stays } else { Verdict::Goes })
+                let file = self.file_of(dir, rec)?;
+                Ok(file.map_or(Verdict::Goes, |_| Verdict::Stays))
             }
             Target::Indirect => match self.indirect_name(dir, rec) {
                 Ok(true) => Ok(Verdict::Stays),

@@ -359,11 +359,7 @@ impl<N: Nand> FlashLight<'_, N> {
         dir: u32,
         rec: &DirRec,
     ) -> Result<bool, Error<N::Error>> {
-        let place = self.peek_file(FileRef {
-            ino: rec.ptr,
-            dir: INDEX_DIR,
-            hash: crate::hash::ino_hash(self.store.volume, rec.ptr),
-        })?;
+        let place = self.peek_file(FileRef::by_number(self.store.volume, rec.ptr))?;
         let named = self.named(place, dir, Which::Hash(rec.hash))?;
         Ok(named.is_some())
     }

@@ -130,7 +130,7 @@ fn across(cursor: u32, blocks: u32) -> u32 {
 }
 
 /// Erase counts as far as they differ, a byte a block: modulo 256, as their mean is. None where the
-/// caller's RAM has no room for them.
+/// caller's RAM has no room for them, and without levelling.
 pub(crate) struct Counts<'r> {
     of: &'r mut [u8],
     mean: u8,
@@ -290,7 +290,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Erases that a block is behind what is due at its place; 0 without counts.
     fn lag(&self, block: u32) -> i32 {
-        if self.counts.of.is_empty() || self.wear.interval == 0 {
+        if self.counts.of.is_empty() {
             return 0;
         }
         self.due_above(block) - self.counts.above(block)

@@ -35,10 +35,8 @@ pub struct Checked {
 }
 
 struct Walk {
-    seen: Vec<u64>,
-    /// The same of file data alone.
-    data: Vec<u64>,
-    pages: u32,
+    /// What each page is that is in use.
+    seen: Vec<Option<Area>>,
     links: BTreeMap<u32, Links>,
     names_unknown: bool,
     out: Checked,
@@ -54,15 +52,18 @@ struct Links {
 
 impl Walk {
     fn find(&mut self, page: PageAddr, ino: u32, what: impl Into<String>) {
-        let page = (page.0 < self.pages).then_some(page.0);
+        let page = (page.0 < self.pages()).then_some(page.0);
         self.out.findings.push(Finding {
             page,
             ino,
             what: what.into(),
         });
     }
+    fn pages(&self) -> u32 {
+        self.seen.len() as u32
+    }
     fn is_seen(&self, page: u32) -> bool {
-        self.seen[page as usize / 64] & 1 << (page % 64) != 0
+        self.seen[page as usize].is_some()
     }
 }
 
@@ -77,7 +78,7 @@ impl Visitor for Walk {
             Area::File => self.out.files += 1,
             _ => {}
         }
-        if page.page.0 >= self.pages {
+        if page.page.0 >= self.pages() {
             self.find(
                 page.page,
                 page.ino,
@@ -86,11 +87,7 @@ impl Visitor for Walk {
         } else if self.is_seen(page.page.0) {
             self.find(page.page, page.ino, "page is in use twice");
         } else {
-            let (word, bit) = (page.page.0 as usize / 64, 1 << (page.page.0 % 64));
-            self.seen[word] |= bit;
-            if page.area == Area::Data {
-                self.data[word] |= bit;
-            }
+            self.seen[page.page.0 as usize] = Some(page.area);
         }
     }
 
@@ -123,25 +120,13 @@ impl Visitor for Walk {
 pub fn repair<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<(), String> {
     fs.repair().map_err(|e| e.to_string())?;
     let walk = walk(fs)?;
-    let area = |page: PageAddr| {
-        let is = |pages: &[u64]| pages[page.0 as usize / 64] & 1 << (page.0 % 64) != 0;
-        match (is(&walk.seen), is(&walk.data)) {
-            (false, _) => None,
-            (_, true) => Some(Area::Data),
-            // All other areas are one to the block table.
-            _ => Some(Area::Dir),
-        }
-    };
-    fs.repair_counts(&area).map_err(|e| e.to_string())
+    fs.repair_counts(&|page| walk.seen[page.0 as usize])
+        .map_err(|e| e.to_string())
 }
 
 fn walk<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Walk, String> {
-    let geo = fs.nand().geometry();
-    let words = geo.pages().div_ceil(64) as usize;
     let mut walk = Walk {
-        seen: vec![0; words],
-        data: vec![0; words],
-        pages: geo.pages(),
+        seen: vec![None; fs.nand().geometry().pages() as usize],
         links: BTreeMap::new(),
         names_unknown: false,
         out: Checked::default(),

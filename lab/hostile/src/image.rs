@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 
+use flashkit_flashlight::Kind;
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 use flashkit_sim::{Access, ChipSpec, SimNand, Tear, Tearable, Timing};
 
@@ -30,7 +31,7 @@ pub struct Image {
     /// For each block whether it is marked bad.
     pub bad: Vec<bool>,
     /// Where the records of each kind are, the newest first; at 0 the data pages.
-    pub kinds: [Vec<u32>; 16],
+    pub kinds: [Vec<u32>; Kind::ALL.len() + 1],
 }
 
 /// Latencies; nothing depends on them.
@@ -121,7 +122,7 @@ impl Image {
 
     /// Finds the records again.
     pub fn index(&mut self) {
-        let mut found: [Vec<(u64, u32)>; 16] = Default::default();
+        let mut found: [Vec<(u64, u32)>; Kind::ALL.len() + 1] = Default::default();
         for (at, page) in (0..).zip(&self.pages) {
             let Page::Written(data, _) = page else {
                 continue;

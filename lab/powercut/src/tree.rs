@@ -154,6 +154,16 @@ impl Claims {
         }
     }
 
+    /// Takes the names away that are one path or below it; as they are, durable, at another.
+    fn take(&mut self, from: &str, to: &str) -> Vec<(String, (usize, bool))> {
+        let names = self.below(from).into_iter();
+        let moved = names.filter_map(|name| {
+            let (file, _) = self.names.remove(&name)?;
+            Some((format!("{to}{}", &name[from.len()..]), (file, true)))
+        });
+        moved.collect()
+    }
+
     fn file(&mut self, path: &str) -> Option<&mut Copied> {
         let (file, _) = self.names.get(path)?;
         self.files.get_mut(*file)
@@ -191,25 +201,12 @@ impl Witness for Claims {
             }
             Op::Rename(p, q) => {
                 self.forget(q);
-                for name in self.below(p) {
-                    if let Some((file, _)) = self.names.remove(&name) {
-                        let moved = format!("{q}{}", &name[p.len()..]);
-                        self.names.insert(moved, (file, true));
-                    }
-                }
+                let moved = self.take(p, q);
+                self.names.extend(moved);
             }
             Op::Exchange(p, q) => {
-                let moved = [(p, q), (q, p)].map(|(from, to)| {
-                    let names = self.below(from).into_iter();
-                    let moved = names.filter_map(|name| {
-                        let (file, _) = self.names.remove(&name)?;
-                        Some((format!("{to}{}", &name[from.len()..]), file))
-                    });
-                    moved.collect::<Vec<_>>()
-                });
-                for (name, file) in moved.into_iter().flatten() {
-                    self.names.insert(name, (file, true));
-                }
+                let moved = [self.take(p, q), self.take(q, p)];
+                self.names.extend(moved.into_iter().flatten());
             }
             Op::Link(p, q) => {
                 if let Some((file, _)) = self.names.get(p).copied() {
