@@ -200,6 +200,7 @@ impl Bridge {
     fn zero(&self, ino: INodeNo, offset: u64, len: u64, keep_size: bool) -> Result<(), Errno> {
         let ino = self.inos.ours(ino);
         self.changes(|inner| {
+            inner.tails.forget(ino);
             let (fs, now) = (inner.fs()?, Time::now());
             fs.punch_hole(ino, offset, len, now)?;
             let end = offset.checked_add(len).ok_or(Error::TooBig)?;
@@ -353,6 +354,9 @@ impl Filesystem for Bridge {
             && mode.is_none()
             && (uid.is_some() || gid.is_some() || size.is_some() && req.uid() != 0);
         let result = self.changes(|inner| {
+            if size.is_some() {
+                inner.tails.forget(ino);
+            }
             let mut attr = match inner.fs()?.setattr(ino, &set) {
                 Err(Error::NotFound) if inner.knows(ino) && sets_times_alone(&set) => {
                     return Ok(gone(ino, &set));
@@ -604,7 +608,12 @@ impl Filesystem for Bridge {
         let ino = self.inos.ours(ino);
         let result = self.changes(|inner| {
             let now = Time::now();
-            inner.fs()?.write(ino, offset, data, now)?;
+            let known = inner.tails.writes(ino, offset, data);
+            let new = offset + known as u64;
+            inner.fs()?.write(ino, new, &data[known..], now)?;
+            if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                inner.tails.written(ino, offset, data);
+            }
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 Self::kill_privileges(inner, ino, now)?;
             }

@@ -28,6 +28,7 @@ mod mountpoint;
 mod options;
 mod session;
 mod state;
+mod tails;
 
 use flashkit_vfs::FileSystem;
 

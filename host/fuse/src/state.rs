@@ -10,6 +10,7 @@ use flashkit_vfs::{Error, FileSystem, Ino};
 use fuser::Errno;
 
 use crate::session::Event;
+use crate::tails::Tails;
 
 /// Distinct I/O errors that are reported before a mount falls silent.
 const REPORTED_MAX: usize = 100;
@@ -43,6 +44,7 @@ pub(crate) struct Inner {
     held: HashMap<Ino, Held>,
     /// For reads.
     pub(crate) buf: Vec<u8>,
+    pub(crate) tails: Tails,
     reported: HashSet<String>,
     /// Whether what is reported goes to the system's log as well.
     syslog: bool,
@@ -79,6 +81,7 @@ impl Shared {
             fs: Some(fs),
             held: HashMap::new(),
             buf: Vec::new(),
+            tails: Tails::new(),
             reported: HashSet::new(),
             syslog,
             fall_back,
@@ -101,22 +104,12 @@ impl Shared {
     ) -> Result<T, Errno> {
         let result = match self.inner.lock() {
             Ok(inner) if inner.read_only && effect == Effect::Changes => Err(Errno::EROFS),
-            Ok(mut inner) => match work(&mut inner) {
-                Err(Error::Damaged(what)) => {
-                    inner.meet_damage(&what);
-                    Err(Errno::EIO)
+            Ok(mut inner) => work(&mut inner).map_err(|error| {
+                if effect != Effect::Reads {
+                    inner.tails.clear();
                 }
-                Err(Error::Io(what)) => {
-                    inner.report(&format!("I/O error: {what}"));
-                    Err(Errno::EIO)
-                }
-                Err(Error::ReadOnly) => {
-                    inner.report(READ_ONLY);
-                    Err(Errno::EROFS)
-                }
-                Err(error) => Err(Errno::from_i32(error.errno())),
-                Ok(value) => Ok(value),
-            },
+                inner.answer(error)
+            }),
             // It panicked in an earlier request.
             Err(_) => Err(Errno::EIO),
         };
@@ -174,12 +167,12 @@ impl Shared {
         };
         match std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut **fs))) {
             Ok(Ok(done)) => Ok(Some(done)),
-            Ok(Err(Error::Damaged(damage))) => {
-                inner.meet_damage(&format!("{what}: {damage}"));
-                Ok(None)
-            }
             Ok(Err(error)) => {
-                inner.report(&format!("I/O error: {what}: {error}"));
+                inner.tails.clear();
+                match error {
+                    Error::Damaged(damage) => inner.meet_damage(&format!("{what}: {damage}")),
+                    error => inner.report(&format!("I/O error: {what}: {error}")),
+                }
                 Ok(None)
             }
             // The lock is not poisoned by a panic that is caught, so the file system is dropped.
@@ -252,6 +245,7 @@ impl Inner {
             .is_some_and(|h| h.lookups == 0 && h.opens == 0);
         if unused {
             self.held.remove(&ino);
+            self.tails.forget(ino);
             if ino == self.root {
                 return;
             }
@@ -259,6 +253,17 @@ impl Inner {
                 fs.forget(ino);
             }
         }
+    }
+
+    /// What the kernel is told of an error; what is wrong with the medium is reported.
+    fn answer(&mut self, error: Error) -> Errno {
+        match &error {
+            Error::Damaged(what) => self.meet_damage(what),
+            Error::Io(what) => self.report(&format!("I/O error: {what}")),
+            Error::ReadOnly => self.report(READ_ONLY),
+            _ => {}
+        }
+        Errno::from_i32(error.errno())
     }
 
     /// Records of the file system are damaged: what is changed now might make it worse.
@@ -298,6 +303,7 @@ mod tests {
             fs: Some(Box::new(fs)),
             held: HashMap::new(),
             buf: Vec::new(),
+            tails: Tails::new(),
             reported: HashSet::new(),
             syslog: false,
             fall_back: true,
