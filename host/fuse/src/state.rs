@@ -108,7 +108,7 @@ impl Shared {
                 if effect != Effect::Reads {
                     inner.tails.clear();
                 }
-                inner.answer(error)
+                inner.answer(&error)
             }),
             // It panicked in an earlier request.
             Err(_) => Err(Errno::EIO),
@@ -256,8 +256,8 @@ impl Inner {
     }
 
     /// What the kernel is told of an error; what is wrong with the medium is reported.
-    fn answer(&mut self, error: Error) -> Errno {
-        match &error {
+    fn answer(&mut self, error: &Error) -> Errno {
+        match error {
             Error::Damaged(what) => self.meet_damage(what),
             Error::Io(what) => self.report(&format!("I/O error: {what}")),
             Error::ReadOnly => self.report(READ_ONLY),

@@ -27,6 +27,11 @@ pub(crate) struct Tails {
     page: u64,
 }
 
+/// How many of their first bytes are the same.
+pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
 impl Tails {
     pub(crate) fn new() -> Tails {
         let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
@@ -47,9 +52,8 @@ impl Tails {
         if end <= tail.start {
             return 0;
         }
-        let same = |(a, b): &(&u8, &u8)| a == b;
         let known = match tail.start == offset {
-            true => tail.bytes.iter().zip(data).take_while(same).count(),
+            true => common(&tail.bytes, data),
             false => 0,
         };
         self.tails.remove(at);
@@ -115,20 +119,15 @@ mod tests {
     #[test]
     fn what_may_have_changed_is_not() {
         let data = [1; 5000];
-        let cases: [(&str, fn(&mut Tails)); 4] = [
-            ("a piece of it", |tails| {
-                assert_eq!(tails.writes(7, 4500, &[2]), 0);
-            }),
-            ("from before it", |tails| {
-                assert_eq!(tails.writes(7, 4000, &[2; 200]), 0);
-            }),
-            ("forgotten", |tails| tails.forget(7)),
-            ("all", Tails::clear),
-        ];
-        for (what, change) in cases {
+        for what in ["a piece of it", "from before it", "forgotten", "all"] {
             let mut tails = tails();
             tails.written(7, 0, &data);
-            change(&mut tails);
+            match what {
+                "a piece of it" => assert_eq!(tails.writes(7, 4500, &[2]), 0),
+                "from before it" => assert_eq!(tails.writes(7, 4000, &[2; 200]), 0),
+                "forgotten" => tails.forget(7),
+                _ => tails.clear(),
+            }
             assert_eq!(tails.writes(7, 4096, &data[4096..]), 0, "{what}");
         }
     }

@@ -112,6 +112,13 @@ pub fn studies() -> &'static [Study] {
             cases: peers::cases,
             report: peers::report,
         },
+        Study {
+            name: "loads",
+            what: peers::LOADS_WHAT,
+            source: peers::LOADS_SOURCE,
+            cases: peers::load_cases,
+            report: peers::load_report,
+        },
     ]
 }
 

@@ -1,10 +1,10 @@
-//! The six traces over all file systems on `slc-256m`.
+//! The six traces and the loads of everyday programs over all file systems on `slc-256m`.
 
 use std::sync::Arc;
 
 use flashkit_sim::{DEFAULT_PRESET, preset};
-use flashkit_workload::{Phase, generate};
-use serde_json::{Map, json};
+use flashkit_workload::{Line, Phase, generate};
+use serde_json::{Map, Value, json};
 
 use crate::Scale;
 use crate::report::{Bars, Cell, Report, Table};
@@ -16,6 +16,10 @@ pub const WHAT: &str =
 /// Where the traces come from.
 pub const SOURCE: &str =
     "the traces of lab/workload; sysbench and postmark as in Kim et al., FlashLight, 2012";
+/// The same of the loads.
+pub const LOADS_WHAT: &str = "loads of everyday programs over the same file systems";
+/// Where the loads come from.
+pub const LOADS_SOURCE: &str = "the loads of lab/workload, after Filebench's personalities, dbench, the Andrew benchmark and SQLite";
 
 /// A trace as it is run.
 struct Run {
@@ -30,15 +34,47 @@ struct Run {
     phase: Option<&'static str>,
 }
 
-const RUNS: [Run; 7] = [
-    run("seq", "sysbench", false, 2048, None),
-    run("small", "small", true, 4096, None),
-    run("append", "append", true, 4096, None),
-    run("randupd", "randupd", true, 4096, Some("update")),
-    run("randupd75", "randupd75", true, 4096, Some("update")),
-    run("postmark-cached", "postmark", false, 2048, None),
-    run("postmark", "postmark", true, 2048, None),
-];
+const TRACES: Set = Set {
+    name: "peers",
+    title: "Flash operations of six traces",
+    bars: "Six traces: flash time over that of the best",
+    note: "Chip slc-256m, an fsync after each writing operation but for seq.",
+    runs: &[
+        run("seq", "sysbench", false, 2048, None),
+        run("small", "small", true, 4096, None),
+        run("append", "append", true, 4096, None),
+        run("randupd", "randupd", true, 4096, Some("update")),
+        run("randupd75", "randupd75", true, 4096, Some("update")),
+        run("postmark-cached", "postmark", false, 2048, None),
+        run("postmark", "postmark", true, 2048, None),
+    ],
+};
+
+const LOADS: Set = Set {
+    name: "loads",
+    title: "Flash operations of everyday loads",
+    bars: "Everyday loads: flash time over that of the best",
+    note: "Chip slc-256m, synced where such programs do.",
+    runs: &[
+        load("fileserver", "serve"),
+        load("varmail", "serve"),
+        load("webserver", "serve"),
+        load("dbench", "clients"),
+        load("compile", "runs"),
+        load("sqlite", "insert"),
+        load("sensor", "log"),
+    ],
+};
+
+/// Runs with a table and a plot of their own.
+struct Set {
+    /// Name of the study.
+    name: &'static str,
+    title: &'static str,
+    bars: &'static str,
+    note: &'static str,
+    runs: &'static [Run],
+}
 
 const fn run(
     name: &'static str,
@@ -54,6 +90,11 @@ const fn run(
         request,
         phase,
     }
+}
+
+/// A load, of which the phase counts that comes after what prepares it.
+const fn load(name: &'static str, phase: &'static str) -> Run {
+    run(name, name, false, 4096, Some(phase))
 }
 
 /// Figures of this project's first measurement of the peers, by another harness (virtme-ng, an
@@ -74,105 +115,214 @@ const FIRST: [(&str, System, [u64; 3]); 13] = [
     ("postmark", System::Jffs2, [9_557_540, 2_389_990, 35_393]),
 ];
 
-/// The cases. [`Scale::Quick`] leaves out the long ones.
+/// The cases of the traces. [`Scale::Quick`] leaves out the long ones.
 pub fn cases(scale: Scale) -> Vec<Case> {
-    let Some(chip) = preset(DEFAULT_PRESET) else {
-        return Vec::new();
-    };
-    let mut cases = Vec::new();
-    for run in &RUNS {
-        let long = run.trace == "postmark" || run.trace == "randupd75";
-        if scale == Scale::Quick && long {
-            continue;
-        }
-        // In this process there is no page cache, and JFFS2 writes through.
-        let cached = run.name.ends_with("-cached");
-        let behind_cache = [System::Ubifs, System::FlashLightMtd, System::Ext4Jftl];
-        for system in System::ALL
-            .into_iter()
-            .filter(|s| !cached || behind_cache.contains(s))
-        {
-            let trace = run.trace;
-            let mut params = Map::new();
-            params.insert("trace".into(), json!(run.name));
-            params.insert("fsync".into(), json!(run.fsync));
-            cases.push(Case {
-                id: format!("peers/{}/{}", run.name, system.name()),
-                system,
-                chip,
-                params,
-                lines: Arc::new(move || {
-                    generate::find(trace).map_or(Vec::new(), generate::Known::lines)
-                }),
-                request: run.request,
-                fsync: run.fsync,
-                cold: false,
-                check: any_state(),
-                timed: cached,
-                limit: if long { 5400 } else { 900 },
-            });
-        }
-    }
-    cases
+    TRACES.cases(scale)
 }
 
-/// The figures that count of a result.
-fn phase<'a>(run: &Run, outcome: &'a Outcome) -> Option<&'a Phase> {
-    match run.phase {
-        Some(name) => outcome.phase(name),
-        None => outcome.report.as_ref().map(|report| &report.total),
-    }
+/// The cases of the loads.
+pub fn load_cases(scale: Scale) -> Vec<Case> {
+    LOADS.cases(scale)
 }
 
-/// The table of what there is.
+/// The table of what there is of the traces.
 pub fn report(outcomes: &[Outcome]) -> Report {
-    let mut rows = Vec::new();
-    let mut failures = Vec::new();
-    for run in &RUNS {
-        for system in System::ALL {
-            let id = format!("peers/{}/{}", run.name, system.name());
-            let Some(outcome) = outcomes.iter().find(|outcome| outcome.case == id) else {
+    TRACES.report(
+        outcomes,
+        "Formatting and mounting are not counted. Requests of 4 KiB, of seq and postmark of 2 KiB; an fsync after each \
+         writing operation but for seq and postmark-cached. Of randupd and randupd75 the phase update.",
+    )
+}
+
+/// The table of what there is of the loads.
+pub fn load_report(outcomes: &[Outcome]) -> Report {
+    LOADS.report(
+        outcomes,
+        "Formatting, mounting and the files that a load begins with are not counted. Requests of 4 KiB; an fsync where \
+         such programs have one. What the kernel writes without one depends on how fast a machine is, as its timers do.",
+    )
+}
+
+/// Flash time of each trace and of each load, as multiples of the least.
+pub fn bars(outcomes: &[Outcome]) -> Vec<Bars> {
+    let sets = [&TRACES, &LOADS];
+    sets.into_iter()
+        .filter_map(|set| set.bars(outcomes))
+        .collect()
+}
+
+impl Set {
+    fn cases(&self, scale: Scale) -> Vec<Case> {
+        let Some(chip) = preset(DEFAULT_PRESET) else {
+            return Vec::new();
+        };
+        let mut cases = Vec::new();
+        for run in self.runs {
+            if scale == Scale::Quick && run.is_long() {
                 continue;
-            };
-            match phase(run, outcome) {
-                Some(phase) => rows.push(row(run, system, phase)),
-                None => failures.push(format!(
-                    "{} on {}: {}",
-                    run.name,
-                    system.title(),
-                    outcome.error.as_deref().unwrap_or("its phase is missing")
-                )),
+            }
+            for system in System::ALL.into_iter().filter(|system| run.is_for(*system)) {
+                cases.push(Case {
+                    id: self.id(run, system),
+                    system,
+                    chip,
+                    params: run.params(),
+                    lines: run.lines(),
+                    request: run.request,
+                    fsync: run.fsync,
+                    cold: false,
+                    check: any_state(),
+                    timed: run.is_timed(),
+                    limit: if run.is_long() || run.is_timed() {
+                        5400
+                    } else {
+                        900
+                    },
+                });
             }
         }
+        cases
     }
-    Report {
-        notes: vec![
-            "Chip slc-256m: 2,048 blocks of 64 pages of 2,048 + 64 bytes; 77.8, 252.8 and 1,500 us.".into(),
-            "UBIFS and JFFS2 run in a guest over nandsim, not compressing, with 768 MiB of RAM; \
-             operations are counted by kernel tracing and priced with the same latencies."
-                .into(),
-            "Formatting and mounting are not counted. Requests of 4 KiB, of seq and postmark of 2 KiB; an fsync after each writing \
-             operation but for seq and postmark-cached. Of randupd and randupd75 the phase update."
-                .into(),
-        ],
-        tables: vec![Table {
-            title: "Flash operations of six traces".into(),
-            columns: vec![
-                "trace", "system", "page reads", "programs", "erases", "flash s", "p99 us", "max us",
-                "first s", "change %",
-            ],
-            keys: 2,
-            rows,
-            notes: std::iter::once(
+
+    fn id(&self, run: &Run, system: System) -> String {
+        format!("{}/{}/{}", self.name, run.name, system.name())
+    }
+
+    fn report(&self, outcomes: &[Outcome], counted: &str) -> Report {
+        let mut rows = Vec::new();
+        let mut failures = Vec::new();
+        for run in self.runs {
+            for system in System::ALL {
+                let id = self.id(run, system);
+                let Some(outcome) = outcomes.iter().find(|outcome| outcome.case == id) else {
+                    continue;
+                };
+                match run.phase(outcome) {
+                    Some(phase) => rows.push(row(run, system, phase)),
+                    None => failures.push(format!(
+                        "{} on {}: {}",
+                        run.name,
+                        system.title(),
+                        outcome.error.as_deref().unwrap_or("its phase is missing")
+                    )),
+                }
+            }
+        }
+        let mut notes = Vec::new();
+        let mut columns = vec![
+            "trace",
+            "system",
+            "page reads",
+            "programs",
+            "erases",
+            "flash s",
+            "p99 us",
+            "max us",
+        ];
+        if rows.iter().any(|row| row.len() > columns.len()) {
+            columns.extend(["first s", "change %"]);
+            notes.push(
                 "first: this project's first measurement of the peers, with another harness and an \
                  earlier kernel. Reads include those of spare bytes, programs JFFS2's clean markers; \
                  first has neither."
                     .to_owned(),
-            )
-            .chain(failures)
-            .collect(),
-        }],
-        ..Report::default()
+            );
+        }
+        let width = columns.len();
+        for row in &mut rows {
+            row.resize(width, Cell::None);
+        }
+        notes.extend(failures);
+        Report {
+            notes: vec![
+                "Chip slc-256m: 2,048 blocks of 64 pages of 2,048 + 64 bytes; 77.8, 252.8 and 1,500 us.".into(),
+                "UBIFS and JFFS2 run in a guest over nandsim, not compressing, with 768 MiB of RAM; \
+                 operations are counted by kernel tracing and priced with the same latencies."
+                    .into(),
+                counted.into(),
+            ],
+            tables: vec![Table {
+                title: self.title.into(),
+                columns,
+                keys: 2,
+                rows,
+                notes,
+            }],
+            ..Report::default()
+        }
+    }
+
+    /// `None` when nothing was measured.
+    fn bars(&self, outcomes: &[Outcome]) -> Option<Bars> {
+        let mut groups = Vec::new();
+        for run in self.runs {
+            let time = |system: System| {
+                let id = self.id(run, system);
+                let outcome = outcomes.iter().find(|outcome| outcome.case == id)?;
+                Some(run.phase(outcome)?.flash_us as f64)
+            };
+            let times = System::ALL.map(time);
+            // One alone compares with nothing.
+            if times.iter().flatten().count() < 2 {
+                continue;
+            }
+            let least = times
+                .iter()
+                .flatten()
+                .copied()
+                .fold(f64::INFINITY, f64::min);
+            let relative = times.map(|time| time.map(|time| time / least));
+            groups.push((run.name.to_owned(), relative.into()));
+        }
+        (!groups.is_empty()).then(|| Bars {
+            title: self.bars.into(),
+            y: "1 is the best of each group",
+            series: System::ALL.map(|system| system.title().to_owned()).into(),
+            groups,
+            note: self.note,
+        })
+    }
+}
+
+impl Run {
+    /// Whether a guest may need more than a quarter of an hour for it.
+    fn is_long(&self) -> bool {
+        self.trace == "postmark" || self.trace == "randupd75"
+    }
+
+    /// Whether a kernel's timers decide what is written.
+    fn is_timed(&self) -> bool {
+        !self.fsync && self.name != "seq"
+    }
+
+    /// Whether it says anything of a system.
+    fn is_for(&self, system: System) -> bool {
+        // In this process there is no page cache, and JFFS2 writes through.
+        let cached = self.name.ends_with("-cached");
+        let behind_cache = [System::Ubifs, System::FlashLightMtd, System::Ext4Jftl];
+        // Its pauses would be waited for.
+        let waits = self.name == "sensor" && system == System::Ext4Jftl;
+        (!cached || behind_cache.contains(&system)) && !waits
+    }
+
+    fn params(&self) -> Map<String, Value> {
+        let mut params = Map::new();
+        params.insert("trace".into(), json!(self.name));
+        params.insert("fsync".into(), json!(self.fsync));
+        params
+    }
+
+    fn lines(&self) -> Arc<dyn Fn() -> Vec<Line> + Send + Sync> {
+        let trace = self.trace;
+        Arc::new(move || generate::find(trace).map_or(Vec::new(), generate::Known::lines))
+    }
+
+    /// The figures that count of a result.
+    fn phase<'a>(&self, outcome: &'a Outcome) -> Option<&'a Phase> {
+        match self.phase {
+            Some(name) => outcome.phase(name),
+            None => outcome.whole().map(|report| &report.total),
+        }
     }
 }
 
@@ -187,8 +337,7 @@ fn first_s(run: &Run, system: System) -> Option<f64> {
 
 fn row(run: &Run, system: System, phase: &Phase) -> Vec<Cell> {
     let seconds = phase.flash_us as f64 / 1e6;
-    let first = first_s(run, system);
-    vec![
+    let mut row = vec![
         run.name.into(),
         system.title().into(),
         Cell::Count(phase.page_reads + phase.spare_reads),
@@ -197,40 +346,10 @@ fn row(run: &Run, system: System, phase: &Phase) -> Vec<Cell> {
         Cell::Measure(seconds, 1),
         Cell::Measure(phase.latency_us.p99, 0),
         Cell::Measure(phase.latency_us.max, 0),
-        first.map_or(Cell::None, |first| Cell::Measure(first, 1)),
-        first.map_or(Cell::None, |first| {
-            Cell::Measure((seconds / first - 1.0) * 100.0, 1)
-        }),
-    ]
-}
-
-/// Flash time of each trace, as multiples of the least; `None` when nothing was measured.
-pub fn bars(outcomes: &[Outcome]) -> Option<Bars> {
-    let mut groups = Vec::new();
-    for run in &RUNS {
-        let time = |system: System| {
-            let id = format!("peers/{}/{}", run.name, system.name());
-            let outcome = outcomes.iter().find(|outcome| outcome.case == id)?;
-            Some(phase(run, outcome)?.flash_us as f64)
-        };
-        let times = System::ALL.map(time);
-        // One alone compares with nothing.
-        if times.iter().flatten().count() < 2 {
-            continue;
-        }
-        let least = times
-            .iter()
-            .flatten()
-            .copied()
-            .fold(f64::INFINITY, f64::min);
-        let relative = times.map(|time| time.map(|time| time / least));
-        groups.push((run.name.to_owned(), relative.into()));
+    ];
+    if let Some(first) = first_s(run, system) {
+        let change = (seconds / first - 1.0) * 100.0;
+        row.extend([Cell::Measure(first, 1), Cell::Measure(change, 1)]);
     }
-    (!groups.is_empty()).then(|| Bars {
-        title: "Six traces: flash time over that of the best".into(),
-        y: "1 is the best of each trace",
-        series: System::ALL.map(|system| system.title().to_owned()).into(),
-        groups,
-        note: "Chip slc-256m, an fsync after each writing operation but for seq.",
-    })
+    row
 }

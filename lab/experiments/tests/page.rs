@@ -13,6 +13,7 @@ fn results(folder: &Folder) -> Vec<Case> {
         id.starts_with("micro/") && (id.contains("/512k/") || id.contains("/128k/"))
             || id.starts_with("uflip/locality/rw/")
             || id.starts_with("peers/append/")
+            || id.starts_with("loads/sqlite/")
     };
     let cases: Vec<Case> = studies()
         .iter()
@@ -79,8 +80,8 @@ fn no_plot_is_empty_and_no_figure_is_nan() {
     let html = page.html().unwrap();
 
     let plots = between(&html, "<svg", "</svg>");
-    // Figures 2, 4, 5 and 6 and ours, one of uFLIP, and the bars.
-    assert_eq!(plots.len(), 4 + 4 + 4 + 24 + 16 + 1 + 1);
+    // Figures 2, 4, 5 and 6 and ours, one of uFLIP, and the bars of traces and loads.
+    assert_eq!(plots.len(), 4 + 4 + 4 + 24 + 16 + 1 + 2);
     for plot in &plots {
         let points = plot.matches("<circle").count() + plot.matches("<rect").count();
         assert!(points >= 2, "an empty plot: {plot}");

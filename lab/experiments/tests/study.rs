@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flashkit_experiments::micro::state::State;
-use flashkit_experiments::study::{self, Case, Folder, How, System, any_state};
-use flashkit_workload::{Line, trace};
+use flashkit_experiments::study::{self, Case, Folder, How, Made, Outcome, System, any_state};
+use flashkit_workload::{Line, Phase, Report, Stopped, trace};
 use serde_json::Map;
 
 fn case(id: &str, system: System, text: &'static str) -> Case {
@@ -76,6 +76,36 @@ fn a_study_goes_on_where_it_was_left() {
     assert_eq!(error, "line 1: `D nothing`: no such file or directory");
     assert_eq!(run(&cases, &folder, false).unwrap().run, 0);
     assert_eq!(run(&cases, &folder, true).unwrap().run, 1);
+}
+
+/// A run that its limit has stopped keeps its figures, and is no result to compare with.
+#[test]
+fn what_was_stopped_counts_for_nothing() {
+    let case = case("s/stopped", System::LittleFs, "C a 1\nM write\n");
+    let mut report = Report {
+        total: Phase {
+            flash_us: 12_000_400_000,
+            ..Phase::default()
+        },
+        phases: vec![Phase {
+            name: "write".into(),
+            ..Phase::default()
+        }],
+        ..Report::default()
+    };
+    let whole = Outcome::new(&case, Ok(report.clone()), Made::here(None));
+    assert!(whole.whole().is_some() && whole.phase("write").is_some());
+    assert_eq!(whole.error, None);
+    report.stopped = Some(Stopped {
+        phase: "write".into(),
+        ops: 7,
+        of: 20,
+    });
+    let stopped = Outcome::new(&case, Ok(report), Made::here(None));
+    assert!(stopped.report.is_some());
+    assert!(stopped.whole().is_none() && stopped.phase("write").is_none());
+    let why = "stopped after 12000 s of flash time and 7 of 20 operations of `write`";
+    assert_eq!(stopped.error.as_deref(), Some(why));
 }
 
 #[test]

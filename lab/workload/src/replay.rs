@@ -17,7 +17,7 @@ use flashkit_vfs::{FileSystem, FlashCost};
 
 use crate::content::Key;
 use crate::expected::Expected;
-use crate::report::{EraseCount, Latency, Phase, Remount, Report, micros};
+use crate::report::{EraseCount, Latency, Phase, Remount, Report, Stopped, micros};
 use crate::store::{DirStore, FsStore, Meter, Store};
 use crate::trace::{Line, Op};
 
@@ -40,6 +40,9 @@ pub struct Options<'a> {
     /// Of a directory: drop the host's clean pages at the end of each phase, so that what is read
     /// then comes from flash. For root alone.
     pub cold: bool,
+    /// Stop after the operation in which flash time, without pauses, passes so many seconds. What was done until
+    /// then is reported ([`Report::stopped`]).
+    pub limit_s: Option<u64>,
     /// Called with the bytes written and read so far, about once a megabyte and after each line.
     pub progress: Option<&'a mut dyn FnMut(u64)>,
 }
@@ -55,6 +58,7 @@ impl Default for Options<'_> {
             idle_gc: true,
             meter: None,
             cold: false,
+            limit_s: None,
             progress: None,
         }
     }
@@ -131,6 +135,9 @@ pub fn replay_store(
     Replay::new(store, options)?.run(lines)
 }
 
+/// The phase of what follows the last that has a name.
+const REST: &str = "rest";
+
 /// What goes wrong in one operation.
 type Failure = String;
 
@@ -153,6 +160,19 @@ struct Mark {
     latencies: usize,
     /// Of each block.
     erases: Vec<u32>,
+}
+
+/// The name of the phase that these lines end, and its operations among them.
+fn left_of_phase(lines: &mut dyn Iterator<Item = Line>) -> (String, u64) {
+    let mut left = 0;
+    for line in lines {
+        match line.op {
+            Op::Phase { name } => return (name, left),
+            Op::Idle { .. } => {}
+            _ => left += 1,
+        }
+    }
+    (REST.to_owned(), left)
 }
 
 struct Replay<'a, S: Store> {
@@ -202,7 +222,9 @@ impl<'a, S: Store> Replay<'a, S> {
         let start = self.mark();
         let mut phases = Vec::new();
         let mut phase_start = start.clone();
-        for line in lines {
+        let mut lines = lines.into_iter();
+        let mut stopped = None;
+        for line in lines.by_ref() {
             let done = self.line(&line.op);
             done.map_err(|what| ReplayError {
                 line: Some(line.clone()),
@@ -211,12 +233,23 @@ impl<'a, S: Store> Replay<'a, S> {
             if let Op::Phase { name } = line.op {
                 phases.push(self.phase(name, &phase_start));
                 phase_start = self.mark();
+            } else if self.is_over(&start) {
+                let (phase, left) = left_of_phase(&mut lines);
+                phases.push(self.phase(phase.clone(), &phase_start));
+                let ops = self.ops - phase_start.ops;
+                phase_start = self.mark();
+                stopped = Some(Stopped {
+                    phase,
+                    ops,
+                    of: ops + left,
+                });
+                break;
             }
         }
         let failed = |what| ReplayError { line: None, what };
         self.release().map_err(failed)?;
         if self.ops > phase_start.ops {
-            phases.push(self.phase("rest".to_owned(), &phase_start));
+            phases.push(self.phase(REST.to_owned(), &phase_start));
         }
         let before = self.mark();
         let mut verified_bytes = 0;
@@ -242,6 +275,7 @@ impl<'a, S: Store> Replay<'a, S> {
             request: self.buf.len(),
             fsync: self.options.fsync,
             phases,
+            stopped,
             remount: Remount::default(),
         };
         Ok(Replayed {
@@ -249,6 +283,15 @@ impl<'a, S: Store> Replay<'a, S> {
             expected: self.expected,
             verified_bytes,
         })
+    }
+
+    /// Whether the limit of flash time has been passed.
+    fn is_over(&self, start: &Mark) -> bool {
+        let Some(limit) = self.options.limit_s else {
+            return false;
+        };
+        let passed = self.store.cost().flash_ns - start.cost.flash_ns - self.idle_ns;
+        passed > limit.saturating_mul(1_000_000_000)
     }
 
     fn mark(&self) -> Mark {

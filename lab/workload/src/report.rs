@@ -23,8 +23,23 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// The whole run; its name is `total`.
     pub total: Phase,
+    /// Where it was stopped by its limit of flash time, if it was. The last of `phases` is the part that was
+    /// done then.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stopped: Option<Stopped>,
     /// What mounting again took. Zero until the caller, who has the chip, fills it in.
     pub remount: Remount,
+}
+
+/// How far a replay came within its limit of flash time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// The phase.
+    pub phase: String,
+    /// Operations of that phase that were done.
+    pub ops: u64,
+    /// Operations that it has.
+    pub of: u64,
 }
 
 /// One phase of a replay. Where there is no chip, all flash figures are 0 and latencies are time

@@ -2,11 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_nand::Nand as _;
+use flashkit_sim::{SimNand, preset};
+use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{
     Attr, DirEntry, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr, StatFs, Time,
 };
 use flashkit_workload::generate::{self, KNOWN, Postmark, Sysbench};
-use flashkit_workload::{Line, Op, Options, Replayed, replay_dir, replay_fs, trace, traces};
+use flashkit_workload::{
+    Line, Op, Options, Replayed, Report, Stopped, replay_dir, replay_fs, trace, traces,
+};
 
 fn options(request: usize) -> Options<'static> {
     Options {
@@ -424,4 +430,57 @@ fn a_damaged_byte_is_found() {
         run(0, 7).unwrap_err(),
         "verification: a: byte 9000 is wrong"
     );
+}
+
+/// What a limit of flash time leaves undone is told, and what was done has its figures.
+#[test]
+fn a_replay_stops_at_its_limit_of_flash_time() {
+    // 4,608 programs of 0.2 ms, and 600.
+    let updates: String = (0..300)
+        .map(|i| format!("U a {} 4096\n", i * 8192))
+        .collect();
+    let text = format!("C a 9437184\nI 5000\nM prepare\n{updates}M update\n");
+    let replay = |limit_s| {
+        let chip = SimNand::new(preset("micron-20m").unwrap());
+        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let chip = FlashLight::format(chip, &mut ram, 1, &New::default()).unwrap();
+        let volume = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+        let mut fs = FlashLightFs::new(volume, 0);
+        let options = Options {
+            limit_s,
+            ..options(4096)
+        };
+        let replayed = replay_fs(&mut fs, trace::parse(text.as_bytes()).unwrap(), options);
+        replayed.unwrap().report
+    };
+    let names = |report: &Report| -> Vec<String> {
+        report
+            .phases
+            .iter()
+            .map(|phase| phase.name.clone())
+            .collect()
+    };
+    let whole = replay(None);
+    assert_eq!(names(&whole), ["prepare", "update"]);
+    assert_eq!(whole.stopped, None);
+    let long = replay(Some(2));
+    assert_eq!((names(&long).len(), &long.stopped), (2, &None));
+
+    let stopped = replay(Some(1));
+    assert_eq!(names(&stopped), ["prepare", "update"]);
+    let (done, total) = (&stopped.phases[1], &stopped.total);
+    let at = Stopped {
+        phase: "update".into(),
+        ops: done.ops,
+        of: 300,
+    };
+    assert_eq!(stopped.stopped, Some(at));
+    assert!((1..300).contains(&done.ops), "{}", done.ops);
+    assert!(total.page_programs > stopped.phases[0].page_programs + 2 * done.ops);
+    assert!(
+        (1_000_000..1_010_000).contains(&total.flash_us),
+        "{}",
+        total.flash_us
+    );
+    assert!(total.flash_us < whole.total.flash_us);
 }

@@ -90,7 +90,7 @@ impl Page {
         let made: BTreeSet<String> = notes.map(made).collect();
         let bars = peers::bars(&all().cloned().collect::<Vec<_>>());
         Ok(Page {
-            bars: bars.into_iter().collect(),
+            bars,
             made: made.into_iter().collect(),
             chapters,
         })

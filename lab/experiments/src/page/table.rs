@@ -74,7 +74,7 @@ pub fn csv<'a>(
             record.extend(counts.map(|n| n.to_string()));
             record.extend(measures.map(|x| format!("{x:.4}")));
             record.extend([erases.min.to_string(), erases.max.to_string()]);
-            record.extend([kernel.clone(), String::new()]);
+            record.extend([kernel.clone(), outcome.error.clone().unwrap_or_default()]);
             out.write_record(record)?;
         }
     }

@@ -13,7 +13,7 @@ const RAM: usize = 16_384;
 /// Volumes are laid out in the same way every time.
 const NUMBER: u32 = 1;
 
-/// Seconds of flash time after which a run of littlefs is given up: twice what its slowest trace that ends takes.
+/// Seconds of flash time after which a run of littlefs is stopped: twice what its slowest trace that ends takes.
 #[cfg(feature = "littlefs")]
 const LITTLEFS_LIMIT: u64 = 12_000;
 
@@ -56,9 +56,14 @@ fn replay(case: &Case, fs: &mut dyn FileSystem) -> Result<Report, String> {
 
 #[cfg(feature = "littlefs")]
 fn littlefs(case: &Case) -> Result<Report, String> {
-    let fs = flashkit_rivals::LittleFs::new(SimNand::new(case.chip), LITTLEFS_LIMIT);
+    // One operation may have no end that one would wait for.
+    let fs = flashkit_rivals::LittleFs::new(SimNand::new(case.chip), 2 * LITTLEFS_LIMIT);
     let fs = fs.map_err(|error| format!("format: {error}"))?;
-    let replayed = flashkit_workload::replay_store(fs, (case.lines)(), options(case));
+    let options = Options {
+        limit_s: Some(LITTLEFS_LIMIT),
+        ..options(case)
+    };
+    let replayed = flashkit_workload::replay_store(fs, (case.lines)(), options);
     Ok(replayed.map_err(|error| error.to_string())?.report)
 }
 

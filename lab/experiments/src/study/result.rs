@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flashkit_workload::{Phase, Report};
+use flashkit_workload::{Phase, Report, Stopped};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -23,10 +23,10 @@ pub struct Outcome {
     pub chip: String,
     /// What is varied.
     pub params: Map<String, Value>,
-    /// The figures.
+    /// The figures; of a run that was stopped, those of what it has done.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub report: Option<Report>,
-    /// Why there are none.
+    /// Why there are none of the whole run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
     /// Where and with what.
@@ -67,14 +67,27 @@ impl Made {
 }
 
 impl Outcome {
-    /// The result of a case that was run; a state that is not as it should be is an error.
+    /// The result of a case that was run; a state that is not as it should be is an error, and so is a run that
+    /// was stopped.
     pub fn new(case: &Case, report: Result<Report, String>, made: Made) -> Outcome {
-        let checked = report.and_then(|report| {
-            (case.check)(case, &report).map_err(|what| format!("initial state: {what}"))?;
-            Ok(report)
+        let checked = report.and_then(|report| match &report.stopped {
+            Some(_) => Ok(report),
+            None => match (case.check)(case, &report) {
+                Ok(()) => Ok(report),
+                Err(what) => Err(format!("initial state: {what}")),
+            },
         });
         let (report, error) = match checked {
-            Ok(report) => (Some(report), None),
+            Ok(report) => {
+                let error = report.stopped.as_ref().map(|stopped| {
+                    let Stopped { phase, ops, of } = stopped;
+                    let seconds = report.total.flash_us / 1_000_000;
+                    format!(
+                        "stopped after {seconds} s of flash time and {ops} of {of} operations of `{phase}`"
+                    )
+                });
+                (Some(report), error)
+            }
             Err(error) => (None, Some(error)),
         };
         Outcome {
@@ -88,9 +101,16 @@ impl Outcome {
         }
     }
 
-    /// A phase by name.
+    /// The figures of a whole run.
+    pub fn whole(&self) -> Option<&Report> {
+        self.report
+            .as_ref()
+            .filter(|report| report.stopped.is_none())
+    }
+
+    /// A phase of a whole run by name.
     pub fn phase(&self, name: &str) -> Option<&Phase> {
-        let report = self.report.as_ref()?;
+        let report = self.whole()?;
         report.phases.iter().find(|phase| phase.name == name)
     }
 
