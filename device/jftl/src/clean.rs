@@ -24,7 +24,8 @@ const LOOKS: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub block: u32,
-    /// Its next page, or behind the last one the next segment of the map to search.
+    /// Its next page, or behind the last one the next segment of the map to search: first those of the journal,
+    /// then all.
     next: u32,
     /// The search through the map is on.
     searching: bool,
@@ -303,10 +304,14 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Searches a segment of the map, or the places of map pages, for owners in the block under work.
     fn search(&mut self, job: &mut Job) -> Result<u32, Error<N::Error>> {
-        let segment = job.next;
+        let (segments, mut moved) = (self.lay.segments, 0);
+        while job.next < segments && !self.is_journal(job.next) {
+            job.next += 1;
+        }
+        let in_journal = job.next < segments;
+        let segment = job.next - if in_journal { 0 } else { segments };
         job.next += 1;
-        let mut moved = 0;
-        if segment >= self.lay.segments {
+        if segment >= segments {
             for map_page in 0..self.lay.map_pages {
                 let place = self.ram.place(map_page);
                 if place != NONE && self.lay.block_of(place) == job.block {
@@ -335,7 +340,7 @@ impl<N: Nand> Jftl<'_, N> {
                 NONE
             };
             if page != NONE && self.lay.block_of(page) == job.block {
-                let tag = [sector, NONE];
+                let tag = [sector, self.home_of(sector)];
                 let done = self.relocate(page, job.head, [true, false], tag, tag, false)?;
                 moved += u32::from(done);
             }

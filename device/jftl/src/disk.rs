@@ -7,6 +7,7 @@ use crate::clean::Job;
 use crate::error::Error;
 use crate::layout::{Layout, PER_SEGMENT};
 use crate::log::Log;
+use crate::memory::Memory;
 use crate::place::{HOST, Head};
 use crate::ram::Ram;
 use crate::record::NONE;
@@ -19,8 +20,12 @@ pub struct Stats {
     pub sectors_written: u64,
     /// Of these, sectors of a journal.
     pub journal_sectors: u64,
-    /// Of these, sectors that were mapped to a page of the journal instead of being programmed.
+    /// Of these, homes that were mapped to a page of the journal instead of being programmed.
     pub elided: u64,
+    /// Of these, sectors of a journal that were mapped to the page of an older copy instead.
+    pub unchanged: u64,
+    /// Of these, sectors of zeros, which have no page.
+    pub zeros: u64,
     /// Sectors that [`Jftl::remap`] has mapped.
     pub remapped: u64,
     /// Sectors that the host read.
@@ -93,6 +98,7 @@ pub struct Jftl<'a, N> {
     pub(crate) damage: Option<Damage>,
     pub(crate) stats: Stats,
     pub(crate) watch: Option<Watch<'a>>,
+    pub(crate) memory: Memory<'a>,
 }
 
 impl<'a, N: Nand> Jftl<'a, N> {
@@ -185,7 +191,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
 
     /// Writes whole sectors from `first` on, each for itself. Durable after the next flush.
     ///
-    /// Costs one program a sector and its share of log, map and cleaning.
+    /// Costs one program a sector, unless it is all zeros, and its share of log, map and cleaning.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::BufferLength`], [`Error::Full`], [`Error::Damaged`],
@@ -211,15 +217,33 @@ impl<'a, N: Nand> Jftl<'a, N> {
         home: u32,
     ) -> Result<(), Error<N::Error>> {
         self.prepare()?;
+        self.stats.sectors_written += 1;
+        if is_zeros(data) {
+            self.stats.zeros += 1;
+            self.unmap(sector)?;
+            return self.maintain();
+        }
+        let owners = [sector, home];
         let page = loop {
             self.head_room(HOST)?;
-            if let Some(page) = self.try_program(HOST, Some(data), [sector, home])? {
+            if let Some(page) = self.try_program(HOST, Some(data), owners)? {
                 break page;
             }
         };
+        if home != NONE {
+            self.memory.keep(page, &Self::tag(owners), data);
+        }
         self.set(sector, page)?;
-        self.stats.sectors_written += 1;
         self.maintain()
+    }
+
+    /// Maps a sector to no page; whether it had one.
+    pub(crate) fn unmap(&mut self, sector: u32) -> Result<bool, Error<N::Error>> {
+        if self.is_absent(sector / PER_SEGMENT) || self.lookup(sector)? == NONE {
+            return Ok(false);
+        }
+        self.set(sector, NONE)?;
+        Ok(true)
     }
 
     /// Forgets the contents of `count` sectors from `first` on: they read as zeros, after the next flush
@@ -323,6 +347,11 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.untouched = false;
         Ok(())
     }
+}
+
+/// Whether a sector holds what one without a page reads as.
+pub(crate) fn is_zeros(data: &[u8]) -> bool {
+    data.iter().all(|byte| *byte == 0)
 }
 
 impl<N: Nand> BlockDevice for Jftl<'_, N> {

@@ -5,7 +5,8 @@
 use flashkit_nand::Nand;
 
 use crate::disk::Jftl;
-use crate::watch::{RUNS, Run};
+use crate::record::put;
+use crate::watch::{RUN, runs};
 
 /// The journal's shape.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +15,7 @@ pub(crate) struct Found {
     pub base: u32,
     /// Sectors of its blocks.
     pub per_block: u32,
-    pub runs: [Run; RUNS],
+    /// Pieces of the journal.
     pub run_count: usize,
     /// Blocks of the journal.
     pub blocks: u32,
@@ -88,23 +89,24 @@ impl<N: Nand> Reader<'_, '_, N> {
         Ok(u32::from_le_bytes(word))
     }
 
-    /// Finds the journal of the first file system that has one: on the whole disk, or in a partition.
-    pub fn find(&mut self, blocks_max: u32) -> Result<Found, Why> {
-        let mut why = match self.at(0, blocks_max) {
+    /// Finds the journal of the first file system that has one: on the whole disk, or in a partition. Its
+    /// pieces are then in the table.
+    pub fn find(&mut self, table: &mut [u8]) -> Result<Found, Why> {
+        let mut why = match self.at(0, table) {
             Ok(found) => return Ok(found),
             Err(why) => why,
         };
-        let mut table = [0; 66];
-        self.bytes(446, &mut table)?;
-        if table[64..] != [0x55, 0xAA] {
+        let mut partitions = [0; 66];
+        self.bytes(446, &mut partitions)?;
+        if partitions[64..] != [0x55, 0xAA] {
             return Err(why);
         }
-        for entry in table[..64].chunks_exact(16) {
+        for entry in partitions[..64].chunks_exact(16) {
             let start = u64::from(le32(entry, 8)) * 512;
             let result = match entry[4] {
                 0 => continue,
-                0xEE => self.in_gpt(blocks_max),
-                _ => self.at(start, blocks_max),
+                0xEE => self.in_gpt(table),
+                _ => self.at(start, table),
             };
             match result {
                 Ok(found) => return Ok(found),
@@ -114,7 +116,7 @@ impl<N: Nand> Reader<'_, '_, N> {
         Err(why)
     }
 
-    fn in_gpt(&mut self, blocks_max: u32) -> Result<Found, Why> {
+    fn in_gpt(&mut self, table: &mut [u8]) -> Result<Found, Why> {
         let mut header = [0; 88];
         self.bytes(512, &mut header)?;
         let (entries, count, len) = (le32(&header, 72), le32(&header, 80), le32(&header, 84));
@@ -128,7 +130,7 @@ impl<N: Nand> Reader<'_, '_, N> {
             if low == 0 || high != 0 {
                 continue;
             }
-            match self.at(u64::from(low) * 512, blocks_max) {
+            match self.at(u64::from(low) * 512, table) {
                 Ok(found) => return Ok(found),
                 Err(other) => why = other,
             }
@@ -137,7 +139,7 @@ impl<N: Nand> Reader<'_, '_, N> {
     }
 
     /// The journal of the file system that begins at a byte.
-    fn at(&mut self, base: u64, blocks_max: u32) -> Result<Found, Why> {
+    fn at(&mut self, base: u64, table: &mut [u8]) -> Result<Found, Why> {
         let mut sb = [0; SUPER];
         self.bytes(base + SUPER_AT, &mut sb)?;
         if !is_super(&sb) {
@@ -169,26 +171,32 @@ impl<N: Nand> Reader<'_, '_, N> {
         let mut found = Found {
             base: (base / page) as u32,
             per_block: (block / page) as u32,
-            runs: [Run::default(); RUNS],
             run_count: 0,
             blocks: 0,
             digest: digest(&sb),
         };
         let group = base + (u64::from(le32(&sb, 0x14)) + 1) * block;
-        let table = self.word(group + 8)?;
+        let inodes = self.word(group + 8)?;
         let mut node = [0; 128];
         let at = u64::from(inode - 1) * u64::from(size);
-        self.bytes(base + u64::from(table) * block + at, &mut node)?;
+        self.bytes(base + u64::from(inodes) * block + at, &mut node)?;
         let bytes = u64::from(le32(&node, 0x4)) | u64::from(le32(&node, 0x6C)) << 32;
         let blocks = bytes / block;
         if blocks < 8 {
             return Err(SHAPE);
         }
-        if blocks > u64::from(blocks_max) {
+        if blocks > table.len() as u64 / 4 {
             return Err("the journal is larger than the table for it");
         }
         found.blocks = blocks as u32;
-        let (base, mut list) = (base, List::new(&mut found, block));
+        let mut list = List {
+            runs: &mut table[4 * blocks as usize..],
+            count: 0,
+            block,
+            blocks: found.blocks,
+            next: 0,
+            end: 0,
+        };
         if le16(&node, 0x28) == 0xF30A {
             let mut root = [0; 60];
             root.copy_from_slice(&node[0x28..0x64]);
@@ -196,11 +204,12 @@ impl<N: Nand> Reader<'_, '_, N> {
         } else {
             self.pointers(base, &node[0x28..0x64], &mut list)?;
         }
-        if list.next != found.blocks {
+        if !list.is_full() {
             return Err(SHAPE);
         }
+        found.run_count = list.count;
         let last = self.disk.sector_count();
-        for run in &found.runs[..found.run_count] {
+        for run in runs(table, found.blocks, found.run_count) {
             let end = (u64::from(run.block) + u64::from(run.len)) * u64::from(found.per_block);
             if u64::from(found.base) + end > u64::from(last) {
                 return Err(LIES);
@@ -270,26 +279,24 @@ impl<N: Nand> Reader<'_, '_, N> {
     }
 }
 
-/// The runs under construction.
+/// The pieces under construction.
 struct List<'l> {
-    found: &'l mut Found,
+    /// Where they go.
+    runs: &'l mut [u8],
+    count: usize,
     /// Bytes of a block.
     block: u64,
-    /// The journal's next block.
+    /// Blocks of the journal.
+    blocks: u32,
+    /// Its next one.
     next: u32,
+    /// The block of the file system behind the last piece.
+    end: u32,
 }
 
-impl<'l> List<'l> {
-    fn new(found: &'l mut Found, block: u64) -> List<'l> {
-        List {
-            found,
-            block,
-            next: 0,
-        }
-    }
-
+impl List<'_> {
     fn is_full(&self) -> bool {
-        self.next >= self.found.blocks
+        self.next >= self.blocks
     }
 
     fn add_extent(&mut self, entry: &[u8]) -> Result<(), Why> {
@@ -307,24 +314,20 @@ impl<'l> List<'l> {
         if self.is_full() {
             return Ok(());
         }
-        let len = len.min(self.found.blocks - self.next);
-        if block == 0 || len == 0 || block.checked_add(len).is_none() {
+        let len = len.min(self.blocks - self.next);
+        if block == 0 || len == 0 {
             return Err(SHAPE);
         }
-        let count = self.found.run_count;
-        let last = count.checked_sub(1).map(|i| &mut self.found.runs[i]);
-        match last {
-            Some(last) if last.block + last.len == block => last.len += len,
-            _ if count == RUNS => return Err("the journal is in too many pieces"),
-            _ => {
-                self.found.runs[count] = Run {
-                    block,
-                    index: self.next,
-                    len,
-                };
-                self.found.run_count += 1;
+        if self.count == 0 || block != self.end {
+            let at = self.count * RUN;
+            if at + RUN > self.runs.len() {
+                return Err("the journal is in more pieces than the table has room for");
             }
+            put(self.runs, at, block);
+            put(self.runs, at + 4, self.next);
+            self.count += 1;
         }
+        self.end = block.checked_add(len).ok_or(SHAPE)?;
         self.next += len;
         Ok(())
     }

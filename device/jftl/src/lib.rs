@@ -17,6 +17,7 @@
 //! | `recover` | what a mount after a cut does |
 //! | `salvage` | mounts what can be read where a page of log or map cannot |
 //! | `watch` | follows the journal of a file system, and elides writes |
+//! | `memory` | RAM that saves reads when it does |
 //! | `ext` | finds the journal of ext3 and ext4 |
 //! | `remap` | the paper's interface for file systems that can call it |
 //! | `inspect` | the checker |
@@ -54,6 +55,7 @@ mod inspect;
 mod layout;
 mod log;
 mod map;
+mod memory;
 mod mount;
 mod place;
 mod ram;

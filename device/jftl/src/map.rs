@@ -113,13 +113,31 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// One number less is mapped to a page.
+    /// Whether the table can count one number more that is mapped to a page, and all that the rest of its block
+    /// may still get. What is being cleaned gets no more.
+    pub(crate) fn can_gain(&self, page: u32) -> bool {
+        if !self.lay.contains(page) {
+            return false;
+        }
+        let block = self.lay.block_of(page);
+        let open = self.heads.iter().find(|head| head.block == block);
+        let left = open.map_or(0, |head| self.lay.usable.saturating_sub(head.next));
+        let is_cleaned = self.job.is_some_and(|job| job.block == block);
+        match self.ram.state(block) {
+            State::Used(n) if !is_cleaned => n + 1 + 2 * left < self.ram.count_max(),
+            _ => false,
+        }
+    }
+
+    /// One number less is mapped to a page. A count at its limit may be too low: it stays until all are counted anew.
     pub(crate) fn lose(&mut self, page: u32) {
         if page == NONE || !self.lay.contains(page) {
             return;
         }
         let block = self.lay.block_of(page);
-        if let State::Used(n) = self.ram.state(block) {
+        if let State::Used(n) = self.ram.state(block)
+            && n < self.ram.count_max()
+        {
             self.ram.set_state(block, State::Used(n.saturating_sub(1)));
             if n <= 1 && !self.is_head(block) {
                 self.set_dying(block);

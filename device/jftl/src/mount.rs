@@ -6,6 +6,7 @@ use crate::disk::{Damage, Jftl, Stats};
 use crate::error::Error;
 use crate::layout::{ANCHORS, HEADER, Layout};
 use crate::log::{Log, Source};
+use crate::memory::Memory;
 use crate::place::Head;
 use crate::ram::{Ram, SLOTS_MIN, State, bytes_needed};
 use crate::record::{Anchor, Header, Kind, NONE, OPEN, SECOND, get, put};
@@ -82,6 +83,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             damage: None,
             stats: Stats::default(),
             watch: None,
+            memory: Memory::default(),
         })
     }
 

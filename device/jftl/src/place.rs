@@ -102,9 +102,7 @@ impl<N: Nand> Jftl<'_, N> {
         let Head { block, next } = self.heads[head];
         let page = block * self.lay.pages + next;
         self.heads[head].next += 1;
-        let mut tag = [0; TAG];
-        put(&mut tag, 0, owners[0]);
-        put(&mut tag, 4, owners[1]);
+        let tag = Self::tag(owners);
         let spare: &[u8] = if self.lay.in_band { &[] } else { &tag };
         let bytes = data.unwrap_or(self.ram.scratch);
         if self.nand.program(PageAddr(page), bytes, spare)? == OpStatus::Failed {
@@ -116,6 +114,14 @@ impl<N: Nand> Jftl<'_, N> {
             self.ram.tags(head)[next as usize * TAG..][..TAG].copy_from_slice(&tag);
         }
         Ok(Some(page))
+    }
+
+    /// A page's tag.
+    pub(crate) fn tag(owners: [u32; 2]) -> [u8; TAG] {
+        let mut tag = [0; TAG];
+        put(&mut tag, 0, owners[0]);
+        put(&mut tag, 4, owners[1]);
+        tag
     }
 
     /// The owners that a page's tag names.
@@ -150,6 +156,8 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Erases a block; a bad one is marked.
     pub(crate) fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        let first = block * self.lay.pages;
+        self.memory.forget(first..first + self.lay.pages);
         self.stats.erases += 1;
         self.erases = self.erases.saturating_add(1);
         if self.nand.erase(BlockAddr(block))? == OpStatus::Done {

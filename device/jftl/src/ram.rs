@@ -160,6 +160,15 @@ impl<'a> Ram<'a> {
         self.table[at..at + self.width].copy_from_slice(&value.to_le_bytes()[..self.width]);
     }
 
+    /// What [`State::Used`] counts to; more looks the same.
+    pub fn count_max(&self) -> u32 {
+        if self.width == 1 {
+            0xFF - 5
+        } else {
+            0xFFFF - 5
+        }
+    }
+
     /// The table, and the scratch page to copy it to or from.
     pub fn table_and_scratch(&mut self) -> (&mut [u8], &mut [u8]) {
         (self.table, self.scratch)

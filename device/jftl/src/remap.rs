@@ -4,7 +4,8 @@ use flashkit_nand::Nand;
 
 use crate::disk::Jftl;
 use crate::error::Error;
-use crate::layout::PER_SEGMENT;
+use crate::layout::TAG;
+use crate::place::HOST;
 use crate::record::NONE;
 
 impl<N: Nand> Jftl<'_, N> {
@@ -76,19 +77,44 @@ impl<N: Nand> Jftl<'_, N> {
         pairs: &[(u32, u32)],
         deallocated: &[(u32, u32)],
     ) -> Result<(), Error<N::Error>> {
+        // A block's count has an end: then a page is copied, and the copy serves the homes that follow.
+        let (mut from, mut copy) = (NONE, NONE);
         for (home, journal) in pairs {
-            let page = self.lookup(*journal)?;
+            let mut page = self.lookup(*journal)?;
+            if page == from && self.can_gain(copy) {
+                page = copy;
+            } else if page != NONE && self.lookup(*home)? != page && !self.can_gain(page) {
+                from = page;
+                copy = self.copy_page(page, *home)?;
+                page = copy;
+            }
             self.set(*home, page)?;
             self.stats.remapped += 1;
         }
         for (first, count) in deallocated {
             for sector in *first..first + count {
-                if !self.is_absent(sector / PER_SEGMENT) && self.lookup(sector)? != NONE {
-                    self.set(sector, NONE)?;
+                if self.unmap(sector)? {
                     self.stats.sectors_trimmed += 1;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Programs what a page holds once more, for a home.
+    fn copy_page(&mut self, page: u32, home: u32) -> Result<u32, Error<N::Error>> {
+        loop {
+            self.head_room(HOST)?;
+            self.scratch_uses = self.scratch_uses.wrapping_add(1);
+            if !self.read_page(page, &mut [0; TAG])? {
+                return Err(Error::Damaged {
+                    what: "a page of a journal",
+                    page,
+                });
+            }
+            if let Some(copy) = self.try_program(HOST, None, [home, NONE])? {
+                return Ok(copy);
+            }
+        }
     }
 }

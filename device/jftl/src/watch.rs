@@ -2,31 +2,57 @@
 //!
 //! A descriptor block says for each block of the journal behind it where its home is. So a page of the
 //! journal is tagged with its home when it is programmed. When the home is written, with the same bytes,
-//! it is mapped to that page instead of being programmed. The bytes are compared with those on flash:
-//! whatever was misread here, the home holds what was written to it.
+//! it is mapped to that page instead of being programmed. A block that is journalled again is mapped to the
+//! pages of its older copy as far as it is the same. The bytes are compared with those of the page: whatever was
+//! misread here, a sector holds what was written to it.
+//!
+//! ```text
+//! table: | sector | homes: 4 a block of the journal | pieces: 8 each |
+//! ```
 
 use flashkit_nand::{Nand, PageAddr};
 
-use crate::disk::Jftl;
+use crate::disk::{Jftl, is_zeros};
 use crate::error::Error;
 use crate::ext::{self, Reader, SUPER, SUPER_AT};
-use crate::layout::TAG;
+use crate::layout::{PER_SEGMENT, TAG};
+use crate::memory::Likely;
 use crate::record::{NONE, get, put};
 
-/// Pieces that a journal may lie in.
-pub(crate) const RUNS: usize = 64;
 /// The first word of the journal's own blocks.
 const MAGIC: u32 = 0xC03B_3998;
 const DESCRIPTOR: u32 = 1;
 
 /// Blocks of the journal that lie in a row.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// First block in the file system.
     pub block: u32,
     /// Its number in the journal.
     pub index: u32,
     pub len: u32,
+}
+
+/// Bytes of a piece in the table: its first block, and that block's number in the journal.
+pub(crate) const RUN: usize = 8;
+
+/// The pieces of a journal of so many blocks, as the table has them behind the homes.
+pub(crate) fn runs(table: &[u8], blocks: u32, count: usize) -> impl Iterator<Item = Run> {
+    let at = move |i: usize| 4 * blocks as usize + RUN * i;
+    (0..count).map(move |i| {
+        let index = get(table, at(i) + 4);
+        let last = i + 1 == count;
+        let end = if last {
+            blocks
+        } else {
+            get(table, at(i + 1) + 4)
+        };
+        Run {
+            block: get(table, at(i)),
+            index,
+            len: end - index,
+        }
+    })
 }
 
 /// Whether a journal is followed.
@@ -47,8 +73,8 @@ pub enum JournalState {
 
 /// What is known of a journal.
 pub(crate) struct Watch<'a> {
-    /// For each block of the journal the home of what it holds, or [`NONE`].
-    homes: &'a mut [u8],
+    /// For each block of the journal the home of what it holds, or [`NONE`]; behind them the pieces.
+    table: &'a mut [u8],
     /// One sector.
     buf: &'a mut [u8],
     state: JournalState,
@@ -56,7 +82,7 @@ pub(crate) struct Watch<'a> {
     stale: bool,
     base: u32,
     per_block: u32,
-    runs: [Run; RUNS],
+    blocks: u32,
     run_count: usize,
     digest: u32,
     /// The log proper: its first block, and the one behind its last.
@@ -77,15 +103,15 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 
 impl<'a> Watch<'a> {
     pub fn new(sector_size: usize, table: &'a mut [u8]) -> Watch<'a> {
-        let (buf, homes) = table.split_at_mut(sector_size.min(table.len()));
+        let (buf, table) = table.split_at_mut(sector_size.min(table.len()));
         Watch {
-            homes,
+            table,
             buf,
             state: JournalState::None("not looked for yet"),
             stale: true,
             base: 0,
             per_block: 1,
-            runs: [Run::default(); RUNS],
+            blocks: 0,
             run_count: 0,
             digest: 0,
             first: 0,
@@ -103,25 +129,23 @@ impl<'a> Watch<'a> {
     }
 
     fn home(&self, index: u32) -> u32 {
-        get(self.homes, 4 * index as usize)
+        get(self.table, 4 * index as usize)
     }
 
     fn set_home(&mut self, index: u32, home: u32) {
-        put(self.homes, 4 * index as usize, home);
+        put(self.table, 4 * index as usize, home);
     }
 
     /// Looks for a journal.
     fn probe<N: Nand>(&mut self, disk: &mut Jftl<'_, N>) {
         self.stale = false;
-        self.homes.fill(0xFF);
         (self.head, self.sequence) = (0, None);
-        let blocks_max = (self.homes.len() / 4) as u32;
         let mut reader = Reader {
             disk,
             buf: self.buf,
             holds: None,
         };
-        let found = match reader.find(blocks_max) {
+        let found = match reader.find(self.table) {
             Ok(found) => found,
             Err(why) => {
                 self.state = JournalState::None(why);
@@ -130,21 +154,23 @@ impl<'a> Watch<'a> {
         };
         self.base = found.base;
         self.per_block = found.per_block;
-        (self.runs, self.run_count) = (found.runs, found.run_count);
+        (self.blocks, self.run_count) = (found.blocks, found.run_count);
+        self.table[..4 * found.blocks as usize].fill(0xFF);
         self.digest = found.digest;
         let block_size = found.per_block * disk.sector_size();
         self.state = JournalState::Watched {
             blocks: found.blocks,
             block_size,
         };
-        let at = self.base + self.runs[0].block * self.per_block;
-        let is_sound = match disk.read_plain(at, self.buf) {
-            Ok(()) => {
+        let first = self.block_at(0);
+        let first = first.and_then(|block| self.sector_of(block, disk.sector_count()));
+        let is_sound = match first.map(|sector| disk.read_plain(sector, self.buf)) {
+            Some(Ok(())) => {
                 let mut start = [0; 256];
                 start.copy_from_slice(&self.buf[..256]);
                 self.learn(&start)
             }
-            Err(_) => false,
+            _ => false,
         };
         if !is_sound {
             self.state = JournalState::None("the journal's superblock is not sound");
@@ -184,21 +210,34 @@ impl<'a> Watch<'a> {
         true
     }
 
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        runs(self.table, self.blocks, self.run_count)
+    }
+
     /// The number in the journal of a block of the file system.
     fn index_of(&self, block: u32) -> Option<u32> {
-        let runs = &self.runs[..self.run_count];
-        let run = runs
-            .iter()
+        let run = self
+            .runs()
             .find(|run| block >= run.block && block - run.block < run.len)?;
         Some(run.index + block - run.block)
     }
 
     fn block_at(&self, index: u32) -> Option<u32> {
-        let runs = &self.runs[..self.run_count];
-        let run = runs
-            .iter()
+        let run = self
+            .runs()
             .find(|run| index >= run.index && index - run.index < run.len)?;
         Some(run.block + index - run.index)
+    }
+
+    /// Whether a piece of the map holds sectors of the journal.
+    fn is_journal(&self, segment: u32) -> bool {
+        let sector =
+            |block: u32| u64::from(self.base) + u64::from(block) * u64::from(self.per_block);
+        let (from, to) = (segment * PER_SEGMENT, (segment + 1) * PER_SEGMENT);
+        self.is_active()
+            && self.runs().any(|run| {
+                sector(run.block) < u64::from(to) && sector(run.block + run.len) > u64::from(from)
+            })
     }
 
     /// The first sector of a block of the file system, if all of it is on a disk of so many.
@@ -261,12 +300,18 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The newest block of the journal whose home this is.
-    fn newest(&self, block: u32) -> Option<u32> {
+    /// The newest block of the journal whose home this is, one aside.
+    fn newest(&self, block: u32, but: Option<u32>) -> Option<u32> {
         let before = (self.first..=self.head.min(self.end - 1)).rev();
         let behind = (self.head.max(self.first)..self.end).rev();
         let mut order = before.chain(behind);
-        order.find(|index| self.home(*index) == block)
+        order.find(|index| self.home(*index) == block && Some(*index) != but)
+    }
+
+    /// The first sector of the newest copy of a block in the journal, one aside.
+    fn copy_of(&self, block: u32, but: Option<u32>, sectors: u32) -> Option<u32> {
+        let newest = self.newest(block, but)?;
+        self.sector_of(self.block_at(newest)?, sectors)
     }
 
     /// Whether a written sector means that the journal has to be looked for.
@@ -287,7 +332,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Begins to remap: looks for the journal of an ext3 or ext4 file system, and follows it from now on.
     /// Looks again when a superblock has been written.
     ///
-    /// `table` is a sector and 4 bytes for each block of a journal; a longer journal is not followed.
+    /// `table` is a sector, 4 bytes for each block of a journal, and 8 for each of its pieces; a journal that takes
+    /// more is not followed. One of ext3 has a piece more for each indirect block, of a block's bytes / 4 blocks.
     /// Costs some ten reads, and one for each sector of the journal's indirect blocks.
     pub fn watch_journal(&mut self, table: &'a mut [u8]) {
         let mut watch = Watch::new(self.lay.page, table);
@@ -369,7 +415,6 @@ impl<'a, N: Nand> Jftl<'a, N> {
     }
 
     fn write_block(&mut self, sector: u32, block: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
-        let page = self.lay.page;
         let Some(watch) = &mut self.watch else {
             return Ok(());
         };
@@ -378,52 +423,111 @@ impl<'a, N: Nand> Jftl<'a, N> {
             watch.follow(index, data);
             let home = Some(watch.home(index)).filter(|home| *home != NONE);
             let home = home.and_then(|home| watch.sector_of(home, sectors));
-            for (i, bytes) in (0..).zip(data.chunks_exact(page)) {
-                let home = home.map_or(NONE, |home| home + i);
-                self.write_one(sector + i, bytes, home)?;
-                self.stats.journal_sectors += 1;
-            }
-            return Ok(());
+            return self.write_journal(sector, index, home, data);
         }
-        let newest = watch.newest(block).and_then(|index| watch.block_at(index));
-        let journal = newest.and_then(|block| watch.sector_of(block, sectors));
-        for (i, bytes) in (0..).zip(data.chunks_exact(page)) {
+        let journal = watch.copy_of(block, None, sectors);
+        for (i, bytes) in (0..).zip(data.chunks_exact(self.lay.page)) {
+            let home = sector + i;
+            let likely = self.memory.note(home, bytes);
             if let Some(journal) = journal
-                && self.elide(sector + i, journal + i, bytes)?
+                && likely != Likely::Other
+                && self.share(home, journal + i, home, bytes)?
             {
+                self.stats.elided += 1;
                 continue;
             }
-            self.write_one(sector + i, bytes, NONE)?;
+            self.write_one(home, bytes, NONE)?;
         }
         Ok(())
     }
 
-    /// Maps a sector to the page of another if that holds the same bytes, and its tag names the sector.
-    fn elide(&mut self, home: u32, journal: u32, data: &[u8]) -> Result<bool, Error<N::Error>> {
-        let page = self.lookup(journal)?;
-        if page == NONE || !self.lay.contains(page) {
+    /// Writes a block of the journal, and what is as in its home's newest copy only to the map.
+    fn write_journal(
+        &mut self,
+        sector: u32,
+        index: u32,
+        home: Option<u32>,
+        data: &[u8],
+    ) -> Result<(), Error<N::Error>> {
+        for (i, bytes) in (0..).zip(data.chunks_exact(self.lay.page)) {
+            self.stats.journal_sectors += 1;
+            let Some(home) = home else {
+                self.write_one(sector + i, bytes, NONE)?;
+                continue;
+            };
+            if self.memory.note(home + i, bytes) == Likely::Same {
+                let watch = self.watch.as_ref();
+                let older = watch.and_then(|watch| {
+                    watch.copy_of(watch.home(index), Some(index), self.lay.sectors)
+                });
+                let source = older.unwrap_or(home) + i;
+                if self.share(sector + i, source, home + i, bytes)? {
+                    self.stats.unchanged += 1;
+                    continue;
+                }
+            }
+            self.write_one(sector + i, bytes, home + i)?;
+        }
+        Ok(())
+    }
+
+    /// Maps a sector to the page of another if that holds the same bytes, and its tag names the home.
+    fn share(
+        &mut self,
+        sector: u32,
+        source: u32,
+        home: u32,
+        data: &[u8],
+    ) -> Result<bool, Error<N::Error>> {
+        let page = self.lookup(source)?;
+        if page == NONE || !self.lay.contains(page) || is_zeros(data) {
             return Ok(false);
         }
         self.prepare()?;
-        if self.lookup(journal)? != page {
+        if self.lookup(source)? != page || !self.can_gain(page) {
             return Ok(false);
         }
-        let mut tag = [0xFF; TAG];
-        self.scratch_uses = self.scratch_uses.wrapping_add(1);
-        if !self.read_page(page, &mut tag)? || self.ram.scratch[..] != *data {
+        let (same, tag) = match self.memory.copy(page) {
+            Some((tag, copy)) => (copy == data, tag),
+            None => self.is_same(page, data)?,
+        };
+        if !same || !Self::parse_tag(&tag).contains(&home) {
             return Ok(false);
         }
-        if self.lay.in_band {
-            self.load_tag(page, &mut tag)?;
-        }
-        if !Self::parse_tag(&tag).contains(&home) {
-            return Ok(false);
-        }
-        self.set(home, page)?;
+        self.set(sector, page)?;
         self.stats.sectors_written += 1;
-        self.stats.elided += 1;
         self.maintain()?;
         Ok(true)
+    }
+
+    /// Whether a page on flash holds these bytes, and its tag.
+    fn is_same(&mut self, page: u32, data: &[u8]) -> Result<(bool, [u8; TAG]), Error<N::Error>> {
+        let mut tag = [0xFF; TAG];
+        self.scratch_uses = self.scratch_uses.wrapping_add(1);
+        let same = self.read_page(page, &mut tag)? && self.ram.scratch[..] == *data;
+        if same && self.lay.in_band {
+            self.load_tag(page, &mut tag)?;
+        }
+        Ok((same, tag))
+    }
+
+    /// Whether a piece of the map holds sectors of the journal that is followed.
+    pub(crate) fn is_journal(&self, segment: u32) -> bool {
+        let watch = self.watch.as_ref();
+        watch.is_some_and(|watch| watch.is_journal(segment))
+    }
+
+    /// The home of a sector of the journal, or [`NONE`].
+    pub(crate) fn home_of(&self, sector: u32) -> u32 {
+        let watch = self.watch.as_ref().filter(|watch| watch.is_active());
+        let home = watch.and_then(|watch| {
+            let relative = sector.checked_sub(watch.base)?;
+            let index = watch.index_of(relative / watch.per_block)?;
+            let home = Some(watch.home(index)).filter(|home| *home != NONE)?;
+            let home = watch.sector_of(home, self.lay.sectors)?;
+            Some(home + relative % watch.per_block)
+        });
+        home.unwrap_or(NONE)
     }
 
     /// Reads a tag where they are in band: of an open block in RAM, else in the block's last page.

@@ -9,6 +9,10 @@ use crate::Translation;
 
 /// Longest journal that is followed: 1 GiB of blocks of 4 KiB.
 const JOURNAL_BLOCKS: usize = 1 << 18;
+/// Most pieces of one: those of ext3 are of 256 blocks, where blocks are of 1 KiB.
+const JOURNAL_PIECES: usize = JOURNAL_BLOCKS / 128;
+/// RAM for copies of the journal's pages.
+const COPIES: usize = 16 << 20;
 
 /// A disk and its chip, the whole map in RAM.
 pub struct OnNand {
@@ -36,8 +40,10 @@ impl OnNand {
         let len = ram_bytes(&chip.geometry(), MapCache::Whole).map_err(Error::Config)?;
         let mut disk = Jftl::mount(chip, vec![0; len].leak())?;
         if remaps {
-            let len = disk.sector_size() as usize + 4 * JOURNAL_BLOCKS;
+            let len = disk.sector_size() as usize + 4 * JOURNAL_BLOCKS + 8 * JOURNAL_PIECES;
             disk.watch_journal(vec![0; len].leak());
+            let sums = 4 * disk.sector_count() as usize;
+            disk.remember(vec![0; sums].leak(), vec![0; COPIES].leak());
         }
         let mut device = OnNand {
             disk,

@@ -45,6 +45,15 @@ fn ram() -> Vec<u8> {
     vec![0xA5; ram_bytes(&shape(), MapCache::Whole).unwrap()]
 }
 
+fn table() -> Vec<u8> {
+    vec![0; SECTOR + 4 * 4096 + 8 * 64]
+}
+
+/// For sums, and for copies of half a journal.
+fn memory() -> [Vec<u8>; 2] {
+    [vec![0; 4 * SECTORS as usize], vec![0; 1024 * (SECTOR + 12)]]
+}
+
 /// How a file system is made and mounted.
 fn systems() -> Vec<(Vec<&'static str>, String)> {
     let mut all = Vec::new();
@@ -126,11 +135,12 @@ fn replay<N: Nand>(
     mut made: impl FnMut(&N),
     at: &mut usize,
 ) -> Result<Stats, Error<N::Error>> {
-    let (mut ram, mut table) = (ram(), vec![0; SECTOR + 4 * 4096]);
+    let (mut ram, mut table, [mut sums, mut copies]) = (ram(), table(), memory());
     let mut disk = Jftl::mount(nand, &mut ram)?;
     assert!(disk.sector_count() >= SECTORS, "{}", disk.sector_count());
     if remaps {
         disk.watch_journal(&mut table);
+        disk.remember(&mut sums, &mut copies);
     }
     for event in trace {
         *at += 1;
@@ -299,7 +309,7 @@ fn a_raw_copy_of_a_disk_in_use_is_restored() {
         return;
     }
     let trace = record(&["-t", "ext3", "-J", "size=1"], "data=journal");
-    let (mut ram_a, mut table_a) = (ram(), vec![0; SECTOR + 4 * 4096]);
+    let (mut ram_a, mut table_a) = (ram(), table());
     let mut disk = Jftl::mount(chip(), &mut ram_a).unwrap();
     disk.watch_journal(&mut table_a);
     let mut copy = vec![0; SECTORS as usize * SECTOR];
@@ -316,9 +326,10 @@ fn a_raw_copy_of_a_disk_in_use_is_restored() {
     let piece = &mut copy[copied.min(SECTORS as usize) * SECTOR..];
     disk.read(copied.min(SECTORS as usize) as u32, piece)
         .unwrap();
-    let (mut ram_b, mut table_b) = (ram(), vec![0; SECTOR + 4 * 4096]);
+    let (mut ram_b, mut table_b, [mut sums, mut copies]) = (ram(), table(), memory());
     let mut other = Jftl::mount(chip(), &mut ram_b).unwrap();
     other.watch_journal(&mut table_b);
+    other.remember(&mut sums, &mut copies);
     for (piece, first) in copy.chunks(64 * SECTOR).zip((0..).step_by(64)) {
         other.write(first, piece).unwrap();
         other.flush().unwrap();

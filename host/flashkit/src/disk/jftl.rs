@@ -53,8 +53,9 @@ fn summary(device: &OnNand) -> String {
     let remapped = match disk.journal() {
         JournalState::Off => String::new(),
         _ => format!(
-            ", {} of the journal, {} elided, up to {} shared",
+            ", {} of the journal, {} of them unchanged, {} elided, up to {} shared",
             text::count(stats.journal_sectors),
+            text::count(stats.unchanged),
             text::count(stats.elided),
             text::plural(device.shared_pages().into(), "page")
         ),
