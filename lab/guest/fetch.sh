@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches what the guest is made of from Debian's archive: kernel, busybox, mtd-utils and their C
-# library. Nothing is installed, and nothing outside of the one folder is written.
+# Fetches what the guest is made of from Debian's archive: kernel, busybox, mtd-utils, f2fs-tools and their
+# libraries. Nothing is installed, and nothing outside of the one folder is written.
 #
 # usage: fetch.sh FOLDER
 #
@@ -53,7 +53,8 @@ kernel=$(apt apt-cache depends linux-image-amd64 2>/dev/null |
 [ -n "$kernel" ] || fail "no kernel package: the archives in /etc/apt have no linux-image-amd64"
 
 : >"$work/packages"
-for package in "$kernel" busybox-static mtd-utils libc6; do
+for package in "$kernel" busybox-static mtd-utils libc6 \
+    f2fs-tools libblkid1 libuuid1 libselinux1 libpcre2-8-0; do
     (cd "$work/debs" && apt apt-get download "$package" >"$work/log" 2>&1) ||
         fail "$package: $(tail -n 1 "$work/log")"
     for deb in "$work/debs"/*.deb; do
@@ -66,6 +67,7 @@ for package in "$kernel" busybox-static mtd-utils libc6; do
             # Everything else of a kernel is drivers for hardware that the guest has not.
             dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$work/root" --wildcards --no-anchored \
                 'vmlinuz-*' '*/modules.*' '*/kernel/drivers/mtd' '*/kernel/drivers/virtio' \
+                '*/kernel/drivers/block/loop.ko' \
                 '*/kernel/fs' '*/kernel/net/9p' '*/kernel/lib' '*/kernel/crypto'
             ;;
         *) dpkg-deb --extract "$deb" "$work/root" ;;

@@ -1,9 +1,9 @@
-//! `jftl` on a simulated NAND chip as a [`Translation`].
+//! `jftl` on a NAND chip as a [`Translation`].
 
 use flashkit_block::BlockDevice;
 use flashkit_jftl::{Damage, Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
-use flashkit_sim::{Metered, SimError, SimNand};
+use flashkit_sim::{Metered, SimNand};
 
 use crate::Translation;
 
@@ -14,17 +14,17 @@ const JOURNAL_PIECES: usize = JOURNAL_BLOCKS / 128;
 /// RAM for copies of the journal's pages.
 const COPIES: usize = 16 << 20;
 
-/// A disk and its chip, the whole map in RAM.
-pub struct OnNand {
-    disk: Jftl<'static, SimNand>,
+/// A disk and its chip, by default a simulated one, the whole map in RAM.
+pub struct OnNand<N: Nand = SimNand> {
+    disk: Jftl<'static, N>,
     told: JournalState,
     /// Most pages that were the journal's and a home's at once, and the elided sectors when that was looked at.
     shared: (u32, u64),
     tell: fn(&str),
-    describe: fn(&OnNand) -> String,
+    describe: fn(&OnNand<N>) -> String,
 }
 
-impl OnNand {
+impl<N: Nand> OnNand<N> {
     /// Mounts the disk on a chip for the life of the process, whose RAM it keeps. With `remaps`, journals
     /// are followed, and `tell` gets a line when that begins or ends, or when the disk is there for reading
     /// alone. `describe` is for [`Translation::summary`].
@@ -32,11 +32,11 @@ impl OnNand {
     /// # Errors
     /// Of the disk.
     pub fn mount(
-        chip: SimNand,
+        chip: N,
         remaps: bool,
         tell: fn(&str),
-        describe: fn(&OnNand) -> String,
-    ) -> Result<OnNand, Error<SimError>> {
+        describe: fn(&OnNand<N>) -> String,
+    ) -> Result<OnNand<N>, Error<N::Error>> {
         let len = ram_bytes(&chip.geometry(), MapCache::Whole).map_err(Error::Config)?;
         let mut disk = Jftl::mount(chip, vec![0; len].leak())?;
         if remaps {
@@ -62,7 +62,7 @@ impl OnNand {
     }
 
     /// The disk.
-    pub fn disk(&self) -> &Jftl<'static, SimNand> {
+    pub fn disk(&self) -> &Jftl<'static, N> {
         &self.disk
     }
 
@@ -72,7 +72,7 @@ impl OnNand {
     }
 
     /// The chip as it is, as after a power cut.
-    pub fn into_chip(self) -> SimNand {
+    pub fn into_chip(self) -> N {
         self.disk.into_nand()
     }
 
@@ -92,8 +92,8 @@ impl OnNand {
     }
 }
 
-impl BlockDevice for OnNand {
-    type Error = Error<SimError>;
+impl<N: Nand> BlockDevice for OnNand<N> {
+    type Error = Error<N::Error>;
     const TRIM_ZEROES: bool = true;
 
     fn sector_size(&self) -> u32 {
@@ -129,7 +129,7 @@ impl BlockDevice for OnNand {
     }
 }
 
-impl Translation for OnNand {
+impl<N: Nand + Metered> Translation for OnNand<N> {
     fn background(&mut self) -> Result<bool, Self::Error> {
         self.disk.background()
     }
@@ -143,7 +143,7 @@ impl Translation for OnNand {
     }
 
     fn now_ns(&self) -> u64 {
-        self.disk.nand().now_ns()
+        self.disk.nand().counters().time_ns
     }
 
     fn pass(&mut self, ns: u64) {

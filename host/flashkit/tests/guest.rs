@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use common::{Place, complaint};
-use flashkit_guest::{MODULES, TOOLS};
+use flashkit_guest::{LIBRARIES, MODULES, TOOLS};
 use serde_json::Value;
 
 /// A folder with programs that come before those of the system.
@@ -68,10 +68,10 @@ impl Stage {
         for tool in TOOLS {
             touch(&root.join("usr/sbin").join(tool), "");
         }
-        for library in ["libc.so.6", "ld-linux-x86-64.so.2"] {
+        for library in LIBRARIES {
             touch(&root.join("lib/x86_64-linux-gnu").join(library), "");
         }
-        touch(&image.join("packages"), "libc6 2.36 1\n");
+        touch(&image.join("packages"), "libc6 2.36 1\nf2fs-tools 1.15 1\n");
         image
     }
 

@@ -299,10 +299,10 @@ impl Run {
     fn is_for(&self, system: System) -> bool {
         // In this process there is no page cache, and JFFS2 writes through.
         let cached = self.name.ends_with("-cached");
-        let behind_cache = [System::Ubifs, System::FlashLightMtd, System::Ext4Jftl];
+        let no_cache = [System::FlashLight, System::LittleFs, System::Jffs2];
         // Its pauses would be waited for.
         let waits = self.name == "sensor" && system == System::Ext4Jftl;
-        (!cached || behind_cache.contains(&system)) && !waits
+        !(cached && no_cache.contains(&system) || waits)
     }
 
     fn params(&self) -> Map<String, Value> {

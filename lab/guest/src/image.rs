@@ -9,9 +9,11 @@ use crate::Error;
 
 /// What fetches the packages.
 const FETCH: &str = include_str!("../fetch.sh");
+/// What was added to the packages last: a folder without it is of an earlier version.
+const NEWEST: &str = "f2fs-tools ";
 /// Modules that every guest has, with what they depend on. The first three are the way to the host,
-/// `zstd` is asked for by UBIFS whatever the compression.
-pub const MODULES: [&str; 10] = [
+/// `zstd` is asked for by UBIFS whatever the compression, `crc32_generic` by F2FS.
+pub const MODULES: [&str; 13] = [
     "virtio_pci",
     "9pnet_virtio",
     "9p",
@@ -22,14 +24,25 @@ pub const MODULES: [&str; 10] = [
     "jffs2",
     "fuse",
     "zstd",
+    "loop",
+    "f2fs",
+    "crc32_generic",
 ];
 /// Programs beside those of busybox.
-pub const TOOLS: [&str; 3] = ["ubiattach", "ubimkvol", "ubidetach"];
+pub const TOOLS: [&str; 4] = ["ubiattach", "ubimkvol", "ubidetach", "mkfs.f2fs"];
 /// Where Debian's programs have their C library to themselves: that of the host is where programs
 /// look for it.
 const DEBIAN: &str = "debian";
-const LIBC: &str = "libc.so.6";
 const LOADER: &str = "ld-linux-x86-64.so.2";
+/// What they are linked with.
+pub const LIBRARIES: [&str; 6] = [
+    LOADER,
+    "libc.so.6",
+    "libblkid.so.1",
+    "libuuid.so.1",
+    "libselinux.so.1",
+    "libpcre2-8.so.0",
+];
 
 /// A kernel with modules and tools, fetched and unpacked.
 #[derive(Clone, Debug)]
@@ -52,18 +65,22 @@ impl Image {
         Some(cache.join("flashkit/guest"))
     }
 
-    /// The image in a folder; fetched first if there is none. `say` gets a line for each package.
+    /// The image in a folder; fetched first if there is none, or one of an earlier version. `say` gets a line for each package.
     ///
     /// # Errors
     /// No Debian tools, no package, no space: the script's own words.
     pub fn get(folder: &Path, say: &mut dyn FnMut(&str)) -> Result<Image, Error> {
-        if !folder.join("packages").exists() {
+        let is_there = || {
+            let listed = fs::read_to_string(folder.join("packages")).unwrap_or_default();
+            listed.lines().any(|line| line.starts_with(NEWEST))
+        };
+        if !is_there() {
             fs::create_dir_all(folder).map_err(|error| Error::io(folder, error))?;
             // Two that come at the same time need not fetch twice.
             let path = folder.join("lock");
             let lock = fs::File::create(&path).and_then(|file| file.lock().map(|()| file));
             let lock = lock.map_err(|error| Error::io(&path, error))?;
-            let fetched = match folder.join("packages").exists() {
+            let fetched = match is_there() {
                 true => Ok(()),
                 false => fetch(folder, say),
             };
@@ -121,15 +138,23 @@ impl Image {
     pub(crate) fn files(&self) -> Result<Vec<(String, PathBuf)>, Error> {
         let root = self.root();
         let mut files = vec![("bin/busybox".to_owned(), root.join("bin/busybox"))];
+        // Debian has moved everything below `usr`, package by package.
+        let either = |path: String| {
+            let moved = root.join("usr").join(&path);
+            if moved.exists() {
+                moved
+            } else {
+                root.join(path)
+            }
+        };
         for tool in TOOLS {
-            let path = root.join("usr/sbin").join(tool);
-            files.push((format!("{DEBIAN}/{tool}"), path));
+            files.push((format!("{DEBIAN}/{tool}"), either(format!("sbin/{tool}"))));
         }
         // Where the kernel asks for more modules by itself.
         files.push(("sbin/modprobe".to_owned(), root.join("bin/busybox")));
-        let libraries = root.join("lib/x86_64-linux-gnu");
-        for library in [LIBC, LOADER] {
-            files.push((format!("{DEBIAN}/{library}"), libraries.join(library)));
+        for library in LIBRARIES {
+            let path = either(format!("lib/x86_64-linux-gnu/{library}"));
+            files.push((format!("{DEBIAN}/{library}"), path));
         }
         let modules = format!("lib/modules/{}", self.kernel);
         let list = root.join(&modules).join("modules.dep");

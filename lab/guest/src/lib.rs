@@ -21,5 +21,5 @@ mod image;
 mod run;
 
 pub use error::Error;
-pub use image::{Image, MODULES, TOOLS};
+pub use image::{Image, LIBRARIES, MODULES, TOOLS};
 pub use run::{Finished, Job, version as qemu_version};

@@ -22,7 +22,7 @@ use crate::volume::Access;
     losetup --find --show nor/disk\n  mkfs.ext4 /dev/loop0\n  mount /dev/loop0 /mnt"
 )]
 pub struct Args {
-    /// Image file, made if absent
+    /// Image file, made if absent, or MTD device, made a disk if it is erased
     image: PathBuf,
     /// Directory that will hold `disk`, made if absent
     dir: PathBuf,

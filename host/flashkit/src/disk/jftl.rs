@@ -1,16 +1,17 @@
-//! `jftl` on a simulated NAND chip.
+//! `jftl` on a NAND chip: in an image, or `/dev/mtdN`.
 
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use flashkit_disk::{Disk, OnNand};
 use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
-use flashkit_sim::{DEFAULT_PRESET, Metered, SimError, SimNand, preset};
+use flashkit_nand::Nand;
+use flashkit_sim::{DEFAULT_PRESET, Metered, SimNand, preset};
 
 use super::serve;
 use crate::failure::{Usage, complain};
 use crate::text;
-use crate::volume::{Access, drawn_number, patiently};
+use crate::volume::{Access, Medium, MediumError, drawn_number};
 
 /// Makes an image with an empty disk; says what was made.
 pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
@@ -20,34 +21,58 @@ pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
         return Err(Usage(why).into());
     };
     let named = || image.display().to_string();
-    let len = ram_bytes(&preset.geometry(), MapCache::Whole);
-    let mut ram = vec![0; len.map_err(|why| Usage(why.into()))?];
-    let mut chip = SimNand::create(image, preset).with_context(named)?;
-    let made = Jftl::format(&mut chip, &mut ram, drawn_number());
-    made.map_err(|e| anyhow!("{e}")).with_context(named)?;
-    let disk = Jftl::mount(chip, &mut ram).map_err(|e| anyhow!("{e}"))?;
-    let bytes = u64::from(disk.sector_count()) * u64::from(disk.sector_size());
+    let chip = SimNand::create(image, preset).with_context(named)?;
+    let bytes = format(chip).with_context(named)?;
     Ok(format!(
-        "{}: made, a disk of {} on a new {name}",
-        named(),
-        text::bytes(bytes)
+        "{}: made, a disk of {bytes} on a new {name}",
+        named()
     ))
 }
 
-/// Opens the disk in an image.
+/// Makes an empty disk on a device that is erased; says what was made. `None`: there is a disk already.
+pub fn make_on(device: &Path) -> anyhow::Result<Option<String>> {
+    let named = || device.display().to_string();
+    let mut chip = Medium::open(device, Access::ReadWrite).with_context(named)?;
+    let len = ram_bytes(&chip.geometry(), MapCache::Whole).map_err(|why| anyhow!(why));
+    match Jftl::mount(&mut chip, &mut vec![0; len.with_context(named)?]) {
+        Err(Error::NotFormatted) => {}
+        _ => return Ok(None),
+    }
+    let disposable = chip.check_disposable("`flash_erase` clears it");
+    disposable.with_context(named)?;
+    let name = chip.name().to_owned();
+    let bytes = format(chip).with_context(named)?;
+    Ok(Some(format!(
+        "{}: made, a disk of {bytes} on {name}",
+        named()
+    )))
+}
+
+/// Makes an empty disk; its size, for people.
+fn format<N: Nand<Error: std::fmt::Display>>(mut chip: N) -> anyhow::Result<String> {
+    let len = ram_bytes(&chip.geometry(), MapCache::Whole);
+    let mut ram = vec![0; len.map_err(|why| Usage(why.into()))?];
+    let made = Jftl::format(&mut chip, &mut ram, drawn_number());
+    made.map_err(|e| anyhow!("{e}"))?;
+    let disk = Jftl::mount(chip, &mut ram).map_err(|e| anyhow!("{e}"))?;
+    let bytes = u64::from(disk.sector_count()) * u64::from(disk.sector_size());
+    Ok(text::bytes(bytes))
+}
+
+/// Opens the disk in an image or on a device.
 pub fn open(
     image: &Path,
     access: Access,
     remaps: bool,
     real_time: bool,
 ) -> anyhow::Result<Box<dyn Disk + Send>> {
-    let chip = patiently(|| SimNand::open(image, access.into()))?;
+    let chip = Medium::open(image, access)?;
     let device = OnNand::mount(chip, remaps, complain, summary);
-    let device = device.map_err(|e: Error<SimError>| anyhow!("{e}"))?;
+    let device = device.map_err(|e: Error<MediumError>| anyhow!("{e}"))?;
     Ok(serve(device, real_time))
 }
 
-fn summary(device: &OnNand) -> String {
+fn summary(device: &OnNand<Medium>) -> String {
     let disk = device.disk();
     let (stats, cost) = (disk.stats(), disk.nand().counters());
     let remapped = match disk.journal() {

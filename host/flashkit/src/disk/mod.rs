@@ -1,4 +1,4 @@
-//! Block devices on simulated chips: the one part of the command that knows which translation
+//! Block devices on chips: the one part of the command that knows which translation
 //! layers there are. Each is a [`flashkit_disk::Translation`]; everything else works on a
 //! [`flashkit_disk::Disk`].
 
@@ -98,7 +98,8 @@ impl Choice {
         self.ftl.as_str()
     }
 
-    /// Opens the disk in an image; makes the image if it is absent and may be written.
+    /// Opens the disk in an image or on a device; makes the image if it is absent, the disk if the device is erased,
+    /// and it may be written.
     pub fn open(&self, image: &Path, access: Access) -> anyhow::Result<Opened> {
         let cleaning = self.cleaning.unwrap_or_default();
         let sized = self.size.is_some() || self.sector.is_some();
@@ -112,6 +113,13 @@ impl Choice {
             bail!("{}: is a directory, not an image", named());
         }
         let mut made = None;
+        let device = flashkit_mtd::is_device(image);
+        if device && self.ftl == Ftl::Logdisk {
+            return Err(Usage(format!("{}: logdisk is for NOR chips, in images", named())).into());
+        }
+        if device && access == Access::ReadWrite {
+            made = jftl::make_on(image)?;
+        }
         if found.is_err() && access == Access::ReadWrite {
             let chip = self.chip.as_deref();
             let told = match self.ftl {

@@ -122,7 +122,7 @@ pub fn mkfs_device(
     if !force
         && let Err(Error::NotFormatted) = FlashLight::mount(&mut looked, &mut vec![0; ram], config)
     {
-        looked.check_disposable()?;
+        looked.check_disposable("--force overwrites it")?;
     }
     drop(looked);
     let cost = make(Medium::open(device, Access::ReadWrite)?, ram, birth)?;

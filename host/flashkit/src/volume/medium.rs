@@ -107,8 +107,9 @@ impl Medium {
         }
     }
 
-    /// Refuses to lose what may be somebody's: a device is either erased or has a volume on it.
-    pub fn check_disposable(&mut self) -> Result<()> {
+    /// Refuses to lose what may be somebody's: a device is either erased or has a volume on it. `way_out` says
+    /// what to do where it is somebody's, and may go.
+    pub fn check_disposable(&mut self, way_out: &str) -> Result<()> {
         let geometry = self.geometry();
         let mut page = vec![0; geometry.page_size() as usize];
         for block in 0..geometry.blocks() {
@@ -118,7 +119,7 @@ impl Medium {
             }
             let status = self.read(first, 0, &mut page, &mut [])?;
             if !status.is_readable() || page.iter().any(|&byte| byte != 0xff) {
-                bail!("holds something that is no volume of flashkit's; --force overwrites it");
+                bail!("holds something that is no volume of flashkit's; {way_out}");
             }
         }
         Ok(())

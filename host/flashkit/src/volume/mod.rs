@@ -8,6 +8,7 @@ mod medium;
 mod nanofs;
 
 pub use flashlight::drawn_number;
+pub use medium::{Medium, MediumError};
 pub use nanofs::Card;
 
 use std::fs;

@@ -13,7 +13,7 @@ const HEIGHT: u32 = 330;
 /// A text that is read on a phone, where a plot is about two thirds as wide.
 const FONT: (&str, i32) = ("sans-serif", 17);
 /// Series that have a colour of their own.
-pub const COLOURS: usize = 6;
+pub const COLOURS: usize = 7;
 /// Stand for colours of the page.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const GRID: RGBColor = RGBColor(2, 2, 2);
@@ -24,6 +24,7 @@ const SERIES: [RGBColor; COLOURS] = [
     RGBColor(6, 6, 6),
     RGBColor(7, 7, 7),
     RGBColor(8, 8, 8),
+    RGBColor(9, 9, 9),
 ];
 /// Values further apart than this are shown by powers of ten.
 const LOG_FROM: f64 = 30.0;

@@ -33,7 +33,7 @@ pub fn run(case: &Case) -> Result<Report, String> {
         System::Ext4Jftl => {
             super::disk::run(case, options(case)).map_err(|error| format!("{error:#}"))
         }
-        System::FlashLightMtd | System::Ubifs | System::Jffs2 => {
+        System::FlashLightMtd | System::F2fsJftl | System::Ubifs | System::Jffs2 => {
             Err("runs in a guest, not in this program".into())
         }
     }

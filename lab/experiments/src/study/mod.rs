@@ -44,6 +44,9 @@ pub enum System {
     /// ext4 of this machine's kernel on JFTL in this process, for root.
     #[serde(rename = "ext4-jftl")]
     Ext4Jftl,
+    /// F2FS of a guest's kernel, on JFTL on its MTD layer.
+    #[serde(rename = "f2fs-jftl")]
+    F2fsJftl,
     /// Linux's UBIFS on UBI, in a guest.
     Ubifs,
     /// Linux's JFFS2, in a guest.
@@ -61,11 +64,12 @@ impl System {
     ];
 
     /// All of them.
-    pub const ALL: [System; 6] = [
+    pub const ALL: [System; 7] = [
         System::FlashLight,
         System::FlashLightMtd,
         System::LittleFs,
         System::Ext4Jftl,
+        System::F2fsJftl,
         System::Ubifs,
         System::Jffs2,
     ];
@@ -77,6 +81,7 @@ impl System {
             System::FlashLightMtd => "flashlight-mtd",
             System::LittleFs => "littlefs",
             System::Ext4Jftl => "ext4-jftl",
+            System::F2fsJftl => "f2fs-jftl",
             System::Ubifs => "ubifs",
             System::Jffs2 => "jffs2",
         }
@@ -89,6 +94,7 @@ impl System {
             System::FlashLightMtd => "FlashLight, mounted",
             System::LittleFs => "littlefs",
             System::Ext4Jftl => "ext4 on JFTL",
+            System::F2fsJftl => "F2FS on JFTL",
             System::Ubifs => "UBIFS",
             System::Jffs2 => "JFFS2",
         }
@@ -101,7 +107,10 @@ impl System {
 
     /// Whether it runs in a guest.
     pub fn in_guest(self) -> bool {
-        matches!(self, System::FlashLightMtd | System::Ubifs | System::Jffs2)
+        !matches!(
+            self,
+            System::FlashLight | System::LittleFs | System::Ext4Jftl
+        )
     }
 
     /// Why this program cannot run it here, where that is known before it is tried.

@@ -24,6 +24,14 @@ up() {
         modprobe ubi mtd=0,0,$reserve && ubimkvol /dev/ubi0 -N peer -m &&
             modprobe ubifs && mount -t ubifs -o compr=none ubi0:peer /mnt
         ;;
+    f2fs-jftl)
+        modprobe fuse && modprobe loop && modprobe crc32_generic && modprobe f2fs && mkdir -p /disk || return
+        flashkit attach --ftl jftl /dev/mtd0 /disk &
+        for _ in $(seq 100); do
+            [ -e /disk/disk ] && break || usleep 100000
+        done
+        losetup /dev/loop0 /disk/disk && mkfs.f2fs -q -f /dev/loop0 && mount -t f2fs /dev/loop0 /mnt
+        ;;
     jffs2)
         modprobe mtdblock && modprobe jffs2 &&
             mount -t jffs2 -o compr=none /dev/mtdblock0 /mnt
@@ -33,6 +41,8 @@ up() {
 
 down() {
     umount /mnt
+    losetup -d /dev/loop0
+    umount /disk
     # The chip is in use until FlashLight has been unmounted as well.
     for _ in $(seq 100); do
         pidof flashkit && usleep 100000 || break
