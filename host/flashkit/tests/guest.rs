@@ -642,3 +642,26 @@ fn a_volume_on_an_mtd_device() {
     assert!(out.status.success(), "{said}\n{complaints}");
     assert!(said.ends_with("file 7\npassed\n"), "{said}");
 }
+
+/// A disk of JFTL there, under F2FS.
+#[test]
+fn a_disk_on_an_mtd_device() {
+    if !real_guests() {
+        return;
+    }
+    let place = Stage::new();
+    let script = include_str!("../../../lab/guest/disk.sh");
+    let out = real(&place, script, &["--limit", "300"]);
+    let said = String::from_utf8_lossy(&out.stdout);
+    let complaints = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}\n{complaints}");
+    assert!(said.ends_with("passed\n"), "{said}");
+    assert!(said.contains("/dev/mtd0: made, a disk of "), "{said}");
+    let refused =
+        "/dev/mtd0: holds something that is no volume of flashkit's; `flash_erase` clears it";
+    assert!(complaints.contains(refused), "{complaints}");
+    assert!(
+        complaints.contains("logdisk is for NOR chips"),
+        "{complaints}"
+    );
+}

@@ -26,7 +26,8 @@ up() {
         ;;
     f2fs-jftl)
         modprobe fuse && modprobe loop && modprobe crc32_generic && modprobe f2fs && mkdir -p /disk || return
-        flashkit attach --ftl jftl /dev/mtd0 /disk &
+        # What it says of itself is no complaint.
+        flashkit attach --ftl jftl /dev/mtd0 /disk >/dev/null &
         for _ in $(seq 100); do
             [ -e /disk/disk ] && break || usleep 100000
         done
