@@ -62,7 +62,7 @@ pub use fault::{Faults, FaultsError, Rate, Weak};
 pub use image::{Access, ImageError};
 pub use meter::{Counters, Metered};
 pub use powercut::{Cut, CutError, PowerCut};
-pub use preset::{ChipSpec, DEFAULT_PRESET, Preset, Timing, preset, presets};
+pub use preset::{ChipSpec, DEFAULT_PRESET, Power, Preset, Timing, preset, presets};
 pub use rng::Rng;
 pub use rot::Rot;
 pub use tear::{EraseTear, Tear, Tearable};

@@ -22,6 +22,27 @@ impl Timing {
     }
 }
 
+/// What a chip draws while it works. What it draws while it does not is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Power {
+    /// Supply, in millivolts.
+    pub supply_mv: u64,
+    /// Current of a page read, in microamperes.
+    pub read_ua: u64,
+    /// Of a page program.
+    pub program_ua: u64,
+    /// Of a block erase.
+    pub erase_ua: u64,
+}
+
+/// Numonyx NAND02G-B2C, data sheet, table 23: typical of an SLC chip of 256 MiB with pages of 2 KiB, at 3 V.
+const SLC_POWER: Power = Power {
+    supply_mv: 3_000,
+    read_ua: 10_000,
+    program_ua: 10_000,
+    erase_ua: 10_000,
+};
+
 /// A named chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
@@ -41,6 +62,8 @@ pub struct Preset {
     pub blocks: u32,
     /// Latencies.
     pub timing: Timing,
+    /// What it draws, where a data sheet tells.
+    pub power: Option<Power>,
 }
 
 /// Name of the chip used where none is asked for.
@@ -84,17 +107,21 @@ const fn large_page(
         pages_per_block: 64,
         blocks,
         timing,
+        power: None,
     }
 }
 
 static PRESETS: [Preset; 8] = [
-    large_page(
-        "slc-256m",
-        "SLC of Kim et al., FlashLight, 2012, Table I",
-        40,
-        2048,
-        SLC,
-    ),
+    Preset {
+        power: Some(SLC_POWER),
+        ..large_page(
+            "slc-256m",
+            "SLC of Kim et al., FlashLight, 2012, Table I",
+            40,
+            2048,
+            SLC,
+        )
+    },
     Preset {
         name: "mlc-1g",
         what: "MLC of Kim et al., FlashLight, 2012, Table I",
@@ -104,6 +131,7 @@ static PRESETS: [Preset; 8] = [
         pages_per_block: 128,
         blocks: 2048,
         timing: MLC,
+        power: None,
     },
     large_page(
         "micron-256m",
@@ -135,6 +163,7 @@ static PRESETS: [Preset; 8] = [
         pages_per_block: 32,
         blocks: 16_384,
         timing: us(25, 200, 2000),
+        power: None,
     },
     // Array times of the data sheet: 60 us is the longest page read with the chip's own ECC on
     // (25 us with it off), 250 us and 2 ms are typical. Moving a whole page over quad SPI at
@@ -146,13 +175,16 @@ static PRESETS: [Preset; 8] = [
         1024,
         us(60, 250, 2000),
     ),
-    large_page(
-        "slc-8g",
-        "slc-256m made 32 times larger, for scale",
-        40,
-        65_536,
-        SLC,
-    ),
+    Preset {
+        power: Some(SLC_POWER),
+        ..large_page(
+            "slc-8g",
+            "slc-256m made 32 times larger, for scale",
+            40,
+            65_536,
+            SLC,
+        )
+    },
 ];
 
 /// Every preset, the default first.
@@ -166,6 +198,18 @@ pub fn preset(name: &str) -> Option<&'static Preset> {
 }
 
 impl Preset {
+    /// Energy that so many operations take, in microjoules; `None` where no data sheet tells.
+    pub fn energy_uj(&self, reads: u64, programs: u64, erases: u64) -> Option<u64> {
+        let (power, timing) = (self.power?, self.timing);
+        // mV x uA x ns are 1e-18 J.
+        let of = |count: u64, ua: u64, ns: u64| u128::from(count) * u128::from(ua) * u128::from(ns);
+        let charge = of(reads, power.read_ua, timing.read_ns)
+            + of(programs, power.program_ua, timing.program_ns)
+            + of(erases, power.erase_ua, timing.erase_ns);
+        let uj = charge * u128::from(power.supply_mv) / 1_000_000_000_000;
+        Some(u64::try_from(uj).unwrap_or(u64::MAX))
+    }
+
     /// The shape that the software above sees.
     pub const fn geometry(&self) -> Geometry {
         match Geometry::new(
@@ -277,6 +321,28 @@ mod tests {
             };
             assert_eq!(geometry.capacity(), mib << 20, "{}", p.name);
         }
+    }
+
+    /// 3 V and 10 mA: 30 uJ in a millisecond.
+    #[test]
+    fn energy_is_supply_by_current_by_time() {
+        let slc = preset("slc-256m").unwrap();
+        // 77.8 us, 252.8 us and 1.5 ms, 1,000 each: 1,830.6 ms.
+        assert_eq!(slc.energy_uj(1_000, 1_000, 1_000), Some(54_918));
+        assert_eq!(slc.energy_uj(0, 0, 0), Some(0));
+        assert!(slc.energy_uj(u64::MAX, u64::MAX, u64::MAX).is_some());
+        assert_eq!(preset("mlc-1g").unwrap().energy_uj(1, 1, 1), None);
+        let other = Preset {
+            power: Some(Power {
+                supply_mv: 1_800,
+                read_ua: 1_000,
+                program_ua: 20_000,
+                erase_ua: 30_000,
+            }),
+            ..*slc
+        };
+        // 1.8 V x (1 mA x 77.8 ms + 20 mA x 252.8 ms + 30 mA x 1.5 s).
+        assert_eq!(other.energy_uj(1_000, 1_000, 1_000), Some(90_240));
     }
 
     #[test]

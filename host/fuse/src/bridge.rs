@@ -23,14 +23,10 @@ use fuser::{
 
 use crate::convert::{self, InoMap};
 use crate::state::{Effect, Inner, Shared};
-use crate::tails::common;
 use crate::{AccessTimes, MountOptions};
 
 /// Largest write in one request.
 const WRITE_MAX: u32 = 1 << 20;
-
-/// More than a file's last page in the kernel's cache is no append's doing.
-const LAST_PAGE: u64 = 64 << 10;
 
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
@@ -174,22 +170,6 @@ impl Bridge {
             Ok(()) | Err(Error::NoAttribute | Error::Unsupported) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    /// How many of the first bytes of a write an append hands over again, when that is a page of flash and more: to
-    /// read it costs less than to write it.
-    fn holds(inner: &mut Inner, ino: Ino, offset: u64, data: &[u8]) -> Result<usize, Error> {
-        let (fs, buf) = inner.fs_and_buf()?;
-        let size = fs.getattr(ino)?.size;
-        let again = size.saturating_sub(offset);
-        let appends = size < offset + data.len() as u64;
-        if !appends || again < fs.statfs()?.block_size.into() || again > LAST_PAGE {
-            return Ok(0);
-        }
-        buf.resize(buf.len().max(again as usize), 0);
-        // What cannot be read is written anew.
-        let read = fs.read(ino, offset, &mut buf[..again as usize]);
-        Ok(common(&buf[..read.unwrap_or(0)], data))
     }
 
     /// Notes that an inode was read.
@@ -628,14 +608,10 @@ impl Filesystem for Bridge {
         let ino = self.inos.ours(ino);
         let result = self.changes(|inner| {
             let now = Time::now();
-            let gathered = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-            let known = match inner.tails.writes(ino, offset, data) {
-                0 if gathered => Self::holds(inner, ino, offset, data)?,
-                known => known,
-            };
+            let known = inner.tails.writes(ino, offset, data);
             let new = offset + known as u64;
             inner.fs()?.write(ino, new, &data[known..], now)?;
-            if gathered {
+            if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
                 inner.tails.written(ino, offset, data);
             }
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {

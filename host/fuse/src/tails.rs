@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use flashkit_vfs::Ino;
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Files that are remembered: logs that grow at the same time.
+/// Files that are remembered: logs that grow at the same time. To ask the file system what another file holds would cost
+/// more reads than the programs that it saves are worth.
 const FILES: usize = 64;
 
 /// What a file holds from the start of a page to the end of the file.
@@ -25,11 +26,6 @@ pub(crate) struct Tails {
     tails: VecDeque<Tail>,
     /// Bytes of the kernel's pages.
     page: u64,
-}
-
-/// How many of their first bytes are the same.
-pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 impl Tails {
@@ -52,8 +48,9 @@ impl Tails {
         if end <= tail.start {
             return 0;
         }
+        let same = |(a, b): &(&u8, &u8)| a == b;
         let known = match tail.start == offset {
-            true => common(&tail.bytes, data),
+            true => tail.bytes.iter().zip(data).take_while(same).count(),
             false => 0,
         };
         self.tails.remove(at);

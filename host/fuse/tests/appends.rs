@@ -92,49 +92,6 @@ fn an_append_costs_what_it_costs_without_a_mount() {
     }
 }
 
-/// More files than are remembered: of each, what is handed over again is read, not written.
-#[test]
-fn appends_to_many_files_cost_no_more_programs() {
-    const FILES: u64 = 150;
-    let name = |i: u64| format!("f{i}");
-    let in_process = {
-        let mut fs = volume();
-        let root = fs.root();
-        for round in 0..4 {
-            for i in 0..FILES {
-                let file = match round {
-                    0 => fs.create(root, name(i).as_bytes(), &NewInode::default()),
-                    _ => fs.lookup(root, name(i).as_bytes()),
-                };
-                let file = file.unwrap().ino;
-                fs.open(file).unwrap();
-                let data = bytes(i).repeat(7);
-                fs.write(file, round * 700, &data, Time::now()).unwrap();
-                fs.fsync(file).unwrap();
-                fs.release(file).unwrap();
-            }
-        }
-        fs.unmount().unwrap();
-        fs.cost()
-    };
-    let Some(cost) = mounted(|m| {
-        for _ in 0..4 {
-            for i in 0..FILES {
-                let file = OpenOptions::new()
-                    .append(true)
-                    .create(true)
-                    .open(m.path(&name(i)));
-                let mut file = file.unwrap();
-                file.write_all(&bytes(i).repeat(7)).unwrap();
-                file.sync_all().unwrap();
-            }
-        }
-    }) else {
-        return;
-    };
-    assert_eq!(cost.page_programs, in_process.page_programs, "{cost:?}");
-}
-
 /// What the file system holds in the end, whatever the kernel has cached.
 fn held(fs: &mut dyn FileSystem, name: &[u8]) -> Vec<u8> {
     let root = fs.root();

@@ -323,6 +323,7 @@ impl<'a, S: Store> Replay<'a, S> {
             page_programs: cost.page_programs,
             block_erases: cost.block_erases,
             flash_us: micros(cost.flash_ns - (end.idle_ns - start.idle_ns)),
+            energy_uj: None,
             cpu_us: micros(end.cpu_ns - start.cpu_ns),
             latency_us: Latency::of(&mut latencies),
             host_us: Latency::of(&mut host),

@@ -62,6 +62,9 @@ pub struct Phase {
     pub block_erases: u64,
     /// Flash time in microseconds, without idle time.
     pub flash_us: u64,
+    /// Energy of the chip's operations in microjoules, where it is known what they draw: [`Report::price`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub energy_uj: Option<u64>,
     /// CPU time of this process in microseconds, the simulator's and the verification of reads
     /// included.
     pub cpu_us: u64,
@@ -128,6 +131,16 @@ impl From<FlashCost> for Remount {
     }
 }
 
+impl Report {
+    /// Fills in energy. `uj` has that of so many reads, programs and erases, in microjoules.
+    pub fn price(&mut self, uj: impl Fn(u64, u64, u64) -> Option<u64>) {
+        for phase in self.phases.iter_mut().chain([&mut self.total]) {
+            let reads = phase.page_reads + phase.spare_reads;
+            phase.energy_uj = uj(reads, phase.page_programs, phase.block_erases);
+        }
+    }
+}
+
 /// Nanoseconds as microseconds, rounded.
 pub(crate) fn micros(ns: u64) -> u64 {
     ns / 1000 + u64::from(ns % 1000 >= 500)
@@ -188,6 +201,28 @@ mod tests {
         assert_eq!((latency.p999, latency.max), (999.0, 1000.0));
         assert_eq!(Latency::of(&mut [77_840]).p50, 77.8);
         assert_eq!(Latency::of(&mut []), Latency::default());
+    }
+
+    #[test]
+    fn every_phase_is_priced_and_what_is_unknown_left_out() {
+        let phase = Phase {
+            page_reads: 1,
+            spare_reads: 2,
+            page_programs: 10,
+            block_erases: 100,
+            ..Phase::default()
+        };
+        let mut report = Report {
+            phases: vec![phase.clone()],
+            total: phase,
+            ..Report::default()
+        };
+        report.price(|reads, programs, erases| Some(reads + programs + erases));
+        assert_eq!(report.phases[0].energy_uj, Some(113));
+        assert_eq!(report.total.energy_uj, Some(113));
+        report.price(|_, _, _| None);
+        let text = serde_json::to_string(&report).unwrap();
+        assert!(!text.contains("energy"), "{text}");
     }
 
     #[test]

@@ -36,6 +36,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                     "read_ns": p.timing.read_ns,
                     "program_ns": p.timing.program_ns,
                     "erase_ns": p.timing.erase_ns,
+                    "power": p.power.map(|power| json!({
+                        "supply_mv": power.supply_mv,
+                        "read_ua": power.read_ua,
+                        "program_ua": power.program_ua,
+                        "erase_ua": power.erase_ua,
+                    })),
                 })
             })
             .collect();

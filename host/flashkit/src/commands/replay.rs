@@ -102,11 +102,14 @@ pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) ->
         progress: Some(&mut progress),
         ..Options::default()
     };
-    let (report, verified) = match &how.dir {
+    let (mut report, verified) = match &how.dir {
         Some(dir) => over_directory(dir, how, lines, options)?,
         None => over_chip(how, lines, options)?,
     };
     drop(bar);
+    if let Some(chip) = report.chip.as_deref().and_then(flashkit_sim::preset) {
+        report.price(|reads, programs, erases| chip.energy_uj(reads, programs, erases));
+    }
     if how.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
@@ -190,6 +193,13 @@ fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> s
             "erases per block: {} to {}, mean {:.2}, deviation {:.2}",
             worn.min, worn.max, worn.mean, worn.stddev
         )?;
+        if let Some(uj) = report.total.energy_uj {
+            writeln!(
+                out,
+                "energy of the chip's operations: {:.2} J",
+                uj as f64 / 1e6
+            )?;
+        }
         let remount = &report.remount;
         writeln!(
             out,

@@ -64,16 +64,14 @@ impl Script {
     }
 
     pub fn write(&mut self, op: Op) {
-        self.pending = match self.pending.take() {
-            None => Some(op),
-            Some(before) => match joined(&before, &op) {
-                Some(both) => Some(both),
-                None => {
-                    self.put(&before);
-                    Some(op)
-                }
-            },
-        };
+        if let Some(last) = &mut self.pending
+            && join(last, &op)
+        {
+            return;
+        }
+        if let Some(last) = self.pending.replace(op) {
+            self.put(&last);
+        }
     }
 
     /// What was written so far is in the file. Of a compressed trace it is so at its end only.
@@ -133,29 +131,16 @@ impl Script {
     }
 }
 
-/// Two operations as one that does the same.
-fn joined(one: &Op, other: &Op) -> Option<Op> {
-    Some(match (one.clone(), other.clone()) {
+/// Makes an operation part of the one before it, where one does the same as both; whether it did.
+fn join(last: &mut Op, op: &Op) -> bool {
+    match (&mut *last, op) {
         (
-            Op::Create { path, size },
+            Op::Create { path, size } | Op::Append { path, size },
             Op::Append {
                 path: to,
                 size: more,
             },
-        ) if path == to => Op::Create {
-            path,
-            size: size + more,
-        },
-        (
-            Op::Append { path, size },
-            Op::Append {
-                path: to,
-                size: more,
-            },
-        ) if path == to => Op::Append {
-            path,
-            size: size + more,
-        },
+        ) if path == to => *size += more,
         (
             Op::Update { path, offset, size },
             Op::Update {
@@ -163,29 +148,23 @@ fn joined(one: &Op, other: &Op) -> Option<Op> {
                 offset: next,
                 size: more,
             },
-        ) if path == to && offset + size == next => Op::Update {
-            path,
-            offset,
-            size: size + more,
-        },
-        (
+        )
+        | (
             Op::Read { path, offset, size },
             Op::Read {
                 path: to,
                 offset: next,
                 size: more,
             },
-        ) if path == to && offset + size == next => Op::Read {
-            path,
-            offset,
-            size: size + more,
-        },
+        ) if path == to && *offset + *size == *next => *size += more,
         // A file that was open when it lost its name, and is closed.
         (Op::Rename { from, to }, Op::Unlink { path })
             if to == path && path.starts_with(".unlinked-") =>
         {
-            Op::Unlink { path: from }
+            let path = std::mem::take(from);
+            *last = Op::Unlink { path };
         }
-        _ => return None,
-    })
+        _ => return false,
+    }
+    true
 }
