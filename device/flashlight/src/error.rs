@@ -44,6 +44,8 @@ pub enum Error<E> {
     Version(u8),
     /// The volume was made for another geometry, or the geometry cannot hold one.
     Geometry,
+    /// So many blocks are bad: more than an image was made for.
+    TooManyBad(u32),
     /// The slice handed over is too small; this many bytes are needed.
     RamTooSmall(usize),
 }
@@ -93,6 +95,9 @@ impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
                 crate::header::FORMAT_VERSION
             ),
             Error::Geometry => f.write_str("the volume does not fit this chip's geometry"),
+            Error::TooManyBad(n) => {
+                write!(f, "{n} bad blocks: more than the image has slack for")
+            }
             Error::RamTooSmall(n) => write!(f, "needs {n} bytes of RAM"),
         }
     }

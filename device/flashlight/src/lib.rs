@@ -53,6 +53,7 @@ mod store;
 mod sweep;
 mod table;
 mod tag;
+pub mod transfer;
 mod tree;
 mod walk;
 mod wear;

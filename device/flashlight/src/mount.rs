@@ -50,6 +50,9 @@ pub struct Config {
     /// Corrected bits of a page from which on its block is written anew; `None`: three quarters of
     /// those that the chip corrects ([`Nand::correctable_bits`]), rounded up. `u32::MAX`: never.
     pub refresh_bits: Option<u32>,
+    /// Pages that look erased may have been programmed, by a programmer that wrote the volume to the chip
+    /// (`transfer.rs`): only blocks that are erased first are written, as after an unclean stop.
+    pub after_transfer: bool,
 }
 
 impl Default for Config {
@@ -61,6 +64,7 @@ impl Default for Config {
             gc_batch: 9,
             wear_interval: INTERVAL,
             refresh_bits: None,
+            after_transfer: false,
         }
     }
 }
@@ -273,10 +277,15 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             start = fs.first_of_two(&start, e)?;
             fs.load_snapshot(&start.snapshot[..start.snapshot_len])?;
         }
-        if !start.clean || fs.anchor.chained > 0 || fs.was_written(start.since)? {
-            if root_seq > start.since {
+        let transferred = config.after_transfer;
+        if !start.clean || fs.anchor.chained > 0 || transferred || fs.was_written(start.since)? {
+            if root_seq > start.since || transferred {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
                 fs.anchor.second_next = ANCHOR_PAGES;
+            }
+            if transferred {
+                // Erased before its next page as well.
+                fs.anchor.root_next = ANCHOR_PAGES;
             }
             fs.recover(&start)?;
             if fs.is_worn() {
