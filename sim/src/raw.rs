@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Error, ErrorKind, Read, Write};
 use std::path::Path;
 
+use flashkit_nand::PageAddr;
+
 use crate::block::{BAD, FACTORY, PageState};
 use crate::{ChipSpec, SimError, SimNand};
 
@@ -25,13 +27,10 @@ impl SimNand {
     /// [`SimError::Io`].
     pub fn export_raw(&mut self, path: impl AsRef<Path>, with_spare: bool) -> Result<(), SimError> {
         let mut out = BufWriter::new(File::create(path)?);
-        let (page_size, raw_spare) = self.raw_sizes(with_spare);
-        let mut raw = vec![0; page_size + raw_spare];
-        for b in 0..self.geometry.blocks() {
-            for index in 0..self.geometry.pages_per_block() {
-                self.export_page(b, index, &mut raw)?;
-                out.write_all(&raw)?;
-            }
+        let mut raw = vec![0; self.raw_page_len(with_spare)];
+        for page in (0..self.geometry.pages()).map(PageAddr) {
+            self.export_page(page, &mut raw)?;
+            out.write_all(&raw)?;
         }
         out.flush()?;
         Ok(())
@@ -42,8 +41,19 @@ impl SimNand {
         (self.geometry.page_size() as usize, raw_spare as usize)
     }
 
-    /// Fills `raw` with a page and, if there is room, its raw spare.
-    fn export_page(&mut self, b: u32, index: u32, raw: &mut [u8]) -> Result<(), SimError> {
+    /// Bytes of a page in a raw image.
+    pub fn raw_page_len(&self, with_spare: bool) -> usize {
+        let (page_size, raw_spare) = self.raw_sizes(with_spare);
+        page_size + raw_spare
+    }
+
+    /// Fills `raw`, of the length of [`SimNand::raw_page_len`], with a page and, if there is room, its raw
+    /// spare, as [`SimNand::export_raw`] writes them.
+    ///
+    /// # Errors
+    /// [`SimError::Io`].
+    pub fn export_page(&mut self, page: PageAddr, raw: &mut [u8]) -> Result<(), SimError> {
+        let (b, index) = (self.geometry.block_of(page).0, self.geometry.index_of(page));
         self.load(b)?;
         raw.fill(0xFF);
         let (data, raw_spare) = raw.split_at_mut(self.geometry.page_size() as usize);
@@ -82,28 +92,56 @@ impl SimNand {
     /// [`SimError::Io`]: of the kind `InvalidData` when the file is larger than the chip or is
     /// not of whole pages.
     pub fn import_raw(&mut self, path: impl AsRef<Path>, with_spare: bool) -> Result<(), SimError> {
+        self.import(path.as_ref(), with_spare, false)
+    }
+
+    /// The same as nandwrite does it: bad blocks are passed over, stay bad, and get nothing. Markers in
+    /// the file are not looked at.
+    ///
+    /// # Errors
+    /// As [`SimNand::import_raw`]; the file must fit the good blocks.
+    pub fn import_raw_around_bad(
+        &mut self,
+        path: impl AsRef<Path>,
+        with_spare: bool,
+    ) -> Result<(), SimError> {
+        self.import(path.as_ref(), with_spare, true)
+    }
+
+    fn import(&mut self, path: &Path, with_spare: bool, around_bad: bool) -> Result<(), SimError> {
         let file = File::open(path)?;
-        let (page_size, raw_spare) = self.raw_sizes(with_spare);
-        let stride = page_size + raw_spare;
+        let (page_size, _) = self.raw_sizes(with_spare);
+        let stride = self.raw_page_len(with_spare);
         let len = file.metadata()?.len();
-        let most = stride as u64 * u64::from(self.geometry.pages());
-        if len > most || len % stride as u64 != 0 {
+        let passed_over = if around_bad {
+            self.bad_blocks().len() as u32
+        } else {
+            0
+        };
+        let blocks = self.geometry.blocks() - passed_over;
+        let most = stride as u64 * u64::from(blocks * self.geometry.pages_per_block());
+        if len > most || !len.is_multiple_of(stride as u64) {
             let what = format!("{len} bytes are not up to {most} in pages of {stride}");
             return Err(Error::new(ErrorKind::InvalidData, what).into());
         }
         let mut pages_left = len / stride as u64;
         let mut input = BufReader::new(file);
         let mut raw = vec![0; stride];
+        let has_markers = with_spare && !around_bad;
         for b in 0..self.geometry.blocks() {
             let mut bad = false;
-            self.start_import(b, with_spare)?;
+            self.start_import(b, has_markers)?;
+            if around_bad && self.blocks[b as usize].has(BAD) {
+                continue;
+            }
             for index in 0..self.geometry.pages_per_block() {
                 if pages_left == 0 {
                     break;
                 }
                 pages_left -= 1;
                 input.read_exact(&mut raw)?;
-                bad |= index < MARKED_PAGES && raw.get(page_size).is_some_and(|m| *m != 0xFF);
+                let marker = raw.get(page_size).filter(|_| has_markers);
+                bad |= index < MARKED_PAGES && marker.is_some_and(|m| *m != 0xFF);
                 self.import_page(b, index, &raw)?;
             }
             if bad {
@@ -114,9 +152,9 @@ impl SimNand {
     }
 
     /// Empties a block without an erase.
-    fn start_import(&mut self, b: u32, with_spare: bool) -> Result<(), SimError> {
+    fn start_import(&mut self, b: u32, forget_bad: bool) -> Result<(), SimError> {
         let block = &mut self.blocks[b as usize];
-        block.flags &= if with_spare { 0 } else { BAD | FACTORY };
+        block.flags &= if forget_bad { 0 } else { BAD | FACTORY };
         block.clear();
         self.save_block(b)
     }

@@ -159,6 +159,16 @@ impl<'r, N: Nand> Transferred<'r, N> {
         Ok(chip)
     }
 
+    /// A chip without a record: nothing is looked for.
+    pub fn never(nand: N) -> Self {
+        Transferred {
+            nand,
+            shape: None,
+            record: &mut [],
+            intact: [false; 2],
+        }
+    }
+
     /// Looks for a record. `ram` is a page. One read on a chip with a volume of its own, two for a record,
     /// and up to 64 on a chip that is erased; until it is placed, every block is asked whether it is bad.
     ///

@@ -31,7 +31,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
     attach, bench, cat, chips, cp, demo, dump, fsck, info, lab, ls, manual, mkfs, monitor, mount,
-    powercut, replay, serve, soak,
+    powercut, raw, replay, serve, soak,
 };
 
 /// What a subcommand gives back; an error is one line on stderr.
@@ -61,6 +61,8 @@ enum Command {
     Ls(ls::Args),
     Cat(cat::Args),
     Cp(cp::Args),
+    Export(raw::Export),
+    Import(raw::Import),
     Replay(replay::Args),
     Bench(bench::Args),
     Soak(soak::Args),
@@ -86,6 +88,8 @@ impl Command {
             Command::Ls(args) => ls::run(&args, out),
             Command::Cat(args) => cat::run(&args, out),
             Command::Cp(args) => cp::run(&args),
+            Command::Export(args) => raw::export(&args, out),
+            Command::Import(args) => raw::import(&args, out),
             Command::Replay(args) => replay::run(&args, out),
             Command::Bench(args) => bench::run(&args, out),
             Command::Soak(args) => soak::run(&args, out),

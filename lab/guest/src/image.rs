@@ -29,7 +29,15 @@ pub const MODULES: [&str; 13] = [
     "crc32_generic",
 ];
 /// Programs beside those of busybox.
-pub const TOOLS: [&str; 4] = ["ubiattach", "ubimkvol", "ubidetach", "mkfs.f2fs"];
+pub const TOOLS: [&str; 7] = [
+    "ubiattach",
+    "ubimkvol",
+    "ubidetach",
+    "flash_erase",
+    "nandwrite",
+    "nanddump",
+    "mkfs.f2fs",
+];
 /// Where Debian's programs have their C library to themselves: that of the host is where programs
 /// look for it.
 const DEBIAN: &str = "debian";

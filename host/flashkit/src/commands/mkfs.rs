@@ -17,7 +17,7 @@ use crate::failure::Usage;
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Birth, Card, FsName, Volume};
+use crate::volume::{self, Access, Birth, Card, FsName, Sent, Volume};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
 #[derive(clap::Args)]
@@ -47,6 +47,12 @@ pub struct Args {
     /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
+    /// Make it for `flashkit export`, for chips of which up to so many blocks are bad, no matter which
+    #[arg(long, value_name = "BLOCKS")]
+    slack: Option<u32>,
+    /// Use no spare bytes, for programmers that write none: file data has no checksums then
+    #[arg(long, requires = "slack")]
+    no_spare: bool,
     /// Fill it with what this directory holds
     #[arg(short = 'r', long = "root", value_name = "DIR")]
     root: Option<PathBuf>,
@@ -129,20 +135,28 @@ fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64,
                 return wrong("--size, --files or --key");
             }
             if device {
-                if args.chip.is_some() {
-                    return Err(Usage("a device is the chip that it is: no --chip".into()).into());
+                if args.chip.is_some() || args.slack.is_some() {
+                    let why = "a device is the chip that it is: no --chip, no --slack";
+                    return Err(Usage(why.into()).into());
                 }
                 return volume::mkfs_device(&args.image, args.ram, birth, args.force);
             }
             let preset = || values::chip(DEFAULT_PRESET).map_err(anyhow::Error::msg);
             let chip = args.chip.map_or_else(preset, Ok)?;
-            let cost = volume::mkfs(&args.image, args.fs, chip, args.ram, birth)?;
+            let sent = args.slack.map(|slack| Sent {
+                slack,
+                spare: !args.no_spare,
+            });
+            let cost = volume::mkfs(&args.image, args.fs, chip, args.ram, birth, sent)?;
             Ok((chip.name.to_owned(), chip.geometry().capacity(), cost))
         }
         FsName::Nanofs if device => bail!("nanofs is for cards, not for raw chips"),
         FsName::Nanofs => {
             if args.chip.is_some() || args.ram.is_some() || args.devtable.is_some() {
                 return wrong("--chip, --ram or --devtable");
+            }
+            if args.slack.is_some() {
+                return wrong("--slack");
             }
             let card = Card {
                 size: args.size.unwrap_or(64 << 20),

@@ -16,6 +16,7 @@ pub mod mkfs;
 pub mod monitor;
 pub mod mount;
 pub mod powercut;
+pub mod raw;
 pub mod replay;
 pub mod serve;
 pub mod soak;

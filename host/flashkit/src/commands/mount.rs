@@ -171,6 +171,7 @@ fn serve(
             chip,
             args.tuning.ram,
             Birth::here(),
+            None,
         )?;
         writeln!(out, "{}: made, on a new {}", image.display(), chip.name)?;
     }

@@ -32,7 +32,7 @@ pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
 /// Makes an empty disk on a device that is erased; says what was made. `None`: there is a disk already.
 pub fn make_on(device: &Path) -> anyhow::Result<Option<String>> {
     let named = || device.display().to_string();
-    let mut chip = Medium::open(device, Access::ReadWrite).with_context(named)?;
+    let mut chip = Medium::whole(device, Access::ReadWrite).with_context(named)?;
     let len = ram_bytes(&chip.geometry(), MapCache::Whole).map_err(|why| anyhow!(why));
     match Jftl::mount(&mut chip, &mut vec![0; len.with_context(named)?]) {
         Err(Error::NotFormatted) => {}
@@ -66,7 +66,7 @@ pub fn open(
     remaps: bool,
     real_time: bool,
 ) -> anyhow::Result<Box<dyn Disk + Send>> {
-    let chip = Medium::open(image, access)?;
+    let chip = Medium::whole(image, access)?;
     let device = OnNand::mount(chip, remaps, complain, summary);
     let device = device.map_err(|e: Error<MediumError>| anyhow!("{e}"))?;
     Ok(serve(device, real_time))

@@ -15,7 +15,7 @@ use flashkit_vfs::FlashCost;
 use flashkit_vfs::flashlight::FlashLightFs;
 
 use super::medium::Medium;
-use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Tuning};
+use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Sent, Tuning};
 use crate::failure::complain;
 
 pub use dump::Dump;
@@ -39,11 +39,11 @@ pub fn drawn_number() -> u32 {
 
 /// Finds whether a file system fits the chip and the RAM, before anything is changed, and how
 /// much RAM that is.
-pub fn check_fit(chip: &Preset, ram: Option<usize>) -> anyhow::Result<usize> {
+pub fn check_fit(chip: &Preset, ram: Option<usize>, sent: Option<Sent>) -> anyhow::Result<usize> {
     // What the geometry must be like is known to the file system alone.
     let enough = ram_needed(&chip.geometry());
     let fits = format(
-        Chip::never(Medium::Image(SimNand::new(chip))),
+        Chip::never(blank(SimNand::new(chip), sent)?),
         enough,
         FIXED_NUMBER,
         &New::default(),
@@ -95,16 +95,43 @@ fn config(tuning: Tuning, read_only: bool) -> Config {
     }
 }
 
-fn mount(chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
+fn mount(mut chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
     let ram = check_ram(chip.inner().name(), chip.geometry(), tuning.ram)?;
-    let config = config(tuning, read_only);
-    let volume = FlashLight::mount(chip, leak_ram(ram), config)?;
+    let after_transfer = !read_only && chip.inner_mut().transfer().place()?;
+    let config = Config {
+        after_transfer,
+        ..config(tuning, read_only)
+    };
+    let mut volume = FlashLight::mount(chip, leak_ram(ram), config)?;
+    if after_transfer {
+        volume.nand_mut().inner_mut().transfer().settle()?;
+    }
     Ok(FlashLightFs::new(volume, ram))
 }
 
+/// A chip for a new volume.
+fn blank(chip: SimNand, sent: Option<Sent>) -> anyhow::Result<Medium> {
+    match sent {
+        None => Ok(Medium::new(chip)),
+        Some(sent) => Medium::new_to_send(chip, sent.slack, sent.spare),
+    }
+}
+
 /// Makes an image; [`check_fit`] has given the RAM.
-pub fn mkfs(image: &Path, chip: &Preset, ram: usize, birth: Birth) -> anyhow::Result<FlashCost> {
-    make(Medium::Image(SimNand::create(image, chip)?), ram, birth)
+pub fn mkfs(
+    image: &Path,
+    chip: &Preset,
+    ram: usize,
+    birth: Birth,
+    sent: Option<Sent>,
+) -> anyhow::Result<FlashCost> {
+    let medium = blank(SimNand::create(image, chip)?, sent)?;
+    let mut birth = birth;
+    if sent.is_some() {
+        // Writing begins at the first block, so that the raw image ends early.
+        birth.number -= birth.number % medium.geometry().blocks();
+    }
+    make(medium, ram, birth)
 }
 
 /// Makes a volume on a device, in place of one that is there; with `force`, of anything. Gives the
@@ -116,7 +143,7 @@ pub fn mkfs_device(
     force: bool,
 ) -> anyhow::Result<(String, u64, FlashCost)> {
     let mut looked = Medium::open(device, Access::ReadOnly)?;
-    let (name, geometry) = (looked.name().to_owned(), looked.geometry());
+    let (name, geometry) = (looked.name().to_owned(), looked.chip_geometry());
     let ram = check_ram(&name, geometry, ram)?;
     let config = config(Tuning::from(None), true);
     if !force
@@ -125,7 +152,7 @@ pub fn mkfs_device(
         looked.check_disposable("--force overwrites it")?;
     }
     drop(looked);
-    let cost = make(Medium::open(device, Access::ReadWrite)?, ram, birth)?;
+    let cost = make(Medium::whole(device, Access::ReadWrite)?, ram, birth)?;
     Ok((name, geometry.capacity(), cost))
 }
 
@@ -144,12 +171,12 @@ fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<FlashCost> {
 }
 
 pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {
-    let ram = check_fit(chip, tuning.ram)?;
+    let ram = check_fit(chip, tuning.ram, None)?;
     let root = New {
         mode: 0o755,
         ..New::default()
     };
-    let chip = Chip::never(Medium::Image(SimNand::new(chip)));
+    let chip = Chip::never(Medium::new(SimNand::new(chip)));
     let chip = format(chip, ram, FIXED_NUMBER, &root)?;
     let mut fs = mount(chip, tuning, false)?;
     fs.volume().nand_mut().inner_mut().clear_counters();

@@ -1,16 +1,22 @@
-//! What FlashLight is mounted on: a chip in an image, or a real one.
+//! What FlashLight is mounted on: a chip in an image, or a real one, and the part of it that the volume has.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use flashkit_flashlight::Error;
+use flashkit_flashlight::inspect::TAG_SIZE;
+use flashkit_flashlight::transfer::Transferred;
 use flashkit_mtd::{MtdError, MtdNand, Overlay};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{Counters, EraseTear, Metered, SimError, SimNand, Tear, Tearable};
 
 use super::{Access, patiently};
 
+/// A chip with a volume, made on it or transferred to it.
+pub struct Medium(Transferred<'static, Bare>);
+
 /// A chip.
-pub enum Medium {
+pub enum Bare {
     /// Simulated, in an image or in RAM.
     Image(SimNand),
     /// `/dev/mtdN`.
@@ -54,44 +60,83 @@ impl From<MtdError> for MediumError {
 
 /// Does the same with each sort of chip.
 macro_rules! each {
-    ($medium:expr, $chip:ident => $done:expr) => {
-        match $medium {
-            Medium::Image($chip) => $done,
-            Medium::Device($chip) => $done,
-            Medium::Looked($chip) => $done,
+    ($bare:expr, $chip:ident => $done:expr) => {
+        match $bare {
+            Bare::Image($chip) => $done,
+            Bare::Device($chip) => $done,
+            Bare::Looked($chip) => $done,
         }
     };
 }
 
+/// A page of RAM for a transfer record, never given back: a chip is opened a handful of times.
+fn leak_page(chip: &Bare) -> &'static mut [u8] {
+    vec![0; chip.geometry().page_size() as usize].leak()
+}
+
 impl Medium {
-    /// Opens an image or a device, for some time while an image is in use.
-    pub fn open(path: &Path, access: Access) -> Result<Medium> {
-        if !flashkit_mtd::is_device(path) {
-            let image = patiently(|| SimNand::open(path, access.into()))?;
-            return Ok(Medium::Image(image));
+    /// A chip for a new volume, made on it.
+    pub fn new(chip: SimNand) -> Medium {
+        Medium(Transferred::never(Bare::Image(chip)))
+    }
+
+    /// All of the chip in an image or of a device, whatever is on it.
+    pub fn whole(path: &Path, access: Access) -> Result<Medium> {
+        Ok(Medium(Transferred::never(Bare::open(path, access)?)))
+    }
+
+    /// A chip for a new volume that is transferred to others of its sort, of which up to `slack` blocks
+    /// may be bad.
+    pub fn new_to_send(chip: SimNand, slack: u32, with_spare: bool) -> Result<Medium> {
+        // As few as can be: other drivers may leave fewer of them than the simulated chip.
+        let spare = match chip.geometry().spare_size() {
+            spare if with_spare => spare.min(TAG_SIZE as u32),
+            _ => 0,
+        };
+        let chip = Bare::Image(chip);
+        let page = leak_page(&chip);
+        match Transferred::begin(chip, page, slack, spare) {
+            Ok(chip) => Ok(Medium(chip)),
+            Err(Error::Geometry) => bail!("a slack of {slack} blocks is too much for this chip"),
+            Err(error) => Err(error.into()),
         }
-        let write = access == Access::ReadWrite;
-        let chip = patiently(|| MtdNand::open(path, write))?;
-        Ok(match access {
-            Access::ReadWrite => Medium::Device(chip),
-            Access::ReadOnly => Medium::Looked(Overlay::new(chip)),
-        })
+    }
+
+    /// Opens an image or a device, for some time while an image is in use. The look for a transfer record
+    /// is not counted.
+    pub fn open(path: &Path, access: Access) -> Result<Medium> {
+        let chip = Bare::open(path, access)?;
+        let page = leak_page(&chip);
+        let mut medium = Medium(Transferred::open(chip, page)?);
+        medium.clear_counters();
+        Ok(medium)
     }
 
     /// What chip it is.
     pub fn name(&self) -> &str {
-        match self {
-            Medium::Image(chip) => chip.spec().name(),
-            Medium::Device(chip) => chip.name(),
-            Medium::Looked(chip) => chip.inner().name(),
+        match self.0.inner() {
+            Bare::Image(chip) => chip.spec().name(),
+            Bare::Device(chip) => chip.name(),
+            Bare::Looked(chip) => chip.inner().name(),
         }
     }
 
-    /// Bad blocks.
+    /// Shape of the chip; that of the volume may be less.
+    pub fn chip_geometry(&self) -> Geometry {
+        self.0.inner().geometry()
+    }
+
+    /// How the volume came to the chip.
+    pub fn transfer(&mut self) -> &mut Transferred<'static, Bare> {
+        &mut self.0
+    }
+
+    /// Bad blocks of the chip.
     pub fn bad_blocks(&mut self) -> Result<Vec<u32>> {
+        let chip = self.0.inner_mut();
         let mut bad = Vec::new();
-        for block in 0..self.geometry().blocks() {
-            if self.is_bad(BlockAddr(block))? {
+        for block in 0..chip.geometry().blocks() {
+            if chip.is_bad(BlockAddr(block))? {
                 bad.push(block);
             }
         }
@@ -100,24 +145,25 @@ impl Medium {
 
     /// Begins to count anew.
     pub fn clear_counters(&mut self) {
-        match self {
-            Medium::Image(chip) => chip.clear_counters(),
-            Medium::Device(chip) => chip.clear_counters(),
-            Medium::Looked(_) => {}
+        match self.0.inner_mut() {
+            Bare::Image(chip) => chip.clear_counters(),
+            Bare::Device(chip) => chip.clear_counters(),
+            Bare::Looked(_) => {}
         }
     }
 
     /// Refuses to lose what may be somebody's: a device is either erased or has a volume on it. `way_out` says
     /// what to do where it is somebody's, and may go.
     pub fn check_disposable(&mut self, way_out: &str) -> Result<()> {
-        let geometry = self.geometry();
+        let chip = self.0.inner_mut();
+        let geometry = chip.geometry();
         let mut page = vec![0; geometry.page_size() as usize];
         for block in 0..geometry.blocks() {
             let first = PageAddr(block * geometry.pages_per_block());
-            if self.is_bad(BlockAddr(block))? {
+            if chip.is_bad(BlockAddr(block))? {
                 continue;
             }
-            let status = self.read(first, 0, &mut page, &mut [])?;
+            let status = chip.read(first, 0, &mut page, &mut [])?;
             if !status.is_readable() || page.iter().any(|&byte| byte != 0xff) {
                 bail!("holds something that is no volume of flashkit's; {way_out}");
             }
@@ -126,7 +172,22 @@ impl Medium {
     }
 }
 
-impl Nand for Medium {
+impl Bare {
+    fn open(path: &Path, access: Access) -> Result<Bare> {
+        if !flashkit_mtd::is_device(path) {
+            let image = patiently(|| SimNand::open(path, access.into()))?;
+            return Ok(Bare::Image(image));
+        }
+        let write = access == Access::ReadWrite;
+        let chip = patiently(|| MtdNand::open(path, write))?;
+        Ok(match access {
+            Access::ReadWrite => Bare::Device(chip),
+            Access::ReadOnly => Bare::Looked(Overlay::new(chip)),
+        })
+    }
+}
+
+impl Nand for Bare {
     type Error = MediumError;
 
     fn geometry(&self) -> Geometry {
@@ -175,6 +236,53 @@ impl Nand for Medium {
     }
 }
 
+impl Nand for Medium {
+    type Error = MediumError;
+
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn correctable_bits(&self) -> u32 {
+        self.0.correctable_bits()
+    }
+
+    fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, MediumError> {
+        self.0.read(page, offset, data, spare)
+    }
+
+    fn program(
+        &mut self,
+        page: PageAddr,
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<OpStatus, MediumError> {
+        self.0.program(page, data, spare)
+    }
+
+    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, MediumError> {
+        self.0.erase(block)
+    }
+
+    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, MediumError> {
+        self.0.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), MediumError> {
+        self.0.mark_bad(block)
+    }
+
+    fn flush(&mut self) -> Result<(), MediumError> {
+        self.0.flush()
+    }
+}
+
 impl Tearable for Medium {
     fn program_torn(
         &mut self,
@@ -184,8 +292,9 @@ impl Tearable for Medium {
         tear: Tear,
         seed: u64,
     ) -> Result<(), MediumError> {
-        match self {
-            Medium::Image(chip) => Ok(chip.program_torn(page, data, spare, tear, seed)?),
+        let page = self.0.chip_page(page);
+        match self.0.inner_mut() {
+            Bare::Image(chip) => Ok(chip.program_torn(page, data, spare, tear, seed)?),
             _ => Err(MediumError::Tear),
         }
     }
@@ -196,8 +305,9 @@ impl Tearable for Medium {
         tear: EraseTear,
         seed: u64,
     ) -> Result<(), MediumError> {
-        match self {
-            Medium::Image(chip) => Ok(chip.erase_torn(block, tear, seed)?),
+        let block = self.0.chip_block(block);
+        match self.0.inner_mut() {
+            Bare::Image(chip) => Ok(chip.erase_torn(block, tear, seed)?),
             _ => Err(MediumError::Tear),
         }
     }
@@ -205,14 +315,14 @@ impl Tearable for Medium {
 
 impl Metered for Medium {
     fn counters(&self) -> Counters {
-        each!(self, chip => chip.counters())
+        each!(self.0.inner(), chip => chip.counters())
     }
 
     fn erase_counts(&self) -> Vec<u32> {
-        each!(self, chip => chip.erase_counts())
+        each!(self.0.inner(), chip => chip.erase_counts())
     }
 
     fn idle(&mut self, ns: u64) {
-        each!(self, chip => chip.idle(ns));
+        each!(self.0.inner_mut(), chip => chip.idle(ns));
     }
 }

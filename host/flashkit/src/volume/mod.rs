@@ -6,10 +6,12 @@
 mod flashlight;
 mod medium;
 mod nanofs;
+mod raw;
 
 pub use flashlight::drawn_number;
 pub use medium::{Medium, MediumError};
 pub use nanofs::Card;
+pub use raw::Exported;
 
 use std::fs;
 use std::path::Path;
@@ -185,10 +187,20 @@ pub fn mkfs(
     chip: &Preset,
     ram: Option<usize>,
     birth: Birth,
+    sent: Option<Sent>,
 ) -> anyhow::Result<FlashCost> {
     for_chips(fs)?;
-    let ram = flashlight::check_fit(chip, ram)?;
-    flashlight::mkfs(image, chip, ram, birth).with_context(|| image.display().to_string())
+    let ram = flashlight::check_fit(chip, ram, sent)?;
+    flashlight::mkfs(image, chip, ram, birth, sent).with_context(|| image.display().to_string())
+}
+
+/// A volume that a programmer will write to chips, each with its own bad blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// How many may be bad.
+    pub slack: u32,
+    /// Whether it uses spare bytes.
+    pub spare: bool,
 }
 
 /// What a new volume is told of its making.
@@ -394,6 +406,27 @@ pub fn dump(
     opened
         .with_context(|| image.display().to_string())?
         .run(each)
+}
+
+/// Writes a raw image of the chip in an image: see [`raw::export`].
+pub fn export(image: &Path, raw: &Path, with_spare: bool) -> anyhow::Result<Exported> {
+    let named = || image.display().to_string();
+    readable(image).and_then(for_chips).with_context(named)?;
+    if flashkit_mtd::is_device(image) {
+        bail!("{}: a device; nanddump reads it", named());
+    }
+    raw::export(image, raw, with_spare).with_context(named)
+}
+
+/// Makes an image from a raw one: see [`raw::import`].
+pub fn import(
+    raw: &Path,
+    image: &Path,
+    chip: &Preset,
+    with_spare: bool,
+    bad: &[u32],
+) -> anyhow::Result<()> {
+    raw::import(raw, image, chip, with_spare, bad)
 }
 
 /// Which file system is in an image, as far as that can be told.

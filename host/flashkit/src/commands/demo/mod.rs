@@ -146,6 +146,7 @@ impl Demo<'_> {
             self.chip,
             self.ram,
             Birth::reproducible(),
+            None,
         )?;
         writeln!(out, "format   flashlight: {}", text::cost(cost))?;
         out.flush()?;

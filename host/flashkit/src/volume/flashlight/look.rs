@@ -167,6 +167,7 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
     let name = chip.inner().name().to_owned();
     let geometry = chip.geometry();
     let bad = chip.inner_mut().bad_blocks()?;
+    let transfer = transfer(chip.inner_mut());
     let mut fs = mount(chip, tuning, true)?;
     let mounted = fs.cost();
     // Recovery would show in the wear: this is what the image holds.
@@ -199,10 +200,26 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
         "bad_blocks": bad,
         "worn_out": fs.volume().is_worn(),
     });
-    let Value::Object(told) = told else {
+    let Value::Object(mut told) = told else {
         bail!("not an object")
     };
+    if let Some(transfer) = transfer {
+        told.insert("transfer".into(), transfer);
+    }
     Ok(told)
+}
+
+/// How the volume came to the chip, if by a programmer.
+fn transfer(medium: &mut Medium) -> Option<Value> {
+    let transfer = medium.transfer();
+    let passed_over: Vec<u32> = transfer.skipped().collect();
+    transfer.is_transferred().then(|| {
+        json!({
+            "slack": transfer.slack(),
+            "passed_over": passed_over,
+            "settled": transfer.is_settled(),
+        })
+    })
 }
 
 /// Blocks by what they are used for, and the valid pages in them.

@@ -1,0 +1,115 @@
+//! `flashkit export` and `flashkit import`
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use flashkit_sim::Preset;
+
+use crate::Outcome;
+use crate::text;
+use crate::values;
+use crate::volume;
+
+/// Write a raw image, as nandwrite, U-Boot and gang programmers take it.
+///
+/// A volume made with `mkfs --slack` is written for any chip of its sort, whichever blocks of that are bad, as
+/// long as it is: bad blocks are passed over (erase the chip first). Anything else is copied as it is,
+/// for the one chip whose bad blocks are the same.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example, a board with two megabytes of spare blocks on a chip of 128 MiB:\n  \
+    flashkit mkfs --chip w25n01gv --slack 20 --no-spare -r rootfs flash.img\n  \
+    flashkit export flash.img flash.bin\n  \
+    flash_erase /dev/mtd0 0 0 && nandwrite -p /dev/mtd0 flash.bin    # on the board\n  \
+    flashkit mount /dev/mtd0 /mnt"
+)]
+pub struct Export {
+    /// Each page with its spare bytes, as `nanddump --oob` and `nandwrite --oob` have them
+    #[arg(long)]
+    spare: bool,
+    /// Overwrite a file that is there
+    #[arg(long)]
+    force: bool,
+    /// Image
+    image: PathBuf,
+    /// File to write
+    raw: PathBuf,
+}
+
+/// Make an image of a chip from a raw one, as nanddump writes it.
+#[derive(clap::Args)]
+#[command(
+    after_help = "nanddump leaves bad blocks out; `--bb=padbad` keeps their places. Examples:\n  \
+    flashkit import --chip w25n01gv --bad 17,512 dump.bin dump.img\n  \
+    flashkit fsck dump.img && flashkit ls -lR dump.img"
+)]
+pub struct Import {
+    /// Chip, as `flashkit chips` lists them
+    #[arg(long, value_name = "NAME", value_parser = values::chip)]
+    chip: &'static Preset,
+    /// Each page is followed by its spare bytes, as `nanddump --oob` has them
+    #[arg(long)]
+    spare: bool,
+    /// Blocks that are bad; they are passed over, unless the file is as long as the chip
+    #[arg(long, value_name = "N,N...", value_delimiter = ',')]
+    bad: Vec<u32>,
+    /// Overwrite a file that is no image
+    #[arg(long)]
+    force: bool,
+    /// File to read
+    raw: PathBuf,
+    /// Image file to make; an image of that name is overwritten
+    image: PathBuf,
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    a == b || real(a).is_some_and(|a| real(b) == Some(a))
+}
+
+pub fn export(args: &Export, out: &mut dyn Write) -> Outcome {
+    let raw = args.raw.display();
+    if is_same(&args.image, &args.raw) {
+        bail!("{raw}: is the image itself");
+    }
+    if args.raw.exists() && !args.force {
+        bail!("{raw}: exists; --force overwrites it");
+    }
+    let written = volume::export(&args.image, &args.raw, args.spare)?;
+    let pages = u64::from(written.blocks) * u64::from(written.pages_per_block);
+    let what = match written.slack {
+        Some(slack) => format!(
+            "for chips with up to {}",
+            text::plural(slack.into(), "bad block")
+        ),
+        None => "for a chip with the same bad blocks".into(),
+    };
+    writeln!(
+        out,
+        "{raw}: {} in pages of {}, {what}: {}",
+        text::plural(written.blocks.into(), "block"),
+        written.page,
+        text::bytes(pages * written.page as u64)
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn import(args: &Import, out: &mut dyn Write) -> Outcome {
+    let image = args.image.display();
+    if is_same(&args.image, &args.raw) {
+        bail!("{image}: is the raw image itself");
+    }
+    if volume::is_image(&args.image)? == Some(false) && !args.force {
+        bail!("{image}: exists and is no image; --force overwrites it");
+    }
+    volume::import(&args.raw, &args.image, args.chip, args.spare, &args.bad)?;
+    writeln!(
+        out,
+        "{image}: {} from {}",
+        args.chip.name,
+        args.raw.display()
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
