@@ -148,6 +148,42 @@ fn names_come_and_go() {
     assert_eq!(tree(&mut copy), expected);
 }
 
+/// Names that change places: files, a directory and a file, and two names of one file, which stay.
+#[test]
+fn names_change_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("t");
+    let mut fs = recorder(MemoryFs::new(), &to);
+    let (root, new, now) = (fs.root(), NewInode::default(), Time::default());
+    let sub = fs.mkdir(root, b"sub", &new).unwrap().ino;
+    let mut make = |dir, name: &[u8], size: usize| {
+        let ino = fs.create(dir, name, &new).unwrap().ino;
+        fs.write(ino, 0, &vec![1; size], now).unwrap();
+        ino
+    };
+    let a = make(root, b"a", 10);
+    make(root, b"b", 20);
+    make(sub, b"inside", 30);
+    fs.link(a, root, b"a2", now).unwrap();
+    fs.exchange(root, b"a", root, b"b", now).unwrap();
+    fs.exchange(root, b"a", root, b"sub", now).unwrap();
+    fs.exchange(root, b"b", root, b"a2", now).unwrap();
+    fs.write(a, 10, &[1; 5], now).unwrap();
+    assert!(fs.exchange(root, b"a", root, b"nothing", now).is_err());
+    fs.unlink(root, b"a2", now).unwrap();
+    let expected = [
+        ("a".to_owned(), true, 0),
+        ("a/inside".to_owned(), false, 30),
+        ("b".to_owned(), false, 15),
+        ("sub".to_owned(), false, 20),
+    ];
+    assert_eq!(tree(&mut fs), expected);
+    fs.unmount().unwrap();
+    let mut copy = MemoryFs::new();
+    replay(&mut copy, trace::read(&to).unwrap());
+    assert_eq!(tree(&mut copy), expected);
+}
+
 /// What is there before is made first, and pauses are lines.
 #[test]
 fn a_volume_that_is_not_empty_and_a_pause() {

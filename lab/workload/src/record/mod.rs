@@ -274,6 +274,20 @@ impl FileSystem for Recorder {
         )
     }
 
+    fn exchange(
+        &mut self,
+        dir: Ino,
+        name: &[u8],
+        other_dir: Ino,
+        other: &[u8],
+        now: Time,
+    ) -> Result<()> {
+        self.change(
+            |fs| fs.exchange(dir, name, other_dir, other, now),
+            |names| names.exchanged((dir, name), (other_dir, other)),
+        )
+    }
+
     fn open(&mut self, ino: Ino) -> Result<()> {
         self.pass(|fs| fs.open(ino))?;
         self.names.opened(ino);

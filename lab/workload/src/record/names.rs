@@ -82,7 +82,7 @@ impl Names {
     }
 
     pub fn written(&mut self, ino: Ino, offset: u64, size: u64) -> Option<Op> {
-        let path = self.path(ino)?;
+        let path = self.path(ino).filter(|_| size > 0)?;
         let known = self.known.get_mut(&ino)?;
         let appends = offset == known.size;
         known.size = known.size.max(offset + size);
@@ -163,6 +163,19 @@ impl Names {
             }
         }
         ops
+    }
+
+    /// Two names have changed places: three renames, by way of a name of this module's.
+    pub fn exchanged(&mut self, one: (Ino, &[u8]), other: (Ino, &[u8])) -> Vec<Op> {
+        let held = |(dir, name): (Ino, &[u8])| self.places.get(&(dir, name.to_vec())).copied();
+        // Two names of one file: nothing happens.
+        if held(one).is_some() && held(one) == held(other) {
+            return Vec::new();
+        }
+        let between = (self.root, &b".exchanged"[..]);
+        let steps = [(one, between), (other, one), (between, other)];
+        let renamed = steps.map(|(from, to)| self.renamed(from, to));
+        renamed.concat()
     }
 
     fn is_shown_as(&self, ino: Ino, place: &Place) -> bool {
