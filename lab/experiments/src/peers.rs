@@ -54,7 +54,8 @@ const LOADS: Set = Set {
     name: "loads",
     title: "Flash operations of everyday loads",
     bars: "Everyday loads: flash time over that of the best",
-    note: "Chip slc-256m, synced where such programs do.",
+    note: "Chip slc-256m, synced where such programs do. FlashLight in this process and littlefs have no page cache, the \
+           others have the kernel's: it takes what soon goes, and what is read again.",
     runs: &[
         load("fileserver", "serve"),
         load("varmail", "serve"),
