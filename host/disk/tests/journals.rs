@@ -14,10 +14,10 @@ mod kernel;
 
 use std::collections::{HashMap, HashSet};
 
-use flashkit_jftl::{Error, Jftl, MapCache, Stats, ram_bytes};
+use flashkit_jftl::{Error, Jftl, JournalState, MapCache, Stats, ram_bytes};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{
-    ChipSpec, Cut, CutError, EraseTear, Metered, PowerCut, Rng, SimNand, Tear, Timing,
+    ChipSpec, Cut, CutError, EraseTear, Metered, PowerCut, Rng, SimNand, Tear, Timing, preset,
 };
 use kernel::{
     Event, SECTOR, SECTORS, can_record, cuts, fail, fsck, fsx, load, number, record, record_load,
@@ -343,6 +343,40 @@ fn a_raw_copy_of_a_disk_in_use_is_restored() {
     assert!(found == copy);
     other.close().unwrap();
     assert!(recover(other.into_nand()).unwrap() == copy);
+}
+
+/// With blocks of 1 KiB a block of pointers is behind each 256 blocks of the journal, and often on both sides of it.
+#[test]
+fn a_journal_of_ext3_in_many_pieces_is_followed() {
+    if !can_record() {
+        return;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(48 << 20).unwrap();
+    let path = file.path().to_str().unwrap();
+    let make = [
+        "-q", "-F", "-t", "ext3", "-b", "1024", "-J", "size=16", path,
+    ];
+    said("mke2fs", &make);
+    let [mut table, mut short] = [150, 64].map(|n| vec![0; SECTOR + 4 * (16 << 10) + 8 * n]);
+    let mut chip = SimNand::new(preset("small-256m").unwrap());
+    let mut ram = vec![0; ram_bytes(&chip.geometry(), MapCache::Whole).unwrap()];
+    Jftl::format(&mut chip, &mut ram, 1).unwrap();
+    let mut disk = Jftl::mount(chip, &mut ram).unwrap();
+    for (sector, bytes) in (0..).zip(std::fs::read(path).unwrap().chunks_exact(SECTOR)) {
+        if bytes.iter().any(|byte| *byte != 0) {
+            disk.write(sector, bytes).unwrap();
+        }
+    }
+    disk.watch_journal(&mut short);
+    let why = "the journal is in more pieces than the table has room for";
+    assert_eq!(disk.journal(), JournalState::None(why));
+    disk.watch_journal(&mut table);
+    let followed = JournalState::Watched {
+        blocks: 16 << 10,
+        block_size: 1024,
+    };
+    assert_eq!(disk.journal(), followed);
 }
 
 /// A check that finds nothing must be able to.

@@ -88,6 +88,7 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
         "jftl: programs",
         "s ",
         "elided",
+        "unchanged",
         "copies",
         "fewer, %",
         "faster",
@@ -108,6 +109,7 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
             Cell::Count(jftl.page_programs),
             Cell::Measure(jftl.busy_s(), 2),
             Cell::Count(jftl.elided),
+            Cell::Count(jftl.unchanged),
             Cell::Count(jftl.copies),
             Cell::Measure(fewer(page, jftl), 1),
             Cell::Measure(page.busy_s() / jftl.busy_s(), 3),
@@ -297,6 +299,9 @@ fn all(held: &[Held]) -> Table {
                 .zip(find(of, Mode::Ordered))
                 .filter(|(held, _)| held.page.rate.is_none());
             let programs = |held: &Measured| held.jftl.page_programs as f64;
+            let slower = over.map(|(journaled, ordered)| {
+                100.0 * (journaled.jftl.busy_s() / ordered.page.busy_s() - 1.0)
+            });
             let over = over.map(|(journaled, ordered)| programs(journaled) / programs(ordered));
             let measure =
                 |x: Option<f64>, digits| x.map_or(Cell::None, |x| Cell::Measure(x, digits));
@@ -307,6 +312,7 @@ fn all(held: &[Held]) -> Table {
                 measure(ordered, 2),
                 measure(saved, 1),
                 measure(over, 3),
+                measure(slower, 2),
             ]
         })
         .collect();
@@ -319,6 +325,7 @@ fn all(held: &[Held]) -> Table {
             "ordered: slower, %",
             "journaled: fewer programs, %",
             "journaled over ordered, programs",
+            "slower than ordered on page, %",
         ],
         keys: 2,
         rows,
@@ -369,7 +376,10 @@ fn blocks(held: &[Held]) -> Option<Table> {
     line("all of these", &|m| {
         [&m.tally.journal, &m.tally.home].map(|kinds| Some(kinds.values().sum()))
     });
-    line("elided", &|m| [None, Some(m.jftl.elided)]);
+    line("elided, or unchanged", &|m| {
+        [Some(m.jftl.unchanged), Some(m.jftl.elided)]
+    });
+    line("zeros, journal and home", &|m| [Some(m.jftl.zeros), None]);
     line("programs, with log, map and cleaning", &|m| {
         [Some(m.jftl.page_programs), None]
     });

@@ -25,6 +25,12 @@ pub struct Ran {
     pub elided: u64,
     /// Sectors of the journal.
     pub journal_sectors: u64,
+    /// Of these, sectors that were mapped to the page of an older copy.
+    #[serde(default)]
+    pub unchanged: u64,
+    /// Sectors of zeros, which take no page.
+    #[serde(default)]
+    pub zeros: u64,
     /// Pages that cleaning moved.
     pub copies: u64,
     /// MB/s that the benchmark's programs have seen, where it runs for a time and says so itself.
@@ -48,6 +54,8 @@ impl Ran {
             busy_ns,
             elided: after.stats.elided - before.stats.elided,
             journal_sectors: after.stats.journal_sectors - before.stats.journal_sectors,
+            unchanged: after.stats.unchanged - before.stats.unchanged,
+            zeros: after.stats.zeros - before.stats.zeros,
             copies: after.stats.copies - before.stats.copies,
             rate,
         }
