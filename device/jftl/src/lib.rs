@@ -17,7 +17,7 @@
 //! | `recover` | what a mount after a cut does |
 //! | `salvage` | mounts what can be read where a page of log or map cannot |
 //! | `watch` | follows the journal of a file system, and elides writes |
-//! | `memory` | RAM that saves reads when it does |
+//! | `memory` | sums and copies in RAM, which save reads |
 //! | `ext` | finds the journal of ext3 and ext4 |
 //! | `remap` | the paper's interface for file systems that can call it |
 //! | `inspect` | the checker |

@@ -140,6 +140,8 @@ impl<'a> Watch<'a> {
     fn probe<N: Nand>(&mut self, disk: &mut Jftl<'_, N>) {
         self.stale = false;
         (self.head, self.sequence) = (0, None);
+        // The table is written over before it is known whether there is a journal.
+        (self.run_count, self.first, self.end) = (0, 0, 0);
         let mut reader = Reader {
             disk,
             buf: self.buf,

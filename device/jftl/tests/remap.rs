@@ -257,6 +257,26 @@ fn a_failed_read_does_not_end_the_following_of_a_journal() {
     assert_eq!(disk.journal(), WATCHED);
 }
 
+/// The pieces of a journal that turns out not to be sound have replaced those of the one before.
+#[test]
+fn a_journal_that_is_lost_on_the_way_is_not_asked_for() {
+    let (mut ram, mut table) = (SETUP.ram(), table());
+    let mut disk = Jftl::mount(made(&SETUP, Features::default()), &mut ram).unwrap();
+    disk.watch_journal(&mut table);
+    let log = descriptor(Features::default(), 9, &[200]);
+    ext::write(&mut disk, journal_block(3), &log);
+    let mut image = image(Features::default());
+    le32(&mut image, 40 * BLOCK + 4, 0x7FFF_FFFF);
+    ext::write(&mut disk, 40, &image[40 * BLOCK..41 * BLOCK]);
+    // Something else, so that it is looked for again.
+    le32(&mut image, BLOCK + 0x60, 0x40);
+    ext::write(&mut disk, 1, &image[BLOCK..2 * BLOCK]);
+    disk.flush().unwrap();
+    let why = "the superblock is not sound";
+    assert_eq!(disk.journal(), JournalState::None(why));
+    assert_eq!(disk.shared_pages(), Ok(0));
+}
+
 /// Every state that a disk has been in since its last flush; contents by number.
 struct History {
     contents: Vec<Vec<u8>>,
