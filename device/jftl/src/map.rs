@@ -167,6 +167,9 @@ impl<N: Nand> Jftl<'_, N> {
             }
         };
         self.stats.map_pages += 1;
+        // First, as in `set`: this may write a log page that has no room for the record. Until the record is there,
+        // a recovery needs the page before, and what was logged since.
+        self.append(self.lay.sectors + map_page, page)?;
         for segment in first..first + self.lay.per_page {
             if let Some(slot) = self.ram.find(segment) {
                 self.ram.set_dirty(slot, 0);
@@ -176,7 +179,7 @@ impl<N: Nand> Jftl<'_, N> {
         self.ram.set_place(map_page, page);
         self.gain(page);
         self.lose(old);
-        self.append(self.lay.sectors + map_page, page)
+        Ok(())
     }
 
     /// Puts a map page together in the scratch page.

@@ -471,14 +471,17 @@ fn session(
 #[test]
 fn nonsense_in_the_journal_changes_nothing() {
     let full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
-    // Found before: a transaction without an end that had gone on into a block of its own.
-    let cut = Cut {
-        after: 912,
-        program: Tear::Unstable { reads: 3 },
-        erase: EraseTear::Partial,
-        seed: 912,
-    };
-    session(&SETUP, &filled(&SETUP), 2, 0, Some(cut));
+    // Found before: a transaction without an end that had gone on into a block of its own; and a map page whose
+    // record had no room in the log page that was written then, and that said that recovery begins behind it.
+    for (setup, seed, after) in [(SETUP, 2, 912), (SMALL, 1, 3181)] {
+        let cut = Cut {
+            after,
+            program: Tear::Unstable { reads: 3 },
+            erase: EraseTear::Partial,
+            seed: after,
+        };
+        session(&setup, &filled(&setup), seed, 0, Some(cut));
+    }
     for (setup, copies) in [
         (SETUP, 0),
         (SETUP, 50),
