@@ -17,6 +17,7 @@ use crate::hash::name_hash;
 use crate::header::Kind;
 use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView, NAME_MAX, Stamp};
 use crate::names::{Spot, Which, name_at};
+use crate::store::Head;
 use crate::table::State;
 use crate::walk::Area;
 use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -294,6 +295,36 @@ impl<N: Nand> FlashLight<'_, N> {
         })
     }
 
+    /// Gives a block up that is being filled, if pages are in use where it would be written next, or of
+    /// another kind: they would be lost, and no mount takes it for such a block.
+    fn stop_filling(&mut self, block: u32, in_use: &dyn Fn(PageAddr) -> Option<Area>) {
+        let first = block * self.store.ppb();
+        let used = |index: &u32| in_use(PageAddr(first + index));
+        let end = (0..self.store.ppb()).rev().find(|i| used(i).is_some());
+        let end = end.map_or(0, |index| index + 1);
+        let mut kinds = [false; 2];
+        for area in (0..end).filter_map(|i| used(&i)) {
+            kinds[usize::from(area == Area::Data)] = true;
+        }
+        let is_wrong = |head: &Head, other: bool| head.next < end || other;
+        let (store, [meta, data]) = (&mut self.store, kinds);
+        for head in &mut store.heads[1..] {
+            if head.block == block && is_wrong(head, data) {
+                *head = Head::NONE;
+            }
+        }
+        for head in &mut store.fronts {
+            if head.block == block && is_wrong(head, meta) {
+                *head = Head::NONE;
+            }
+        }
+        if let Some(i) = store.remnants.find(block)
+            && is_wrong(&store.remnants.get(i), meta)
+        {
+            store.remnants.remove(i);
+        }
+    }
+
     /// Makes the block table say what is in use, as a walk has found that nothing has followed since,
     /// and takes a checkpoint. Blocks that something is written to, or is to be, stay as they are.
     pub fn repair_counts(
@@ -302,6 +333,7 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         self.writable()?;
         for block in 0..self.store.table.blocks() {
+            self.stop_filling(block, in_use);
             let first = block * self.store.ppb();
             let pages = || (first..first + self.store.ppb()).map(PageAddr);
             let used = pages().filter_map(in_use).count() as u32;

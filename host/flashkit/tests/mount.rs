@@ -428,3 +428,93 @@ fn a_mount_is_recorded() {
     );
     assert_eq!(here.run(&["cat", "flash.img:/more"]).stdout, b"more");
 }
+
+/// Stands in the inode of a small file, and nowhere else.
+const MARK: &[u8] = b"a text to be found in the image";
+
+/// A mount that meets a damaged inode: the call fails, what is sound can still be read, nothing can be
+/// changed, and one line says why. With `errors=continue` only what is damaged fails.
+#[test]
+fn a_mount_that_meets_damage_is_read_only_from_then_on() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let at = |name: &str| here.path("flash").join(name);
+    let errno = |result: std::io::Result<()>| result.unwrap_err().raw_os_error();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "flash.img"]);
+    fs::create_dir(here.path("flash")).unwrap();
+    let mounted = here.mount(&["flash.img", "flash"]);
+    fs::create_dir(at("dir")).unwrap();
+    fs::write(at("dir/victim"), MARK).unwrap();
+    fs::write(at("sound"), "sound").unwrap();
+    umount(&here.path("flash"));
+    mounted.end();
+    let mut bytes = fs::read(here.path("flash.img")).unwrap();
+    let places: Vec<usize> = (0..bytes.len() - MARK.len())
+        .filter(|&at| bytes[at] == MARK[0] && bytes[at..].starts_with(MARK))
+        .collect();
+    assert!(!places.is_empty());
+    for place in places {
+        bytes[place] ^= 1;
+    }
+    fs::write(here.path("flash.img"), &bytes).unwrap();
+
+    for (option, falls) in [
+        ("errors=remount-ro", true),
+        ("noatime", true),
+        ("errors=continue", false),
+    ] {
+        let mut mounted = here.mount(&["-o", option, "flash.img", "flash"]);
+        fs::write(at("before"), option).unwrap();
+        for _ in 0..2 {
+            assert_eq!(
+                errno(fs::read(at("dir/victim")).map(|_| ())),
+                Some(5),
+                "{option}: EIO"
+            );
+        }
+        let after = fs::write(at("after"), option);
+        if falls {
+            assert_eq!(errno(after), Some(30), "{option}: EROFS");
+            assert_eq!(
+                errno(fs::remove_file(at("sound"))),
+                Some(30),
+                "{option}: EROFS"
+            );
+        } else {
+            after.unwrap();
+        }
+        assert_eq!(fs::read(at("sound")).unwrap(), b"sound");
+        assert_eq!(fs::read(at("before")).unwrap(), option.as_bytes());
+        umount(&here.path("flash"));
+        let said = mounted.complaints();
+        let lines: Vec<&str> = said.lines().collect();
+        let told = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+        assert_eq!(told("I/O error: damaged"), 1, "{option}: {said}");
+        let line = "; the mount is read-only from now on, see `flashkit fsck`";
+        assert_eq!(told(line), usize::from(falls), "{option}: {said}");
+        mounted.end();
+        // What was written before is there, and the damage as well.
+        assert_eq!(
+            here.run(&["cat", "flash.img:/before"]).stdout,
+            option.as_bytes()
+        );
+        assert_eq!(here.run(&["fsck", "flash.img"]).status.code(), Some(4));
+    }
+
+    assert_eq!(
+        here.run(&["fsck", "-y", "flash.img"]).status.code(),
+        Some(1)
+    );
+    let mounted = here.mount(&["flash.img", "flash"]);
+    assert_eq!(
+        errno(fs::read(at("dir/victim")).map(|_| ())),
+        Some(2),
+        "ENOENT"
+    );
+    fs::write(at("dir/victim"), "again").unwrap();
+    umount(&here.path("flash"));
+    mounted.end();
+    here.said(0, &["fsck", "flash.img"]);
+}

@@ -275,7 +275,10 @@ impl Inner {
         } else {
             ""
         };
-        self.report(&format!("I/O error: {what}{then}"));
+        let told = format!("I/O error: {what}");
+        self.report(&format!("{told}{then}"));
+        // The same damage is not told again.
+        self.reported.insert(told);
     }
 
     /// Says what was wrong with the medium, once for each text.

@@ -1,10 +1,13 @@
 //! The check of a FlashLight volume: walks every structure and compares what it finds with the
 //! block table and the dirty list, and the names of each file with its link count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::{Area, BlockState, FlashLight, Page, Visitor};
 use flashkit_nand::{Nand, PageAddr};
+
+/// How often a repair begins again while there is less to find each time.
+const REPAIRS: usize = 8;
 
 /// Something that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,10 +121,21 @@ impl Visitor for Walk {
 /// # Errors
 /// The driver failed, there is no space for a change, or the volume cannot be walked at all.
 pub fn repair<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<(), String> {
-    fs.repair().map_err(|e| e.to_string())?;
-    let walk = walk(fs)?;
-    fs.repair_counts(&|page| walk.seen[page.0 as usize])
-        .map_err(|e| e.to_string())
+    let mut before = None;
+    for _ in 0..REPAIRS {
+        fs.repair().map_err(|e| e.to_string())?;
+        let walk = walk(fs)?;
+        fs.repair_counts(&|page| walk.seen[page.0 as usize])
+            .map_err(|e| e.to_string())?;
+        // What has gone may have been what something else rested on.
+        let left = check(fs)?.findings;
+        let left: BTreeSet<_> = left.into_iter().map(|f| (f.ino, f.what)).collect();
+        if left.is_empty() || before.as_ref() == Some(&left) {
+            break;
+        }
+        before = Some(left);
+    }
+    Ok(())
 }
 
 fn walk<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Walk, String> {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use flashkit_flashlight::inspect::{Inspected, Record, data_tag, inspect};
 use flashkit_flashlight::{Cleaner, Config, FlashLight, ram_needed};
 use flashkit_nand::PageAddr;
-use flashkit_vfs::check::check;
+use flashkit_vfs::check::{Finding, check};
 use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time, path};
 
@@ -67,6 +67,70 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
+/// Repairs the volume of an input: what is found then is found again after another repair and another mount,
+/// and nothing else.
+///
+/// # Panics
+/// That is a finding.
+pub fn repair(bytes: &[u8]) {
+    let Some(input) = Input::parse(bytes) else {
+        return;
+    };
+    let images = image::stored();
+    let mut image = images[usize::from(input.image) % images.len()].1.clone();
+    for edit in &input.edits {
+        edit::apply(&mut image, edit);
+    }
+    let mut guard = Guard::new(&image);
+    let geometry = flashkit_nand::Nand::geometry(&guard);
+    let bounds = Bounds::of(&geometry);
+    let mut left: Option<Vec<Finding>> = None;
+    for _ in 0..2 {
+        let mut ram = vec![0; ram_needed(&geometry)];
+        let size = ram.len();
+        guard.forget();
+        guard.allow("mount", bounds.mount);
+        let volume = match FlashLight::mount(guard, &mut ram, Config::default()) {
+            Ok(volume) => volume,
+            Err(error) if left.is_some() => panic!("a repaired volume does not mount: {error}"),
+            Err(_) => return,
+        };
+        let mut fs = FlashLightFs::new(volume, size);
+        for _ in 0..2 {
+            allow(&mut fs, "repair", bounds.repair);
+            // No space for a change, or nothing may be changed.
+            if flashkit_vfs::check::repair(fs.volume()).is_err() {
+                return;
+            }
+            allow(&mut fs, "check", bounds.all);
+            let Ok(found) = check(fs.volume()) else {
+                return;
+            };
+            let found = found.findings.into_iter();
+            // This is made anew when it is needed next, after a mount at the latest.
+            let found = found.filter(|f| f.what != "damaged page of the directory map");
+            // A page may be elsewhere now.
+            let mut found: Vec<Finding> = found.map(|f| Finding { page: None, ..f }).collect();
+            found.sort_by(|a, b| (a.ino, &a.what).cmp(&(b.ino, &b.what)));
+            if let Some(left) = left.filter(|left| !is_contested(left)) {
+                assert_eq!(left, found, "what another repair leaves");
+            }
+            left = Some(found);
+        }
+        allow(&mut fs, "unmount", bounds.change);
+        match fs.into_volume().unmount() {
+            Ok(chip) => guard = chip,
+            Err(_) => return,
+        }
+    }
+}
+
+/// Whether two structures claim the same page or block, so that what is written next may take it from one.
+fn is_contested(found: &[Finding]) -> bool {
+    let mut what = found.iter().map(|f| &f.what);
+    what.any(|what| what.starts_with("block ") || what == "page is in use twice")
+}
+
 /// What a call may cost in flash operations.
 struct Bounds {
     /// Looks one thing up, by names of one hash.
@@ -77,6 +141,8 @@ struct Bounds {
     mount: u64,
     /// Changes something, with the cleaning that comes before it.
     change: u64,
+    /// Changes everything.
+    repair: u64,
 }
 
 impl Bounds {
@@ -87,6 +153,7 @@ impl Bounds {
             all: 64 * pages + 20_000,
             mount: 64 * pages + 20_000,
             change: 256 * pages + 200_000,
+            repair: 8 * (1_024 * pages + 800_000),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flashkit_hostile::{file, operations, record, trace, volume};
+use flashkit_hostile::{file, mutate, operations, record, trace, volume};
 
 /// The stored inputs of a target, in the order of their names.
 fn stored(target: &str) -> Vec<PathBuf> {
@@ -32,6 +32,27 @@ fn run_all(target: &str, run: fn(&[u8])) {
 #[test]
 fn volumes() {
     run_all("volume", volume::run);
+}
+
+/// Each of them, and some random ones: `FLASHKIT_REPAIRS` says how many.
+#[test]
+fn volumes_that_are_repaired() {
+    run_all("volume", volume::repair);
+    let many = std::env::var("FLASHKIT_REPAIRS").ok();
+    let many: u32 = many.and_then(|n| n.parse().ok()).unwrap_or(100);
+    let stored = stored("volume");
+    let first: u32 = std::env::var("FLASHKIT_REPAIRS_FROM").map_or(0, |n| n.parse().unwrap());
+    for seed in first..first + many {
+        let path = &stored[seed as usize % stored.len()];
+        let input = std::fs::read(path).expect("an input that can be read");
+        let mut size = input.len();
+        let mut bytes = [input, vec![0; 200]].concat();
+        for round in 0..3 {
+            size = mutate(&mut bytes, size, size + 60, seed * 3 + round);
+        }
+        println!("{} mutated, FLASHKIT_REPAIRS_FROM={seed}", path.display());
+        volume::repair(&bytes[..size]);
+    }
 }
 
 #[test]
