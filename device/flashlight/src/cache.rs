@@ -30,6 +30,9 @@ pub(crate) struct Slot<'r> {
     /// Where its last version is on flash; none for one never written.
     pub loc: PageAddr,
     pub dirty: bool,
+    /// Of a file: pages written since the last fsync, if all that has changed since the page at `loc`
+    /// are pages that a recovery finds by their tags (`updates.rs`).
+    pub updates: Option<u32>,
     /// Of a directory: names were removed that no page on flash shows as removed.
     pub removals: bool,
     used: u32,
@@ -42,6 +45,7 @@ impl<'r> Slot<'r> {
             ino: 0,
             loc: PageAddr::NONE,
             dirty: false,
+            updates: None,
             removals: false,
             used: 0,
         }
@@ -51,7 +55,15 @@ impl<'r> Slot<'r> {
         self.ino = 0;
         self.loc = PageAddr::NONE;
         self.dirty = false;
+        self.updates = None;
         self.removals = false;
+    }
+
+    /// Notes a change that a recovery finds in a file's own page only. What merely moves pages or
+    /// records elsewhere is none.
+    pub fn change(&mut self) {
+        self.dirty = true;
+        self.updates = None;
     }
 
     pub fn dir(&self) -> DirView<'_> {

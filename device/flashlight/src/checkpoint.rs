@@ -24,7 +24,8 @@
 //!  152 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
 //! snapshot page:
 //!   32 its number u16, 0   36 bytes of: block table, places of the DirInode map's pages,
-//!      number of blocks with an unwritten tail u16, 0, those: block u16, next page u16
+//!      number of blocks with an unwritten tail u16, 0, those: block u16, next page u16 (32768 more:
+//!      of updates)
 //! ```
 //!
 //! Within a session, checkpoints fill the leaf block. A new leaf is the block that the last
@@ -54,7 +55,7 @@ use crate::dirmap::DirMap;
 use crate::error::Error;
 use crate::header::{HEADER, Kind};
 use crate::mount::root_blocks;
-use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store};
+use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store, UPDATE};
 use crate::table::{self, State};
 use crate::wear::{LEAF, SECOND};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -82,6 +83,8 @@ const UNMOUNTED: u8 = 1;
 const CONFIRMED: u8 = 2;
 pub(crate) const WIDE: u8 = 4;
 const SNAPSHOT: usize = HEADER + 4;
+/// Bit of the next page of a block with an unwritten tail: it holds updates, and goes on with them.
+const OF_UPDATES: u16 = 1 << 15;
 
 /// Where the checkpoint's own pages are.
 #[derive(Clone, Copy, Debug)]
@@ -252,6 +255,7 @@ impl<N: Nand> FlashLight<'_, N> {
             for i in 0..2 {
                 self.drop_file(i);
             }
+            self.store.park(UPDATE);
         }
         self.store.reserve_bitmap()?;
         for i in 0..core::mem::take(&mut self.store.late_count) {
@@ -267,6 +271,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.free_dead(true)?;
         self.end_sweep_of_dead();
         (self.store.taken, self.store.inode_pages) = (0, 0);
+        self.store.count_updates();
         self.store.written.checkpoints += 1;
         self.store.nand.flush()
     }
@@ -708,6 +713,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut partials = 0;
         let mut tail = [0u8; 4];
         self.store.remnants.len = 0;
+        self.store.fronts[UPDATE] = Head::NONE;
         for (i, &page) in pages.iter().enumerate() {
             self.store.scratch_at = PageAddr::NONE;
             let at = PageAddr(page);
@@ -730,9 +736,13 @@ impl<N: Nand> FlashLight<'_, N> {
                         {
                             let head = Head {
                                 block: u32::from(a),
-                                next: u32::from(b),
+                                next: u32::from(b & !OF_UPDATES),
                             };
-                            self.store.remnants.push(head);
+                            if b & OF_UPDATES == 0 {
+                                self.store.remnants.push(head);
+                            } else {
+                                self.store.fronts[UPDATE] = head;
+                            }
                         }
                     }
                 }
@@ -807,7 +817,14 @@ fn snapshot_byte<N: Nand>(
             let n = e - 1 - store.remnants.len;
             let open: &[Head; FRONTS] = &store.fronts;
             let head = open.iter().filter(|f| f.block != u32::MAX).nth(n).copied();
-            head.map_or(u32::MAX, |h| (h.block & 0xffff) | h.next << 16)
+            let bit = if head == Some(open[UPDATE]) {
+                OF_UPDATES
+            } else {
+                0
+            };
+            head.map_or(u32::MAX, |h| {
+                (h.block & 0xffff) | (h.next | u32::from(bit)) << 16
+            })
         }
     };
     (word >> (8 * byte)) as u8

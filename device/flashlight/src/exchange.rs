@@ -161,7 +161,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 view.set_name(name);
                 now.into_iter()
                     .for_each(|now| view.set_time(Stamp::Change, now));
-                self.files[i].dirty = true;
+                self.files[i].change();
                 self.flush_file(i)
             }
         }

@@ -515,7 +515,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     fn cut_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
         self.truncate_room(i, 4)?;
-        self.files[i].dirty = true;
+        self.files[i].change();
         self.log_cut(i, end, INDEX_END);
         let notes = cut_notes(self.store.page_size());
         loop {

@@ -34,6 +34,7 @@ impl<N: Nand> FlashLight<'_, N> {
         while at < end {
             self.make_room()?;
             let i = self.load_data_file(node)?;
+            self.files[i].change();
             let (index, off) = ((at / ps) as u32, at % ps);
             // Beyond the end of the file a page holds zeros.
             let whole = if end == size {
@@ -51,7 +52,6 @@ impl<N: Nand> FlashLight<'_, N> {
             let mut view = self.files[i].file_mut();
             view.set_time(Stamp::Modify, now);
             view.set_time(Stamp::Change, now);
-            self.files[i].dirty = true;
         }
         Ok(())
     }

@@ -55,6 +55,7 @@ mod table;
 mod tag;
 pub mod transfer;
 mod tree;
+mod updates;
 mod walk;
 mod wear;
 mod wellformed;

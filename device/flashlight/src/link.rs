@@ -217,7 +217,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if kept == 0 {
             view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
         }
-        self.files[i].dirty = true;
+        self.files[i].change();
         self.flush_file(i)
     }
 }

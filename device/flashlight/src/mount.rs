@@ -16,6 +16,7 @@ use crate::store::{
     Written,
 };
 use crate::table::{self, State, Table};
+use crate::updates::UPDATE_BLOCKS;
 use crate::wear::{Counts, INTERVAL, Wear};
 use crate::wellformed::is_well_formed;
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -170,6 +171,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             taken: 0,
             sure: 0,
             inode_pages: 0,
+            updates: 0,
+            update_blocks: 0,
+            looked_through: [0; UPDATE_BLOCKS],
+            looked_count: 0,
+            looked_from: 0,
             session: false,
             recovery: None,
             written: Written::default(),
@@ -294,6 +300,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;
             fs.store.free_dead(false)?;
+            fs.store.count_updates();
         }
         fs.read_only |= fs.is_worn();
         if fs.orphans > 0 && !fs.read_only {

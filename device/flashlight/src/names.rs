@@ -262,7 +262,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         if view.names_len() + HEAD + view.name().len() <= max {
             self.files[i].file_mut().name_demote();
-            self.files[i].dirty = true;
+            self.files[i].change();
             return Ok(());
         }
         let bytes = view.names_len() + HEAD + view.name().len();
@@ -361,7 +361,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// it is in a names page, unless that page's names fit the inode now. An error leaves everything
     /// as it was. Room for a note of a freed page is the caller's business.
     pub(crate) fn drop_name(&mut self, i: usize, spot: Spot) -> Result<(), Error<N::Error>> {
-        self.files[i].dirty = true;
+        self.files[i].change();
         let mut view = self.files[i].file_mut();
         let (pointer, at) = match spot {
             Spot::Own => {

@@ -434,7 +434,7 @@ impl<N: Nand> FlashLight<'_, N> {
             Node::File(file) => {
                 let i = self.load_file(file)?;
                 apply(&mut self.files[i].file_mut(), set);
-                self.files[i].dirty = true;
+                self.files[i].change();
             }
         }
         Ok(())
@@ -533,7 +533,7 @@ impl<N: Nand> FlashLight<'_, N> {
             view.set_time(stamp, new.now);
         }
         self.adopt_file(i, PageAddr::NONE);
-        self.files[i].dirty = true;
+        self.files[i].change();
         self.dir_add(dir, hash, Target::File, u32::MAX)?;
         self.stamp_dir(dir, new.now)?;
         Ok(FileRef { ino, dir, hash })
@@ -764,7 +764,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
         match node {
             Node::File(file) => match self.file_slot(file.ino) {
-                Some(i) => self.flush_file(i),
+                Some(i) => self.sync_file(i),
                 // What is not in RAM has been written, but for what had no place to go.
                 None if self.given_up.is_some() => self.find_file(file).map(|_| ()),
                 None => Ok(()),

@@ -18,8 +18,9 @@
 //!    directory's own newest page does not show is linked, one that was moved away is removed.
 //! 5. Of lost pages, those are valid that an inode refers to now.
 //!    A file that a rename has taken a name from, and no page of its own says so, is written.
-//! 6. All blocks that were open are closed: only freshly erased ones are written. A checkpoint
-//!    makes it durable; until then a second stop finds the volume as the first did.
+//! 6. All blocks that were open are closed: only freshly erased ones are written.
+//! 7. Overwrites that no inode page shows yet are found by the tags of their pages (`updates.rs`).
+//!    A checkpoint makes it durable; until then a second stop finds the volume as the first did.
 
 use crate::bytes::{get_u16, get_u32, get_u64, put_u16};
 use crate::checkpoint::Start;
@@ -32,8 +33,9 @@ use crate::hash::{ino_hash, name_hash};
 use crate::header::{HEADER, Header, Kind, SEQ, is_blank};
 use crate::inode::{DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
 use crate::mappage::MapPage;
-use crate::store::{Area, FRONTS, HEADS, Head, REMNANTS, RESERVES};
+use crate::store::{Area, FRONTS, HEADS, Head, REMNANTS, RESERVES, UPDATE};
 use crate::table::State;
+use crate::updates::UPDATE_BLOCKS;
 use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -46,7 +48,7 @@ pub(crate) fn opened_max(page_size: usize) -> u32 {
 const ENTRY: usize = 4;
 const FRESH: u16 = 1 << 15;
 /// "Area" of a data block with an unwritten tail.
-const PARTIAL: u16 = 7;
+const PARTIAL: u16 = 8;
 
 /// For each of the two logs of inodes, the last page, and the first pages of the head at the
 /// checkpoint and of the blocks reserved beyond.
@@ -63,8 +65,8 @@ pub(crate) struct Recovery<'r> {
     /// Number and replaced page of the last DirInode and of the last FileInode. A page that replaces
     /// the same is that record written again, after its program had failed.
     last: [(u32, PageAddr); 2],
-    /// The newest record of all, written anew.
-    copy: Option<(PageAddr, Header)>,
+    /// The newest record of all, written anew, and the number that it had before.
+    copy: Option<(PageAddr, Header, u64)>,
     /// Whether a rename has replaced a file in the index directory that is not known to know.
     mend: bool,
     /// The last exchange, while its second inode is not known to know.
@@ -169,7 +171,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.replay_dir_map(at)?;
             self.advance(&mut dirs, since)?;
         }
-        if let Some((at, _)) = copy.filter(|c| c.1.kind == Kind::Dir) {
+        if let Some((at, ..)) = copy.filter(|c| c.1.kind == Kind::Dir) {
             self.replay_dir_map(at)?;
         }
         let (mut dirs, mut files) = (
@@ -190,7 +192,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let cursor = if dir_first { &mut dirs } else { &mut files };
             self.advance(cursor, since)?;
         }
-        if let Some((at, header)) = copy {
+        if let Some((at, header, _)) = copy {
             self.replay_sound(at, &header)?;
         }
         // Pages that are no records may have later numbers.
@@ -211,7 +213,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.scratch_at = PageAddr::NONE;
         self.orphans = 1;
         // The checkpoint names the blocks that these take.
-        self.store.naming |= mend || exchange.is_some();
+        self.store.naming |= mend || exchange.is_some() || self.store.looked_count > 0;
+        self.replay_updates(since, copy.map(|c| (c.0, c.2)))?;
         if let Some(pending) = exchange {
             self.finish_exchange(pending)?;
         }
@@ -243,6 +246,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         for i in 0..self.store.remnants.len {
             let head = self.store.remnants.get(i);
             rec.add(head.block, PARTIAL << 11 | head.next as u16);
+        }
+        let head = self.store.fronts[UPDATE];
+        if head.block != u32::MAX && head.next < self.store.ppb() {
+            rec.add(head.block, (Area::Update as u16) << 11 | head.next as u16);
         }
         for &(block, area) in &self.store.reserves[..self.store.reserved] {
             rec.add(u32::from(block), u16::from(area & 7) << 11);
@@ -295,7 +302,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             ) {
                 let state = match Recovery::area(info) {
                     a if a == Area::Bitmap as u16 => State::System,
-                    a if a == Area::Data as u16 => State::Data(0),
+                    a if a == Area::Data as u16 || a == Area::Update as u16 => State::Data(0),
                     _ => State::Meta(0),
                 };
                 self.store.table.set(block, state);
@@ -314,6 +321,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         (self.store.reserved, self.store.unnamed) = (0, 0);
         self.store.remnants.len = 0;
         self.store.heads = [Head::NONE; HEADS];
+        self.store.fronts[UPDATE] = Head::NONE;
         self.store.recount();
         self.store.recovery = Some(rec);
     }
@@ -343,7 +351,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         };
         self.store.seq = self.store.seq.max(header.seq + 1);
-        header.seq = self.store.seq;
+        let before = core::mem::replace(&mut header.seq, self.store.seq);
         let area = if header.kind == Kind::Dir {
             Area::Dir
         } else {
@@ -353,7 +361,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let at = self.store.append(area, page, header.kind, header.prev)?;
         self.suspect(from);
         if let Some(rec) = &mut self.store.recovery {
-            rec.copy = Some((at, header));
+            rec.copy = Some((at, header, before));
         }
         Ok(())
     }
@@ -1057,14 +1065,22 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(())
     }
 
-    /// Step 6: blocks without valid pages are dead; recovery is over but for the checkpoint.
+    /// Step 6: blocks without valid pages are dead, but for those that may hold updates.
     fn close_opened(&mut self) {
         let Some(rec) = self.store.recovery.take() else {
             return;
         };
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
-            if info & FRESH == 0 || !self.store.is_open(block) {
+            let n = self.store.looked_count;
+            let may_hold = info & FRESH == 0 && Recovery::area(info) == Area::Update as u16;
+            if may_hold && n < UPDATE_BLOCKS && self.store.has_updates() {
+                if n == 0 {
+                    self.store.looked_from = u32::from(info & 0x7ff);
+                }
+                self.store.looked_through[n] = block as u16;
+                self.store.looked_count += 1;
+            } else if info & FRESH == 0 || !self.store.is_open(block) {
                 self.store.close(block);
             }
         }

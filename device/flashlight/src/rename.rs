@@ -328,7 +328,7 @@ impl<N: Nand> FlashLight<'_, N> {
             view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
             view.set_nlink(0);
             let (loc, ino) = (self.files[i].loc, self.files[i].ino);
-            self.files[i].dirty = true;
+            self.files[i].change();
             self.orphans = self.orphans.saturating_add(1);
             let hash = ino_hash(self.store.volume, ino);
             return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, loc, loc);

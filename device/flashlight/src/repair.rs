@@ -177,7 +177,7 @@ impl<N: Nand> FlashLight<'_, N> {
             (_, 0) => self.repair_names(file)?,
             _ if view.nlink() != 0 => {
                 self.files[i].file_mut().set_nlink(0);
-                self.files[i].dirty = true;
+                self.files[i].change();
             }
             _ => {}
         }

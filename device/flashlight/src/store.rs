@@ -16,6 +16,7 @@ use crate::recover::Recovery;
 use crate::scrub::RefreshList;
 use crate::table::{State, Table};
 use crate::tag::{self, Tag};
+use crate::updates::UPDATE_BLOCKS;
 use crate::wear::{Counts, Wear};
 use crate::wellformed::{self, is_well_formed};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
@@ -30,20 +31,27 @@ pub(crate) enum Area {
     File = 4,
     Extent = 5,
     Data = 6,
+    /// Data that a recovery finds by its tags (`updates.rs`).
+    Update = 7,
 }
 
 /// Areas with one log head each: all but the data.
 pub(crate) const HEADS: usize = 6;
-/// Data frontiers: one for each cached file, one for migrated pages, one for those moved for wear.
-pub(crate) const FRONTS: usize = 4;
+/// Data frontiers: one for each cached file, one for migrated pages, one for those moved for wear, one
+/// for updates.
+pub(crate) const FRONTS: usize = 5;
 /// The frontier of migrated pages.
 pub(crate) const COLD: usize = 2;
 /// The frontier of pages moved for the sake of wear.
 pub(crate) const WEAR: usize = 3;
+/// The frontier of updates.
+pub(crate) const UPDATE: usize = 4;
 /// Blocks reserved ahead at most.
 pub(crate) const RESERVES: usize = 24;
 /// Data blocks reserved by one allocation record.
 const DATA_BATCH: u32 = 16;
+/// The same, for updates.
+const UPDATE_BATCH: u32 = 4;
 /// Blocks of the allocation log between two checkpoints at most.
 pub(crate) const BITMAP_BLOCKS: usize = 8;
 /// Blocks reserved ahead for the allocation log: one may fail when it is erased or programmed.
@@ -73,6 +81,8 @@ impl Head {
 pub struct Written {
     /// Pages of file data written for the caller.
     pub data: u64,
+    /// Of them, those that a recovery would find by their tags.
+    pub updates: u64,
     /// Pages of file data moved by cleaning.
     pub moved_data: u64,
     /// Metadata pages moved by cleaning.
@@ -254,6 +264,15 @@ pub(crate) struct Store<'r, N> {
     /// has these alone, less those taken since, until it has a checkpoint of its own.
     pub sure: u32,
     pub inode_pages: u32,
+    /// Pages of updates, and blocks reserved for them, since the last checkpoint; those reserved then
+    /// included.
+    pub updates: u32,
+    pub update_blocks: usize,
+    /// At the end of a recovery: blocks of updates that are still being looked through.
+    pub looked_through: [u16; UPDATE_BLOCKS],
+    pub looked_count: usize,
+    /// The page of the first of them from which on they are looked for.
+    pub looked_from: u32,
     /// Whether this session has written yet (see [`Store::begin_session`]).
     pub session: bool,
     pub recovery: Option<Recovery<'r>>,
@@ -398,11 +417,43 @@ impl<N: Nand> Store<'_, N> {
         index: u32,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
+        if !self.has_tags() {
+            return self.program_data(front, data, &[]);
+        }
         let tag = Tag {
             owner,
             index,
             seq: self.seq as u32,
         };
+        self.program_data(front, data, &tag.encode(data))
+    }
+
+    /// Programs a page of an update, with its tag.
+    pub fn append_update(
+        &mut self,
+        data: &[u8],
+        owner: Owner,
+        index: u32,
+        update: tag::Update,
+    ) -> Result<PageAddr, Error<N::Error>> {
+        self.begin_session()?;
+        let tag = Tag {
+            owner,
+            index,
+            seq: self.seq as u32,
+        };
+        let at = self.program_data(UPDATE, data, &update.encode(&tag.encode(data)))?;
+        self.updates += 1;
+        self.written.updates += 1;
+        Ok(at)
+    }
+
+    fn program_data(
+        &mut self,
+        front: usize,
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<PageAddr, Error<N::Error>> {
         loop {
             let head = self.fronts[front];
             if head.block == u32::MAX || head.next >= self.ppb() {
@@ -414,12 +465,7 @@ impl<N: Nand> Store<'_, N> {
             let head = &mut self.fronts[front];
             let at = self.geo.page(BlockAddr(head.block), head.next);
             head.next += 1;
-            let status = if self.has_tags() {
-                self.nand.program(at, data, &tag.encode(data))?
-            } else {
-                self.nand.program(at, data, &[])?
-            };
-            if status == OpStatus::Done {
+            if self.nand.program(at, data, spare)? == OpStatus::Done {
                 if front == self.mover {
                     self.written.moved_data += 1;
                 } else {
@@ -514,7 +560,11 @@ impl<N: Nand> Store<'_, N> {
                 return Ok(block);
             }
         }
-        self.take_block(Area::Data)
+        self.take_block(if front == UPDATE {
+            Area::Update
+        } else {
+            Area::Data
+        })
     }
 
     /// Takes a reserved block of an area for writing.
@@ -561,7 +611,7 @@ impl<N: Nand> Store<'_, N> {
                 block,
                 match area {
                     Area::Bitmap => State::System,
-                    Area::Data => State::Data(0),
+                    Area::Data | Area::Update => State::Data(0),
                     _ => State::Meta(0),
                 },
             );
@@ -696,7 +746,7 @@ impl<N: Nand> Store<'_, N> {
 
     fn reserve_one(&mut self, area: Area) -> Result<(), Error<N::Error>> {
         let block = match area {
-            Area::Data => self.pick()?,
+            Area::Data | Area::Update => self.pick()?,
             _ => self.pick_for(area as usize)?,
         };
         self.push_reserve(block, area);
@@ -707,16 +757,17 @@ impl<N: Nand> Store<'_, N> {
         self.reserves[self.reserved] = (block as u16, area as u8);
         self.reserved += 1;
         self.unnamed += 1;
+        self.update_blocks += usize::from(area == Area::Update);
     }
 
     /// Reserves blocks for an area, and two for the allocation log when it has none ahead, and
     /// makes the reservation durable by one allocation record.
     fn reserve(&mut self, area: Option<Area>) -> Result<(), Error<N::Error>> {
         if let Some(area) = area.filter(|&a| a != Area::Bitmap) {
-            let want = if area == Area::Data {
-                (self.free / 32).clamp(1, DATA_BATCH)
-            } else {
-                1
+            let want = match area {
+                Area::Data => (self.free / 32).clamp(1, DATA_BATCH),
+                Area::Update => (self.free / 32).clamp(1, UPDATE_BATCH),
+                _ => 1,
             };
             for i in 0..want {
                 if self.reserved + LOG_AHEAD + 1 >= RESERVES {
@@ -848,6 +899,7 @@ impl<N: Nand> Store<'_, N> {
             .iter()
             .chain(&self.fronts)
             .any(|h| h.block == block)
+            || self.looked_through[..self.looked_count].contains(&(block as u16))
     }
 
     /// Valid pages of a block of metadata or file data.

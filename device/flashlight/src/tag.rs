@@ -2,18 +2,26 @@
 //!
 //! ```text
 //! 0 crc u32   4 file number u32   8 page index u32   12 sequence u32   16 directory u32   20 hash u32
+//! of an update besides, on chips with at least 40 spare bytes:
+//! 24 crc u32  28 seconds, low u32  32 seconds, high i16  34 left u16  36 nanoseconds u32
 //! ```
 //!
-//! The CRC-32C covers the page's data and tag bytes 4 to 23. Directory and hash are those by which the
-//! file was found when the page was written; the sequence is the low half of the number that the
-//! next metadata page was to have.
+//! The first CRC-32C covers the page's data and tag bytes 4 to 23, the second tag bytes 0 to 23 and 28
+//! to 39. Directory and hash are those by which the file was found when the page was written; the
+//! sequence is the low half of the number that the next metadata page was to have. The time is that
+//! of the write, `left` the number of its pages that follow.
 
-use crate::bytes::{get_u32, put_u32};
+use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::hash::crc32c;
+use crate::inode::Time;
 use crate::mappage::Owner;
 
 /// Bytes of a tag.
 pub(crate) const SIZE: usize = 24;
+
+/// Bytes of the tag of an update.
+pub(crate) const UPDATE_SIZE: usize = 40;
+const STAMP: usize = SIZE + 4;
 
 /// A data page's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,9 +63,74 @@ impl Tag {
     }
 }
 
+/// What the tag of an update says besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Update {
+    pub time: Time,
+    /// Pages of the same write that follow.
+    pub left: u16,
+}
+
+impl Update {
+    /// Whether a time can be told.
+    pub fn holds(time: Time) -> bool {
+        i16::try_from(time.secs >> 32).is_ok()
+    }
+
+    /// Puts it behind a tag.
+    pub fn encode(&self, tag: &[u8; SIZE]) -> [u8; UPDATE_SIZE] {
+        let mut b = [0; UPDATE_SIZE];
+        b[..SIZE].copy_from_slice(tag);
+        put_u32(&mut b, STAMP, self.time.secs as u32);
+        put_u16(&mut b, STAMP + 4, (self.time.secs >> 32) as u16);
+        put_u16(&mut b, STAMP + 6, self.left);
+        put_u32(&mut b, STAMP + 8, self.time.nanos);
+        let crc = crc32c(tag, &b[STAMP..]);
+        put_u32(&mut b, SIZE, crc);
+        b
+    }
+
+    /// `None` for the spare bytes of a page that is no update.
+    pub fn decode(b: &[u8; UPDATE_SIZE]) -> Option<Update> {
+        let high = i64::from(get_u16(b, STAMP + 4) as i16);
+        let time = Time {
+            secs: high << 32 | i64::from(get_u32(b, STAMP)),
+            nanos: get_u32(b, STAMP + 8),
+        };
+        let sound =
+            get_u32(b, SIZE) == crc32c(&b[..SIZE], &b[STAMP..]) && time.nanos < 1_000_000_000;
+        sound.then(|| Update {
+            time,
+            left: get_u16(b, STAMP + 6),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn update_round_trip_and_damage() {
+        for (secs, left) in [(-1, 0), (0, 15), (1 << 40, 1), (-(1 << 40), 3)] {
+            let time = Time {
+                secs,
+                nanos: 999_999_999,
+            };
+            let update = Update { time, left };
+            assert!(Update::holds(time));
+            let mut b = update.encode(&[7; SIZE]);
+            assert_eq!(Update::decode(&b), Some(update));
+            for i in 0..UPDATE_SIZE {
+                b[i] ^= 1;
+                assert_eq!(Update::decode(&b), None, "byte {i}");
+                b[i] ^= 1;
+            }
+        }
+        let secs = 1 << 47;
+        assert!(!Update::holds(Time { secs, nanos: 0 }));
+        assert_eq!(Update::decode(&[0xff; UPDATE_SIZE]), None);
+    }
 
     #[test]
     fn round_trip_and_damage() {

@@ -20,7 +20,7 @@ use crate::mappage::{self, MapPage};
 use crate::mount::ROOT_BLOCKS;
 use crate::names::{self, Item};
 use crate::ops::Special;
-use crate::store::{Area, RESERVES};
+use crate::store::{Area, RESERVES, UPDATE};
 use crate::table::State as BlockState;
 use crate::xattr::Attributes;
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -126,7 +126,7 @@ impl Chip {
             && HEADER + 4 + 4 * count <= used
             && page[HEADER + 4..][..4 * count]
                 .chunks_exact(4)
-                .all(|r| u32::from(get_u16(r, 0)) < self.blocks && r[2] <= Area::Data as u8)
+                .all(|r| u32::from(get_u16(r, 0)) < self.blocks && r[2] <= Area::Update as u8)
     }
 
     /// What the inodes of directories and of files have in common.
@@ -337,7 +337,10 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         let log = s.heads[Area::Bitmap as usize];
         let bitmap = &s.bitmap_blocks[..s.bitmap_count];
-        let remnants = (0..s.remnants.len).map(|i| s.remnants.get(i));
+        let updates = [s.fronts[UPDATE]].into_iter();
+        let remnants = (0..s.remnants.len)
+            .map(|i| s.remnants.get(i))
+            .chain(updates.filter(|h| h.block != u32::MAX));
         let pages = (0..self.map.roots.len() / 4).map(|i| self.map.root(i));
         counts_fit
             && (0..=a.last_root).all(is_system)
@@ -363,7 +366,7 @@ impl<N: Nand> FlashLight<'_, N> {
             })
             && s.heads.iter().all(|h| h.next <= s.ppb())
             && s.reserves[..s.reserved].iter().all(|&(block, area)| {
-                is_free(block.into()) && area <= Area::Data as u8 && seen.note(block.into())
+                is_free(block.into()) && area <= Area::Update as u8 && seen.note(block.into())
             })
             && (s.failing.iter().map(|b| u32::from(*b))).all(|b| {
                 b == u16::MAX.into()
@@ -764,7 +767,7 @@ mod tests {
         let mut page = vec![0xff; PAGE];
         put_u16(&mut page, 32, 2);
         put_u32(&mut page, 36, 99);
-        put_u32(&mut page, 40, 6 << 16 | 98);
+        put_u32(&mut page, 40, 7 << 16 | 98);
         demand(
             Kind::Alloc,
             &page,
@@ -773,7 +776,7 @@ mod tests {
                 &|p| put_u16(p, 32, 3),
                 &|p| put_u16(p, 32, u16::MAX),
                 &|p| put_u32(p, 36, 100),
-                &|p| put_u32(p, 40, 7 << 16),
+                &|p| put_u32(p, 40, 8 << 16),
             ],
         );
         let mut page = vec![0xff; PAGE];

@@ -307,7 +307,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 if let Some(now) = changed {
                     view.set_time(Stamp::Change, now);
                 }
-                self.files[i].dirty = true;
+                self.files[i].change();
                 if old.is_some() {
                     self.free_run(i, old.0, 1);
                 }

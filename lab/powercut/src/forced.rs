@@ -18,6 +18,8 @@ pub enum Forced {
     WearMove,
     /// A block was written anew because of corrected bits.
     Refresh,
+    /// A page was written that a recovery finds by its tag.
+    Update,
     /// Names moved to a hash map.
     HashMap,
     /// A hash map was split.
@@ -103,5 +105,6 @@ pub(crate) fn forced_in(written: &Written) -> Vec<(Forced, u64)> {
         (Forced::MetaMove, written.moved_meta),
         (Forced::WearMove, written.levelled),
         (Forced::Refresh, written.refreshed),
+        (Forced::Update, written.updates),
     ]
 }

@@ -31,8 +31,8 @@ fn the_small_budget_finds_nothing() {
 fn what_was_found_once_is_allowed() {
     for id in [
         // A truncation wrote the new size before the new times.
-        "1024+24x8x128:force-extent-maps:247.whole",
-        "1024+24x8x128:force-extent-maps:246.garbage",
+        "1024+40x8x128:force-extent-maps:247.whole",
+        "1024+40x8x128:force-extent-maps:246.garbage",
     ] {
         let id: Id = id.parse().unwrap();
         assert_eq!(

@@ -29,7 +29,9 @@ pub struct Root {
 
 /// Name of a log area by its number on flash.
 fn area_name(area: u8) -> &'static str {
-    let names = ["bitmap", "map", "dir", "hash", "file", "extent", "data"];
+    let names = [
+        "bitmap", "map", "dir", "hash", "file", "extent", "data", "update",
+    ];
     names.get(usize::from(area)).copied().unwrap_or("?")
 }
 

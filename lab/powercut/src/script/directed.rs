@@ -2,7 +2,7 @@
 
 use super::{Chip, Group, Script, parse};
 
-const SCRIPTS: [(&str, &str); 30] = [
+const SCRIPTS: [(&str, &str); 33] = [
     (
         "create",
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
@@ -17,6 +17,25 @@ const SCRIPTS: [(&str, &str); 30] = [
         "overwrite",
         "create a; write a 0 9000; fsync a; write a 2048 2048; fsync a; write a 100 4000; fsync a;
          write a 0 9000; write a 0 9000; fsync a; write a 5 10; fsync a; sync; write a 4096 4096; fsync a",
+    ),
+    (
+        "updates",
+        "create a; write a 0 20000; fsync a; write a 2048 2048; fsync a; write a 4096 4096; fsync a;
+         write a 2048 6144; write a 0 2048; fsync a; write a 8192 2048; write a 100 50; fsync a; write a 0 2048; fsync a;
+         sync; write a 2048 2048; fsync a; write a 2048 2048; fsync a; remount; write a 0 4096; fsync a; write a 0 4096; fsync a",
+    ),
+    (
+        "updates-of-two-files",
+        "create a; create b; write a 0 8192; write b 0 8192; fsync a; fsync b; write a 0 2048; write b 2048 4096; fsync b;
+         fsync a; write a 4096 2048; write b 0 2048; fsync b; create c; write c 0 4096; fsync c; write c 0 2048; fsync c;
+         write a 0 2048; fsync a; write a 0 2048; fsync a; unlink b; write c 2048 2048; fsync c",
+    ),
+    (
+        "updates-and-names",
+        "create a; write a 0 8192; fsync a; write a 0 2048; fsync a; rename a b; write b 2048 2048; fsync b; write b 0 2048; fsync b;
+         link b c; fsync b; write c 0 4096; fsync c; write b 4096 2048; fsync b; unlink b; fsync c; write c 0 2048; fsync c;
+         create d; write d 0 4096; fsync d; write d 0 2048; fsync d; rename d c; write c 0 2048; fsync c; write c 2048 2048; fsync c;
+         truncate c 3000; write c 0 2048; fsync c; write c 0 2048; fsync c; punch c 0 2048; fsync c; write c 0 2048; fsync c",
     ),
     (
         "two-files",

@@ -8,7 +8,7 @@ use crate::forced::Forced;
 use crate::op::Op;
 
 /// For directories and files that are large for such chips.
-const WIDER: Chip = Chip::new(1024, 24, 8, 128);
+const WIDER: Chip = Chip::new(1024, 40, 8, 128);
 const WIDER_BARE: Chip = Chip::new(1024, 0, 8, 128);
 
 /// Seeds with which a failed program leaves a page that is uncorrectable, reads as erased, or as
@@ -84,6 +84,11 @@ pub(super) fn scripts() -> Vec<Script> {
     for chip in [Chip::new(2048, 40, 16, 96), Chip::new(1024, 0, 16, 96)] {
         all.push(many_links(chip));
     }
+    all.extend([
+        updates(SMALL_CHIP),
+        updates(WIDER),
+        updates(Chip::new(2048, 40, 16, 96)),
+    ]);
     all.push(bad_from_the_factory());
     all.push(hash_index());
     all.push(extent_index());
@@ -113,6 +118,47 @@ fn data_cleaning(chip: Chip) -> Script {
         chip,
         &[Forced::Cleaning, Forced::DataMove, Forced::Checkpoint],
     )
+}
+
+/// Whole pages of two files overwritten and synced in turn, and cleaned between, until the log is full and
+/// moves to maps; other changes now and then.
+fn updates(chip: Chip) -> Script {
+    let mut d = Draft::new(5);
+    let page = chip.page as usize;
+    let pages = u64::from(chip.pages) * 12;
+    for f in ["f", "g"] {
+        d.add(&format!(
+            "create {f}; write {f} 0 {}; fsync {f}",
+            pages as usize * page
+        ));
+    }
+    for i in 0..160 {
+        if i == 100 {
+            d.cut_from_here();
+        }
+        let f = if d.below(8) == 0 { "g" } else { "f" };
+        let (at, count) = (d.below(pages - 3) as usize * page, 1 + d.below(3) as usize);
+        d.add(&format!("write {f} {at} {}", count * page));
+        if d.below(4) > 0 {
+            d.add(&format!("fsync {f}"));
+        }
+        match i {
+            110 => d.add(&format!(
+                "write f {at} 300; fsync f; write f {at} {page}; fsync f"
+            )),
+            120 => d.add("rename f h; rename h f; fsync f"),
+            130 => d.add("chmod g 600; write g 0 4096"),
+            140 => d.add("sync"),
+            150 => d.add("gc"),
+            _ => {}
+        }
+    }
+    // The log of a larger page holds them all.
+    let forces: &[Forced] = match page {
+        1024 => &[Forced::Update, Forced::ExtentMap],
+        _ => &[Forced::Update],
+    };
+    d.script("force-updates", chip, forces)
 }
 
 /// Overwrites beside files that stay: their blocks are moved to take their share of erases.

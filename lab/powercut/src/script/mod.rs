@@ -53,7 +53,7 @@ pub struct Script {
 }
 
 /// Pages of 1 KiB, 8 a block, 64 blocks, and spare bytes for tags.
-pub const SMALL_CHIP: Chip = Chip::new(1024, 24, 8, 64);
+pub const SMALL_CHIP: Chip = Chip::new(1024, 40, 8, 64);
 /// The same without spare bytes.
 pub const BARE_CHIP: Chip = Chip::new(1024, 0, 8, 64);
 
@@ -153,7 +153,7 @@ mod tests {
             Script::find("single-create", &chip).unwrap().group,
             Group::Single
         );
-        assert!(Script::find("single-create", &Chip::new(1024, 24, 8, 65)).is_err());
+        assert!(Script::find("single-create", &Chip::new(1024, 40, 8, 65)).is_err());
         let given = Script::given("create a; sync", chip.clone()).unwrap();
         assert_eq!(Script::find(&given.name, &chip).unwrap().ops, given.ops);
     }

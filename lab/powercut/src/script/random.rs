@@ -84,6 +84,16 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
             }
         }
         18..=32 => {
+            if rng.one_in(4) {
+                // Whole pages of the small chips: an update, if the file has them.
+                let (page, pages) = (rng.below(mix.offset_max / 1024), 1 + rng.below(3));
+                ops.push(Op::Fsync(p.clone()));
+                ops.push(Op::Write(p.clone(), page * 1024, pages as usize * 1024));
+                if rng.one_in(2) {
+                    ops.push(Op::Fsync(p));
+                }
+                return;
+            }
             let off = rng.below(mix.offset_max);
             let len = if rng.one_in(2) { 300 } else { mix.write_max };
             ops.push(Op::Write(p.clone(), off, 1 + rng.below(len) as usize));

@@ -9,7 +9,7 @@ pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
     create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
 
 /// Name, operations, what an fsync after them is asked for.
-const SINGLES: [(&str, &str, &str); 83] = [
+const SINGLES: [(&str, &str, &str); 87] = [
     ("create", "create d/n", "d/n"),
     ("create-in-root", "create n", "n"),
     ("write-new", "create d/n; write d/n 0 700", "d/n"),
@@ -25,6 +25,18 @@ const SINGLES: [(&str, &str, &str); 83] = [
     ("append-pages", "write d/a 2600 2000", "d/a"),
     ("overwrite-part", "write d/a 300 200", "d/a"),
     ("overwrite-page", "write d/a 1024 1024", "d/a"),
+    ("update", "fsync d/a; write d/a 1024 1024", "d/a"),
+    (
+        "update-twice",
+        "fsync d/a; write d/a 0 2048; write d/a 1024 1024; fsync d/a; write d/a 0 1024",
+        "d/a",
+    ),
+    ("update-indirect", "fsync d/i; write d/i 0 2048", "d/i"),
+    (
+        "update-and-rename",
+        "fsync d/a; write d/a 0 2048; fsync d/a; rename d/a d/n; write d/n 0 1024",
+        "d/n",
+    ),
     ("overwrite-all", "write d/a 0 2600", "d/a"),
     ("overwrite-small", "write d/b 10 50", "d/b"),
     ("write-indirect", "write d/i 1000 100", "d/i"),

@@ -1,0 +1,391 @@
+//! Updates: whole pages overwritten so that an fsync has nothing more to write.
+//!
+//! A FileInode page for each fsync doubles what the overwrite of a page costs. An update is a write
+//! of a few whole pages within a file that has just been synced. Its pages go to blocks that are
+//! reserved for updates in the allocation log, and their tags say besides when that was, and how many
+//! pages of the write follow. As long as nothing but updates has changed a file since its page on
+//! flash was written, these pages are all that an fsync has to see on flash.
+//!
+//! After a cut ([`FlashLight::replay_updates`]) the blocks of updates taken since the checkpoint are
+//! read. An update counts if all its pages are there and its file's inode page is older; the file is
+//! changed as the write changed it. Invariants:
+//! * The page of the inode that a recovery finds, with the updates after it, is a state of the file: other
+//!   changes wait for an inode page, and from there on the file's writes are no updates until it is synced
+//!   again.
+//! * Where a page has been moved to since, or which map names it, needs no inode page: nothing that
+//!   the inode page or the update named is erased before the next checkpoint, which writes the inode.
+//! * The last update of all may be the page whose program was cut: what reads well now may fail
+//!   later. It counts when it reads well again, and is written anew.
+
+use crate::bytes::get_u64;
+use crate::error::{Error, sound};
+use crate::extent::{self, Extent, INDEX_END};
+use crate::header::SEQ;
+use crate::inode::{Stamp, Time};
+use crate::recover::CHANGE;
+use crate::store::{Area, Store, UPDATE};
+use crate::tag::{self, Tag, Update};
+use crate::{FileRef, FlashLight};
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+/// Pages of an update at most.
+const RUN: usize = 16;
+/// Pages written to a file without an fsync in between, from which on they are no updates.
+const UNSYNCED_MAX: u32 = 64;
+/// Blocks reserved for updates between two checkpoints at most.
+pub(crate) const UPDATE_BLOCKS: usize = 32;
+/// Blocks that one update may have reserved, with some to spare for programs that fail.
+const BLOCKS_MARGIN: usize = 12;
+/// Free blocks that recoveries may need beside those for what the updates have changed: for each page of
+/// them a map page, an index page and a quarter of an inode page at most.
+const FOR_REPLAY: u32 = 15;
+
+/// A page of an update, as a recovery finds it.
+#[derive(Clone, Copy)]
+struct Found {
+    at: PageAddr,
+    tag: Tag,
+    seq: u64,
+    update: Update,
+}
+
+/// What a page of a block of updates is.
+enum Seen {
+    Page(Found),
+    /// Erased, or from before the checkpoint: none of this block follows.
+    Nothing,
+    Damaged,
+}
+
+/// Pages of one update: consecutive pages of a file.
+#[derive(Clone, Copy)]
+struct Run {
+    first: Found,
+    last: Found,
+    pages: [PageAddr; RUN],
+    len: usize,
+}
+
+impl Run {
+    fn begin(page: Found) -> Run {
+        let mut pages = [PageAddr::NONE; RUN];
+        pages[0] = page.at;
+        Run {
+            first: page,
+            last: page,
+            pages,
+            len: 1,
+        }
+    }
+
+    /// Adds the next page, if it is that.
+    fn goes_on(&mut self, page: Found) -> bool {
+        let next = (self.last.tag.owner.ino, self.last.tag.index.wrapping_add(1));
+        let is_next = (page.tag.owner.ino, page.tag.index) == next
+            && self.last.update.left.checked_sub(1) == Some(page.update.left)
+            && self.len < RUN;
+        if is_next {
+            self.pages[self.len] = page.at;
+            self.len += 1;
+            self.last = page;
+        }
+        is_next
+    }
+}
+
+/// What a recovery must know to tell which updates an inode page shows.
+#[derive(Clone, Copy)]
+struct Since {
+    /// The newest record, written anew, and the number that it had before.
+    copy: Option<(PageAddr, u64)>,
+    /// Pages with numbers from here on show the updates looked at so far.
+    replay: u64,
+}
+
+impl<N: Nand> Store<'_, N> {
+    /// Counts what is reserved for updates, after a checkpoint.
+    pub fn count_updates(&mut self) {
+        self.updates = 0;
+        let reserved = self.reserves[..self.reserved].iter();
+        let reserved = reserved.filter(|r| r.1 == Area::Update as u8).count();
+        self.update_blocks = reserved + usize::from(self.fronts[UPDATE].block != u32::MAX);
+    }
+
+    /// Whether there is room for the tags of updates.
+    pub fn has_updates(&self) -> bool {
+        self.geo.spare_size() as usize >= tag::UPDATE_SIZE
+    }
+
+    /// Whether a recovery could replay more updates.
+    fn takes_updates(&self) -> bool {
+        self.has_updates()
+            && self.update_blocks + BLOCKS_MARGIN <= UPDATE_BLOCKS
+            && self.taken + FOR_REPLAY + self.updates * 9 / (4 * self.ppb()) <= self.sure
+    }
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Whether a write can be an update.
+    pub(crate) fn is_update(&self, node: FileRef, offset: u64, len: usize, now: Time) -> bool {
+        let ps = self.store.page_size();
+        let Some(i) = self.file_slot(node.ino) else {
+            return false;
+        };
+        let (pages, end) = (len / ps, offset.saturating_add(len as u64));
+        let view = self.files[i].file();
+        let indexes = offset / ps as u64..end / ps as u64;
+        self.files[i]
+            .updates
+            .is_some_and(|n| n + pages as u32 <= UNSYNCED_MAX)
+            && (1..=RUN).contains(&pages)
+            && len.is_multiple_of(ps)
+            && offset.is_multiple_of(ps as u64)
+            && end <= view.size()
+            && view
+                .fragment()
+                .is_none_or(|f| !indexes.contains(&u64::from(f.page)))
+            && Update::holds(now)
+            && self.store.takes_updates()
+    }
+
+    /// Overwrites whole pages. A program for each.
+    pub(crate) fn write_update(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        let ps = self.store.page_size();
+        let (first, pages) = ((offset / ps as u64) as u32, data.len() / ps);
+        for (k, page) in data.chunks_exact(ps).enumerate() {
+            let update = Update {
+                time: now,
+                left: (pages - 1 - k) as u16,
+            };
+            let written = self.write_update_page(node, first + k as u32, page, update);
+            if let Err(e) = written {
+                if let Some(i) = self.file_slot(node.ino) {
+                    self.files[i].change();
+                }
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_update_page(
+        &mut self,
+        node: FileRef,
+        index: u32,
+        data: &[u8],
+        update: Update,
+    ) -> Result<(), Error<N::Error>> {
+        self.make_room()?;
+        let i = self.load_data_file(node)?;
+        self.need_page()?;
+        self.file_room(i, 4 * extent::SIZE)?;
+        let owner = self.files[i].file().owner(self.store.volume);
+        let page = self.store.append_update(data, owner, index, update)?.0;
+        let count = 1;
+        self.map_insert(i, Extent { index, page, count })?;
+        self.stamp_update(i, update.time);
+        let slot = &mut self.files[i];
+        slot.dirty = true;
+        // Cleaning may have needed the slot meanwhile: then an fsync writes the inode.
+        slot.updates = slot.updates.map(|n| n + 1);
+        Ok(())
+    }
+
+    fn stamp_update(&mut self, i: usize, time: Time) {
+        let mut view = self.files[i].file_mut();
+        view.set_time(Stamp::Modify, time);
+        view.set_time(Stamp::Change, time);
+    }
+
+    /// Makes a cached file durable: writes its page, unless a recovery finds all that has changed.
+    /// Overwrites that follow can be updates.
+    pub(crate) fn sync_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        if self.files[i].updates.is_none() || self.store.update_blocks > UPDATE_BLOCKS {
+            self.flush_file(i)?;
+        }
+        self.files[i].updates = Some(0);
+        Ok(())
+    }
+
+    /// At the end of a recovery: changes files as the updates did that their inode pages do not show.
+    /// A read for each page; for what has changed, what the writes of so many pages cost. `since` is
+    /// the checkpoint's number.
+    pub(crate) fn replay_updates(
+        &mut self,
+        since: u64,
+        copy: Option<(PageAddr, u64)>,
+    ) -> Result<(), Error<N::Error>> {
+        let known = Since {
+            copy,
+            replay: self.store.seq,
+        };
+        let (blocks, count) = (self.store.looked_through, self.store.looked_count);
+        let (mut run, mut whole): (Option<Run>, Option<Run>) = (None, None);
+        for (n, &block) in blocks[..count].iter().enumerate() {
+            let mut gap = PageAddr::NONE;
+            let from = if n == 0 { self.store.looked_from } else { 0 };
+            for index in from..self.store.ppb() {
+                let at = self.store.geo.page(BlockAddr(block.into()), index);
+                let page = match self.find_update(at, since)? {
+                    Seen::Page(page) => page,
+                    Seen::Nothing => break,
+                    Seen::Damaged => {
+                        gap = at;
+                        continue;
+                    }
+                };
+                if gap.is_some() {
+                    // Neither was power cut then nor did its program fail.
+                    self.note_damage(gap, CHANGE);
+                    gap = PageAddr::NONE;
+                }
+                if let Some(update) = whole.take() {
+                    self.replay_update(&update, known, false)?;
+                }
+                if !run.as_mut().is_some_and(|run| run.goes_on(page)) {
+                    run = Some(Run::begin(page));
+                }
+                if page.update.left == 0 {
+                    whole = run.take();
+                }
+            }
+        }
+        if let Some(update) = whole {
+            self.replay_update(&update, known, true)?;
+        }
+        self.store.looked_count = 0;
+        for &block in &blocks[..count] {
+            self.store.close(block.into());
+        }
+        Ok(())
+    }
+
+    /// Reads a page of a block of updates. One read.
+    fn find_update(&mut self, at: PageAddr, since: u64) -> Result<Seen, Error<N::Error>> {
+        let mut spare = [0u8; tag::UPDATE_SIZE];
+        self.store.scratch_at = PageAddr::NONE;
+        let status = self.store.nand.read(at, 0, self.scratch, &mut spare)?;
+        let Some(short) = spare.first_chunk().filter(|_| status.is_readable()) else {
+            return Ok(Seen::Damaged);
+        };
+        let Some(tag) = Tag::decode(short) else {
+            let blank = self.scratch.iter().all(|&b| b == 0xff);
+            return Ok(if blank { Seen::Nothing } else { Seen::Damaged });
+        };
+        if !Tag::matches(short, self.scratch) {
+            return Ok(Seen::Damaged);
+        }
+        // Far fewer numbers than these are given between two checkpoints.
+        let after = tag.seq.wrapping_sub(since as u32);
+        match Update::decode(&spare).filter(|_| (1..1 << 28).contains(&after)) {
+            Some(update) => Ok(Seen::Page(Found {
+                at,
+                tag,
+                seq: since.saturating_add(after.into()),
+                update,
+            })),
+            None => Ok(Seen::Nothing),
+        }
+    }
+
+    /// Changes a file as an update did; the `last` of all counts only if it can be read again.
+    fn replay_update(
+        &mut self,
+        run: &Run,
+        known: Since,
+        last: bool,
+    ) -> Result<(), Error<N::Error>> {
+        let owner = run.first.tag.owner;
+        let file = FileRef {
+            ino: owner.ino,
+            dir: owner.dir,
+            hash: owner.hash,
+        };
+        let i = match self.load_data_file(file) {
+            // It has been deleted.
+            Err(Error::NotFound | Error::Invalid) => return Ok(()),
+            Err(e) if e.is_damage() => {
+                self.note_damage(run.last.at, CHANGE);
+                return Ok(());
+            }
+            i => i?,
+        };
+        let mut shown = get_u64(self.files[i].buf, SEQ);
+        if let Some((_, before)) = known.copy.filter(|copy| copy.0 == self.files[i].loc) {
+            shown = before;
+        }
+        if shown < known.replay && run.last.seq <= shown {
+            return Ok(());
+        }
+        let from = if shown >= known.replay || run.first.seq > shown {
+            0
+        } else {
+            // Its inode was written in the middle of it.
+            self.first_after(run, shown)?
+        };
+        // The one that may fail yet comes first.
+        for k in (from..run.len).rev() {
+            let again = last && k + 1 == run.len;
+            if !self.replay_page(i, run, k, again)? {
+                return Ok(());
+            }
+        }
+        self.stamp_update(i, run.last.update.time);
+        self.files[i].dirty = true;
+        Ok(())
+    }
+
+    /// The first page of an update with a number above one.
+    fn first_after(&mut self, run: &Run, shown: u64) -> Result<usize, Error<N::Error>> {
+        for (k, &at) in run.pages[..run.len].iter().enumerate() {
+            let mut spare = [0u8; tag::SIZE];
+            self.store.nand.read(at, 0, &mut [], &mut spare)?;
+            let seq = Tag::decode(&spare).map_or(0, |tag| tag.seq);
+            let back = (run.last.seq as u32).wrapping_sub(seq);
+            if run.last.seq.saturating_sub(back.into()) > shown {
+                return Ok(k);
+            }
+        }
+        Ok(run.len)
+    }
+
+    /// Maps page `k` of an update, or a copy of it; `false` when it cannot be read again.
+    fn replay_page(
+        &mut self,
+        i: usize,
+        run: &Run,
+        k: usize,
+        again: bool,
+    ) -> Result<bool, Error<N::Error>> {
+        let (index, at) = (run.first.tag.index.saturating_add(k as u32), run.pages[k]);
+        let end = (u64::from(index) + 1) * self.store.page_size() as u64;
+        if index >= INDEX_END || end > self.files[i].file().size() {
+            return Ok(true);
+        }
+        self.file_room(i, 4 * extent::SIZE)?;
+        if again {
+            self.store.scratch_at = PageAddr::NONE;
+            let ino = self.files[i].ino;
+            let read = self.store.read_data(at, self.scratch, ino, index);
+            if sound(read)?.is_none() {
+                return Ok(false);
+            }
+            return self.write_scratch(i, index).map(|()| true);
+        }
+        let mut view = self.files[i].file_mut();
+        if view.fragment().is_some_and(|f| f.page == index) {
+            // It was moved to a page of its own before.
+            view.fragment_resize(0, 0, 0);
+        }
+        self.store.validate(at);
+        let (page, count) = (at.0, 1);
+        self.map_insert(i, Extent { index, page, count })?;
+        Ok(true)
+    }
+}
