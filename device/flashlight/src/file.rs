@@ -10,7 +10,7 @@ use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP}
 use crate::header::Kind;
 use crate::mappage::{ExtentPage, MapPage};
 use crate::store::Area;
-use crate::tree::{self, Changes, EXTENT, MapTarget, Put};
+use crate::tree::{self, BATCH, Changes, EXTENT, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
 
 /// Records that a part of a truncation takes at most, beside those of whole maps that go.
@@ -260,7 +260,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Moves the records of one range of indexes to its extent map: the range with the most of
     /// them, or, when that map cannot be read, the first that can.
     fn file_migrate_some(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        let mut damage = match self.file_migrate(i, None) {
+        let mut damage = match self.file_migrate(i, &[]) {
             Err(e) if e.is_damage() && !self.store.nand.failed => e,
             r => return r,
         };
@@ -272,7 +272,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Err(damage);
             }
             let index = Extent::decode(view.record(r)).index;
-            match self.file_migrate(i, Some(index)) {
+            match self.file_migrate(i, &[index]) {
                 Err(e) if e.is_damage() && !self.store.nand.failed => damage = e,
                 r => return r,
             }
@@ -289,7 +289,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 if slot.ino == 0
                     || slot.file().levels() == 0
                     || slot.file().record_search(INDEX_END, 0) == 0
-                    || sound(self.file_migrate(i, None))?.is_none()
+                    || sound(self.file_migrate(i, &[]))?.is_none()
                 {
                     break;
                 }
@@ -298,14 +298,11 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Moves the records of one range of indexes from the log to its extent map: the range that
-    /// `index` is in, else the one with the most of them. One read, one program; a split one
-    /// program more.
-    pub(crate) fn file_migrate(
-        &mut self,
-        i: usize,
-        index: Option<u32>,
-    ) -> Result<(), Error<N::Error>> {
+    /// Moves the records of some ranges of indexes from the log to their extent maps: the ranges that `keys`
+    /// are in, but those under one index page only, the first at least; without keys those with the most of
+    /// them. For each map one read, one program, one program more when it is split; at the index level
+    /// two reads and one program more for all of them.
+    pub(crate) fn file_migrate(&mut self, i: usize, keys: &[u32]) -> Result<(), Error<N::Error>> {
         let view = self.files[i].file();
         if view.room() < tree::SLACK && view.record_search(INDEX_END, 0) < view.records() {
             // Notes of freed pages leave no room for those of this migration.
@@ -314,64 +311,97 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.store.scratch_at = PageAddr::NONE;
         let view = self.files[i].file();
-        let owner = view.owner(self.store.volume);
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let target = tree::target(store, EXTENT, scratch, &view, index, INDEX_END)?;
+        let mut targets = [MapTarget::FIRST; BATCH];
+        let n = tree::targets(store, EXTENT, scratch, &view, keys, INDEX_END, &mut targets)?;
+        let mut changes = Changes::new();
+        self.migrate_to(i, &targets[0], &mut changes)?;
+        for target in &targets[1..n] {
+            let room = self.files[i].file().room();
+            if !changes.has_room() || room < extent::SIZE * (BATCH + 8) {
+                break;
+            }
+            if sound(self.migrate_to(i, target, &mut changes))?.is_none() {
+                // That is told when its turn comes.
+                break;
+            }
+        }
+        self.apply_maps(i, &targets[0], &changes)
+    }
+
+    /// Moves the records of the log to one extent map, and writes it. What leads to it is not changed.
+    fn migrate_to(
+        &mut self,
+        i: usize,
+        target: &MapTarget,
+        changes: &mut Changes,
+    ) -> Result<(), Error<N::Error>> {
+        let owner = self.files[i].file().owner(self.store.volume);
+        self.store.scratch_at = PageAddr::NONE;
         if target.page.is_none() {
             ExtentPage::<&mut [u8]>::on(self.scratch).init(owner, target.first, target.end);
         } else {
-            self.load_target(EXTENT, &target, owner.ino)?;
+            self.load_target(EXTENT, target, owner.ino)?;
         }
         self.store.scratch_at = PageAddr::NONE;
         let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         page.set_owner(owner);
         page.set_range(target.first, target.end);
-        let mut changes = Changes::new();
-        self.merge_records(i, &mut changes)?;
-        self.put_extent_map(i, &target, changes)
+        let from = changes.len();
+        let moved = self.merge_records(i, changes);
+        self.missing_unless(moved)?;
+        self.write_extent_map(i, target, from, changes)
     }
 
-    /// Writes the extent map in the scratch page in place of the target's, applies the pointers to it
-    /// and to the maps split from it, and notes what is free by that.
+    /// After a step that has taken extents from the log: with an error, what is in RAM misses them.
+    fn missing_unless<T>(
+        &mut self,
+        result: Result<T, Error<N::Error>>,
+    ) -> Result<T, Error<N::Error>> {
+        self.store.nand.failed |= result.is_err();
+        result
+    }
+
+    /// Writes the extent map in the scratch page in place of the target's, with the pointers to it and
+    /// to the maps split from it, and notes what is free by that.
     pub(crate) fn put_extent_map(
         &mut self,
         i: usize,
         target: &MapTarget,
         mut changes: Changes,
     ) -> Result<(), Error<N::Error>> {
+        self.write_extent_map(i, target, 0, &mut changes)?;
+        self.apply_maps(i, target, &changes)
+    }
+
+    /// Writes the extent map in the scratch page in place of the target's, and notes what is free when it
+    /// and what has split from it, the changes from `from` on, are there.
+    fn write_extent_map(
+        &mut self,
+        i: usize,
+        target: &MapTarget,
+        from: usize,
+        changes: &mut Changes,
+    ) -> Result<(), Error<N::Error>> {
         let view = self.files[i].file();
         // A note of each map, of the one replaced, and of its index page.
-        let notes = extent::SIZE * (changes.iter().count() + 3);
-        if view.room() < notes + tree::pointers_need(view.levels(), target, &changes) {
-            // What is in RAM now misses extents.
-            self.store.nand.failed = true;
-            return Err(Error::TooBig);
+        let notes = extent::SIZE * (changes.len() - from + 3);
+        if view.room() < notes + tree::pointers_need(view.levels(), target, changes) {
+            return self.missing_unless(Err(Error::TooBig));
         }
         let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
-        let (len, key, owner) = (page.len(), page.first_key(), page.owner());
-        let page = self.store.append(
+        let (len, key) = (page.len(), page.first_key());
+        let written = self.store.append(
             Area::Extent,
             &mut self.scratch[..len],
             Kind::ExtentMap,
             target.page,
-        )?;
+        );
+        let page = self.missing_unless(written)?;
         changes.push(Put { key, page });
         self.files[i].dirty = true;
-        let mut inode = self.files[i].file_mut();
-        let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let index = match tree::apply(store, EXTENT, scratch, &mut inode, owner, target, &changes) {
-            Ok(index) => index,
-            Err(e) => {
-                // What is in RAM now misses extents.
-                self.store.nand.failed = true;
-                return Err(e);
-            }
-        };
-        if let Some(index) = index {
-            self.free_run(i, index.0, 1);
-        }
         if target.page.is_some() {
-            for put in changes.iter() {
+            for put in changes.iter().skip(from) {
                 let note = Extent {
                     index: REPLACED_MAP,
                     page: target.page.0,
@@ -380,6 +410,23 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.note_freed(i, note);
             }
             self.free_run(i, target.page.0, 1);
+        }
+        Ok(())
+    }
+
+    /// Makes the maps just written what the file has.
+    fn apply_maps(
+        &mut self,
+        i: usize,
+        target: &MapTarget,
+        changes: &Changes,
+    ) -> Result<(), Error<N::Error>> {
+        let owner = self.files[i].file().owner(self.store.volume);
+        let mut inode = self.files[i].file_mut();
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let index = tree::apply(store, EXTENT, scratch, &mut inode, owner, target, changes);
+        if let Some(index) = self.missing_unless(index)? {
+            self.free_run(i, index.0, 1);
         }
         Ok(())
     }

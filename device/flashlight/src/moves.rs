@@ -14,7 +14,7 @@ use crate::store::Area;
 use crate::sweep::{LOOK, MAP, MAP_MOVES, MOVE, Sweep};
 use crate::table::State;
 use crate::tag::{self, Tag};
-use crate::tree::{self, EXTENT, HASH, Put};
+use crate::tree::{self, BATCH, EXTENT, HASH, Put};
 use crate::{FileRef, FlashLight, Node};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -53,6 +53,40 @@ impl Outdated {
     }
 }
 
+/// Ranges to be brought up to date together: of those under one index page, that is written once.
+#[derive(Default)]
+struct Ranges {
+    list: [Option<Outdated>; BATCH],
+}
+
+impl Ranges {
+    fn find(&mut self, file: FileRef, index: u32) -> Option<&mut Outdated> {
+        let mut ranges = self.list.iter_mut().flatten();
+        ranges.find(|range| range.covers(file, index))
+    }
+
+    /// Notes a range, in place of what was known of it; there must be room.
+    fn note(&mut self, range: Outdated) {
+        let (file, index) = (range.file, range.run.index);
+        match self.find(file, index) {
+            Some(known) => *known = range,
+            None => {
+                if let Some(place) = self.list.iter_mut().find(|place| place.is_none()) {
+                    *place = Some(range);
+                }
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.list.iter().all(Option::is_some)
+    }
+
+    fn len(&self) -> usize {
+        self.list.iter().flatten().count()
+    }
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the maps
     /// that named them up to date; whether the block has come to its end.
@@ -64,7 +98,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let block = sweep.block;
         let is_data = matches!(self.store.table.get(block), State::Data(_));
         let all = is_data && self.store.valid_pages(block) == sweep.end - sweep.next;
-        let (mut outdated, mut limit) = (None, limit);
+        let (mut outdated, mut limit) = (Ranges::default(), limit);
         sweep.cost = 0;
         let mut extended = false;
         while sweep.next < sweep.end && self.store.valid_pages(block) > 0 && sweep.cost < limit {
@@ -76,13 +110,18 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             let at = self.store.geo.page(BlockAddr(block), index);
             let (before, maps) = (self.store.written.moved(), self.store.map_writes());
+            let ranges = outdated.len();
             if is_data {
                 self.move_data(at, all || listed.is_some(), &mut outdated)?;
             } else {
                 self.move_meta(at, listed.is_some())?;
             }
             let moved = (self.store.written.moved() - before) as u32;
-            let maps = (self.store.map_writes() - maps) as u32;
+            let mut maps = (self.store.map_writes() - maps) as u32;
+            if outdated.len() > ranges {
+                // Its map, and for the first of them the index.
+                maps += 1 + u32::from(ranges == 0);
+            }
             sweep.cost = sweep.cost.saturating_add(LOOK + MOVE * moved + MAP * maps);
             if moved > 0 && maps == 0 && sweep.cost >= limit && !extended {
                 // Its map is written once for all moves of a step.
@@ -90,10 +129,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 extended = true;
             }
         }
-        if let Some(range) = outdated {
-            let settled = self.update_map(range);
-            self.after(settled)?;
-        }
+        let settled = self.update_maps(&mut outdated);
+        self.after(settled)?;
         if self.store.valid_pages(block) == 0 {
             self.store.close(block);
             return Ok(true);
@@ -290,13 +327,13 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok((0..page.count().min(page.capacity())).any(|p| page.pointer(p).1 == at))
     }
 
-    /// Moves a page of file data, if it is valid; `known` to be so, or not. The extent map of a range
-    /// that was `outdated` before is updated when the page is outside, the page's own later.
+    /// Moves a page of file data, if it is valid; `known` to be so, or not. The extent map that named it is
+    /// noted as `outdated`; those noted before are updated when they are too many.
     fn move_data(
         &mut self,
         at: PageAddr,
         known: bool,
-        outdated: &mut Option<Outdated>,
+        outdated: &mut Ranges,
     ) -> Result<Moved, Error<N::Error>> {
         let (owner, tag) = match self.data_owner(at, known) {
             // An invalid page may be one that was never complete.
@@ -307,8 +344,8 @@ impl<N: Nand> FlashLight<'_, N> {
         let Some((file, index)) = owner.filter(|o| o.1 < INDEX_END) else {
             return Ok(Moved::Gone);
         };
-        if let Some(range) = outdated.take_if(|range| !range.covers(file, index)) {
-            let updated = self.update_map(range);
+        if outdated.is_full() && outdated.find(file, index).is_none() {
+            let updated = self.update_maps(outdated);
             if self.after(updated)? == Moved::Stays {
                 return Ok(Moved::Stays);
             }
@@ -325,19 +362,20 @@ impl<N: Nand> FlashLight<'_, N> {
         index: u32,
         at: PageAddr,
         tag: Option<&[u8; tag::SIZE]>,
-        outdated: &mut Option<Outdated>,
+        outdated: &mut Ranges,
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_file(file)?;
         // Before the lookup: making room may write the file's fragment, and with it this page.
         self.file_room(i, 4 * extent::SIZE)?;
-        let seen = outdated.is_some_and(|o| o.names(index, at)) && !self.is_logged(i, index);
+        let known = outdated.find(file, index).copied();
+        let seen = known.is_some_and(|o| o.names(index, at)) && !self.is_logged(i, index);
         let mut here = seen;
         if !seen {
             let mapped = self.map_lookup(i, index)?;
             here = mapped.page == at;
             if mapped.in_map {
                 let (page, count) = (mapped.page.0, mapped.run);
-                *outdated = Some(self.map_seen(file, Extent { index, page, count }));
+                outdated.note(self.map_seen(file, Extent { index, page, count }));
             }
         }
         if here {
@@ -359,9 +397,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 },
             )?;
         }
-        if outdated.is_none() && self.overridden(i, index, at)? {
+        if outdated.find(file, index).is_none() && self.overridden(i, index, at)? {
             let (page, count) = (at.0, 1);
-            *outdated = Some(self.map_seen(file, Extent { index, page, count }));
+            outdated.note(self.map_seen(file, Extent { index, page, count }));
         }
         Ok(())
     }
@@ -389,19 +427,41 @@ impl<N: Nand> FlashLight<'_, N> {
             })
     }
 
-    /// Moves what a file's log says of a range to the extent map, which then names no old places.
-    fn update_map(&mut self, range: Outdated) -> Result<(), Error<N::Error>> {
-        let i = self.load_file(range.file)?;
-        // One migration does it, but where the map is split more than once.
-        for _ in 0..4 {
-            let view = self.files[i].file();
-            let first = (0..view.record_search(INDEX_END, 0))
-                .map(|r| Extent::decode(view.record(r)))
-                .find(|e| e.clip(range.from, range.to).is_some());
-            let Some(e) = first else { break };
-            self.file_migrate(i, Some(e.index))?;
+    /// Moves what files' logs say of ranges to the extent maps, which then name no old places.
+    fn update_maps(&mut self, ranges: &mut Ranges) -> Result<(), Error<N::Error>> {
+        let ranges = core::mem::take(ranges);
+        for range in ranges.list.iter().flatten() {
+            let i = self.load_file(range.file)?;
+            // One migration does it, but where maps are under several index pages or split more than once.
+            for _ in 0..BATCH + 4 {
+                let (mut keys, mut len) = ([0; BATCH], 0);
+                for other in ranges.list.iter().flatten() {
+                    if other.file.ino == range.file.ino
+                        && let Some(key) = self.first_logged(i, other)
+                    {
+                        keys[len] = key;
+                        len += 1;
+                    }
+                }
+                if len == 0 {
+                    break;
+                }
+                self.file_migrate(i, &keys[..len])?;
+            }
         }
         Ok(())
+    }
+
+    /// Where the first record of the log begins that is in a range.
+    fn first_logged(&self, i: usize, range: &Outdated) -> Option<u32> {
+        let view = self.files[i].file();
+        // One that begins before it may reach into it.
+        let first = view.record_search(range.from, 0).saturating_sub(1);
+        (first..view.record_search(INDEX_END, 0))
+            .map(|r| Extent::decode(view.record(r)))
+            .take_while(|e| e.index < range.to)
+            .find(|e| e.clip(range.from, range.to).is_some())
+            .map(|e| e.index)
     }
 
     /// Whether the extent map still names `at` for a page that the log has elsewhere.

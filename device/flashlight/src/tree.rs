@@ -57,6 +57,16 @@ pub(crate) struct MapTarget {
     pub end: u32,
 }
 
+impl MapTarget {
+    /// That of an inode without maps, but for its end.
+    pub const FIRST: MapTarget = MapTarget {
+        root: 0,
+        page: PageAddr::NONE,
+        first: 0,
+        end: 0,
+    };
+}
+
 /// A map written by a migration: it covers the keys from `key` on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Put {
@@ -64,9 +74,14 @@ pub(crate) struct Put {
     pub page: PageAddr,
 }
 
-/// What a migration does to the pointers: a few splits at most.
+/// Maps of one index page that one migration writes at most.
+pub(crate) const BATCH: usize = 8;
+/// Maps that one becomes at most, split as records move to it.
+const PARTS: usize = 4;
+
+/// What a migration does to the pointers: of a few maps, and their splits.
 pub(crate) struct Changes {
-    list: [Put; 4],
+    list: [Put; BATCH + PARTS],
     len: usize,
 }
 
@@ -76,7 +91,7 @@ impl Changes {
             list: [Put {
                 key: 0,
                 page: PageAddr::NONE,
-            }; 4],
+            }; BATCH + PARTS],
             len: 0,
         }
     }
@@ -87,6 +102,13 @@ impl Changes {
     /// One place is kept for the map that remains.
     pub fn is_full(&self) -> bool {
         self.len + 2 > self.list.len()
+    }
+    /// Whether there is place for all that another map may become.
+    pub fn has_room(&self) -> bool {
+        self.len + PARTS <= self.list.len()
+    }
+    pub fn len(&self) -> usize {
+        self.len
     }
     pub fn iter(&self) -> impl Iterator<Item = Put> + '_ {
         self.list[..self.len].iter().copied()
@@ -175,17 +197,34 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     key: Option<u32>,
     limit: u32,
 ) -> Result<MapTarget, Error<N::Error>> {
+    let mut one = [MapTarget::FIRST];
+    targets(store, kind, scratch, inode, key.as_slice(), limit, &mut one)?;
+    Ok(one[0])
+}
+
+/// The maps that cover the first of `keys`, and others of them under the same pointer of the inode. Without
+/// keys those that the most records of the log belong to: under one pointer, and none with less than half
+/// as many as the first. More than one only at the index level, which is read then, into `scratch`.
+/// Gives how many, one at least.
+pub(crate) fn targets<const REC: usize, N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    scratch: &mut [u8],
+    inode: &Inode<&[u8], REC>,
+    keys: &[u32],
+    limit: u32,
+    out: &mut [MapTarget],
+) -> Result<usize, Error<N::Error>> {
     let n = inode.pointers();
     if inode.levels() == 0 {
-        return Ok(MapTarget {
-            root: 0,
-            page: PageAddr::NONE,
-            first: 0,
+        out[0] = MapTarget {
             end: limit,
-        });
+            ..MapTarget::FIRST
+        };
+        return Ok(1);
     }
-    let root = match key {
-        Some(key) => inode.pointer_for(key),
+    let root = match keys.first() {
+        Some(&key) => inode.pointer_for(key),
         None => densest(inode, kind, n, limit, |p| {
             if p == 0 { 0 } else { inode.pointer(p).0 }
         }),
@@ -197,34 +236,81 @@ pub(crate) fn target<const REC: usize, N: Nand>(
         limit
     };
     let page = inode.pointer(root).1;
+    let target = MapTarget {
+        root,
+        page,
+        first,
+        end,
+    };
     if inode.levels() == 1 {
-        return Ok(MapTarget {
-            root,
-            page,
-            first,
-            end,
-        });
+        out[0] = target;
+        return Ok(1);
     }
     store.expect_meta(page, scratch, kind.index, kind.what_index)?;
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
     if !index.belongs_to(inode.ino(), first) {
         return Err(Error::Corrupt(page, kind.what_index));
     }
-    let start = |p: usize| if p == 0 { first } else { index.pointer(p).0 };
-    let best = match key {
-        Some(key) => index.pointer_for(key),
-        None => densest(inode, kind, index.count(), end, start),
+    let count = index.count();
+    // An index page that may have to be split takes one map at a time.
+    let most = if count + PARTS * BATCH > index.capacity() {
+        1
+    } else {
+        out.len().min(BATCH)
     };
-    Ok(MapTarget {
-        root,
-        page: index.pointer(best).1,
-        first: start(best),
-        end: if best + 1 < index.count() {
-            start(best + 1)
-        } else {
-            end
-        },
-    })
+    let start = |p: usize| if p == 0 { first } else { index.pointer(p).0 };
+    let mut picked = [0; BATCH];
+    let len = if keys.is_empty() {
+        pick_densest(inode, kind, count, end, start, &mut picked[..most])
+    } else {
+        let mut len = 0;
+        for &key in keys.iter().filter(|&&key| first <= key && key < end) {
+            let p = index.pointer_for(key);
+            if len < most && !picked[..len].contains(&p) {
+                picked[len] = p;
+                len += 1;
+            }
+        }
+        len
+    };
+    for (out, &p) in out.iter_mut().zip(&picked[..len]) {
+        *out = MapTarget {
+            page: index.pointer(p).1,
+            first: start(p),
+            end: if p + 1 < count { start(p + 1) } else { end },
+            ..target
+        };
+    }
+    Ok(len)
+}
+
+/// As [`densest`], the first few, and none with less than half as many records as the first.
+fn pick_densest<const REC: usize>(
+    inode: &Inode<&[u8], REC>,
+    kind: MapKind,
+    n: usize,
+    end: u32,
+    key: impl Fn(usize) -> u32,
+    picked: &mut [usize],
+) -> usize {
+    let (mut counts, mut len) = ([0; BATCH], 0);
+    for p in 0..n {
+        let from = inode.record_search(key(p), kind.shift);
+        let to = inode.record_search(if p + 1 < n { key(p + 1) } else { end }, kind.shift);
+        let records = to.saturating_sub(from);
+        let place = counts[..len]
+            .iter()
+            .position(|&c| records > c)
+            .unwrap_or(len);
+        if place < picked.len() && (records > 0 || len == 0) {
+            len = (len + 1).min(picked.len());
+            picked[place..len].rotate_right(1);
+            counts[place..len].rotate_right(1);
+            (picked[place], counts[place]) = (p, records);
+        }
+    }
+    let worth = counts[..len].iter().take_while(|&&c| 2 * c >= counts[0]);
+    worth.count()
 }
 
 /// Splits the map in `page` at record `mid` (at the end: at `key`), writes the half that `key` is
