@@ -498,6 +498,26 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
         self.fs.nand().erase_counts()
     }
 
+    fn programs(&self) -> Vec<(&'static str, u64)> {
+        let written = self.fs.written();
+        let [allocation, map, dir, hash, file, extent] = written.areas;
+        vec![
+            ("data", written.data),
+            ("data moved by cleaning", written.moved_data),
+            ("file inodes", file),
+            ("extent maps", extent),
+            ("directories", dir),
+            ("hash maps", hash),
+            ("directory map", map),
+            ("allocation", allocation),
+            ("checkpoints", written.checkpoint),
+        ]
+    }
+
+    fn page_bytes(&self) -> u32 {
+        self.fs.nand().geometry().page_size()
+    }
+
     fn ram_bytes(&self) -> usize {
         self.ram
     }

@@ -471,6 +471,16 @@ pub trait FileSystem {
         Vec::new()
     }
 
+    /// Pages programmed so far by what they were for. Empty where that is not counted.
+    fn programs(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// Bytes of a page of the chip; 0 where there is none.
+    fn page_bytes(&self) -> u32 {
+        0
+    }
+
     /// RAM of the file system proper, in bytes: what was handed to it. 0 where that is unknown.
     fn ram_bytes(&self) -> usize {
         0

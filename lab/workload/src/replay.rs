@@ -17,7 +17,7 @@ use flashkit_vfs::{FileSystem, FlashCost};
 
 use crate::content::Key;
 use crate::expected::Expected;
-use crate::report::{EraseCount, Latency, Phase, Remount, Report, Stopped, micros};
+use crate::report::{EraseCount, Latency, Phase, Purpose, Remount, Report, Stopped, micros};
 use crate::store::{DirStore, FsStore, Meter, Store};
 use crate::trace::{Line, Op};
 
@@ -153,7 +153,9 @@ fn cpu_ns() -> u64 {
 struct Mark {
     ops: u64,
     bytes: u64,
+    written: u64,
     cost: FlashCost,
+    programs: Vec<(&'static str, u64)>,
     idle_ns: u64,
     cpu_ns: u64,
     /// Latencies taken so far.
@@ -175,6 +177,37 @@ fn left_of_phase(lines: &mut dyn Iterator<Item = Line>) -> (String, u64) {
     (REST.to_owned(), left)
 }
 
+/// Pages programmed in between, by what they were for; `all` of them.
+fn by_purpose(
+    start: &[(&'static str, u64)],
+    end: &[(&'static str, u64)],
+    all: u64,
+) -> Vec<Purpose> {
+    let before = start.iter().map(|p| p.1).chain(std::iter::repeat(0));
+    let mut purposes: Vec<Purpose> = end
+        .iter()
+        .zip(before)
+        .map(|(&(purpose, pages), before)| Purpose {
+            purpose: purpose.to_owned(),
+            pages: pages - before,
+        })
+        .collect();
+    if !purposes.is_empty() {
+        let known: u64 = purposes.iter().map(|p| p.pages).sum();
+        purposes.push(Purpose {
+            purpose: "moved for wear, and the rest".to_owned(),
+            pages: all.saturating_sub(known),
+        });
+    }
+    purposes
+}
+
+/// Bytes programmed for each byte written, to two decimals.
+fn amplification(programmed: u64, written: u64) -> Option<f64> {
+    let known = programmed > 0 && written > 0;
+    known.then(|| (programmed as f64 / written as f64 * 100.0).round() / 100.0)
+}
+
 struct Replay<'a, S: Store> {
     store: S,
     options: Options<'a>,
@@ -186,6 +219,8 @@ struct Replay<'a, S: Store> {
     version: u64,
     ops: u64,
     bytes: u64,
+    /// Of these, written.
+    written: u64,
     reported: u64,
     idle_ns: u64,
     latencies_ns: Vec<u64>,
@@ -211,6 +246,7 @@ impl<'a, S: Store> Replay<'a, S> {
             version: 0,
             ops: 0,
             bytes: 0,
+            written: 0,
             reported: 0,
             idle_ns: 0,
             latencies_ns: Vec::new(),
@@ -298,7 +334,9 @@ impl<'a, S: Store> Replay<'a, S> {
         Mark {
             ops: self.ops,
             bytes: self.bytes,
+            written: self.written,
             cost: self.store.cost(),
+            programs: self.store.programs(),
             idle_ns: self.idle_ns,
             cpu_ns: cpu_ns(),
             latencies: self.latencies_ns.len(),
@@ -329,6 +367,11 @@ impl<'a, S: Store> Replay<'a, S> {
             host_us: Latency::of(&mut host),
             erase_count: EraseCount::of(&end.erases),
             erases: EraseCount::of(&erases),
+            programs: by_purpose(&start.programs, &end.programs, cost.page_programs),
+            write_amplification: amplification(
+                cost.page_programs * u64::from(self.store.page_bytes()),
+                end.written - start.written,
+            ),
         }
     }
 
@@ -411,14 +454,14 @@ impl<'a, S: Store> Replay<'a, S> {
                 Err(error) if error.is_no_space() => {
                     // The beginning of the request may be there. To cut it off takes space as well.
                     let left = self.store.size(&file)?.max(done);
-                    self.bytes += left - done;
+                    self.wrote(left - done);
                     done = left;
                     break;
                 }
                 written => written?,
             }
             done += n as u64;
-            self.bytes += n as u64;
+            self.wrote(n as u64);
             self.progress(1 << 20);
         }
         self.expect(|expected| expected.write(path, 0, done, key));
@@ -494,6 +537,11 @@ impl<'a, S: Store> Replay<'a, S> {
         self.close(path, file, held)
     }
 
+    fn wrote(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.written += bytes;
+    }
+
     /// Writes new contents in requests, and syncs if asked to.
     fn write(&mut self, file: &S::File, path: &str, offset: u64, size: u64) -> Result<(), Failure> {
         self.version += 1;
@@ -504,7 +552,7 @@ impl<'a, S: Store> Replay<'a, S> {
             key.fill(offset + done, &mut self.buf[..n]);
             self.store.write(file, offset + done, &self.buf[..n])?;
             done += n as u64;
-            self.bytes += n as u64;
+            self.wrote(n as u64);
             self.progress(1 << 20);
         }
         self.expect(|expected| expected.write(path, offset, size, key));

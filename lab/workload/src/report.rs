@@ -79,6 +79,22 @@ pub struct Phase {
     /// Erases of the chip's blocks in this phase.
     #[serde(default)]
     pub erases: EraseCount,
+    /// `page_programs` by what they were for. Metadata that cleaning has moved is among its kind. Empty where that
+    /// is not counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Purpose>,
+    /// Bytes programmed, data of whole pages, for each byte that the operations wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
+}
+
+/// Pages programmed for one purpose.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purpose {
+    /// What for.
+    pub purpose: String,
+    /// How many.
+    pub pages: u64,
 }
 
 /// Mean and percentiles of the time of one operation, in microseconds to one decimal.

@@ -125,6 +125,14 @@ pub trait Store {
     fn cost(&self) -> FlashCost;
     /// Erases of each block so far.
     fn erase_counts(&self) -> Vec<u32>;
+    /// Pages programmed so far by what they were for. Empty where that is not counted.
+    fn programs(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+    /// Bytes of a page of the chip; 0 where there is none.
+    fn page_bytes(&self) -> u32 {
+        0
+    }
     /// RAM of the file system proper, in bytes; 0 where that is unknown.
     fn ram_bytes(&self) -> usize;
 }
@@ -303,6 +311,14 @@ impl Store for FsStore<'_> {
 
     fn erase_counts(&self) -> Vec<u32> {
         self.fs.erase_counts()
+    }
+
+    fn programs(&self) -> Vec<(&'static str, u64)> {
+        self.fs.programs()
+    }
+
+    fn page_bytes(&self) -> u32 {
+        self.fs.page_bytes()
     }
 
     fn ram_bytes(&self) -> usize {

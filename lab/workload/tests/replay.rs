@@ -1,5 +1,7 @@
 //! Traces and generated workloads over the reference file system and a host directory.
 
+mod common;
+
 use std::collections::BTreeSet;
 
 use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
@@ -483,4 +485,37 @@ fn a_replay_stops_at_its_limit_of_flash_time() {
         total.flash_us
     );
     assert!(total.flash_us < whole.total.flash_us);
+}
+
+/// What the programs of a replay on a chip were for: all of them, with nothing left over while nothing is moved
+/// for wear and nothing fails.
+#[test]
+fn the_programs_are_told_by_purpose() {
+    let mut fs = common::of_paper();
+    let lines =
+        trace::parse(b"C a 1000000\nU a 4096 8192\nA a 5000\nM first\nD a\nC b 3000\n".as_slice());
+    let mut options = options(2048);
+    options.fsync = true;
+    let report = replay_fs(&mut fs, lines.unwrap(), options).unwrap().report;
+    for phase in report.phases.iter().chain([&report.total]) {
+        let pages = |purpose: &str| {
+            let found = phase.programs.iter().find(|p| p.purpose == purpose);
+            found
+                .unwrap_or_else(|| panic!("{purpose}: {:?}", phase.programs))
+                .pages
+        };
+        let sum: u64 = phase.programs.iter().map(|p| p.pages).sum();
+        assert_eq!(sum, phase.page_programs, "{}", phase.name);
+        assert_eq!(pages("moved for wear, and the rest"), 0, "{}", phase.name);
+        assert_eq!(pages("data moved by cleaning"), 0);
+    }
+    let first = &report.phases[0];
+    // 488 pages, four, and two: what is behind the last whole page is in the inode.
+    assert_eq!(first.programs[0].pages, 494);
+    let bytes = 1_000_000.0 + 8192.0 + 5000.0;
+    let amplified = (first.page_programs * 2048) as f64 / bytes;
+    assert!(
+        (first.write_amplification.unwrap() - amplified).abs() < 0.006,
+        "{first:?}"
+    );
 }

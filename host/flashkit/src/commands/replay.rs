@@ -186,6 +186,7 @@ fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> s
         table.row(cells(phase));
     }
     table.print(out, 0)?;
+    print_purposes(report, out)?;
     if report.chip.is_some() {
         let worn = &report.total.erase_count;
         writeln!(
@@ -217,6 +218,42 @@ fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> s
         )?;
     }
     Ok(())
+}
+
+/// What the programs were for, a column for each phase.
+fn print_purposes(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
+    let phases: Vec<&Phase> = report.phases.iter().chain([&report.total]).collect();
+    if report.total.programs.is_empty() {
+        return Ok(());
+    }
+    let names = phases.iter().map(|phase| text::name(phase.name.as_bytes()));
+    let headings: Vec<String> = std::iter::once("programs for".to_owned())
+        .chain(names)
+        .collect();
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let mut table = Table::new(&headings);
+    for (i, purpose) in report.total.programs.iter().enumerate() {
+        let pages = phases
+            .iter()
+            .map(|phase| text::count(phase.programs.get(i).map_or(0, |p| p.pages)));
+        table.row_of(
+            std::iter::once(purpose.purpose.clone())
+                .chain(pages)
+                .collect(),
+        );
+    }
+    let amplified = phases.iter().map(|phase| {
+        phase
+            .write_amplification
+            .map_or(String::new(), |x| format!("{x:.2}"))
+    });
+    table.row_of(
+        std::iter::once("bytes programmed per byte written".to_owned())
+            .chain(amplified)
+            .collect(),
+    );
+    writeln!(out)?;
+    table.print(out, 0)
 }
 
 fn cells(phase: &Phase) -> [String; 13] {
