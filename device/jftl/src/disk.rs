@@ -94,6 +94,7 @@ pub struct Jftl<'a, N> {
     /// The log does not say yet that this session writes.
     pub(crate) untouched: bool,
     pub(crate) latched: bool,
+    pub(crate) programs_zeros: bool,
     /// What was lost; then nothing is written.
     pub(crate) damage: Option<Damage>,
     pub(crate) stats: Stats,
@@ -218,7 +219,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     ) -> Result<(), Error<N::Error>> {
         self.prepare()?;
         self.stats.sectors_written += 1;
-        if is_zeros(data) {
+        if self.is_absence(data) {
             self.stats.zeros += 1;
             self.unmap(sector)?;
             return self.maintain();
@@ -235,6 +236,17 @@ impl<'a, N: Nand> Jftl<'a, N> {
         }
         self.set(sector, page)?;
         self.maintain()
+    }
+
+    /// From now on, whether a sector of zeros is programmed as any other is, instead of being mapped to no page: to
+    /// measure with programs whose data is nothing but zeros.
+    pub fn program_zeros(&mut self, on: bool) {
+        self.programs_zeros = on;
+    }
+
+    /// Whether a sector is to have no page, because that reads the same.
+    pub(crate) fn is_absence(&self, data: &[u8]) -> bool {
+        !self.programs_zeros && data.iter().all(|byte| *byte == 0)
     }
 
     /// Maps a sector to no page; whether it had one.
@@ -347,11 +359,6 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.untouched = false;
         Ok(())
     }
-}
-
-/// Whether a sector holds what one without a page reads as.
-pub(crate) fn is_zeros(data: &[u8]) -> bool {
-    data.iter().all(|byte| *byte == 0)
 }
 
 impl<N: Nand> BlockDevice for Jftl<'_, N> {

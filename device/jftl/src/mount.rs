@@ -80,6 +80,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             recovering: None,
             untouched: false,
             latched: false,
+            programs_zeros: false,
             damage: None,
             stats: Stats::default(),
             watch: None,

@@ -12,7 +12,7 @@
 
 use flashkit_nand::{Nand, PageAddr};
 
-use crate::disk::{Jftl, is_zeros};
+use crate::disk::Jftl;
 use crate::error::Error;
 use crate::ext::{self, Reader, SUPER, SUPER_AT};
 use crate::layout::{PER_SEGMENT, TAG};
@@ -482,7 +482,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         data: &[u8],
     ) -> Result<bool, Error<N::Error>> {
         let page = self.lookup(source)?;
-        if page == NONE || !self.lay.contains(page) || is_zeros(data) {
+        if page == NONE || !self.lay.contains(page) || self.is_absence(data) {
             return Ok(false);
         }
         self.prepare()?;

@@ -180,6 +180,13 @@ fn what_is_journalled_again_unchanged_is_not_programmed() {
             expect(&mut disk, journal_block(at), &halves(0, 2), (0, read));
             let stats = disk.stats();
             assert_eq!((stats.elided, stats.unchanged), (2, 4));
+            // Zeros have no page, unless that is asked for.
+            let zeros = [0; BLOCK];
+            expect(&mut disk, 300, &zeros, (0, 0));
+            disk.program_zeros(true);
+            expect(&mut disk, 300, &zeros, (2, 0));
+            disk.program_zeros(false);
+            expect(&mut disk, 300, &zeros, (0, 0));
             disk.check().unwrap();
             // The owners that the tags name go first.
             ext::write(&mut disk, journal_block(4), &[8; BLOCK]);

@@ -66,6 +66,13 @@ impl<N: Nand> OnNand<N> {
         &self.disk
     }
 
+    /// Programs sectors of zeros as well.
+    #[must_use]
+    pub fn with_zeros(mut self) -> Self {
+        self.disk.program_zeros(true);
+        self
+    }
+
     /// Most pages that were a block of the journal and its home at once, as flushes have seen it.
     pub fn shared_pages(&self) -> u32 {
         self.shared.0

@@ -16,7 +16,7 @@ use super::keep::{Measured, Ran};
 use super::paper;
 use super::plan::Piece;
 use super::record::{Event, image, replay};
-use super::rig::{Cost, Interval, Rig, disk, formatted};
+use super::rig::{Cost, Interval, Layer, Rig, disk, formatted};
 use super::tally::Tally;
 use crate::rig::tool;
 
@@ -113,7 +113,7 @@ impl Inputs {
     /// Runs a piece on a new file system, on both layers; costs until everything is home.
     pub fn measure(&self, piece: &Piece) -> Result<Measured> {
         let page = self.live(piece, false)?;
-        let again = again(&page)?;
+        let again = again(&page, piece.bench.layer(true))?;
         let tally = Tally::of(&page.events, page.size);
         // dbench does as much as it can in its time: on each layer that is something else.
         let is_dbench = matches!(piece.bench, Bench::Dbench(_));
@@ -147,7 +147,11 @@ impl Inputs {
             mode,
             ..
         } = *piece;
-        let mut rig = Rig::new(formatted()?, remaps, bench.is_timed() && !self.quick)?;
+        let mut rig = Rig::new(
+            formatted()?,
+            bench.layer(remaps),
+            bench.is_timed() && !self.quick,
+        )?;
         rig.make_ext3()?;
         rig.mount(mode, interval)?;
         if let Bench::Files(load) = bench {
@@ -240,9 +244,9 @@ struct Live {
 }
 
 /// Asks a new disk that remaps for the same; it must hold the same in the end.
-fn again(live: &Live) -> Result<Ran> {
+fn again(live: &Live, layer: Layer) -> Result<Ran> {
     let told = |why: String| anyhow!("asked for the same: {why}");
-    let mut disk = disk(formatted()?, true)?;
+    let mut disk = disk(formatted()?, layer)?;
     let mut before = Cost::of(&disk);
     replay(&live.events, &mut disk, |disk| before = Cost::of(disk)).map_err(told)?;
     let ran = Ran::between(&before, &Cost::of(&disk), live.ran.rate);
@@ -258,6 +262,14 @@ impl Bench {
     /// Whether timers decide what is written together, so that the chip's time has to be real.
     fn is_timed(self) -> bool {
         matches!(self, Bench::Tar | Bench::Postmark | Bench::Dbench(_))
+    }
+
+    /// What it is measured on. All that dbench writes is zeros, and they are to count.
+    fn layer(self, remaps: bool) -> Layer {
+        Layer {
+            remaps,
+            zeros: matches!(self, Bench::Dbench(_)),
+        }
     }
 
     /// Its program, if it is one that may be missing.

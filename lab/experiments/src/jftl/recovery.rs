@@ -8,12 +8,16 @@ use flashkit_nand::Nand;
 use flashkit_sim::{Metered, Rng, SimNand};
 
 use super::keep::{Mounts, Recovery};
-use super::rig::{Interval, Mode, Rig, formatted};
+use super::rig::{Interval, Layer, Mode, Rig, formatted};
 use crate::rig::tool;
 
 /// Fills the journal of a stock ext3, cuts the power, and mounts.
 fn stock(remaps: bool, quick: bool) -> Result<Recovery> {
-    let mut rig = Rig::new(formatted()?, remaps, false)?;
+    let layer = Layer {
+        remaps,
+        ..Layer::default()
+    };
+    let mut rig = Rig::new(formatted()?, layer, false)?;
     rig.make_ext3()?;
     rig.mount(Mode::Journal, Interval::Seconds(300))?;
     // One transaction may take a quarter of the journal; what is committed stays there until the
@@ -29,7 +33,7 @@ fn stock(remaps: bool, quick: bool) -> Result<Recovery> {
     }
     let chip = rig.cut()?;
     let begun = chip.counters();
-    let mut rig = Rig::new(chip, remaps, false)?;
+    let mut rig = Rig::new(chip, layer, false)?;
     let mounted = rig.cost()?.counters;
     rig.mount(Mode::Journal, Interval::Seconds(300))?;
     let recovered = rig.cost()?.counters;

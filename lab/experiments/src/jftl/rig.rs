@@ -87,10 +87,24 @@ impl Cost {
     }
 }
 
+/// How a disk is to work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layer {
+    /// Follows the journal.
+    pub remaps: bool,
+    /// Programs sectors of zeros.
+    pub zeros: bool,
+}
+
 /// A disk on a chip.
-pub fn disk(chip: SimNand, remaps: bool) -> Result<Sectors<OnNand>> {
-    let disk = OnNand::mount(chip, remaps, |_| (), |_| String::new());
-    Ok(Sectors::new(disk.map_err(|e| anyhow!("{e}"))?))
+pub fn disk(chip: SimNand, layer: Layer) -> Result<Sectors<OnNand>> {
+    let disk = OnNand::mount(chip, layer.remaps, |_| (), |_| String::new());
+    let disk = disk.map_err(|e| anyhow!("{e}"))?;
+    Ok(Sectors::new(if layer.zeros {
+        disk.with_zeros()
+    } else {
+        disk
+    }))
 }
 
 /// A new, empty disk.
@@ -111,8 +125,8 @@ pub struct Rig {
 
 impl Rig {
     /// Serves the disk on a chip.
-    pub fn new(chip: SimNand, remaps: bool, real_time: bool) -> Result<Rig> {
-        let mut sectors = disk(chip, remaps)?;
+    pub fn new(chip: SimNand, layer: Layer, real_time: bool) -> Result<Rig> {
+        let mut sectors = disk(chip, layer)?;
         if real_time {
             sectors = sectors.in_real_time();
         }
