@@ -665,3 +665,20 @@ fn a_disk_on_an_mtd_device() {
         "{complaints}"
     );
 }
+
+/// There and back: mkfs here, nandwrite to a chip with bad blocks, mount, nanddump, fsck here.
+#[test]
+fn a_volume_that_a_programmer_writes() {
+    if !real_guests() {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/guest/transfer");
+    let mut command = Command::new(script);
+    let out = command.env("FLASHKIT", env!("CARGO_BIN_EXE_flashkit"));
+    let out = out.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    let complaints = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}\n{complaints}");
+    let end = "read back from a dump: the same\n";
+    assert!(said.ends_with(end), "{said}");
+}

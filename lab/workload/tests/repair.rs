@@ -191,6 +191,36 @@ fn what_is_beyond_the_end() {
     assert!(bytes[..6_000].iter().all(|&b| b == 0x5a));
 }
 
+/// More files than inode pages may be written between two checkpoints: one is taken in the middle of the
+/// repair, and it is still the right file that is repaired next. In one pass, without another look.
+#[test]
+fn more_files_than_a_checkpoint_waits_for() {
+    let mut fs = formatted(chip(2048, 40, 32, 128));
+    let (root, files) = (fs.root(), 560);
+    for i in 0..files {
+        file(&mut fs, root, format!("file {i}").as_bytes(), 4_096);
+    }
+    fs.sync().unwrap();
+    let mut pages = Pages::default();
+    fs.volume().walk(&mut pages).unwrap();
+    let mut chip = fs.into_volume().unmount().map_err(|(_, e)| e).unwrap();
+    let inodes = pages.0.iter().filter(|page| page.area == Area::File);
+    for page in inodes {
+        patch(&mut chip, page.page, &put(SIZE, 2_000));
+    }
+    let mut fs = mount(chip);
+    let beyond = |fs: &mut Fs| {
+        let found = check(fs.volume()).unwrap().findings;
+        let beyond = found.iter().filter(|f| f.what.contains("beyond the end"));
+        beyond.count()
+    };
+    assert_eq!(beyond(&mut fs), files);
+    fs.volume().repair().unwrap();
+    assert_eq!(beyond(&mut fs), 0);
+    repair(fs.volume()).unwrap();
+    clean(&mut remount(fs));
+}
+
 fn fs_ino(fs: &mut Fs, dir: Ino, name: &[u8]) -> Ino {
     fs.lookup(dir, name).unwrap().ino
 }
