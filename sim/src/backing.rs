@@ -80,6 +80,7 @@ impl SimNand {
             now_ns: self.now_ns,
             powered: self.powered,
             first_erase: self.first_erase,
+            distrusted: self.distrusted,
             faults: self.faults.clone(),
             backing: self.backing.clone(),
         };

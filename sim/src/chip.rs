@@ -29,6 +29,7 @@ pub struct SimNand {
     pub(crate) now_ns: u64,
     pub(crate) powered: bool,
     pub(crate) first_erase: bool,
+    pub(crate) distrusted: bool,
     pub(crate) faults: Option<Box<FaultState>>,
     pub(crate) backing: Option<Backing>,
 }
@@ -46,6 +47,7 @@ impl SimNand {
             now_ns: 0,
             powered: true,
             first_erase: false,
+            distrusted: false,
             faults: None,
             backing: None,
             spec: Arc::new(spec),
@@ -61,6 +63,22 @@ impl SimNand {
     /// Off by default, for chips leave the factory erased.
     pub fn require_first_erase(&mut self, on: bool) {
         self.first_erase = on;
+    }
+
+    /// For a chip in a file that may be damaged: a program or an erase that breaks a promise of the contract is
+    /// an error from now on, [`SimError::Promise`], and no panic. The file may be what is wrong.
+    pub fn distrust(&mut self) {
+        self.distrusted = true;
+    }
+
+    /// A promise of the software above.
+    fn demand(&self, kept: bool, broken: impl FnOnce() -> String) -> Result<(), SimError> {
+        if kept {
+            return Ok(());
+        }
+        let broken = broken();
+        assert!(self.distrusted, "{broken}");
+        Err(SimError::Promise(broken))
     }
 
     /// Cuts or restores the power between operations. Without power every operation returns
@@ -177,25 +195,24 @@ impl SimNand {
         self.check_lengths(page, "program", data.len(), spare.len());
         self.load(b)?;
         let block = &self.blocks[b as usize];
-        assert!(
-            !block.has(BAD),
-            "program of block {b}, page {index}: the block is marked bad"
-        );
-        assert!(
-            !block.has(HALF_ERASED),
-            "program of block {b}, page {index}: the block's last erase did not complete"
-        );
-        assert!(
-            !self.first_erase || block.erase_count > 0,
-            "program of block {b}, page {index}: the block was never erased"
-        );
+        let program = || format!("program of block {b}, page {index}");
+        self.demand(!block.has(BAD), || {
+            format!("{}: the block is marked bad", program())
+        })?;
+        self.demand(!block.has(HALF_ERASED), || {
+            format!("{}: the block's last erase did not complete", program())
+        })?;
+        self.demand(!self.first_erase || block.erase_count > 0, || {
+            format!("{}: the block was never erased", program())
+        })?;
         let next = block.next();
-        assert!(
-            index >= next,
-            "program of block {b}, page {index}: page {} of the block was already attempted \
-             since its erase",
-            next.saturating_sub(1)
-        );
+        self.demand(index >= next, || {
+            format!(
+                "{}: page {} of the block was already attempted since its erase",
+                program(),
+                next.saturating_sub(1)
+            )
+        })?;
         self.counters.page_programs += 1;
         self.advance(self.timing.program_ns);
         Ok((b, index))
@@ -206,10 +223,9 @@ impl SimNand {
         self.check_power()?;
         self.check_block(block, "erase");
         let b = block.0;
-        assert!(
-            !self.blocks[b as usize].has(BAD),
-            "erase of block {b}: the block is marked bad"
-        );
+        self.demand(!self.blocks[b as usize].has(BAD), || {
+            format!("erase of block {b}: the block is marked bad")
+        })?;
         self.counters.block_erases += 1;
         self.advance(self.timing.erase_ns);
         Ok(b)

@@ -18,6 +18,8 @@ pub enum SimError {
     },
     /// The faults asked for do not fit the chip.
     Faults(FaultsError),
+    /// A promise of the contract was broken on a chip whose file may be damaged.
+    Promise(String),
 }
 
 impl core::fmt::Display for SimError {
@@ -26,6 +28,7 @@ impl core::fmt::Display for SimError {
             SimError::PowerOff => f.write_str("the chip has no power"),
             SimError::Io { message, .. } => f.write_str(message),
             SimError::Faults(e) => e.fmt(f),
+            SimError::Promise(what) => write!(f, "the image is damaged: {what}"),
         }
     }
 }

@@ -310,3 +310,34 @@ fn a_device_table_makes_devices_and_sets_attributes() {
     let refused = here.complaint(1, &["mkfs", "--devtable", "table", "b.img"]);
     assert_eq!(refused, "b.img: filling it: /x: no such file or directory");
 }
+
+/// Bits flipped anywhere in the file, in what it says of the chip's pages too: no panic, one line at most.
+#[test]
+fn an_image_with_bits_flipped_panics_nothing() {
+    let here = Place::new();
+    unclean(&here);
+    here.said(0, &["fsck", "-a", "x.img"]);
+    let good = bytes(&here.path("x.img"));
+    fs::write(here.path("small"), [7; 20_000]).unwrap();
+    let mut promises = 0;
+    for seed in 1..=8_u64 {
+        let (mut bad, mut at) = (good.clone(), seed);
+        for _ in 0..400 {
+            at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // Behind the head; what is told of blocks and pages comes first.
+            bad[128 + (at >> 33) as usize % 20_000] ^= 1 << (at >> 61);
+        }
+        for args in [&["fsck", "-y", "y.img"][..], &["cp", "small", "y.img:/new"]] {
+            fs::write(here.path("y.img"), &bad).unwrap();
+            let out = here.run(args);
+            let said = String::from_utf8_lossy(&out.stderr);
+            let status = out.status.code().unwrap();
+            assert!(
+                status < 16 && said.lines().count() <= 1,
+                "seed {seed}, {args:?}: {said}"
+            );
+            promises += usize::from(said.contains("the image is damaged: "));
+        }
+    }
+    assert!(promises > 0, "no seed is bad enough");
+}

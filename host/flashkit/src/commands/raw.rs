@@ -14,15 +14,15 @@ use crate::volume;
 
 /// Write a raw image, as nandwrite, U-Boot and gang programmers take it.
 ///
-/// A volume made with `mkfs --slack` is written for any chip of its sort, whichever blocks of that are bad, as
-/// long as it is: bad blocks are passed over (erase the chip first). Anything else is copied as it is,
-/// for the one chip whose bad blocks are the same.
+/// A volume made with `mkfs --slack` is written for any chip of its sort, whichever of its blocks are bad: programmers
+/// pass over those. The chip must have been erased. Anything else is copied as it is, for a chip with the same
+/// bad blocks.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example, a board with two megabytes of spare blocks on a chip of 128 MiB:\n  \
+    after_help = "Example, for boards with a chip of 1,024 blocks, of which 20 may be bad:\n  \
     flashkit mkfs --chip w25n01gv --slack 20 --no-spare -r rootfs flash.img\n  \
     flashkit export flash.img flash.bin\n  \
-    flash_erase /dev/mtd0 0 0 && nandwrite -p /dev/mtd0 flash.bin    # on the board\n  \
+    flash_erase /dev/mtd0 0 0 && nandwrite /dev/mtd0 flash.bin    # on the board\n  \
     flashkit mount /dev/mtd0 /mnt"
 )]
 pub struct Export {

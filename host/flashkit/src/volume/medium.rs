@@ -26,7 +26,6 @@ pub enum Bare {
 }
 
 /// Why a chip could not do something, through no fault of its medium.
-#[derive(Debug)]
 pub enum MediumError {
     Image(SimError),
     Device(MtdError),
@@ -41,6 +40,13 @@ impl std::fmt::Display for MediumError {
             MediumError::Device(e) => e.fmt(f),
             MediumError::Tear => f.write_str("the power of a real chip is not cut"),
         }
+    }
+}
+
+/// In words as well: the file systems show errors of a driver in this way.
+impl std::fmt::Debug for MediumError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
     }
 }
 
@@ -175,7 +181,8 @@ impl Medium {
 impl Bare {
     fn open(path: &Path, access: Access) -> Result<Bare> {
         if !flashkit_mtd::is_device(path) {
-            let image = patiently(|| SimNand::open(path, access.into()))?;
+            let mut image = patiently(|| SimNand::open(path, access.into()))?;
+            image.distrust();
             return Ok(Bare::Image(image));
         }
         let write = access == Access::ReadWrite;
