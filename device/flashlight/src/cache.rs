@@ -376,14 +376,6 @@ impl<N: Nand> FlashLight<'_, N> {
             self.files[i].used = self.touch();
             return Ok(i);
         }
-        // An inode in the scratch page is current: what replaces it takes it from there.
-        let at = self.store.scratch_at;
-        if at.is_some()
-            && self.scratch[6] == Kind::File as u8
-            && FileView::on(&*self.scratch).ino() == node.ino
-        {
-            return self.load_file_at(at);
-        }
         let at = self.find_file(node)?;
         self.load_file_at(at)
     }
@@ -408,6 +400,14 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Finds the page of a file that is not cached; it is then in the scratch page.
     pub(crate) fn find_file(&mut self, node: FileRef) -> Result<PageAddr, Error<N::Error>> {
+        // An inode in the scratch page is current: what replaces it takes it from there.
+        let at = self.store.scratch_at;
+        if at.is_some()
+            && self.scratch[6] == Kind::File as u8
+            && FileView::on(&*self.scratch).ino() == node.ino
+        {
+            return Ok(at);
+        }
         let index = (INDEX_DIR, ino_hash(self.store.volume, node.ino));
         // What cannot be read may be another's.
         let mut damage = None;

@@ -257,10 +257,24 @@ impl<N: Nand> FlashLight<'_, N> {
         });
         let (from, to) = (old.off.min(off), (old.off + old.len).max(off + data.len()));
         let gap = old.len > 0 && (off > old.off + old.len || off + data.len() < old.off);
-        let room = view.room() + old.len;
-        // Half a page beside the extents at most keeps a log of extents useful.
-        let fits = to - from + crate::tree::SLACK + 4 * extent::SIZE <= room
-            && (view.records() < 16 || to - from <= view.0.len() / 4);
+        // A quarter of the page beside many extents keeps their log useful. What is appended is worth more: in two
+        // pieces a page is written twice.
+        let ps = self.store.page_size();
+        let appends = u64::from(index) * ps as u64 + (off + data.len()) as u64 >= view.size();
+        let most = match (view.records() < 16, appends) {
+            (true, _) => ps,
+            (_, true) => ps * 5 / 8,
+            (_, false) => ps / 4,
+        };
+        let need = to - from + crate::tree::SLACK + 4 * extent::SIZE;
+        if appends
+            && (ps / 4 + 1..=most).contains(&(to - from))
+            && need > view.room() + old.len
+            && view.record_search(INDEX_END, 0) >= 16
+        {
+            self.file_migrate(i, &[])?;
+        }
+        let fits = to - from <= most && need <= self.files[i].file().room() + old.len;
         if fits && (!gap || self.map_lookup(i, index)?.page.is_none()) {
             self.grow_fragment(i, index, from, to);
             let mut view = self.files[i].file_mut();
@@ -279,7 +293,17 @@ impl<N: Nand> FlashLight<'_, N> {
         data: &[u8],
     ) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
-        self.assemble(i, index)?;
+        let view = self.files[i].file();
+        let start = u64::from(index) * self.store.page_size() as u64;
+        match view.fragment().filter(|f| f.page == index && f.off == 0) {
+            // All that the file has of this page: nothing needs to be looked up.
+            Some(f) if start + f.len as u64 >= view.size() => {
+                self.store.scratch_at = PageAddr::NONE;
+                self.scratch.fill(0);
+                self.scratch[..f.len].copy_from_slice(self.files[i].file().fragment_bytes());
+            }
+            _ => self.assemble(i, index)?,
+        }
         self.scratch[off..off + data.len()].copy_from_slice(data);
         self.write_scratch(i, index)
     }

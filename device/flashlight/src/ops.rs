@@ -766,7 +766,11 @@ impl<N: Nand> FlashLight<'_, N> {
             Node::File(file) => match self.file_slot(file.ino) {
                 Some(i) => self.sync_file(i),
                 // What is not in RAM has been written, but for what had no place to go.
-                None if self.given_up.is_some() => self.find_file(file).map(|_| ()),
+                None if self.given_up.is_some() => {
+                    // What was read before says nothing of its directory.
+                    self.store.scratch_at = PageAddr::NONE;
+                    self.find_file(file).map(|_| ())
+                }
                 None => Ok(()),
             },
             Node::Dir(dir) => {

@@ -46,12 +46,16 @@ pub(crate) const COLD: usize = 2;
 pub(crate) const WEAR: usize = 3;
 /// The frontier of updates.
 pub(crate) const UPDATE: usize = 4;
-/// Blocks reserved ahead at most.
-pub(crate) const RESERVES: usize = 24;
+/// Blocks reserved ahead at most: the batches of all areas, the allocation log's, and one each of some
+/// areas in turn.
+pub(crate) const RESERVES: usize = 36;
+/// Of them, those that batches leave for a block of any area that is needed at once.
+const SINGLES: usize = 5;
 /// Data blocks reserved by one allocation record.
 const DATA_BATCH: u32 = 16;
-/// The same, for updates.
+/// The same, for updates and for FileInodes.
 const UPDATE_BATCH: u32 = 4;
+const FILE_BATCH: u32 = 4;
 /// Blocks of the allocation log between two checkpoints at most.
 pub(crate) const BITMAP_BLOCKS: usize = 8;
 /// Blocks reserved ahead for the allocation log: one may fail when it is erased or programmed.
@@ -767,10 +771,11 @@ impl<N: Nand> Store<'_, N> {
             let want = match area {
                 Area::Data => (self.free / 32).clamp(1, DATA_BATCH),
                 Area::Update => (self.free / 32).clamp(1, UPDATE_BATCH),
+                Area::File => (self.free / 64).clamp(1, FILE_BATCH),
                 _ => 1,
             };
             for i in 0..want {
-                if self.reserved + LOG_AHEAD + 1 >= RESERVES {
+                if i > 0 && self.reserved + LOG_AHEAD + 1 + SINGLES >= RESERVES {
                     break;
                 }
                 match self.reserve_one(area) {

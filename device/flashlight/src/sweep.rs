@@ -31,7 +31,7 @@ pub(crate) const MAP_MOVES: u32 = 24;
 const STEP: u32 = 24;
 /// What a step costs at most, in reads, but for what its last page adds; three times that when the
 /// free blocks run out.
-const STEP_MAX: u32 = 40;
+const STEP_MAX: u32 = 24;
 /// Blocks above the floor at which writing waits for as much cleaning as it takes.
 const URGENT: u32 = FLOOR + 2;
 /// Rounds of cleaning that one change waits for at most.

@@ -82,9 +82,9 @@ fn a_log_with_fsync() {
 }
 
 const SEQ: (u64, u64, u64) = (2, 97_423, 2);
-const POSTMARK: (u64, u64, u64) = (73_639, 1_092_065, 15_030);
-const SMALL: (u64, u64, u64) = (50_654, 34_880, 2);
-const APPEND: (u64, u64, u64) = (5_014, 25_701, 2);
+const POSTMARK: (u64, u64, u64) = (72_712, 1_091_202, 15_017);
+const SMALL: (u64, u64, u64) = (36_334, 34_646, 2);
+const APPEND: (u64, u64, u64) = (1_001, 22_280, 2);
 
 fn reads_of(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> u64 {
     let before = counters(fs);
