@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! 0 crc u32   4 file number u32   8 page index u32   12 sequence u32   16 directory u32   20 hash u32
-//! of an update besides, on chips with at least 40 spare bytes:
-//! 24 crc u32  28 seconds, low u32  32 seconds, high i16  34 left u16  36 nanoseconds u32
+//! of an update besides, on chips with at least 38 spare bytes (what Linux leaves free of 64 by default):
+//! 24 crc u32  28 seconds, low u32  32 nanoseconds u32  36 seconds, high i8  37 left u8
 //! ```
 //!
 //! The first CRC-32C covers the page's data and tag bytes 4 to 23, the second tag bytes 0 to 23 and 28
-//! to 39. Directory and hash are those by which the file was found when the page was written; the
+//! to 37. Directory and hash are those by which the file was found when the page was written; the
 //! sequence is the low half of the number that the next metadata page was to have. The time is that
 //! of the write, `left` the number of its pages that follow.
 
-use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
+use crate::bytes::{get_u32, put_u32};
 use crate::hash::crc32c;
 use crate::inode::Time;
 use crate::mappage::Owner;
@@ -20,7 +20,7 @@ use crate::mappage::Owner;
 pub(crate) const SIZE: usize = 24;
 
 /// Bytes of the tag of an update.
-pub(crate) const UPDATE_SIZE: usize = 40;
+pub(crate) const UPDATE_SIZE: usize = 38;
 const STAMP: usize = SIZE + 4;
 
 /// A data page's tag.
@@ -68,13 +68,13 @@ impl Tag {
 pub(crate) struct Update {
     pub time: Time,
     /// Pages of the same write that follow.
-    pub left: u16,
+    pub left: u8,
 }
 
 impl Update {
     /// Whether a time can be told.
     pub fn holds(time: Time) -> bool {
-        i16::try_from(time.secs >> 32).is_ok()
+        i8::try_from(time.secs >> 32).is_ok()
     }
 
     /// Puts it behind a tag.
@@ -82,9 +82,9 @@ impl Update {
         let mut b = [0; UPDATE_SIZE];
         b[..SIZE].copy_from_slice(tag);
         put_u32(&mut b, STAMP, self.time.secs as u32);
-        put_u16(&mut b, STAMP + 4, (self.time.secs >> 32) as u16);
-        put_u16(&mut b, STAMP + 6, self.left);
-        put_u32(&mut b, STAMP + 8, self.time.nanos);
+        put_u32(&mut b, STAMP + 4, self.time.nanos);
+        b[STAMP + 8] = (self.time.secs >> 32) as u8;
+        b[STAMP + 9] = self.left;
         let crc = crc32c(tag, &b[STAMP..]);
         put_u32(&mut b, SIZE, crc);
         b
@@ -92,16 +92,16 @@ impl Update {
 
     /// `None` for the spare bytes of a page that is no update.
     pub fn decode(b: &[u8; UPDATE_SIZE]) -> Option<Update> {
-        let high = i64::from(get_u16(b, STAMP + 4) as i16);
+        let high = i64::from(b[STAMP + 8] as i8);
         let time = Time {
             secs: high << 32 | i64::from(get_u32(b, STAMP)),
-            nanos: get_u32(b, STAMP + 8),
+            nanos: get_u32(b, STAMP + 4),
         };
         let sound =
             get_u32(b, SIZE) == crc32c(&b[..SIZE], &b[STAMP..]) && time.nanos < 1_000_000_000;
         sound.then(|| Update {
             time,
-            left: get_u16(b, STAMP + 6),
+            left: b[STAMP + 9],
         })
     }
 }
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn update_round_trip_and_damage() {
-        for (secs, left) in [(-1, 0), (0, 15), (1 << 40, 1), (-(1 << 40), 3)] {
+        for (secs, left) in [(-1, 0), (0, 15), ((1 << 39) - 1, 1), (-(1 << 39), 3)] {
             let time = Time {
                 secs,
                 nanos: 999_999_999,
@@ -127,7 +127,7 @@ mod tests {
                 b[i] ^= 1;
             }
         }
-        let secs = 1 << 47;
+        let secs = 1 << 39;
         assert!(!Update::holds(Time { secs, nanos: 0 }));
         assert_eq!(Update::decode(&[0xff; UPDATE_SIZE]), None);
     }

@@ -161,7 +161,7 @@ impl<N: Nand> FlashLight<'_, N> {
         for (k, page) in data.chunks_exact(ps).enumerate() {
             let update = Update {
                 time: now,
-                left: (pages - 1 - k) as u16,
+                left: (pages - 1 - k) as u8,
             };
             let written = self.write_update_page(node, first + k as u32, page, update);
             if let Err(e) = written {

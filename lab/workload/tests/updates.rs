@@ -44,7 +44,7 @@ fn bytes(fs: &mut Fs, name: &[u8]) -> Vec<u8> {
 #[test]
 fn an_fsync_costs_the_pages_alone() {
     // Spare bytes, programs of an overwrite of one page with fsync, of four.
-    for (spare, one, four) in [(64, 1, 4), (40, 1, 4), (39, 2, 5), (24, 2, 5), (0, 2, 5)] {
+    for (spare, one, four) in [(64, 1, 4), (38, 1, 4), (37, 2, 5), (24, 2, 5), (0, 2, 5)] {
         let mut fs = on_spare(spare);
         let ino = synced(&mut fs, 64);
         let mut write = |index, pages: usize| {
@@ -67,7 +67,7 @@ fn an_fsync_costs_the_pages_alone() {
 
 #[test]
 fn what_is_no_update_writes_the_inode() {
-    let mut fs = on_spare(40);
+    let mut fs = on_spare(38);
     let ino = synced(&mut fs, 64);
     type Change<'a> = &'a dyn Fn(&mut Fs);
     let write =
@@ -116,7 +116,7 @@ fn what_is_no_update_writes_the_inode() {
         (
             "a time that has no room",
             &|fs| {
-                let secs = 1 << 47;
+                let secs = 1 << 39;
                 fs.write(ino, 0, &page(1), Time { secs, nanos: 0 }).unwrap();
             },
             2,
@@ -149,7 +149,7 @@ fn what_is_no_update_writes_the_inode() {
 fn what_is_synced_is_there_after_a_cut() {
     for seed in 0..40 {
         let mut rng = Rng::new(seed);
-        let mut fs = on_spare(40);
+        let mut fs = on_spare(38);
         let root = fs.root();
         let names: [&[u8]; 2] = [b"a", b"b"];
         let inos = names.map(|name| file(&mut fs, root, name, 40 * PAGE));
