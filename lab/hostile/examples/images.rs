@@ -198,6 +198,31 @@ fn changes(fs: &mut Fs<'_>) -> Result<(), Error> {
     write_synced(fs, "last", 0, 10)
 }
 
+/// Pages of two files overwritten and synced since the last checkpoint, some of them more than once, among other
+/// changes; the last with no fsync.
+fn updates(fs: &mut Fs<'_>) -> Result<(), Error> {
+    for (name, pages) in [("db", 200), ("g/other", 20)] {
+        write_synced(fs, name, 0, pages * 1_024)?;
+    }
+    fs.sync()?;
+    for i in 0..60u64 {
+        let (name, pages) = if i % 9 == 8 {
+            ("g/other", 16)
+        } else {
+            ("db", 190)
+        };
+        let len = 1_024 * (1 + i as usize % 3);
+        write_synced(fs, name, 1_024 * (i * 37 % pages), len)?;
+    }
+    rename(fs, "g/other", "moved other")?;
+    for i in 0..6 {
+        write_synced(fs, "moved other", 1_024 * i, 1_024)?;
+    }
+    write_synced(fs, "db", 5_000, 100)?;
+    write_synced(fs, "db", 10_240, 2_048)?;
+    write(fs, "db", 20_480, 4_096).map(drop)
+}
+
 /// A directory of so many names that its maps need an index; few of them are left.
 fn many_names(fs: &mut Fs<'_>) -> Result<(), Error> {
     let names = 3_000;
@@ -364,4 +389,7 @@ fn main() {
     let full = |fs: &mut Fs<'_>| done(fill_up(fs));
     save("full", clean(formatted(1024, 24, 8, 64, &[]), &full));
     save("wide", clean(formatted(1024, 24, 128, 48, &[]), &one));
+    let tree = clean(formatted(1024, 38, 8, 128, &[]), &one);
+    let stopped = session(tree, NEVER, End::Stop, &|fs| done(updates(fs)));
+    save("updates", stopped.0);
 }

@@ -168,6 +168,6 @@ macro_rules! packed {
     };
 }
 
-static PACKED: [(&str, &[u8]); 8] = packed![
-    "clean", "unclean", "bare", "cut", "hash", "extents", "full", "wide",
+static PACKED: [(&str, &[u8]); 9] = packed![
+    "clean", "unclean", "bare", "cut", "hash", "extents", "full", "wide", "updates",
 ];
