@@ -116,11 +116,17 @@ impl<N: Nand> Store<'_, N> {
         self.geo.spare_size() as usize >= tag::UPDATE_SIZE
     }
 
+    /// Blocks that a recovery from the last checkpoint cannot have, though they were free: those taken since,
+    /// and those reserved.
+    fn spent(&self) -> u32 {
+        self.taken + self.reserved as u32
+    }
+
     /// Whether a recovery could replay more updates.
     fn takes_updates(&self) -> bool {
         self.has_updates()
             && self.update_blocks + BLOCKS_MARGIN <= UPDATE_BLOCKS
-            && self.taken + FOR_REPLAY + self.updates * 9 / (4 * self.ppb()) <= self.sure
+            && self.spent() + FOR_REPLAY + self.updates * 9 / (4 * self.ppb()) <= self.sure
     }
 }
 

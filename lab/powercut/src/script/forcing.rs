@@ -125,7 +125,8 @@ fn data_cleaning(chip: Chip) -> Script {
 fn updates(chip: Chip) -> Script {
     let mut d = Draft::new(5);
     let page = chip.page as usize;
-    let pages = u64::from(chip.pages) * 12;
+    // Updates need free blocks for the recovery.
+    let pages = u64::from(chip.pages) * if chip.blocks < 96 { 6 } else { 12 };
     for f in ["f", "g"] {
         d.add(&format!(
             "create {f}; write {f} 0 {}; fsync {f}",
@@ -153,9 +154,9 @@ fn updates(chip: Chip) -> Script {
             _ => {}
         }
     }
-    // The log of a larger page holds them all.
-    let forces: &[Forced] = match page {
-        1024 => &[Forced::Update, Forced::ExtentMap],
+    // Elsewhere the log holds them all.
+    let forces: &[Forced] = match chip.blocks {
+        128 => &[Forced::Update, Forced::ExtentMap],
         _ => &[Forced::Update],
     };
     d.script("force-updates", chip, forces)
