@@ -16,7 +16,7 @@ use crate::header::Kind;
 use crate::inode::{
     DirMut, DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView,
 };
-use crate::mappage::{MapPage, Owner};
+use crate::mappage::MapPage;
 use crate::store::Area;
 use crate::tree::{MapKind, MapTarget};
 use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -33,6 +33,8 @@ pub(crate) struct Slot<'r> {
     /// Of a file: pages written since the last fsync, if all that has changed since the page at `loc`
     /// are pages that a recovery finds by their tags (`updates.rs`).
     pub updates: Option<u32>,
+    /// Of a file: something may wait in its index pages.
+    pub waits: bool,
     /// Of a directory: names were removed that no page on flash shows as removed.
     pub removals: bool,
     used: u32,
@@ -46,6 +48,7 @@ impl<'r> Slot<'r> {
             loc: PageAddr::NONE,
             dirty: false,
             updates: None,
+            waits: true,
             removals: false,
             used: 0,
         }
@@ -56,6 +59,7 @@ impl<'r> Slot<'r> {
         self.loc = PageAddr::NONE;
         self.dirty = false;
         self.updates = None;
+        self.waits = true;
         self.removals = false;
     }
 
@@ -96,15 +100,6 @@ impl FileView<'_> {
     pub fn file_ref(&self, volume: u32) -> FileRef {
         let (dir, hash) = self.holder(volume);
         FileRef {
-            ino: self.ino(),
-            dir,
-            hash,
-        }
-    }
-
-    pub fn owner(&self, volume: u32) -> Owner {
-        let (dir, hash) = self.holder(volume);
-        Owner {
             ino: self.ino(),
             dir,
             hash,

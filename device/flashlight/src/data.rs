@@ -6,7 +6,7 @@
 
 use crate::error::{Error, FILE_DATA, sound};
 use crate::extent::{self, Extent, INDEX_END};
-use crate::inode::{Fragment, Stamp, Time};
+use crate::inode::{Fragment, Time};
 use crate::ops::Special;
 use crate::store::Head;
 use crate::tag::{self, Tag};
@@ -103,7 +103,16 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Puts the whole contents of one page of a cached file into the scratch page.
     pub(crate) fn assemble(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
-        let (page, ino) = (self.map_lookup(i, index)?.page, self.files[i].ino);
+        let (view, ino) = (self.files[i].file(), self.files[i].ino);
+        let fragment = view.fragment().filter(|f| f.page == index);
+        let start = u64::from(index) * self.store.page_size() as u64;
+        let is_all = |f: &Fragment| f.off == 0 && start + f.len as u64 >= view.size();
+        let page = if fragment.as_ref().is_some_and(is_all) {
+            // Nothing else needs to be looked up.
+            PageAddr::NONE
+        } else {
+            self.map_lookup(i, index)?.page
+        };
         self.store.scratch_at = PageAddr::NONE;
         if page.is_none() {
             self.scratch.fill(0);
@@ -111,7 +120,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.read_data(page, self.scratch, ino, index)?;
         }
         let view = self.files[i].file();
-        if let Some(f) = view.fragment().filter(|f| f.page == index) {
+        if let Some(f) = fragment {
             self.scratch[f.off..f.off + f.len].copy_from_slice(view.fragment_bytes());
         }
         Ok(())
@@ -174,8 +183,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if at + n as u64 > view.size() {
                 view.set_size(at + n as u64);
             }
-            view.set_time(Stamp::Modify, now);
-            view.set_time(Stamp::Change, now);
+            view.set_modified(now);
             done += n;
         }
         Ok(())
@@ -185,20 +193,23 @@ impl<N: Nand> FlashLight<'_, N> {
     fn write_page(&mut self, i: usize, index: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.choose_front(i, index)?;
-        let owner = self.files[i].file().owner(self.store.volume);
+        let owner = self.files[i].file().file_ref(self.store.volume);
         let at = self.store.append_data(i, data, owner, index)?;
+        self.put_page(i, index, at)
+    }
+
+    /// Maps a page of a cached file that has just been written whole: what the inode kept of it is in there.
+    pub(crate) fn put_page(
+        &mut self,
+        i: usize,
+        index: u32,
+        at: PageAddr,
+    ) -> Result<(), Error<N::Error>> {
         let mut view = self.files[i].file_mut();
         if view.fragment().is_some_and(|f| f.page == index) {
             view.fragment_resize(0, 0, 0);
         }
-        self.map_insert(
-            i,
-            Extent {
-                index,
-                page: at.0,
-                count: 1,
-            },
-        )
+        self.map_insert(i, Extent::new(index, at.0, 1))
     }
 
     /// Writes the scratch page as one page of a cached file.
@@ -207,18 +218,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let result = self.write_scratch_front(i, index, scratch);
         self.scratch = scratch;
         let at = result?;
-        let mut view = self.files[i].file_mut();
-        if view.fragment().is_some_and(|f| f.page == index) {
-            view.fragment_resize(0, 0, 0);
-        }
-        self.map_insert(
-            i,
-            Extent {
-                index,
-                page: at.0,
-                count: 1,
-            },
-        )
+        self.put_page(i, index, at)
     }
 
     fn write_scratch_front(
@@ -231,7 +231,7 @@ impl<N: Nand> FlashLight<'_, N> {
             // No lookup of the last extent here: the scratch page is in use.
             self.open_shared(i)?;
         }
-        let owner = self.files[i].file().owner(self.store.volume);
+        let owner = self.files[i].file().file_ref(self.store.volume);
         self.store.append_data(i, scratch, owner, index)
     }
 
@@ -272,7 +272,7 @@ impl<N: Nand> FlashLight<'_, N> {
             && need > view.room() + old.len
             && view.record_search(INDEX_END, 0) >= 16
         {
-            self.file_migrate(i, &[])?;
+            self.file_migrate(i, None)?;
         }
         let fits = to - from <= most && need <= self.files[i].file().room() + old.len;
         if fits && (!gap || self.map_lookup(i, index)?.page.is_none()) {
@@ -293,17 +293,7 @@ impl<N: Nand> FlashLight<'_, N> {
         data: &[u8],
     ) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
-        let view = self.files[i].file();
-        let start = u64::from(index) * self.store.page_size() as u64;
-        match view.fragment().filter(|f| f.page == index && f.off == 0) {
-            // All that the file has of this page: nothing needs to be looked up.
-            Some(f) if start + f.len as u64 >= view.size() => {
-                self.store.scratch_at = PageAddr::NONE;
-                self.scratch.fill(0);
-                self.scratch[..f.len].copy_from_slice(self.files[i].file().fragment_bytes());
-            }
-            _ => self.assemble(i, index)?,
-        }
+        self.assemble(i, index)?;
         self.scratch[off..off + data.len()].copy_from_slice(data);
         self.write_scratch(i, index)
     }
@@ -342,6 +332,16 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.make_room()?;
         let i = self.load_data_file(node)?;
+        self.truncate_cached(i, size, now)
+    }
+
+    /// The same for a cached file.
+    pub(crate) fn truncate_cached(
+        &mut self,
+        i: usize,
+        size: u64,
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
         self.files[i].change();
         let ps = self.store.page_size() as u64;
         let old = self.files[i].file().size();
@@ -362,8 +362,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let mut view = self.files[i].file_mut();
         view.set_size(size);
-        view.set_time(Stamp::Modify, now);
-        view.set_time(Stamp::Change, now);
+        view.set_modified(now);
         if size < old {
             self.map_truncate(i, size.div_ceil(ps) as u32)?;
         }

@@ -11,6 +11,8 @@ use crate::bytes::{get_u16, put_u16};
 
 /// Entries of the list (paper: 161 at 2 KiB pages).
 pub(crate) const ENTRIES: usize = 161;
+/// Entries at most, with more RAM: it is searched from its beginning.
+pub(crate) const MOST: usize = 4096;
 
 /// Bytes of an entry.
 pub(crate) const fn entry_size(pages_per_block: u32) -> usize {

@@ -1,8 +1,13 @@
 //! Extents: records of a FileInode's log and of extent maps.
 //!
 //! ```text
-//! 0  page index in the file u32    4  page on the chip u32    8  number of pages u32
+//! 0  page index in the file u32    4  page on the chip u32    8  number of pages u32, and flags
 //! ```
+//!
+//! The two highest bits of the number are flags. Bit 31, *masks*, in a log or an index page: what the
+//! next page below says of these indexes has been given back, and may be another's by now. Bit 30,
+//! *covers*, in an index page or an extent map: so it was with what the page that this one replaces
+//! said of them. A recovery asks for it, that compares the two.
 //!
 //! Three index values are no extents but say, in the FileInode page that makes it durable, what
 //! is free since the page before:
@@ -23,6 +28,9 @@ pub(crate) const FREED_MAP: u32 = u32::MAX - 1;
 pub(crate) const REPLACED_MAP: u32 = u32::MAX - 2;
 /// Indexes from here on are no extents.
 pub(crate) const INDEX_END: u32 = u32::MAX - 15;
+/// In the word that holds the number of pages.
+const MASKS: u32 = 1 << 31;
+const COVERS: u32 = 1 << 30;
 
 /// A run of pages of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +38,31 @@ pub(crate) struct Extent {
     pub index: u32,
     pub page: u32,
     pub count: u32,
+    /// See the module's text.
+    pub masks: bool,
+    pub covers: bool,
 }
 
 impl Extent {
+    /// A run that masks nothing, or a note.
+    pub fn new(index: u32, page: u32, count: u32) -> Extent {
+        Extent {
+            index,
+            page,
+            count,
+            masks: false,
+            covers: false,
+        }
+    }
+
     pub fn decode(b: &[u8]) -> Extent {
+        let count = get_u32(b, 8);
         Extent {
             index: get_u32(b, 0),
             page: get_u32(b, 4),
-            count: get_u32(b, 8),
+            count: count & !(MASKS | COVERS),
+            masks: count & MASKS != 0,
+            covers: count & COVERS != 0,
         }
     }
 
@@ -45,7 +70,9 @@ impl Extent {
         let mut b = [0; SIZE];
         put_u32(&mut b, 0, self.index);
         put_u32(&mut b, 4, self.page);
-        put_u32(&mut b, 8, self.count);
+        let masks = if self.masks { MASKS } else { 0 };
+        let covers = if self.covers { COVERS } else { 0 };
+        put_u32(&mut b, 8, self.count | masks | covers);
         b
     }
 
@@ -66,12 +93,23 @@ impl Extent {
             index: a,
             page: self.page.wrapping_add(a - self.index),
             count: b - a,
+            ..*self
         })
     }
 
     /// Whether `next` goes on where this ends, in the file and on the chip.
     pub fn joins(&self, next: &Extent) -> bool {
-        self.end() == next.index && self.page.wrapping_add(self.count) == next.page
+        self.end() == next.index
+            && self.page.wrapping_add(self.count) == next.page
+            && (self.masks, self.covers) == (next.masks, next.covers)
+    }
+
+    /// This run with as many pages more.
+    pub fn longer(&self, count: u32) -> Extent {
+        Extent {
+            count: self.count + count,
+            ..*self
+        }
     }
 }
 
@@ -81,31 +119,16 @@ mod tests {
 
     #[test]
     fn clip_and_join() {
-        let e = Extent {
-            index: 10,
-            page: 100,
-            count: 5,
-        };
+        let e = Extent::new(10, 100, 5);
+        let masking = Extent { masks: true, ..e };
         assert_eq!(Extent::decode(&e.encode()), e);
-        assert_eq!(
-            e.clip(12, 14),
-            Some(Extent {
-                index: 12,
-                page: 102,
-                count: 2
-            })
-        );
+        assert_eq!(Extent::decode(&masking.encode()), masking);
+        assert_eq!(e.clip(12, 14), Some(Extent::new(12, 102, 2)));
+        assert_eq!(masking.clip(12, 14).map(|e| e.masks), Some(true));
         assert_eq!(e.clip(0, 10), None);
         assert_eq!(e.clip(15, 20), None);
-        assert!(e.joins(&Extent {
-            index: 15,
-            page: 105,
-            count: 1
-        }));
-        assert!(!e.joins(&Extent {
-            index: 15,
-            page: 106,
-            count: 1
-        }));
+        assert!(e.joins(&Extent::new(15, 105, 1)));
+        assert!(!e.joins(&Extent::new(15, 106, 1)));
+        assert!(!masking.joins(&Extent::new(15, 105, 1)));
     }
 }

@@ -1,26 +1,24 @@
 //! Where a file's pages are: the extent log in the FileInode, and extent maps (paper, 4.2.3).
 //!
-//! The log is kept sorted and free of overlaps; what it says overrides the extent maps. A page
+//! The log is kept sorted and free of overlaps; what it says overrides the extent maps, and so does what
+//! waits in their index pages ([`crate::waiting`]). A page
 //! that only an extent map still names, overridden by the log, counts as valid until the record
-//! moves there: an overwrite then needs no read of the map.
+//! moves there: an overwrite then needs no read of the map. Cleaning gives such a page back at once, and
+//! the record says that it *masks* what the map goes on saying: that page may be another's soon.
 
 use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
 use crate::header::Kind;
+use crate::inode::FileView;
 use crate::mappage::{ExtentPage, MapPage};
 use crate::store::Area;
-use crate::tree::{self, BATCH, Changes, EXTENT, MapTarget, Put};
+use crate::tree::{self, Changes, EXTENT, MapTarget, Put};
+use crate::waiting::Waiting;
 use flashkit_nand::{Nand, PageAddr};
 
-/// Records that a part of a truncation takes at most, beside those of whole maps that go.
-const CUT_OTHERS: usize = 8;
-
-/// Records that a part of a truncation takes at most. Beside the longest names, an inode of the
-/// smallest page has room for few.
-pub(crate) fn cut_notes(page_size: usize) -> usize {
-    CUT_OTHERS + if page_size < 2048 { 4 } else { 16 }
-}
+/// Records that a part of a truncation takes at most.
+pub(crate) const CUT_NOTES: usize = 8;
 
 /// What is at a page of a file, and for how many pages the same run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +26,8 @@ pub(crate) struct Mapped {
     /// The page on the chip; none in a hole.
     pub page: PageAddr,
     pub run: u32,
-    /// Whether an extent map says so, not the log.
-    pub in_map: bool,
+    /// Whether an extent says so that waits in an index page.
+    pub waiting: bool,
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -91,7 +89,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Ok(Mapped {
                     page,
                     run: e.end() - index,
-                    in_map: false,
+                    waiting: false,
                 });
             }
         }
@@ -99,50 +97,53 @@ impl<N: Nand> FlashLight<'_, N> {
         if after < view.records() {
             next = Extent::decode(view.record(after)).index.min(INDEX_END);
         }
-        if !self.load_extent_map(i, index)? {
+        let levels = view.levels();
+        let pointer = self.extent_map_for(i, index).0?;
+        if levels == 2 {
+            let waits: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+            if let Some(e) = waits.extents_in(index, next).next() {
+                if e.index == index {
+                    return Ok(Mapped {
+                        page: PageAddr(e.page),
+                        run: e.count,
+                        waiting: true,
+                    });
+                }
+                next = e.index;
+            }
+        }
+        if !self.load_extent_map_at(i, pointer)? {
             return Ok(Mapped {
                 page: PageAddr::NONE,
                 run: next - index,
-                in_map: false,
+                waiting: false,
             });
         }
-        let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
-        let after = page.search(index + 1, 0);
-        if after > 0 {
-            let e = Extent::decode(page.record(after - 1));
-            if e.end() > index {
-                let page = PageAddr(e.page.wrapping_add(index - e.index));
-                return Ok(Mapped {
-                    page,
-                    run: e.end().min(next) - index,
-                    in_map: true,
-                });
-            }
-        }
-        let end = if after < page.count() {
-            Extent::decode(page.record(after)).index
-        } else {
-            page.end_key().max(index + 1)
-        };
-        Ok(Mapped {
-            page: PageAddr::NONE,
-            run: end.min(next) - index,
-            in_map: false,
+        let map: ExtentPage<&[u8]> = MapPage(&*self.scratch);
+        let found = map.extents_in(index, INDEX_END).next();
+        let end = next.min(map.end_key().max(index + 1));
+        Ok(match found {
+            Some(e) if e.index == index => Mapped {
+                page: PageAddr(e.page),
+                run: e.end().min(next) - index,
+                waiting: false,
+            },
+            e => Mapped {
+                page: PageAddr::NONE,
+                run: e.map_or(end, |e| e.index.min(next)) - index,
+                waiting: false,
+            },
         })
     }
 
     /// Notes in the log that something is free with this inode's next page on flash.
-    fn note_freed(&mut self, i: usize, note: Extent) {
+    pub(crate) fn note_freed(&mut self, i: usize, note: Extent) {
         let mut view = self.files[i].file_mut();
         let n = view.records();
         if note.index == FREED_RUN && n > 0 {
             let last = Extent::decode(view.record(n - 1));
             if last.index == FREED_RUN && last.page.wrapping_add(last.count) == note.page {
-                let joined = Extent {
-                    count: last.count + note.count,
-                    ..last
-                };
-                view.record_set(n - 1, &joined.encode());
+                view.record_set(n - 1, &last.longer(note.count).encode());
                 return;
             }
         }
@@ -156,14 +157,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     pub(crate) fn free_run(&mut self, i: usize, page: u32, count: u32) {
         self.store.invalidate_run(page, count);
-        self.note_freed(
-            i,
-            Extent {
-                index: FREED_RUN,
-                page,
-                count,
-            },
-        );
+        self.note_freed(i, Extent::new(FREED_RUN, page, count));
     }
 
     /// Removes a range of indexes from the log, and frees what it mapped.
@@ -200,32 +194,88 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Maps a run; what it overrides in the log is free.
+    /// What the log says of one page.
+    pub(crate) fn logged(&self, i: usize, index: u32) -> Option<Extent> {
+        let view = self.files[i].file();
+        let r = view.record_search(index + 1, 0).checked_sub(1)?;
+        Extent::decode(view.record(r)).clip(index, index + 1)
+    }
+
+    /// Maps one page; what the log had there is free, and what it masked is masked still.
     pub(crate) fn map_insert(&mut self, i: usize, e: Extent) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.files[i].dirty = true;
-        let view = self.files[i].file();
-        let at = view.record_search(e.index, 0);
-        let next = (at < view.records()).then(|| Extent::decode(view.record(at)));
-        let prev = at.checked_sub(1).map(|p| Extent::decode(view.record(p)));
-        if prev.is_some_and(|p| p.end() > e.index) || next.is_some_and(|n| n.index < e.end()) {
+        let mut masks = e.masks;
+        if let Some(old) = self.logged(i, e.index) {
+            masks |= old.masks;
             self.log_cut(i, e.index, e.end());
         }
+        self.log_insert(i, Extent { masks, ..e });
+        Ok(())
+    }
+
+    /// Puts a run into the log, which says nothing of its indexes and has room.
+    fn log_insert(&mut self, i: usize, e: Extent) {
         let mut view = self.files[i].file_mut();
         let at = view.record_search(e.index, 0);
         if at > 0 {
             let prev = Extent::decode(view.record(at - 1));
             if prev.joins(&e) {
-                let joined = Extent {
-                    count: prev.count + e.count,
-                    ..prev
-                };
-                view.record_set(at - 1, &joined.encode());
-                return Ok(());
+                view.record_set(at - 1, &prev.longer(e.count).encode());
+                return;
             }
         }
         view.record_insert(at, &e.encode());
+    }
+
+    /// Gives back the page `at` that an extent map names for an index, and the log has elsewhere. Room
+    /// for four records must be there.
+    pub(crate) fn mask(&mut self, i: usize, index: u32, at: PageAddr) {
+        let mut view = self.files[i].file_mut();
+        let Some(r) = view.record_search(index + 1, 0).checked_sub(1) else {
+            return;
+        };
+        let rec = Extent::decode(view.record(r));
+        view.record_remove(r);
+        let here = rec
+            .clip(index, index + 1)
+            .map(|e| Extent { masks: true, ..e });
+        let parts = [rec.clip(0, index), here, rec.clip(index + 1, INDEX_END)];
+        for part in parts.into_iter().flatten() {
+            self.log_insert(i, part);
+        }
+        self.files[i].dirty = true;
+        self.free_run(i, at.0, 1);
+    }
+
+    /// Moves the records that mask anything of a range away from the log: before what they mask is cut or
+    /// dropped, as then only pages say what is free. Where one cannot be read nothing will be given
+    /// back that it names.
+    pub(crate) fn settle_masked(
+        &mut self,
+        i: usize,
+        from: u32,
+        to: u32,
+    ) -> Result<(), Error<N::Error>> {
+        let mut from = from;
+        while let Some(key) = self.first_masked(i, from, to) {
+            if sound(self.file_migrate(i, Some(key)))?.is_none() {
+                from = self.extent_map_for(i, key).1.max(from + 1);
+            }
+        }
         Ok(())
+    }
+
+    /// Where the first record of the log begins that masks something of a range.
+    fn first_masked(&self, i: usize, from: u32, to: u32) -> Option<u32> {
+        let view = self.files[i].file();
+        // One that begins before it may reach into it.
+        let first = view.record_search(from, 0).saturating_sub(1);
+        (first..view.record_search(INDEX_END, 0))
+            .map(|r| Extent::decode(view.record(r)))
+            .take_while(|e| e.index < to)
+            .find(|e| e.masks && e.end() > from)
+            .map(|e| e.index)
     }
 
     /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by
@@ -260,7 +310,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Moves the records of one range of indexes to its extent map: the range with the most of
     /// them, or, when that map cannot be read, the first that can.
     fn file_migrate_some(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        let mut damage = match self.file_migrate(i, &[]) {
+        let mut damage = match self.file_migrate(i, None) {
             Err(e) if e.is_damage() && !self.store.nand.failed => e,
             r => return r,
         };
@@ -272,7 +322,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Err(damage);
             }
             let index = Extent::decode(view.record(r)).index;
-            match self.file_migrate(i, &[index]) {
+            match self.file_migrate(i, Some(index)) {
                 Err(e) if e.is_damage() && !self.store.nand.failed => damage = e,
                 r => return r,
             }
@@ -284,77 +334,68 @@ impl<N: Nand> FlashLight<'_, N> {
     /// there. A read and a program for each map.
     pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
         for i in 0..self.files.len() {
+            // An empty slot shows what it held before.
+            if self.files[i].ino == 0 {
+                continue;
+            }
             loop {
                 let slot = &self.files[i];
-                if slot.ino == 0
-                    || slot.file().levels() == 0
+                if slot.file().levels() == 0
                     || slot.file().record_search(INDEX_END, 0) == 0
-                    || sound(self.file_migrate(i, &[]))?.is_none()
+                    || sound(self.file_migrate(i, None))?.is_none()
                 {
                     break;
                 }
+            }
+            if core::mem::take(&mut self.files[i].waits) {
+                sound(self.settle_all(i))?;
             }
         }
         Ok(())
     }
 
-    /// Moves the records of some ranges of indexes from the log to their extent maps: the ranges that `keys`
-    /// are in, but those under one index page only, the first at least; without keys those with the most of
-    /// them. For each map one read, one program, one program more when it is split; at the index level
-    /// two reads and one program more for all of them.
-    pub(crate) fn file_migrate(&mut self, i: usize, keys: &[u32]) -> Result<(), Error<N::Error>> {
+    /// Moves records from the log to an extent map, or at the index level to an index page: those of the
+    /// one that covers `key`, or else of the one with the most of them. One read, one program, one program
+    /// more when the map is split; at the index level see `waiting.rs`.
+    pub(crate) fn file_migrate(
+        &mut self,
+        i: usize,
+        key: Option<u32>,
+    ) -> Result<(), Error<N::Error>> {
         let view = self.files[i].file();
         if view.room() < tree::SLACK && view.record_search(INDEX_END, 0) < view.records() {
             // Notes of freed pages leave no room for those of this migration.
             self.files[i].dirty = true;
             self.flush_file(i)?;
         }
+        let view = self.files[i].file();
+        if view.levels() == 2 {
+            let root = tree::root_for(&view, EXTENT, key, INDEX_END);
+            return self.gather(i, root);
+        }
         self.store.scratch_at = PageAddr::NONE;
         let view = self.files[i].file();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let mut targets = [MapTarget::FIRST; BATCH];
-        let n = tree::targets(store, EXTENT, scratch, &view, keys, INDEX_END, &mut targets)?;
-        let mut changes = Changes::new();
-        self.migrate_to(i, &targets[0], &mut changes)?;
-        for target in &targets[1..n] {
-            let room = self.files[i].file().room();
-            if !changes.has_room() || room < extent::SIZE * (BATCH + 8) {
-                break;
-            }
-            if sound(self.migrate_to(i, target, &mut changes))?.is_none() {
-                // That is told when its turn comes.
-                break;
-            }
-        }
-        self.apply_maps(i, &targets[0], &changes)
-    }
-
-    /// Moves the records of the log to one extent map, and writes it. What leads to it is not changed.
-    fn migrate_to(
-        &mut self,
-        i: usize,
-        target: &MapTarget,
-        changes: &mut Changes,
-    ) -> Result<(), Error<N::Error>> {
-        let owner = self.files[i].file().owner(self.store.volume);
-        self.store.scratch_at = PageAddr::NONE;
+        let target = tree::target(store, EXTENT, scratch, &view, key, INDEX_END)?;
+        let owner = view.file_ref(self.store.volume);
         if target.page.is_none() {
             ExtentPage::<&mut [u8]>::on(self.scratch).init(owner, target.first, target.end);
         } else {
-            self.load_target(EXTENT, target, owner.ino)?;
+            self.load_target(EXTENT, &target, owner.ino)?;
         }
         self.store.scratch_at = PageAddr::NONE;
         let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         page.set_owner(owner);
         page.set_range(target.first, target.end);
-        let from = changes.len();
-        let moved = self.merge_records(i, changes);
+        page.uncover();
+        let mut changes = Changes::new();
+        let moved = self.merge_records(i, &mut changes);
         self.missing_unless(moved)?;
-        self.write_extent_map(i, target, from, changes)
+        self.put_extent_map(i, &target, changes)
     }
 
     /// After a step that has taken extents from the log: with an error, what is in RAM misses them.
-    fn missing_unless<T>(
+    pub(crate) fn missing_unless<T>(
         &mut self,
         result: Result<T, Error<N::Error>>,
     ) -> Result<T, Error<N::Error>> {
@@ -376,7 +417,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Writes the extent map in the scratch page in place of the target's, and notes what is free when it
     /// and what has split from it, the changes from `from` on, are there.
-    fn write_extent_map(
+    pub(crate) fn write_extent_map(
         &mut self,
         i: usize,
         target: &MapTarget,
@@ -402,12 +443,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.files[i].dirty = true;
         if target.page.is_some() {
             for put in changes.iter().skip(from) {
-                let note = Extent {
-                    index: REPLACED_MAP,
-                    page: target.page.0,
-                    count: put.page.0,
-                };
-                self.note_freed(i, note);
+                self.note_freed(i, Extent::new(REPLACED_MAP, target.page.0, put.page.0));
             }
             self.free_run(i, target.page.0, 1);
         }
@@ -415,13 +451,13 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Makes the maps just written what the file has.
-    fn apply_maps(
+    pub(crate) fn apply_maps(
         &mut self,
         i: usize,
         target: &MapTarget,
         changes: &Changes,
     ) -> Result<(), Error<N::Error>> {
-        let owner = self.files[i].file().owner(self.store.volume);
+        let owner = self.files[i].file().file_ref(self.store.volume);
         let mut inode = self.files[i].file_mut();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
         let index = tree::apply(store, EXTENT, scratch, &mut inode, owner, target, changes);
@@ -437,28 +473,12 @@ impl<N: Nand> FlashLight<'_, N> {
         let r = self.files[i].file().record_search(first, 0);
         while r < self.files[i].file().records() {
             let rec = Extent::decode(self.files[i].file().record(r));
-            let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
-            if !rec.is_mapping() || rec.index >= page.end_key() || changes.is_full() {
+            if !rec.is_mapping() {
                 break;
             }
-            let n = page.count();
-            if n + 2 > page.capacity() {
-                let last = Extent::decode(page.record(n - 1));
-                let mid = if rec.index >= last.end() { n } else { n / 2 };
-                let (store, page) = (&mut self.store, &mut *self.scratch);
-                let put = tree::split::<{ extent::SIZE }, N>(store, EXTENT, page, rec.index, mid)?;
-                changes.push(put);
-            }
-            let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
-            let end = page.end_key();
-            let Some(part) = rec.clip(page.first_key(), end) else {
+            let Some(end) = self.merge_extent(rec, changes)? else {
                 break;
             };
-            let store = &mut self.store;
-            cut_extents(&mut page, part.index, part.end(), |page, n| {
-                store.invalidate_run(page, n);
-            });
-            insert_extent(&mut page, part);
             let mut view = self.files[i].file_mut();
             match rec.clip(end, INDEX_END) {
                 Some(rest) => view.record_set(r, &rest.encode()),
@@ -466,6 +486,47 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         Ok(())
+    }
+
+    /// Merges a run into the extent map in the scratch page, as far as that goes, and splits it if it is
+    /// full. Returns where it has come to; none when nothing of it belongs there.
+    pub(crate) fn merge_extent(
+        &mut self,
+        e: Extent,
+        changes: &mut Changes,
+    ) -> Result<Option<u32>, Error<N::Error>> {
+        let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        if e.index >= page.end_key() || changes.is_full() {
+            return Ok(None);
+        }
+        let n = page.count();
+        if n + 2 > page.capacity() {
+            let mid = if e.index >= page.extent(n - 1).end() {
+                n
+            } else {
+                n / 2
+            };
+            let (store, page) = (&mut self.store, &mut *self.scratch);
+            let put = tree::split::<{ extent::SIZE }, N>(store, EXTENT, page, e.index, mid)?;
+            changes.push(put);
+        }
+        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let Some(part) = e.clip(page.first_key(), page.end_key()) else {
+            return Ok(None);
+        };
+        let store = &mut self.store;
+        page.extents_cut(part.index, part.end(), |old| {
+            if !part.masks {
+                store.invalidate_run(old.page, old.count);
+            }
+        });
+        let covering = Extent {
+            masks: false,
+            covers: part.masks,
+            ..part
+        };
+        page.extent_add(covering, |_| false);
+        Ok(Some(part.end()))
     }
 
     /// Frees everything a cached file has on flash, its own page included. The file is not to be
@@ -482,40 +543,56 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.store.invalidate(self.files[i].file().xattr());
         for p in 0..self.files[i].file().pointers() {
-            let (_, at) = self.files[i].file().pointer(p);
             let view = self.files[i].file();
-            self.free_map(at, view.levels(), view.ino())?;
+            self.free_map(i, view.pointer(p).1, view.levels())?;
         }
         self.store.invalidate(self.files[i].loc);
         self.files[i].clear();
         Ok(())
     }
 
-    /// Frees an extent map (`levels` 1), or an index page with its maps (2), of the file `ino`. What
-    /// one that cannot be read, or is another's, leads to goes on counting as valid.
+    /// Frees an extent map (`levels` 1), or an index page with what waits there and its maps (2), of a
+    /// cached file, but for what records above them mask. What one that cannot be read, or is another's,
+    /// leads to goes on counting as valid.
     pub(crate) fn free_map(
         &mut self,
+        i: usize,
         at: PageAddr,
         levels: u8,
-        ino: u32,
     ) -> Result<(), Error<N::Error>> {
-        if levels == 2 {
-            let mut p = 0;
-            while sound(self.load_scratch(at, Kind::ExtentIndex, "extent index"))?.is_some() {
-                let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-                if p >= page.count() || page.owner().ino != ino {
-                    break;
-                }
-                let map = page.pointer(p).1;
-                self.free_map(map, 1, ino)?;
-                p += 1;
+        if levels != 2 {
+            return self.free_map_below(i, at, None);
+        }
+        let mut p = 0;
+        while sound(self.load_scratch(at, Kind::ExtentIndex, "extent index"))?.is_some() {
+            let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+            if p >= page.count() || page.owner().ino != self.files[i].file().ino() {
+                break;
             }
-        } else if sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_some() {
-            let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
-            let own = page.owner().ino == ino;
-            for r in 0..if own { page.count() } else { 0 } {
-                let e = Extent::decode(page.record(r));
-                self.store.invalidate_run(e.page, e.count);
+            let ((_, map), waiting) = (page.pointer(p), Waiting::below(&page, at, p));
+            if p == 0 {
+                self.counted_waiting(i, |store, e| store.invalidate_run(e.page, e.count));
+            }
+            self.free_map_below(i, map, Some(&waiting))?;
+            p += 1;
+        }
+        self.store.invalidate(at);
+        Ok(())
+    }
+
+    /// The same for an extent map that so much waits for.
+    pub(crate) fn free_map_below(
+        &mut self,
+        i: usize,
+        at: PageAddr,
+        waiting: Option<&Waiting>,
+    ) -> Result<(), Error<N::Error>> {
+        if sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_some() {
+            let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
+            if page.owner().ino == self.files[i].file().ino() {
+                sound(self.counted(i, waiting, |store, e| {
+                    store.invalidate_run(e.page, e.count);
+                }))?;
             }
         }
         self.store.invalidate(at);
@@ -529,7 +606,9 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.files[i].file().levels() == 0 {
             return Ok(());
         }
-        let room = (cut_notes(self.store.page_size()) + 4) * extent::SIZE;
+        self.settle_masked(i, end, INDEX_END)?;
+        self.settle_at(i, end)?;
+        let room = (CUT_NOTES + 4) * extent::SIZE;
         if self.files[i].file().room() < room {
             self.file_room(i, room)?;
         }
@@ -563,10 +642,12 @@ impl<N: Nand> FlashLight<'_, N> {
     fn cut_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
         self.truncate_room(i, 4)?;
         self.files[i].change();
+        // Making room may have moved records to where the cut goes through.
+        self.settle_masked(i, end, INDEX_END)?;
         self.log_cut(i, end, INDEX_END);
-        let notes = cut_notes(self.store.page_size());
+        self.settle_at(i, end)?;
         loop {
-            self.truncate_room(i, notes)?;
+            self.truncate_room(i, CUT_NOTES)?;
             let view = self.files[i].file();
             let Some(last) = view.pointers().checked_sub(1) else {
                 return Ok(());
@@ -574,15 +655,8 @@ impl<N: Nand> FlashLight<'_, N> {
             let (key, at) = view.pointer(last);
             let levels = view.levels();
             if key >= end && (last > 0 || end == 0) {
-                self.free_map(at, levels, self.files[i].ino)?;
-                self.note_freed(
-                    i,
-                    Extent {
-                        index: FREED_MAP,
-                        page: at.0,
-                        count: 0,
-                    },
-                );
+                self.free_map(i, at, levels)?;
+                self.note_freed(i, Extent::new(FREED_MAP, at.0, 0));
                 let mut view = self.files[i].file_mut();
                 view.pointer_remove(last);
                 if last == 0 {
@@ -590,62 +664,43 @@ impl<N: Nand> FlashLight<'_, N> {
                 }
                 continue;
             }
-            if levels == 2 && self.truncate_index(i, last, end, notes - CUT_OTHERS)? {
+            if levels == 2 && self.truncate_index(i, last, end)? {
                 continue;
             }
             return self.truncate_map(i, end);
         }
     }
 
-    /// Drops up to `batch` maps from `end` on from the last index page; `false` when there are none.
-    fn truncate_index(
-        &mut self,
-        i: usize,
-        last: usize,
-        end: u32,
-        batch: usize,
-    ) -> Result<bool, Error<N::Error>> {
+    /// Drops the maps from `end` on from the last index page, and what waits there for them; `false` when
+    /// there is nothing.
+    fn truncate_index(&mut self, i: usize, last: usize, end: u32) -> Result<bool, Error<N::Error>> {
         let (key, at) = self.files[i].file().pointer(last);
         let ino = self.files[i].ino;
-        let mut dropped = 0;
+        let mut p = 1;
         loop {
-            self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
-            let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-            if !page.belongs_to(ino, key) {
-                return Err(Error::Corrupt(at, "extent index"));
-            }
-            if page.count() < dropped + 2 || dropped == batch {
+            self.load_map_page(EXTENT.index, (key, at), ino, EXTENT.what_index)?;
+            let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+            if p >= page.count() {
                 break;
             }
-            let (first, map) = page.pointer(page.count() - 1 - dropped);
-            if first < end {
-                break;
+            let ((first, map), waiting) = (page.pointer(p), Waiting::below(&page, at, p));
+            if first >= end {
+                self.free_map_below(i, map, Some(&waiting))?;
             }
-            self.free_map(map, 1, ino)?;
-            self.note_freed(
-                i,
-                Extent {
-                    index: FREED_MAP,
-                    page: map.0,
-                    count: 0,
-                },
-            );
-            dropped += 1;
+            p += 1;
         }
-        if dropped == 0 {
+        self.store.scratch_at = PageAddr::NONE;
+        if !self.cut_index(i, end) {
             return Ok(false);
         }
-        self.load_scratch(at, Kind::ExtentIndex, "extent index")?;
-        self.store.scratch_at = PageAddr::NONE;
-        let mut page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-        page.truncate(page.count() - dropped);
-        let len = page.len();
+        let len = MapPage::<&mut [u8], 8>::on(self.scratch).len();
         let new = self.store.append(
             Area::Extent,
             &mut self.scratch[..len],
             Kind::ExtentIndex,
             at,
         )?;
+        self.note_freed(i, Extent::new(REPLACED_MAP, at.0, new.0));
         self.free_run(i, at.0, 1);
         self.files[i].file_mut().pointer_set(last, key, new);
         Ok(true)
@@ -664,11 +719,11 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         let store = &mut self.store;
-        cut_extents(&mut page, end, INDEX_END, |page, n| {
-            store.invalidate_run(page, n);
+        page.extents_cut(end, INDEX_END, |e| {
+            store.invalidate_run(e.page, e.count);
         });
         let view = self.files[i].file();
-        page.set_owner(view.owner(self.store.volume));
+        page.set_owner(view.file_ref(self.store.volume));
         let target = MapTarget {
             root: view.pointer_for(end),
             page: old,
@@ -679,80 +734,26 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 }
 
-/// Removes a range of indexes from an extent map and hands the runs it mapped to `free`. Needs
-/// room for one record.
-pub(crate) fn cut_extents(
-    page: &mut ExtentPage<&mut [u8]>,
-    from: u32,
-    to: u32,
-    mut free: impl FnMut(u32, u32),
-) {
-    let mut r = page.search(from, 0);
-    if r > 0 && Extent::decode(page.record(r - 1)).end() > from {
-        r -= 1;
-    }
-    while r < page.count() {
-        let rec = Extent::decode(page.record(r));
-        if rec.index >= to {
-            break;
-        }
-        let Some(cut) = rec.clip(from, to) else {
+/// The parts of an extent of a map that a log does not mask.
+pub(crate) fn unmasked<'a>(view: &'a FileView<'_>, e: Extent) -> impl Iterator<Item = Extent> + 'a {
+    let mut from = e.index;
+    let mut r = view.record_search(e.index, 0).saturating_sub(1);
+    core::iter::from_fn(move || {
+        let end = e.end();
+        while from < end {
+            let rec = (r < view.records()).then(|| Extent::decode(view.record(r)));
+            let Some(rec) = rec.filter(|rec| rec.is_mapping() && rec.index < end) else {
+                return e.clip(core::mem::replace(&mut from, end), end);
+            };
             r += 1;
-            continue;
-        };
-        free(cut.page, cut.count);
-        match (rec.clip(0, from), rec.clip(to, INDEX_END)) {
-            (Some(l), Some(rest)) => {
-                page.set(r, &l.encode());
-                page.insert(r + 1, &rest.encode());
-                r += 2;
-            }
-            (Some(l), None) => {
-                page.set(r, &l.encode());
-                r += 1;
-            }
-            (None, Some(rest)) => {
-                page.set(r, &rest.encode());
-                r += 1;
-            }
-            (None, None) => page.remove(r),
-        }
-    }
-}
-
-/// Inserts a run that overlaps nothing.
-fn insert_extent(page: &mut ExtentPage<&mut [u8]>, e: Extent) {
-    let at = page.search(e.index, 0);
-    let prev = at.checked_sub(1).map(|p| Extent::decode(page.record(p)));
-    let next = (at < page.count()).then(|| Extent::decode(page.record(at)));
-    match (prev.filter(|p| p.joins(&e)), next.filter(|n| e.joins(n))) {
-        (Some(p), Some(n)) => {
-            page.set(
-                at - 1,
-                &Extent {
-                    count: p.count + e.count + n.count,
-                    ..p
+            if let Some(mask) = rec.clip(from, end).filter(|_| rec.masks) {
+                let part = e.clip(from, mask.index);
+                from = mask.end();
+                if part.is_some() {
+                    return part;
                 }
-                .encode(),
-            );
-            page.remove(at);
+            }
         }
-        (Some(p), None) => page.set(
-            at - 1,
-            &Extent {
-                count: p.count + e.count,
-                ..p
-            }
-            .encode(),
-        ),
-        (None, Some(n)) => page.set(
-            at,
-            &Extent {
-                count: e.count + n.count,
-                ..e
-            }
-            .encode(),
-        ),
-        (None, None) => page.insert(at, &e.encode()),
-    }
+        None
+    })
 }

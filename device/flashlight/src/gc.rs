@@ -20,7 +20,7 @@ use flashkit_nand::{Nand, PageAddr};
 /// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
 /// the checkpoint that ends it.
 pub(crate) fn low(blocks: u32) -> u32 {
-    16 + (blocks / 128).min(16)
+    16 + (blocks / 96).min(24)
 }
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 pub(crate) const FLOOR: u32 = 10;

@@ -2,12 +2,15 @@
 
 use crate::error::Error;
 use crate::extent::{self, Extent, INDEX_END};
-use crate::file::{cut_extents, cut_notes};
-use crate::inode::{Stamp, Time};
+use crate::file::CUT_NOTES;
+use crate::inode::Time;
 use crate::mappage::{ExtentPage, MapPage};
 use crate::tree::{self, Changes, EXTENT};
 use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
+
+/// How often room is made for the notes of a part of a hole: once, but where settling has used it up.
+const TRIES: usize = 4;
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Makes a range of a file read as zeros, and gives back the pages that are in it as a whole. The
@@ -49,9 +52,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.zero_part(i, index, off as usize, (off + n) as usize)?;
                 at += n;
             }
-            let mut view = self.files[i].file_mut();
-            view.set_time(Stamp::Modify, now);
-            view.set_time(Stamp::Change, now);
+            self.files[i].file_mut().set_modified(now);
         }
         Ok(())
     }
@@ -83,9 +84,16 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Unmaps pages of a cached file from `first` to before `last` at most: those that one extent map
     /// covers. Returns where it has come to.
     fn punch_pages(&mut self, i: usize, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
-        let notes = cut_notes(self.store.page_size());
         // For both steps: what makes room moves records from the log to the map.
-        self.truncate_room(i, notes)?;
+        for _ in 0..TRIES {
+            self.truncate_room(i, CUT_NOTES)?;
+            // Making room may have moved records to the index page.
+            self.settle_masked(i, first, last)?;
+            self.settle_at(i, first)?;
+            if self.files[i].file().room() >= CUT_NOTES * extent::SIZE {
+                break;
+            }
+        }
         self.files[i].dirty = true;
         let end = self.punch_map(i, first, last)?.min(last);
         self.log_cut(i, first, end);
@@ -106,7 +114,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if view.levels() == 0 {
             return Ok(INDEX_END);
         }
-        let owner = view.owner(self.store.volume);
+        let owner = view.file_ref(self.store.volume);
         self.store.scratch_at = PageAddr::NONE;
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
         let target = tree::target(store, EXTENT, scratch, &view, Some(first), INDEX_END)?;
@@ -132,8 +140,8 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         let end = page.end_key();
         let store = &mut self.store;
-        cut_extents(&mut page, first, last.min(end), |page, n| {
-            store.invalidate_run(page, n);
+        page.extents_cut(first, last.min(end), |e| {
+            store.invalidate_run(e.page, e.count);
         });
         self.put_extent_map(i, &target, changes)?;
         Ok(end)

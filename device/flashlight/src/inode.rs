@@ -347,6 +347,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> Inode<B, REC> {
         put_u64(self.m(), TIMES + 8 * stamp as usize, t.secs.cast_unsigned());
         put_u32(self.m(), NANOS + 4 * stamp as usize, t.nanos);
     }
+    /// Its contents change at that time.
+    pub fn set_modified(&mut self, t: Time) {
+        self.set_time(Stamp::Modify, t);
+        self.set_time(Stamp::Change, t);
+    }
     pub fn set_moved(&mut self, dir: u32, hash: u32) {
         put_u32(self.m(), MOVED_DIR, dir);
         put_u32(self.m(), MOVED_HASH, hash);

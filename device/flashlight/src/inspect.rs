@@ -294,11 +294,14 @@ impl Dir<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum FileEntry {
-    /// A run of pages: first index in the file, first page on the chip, how many.
+    /// A run of pages: first index in the file, first page on the chip, how many; and whether what
+    /// the next page below says of it, and what the page replaced said, had been given back.
     Extent {
         index: u32,
         page: PageAddr,
         count: u32,
+        masks: bool,
+        covers: bool,
     },
     /// These pages are free since the page before.
     FreedRun { page: PageAddr, count: u32 },
@@ -309,8 +312,8 @@ pub enum FileEntry {
 }
 
 fn file_entry(b: &[u8]) -> FileEntry {
-    let Extent { index, page, count } = Extent::decode(b);
-    let page = PageAddr(page);
+    let e = Extent::decode(b);
+    let (index, page, count) = (e.index, PageAddr(e.page), e.count);
     match index {
         FREED_RUN => FileEntry::FreedRun { page, count },
         FREED_MAP => FileEntry::FreedMap { page },
@@ -318,7 +321,13 @@ fn file_entry(b: &[u8]) -> FileEntry {
             old: page,
             new: PageAddr(count),
         },
-        _ => FileEntry::Extent { index, page, count },
+        _ => FileEntry::Extent {
+            index,
+            page,
+            count,
+            masks: e.masks,
+            covers: e.covers,
+        },
     }
 }
 
@@ -417,6 +426,10 @@ impl Map<'_, 8> {
     pub fn pointers(&self) -> impl Iterator<Item = (u32, PageAddr)> + '_ {
         (0..self.0.count()).map(|i| self.0.pointer(i))
     }
+    /// Of an index page of extent maps: extents that wait to be moved to them.
+    pub fn waiting(&self) -> impl Iterator<Item = FileEntry> + '_ {
+        (0..self.0.waiting()).map(|i| file_entry(&self.0.extent(i).encode()))
+    }
 }
 
 impl Map<'_, { extent::SIZE }> {
@@ -480,7 +493,9 @@ mod tests {
             Record::DirMap(m) | Record::Places(m) => m.dirs().count(),
             Record::Dir(d) => d.fields().name.len() + d.pointers().count() + d.entries().count(),
             Record::HashMap(m) => m.names().count(),
-            Record::HashIndex(m) | Record::ExtentIndex(m) => m.pointers().count(),
+            Record::HashIndex(m) | Record::ExtentIndex(m) => {
+                m.pointers().count() + m.waiting().count()
+            }
             Record::File(f) => {
                 let fragment = f.fragment().map_or(0, |(_, _, bytes)| bytes.len());
                 fragment + f.names().count() + f.pointers().count() + f.entries().count()

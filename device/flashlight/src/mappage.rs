@@ -3,28 +3,24 @@
 //! ```text
 //! 32 owner u32   36 owner's directory u32   40 owner's hash u32
 //! 44 first key u32   48 end key u32 (exclusive; of the last map one above all keys)
-//! 52 count u16   54 0   56 records
+//! 52 count u16   54 waiting u16   56 records
 //! ```
 //!
 //! The owner is a directory's number, or a file's number with the directory and hash by which it
 //! was found when the page was written, so that cleaning finds the inode that points here.
 //! Records are directory entries (8 bytes), extents (12 bytes), pointers to maps (8 bytes), or the
-//! bytes of further names ([`crate::names`]).
+//! bytes of further names ([`crate::names`]). Behind the pointers of an index page of extent maps so
+//! many extents follow as *waiting* says ([`crate::waiting`]); elsewhere that is 0.
 
 use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
-use crate::extent;
+use crate::extent::{self, Extent};
 use flashkit_nand::PageAddr;
 
 /// First byte of the records.
 pub(crate) const RECORDS: usize = 56;
 
 /// Who points to a page: see the module's text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub ino: u32,
-    pub dir: u32,
-    pub hash: u32,
-}
+pub(crate) use crate::FileRef as Owner;
 
 /// View of a map page in RAM.
 pub(crate) struct MapPage<B, const REC: usize>(pub B);
@@ -59,11 +55,16 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
     pub fn count(&self) -> usize {
         usize::from(get_u16(self.b(), 52))
     }
+    /// Extents behind the pointers of an index page.
+    pub fn waiting(&self) -> usize {
+        usize::from(get_u16(self.b(), 54))
+    }
+    /// Records that there is room for beside what waits.
     pub fn capacity(&self) -> usize {
-        (self.b().len() - RECORDS) / REC
+        (self.b().len() - RECORDS).saturating_sub(extent::SIZE * self.waiting()) / REC
     }
     pub fn len(&self) -> usize {
-        RECORDS + REC * self.count()
+        RECORDS + REC * self.count() + extent::SIZE * self.waiting()
     }
     /// Whether this is the page that a pointer of `key` of the inode `ino` must lead to. So every
     /// map page is reached in one way, whatever a damaged volume says.
@@ -71,7 +72,7 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
         self.owner().ino == ino && self.first_key() == key
     }
     pub fn is_sane(&self) -> bool {
-        self.count() <= self.capacity()
+        self.len() <= self.b().len()
     }
     pub fn record(&self, i: usize) -> &[u8] {
         &self.b()[RECORDS + REC * i..RECORDS + REC * (i + 1)]
@@ -107,7 +108,145 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
     }
 }
 
+/// Where a page has its extents: an extent map as its records, an index page behind its pointers.
+impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
+    /// First byte of an extent.
+    pub fn extent_at(&self, i: usize) -> usize {
+        let pointers = if REC == extent::SIZE {
+            0
+        } else {
+            REC * self.count()
+        };
+        RECORDS + pointers + extent::SIZE * i
+    }
+    pub fn extents(&self) -> usize {
+        if REC == extent::SIZE {
+            self.count()
+        } else {
+            self.waiting()
+        }
+    }
+    pub fn extent(&self, i: usize) -> Extent {
+        let at = self.extent_at(i);
+        Extent::decode(&self.b()[at..at + extent::SIZE])
+    }
+    /// First extent that begins at `index` or behind it.
+    pub fn extent_search(&self, index: u32) -> usize {
+        let (mut lo, mut hi) = (0, self.extents());
+        while lo < hi {
+            let mid = usize::midpoint(lo, hi);
+            if self.extent(mid).index < index {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+    /// What the page says of one index.
+    pub fn extent_of(&self, index: u32) -> Option<Extent> {
+        let i = self.extent_search(index + 1).checked_sub(1)?;
+        self.extent(i).clip(index, index + 1)
+    }
+    /// What it says of a range.
+    pub fn extents_in(&self, from: u32, to: u32) -> impl Iterator<Item = Extent> + '_ {
+        (self.extent_search(from).saturating_sub(1)..self.extents())
+            .map(|i| self.extent(i))
+            .take_while(move |e| e.index < to)
+            .filter_map(move |e| e.clip(from, to))
+    }
+}
+
 impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
+    fn set_extents(&mut self, n: usize) {
+        let at = if REC == extent::SIZE { 52 } else { 54 };
+        put_u16(self.0.as_mut(), at, n as u16);
+    }
+    pub fn extent_set(&mut self, i: usize, e: &Extent) {
+        let at = self.extent_at(i);
+        self.0.as_mut()[at..at + extent::SIZE].copy_from_slice(&e.encode());
+    }
+    /// Inserts; there must be room.
+    pub fn extent_insert(&mut self, i: usize, e: &Extent) {
+        let (at, end) = (self.extent_at(i), self.len());
+        self.0.as_mut().copy_within(at..end, at + extent::SIZE);
+        self.extent_set(i, e);
+        self.set_extents(self.extents() + 1);
+    }
+    pub fn extent_remove(&mut self, i: usize) {
+        let (at, end) = (self.extent_at(i), self.len());
+        self.0.as_mut().copy_within(at + extent::SIZE..end, at);
+        self.set_extents(self.extents() - 1);
+    }
+    /// Removes a range of indexes, and hands the runs that were there to `free`. Needs room for one
+    /// extent.
+    pub fn extents_cut(&mut self, from: u32, to: u32, mut free: impl FnMut(Extent)) {
+        let mut r = self.extent_search(from);
+        if r > 0 && self.extent(r - 1).end() > from {
+            r -= 1;
+        }
+        while r < self.extents() {
+            let e = self.extent(r);
+            if e.index >= to {
+                break;
+            }
+            let Some(cut) = e.clip(from, to) else {
+                r += 1;
+                continue;
+            };
+            free(cut);
+            match (e.clip(0, from), e.clip(to, extent::INDEX_END)) {
+                (Some(left), Some(right)) => {
+                    self.extent_set(r, &left);
+                    self.extent_insert(r + 1, &right);
+                    r += 2;
+                }
+                (Some(rest), None) | (None, Some(rest)) => {
+                    self.extent_set(r, &rest);
+                    r += 1;
+                }
+                (None, None) => self.extent_remove(r),
+            }
+        }
+    }
+    /// Inserts a run that overlaps nothing. It joins with others where they go on on the chip, and
+    /// `border` does not begin where the second does.
+    pub fn extent_add(&mut self, e: Extent, border: impl Fn(u32) -> bool) {
+        let at = self.extent_search(e.index);
+        let prev = at.checked_sub(1).map(|p| self.extent(p));
+        let next = (at < self.extents()).then(|| self.extent(at));
+        let prev = prev.filter(|p| p.joins(&e) && !border(e.index));
+        let next = next.filter(|n| e.joins(n) && !border(n.index));
+        match (prev, next) {
+            (Some(p), Some(n)) => {
+                self.extent_set(at - 1, &p.longer(e.count + n.count));
+                self.extent_remove(at);
+            }
+            (Some(p), None) => self.extent_set(at - 1, &p.longer(e.count)),
+            (None, Some(n)) => self.extent_set(
+                at,
+                &Extent {
+                    count: e.count + n.count,
+                    ..e
+                },
+            ),
+            (None, None) => self.extent_insert(at, &e),
+        }
+    }
+    /// Of a page that replaces the one it was: what that covered is no news.
+    pub fn uncover(&mut self) {
+        for i in 0..self.extents() {
+            let e = self.extent(i);
+            self.extent_set(i, &Extent { covers: false, ..e });
+        }
+        for i in (1..self.count()).rev().filter(|_| REC == extent::SIZE) {
+            let (e, next) = (self.extent(i - 1), self.extent(i));
+            if e.joins(&next) {
+                self.extent_set(i - 1, &e.longer(next.count));
+                self.extent_remove(i);
+            }
+        }
+    }
     pub fn init(&mut self, owner: Owner, first: u32, end: u32) {
         let b = self.0.as_mut();
         b[..RECORDS].fill(0);
@@ -126,7 +265,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
         put_u32(self.0.as_mut(), 36, owner.dir);
         put_u32(self.0.as_mut(), 40, owner.hash);
     }
-    fn set_count(&mut self, n: usize) {
+    pub fn set_waiting(&mut self, n: usize) {
+        put_u16(self.0.as_mut(), 54, n as u16);
+    }
+    pub fn set_count(&mut self, n: usize) {
         put_u16(self.0.as_mut(), 52, n as u16);
     }
     pub fn set(&mut self, i: usize, rec: &[u8; REC]) {

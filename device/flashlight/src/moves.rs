@@ -3,18 +3,19 @@
 //!
 //! An inode is moved by writing it anew. A map page is copied, and its inode changed. A page of file
 //! data is copied, and the file's log says where it is; where an extent map names the old place, the
-//! records move there when all pages of its range in the block have been moved.
+//! record masks that.
 
 use crate::error::{Error, FILE_DATA, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::header::Kind;
 use crate::inode::{DirView, FileView};
 use crate::mappage::{ExtentPage, MapPage};
-use crate::store::Area;
-use crate::sweep::{LOOK, MAP, MAP_MOVES, MOVE, Sweep};
+use crate::store::{Area, Store};
+use crate::sweep::{LOOK, MAP, MOVE, Sweep};
 use crate::table::State;
 use crate::tag::{self, Tag};
-use crate::tree::{self, BATCH, EXTENT, HASH, Put};
+use crate::tree::{self, EXTENT, HASH, Put};
+use crate::waiting::Waiting;
 use crate::{FileRef, FlashLight, Node};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -30,61 +31,13 @@ enum Moved {
 /// The file that a data page was written for and the index in it, and the tag that says so.
 type DataOwner = (Option<(FileRef, u32)>, Option<[u8; tag::SIZE]>);
 
-/// The range of an extent map that still names the old places of pages that were moved, and what it
-/// was last seen to say.
+/// What an extent map, or an extent that waits for it, was last seen to say: pages next to each other are
+/// often named together.
 #[derive(Clone, Copy)]
-struct Outdated {
-    file: FileRef,
-    from: u32,
-    to: u32,
+struct Seen {
+    ino: u32,
     run: Extent,
-}
-
-impl Outdated {
-    fn covers(&self, file: FileRef, index: u32) -> bool {
-        self.file.ino == file.ino && (self.from..self.to).contains(&index)
-    }
-
-    /// Whether a page of the file is at `at` by what was seen.
-    fn names(&self, index: u32, at: PageAddr) -> bool {
-        self.run
-            .clip(index, index.saturating_add(1))
-            .is_some_and(|e| e.page == at.0)
-    }
-}
-
-/// Ranges to be brought up to date together: of those under one index page, that is written once.
-#[derive(Default)]
-struct Ranges {
-    list: [Option<Outdated>; BATCH],
-}
-
-impl Ranges {
-    fn find(&mut self, file: FileRef, index: u32) -> Option<&mut Outdated> {
-        let mut ranges = self.list.iter_mut().flatten();
-        ranges.find(|range| range.covers(file, index))
-    }
-
-    /// Notes a range, in place of what was known of it; there must be room.
-    fn note(&mut self, range: Outdated) {
-        let (file, index) = (range.file, range.run.index);
-        match self.find(file, index) {
-            Some(known) => *known = range,
-            None => {
-                if let Some(place) = self.list.iter_mut().find(|place| place.is_none()) {
-                    *place = Some(range);
-                }
-            }
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.list.iter().all(Option::is_some)
-    }
-
-    fn len(&self) -> usize {
-        self.list.iter().flatten().count()
-    }
+    waiting: bool,
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -98,9 +51,8 @@ impl<N: Nand> FlashLight<'_, N> {
         let block = sweep.block;
         let is_data = matches!(self.store.table.get(block), State::Data(_));
         let all = is_data && self.store.valid_pages(block) == sweep.end - sweep.next;
-        let (mut outdated, mut limit) = (Ranges::default(), limit);
+        let mut seen = None;
         sweep.cost = 0;
-        let mut extended = false;
         while sweep.next < sweep.end && self.store.valid_pages(block) > 0 && sweep.cost < limit {
             let index = sweep.next;
             sweep.next += 1;
@@ -110,27 +62,15 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             let at = self.store.geo.page(BlockAddr(block), index);
             let (before, maps) = (self.store.written.moved(), self.store.map_writes());
-            let ranges = outdated.len();
             if is_data {
-                self.move_data(at, all || listed.is_some(), &mut outdated)?;
+                self.move_data(at, all || listed.is_some(), &mut seen)?;
             } else {
                 self.move_meta(at, listed.is_some())?;
             }
             let moved = (self.store.written.moved() - before) as u32;
-            let mut maps = (self.store.map_writes() - maps) as u32;
-            if outdated.len() > ranges {
-                // Its map, and for the first of them the index.
-                maps += 1 + u32::from(ranges == 0);
-            }
+            let maps = (self.store.map_writes() - maps) as u32;
             sweep.cost = sweep.cost.saturating_add(LOOK + MOVE * moved + MAP * maps);
-            if moved > 0 && maps == 0 && sweep.cost >= limit && !extended {
-                // Its map is written once for all moves of a step.
-                limit = limit.saturating_add(MAP_MOVES);
-                extended = true;
-            }
         }
-        let settled = self.update_maps(&mut outdated);
-        self.after(settled)?;
         if self.store.valid_pages(block) == 0 {
             self.store.close(block);
             return Ok(true);
@@ -253,11 +193,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn move_extent_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
         let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         let (owner, key) = (page.owner(), page.first_key());
-        let i = self.load_file(FileRef {
-            ino: owner.ino,
-            dir: owner.dir,
-            hash: owner.hash,
-        })?;
+        let i = self.load_file(owner)?;
         self.file_room(i, 4 * extent::SIZE)?;
         let root = {
             let view = self.files[i].file();
@@ -290,11 +226,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn move_names_page(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         let page: MapPage<&mut [u8], 1> = MapPage(self.scratch);
         let owner = page.owner();
-        let i = self.load_file(FileRef {
-            ino: owner.ino,
-            dir: owner.dir,
-            hash: owner.hash,
-        })?;
+        let i = self.load_file(owner)?;
         self.file_room(i, extent::SIZE)?;
         let pointer = self.files[i].file().names().pages().find(|p| p.1 == at);
         let Some(pointer) = pointer else {
@@ -327,13 +259,12 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok((0..page.count().min(page.capacity())).any(|p| page.pointer(p).1 == at))
     }
 
-    /// Moves a page of file data, if it is valid; `known` to be so, or not. The extent map that named it is
-    /// noted as `outdated`; those noted before are updated when they are too many.
+    /// Moves a page of file data, if it is valid; `known` to be so, or not.
     fn move_data(
         &mut self,
         at: PageAddr,
         known: bool,
-        outdated: &mut Ranges,
+        seen: &mut Option<Seen>,
     ) -> Result<Moved, Error<N::Error>> {
         let (owner, tag) = match self.data_owner(at, known) {
             // An invalid page may be one that was never complete.
@@ -344,13 +275,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let Some((file, index)) = owner.filter(|o| o.1 < INDEX_END) else {
             return Ok(Moved::Gone);
         };
-        if outdated.is_full() && outdated.find(file, index).is_none() {
-            let updated = self.update_maps(outdated);
-            if self.after(updated)? == Moved::Stays {
-                return Ok(Moved::Stays);
-            }
-        }
-        let moved = self.move_data_of(file, index, at, tag.as_ref(), outdated);
+        let moved = self.move_data_of(file, index, at, tag.as_ref(), seen);
         self.after(moved)
     }
 
@@ -362,119 +287,109 @@ impl<N: Nand> FlashLight<'_, N> {
         index: u32,
         at: PageAddr,
         tag: Option<&[u8; tag::SIZE]>,
-        outdated: &mut Ranges,
+        seen: &mut Option<Seen>,
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_file(file)?;
         // Before the lookup: making room may write the file's fragment, and with it this page.
         self.file_room(i, 4 * extent::SIZE)?;
-        let known = outdated.find(file, index).copied();
-        let seen = known.is_some_and(|o| o.names(index, at)) && !self.is_logged(i, index);
-        let mut here = seen;
-        if !seen {
-            let mapped = self.map_lookup(i, index)?;
-            here = mapped.page == at;
-            if mapped.in_map {
-                let (page, count) = (mapped.page.0, mapped.run);
-                outdated.note(self.map_seen(file, Extent { index, page, count }));
+        let logged = self.logged(i, index);
+        let masks = match logged {
+            Some(e) if e.page == at.0 => e.masks,
+            Some(_) => return self.give_back(i, index, at, logged),
+            None => {
+                let seen = self.look_up(i, index, seen)?;
+                if seen.run.page != at.0 {
+                    // Below what waits there may be another record of the page.
+                    return if seen.waiting {
+                        self.give_back(i, index, at, None)
+                    } else {
+                        Ok(())
+                    };
+                }
+                true
             }
+        };
+        if !tag.is_some_and(|tag| Tag::matches(tag, self.scratch)) {
+            self.store.scratch_at = PageAddr::NONE;
+            // One that cannot be read stays where it is, for the reader to be told.
+            self.store.read_data(at, self.scratch, file.ino, index)?;
         }
-        if here {
-            if !tag.is_some_and(|tag| Tag::matches(tag, self.scratch)) {
-                self.store.scratch_at = PageAddr::NONE;
-                // One that cannot be read stays where it is, for the reader to be told.
-                self.store.read_data(at, self.scratch, file.ino, index)?;
-            }
-            let owner = self.files[i].file().owner(self.store.volume);
-            let new = self
-                .store
-                .append_data(self.store.mover, self.scratch, owner, index)?;
-            self.map_insert(
-                i,
-                Extent {
-                    index,
-                    page: new.0,
-                    count: 1,
-                },
-            )?;
-        }
-        if outdated.find(file, index).is_none() && self.overridden(i, index, at)? {
-            let (page, count) = (at.0, 1);
-            outdated.note(self.map_seen(file, Extent { index, page, count }));
+        let owner = self.files[i].file().file_ref(self.store.volume);
+        let new = self
+            .store
+            .append_data(self.store.mover, self.scratch, owner, index)?;
+        let e = Extent::new(index, new.0, 1);
+        self.map_insert(i, Extent { masks, ..e })?;
+        if logged.is_none() {
+            self.free_run(i, at.0, 1);
         }
         Ok(())
     }
 
-    /// The extent map in the scratch page, which says `run`.
-    fn map_seen(&self, file: FileRef, run: Extent) -> Outdated {
-        let page: ExtentPage<&[u8]> = MapPage(self.scratch);
-        Outdated {
-            file,
-            from: page.first_key(),
-            to: page.end_key(),
-            run,
+    /// Where a page is of which the log says nothing.
+    fn look_up(
+        &mut self,
+        i: usize,
+        index: u32,
+        seen: &mut Option<Seen>,
+    ) -> Result<Seen, Error<N::Error>> {
+        let ino = self.files[i].ino;
+        if let Some(known) = seen.filter(|s| s.ino == ino)
+            && let Some(run) = known.run.clip(index, index + 1)
+        {
+            return Ok(Seen { run, ..known });
         }
+        let mapped = self.map_lookup(i, index)?;
+        let page = mapped.page;
+        let count = if page.is_none() { 1 } else { mapped.run };
+        let now = Seen {
+            ino,
+            run: Extent::new(index, page.0, count),
+            waiting: mapped.waiting,
+        };
+        *seen = Some(now);
+        Ok(now)
     }
 
-    /// Whether a file's log says where a page is.
-    fn is_logged(&self, i: usize, index: u32) -> bool {
-        let view = self.files[i].file();
-        view.record_search(index + 1, 0)
-            .checked_sub(1)
-            .is_some_and(|r| {
-                Extent::decode(view.record(r))
-                    .clip(index, index + 1)
-                    .is_some()
-            })
-    }
-
-    /// Moves what files' logs say of ranges to the extent maps, which then name no old places.
-    fn update_maps(&mut self, ranges: &mut Ranges) -> Result<(), Error<N::Error>> {
-        let ranges = core::mem::take(ranges);
-        for range in ranges.list.iter().flatten() {
-            let i = self.load_file(range.file)?;
-            // One migration does it, but where maps are under several index pages or split more than once.
-            for _ in 0..BATCH + 4 {
-                let (mut keys, mut len) = ([0; BATCH], 0);
-                for other in ranges.list.iter().flatten() {
-                    if other.file.ino == range.file.ino
-                        && let Some(key) = self.first_logged(i, other)
-                    {
-                        keys[len] = key;
-                        len += 1;
-                    }
+    /// Gives back a page that an index page or an extent map still names for an index of a file, of which
+    /// another record, in the log (`logged`) or in the index page, says something else.
+    fn give_back(
+        &mut self,
+        i: usize,
+        index: u32,
+        at: PageAddr,
+        logged: Option<Extent>,
+    ) -> Result<(), Error<N::Error>> {
+        let masks = logged.is_some_and(|e| e.masks);
+        let pointer = self.extent_map_for(i, index).0?;
+        if self.files[i].file().levels() == 2 {
+            let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+            if let Some(e) = page.extent_of(index) {
+                if e.page == at.0 && logged.is_some() && !masks {
+                    self.mask(i, index, at);
+                } else if e.page != at.0 && !e.masks && self.map_names(i, pointer, index, at)? {
+                    self.settle_at(i, index)?;
                 }
-                if len == 0 {
-                    break;
-                }
-                self.file_migrate(i, &keys[..len])?;
+                return Ok(());
             }
+        }
+        if logged.is_some() && !masks && self.map_names(i, pointer, index, at)? {
+            self.mask(i, index, at);
         }
         Ok(())
     }
 
-    /// Where the first record of the log begins that is in a range.
-    fn first_logged(&self, i: usize, range: &Outdated) -> Option<u32> {
-        let view = self.files[i].file();
-        // One that begins before it may reach into it.
-        let first = view.record_search(range.from, 0).saturating_sub(1);
-        (first..view.record_search(INDEX_END, 0))
-            .map(|r| Extent::decode(view.record(r)))
-            .take_while(|e| e.index < range.to)
-            .find(|e| e.clip(range.from, range.to).is_some())
-            .map(|e| e.index)
-    }
-
-    /// Whether the extent map still names `at` for a page that the log has elsewhere.
-    fn overridden(&mut self, i: usize, index: u32, at: PageAddr) -> Result<bool, Error<N::Error>> {
-        if !self.load_extent_map(i, index)? {
-            return Ok(false);
-        }
-        let page: ExtentPage<&[u8]> = MapPage(self.scratch);
-        let after = page.search(index + 1, 0);
-        Ok(after > 0
-            && Extent::decode(page.record(after - 1))
-                .clip(index, index + 1)
-                .is_some_and(|e| e.page == at.0))
+    /// Whether the extent map that a pointer leads to has `at` for an index.
+    fn map_names(
+        &mut self,
+        i: usize,
+        pointer: (u32, PageAddr),
+        index: u32,
+        at: PageAddr,
+    ) -> Result<bool, Error<N::Error>> {
+        let named = self.load_extent_map_at(i, pointer)?;
+        let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
+        Ok(named && page.extent_of(index).is_some_and(|e| e.page == at.0))
     }
 
     /// The file and index that a data page was written for, and its tag if the page is in the
@@ -496,14 +411,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if !self.store.nand.read(at, 0, data, &mut spare)?.is_readable() {
             return Err(Error::Corrupt(at, FILE_DATA));
         }
-        let owner = Tag::decode(&spare).map(|t| {
-            let file = FileRef {
-                ino: t.owner.ino,
-                dir: t.owner.dir,
-                hash: t.owner.hash,
-            };
-            (file, t.index)
-        });
+        let owner = Tag::decode(&spare).map(|t| (t.owner, t.index));
         Ok((owner, whole.then_some(spare)))
     }
 
@@ -586,28 +494,50 @@ impl<N: Nand> FlashLight<'_, N> {
         if let Some(e) = in_log {
             return Ok(Some(e.index + (at.0 - e.page)));
         }
-        let (mut index, mut damage) = (0, None);
-        loop {
-            let (map, end) = self.extent_map_for(i, index);
-            match map.and_then(|pointer| self.load_extent_map_at(i, pointer)) {
-                Ok(false) => break,
-                Ok(true) => {
-                    let page: ExtentPage<&[u8]> = MapPage(self.scratch);
-                    let in_map = (0..page.count())
-                        .map(|r| Extent::decode(page.record(r)))
-                        .find(holds);
-                    if let Some(e) = in_map {
-                        return Ok(Some(e.index + (at.0 - e.page)));
+        let (mut found, mut damage) = (None, None);
+        let mut look = |_: &mut Store<'_, N>, e: Extent| {
+            if holds(&e) {
+                found = Some(e.index + (at.0 - e.page));
+            }
+        };
+        let (levels, mut root, mut p) = (self.files[i].file().levels(), 0, 0);
+        while root < self.files[i].file().pointers() {
+            let (pointer, ino) = (self.files[i].file().pointer(root), self.files[i].ino);
+            let (mut map, mut waiting) = (pointer, None);
+            if levels == 2 {
+                let index = self.load_map_page(EXTENT.index, pointer, ino, EXTENT.what_index);
+                match index {
+                    Err(e) if e.is_damage() => {
+                        (damage, root, p) = (Some(e), root + 1, 0);
+                        continue;
                     }
+                    index => index?,
                 }
+                let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+                if p >= page.count() {
+                    (root, p) = (root + 1, 0);
+                    continue;
+                }
+                (map, waiting) = (page.pointer(p), Some(Waiting::below(&page, pointer.1, p)));
+                if p == 0 {
+                    self.counted_waiting(i, &mut look);
+                }
+                p += 1;
+            } else {
+                root += 1;
+            }
+            let looked = match self.load_extent_map_at(i, map) {
+                Ok(_) => self.counted(i, waiting.as_ref(), &mut look),
+                Err(e) => Err(e),
+            };
+            match looked {
                 Err(e) if e.is_damage() => damage = Some(e),
-                Err(e) => return Err(e),
+                looked => looked?,
             }
-            if end <= index || end >= INDEX_END {
-                break;
-            }
-            index = end;
         }
-        damage.map_or(Ok(None), Err)
+        match (found, damage) {
+            (None, Some(damage)) => Err(damage),
+            (found, _) => Ok(found),
+        }
     }
 }

@@ -443,8 +443,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(dir)?;
         let mut view = self.dirs[i].dir_mut();
-        view.set_time(Stamp::Modify, now);
-        view.set_time(Stamp::Change, now);
+        view.set_modified(now);
         self.dirs[i].dirty = true;
         Ok(())
     }

@@ -32,10 +32,11 @@ use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP}
 use crate::hash::{ino_hash, name_hash};
 use crate::header::{HEADER, Header, Kind, SEQ, is_blank};
 use crate::inode::{DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
-use crate::mappage::MapPage;
-use crate::store::{Area, FRONTS, HEADS, Head, REMNANTS, RESERVES, UPDATE};
+use crate::mappage::{ExtentPage, MapPage, RECORDS};
+use crate::store::{Area, FRONTS, HEADS, Head, REMNANTS, RESERVES, Store, UPDATE};
 use crate::table::State;
 use crate::updates::UPDATE_BLOCKS;
+use crate::waiting::{CHUNK, Waiting};
 use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -141,9 +142,28 @@ pub(crate) struct Record {
     pub replaced: Option<(u8, u32)>,
 }
 
+fn is_lost<N: Nand>(store: &Store<'_, N>, at: PageAddr) -> bool {
+    at.is_some() && store.recovery.as_ref().is_some_and(|r| r.is_lost(at))
+}
+
+/// A page that is in use is valid after all, if it counts as lost.
+fn count<N: Nand>(store: &mut Store<'_, N>, at: PageAddr) -> bool {
+    let lost = is_lost(store, at);
+    if lost {
+        store.validate(at);
+    }
+    lost
+}
+
+fn count_run<N: Nand>(store: &mut Store<'_, N>, run: Extent) {
+    for k in 0..run.count {
+        count(store, PageAddr(run.page + k));
+    }
+}
+
 impl<'r, N: Nand> FlashLight<'r, N> {
     fn lost(&self, at: PageAddr) -> bool {
-        at.is_some() && self.store.recovery.as_ref().is_some_and(|r| r.is_lost(at))
+        is_lost(&self.store, at)
     }
 
     /// Brings the volume from the checkpoint just loaded to where it was.
@@ -626,7 +646,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Invalidates what the FileInode in slot 0 notes as freed.
     fn replay_freed(&mut self) -> Result<(), Error<N::Error>> {
-        let ino = self.files[0].file().ino();
         for r in 0..self.files[0].file().records() {
             let note = Extent::decode(self.files[0].file().record(r));
             match note.index {
@@ -636,8 +655,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     let header = self.store.read_meta(at, self.scratch)?;
                     self.store.scratch_at = PageAddr::NONE;
                     match header.map(|h| h.kind) {
-                        Some(Kind::ExtentMap) => self.free_map(at, 1, ino)?,
-                        Some(Kind::ExtentIndex) => self.free_map(at, 2, ino)?,
+                        Some(Kind::ExtentMap) => self.free_map(0, at, 1)?,
+                        Some(Kind::ExtentIndex) => self.free_map(0, at, 2)?,
                         _ => self.store.invalidate(at),
                     }
                 }
@@ -652,48 +671,84 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(())
     }
 
-    /// Invalidates the pages that extent map `old` maps and `new`, of a part of its range, does
-    /// not.
+    /// Invalidates the pages that `old` names and `new`, of a part of its range, does not, but for those
+    /// that were masked: they had been given back before. Of two index pages also the maps, and
+    /// what these name.
     fn free_difference(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
-        self.load_scratch(old, Kind::ExtentMap, "extent map")?;
-        let count = MapPage::<_, { extent::SIZE }>(&self.scratch[..]).count();
-        self.load_scratch(new, Kind::ExtentMap, "extent map")?;
-        let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
-        if !page.is_sane() || count > page.capacity() {
-            return Err(Error::Corrupt(new, "extent map"));
-        }
-        let (first, end) = (page.first_key(), page.end_key());
-        let mut chunk = [0u8; 8 * extent::SIZE];
-        for from in (0..count).step_by(8) {
-            let n = 8.min(count - from);
-            let offset = (crate::mappage::RECORDS + extent::SIZE * from) as u32;
-            let part = &mut chunk[..n * extent::SIZE];
-            if !self
-                .store
-                .nand
-                .read(old, offset, part, &mut [])?
-                .is_readable()
-            {
-                return Err(Error::Corrupt(old, "extent map"));
-            }
-            for rec in chunk[..n * extent::SIZE].chunks_exact(extent::SIZE) {
-                let Some(e) = Extent::decode(rec).clip(first, end) else {
-                    continue;
+        let header = self.store.read_meta(old, self.scratch)?;
+        self.store.scratch_at = PageAddr::NONE;
+        match header.map(|h| h.kind) {
+            Some(Kind::ExtentMap) => {
+                let count = ExtentPage::<&[u8]>::on(&*self.scratch).count();
+                let waiting = Waiting {
+                    page: old,
+                    offset: RECORDS,
+                    count,
                 };
+                self.load_scratch(new, Kind::ExtentMap, "extent map")?;
+                self.free_other_runs::<{ extent::SIZE }>(&waiting)
+            }
+            Some(Kind::ExtentIndex) => {
+                let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+                let waiting = Waiting::of(&index, old, 0, INDEX_END);
+                self.load_scratch(new, Kind::ExtentIndex, "extent index")?;
+                self.free_other_runs::<8>(&waiting)?;
+                self.free_other_maps(old, new)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for the runs of `old`; the other page is in the scratch page.
+    fn free_other_runs<const REC: usize>(&mut self, old: &Waiting) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
+        let (first, end) = (page.first_key(), page.end_key());
+        let mut from = 0;
+        let mut chunk = [Extent::new(0, 0, 0); CHUNK];
+        while from < old.count {
+            let n = old.read(&mut self.store, from, &mut chunk)?;
+            for e in chunk[..n].iter().filter_map(|e| e.clip(first, end)) {
                 for k in 0..e.count {
-                    let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
-                    let after = page.search(e.index + k + 1, 0);
-                    let kept = after > 0
-                        && Extent::decode(page.record(after - 1))
-                            .clip(e.index + k, e.index + k + 1)
-                            .is_some_and(|now| now.page == e.page + k);
-                    if !kept {
+                    let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
+                    let now = page.extent_of(e.index + k);
+                    if !now.is_some_and(|now| now.covers || now.page == e.page + k) {
                         self.store.invalidate(PageAddr(e.page + k));
                     }
                 }
             }
+            from += n;
         }
         Ok(())
+    }
+
+    /// Frees the maps that an index page points to and the one that replaced it does not.
+    fn free_other_maps(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
+        let mut p = 0;
+        loop {
+            self.load_scratch(old, Kind::ExtentIndex, "extent index")?;
+            let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+            let mut maps = [(0, PageAddr::NONE); CHUNK];
+            let n = CHUNK.min(index.count() - p.min(index.count()));
+            for (k, map) in maps[..n].iter_mut().enumerate() {
+                *map = index.pointer(p + k);
+            }
+            if n == 0 {
+                return Ok(());
+            }
+            for (k, &(key, map)) in maps[..n].iter().enumerate() {
+                self.load_scratch(new, Kind::ExtentIndex, "extent index")?;
+                let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+                let at = index.search(key, 0);
+                let kept = at < index.count() && index.pointer(at).0 == key;
+                if kept || key < index.first_key() || key >= index.end_key() {
+                    continue;
+                }
+                self.load_scratch(old, Kind::ExtentIndex, "extent index")?;
+                let waiting = Waiting::below(&MapPage(&*self.scratch), old, p + k);
+                self.free_map_below(0, map, Some(&waiting))?;
+            }
+            p += n;
+        }
     }
 
     /// Whether a directory exists, and can be read, whose own page is older than a record.
@@ -914,11 +969,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     fn count(&mut self, at: PageAddr) -> bool {
-        let lost = self.lost(at);
-        if lost {
-            self.store.validate(at);
-        }
-        lost
+        count(&mut self.store, at)
     }
 
     /// Whether a map page was written since the checkpoint: then it may refer to lost pages.
@@ -1034,34 +1085,34 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             if levels == 2 && self.count(page) {
                 let mut r = 0;
                 while sound(self.load_scratch(page, Kind::ExtentIndex, "extent index"))?.is_some() {
-                    let index: MapPage<&[u8], 8> = MapPage(self.scratch);
+                    let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
                     if r >= index.count().min(index.capacity()) {
                         break;
                     }
-                    let map = index.pointer(r).1;
-                    self.count_extent_map(map)?;
+                    let (map, waiting) = (index.pointer(r).1, Waiting::below(&index, page, r));
+                    if r == 0 {
+                        self.counted_waiting(0, count_run);
+                    }
+                    self.count_extent_map(map, Some(&waiting))?;
                     r += 1;
                 }
             } else if levels == 1 {
-                self.count_extent_map(page)?;
+                self.count_extent_map(page, None)?;
             }
         }
         Ok(())
     }
 
-    fn count_extent_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn count_extent_map(
+        &mut self,
+        at: PageAddr,
+        waiting: Option<&Waiting>,
+    ) -> Result<(), Error<N::Error>> {
         if !self.count(at) || sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_none()
         {
             return Ok(());
         }
-        let n = MapPage::<_, { extent::SIZE }>(&self.scratch[..]).count();
-        for r in 0..n {
-            let page: MapPage<&[u8], { extent::SIZE }> = MapPage(self.scratch);
-            let e = Extent::decode(page.record(r));
-            for k in 0..e.count {
-                self.count(PageAddr(e.page + k));
-            }
-        }
+        sound(self.counted(0, waiting, count_run))?;
         Ok(())
     }
 

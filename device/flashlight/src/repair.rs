@@ -157,6 +157,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     fn repair_file(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+        self.make_room()?;
         let i = self.load_file(file)?;
         let view = self.files[i].file();
         let (size, page_size) = (view.size(), self.store.page_size() as u64);
@@ -166,7 +167,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if end > size.next_multiple_of(page_size) {
             let (mtime, ctime) = (view.time(Stamp::Modify), view.time(Stamp::Change));
             self.files[i].file_mut().set_size(end);
-            self.truncate(file, size, mtime)?;
+            self.truncate_cached(i, size, mtime)?;
             let i = self.load_file(file)?;
             self.files[i].file_mut().set_time(Stamp::Change, ctime);
         }

@@ -8,6 +8,7 @@
 //! alike, so the block is moved, not the page. A list that is full forgets; the next read, or the
 //! next round of scrubbing, notices again.
 
+use crate::FlashLight;
 use crate::checkpoint::ANCHOR_PAGES;
 use crate::error::Error;
 use crate::gc::FLOOR;
@@ -17,7 +18,6 @@ use crate::sweep::Why;
 use crate::table::State;
 use crate::tag::{self, Tag};
 use crate::walk::{self, Page, Visitor};
-use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr, ReadStatus};
 
 /// Blocks that are remembered at most.
@@ -186,12 +186,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         if let Some(t) = Tag::decode(&spare).filter(|_| status.is_readable() && n > 0) {
             // Very likely the owner: it is asked first when it is in the cache.
-            let file = FileRef {
-                ino: t.owner.ino,
-                dir: t.owner.dir,
-                hash: t.owner.hash,
-            };
-            crate::error::sound(self.load_file(file).map(|_| ()).or_else(not_there))?;
+            crate::error::sound(self.load_file(t.owner).map(|_| ()).or_else(not_there))?;
         }
         let area = walk::Area::Data;
         let ino = match crate::error::sound(self.search_owner(at))? {

@@ -424,12 +424,13 @@ impl<N: Nand> Store<'_, N> {
         if !self.has_tags() {
             return self.program_data(front, data, &[]);
         }
-        let tag = Tag {
-            owner,
-            index,
-            seq: self.seq as u32,
-        };
-        self.program_data(front, data, &tag.encode(data))
+        let tag = self.tag(data, owner, index);
+        self.program_data(front, data, &tag)
+    }
+
+    fn tag(&self, data: &[u8], owner: Owner, index: u32) -> [u8; tag::SIZE] {
+        let seq = self.seq as u32;
+        Tag { owner, index, seq }.encode(data)
     }
 
     /// Programs a page of an update, with its tag.
@@ -441,12 +442,8 @@ impl<N: Nand> Store<'_, N> {
         update: tag::Update,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
-        let tag = Tag {
-            owner,
-            index,
-            seq: self.seq as u32,
-        };
-        let at = self.program_data(UPDATE, data, &update.encode(&tag.encode(data)))?;
+        let tag = self.tag(data, owner, index);
+        let at = self.program_data(UPDATE, data, &update.encode(&tag))?;
         self.updates += 1;
         self.written.updates += 1;
         Ok(at)

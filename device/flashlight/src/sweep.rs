@@ -20,18 +20,15 @@ use flashkit_nand::Nand;
 
 /// Cost of looking at a page, in reads: its tag, and at times its inode or its map.
 pub(crate) const LOOK: u32 = 1;
-/// Cost of moving a page, in reads: it is read and programmed.
-pub(crate) const MOVE: u32 = 4;
+/// Cost of moving a page, in reads: it is looked up in maps, read and programmed.
+pub(crate) const MOVE: u32 = 6;
 /// Cost of a page of a map, in reads: it is read twice and programmed.
 pub(crate) const MAP: u32 = 5;
-/// What a step may cost beyond its limit for more pages of the same map, so that it is written
-/// once for all of them.
-pub(crate) const MAP_MOVES: u32 = 24;
-/// What a step costs at least, in reads: smaller ones would write maps more often.
-const STEP: u32 = 24;
+/// What a step costs at least, in reads.
+const STEP: u32 = 12;
 /// What a step costs at most, in reads, but for what its last page adds; three times that when the
 /// free blocks run out.
-const STEP_MAX: u32 = 24;
+const STEP_MAX: u32 = 12;
 /// Blocks above the floor at which writing waits for as much cleaning as it takes.
 const URGENT: u32 = FLOOR + 2;
 /// Rounds of cleaning that one change waits for at most.
@@ -141,7 +138,7 @@ impl<N: Nand> FlashLight<'_, N> {
             rank: self.rank(block),
             rate: match why {
                 Why::Space => {
-                    4 * LOOK + (LOOK + MOVE + 2 * MAP) * valid / (full - valid).max(full / 8)
+                    4 * LOOK + (LOOK + MOVE + MAP / 2) * valid / (full - valid).max(full / 8)
                 }
                 _ => 2 * (LOOK + MOVE),
             },

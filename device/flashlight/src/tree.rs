@@ -4,9 +4,10 @@
 use crate::bytes::{get_u32, put_u32};
 use crate::dirrec::HASH_SHIFT;
 use crate::error::Error;
+use crate::extent;
 use crate::header::Kind;
 use crate::inode::{Inode, POINTER};
-use crate::mappage::{MapPage, Owner};
+use crate::mappage::{MapPage, Owner, RECORDS};
 use crate::store::{Area, Store};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -23,6 +24,8 @@ pub(crate) struct MapKind {
     pub index: Kind,
     /// From a record's first word to its key.
     pub shift: u32,
+    /// Whether extents wait in its index pages.
+    pub has_waiting: bool,
     pub what: &'static str,
     pub what_index: &'static str,
 }
@@ -32,6 +35,7 @@ pub(crate) const HASH: MapKind = MapKind {
     map: Kind::HashMap,
     index: Kind::HashIndex,
     shift: HASH_SHIFT,
+    has_waiting: false,
     what: "hash map",
     what_index: "hash index",
 };
@@ -41,6 +45,7 @@ pub(crate) const EXTENT: MapKind = MapKind {
     map: Kind::ExtentMap,
     index: Kind::ExtentIndex,
     shift: 0,
+    has_waiting: true,
     what: "extent map",
     what_index: "extent index",
 };
@@ -75,7 +80,7 @@ pub(crate) struct Put {
 }
 
 /// Maps of one index page that one migration writes at most.
-pub(crate) const BATCH: usize = 8;
+pub(crate) const BATCH: usize = 3;
 /// Maps that one becomes at most, split as records move to it.
 const PARTS: usize = 4;
 
@@ -83,6 +88,9 @@ const PARTS: usize = 4;
 pub(crate) struct Changes {
     list: [Put; BATCH + PARTS],
     len: usize,
+    /// Ranges of which nothing waits in the index page any more.
+    settled: [(u32, u32); BATCH],
+    settled_len: usize,
 }
 
 impl Changes {
@@ -93,6 +101,8 @@ impl Changes {
                 page: PageAddr::NONE,
             }; BATCH + PARTS],
             len: 0,
+            settled: [(0, 0); BATCH],
+            settled_len: 0,
         }
     }
     pub fn push(&mut self, put: Put) {
@@ -106,6 +116,13 @@ impl Changes {
     /// Whether there is place for all that another map may become.
     pub fn has_room(&self) -> bool {
         self.len + PARTS <= self.list.len()
+    }
+    pub fn settle(&mut self, from: u32, to: u32) {
+        self.settled[self.settled_len] = (from, to);
+        self.settled_len += 1;
+    }
+    pub fn settled(&self) -> &[(u32, u32)] {
+        &self.settled[..self.settled_len]
     }
     pub fn len(&self) -> usize {
         self.len
@@ -134,24 +151,59 @@ fn pointer_record(key: u32, page: PageAddr) -> [u8; 8] {
     rec
 }
 
+/// Of `n` ranges, those with the most records, the most first; none that has less than half as many as
+/// the first. Gives how many, one at least.
+pub(crate) fn pick_most(n: usize, records: impl Fn(usize) -> usize, picked: &mut [usize]) -> usize {
+    let (mut counts, mut len) = ([0; BATCH], 0);
+    for p in 0..n {
+        let records = records(p);
+        let place = counts[..len]
+            .iter()
+            .position(|&c| records > c)
+            .unwrap_or(len);
+        if place < picked.len() && (records > 0 || len == 0) {
+            len = (len + 1).min(picked.len());
+            picked[place..len].rotate_right(1);
+            counts[place..len].rotate_right(1);
+            (picked[place], counts[place]) = (p, records);
+        }
+    }
+    let worth = counts[..len].iter().take_while(|&&c| 2 * c >= counts[0]);
+    worth.count()
+}
+
 /// Of `n` consecutive ranges that start at `key(0..n)` and end before `end`, the one that most
 /// records of the log fall into.
-pub(crate) fn densest<const REC: usize>(
+fn densest<const REC: usize>(
     inode: &Inode<&[u8], REC>,
     kind: MapKind,
     n: usize,
     end: u32,
     key: impl Fn(usize) -> u32,
 ) -> usize {
-    let mut best = (0, 0);
-    for p in 0..n {
+    let records = |p| {
         let from = inode.record_search(key(p), kind.shift);
         let to = inode.record_search(if p + 1 < n { key(p + 1) } else { end }, kind.shift);
-        if to.saturating_sub(from) > best.1 {
-            best = (p, to - from);
-        }
+        to.saturating_sub(from)
+    };
+    let mut picked = [0];
+    pick_most(n, records, &mut picked);
+    picked[0]
+}
+
+/// The pointer of an inode that leads to where `key` belongs, or else to where most records of the
+/// log do.
+pub(crate) fn root_for<const REC: usize>(
+    inode: &Inode<&[u8], REC>,
+    kind: MapKind,
+    key: Option<u32>,
+    limit: u32,
+) -> usize {
+    let start = |p| if p == 0 { 0 } else { inode.pointer(p).0 };
+    match key {
+        Some(key) => inode.pointer_for(key),
+        None => densest(inode, kind, inode.pointers(), limit, start),
     }
-    best.0
 }
 
 /// The pointer for `key` in an inode, and the key where its range ends; `limit` ends the keys. The
@@ -197,40 +249,15 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     key: Option<u32>,
     limit: u32,
 ) -> Result<MapTarget, Error<N::Error>> {
-    let mut one = [MapTarget::FIRST];
-    targets(store, kind, scratch, inode, key.as_slice(), limit, &mut one)?;
-    Ok(one[0])
-}
-
-/// The maps that cover the first of `keys`, and others of them under the same pointer of the inode. Without
-/// keys those that the most records of the log belong to: under one pointer, and none with less than half
-/// as many as the first. More than one only at the index level, which is read then, into `scratch`.
-/// Gives how many, one at least.
-pub(crate) fn targets<const REC: usize, N: Nand>(
-    store: &mut Store<'_, N>,
-    kind: MapKind,
-    scratch: &mut [u8],
-    inode: &Inode<&[u8], REC>,
-    keys: &[u32],
-    limit: u32,
-    out: &mut [MapTarget],
-) -> Result<usize, Error<N::Error>> {
-    let n = inode.pointers();
     if inode.levels() == 0 {
-        out[0] = MapTarget {
+        return Ok(MapTarget {
             end: limit,
             ..MapTarget::FIRST
-        };
-        return Ok(1);
+        });
     }
-    let root = match keys.first() {
-        Some(&key) => inode.pointer_for(key),
-        None => densest(inode, kind, n, limit, |p| {
-            if p == 0 { 0 } else { inode.pointer(p).0 }
-        }),
-    };
+    let root = root_for(inode, kind, key, limit);
     let first = if root == 0 { 0 } else { inode.pointer(root).0 };
-    let end = if root + 1 < n {
+    let end = if root + 1 < inode.pointers() {
         inode.pointer(root + 1).0
     } else {
         limit
@@ -243,74 +270,29 @@ pub(crate) fn targets<const REC: usize, N: Nand>(
         end,
     };
     if inode.levels() == 1 {
-        out[0] = target;
-        return Ok(1);
+        return Ok(target);
     }
     store.expect_meta(page, scratch, kind.index, kind.what_index)?;
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
     if !index.belongs_to(inode.ino(), first) {
         return Err(Error::Corrupt(page, kind.what_index));
     }
-    let count = index.count();
-    // An index page that may have to be split takes one map at a time.
-    let most = if count + PARTS * BATCH > index.capacity() {
-        1
-    } else {
-        out.len().min(BATCH)
+    let (count, start) = (index.count(), |p| index_start(&index, p, first));
+    let p = match key {
+        Some(key) => index.pointer_for(key),
+        None => densest(inode, kind, count, end, start),
     };
-    let start = |p: usize| if p == 0 { first } else { index.pointer(p).0 };
-    let mut picked = [0; BATCH];
-    let len = if keys.is_empty() {
-        pick_densest(inode, kind, count, end, start, &mut picked[..most])
-    } else {
-        let mut len = 0;
-        for &key in keys.iter().filter(|&&key| first <= key && key < end) {
-            let p = index.pointer_for(key);
-            if len < most && !picked[..len].contains(&p) {
-                picked[len] = p;
-                len += 1;
-            }
-        }
-        len
-    };
-    for (out, &p) in out.iter_mut().zip(&picked[..len]) {
-        *out = MapTarget {
-            page: index.pointer(p).1,
-            first: start(p),
-            end: if p + 1 < count { start(p + 1) } else { end },
-            ..target
-        };
-    }
-    Ok(len)
+    Ok(MapTarget {
+        page: index.pointer(p).1,
+        first: start(p),
+        end: if p + 1 < count { start(p + 1) } else { end },
+        ..target
+    })
 }
 
-/// As [`densest`], the first few, and none with less than half as many records as the first.
-fn pick_densest<const REC: usize>(
-    inode: &Inode<&[u8], REC>,
-    kind: MapKind,
-    n: usize,
-    end: u32,
-    key: impl Fn(usize) -> u32,
-    picked: &mut [usize],
-) -> usize {
-    let (mut counts, mut len) = ([0; BATCH], 0);
-    for p in 0..n {
-        let from = inode.record_search(key(p), kind.shift);
-        let to = inode.record_search(if p + 1 < n { key(p + 1) } else { end }, kind.shift);
-        let records = to.saturating_sub(from);
-        let place = counts[..len]
-            .iter()
-            .position(|&c| records > c)
-            .unwrap_or(len);
-        if place < picked.len() && (records > 0 || len == 0) {
-            len = (len + 1).min(picked.len());
-            picked[place..len].rotate_right(1);
-            counts[place..len].rotate_right(1);
-            (picked[place], counts[place]) = (p, records);
-        }
-    }
-    let worth = counts[..len].iter().take_while(|&&c| 2 * c >= counts[0]);
-    worth.count()
+/// Where the range of a pointer of an index page begins, which begins at `first` itself.
+pub(crate) fn index_start<B: AsRef<[u8]>>(index: &MapPage<B, 8>, p: usize, first: u32) -> u32 {
+    if p == 0 { first } else { index.pointer(p).0 }
 }
 
 /// Splits the map in `page` at record `mid` (at the end: at `key`), writes the half that `key` is
@@ -322,11 +304,6 @@ pub(crate) fn split<const REC: usize, N: Nand>(
     key: u32,
     mid: usize,
 ) -> Result<Put, Error<N::Error>> {
-    let kind_of_page = if REC == 8 && kind.shift == 0 {
-        kind.index
-    } else {
-        kind.map
-    };
     let mut page: MapPage<&mut [u8], REC> = MapPage(buf);
     let (n, first, end) = (page.count(), page.first_key(), page.end_key());
     let border = if mid == n {
@@ -344,7 +321,7 @@ pub(crate) fn split<const REC: usize, N: Nand>(
         page.set_range(border, end);
     }
     let len = page.len();
-    let at = store.append(kind.area, &mut page.0[..len], kind_of_page, PageAddr::NONE)?;
+    let at = store.append(kind.area, &mut page.0[..len], kind.map, PageAddr::NONE)?;
     page.grow_to(n);
     if lower_goes {
         page.drop_first(mid);
@@ -362,6 +339,46 @@ pub(crate) fn split<const REC: usize, N: Nand>(
             page: at,
         })
     }
+}
+
+/// The same for an index page, at its middle, with what waits in it.
+pub(crate) fn split_index<N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    buf: &mut [u8],
+    key: u32,
+) -> Result<Put, Error<N::Error>> {
+    let mut page: MapPage<&mut [u8], 8> = MapPage(buf);
+    let (n, first, end) = (page.count(), page.first_key(), page.end_key());
+    let (mid, waiting) = (n / 2, page.waiting());
+    let border = page.pointer(mid).0;
+    let (below, used) = (page.extent_search(border), page.len());
+    // The pointers and extents of each half next to each other.
+    let (lower, upper) = ((mid, below), (n - mid, waiting - below));
+    let bytes = |half: (usize, usize)| POINTER * half.0 + extent::SIZE * half.1;
+    let from = RECORDS + POINTER * mid;
+    page.0[from..RECORDS + POINTER * n + extent::SIZE * below].rotate_left(POINTER * upper.0);
+    let halves = [(lower, first, border), (upper, border, end)];
+    let [goes, stays] = if key >= border {
+        halves
+    } else {
+        page.0[RECORDS..used].rotate_left(bytes(lower));
+        [halves[1], halves[0]]
+    };
+    let set = |page: &mut MapPage<&mut [u8], 8>, (half, first, end): ((usize, usize), u32, u32)| {
+        page.set_count(half.0);
+        page.set_waiting(half.1);
+        page.set_range(first, end);
+    };
+    set(&mut page, goes);
+    let len = page.len();
+    let at = store.append(kind.area, &mut page.0[..len], kind.index, PageAddr::NONE)?;
+    page.0.copy_within(len..used, RECORDS);
+    set(&mut page, stays);
+    Ok(Put {
+        key: goes.1,
+        page: at,
+    })
 }
 
 /// Applies changes of pointers to an inode, or to the index page that it points to. Returns the
@@ -391,15 +408,16 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
     if !MapPage::<&mut [u8], 8>::on(scratch).belongs_to(inode.ino(), first) {
         return Err(Error::Corrupt(old, kind.what_index));
     }
+    for &(from, to) in changes.settled() {
+        MapPage::<&mut [u8], 8>::on(scratch).extents_cut(from, to, |_| {});
+    }
     for put in changes.iter() {
         let page: MapPage<&mut [u8], 8> = MapPage(scratch);
         if page.count() == page.capacity() {
             if inode.room() < POINTER {
                 return Err(Error::TooBig);
             }
-            let mid = page.count() / 2;
-            let index = MapKind { shift: 0, ..kind };
-            let half = split::<8, N>(store, index, page.0, put.key, mid)?;
+            let half = split_index(store, kind, page.0, put.key)?;
             let root = root_of(inode, old).unwrap_or(target.root);
             if half.key == first {
                 let rest = MapPage::<&mut [u8], 8>(scratch).first_key();
@@ -474,7 +492,13 @@ fn put_in_index(index: &mut MapPage<&mut [u8], 8>, put: Put) {
     }
 }
 
-/// Moves all pointers of an inode to a new index page.
+/// Pointers of an index page of extent maps as long as the inode has room for more of them: the rest is
+/// for extents that wait.
+pub(crate) fn fan(page_size: usize) -> usize {
+    page_size / 64
+}
+
+/// Moves all pointers of an inode to new index pages.
 fn make_index<const REC: usize, N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
@@ -482,18 +506,36 @@ fn make_index<const REC: usize, N: Nand>(
     inode: &mut Inode<&mut [u8], REC>,
     owner: Owner,
 ) -> Result<(), Error<N::Error>> {
-    let mut index: MapPage<&mut [u8], 8> = MapPage(scratch);
-    index.init(owner, 0, u32::MAX);
-    for p in 0..inode.pointers() {
-        let (key, page) = inode.pointer(p);
-        index.insert(p, &pointer_record(key, page));
+    let all = inode.pointers();
+    let most = if kind.has_waiting {
+        fan(scratch.len()) / 2
+    } else {
+        all
+    };
+    let mut made = 0;
+    // What is left behind the index pages made so far are the pointers not yet in one.
+    while made < inode.pointers() {
+        let n = most.min(inode.pointers() - made);
+        let first = if made == 0 { 0 } else { inode.pointer(made).0 };
+        let end = if made + n < inode.pointers() {
+            inode.pointer(made + n).0
+        } else {
+            u32::MAX
+        };
+        let mut index: MapPage<&mut [u8], 8> = MapPage(scratch);
+        index.init(owner, first, end);
+        for p in 0..n {
+            let (key, page) = inode.pointer(made + p);
+            index.insert(p, &pointer_record(key, page));
+        }
+        let len = index.len();
+        let at = store.append(kind.area, &mut scratch[..len], kind.index, PageAddr::NONE)?;
+        for _ in 1..n {
+            inode.pointer_remove(made + 1);
+        }
+        inode.pointer_set(made, first, at);
+        made += 1;
     }
-    let len = index.len();
-    let at = store.append(kind.area, &mut scratch[..len], kind.index, PageAddr::NONE)?;
-    while inode.pointers() > 1 {
-        inode.pointer_remove(1);
-    }
-    inode.pointer_set(0, 0, at);
     inode.set_levels(2);
     Ok(())
 }

@@ -19,9 +19,9 @@
 
 use crate::bytes::get_u64;
 use crate::error::{Error, sound};
-use crate::extent::{self, Extent, INDEX_END};
+use crate::extent::{self, INDEX_END};
 use crate::header::SEQ;
-use crate::inode::{Stamp, Time};
+use crate::inode::Time;
 use crate::recover::CHANGE;
 use crate::store::{Area, Store, UPDATE};
 use crate::tag::{self, Tag, Update};
@@ -126,7 +126,7 @@ impl<N: Nand> Store<'_, N> {
     fn takes_updates(&self) -> bool {
         self.has_updates()
             && self.update_blocks + BLOCKS_MARGIN <= UPDATE_BLOCKS
-            && self.spent() + FOR_REPLAY + self.updates * 9 / (4 * self.ppb()) <= self.sure
+            && self.spent() + FOR_REPLAY + self.updates * 3 / (2 * self.ppb()) <= self.sure
     }
 }
 
@@ -191,22 +191,15 @@ impl<N: Nand> FlashLight<'_, N> {
         let i = self.load_data_file(node)?;
         self.need_page()?;
         self.file_room(i, 4 * extent::SIZE)?;
-        let owner = self.files[i].file().owner(self.store.volume);
-        let page = self.store.append_update(data, owner, index, update)?.0;
-        let count = 1;
-        self.map_insert(i, Extent { index, page, count })?;
-        self.stamp_update(i, update.time);
+        let owner = self.files[i].file().file_ref(self.store.volume);
+        let at = self.store.append_update(data, owner, index, update)?;
+        self.put_page(i, index, at)?;
         let slot = &mut self.files[i];
+        slot.file_mut().set_modified(update.time);
         slot.dirty = true;
         // Cleaning may have needed the slot meanwhile: then an fsync writes the inode.
         slot.updates = slot.updates.map(|n| n + 1);
         Ok(())
-    }
-
-    fn stamp_update(&mut self, i: usize, time: Time) {
-        let mut view = self.files[i].file_mut();
-        view.set_time(Stamp::Modify, time);
-        view.set_time(Stamp::Change, time);
     }
 
     /// Makes a cached file durable: writes its page, unless a recovery finds all that has changed.
@@ -307,13 +300,7 @@ impl<N: Nand> FlashLight<'_, N> {
         known: Since,
         last: bool,
     ) -> Result<(), Error<N::Error>> {
-        let owner = run.first.tag.owner;
-        let file = FileRef {
-            ino: owner.ino,
-            dir: owner.dir,
-            hash: owner.hash,
-        };
-        let i = match self.load_data_file(file) {
+        let i = match self.load_data_file(run.first.tag.owner) {
             // It has been deleted.
             Err(Error::NotFound | Error::Invalid) => return Ok(()),
             Err(e) if e.is_damage() => {
@@ -342,8 +329,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Ok(());
             }
         }
-        self.stamp_update(i, run.last.update.time);
-        self.files[i].dirty = true;
+        let slot = &mut self.files[i];
+        slot.file_mut().set_modified(run.last.update.time);
+        slot.dirty = true;
         Ok(())
     }
 
@@ -384,14 +372,7 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             return self.write_scratch(i, index).map(|()| true);
         }
-        let mut view = self.files[i].file_mut();
-        if view.fragment().is_some_and(|f| f.page == index) {
-            // It was moved to a page of its own before.
-            view.fragment_resize(0, 0, 0);
-        }
         self.store.validate(at);
-        let (page, count) = (at.0, 1);
-        self.map_insert(i, Extent { index, page, count })?;
-        Ok(true)
+        self.put_page(i, index, at).map(|()| true)
     }
 }

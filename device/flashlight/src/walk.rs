@@ -7,9 +7,10 @@ use crate::extent::{Extent, INDEX_END};
 use crate::hash::name_hash;
 use crate::header::Kind;
 use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView};
-use crate::mappage::{ExtentPage, MapPage};
+use crate::mappage::MapPage;
 use crate::names::Which;
 use crate::table::State;
+use crate::waiting::Waiting;
 use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -475,7 +476,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let view = self.files[i].file();
             let ((key, page), levels) = (view.pointer(p), view.levels());
             if levels != 2 {
-                self.walk_extent_map((key, page), ino, visitor)?;
+                self.walk_extent_map(i, (key, page), None, visitor)?;
                 continue;
             }
             visitor.page(Page {
@@ -490,12 +491,15 @@ impl<N: Nand> FlashLight<'_, N> {
                 if report(found, page, ino, visitor)?.is_none() {
                     break;
                 }
-                let index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+                let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
                 if r >= index.count().min(index.capacity()) {
                     break;
                 }
-                let map = index.pointer(r);
-                self.walk_extent_map(map, ino, visitor)?;
+                let (map, waiting) = (index.pointer(r), Waiting::below(&index, page, r));
+                if r == 0 {
+                    self.counted_waiting(i, |_, e| visit_run(e, ino, visitor));
+                }
+                self.walk_extent_map(i, map, Some(&waiting), visitor)?;
                 r += 1;
             }
         }
@@ -504,11 +508,12 @@ impl<N: Nand> FlashLight<'_, N> {
 
     fn walk_extent_map(
         &mut self,
+        i: usize,
         pointer: (u32, PageAddr),
-        ino: u32,
+        waiting: Option<&Waiting>,
         visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
-        let page = pointer.1;
+        let (page, ino) = (pointer.1, self.files[i].ino);
         visitor.page(Page {
             page,
             area: Area::ExtentMap,
@@ -516,9 +521,8 @@ impl<N: Nand> FlashLight<'_, N> {
         });
         let found = self.load_map_page(Kind::ExtentMap, pointer, ino, "extent map");
         if report(found, page, ino, visitor)?.is_some() {
-            let map: ExtentPage<&mut [u8]> = MapPage(self.scratch);
-            let n = map.count().min(map.capacity());
-            visit_extents((0..n).map(|r| Extent::decode(map.record(r))), ino, visitor);
+            let counted = self.counted(i, waiting, |_, e| visit_run(e, ino, visitor));
+            report(counted, page, ino, visitor)?;
         }
         Ok(())
     }
@@ -537,14 +541,18 @@ fn visit_extents(
     let mut end = 0;
     for e in extents {
         end = e.end();
-        let first = Page {
-            page: PageAddr(e.page),
-            area: Area::Data,
-            ino,
-        };
-        visitor.pages(first, e.count);
+        visit_run(e, ino, visitor);
     }
     end
+}
+
+fn visit_run(e: Extent, ino: u32, visitor: &mut Limited<'_>) {
+    let first = Page {
+        page: PageAddr(e.page),
+        area: Area::Data,
+        ino,
+    };
+    visitor.pages(first, e.count);
 }
 
 /// A damaged page is a finding, and the result `None`; a failing driver ends the walk.

@@ -81,7 +81,8 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         }
         Kind::HashMap => chip.hash_map(page, used),
         Kind::ExtentMap => chip.extent_map(page, used),
-        Kind::HashIndex | Kind::ExtentIndex => chip.index(page, used),
+        Kind::HashIndex => chip.index(page, used) && MapPage::<_, 8>::on(page).waiting() == 0,
+        Kind::ExtentIndex => chip.index(page, used) && chip.waiting(page),
         Kind::Names => Chip::names_page(page, used),
         Kind::Attributes => Chip::attributes(page, used),
     }
@@ -235,9 +236,9 @@ impl Chip {
     /// A record of a file's log: an extent, or a note of what is free.
     fn log_record(&self, e: &Extent) -> bool {
         match e.index {
-            FREED_RUN => self.has_run(e.page, e.count),
-            FREED_MAP => self.has(e.page),
-            REPLACED_MAP => self.has(e.page) && self.has(e.count),
+            FREED_RUN => self.has_run(e.page, e.count) && !e.masks,
+            FREED_MAP => self.has(e.page) && !e.masks,
+            REPLACED_MAP => self.has(e.page) && self.has(e.count) && !e.masks,
             _ => self.extent(e),
         }
     }
@@ -257,7 +258,10 @@ impl Chip {
 
     /// What all maps and index pages have in common.
     fn map<const REC: usize>(view: &MapPage<&[u8], REC>, used: usize) -> bool {
-        view.is_sane() && view.len() <= used && used >= mappage::RECORDS
+        view.is_sane()
+            && (REC == 8 || view.waiting() == 0)
+            && view.len() <= used
+            && used >= mappage::RECORDS
     }
 
     fn hash_map(&self, page: &[u8], used: usize) -> bool {
@@ -265,6 +269,7 @@ impl Chip {
         let (n, first, end) = (view.count(), view.first_key(), view.end_key());
         let record = |r| DirRec::decode(view.record(r));
         Self::map(&view, used)
+            && view.waiting() == 0
             && is_dir(view.owner().ino)
             && first < end
             && end <= NO_HASH
@@ -286,6 +291,19 @@ impl Chip {
             && first < end
             && end <= INDEX_END
             && (0..n).map(record).all(|e| self.extent(&e))
+            && (1..n).all(|r| follows(&record(r - 1), &record(r)))
+            && self.fits((0..n).map(record))
+            && (n == 0 || (record(0).index >= first && record(n - 1).end() <= end))
+    }
+
+    /// Of an index page that is one: what waits there belongs to one map each.
+    fn waiting(&self, page: &[u8]) -> bool {
+        let view = MapPage::<_, 8>::on(page);
+        let n = view.waiting();
+        let (first, end) = (view.first_key(), view.end_key().min(INDEX_END));
+        let record = |r| view.extent(r);
+        let of_one = |e: Extent| view.pointer_for(e.index) == view.pointer_for(e.end() - 1);
+        (0..n).map(record).all(|e| self.extent(&e) && of_one(e))
             && (1..n).all(|r| follows(&record(r - 1), &record(r)))
             && self.fits((0..n).map(record))
             && (n == 0 || (record(0).index >= first && record(n - 1).end() <= end))
@@ -437,7 +455,7 @@ mod tests {
     }
 
     fn extent(index: u32, page: u32, count: u32) -> [u8; 12] {
-        Extent { index, page, count }.encode()
+        Extent::new(index, page, count).encode()
     }
 
     fn entry(hash: u32, state: State, target: Target, ptr: u32) -> [u8; 8] {

@@ -265,7 +265,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 let i = self.load_file(file)?;
                 self.file_room(i, extent::SIZE)?;
                 let view = self.files[i].file();
-                Ok((i, view.owner(self.store.volume), view.xattr()))
+                Ok((i, view.file_ref(self.store.volume), view.xattr()))
             }
         }
     }
@@ -322,11 +322,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let node = if owner.ino < crate::FIRST_FILE {
             Node::Dir(owner.ino)
         } else {
-            Node::File(crate::FileRef {
-                ino: owner.ino,
-                dir: owner.dir,
-                hash: owner.hash,
-            })
+            Node::File(owner)
         };
         let (i, owner, there) = self.attributes_of(node)?;
         if there != at || !self.load_attributes_at(at, owner.ino)? {

@@ -235,11 +235,17 @@ fn many_names(fs: &mut Fs<'_>) -> Result<(), Error> {
     fs.sync()
 }
 
-/// A file of so many extents that its maps need an index.
+/// A file of so many extents that its maps need an index, overwritten and cleaned: some wait there, and some
+/// mask what the maps say.
 fn many_extents(fs: &mut Fs<'_>) -> Result<(), Error> {
-    for i in (0..1_700).rev() {
+    for i in (0..2_700).rev() {
         write(fs, "file", 2_048 * i, 1_024)?;
     }
+    for i in 0..1_700 {
+        write(fs, "file", 2_048 * (i * 7_919 % 2_700), 1_024)?;
+    }
+    fs.sync()?;
+    while fs.volume().gc(100).expect("a sound chip") {}
     fs.sync()
 }
 

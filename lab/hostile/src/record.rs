@@ -79,7 +79,7 @@ fn look(geometry: &Geometry, page: &[u8]) {
         }
         Record::HashIndex(m) | Record::ExtentIndex(m) => {
             let _ = (m.owner(), m.range());
-            m.pointers().count()
+            m.pointers().count() + m.waiting().count()
         }
         Record::ExtentMap(m) => {
             let _ = (m.owner(), m.range());

@@ -3,9 +3,10 @@
 
 use std::collections::HashSet;
 
+use flashkit_flashlight::inspect::{FileEntry, Inspected, Record, inspect};
 use flashkit_flashlight::{Config, FlashLight, Kind, ram_needed};
 use flashkit_hostile::image::stored;
-use flashkit_nand::Nand;
+use flashkit_nand::{Nand, PageAddr};
 use flashkit_vfs::check::check;
 
 const AGAIN: &str = "if the format has changed: cargo run -p flashkit-hostile --example images";
@@ -46,4 +47,26 @@ fn every_kind_of_record_is_in_some_image() {
     for kind in wanted {
         assert!(found.contains(&(kind as u8)), "{kind:?}; {AGAIN}");
     }
+}
+
+#[test]
+fn extents_wait_and_mask_in_the_image_of_many() {
+    let (_, image) = stored().iter().find(|i| i.0 == "extents").unwrap();
+    let mut chip = image.chip();
+    let mut page = vec![0; chip.geometry().page_size() as usize];
+    let (mut waiting, mut masking) = (0, 0);
+    for at in &image.kinds[Kind::ExtentIndex as usize] {
+        chip.read(PageAddr(*at), 0, &mut page, &mut []).unwrap();
+        let record = inspect(&chip.geometry(), &page, PageAddr(*at));
+        if let Inspected::Record(_, Record::ExtentIndex(index)) = record {
+            for entry in index.waiting() {
+                waiting += 1;
+                masking += u32::from(matches!(entry, FileEntry::Extent { masks: true, .. }));
+            }
+        }
+    }
+    assert!(
+        waiting > 100 && masking > 20,
+        "{waiting}, {masking}; {AGAIN}"
+    );
 }

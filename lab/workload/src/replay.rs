@@ -138,6 +138,9 @@ pub fn replay_store(
 /// The phase of what follows the last that has a name.
 const REST: &str = "rest";
 
+/// Bytes of a fill after which it is made sure that they have room.
+const SETTLE: u64 = 1 << 20;
+
 /// What goes wrong in one operation.
 type Failure = String;
 
@@ -446,7 +449,7 @@ impl<'a, S: Store> Replay<'a, S> {
         self.expect(|expected| expected.create(path));
         self.version += 1;
         let key = Key::new(path, self.version);
-        let mut done = 0;
+        let (mut done, mut settled) = (0, 0);
         while done < size {
             let n = self.request(size - done);
             key.fill(done, &mut self.buf[..n]);
@@ -463,6 +466,20 @@ impl<'a, S: Store> Replay<'a, S> {
             done += n as u64;
             self.wrote(n as u64);
             self.progress(1 << 20);
+            if done - settled >= SETTLE {
+                match self.store.settle(&file) {
+                    Err(error) if error.is_no_space() => {
+                        // Of what came since the last time, it is not known what is there.
+                        self.store.resize(&file, settled)?;
+                        self.bytes -= done - settled;
+                        self.written -= done - settled;
+                        done = settled;
+                        break;
+                    }
+                    room => room?,
+                }
+                settled = done;
+            }
         }
         self.expect(|expected| expected.write(path, 0, done, key));
         if self.options.fsync {

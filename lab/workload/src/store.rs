@@ -99,7 +99,10 @@ pub trait Store {
     fn read(&mut self, file: &Self::File, offset: u64, buf: &mut [u8]) -> Result<usize>;
     /// Makes an open file durable.
     fn fsync(&mut self, file: &Self::File) -> Result<()>;
-
+    /// Whether what was written to an open file has room, where a write alone does not tell.
+    fn settle(&mut self, _file: &Self::File) -> Result<()> {
+        Ok(())
+    }
     /// Makes a file or directory durable.
     fn fsync_path(&mut self, path: &str) -> Result<()>;
     /// Removes a file.
@@ -326,6 +329,10 @@ impl Store for FsStore<'_> {
     }
 }
 
+/// What `statfs` says of a file system behind FUSE.
+const FUSE: rustix::fs::FsWord = 0x6573_5546;
+/// Syncs of a full file system until none of its writes is on its way.
+const SYNCS: u32 = 100;
 /// Drops the host's clean pages when a 1 is written to it.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
@@ -335,6 +342,8 @@ pub struct DirStore {
     start: Instant,
     meter: Option<Box<dyn Meter>>,
     cold: bool,
+    /// Behind FUSE the page cache takes what there is no room for.
+    fuse: bool,
 }
 
 impl DirStore {
@@ -344,6 +353,7 @@ impl DirStore {
             start: Instant::now(),
             meter,
             cold,
+            fuse: rustix::fs::statfs(dir).is_ok_and(|found| found.f_type == FUSE),
         }
     }
 
@@ -400,6 +410,20 @@ impl Store for DirStore {
 
     fn fsync(&mut self, file: &File) -> Result<()> {
         Ok(file.sync_all()?)
+    }
+
+    fn settle(&mut self, file: &File) -> Result<()> {
+        if !self.fuse {
+            return Ok(());
+        }
+        file.sync_data().map_err(|error| {
+            // Some writes may be on their way yet: each that fails ends a sync. The next sync of the whole would
+            // tell of them once more.
+            let more = (0..SYNCS).find(|_| file.sync_data().is_ok());
+            let whole = File::open(&self.dir).map(rustix::fs::syncfs);
+            drop((more, whole));
+            error.into()
+        })
     }
 
     fn fsync_path(&mut self, path: &str) -> Result<()> {

@@ -92,6 +92,7 @@ pub(super) fn scripts() -> Vec<Script> {
     all.push(bad_from_the_factory());
     all.push(hash_index());
     all.push(extent_index());
+    all.extend([waiting(0), waiting(1), waiting(2)]);
     all
 }
 
@@ -542,6 +543,42 @@ fn extent_index() -> Script {
         "force-extent-index",
         Chip::new(1024, 24, 16, 256),
         &[Forced::ExtentIndex],
+    );
+    Script {
+        costly: true,
+        ..script
+    }
+}
+
+/// Overwrites of a file of so many extents that what its log says waits in index pages, on a chip so
+/// full that they are cleaned: pages are given back that maps, or what waits, go on naming. Then it is cut
+/// in three ways.
+fn waiting(way: u64) -> Script {
+    let mut d = Draft::new(17 + way);
+    d.add("create a");
+    for i in 0..2400u64 {
+        d.add(&format!("write a {} 1024", i * 1024 * 2));
+    }
+    d.add("fsync a; create b; write b 0 940000; sync");
+    for i in 0..700 {
+        if i == 686 {
+            d.cut_from_here();
+        }
+        let page = d.below(2400) * 2;
+        d.add(&format!("write a {} 1024", page * 1024));
+        if i % 3 == 0 {
+            d.add("fsync a");
+        }
+    }
+    d.add(match way {
+        0 => "truncate a 4000000; fsync a; write a 4500000 1024; fsync a; truncate a 0; sync",
+        1 => "punch a 1000000 200000; fsync a; punch a 3000000 20480; fsync a",
+        _ => "rename a c; write c 2048000 2048; fsync c; unlink c; sync; unlink b; sync",
+    });
+    let script = d.script(
+        &format!("force-waiting-{way}"),
+        Chip::new(1024, 40, 16, 256),
+        &[Forced::ExtentIndex, Forced::DataMove],
     );
     Script {
         costly: true,

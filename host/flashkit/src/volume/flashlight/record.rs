@@ -75,6 +75,7 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
         Record::ExtentIndex(map) => {
             let mut told = of_map(map.owner(), map.range());
             told["pointers"] = pointers("index", map.pointers());
+            told["waiting"] = map.waiting().map(file_entry).collect();
             told
         }
         Record::Names(map) => {
@@ -263,8 +264,20 @@ fn file_name(name: FileName<'_>) -> Value {
 
 fn file_entry(entry: FileEntry) -> Value {
     match entry {
-        FileEntry::Extent { index, page, count } => {
-            json!({ "index": index, "page": page.0, "count": count })
+        FileEntry::Extent {
+            index,
+            page,
+            count,
+            masks,
+            covers,
+        } => {
+            let mut entry = json!({ "index": index, "page": page.0, "count": count });
+            for (flag, set) in [("masks", masks), ("covers", covers)] {
+                if set {
+                    entry[flag] = true.into();
+                }
+            }
+            entry
         }
         FileEntry::FreedRun { page, count } => json!({ "freed_page": page.0, "count": count }),
         FileEntry::FreedMap { page } => json!({ "freed_map": page.0 }),
