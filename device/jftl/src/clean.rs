@@ -9,6 +9,7 @@ use flashkit_nand::{Nand, PageAddr};
 use crate::disk::Jftl;
 use crate::error::Error;
 use crate::layout::{HEADS, PER_SEGMENT, TAG};
+use crate::packed::{MARK, slot_of};
 use crate::place::{COLD, REST};
 use crate::ram::State;
 use crate::record::NONE;
@@ -171,7 +172,7 @@ impl<N: Nand> Jftl<'_, N> {
             } else if job.next < self.lay.usable {
                 let page = job.block * self.lay.pages + job.next;
                 job.next += 1;
-                moved += u32::from(self.move_owned(page, job.head)?);
+                moved += self.move_owned(page, job.head)?;
             } else {
                 // Owners that no tag names.
                 (job.searching, job.next) = (true, 0);
@@ -211,7 +212,7 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     /// Whether a number is mapped to a page.
-    fn owns(&mut self, number: u32, page: u32) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn owns(&mut self, number: u32, page: u32) -> Result<bool, Error<N::Error>> {
         let map_page = number.wrapping_sub(self.lay.sectors);
         if number < self.lay.sectors {
             Ok(self.lookup(number)? == page)
@@ -221,29 +222,33 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     /// Moves a page if an owner that its tag names still has it.
-    fn move_owned(&mut self, page: u32, head: usize) -> Result<bool, Error<N::Error>> {
+    fn move_owned(&mut self, page: u32, head: usize) -> Result<u32, Error<N::Error>> {
         self.head_room(head)?;
         let mut tag = [0xFF; TAG];
         if self.lay.in_band {
             let at = self.lay.index_of(page) * TAG;
             tag.copy_from_slice(&self.ram.tags(HEADS as usize)[at..at + TAG]);
             if tag == [0xFF; TAG] {
-                return Ok(false);
+                return Ok(0);
             }
         } else if !self.read_page(page, &mut tag)? {
-            return Ok(false);
+            return Ok(0);
         }
         let uses = self.scratch_uses;
         let owners = Self::parse_tag(&tag);
+        if owners[0] == MARK {
+            return self.move_packed(page, head);
+        }
         let [first, second] = [self.owns(owners[0], page)?, self.owns(owners[1], page)?];
         if !first && !second {
-            return Ok(false);
+            return Ok(0);
         }
         let is_loaded = !self.lay.in_band && self.scratch_uses == uses;
         // A second owner that is not mapped yet may be: a journal page's home.
         let tag = if first { owners } else { [owners[1], NONE] };
         let owns = [first, second];
-        self.relocate(page, head, owns, owners, tag, is_loaded)
+        let moved = self.relocate(page, head, owns, owners, tag, is_loaded)?;
+        Ok(u32::from(moved))
     }
 
     /// Reads a page with its tag into the scratch page.
@@ -294,7 +299,7 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// A block with a page that cannot be read and is needed stays as it is: the page is its reader's
     /// to be told of.
-    fn note_stuck(&mut self, block: u32) {
+    pub(crate) fn note_stuck(&mut self, block: u32) {
         if let Some(place) = self.stuck.iter_mut().find(|listed| **listed == NONE) {
             *place = block;
         } else {
@@ -341,6 +346,10 @@ impl<N: Nand> Jftl<'_, N> {
             };
             if page != NONE && self.lay.block_of(page) == job.block {
                 let tag = [sector, self.home_of(sector)];
+                if slot_of(page) != 0 {
+                    moved += self.move_slot(page, job.head, tag, [true, false])?;
+                    continue;
+                }
                 let done = self.relocate(page, job.head, [true, false], tag, tag, false)?;
                 moved += u32::from(done);
             }

@@ -8,6 +8,8 @@ use crate::error::Error;
 use crate::layout::{Layout, PER_SEGMENT};
 use crate::log::Log;
 use crate::memory::Memory;
+use crate::pack::Pack;
+use crate::packed::slot_of;
 use crate::place::{HOST, Head};
 use crate::ram::Ram;
 use crate::record::NONE;
@@ -24,6 +26,10 @@ pub struct Stats {
     pub elided: u64,
     /// Of these, sectors of a journal that were mapped to the page of an older copy instead.
     pub unchanged: u64,
+    /// Of these, sectors of a journal that were packed, several in a page.
+    pub packed: u64,
+    /// Pages of such sectors.
+    pub packed_pages: u64,
     /// Of these, sectors of zeros, which have no page.
     pub zeros: u64,
     /// Sectors that [`Jftl::remap`] has mapped.
@@ -100,6 +106,7 @@ pub struct Jftl<'a, N> {
     pub(crate) stats: Stats,
     pub(crate) watch: Option<Watch<'a>>,
     pub(crate) memory: Memory<'a>,
+    pub(crate) pack: Pack<'a>,
 }
 
 impl<'a, N: Nand> Jftl<'a, N> {
@@ -175,8 +182,14 @@ impl<'a, N: Nand> Jftl<'a, N> {
             out.fill(0);
             return Ok(());
         }
+        if self.is_open(page) {
+            return self.read_open(sector, slot_of(page), out);
+        }
         if !self.lay.contains(page) {
             return Err(Error::Unreadable { sector });
+        }
+        if slot_of(page) != 0 {
+            return self.read_packed(sector, page, out);
         }
         let status = self.nand.read(PageAddr(page), 0, out, &mut [])?;
         self.note_read(page, status);
@@ -217,6 +230,17 @@ impl<'a, N: Nand> Jftl<'a, N> {
         data: &[u8],
         home: u32,
     ) -> Result<(), Error<N::Error>> {
+        self.write_sector(sector, data, home, false)
+    }
+
+    /// Does so, or packs it with others if it can be, and if that is `allowed`.
+    pub(crate) fn write_sector(
+        &mut self,
+        sector: u32,
+        data: &[u8],
+        home: u32,
+        allowed: bool,
+    ) -> Result<(), Error<N::Error>> {
         self.prepare()?;
         self.stats.sectors_written += 1;
         if self.is_absence(data) {
@@ -225,6 +249,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
             return self.maintain();
         }
         let owners = [sector, home];
+        if allowed && self.pack_one(owners, data)? {
+            return self.maintain();
+        }
         let page = loop {
             self.head_room(HOST)?;
             if let Some(page) = self.try_program(HOST, Some(data), owners)? {

@@ -58,7 +58,7 @@ impl<N: Nand> Jftl<'_, N> {
     }
 
     fn count_one(&mut self, page: u32, add: i32) -> Result<(), Error<N::Error>> {
-        if page == NONE {
+        if page == NONE || self.is_open(page) {
             return Ok(());
         }
         if !self.lay.contains(page) {

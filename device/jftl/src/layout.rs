@@ -2,6 +2,8 @@
 
 use flashkit_nand::Geometry;
 
+use crate::packed::{SLOTS, page_of, slot_of};
+
 /// Bytes of a piece of the map that is cached as one.
 pub(crate) const SEGMENT: usize = 512;
 /// Entries of a segment.
@@ -16,8 +18,10 @@ pub(crate) const HEADER: usize = 48;
 pub(crate) const ANCHOR_HEADER: usize = 52;
 /// Blocks written at the same time: the host's, what cleaning moves, the map, data at rest.
 pub(crate) const HEADS: u32 = 4;
-/// Numbers of sectors and map pages have 28 bits in the log.
-const NUMBERS: u32 = 1 << 28;
+/// Numbers of sectors and map pages have so many bits in the log, and numbers of pages in the map.
+pub(crate) const PAGE_BITS: u32 = 28;
+/// Some numbers stand for no page.
+const NUMBERS: u32 = (1 << PAGE_BITS) - 32;
 
 /// Sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +54,7 @@ impl Layout {
             return Err("fewer than 40 blocks");
         }
         if g.pages() >= NUMBERS {
-            return Err("2^28 pages or more");
+            return Err("2^28 - 32 pages or more");
         }
         let in_band = (g.spare_size() as usize) < TAG;
         if in_band && pages as usize * TAG > page {
@@ -106,8 +110,9 @@ impl Layout {
         if 2 * self.pages < 0xF0 { 1 } else { 2 }
     }
 
-    pub fn block_of(&self, page: u32) -> u32 {
-        page / self.pages
+    /// The block of a page, or of a place.
+    pub fn block_of(&self, place: u32) -> u32 {
+        page_of(place) / self.pages
     }
 
     /// The number of a page within its block.
@@ -120,7 +125,13 @@ impl Layout {
         block * self.pages + self.pages - 1
     }
 
-    pub fn contains(&self, page: u32) -> bool {
+    /// Whether a place is on the chip.
+    pub fn contains(&self, place: u32) -> bool {
+        slot_of(place) <= SLOTS && self.is_page(page_of(place))
+    }
+
+    /// Whether this is the number of a page.
+    pub fn is_page(&self, page: u32) -> bool {
         page < self.blocks * self.pages
     }
 }

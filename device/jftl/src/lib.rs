@@ -18,6 +18,9 @@
 //! | `salvage` | mounts what can be read where a page of log or map cannot |
 //! | `watch` | follows the journal of a file system, and elides writes |
 //! | `memory` | sums and copies in RAM, which save reads |
+//! | `pack` | several sectors of the journal in a page |
+//! | `packed` | such a page, as bytes |
+//! | `squeeze` | the code of its sectors |
 //! | `ext` | finds the journal of ext3 and ext4 |
 //! | `remap` | the paper's interface for file systems that can call it |
 //! | `inspect` | the checker |
@@ -57,12 +60,15 @@ mod log;
 mod map;
 mod memory;
 mod mount;
+mod pack;
+mod packed;
 mod place;
 mod ram;
 mod record;
 mod recover;
 mod remap;
 mod salvage;
+mod squeeze;
 mod watch;
 
 pub use disk::{Damage, Jftl, Stats};

@@ -77,11 +77,7 @@ impl<N: Nand> Jftl<'_, N> {
             let follows = number == last.number + last.run
                 && number < self.lay.sectors
                 && last.run < RUN_MAX
-                && if page == NONE {
-                    last.page == NONE
-                } else {
-                    last.page != NONE && page == last.page + last.run
-                };
+                && page == last.page_at(last.run);
             if follows {
                 last.run += 1;
                 last.put(self.ram.pending, at);
@@ -104,6 +100,7 @@ impl<N: Nand> Jftl<'_, N> {
     /// Writes the records that wait: one program; an erase more when the log's block is full, and at
     /// times an anchor and a part of a snapshot.
     pub(crate) fn commit(&mut self) -> Result<(), Error<N::Error>> {
+        self.emit()?;
         self.log_room()?;
         let open = self.log.tx != 0;
         let flags = if open { OPEN } else { 0 };

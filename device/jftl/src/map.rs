@@ -5,7 +5,7 @@ use flashkit_nand::Nand;
 use crate::disk::Jftl;
 use crate::error::Error;
 use crate::layout::{PER_SEGMENT, SEGMENT};
-use crate::place::MAP;
+use crate::place::{HOST, Head, MAP};
 use crate::ram::State;
 use crate::record::NONE;
 
@@ -123,8 +123,25 @@ impl<N: Nand> Jftl<'_, N> {
         let open = self.heads.iter().find(|head| head.block == block);
         let left = open.map_or(0, |head| self.lay.usable.saturating_sub(head.next));
         let is_cleaned = self.job.is_some_and(|job| job.block == block);
+        let packed = if self.heads[HOST].block == block {
+            self.pack.count
+        } else {
+            0
+        };
         match self.ram.state(block) {
-            State::Used(n) if !is_cleaned => n + 1 + 2 * left < self.ram.count_max(),
+            State::Used(n) if !is_cleaned => n + 1 + packed + 2 * left < self.ram.count_max(),
+            _ => false,
+        }
+    }
+
+    /// Whether the next page of a head may get so many owners, and those behind it two each.
+    pub(crate) fn has_room_for(&self, head: usize, owners: u32) -> bool {
+        let Head { block, next } = self.heads[head];
+        if block == NONE || next >= self.lay.usable {
+            return false;
+        }
+        match self.ram.state(block) {
+            State::Used(n) => n + owners + 2 * (self.lay.usable - next - 1) < self.ram.count_max(),
             _ => false,
         }
     }
@@ -157,6 +174,7 @@ impl<N: Nand> Jftl<'_, N> {
     ///
     /// A program, and a read where not all of it is cached.
     pub(crate) fn map_write(&mut self, map_page: u32) -> Result<(), Error<N::Error>> {
+        self.emit()?;
         let first = map_page * self.lay.per_page;
         let page = loop {
             self.head_room(MAP)?;

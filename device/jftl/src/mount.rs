@@ -7,6 +7,8 @@ use crate::error::Error;
 use crate::layout::{ANCHORS, HEADER, Layout};
 use crate::log::{Log, Source};
 use crate::memory::Memory;
+use crate::pack::Pack;
+use crate::packed::page_of;
 use crate::place::Head;
 use crate::ram::{Ram, SLOTS_MIN, State, bytes_needed};
 use crate::record::{Anchor, Header, Kind, NONE, OPEN, SECOND, get, put};
@@ -85,6 +87,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             stats: Stats::default(),
             watch: None,
             memory: Memory::default(),
+            pack: Pack::default(),
         })
     }
 
@@ -541,13 +544,14 @@ impl<'a, N: Nand> Jftl<'a, N> {
         })
     }
 
-    /// The page that holds a sector.
+    /// The page that holds a sector, or a part of which does; none, too, as long as that is not programmed.
     ///
     /// # Errors
     /// As [`Jftl::read`].
     pub fn page_of(&mut self, sector: u32) -> Result<Option<PageAddr>, Error<N::Error>> {
         self.check_range(sector, self.lay.page)?;
-        let page = self.lookup(sector)?;
-        Ok((page != NONE).then_some(PageAddr(page)))
+        let place = self.lookup(sector)?;
+        let is_there = self.lay.contains(place);
+        Ok(is_there.then_some(PageAddr(page_of(place))))
     }
 }

@@ -44,6 +44,10 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Makes sure that a head has a page to be written. May use the scratch page.
     pub(crate) fn head_room(&mut self, head: usize) -> Result<(), Error<N::Error>> {
+        if head == HOST && self.pack.count > 0 && self.heads[HOST].next + 1 >= self.lay.usable {
+            // The last page is kept for it.
+            self.emit()?;
+        }
         let open = self.heads[head];
         if open.block != NONE && open.next < self.lay.usable {
             return Ok(());
@@ -63,7 +67,8 @@ impl<N: Nand> Jftl<'_, N> {
                 return Ok(());
             }
             // What is dying becomes free with the next page of the log.
-            if self.dying == 0 || self.log.tx != 0 || self.recovering.is_some() {
+            let cannot = self.log.tx != 0 || self.recovering.is_some() || self.pack.is_busy;
+            if self.dying == 0 || cannot {
                 return Err(Error::Full);
             }
             self.commit()?;

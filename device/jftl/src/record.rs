@@ -15,12 +15,14 @@
 //! * `ordinal` counts the blocks of the log, so that a page of a block's earlier life is not believed.
 //! * `redo`: the first page of the log whose records may not be in the map pages yet; `snap`: the first
 //!   of the newest whole snapshot.
-//! * A record says that `run` sectors from `number` on are in the pages from `page` on; all ones: nowhere.
+//! * A record says that `run` sectors from `number` on are in the pages from `page` on; all ones: nowhere. Where the
+//!   4 bits above the page's number are not 0, they are in its slots from that one on (`packed.rs`).
 //!   Numbers from the count of sectors on are map pages.
 
 use crc::{CRC_32_ISCSI, Crc};
 
-use crate::layout::{ANCHOR_HEADER, HEADER, Layout};
+use crate::layout::{ANCHOR_HEADER, HEADER, Layout, PAGE_BITS};
+use crate::packed::{SLOTS, slot_of};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"JFT1");
 const ANCHOR_MAGIC: u32 = u32::from_le_bytes(*b"JFTA");
@@ -154,6 +156,15 @@ impl Record {
         put(bytes, at + 4, self.page);
     }
 
+    /// The `i`-th record of a log page.
+    pub fn waiting(page: &[u8], i: usize) -> Record {
+        Record::get(page, HEADER + i * RECORD)
+    }
+
+    pub fn put_waiting(&self, page: &mut [u8], i: usize) {
+        self.put(page, HEADER + i * RECORD);
+    }
+
     pub fn get(bytes: &[u8], at: usize) -> Record {
         let word = get(bytes, at);
         Record {
@@ -166,18 +177,22 @@ impl Record {
     /// Whether it names what there is.
     pub fn is_sound(&self, lay: &Layout) -> bool {
         let end = self.number + self.run;
+        let slot = slot_of(self.page);
         let known = end <= lay.sectors
-            || (self.number >= lay.sectors && end <= lay.sectors + lay.map_pages);
-        let page = self.page;
-        known && (page == NONE || (lay.contains(page) && lay.contains(page + self.run - 1)))
+            || (self.number >= lay.sectors
+                && end <= lay.sectors + lay.map_pages
+                && (slot == 0 || self.page == NONE));
+        let fits = slot == 0 || slot + self.run - 1 <= SLOTS;
+        let last = self.page_at(self.run - 1);
+        known && (self.page == NONE || fits && lay.contains(self.page) && lay.contains(last))
     }
 
-    /// The `i`-th page of the run.
+    /// The `i`-th place of the run.
     pub fn page_at(&self, i: u32) -> u32 {
-        if self.page == NONE {
-            NONE
-        } else {
-            self.page + i
+        match self.page {
+            NONE => NONE,
+            page if slot_of(page) == 0 => page + i,
+            place => place.wrapping_add(i << PAGE_BITS),
         }
     }
 }

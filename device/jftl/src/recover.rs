@@ -102,7 +102,7 @@ impl<N: Nand> Jftl<'_, N> {
                     for i in 0..header.len as u32 / 4 {
                         let place = get(self.ram.scratch, HEADER + 4 * i as usize);
                         if first + i < self.lay.map_pages
-                            && (place == NONE || self.lay.contains(place))
+                            && (place == NONE || self.lay.is_page(place))
                         {
                             self.ram.set_place(first + i, place);
                             self.note_known(first + i);

@@ -5,6 +5,7 @@ use flashkit_nand::Nand;
 use crate::disk::Jftl;
 use crate::error::Error;
 use crate::layout::TAG;
+use crate::packed::{page_of, slot_of};
 use crate::place::HOST;
 use crate::record::NONE;
 
@@ -103,6 +104,13 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Programs what a page holds once more, for a home.
     fn copy_page(&mut self, page: u32, home: u32) -> Result<u32, Error<N::Error>> {
+        if slot_of(page) != 0 {
+            let copy = self.extract(page, HOST, [home, NONE])?;
+            return copy.ok_or(Error::Damaged {
+                what: "a page of a journal",
+                page: page_of(page),
+            });
+        }
         loop {
             self.head_room(HOST)?;
             self.scratch_uses = self.scratch_uses.wrapping_add(1);

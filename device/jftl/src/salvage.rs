@@ -8,6 +8,7 @@ use flashkit_nand::{Nand, PageAddr};
 use crate::disk::{Damage, Jftl};
 use crate::error::Error;
 use crate::layout::{HEADER, PER_SEGMENT, SEGMENT, TAG};
+use crate::packed::{self, page_of, slot_of};
 use crate::record::{Header, Kind, NONE, OPEN, RECORD, Record};
 use crate::recover::Walk;
 
@@ -77,7 +78,7 @@ impl<N: Nand> Jftl<'_, N> {
         let place = self.ram.place(map_page);
         let is_known = self.ram.is_marked(map_page);
         let mut is_there = false;
-        if place != NONE && self.lay.contains(place) {
+        if self.lay.is_page(place) {
             self.scratch_uses = self.scratch_uses.wrapping_add(1);
             let Self { nand, ram, .. } = self;
             let status = nand.read(PageAddr(place), 0, ram.scratch, &mut [])?;
@@ -130,14 +131,20 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Whether a page's tag names a number. Without spare bytes the tags of blocks that a cut found open are not
+    /// Whether a page's tag, or a slot, names a number. Without spare bytes the tags of blocks that a cut found open are not
     /// known, and so is nothing in them.
-    pub(crate) fn is_owned(&mut self, page: u32, number: u32) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn is_owned(&mut self, place: u32, number: u32) -> Result<bool, Error<N::Error>> {
+        if slot_of(place) != 0 {
+            self.scratch_uses = self.scratch_uses.wrapping_add(1);
+            let readable = self.read_page(page_of(place), &mut [0; TAG])?;
+            let owners = packed::owners(self.ram.scratch, slot_of(place));
+            return Ok(readable && owners.contains(&number));
+        }
         let mut tag = [0xFF; TAG];
         if self.lay.in_band {
-            self.load_tag(page, &mut tag)?;
+            self.load_tag(place, &mut tag)?;
         } else {
-            self.nand.read(PageAddr(page), 0, &mut [], &mut tag)?;
+            self.nand.read(PageAddr(place), 0, &mut [], &mut tag)?;
         }
         let owners = Self::parse_tag(&tag);
         Ok(owners.contains(&number))

@@ -17,7 +17,9 @@ use crate::error::Error;
 use crate::ext::{self, Reader, SUPER, SUPER_AT};
 use crate::layout::{PER_SEGMENT, TAG};
 use crate::memory::Likely;
+use crate::packed::{self, page_of, slot_of};
 use crate::record::{NONE, get, put};
+use crate::squeeze;
 
 /// The first word of the journal's own blocks.
 const MAGIC: u32 = 0xC03B_3998;
@@ -451,24 +453,29 @@ impl<'a, N: Nand> Jftl<'a, N> {
         home: Option<u32>,
         data: &[u8],
     ) -> Result<(), Error<N::Error>> {
+        let mut newest = None;
         for (i, bytes) in (0..).zip(data.chunks_exact(self.lay.page)) {
             self.stats.journal_sectors += 1;
             let Some(home) = home else {
-                self.write_one(sector + i, bytes, NONE)?;
+                self.write_sector(sector + i, bytes, NONE, true)?;
                 continue;
             };
             if self.memory.note(home + i, bytes) == Likely::Same {
-                let watch = self.watch.as_ref();
-                let older = watch.and_then(|watch| {
-                    watch.copy_of(watch.home(index), Some(index), self.lay.sectors)
+                // One walk along the table for all sectors of the block.
+                let first = *newest.get_or_insert_with(|| {
+                    let watch = self.watch.as_ref();
+                    let older = watch.and_then(|watch| {
+                        watch.copy_of(watch.home(index), Some(index), self.lay.sectors)
+                    });
+                    older.unwrap_or(home)
                 });
-                let source = older.unwrap_or(home) + i;
+                let source = first + i;
                 if self.share(sector + i, source, home + i, bytes)? {
                     self.stats.unchanged += 1;
                     continue;
                 }
             }
-            self.write_one(sector + i, bytes, home + i)?;
+            self.write_sector(sector + i, bytes, home + i, true)?;
         }
         Ok(())
     }
@@ -489,11 +496,11 @@ impl<'a, N: Nand> Jftl<'a, N> {
         if self.lookup(source)? != page || !self.can_gain(page) {
             return Ok(false);
         }
-        let (same, tag) = match self.memory.copy(page) {
-            Some((tag, copy)) => (copy == data, tag),
+        let (same, owners) = match self.memory.copy(page_of(page)) {
+            Some((tag, copy)) => Self::compare(copy, slot_of(page), Self::parse_tag(&tag), data),
             None => self.is_same(page, data)?,
         };
-        if !same || !Self::parse_tag(&tag).contains(&home) {
+        if !same || !owners.contains(&home) {
             return Ok(false);
         }
         self.set(sector, page)?;
@@ -502,15 +509,29 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(true)
     }
 
-    /// Whether a page on flash holds these bytes, and its tag.
-    fn is_same(&mut self, page: u32, data: &[u8]) -> Result<(bool, [u8; TAG]), Error<N::Error>> {
+    /// Whether a place on flash holds these bytes, and the owners that it names.
+    fn is_same(&mut self, place: u32, data: &[u8]) -> Result<(bool, [u32; 2]), Error<N::Error>> {
         let mut tag = [0xFF; TAG];
         self.scratch_uses = self.scratch_uses.wrapping_add(1);
-        let same = self.read_page(page, &mut tag)? && self.ram.scratch[..] == *data;
-        if same && self.lay.in_band {
-            self.load_tag(page, &mut tag)?;
+        let readable = self.read_page(page_of(place), &mut tag)?;
+        let owners = Self::parse_tag(&tag);
+        let (same, owners) = Self::compare(self.ram.scratch, slot_of(place), owners, data);
+        let same = readable && same;
+        if same && self.lay.in_band && slot_of(place) == 0 {
+            self.load_tag(place, &mut tag)?;
+            return Ok((same, Self::parse_tag(&tag)));
         }
-        Ok((same, tag))
+        Ok((same, owners))
+    }
+
+    /// Whether a page, or a slot of it, holds these bytes, and the owners that it names.
+    fn compare(page: &[u8], slot: u32, owners: [u32; 2], data: &[u8]) -> (bool, [u32; 2]) {
+        if slot == 0 {
+            return (page == data, owners);
+        }
+        let code = packed::bytes(page, slot);
+        let same = code.is_some_and(|code| squeeze::is_code_of(code, data));
+        (same, packed::owners(page, slot))
     }
 
     /// Whether a piece of the map holds sectors of the journal that is followed.

@@ -44,6 +44,7 @@ impl<N: Nand> OnNand<N> {
             disk.watch_journal(vec![0; len].leak());
             let sums = 4 * disk.sector_count() as usize;
             disk.remember(vec![0; sums].leak(), vec![0; COPIES].leak());
+            disk.pack(vec![0; disk.sector_size() as usize].leak());
         }
         let mut device = OnNand {
             disk,

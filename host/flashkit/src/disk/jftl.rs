@@ -78,9 +78,11 @@ fn summary(device: &OnNand<Medium>) -> String {
     let remapped = match disk.journal() {
         JournalState::Off => String::new(),
         _ => format!(
-            ", {} of the journal, {} of them unchanged, {} elided, up to {} shared",
+            ", {} of the journal, {} of them unchanged, {} packed in {}, {} elided, up to {} shared",
             text::count(stats.journal_sectors),
             text::count(stats.unchanged),
+            text::count(stats.packed),
+            text::plural(stats.packed_pages, "page"),
             text::count(stats.elided),
             text::plural(device.shared_pages().into(), "page")
         ),
