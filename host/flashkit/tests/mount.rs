@@ -518,3 +518,35 @@ fn a_mount_that_meets_damage_is_read_only_from_then_on() {
     mounted.end();
     here.said(0, &["fsck", "flash.img"]);
 }
+
+/// The page cache takes what the volume has no room for; a replay that fills it notices, and goes on.
+#[test]
+fn a_replay_fills_a_mount() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let made = here.run(&["mkfs", "--chip", "micron-20m", "flash.img"]);
+    assert!(made.status.success());
+    let lines =
+        "F dirt 1000000000000\nM fill\nD dirt\nM delete\nC file 12582912\nR file 0 12582912\n";
+    fs::write(here.path("full.trace"), lines).unwrap();
+    fs::create_dir(here.path("flash")).unwrap();
+    let mounted = here.mount(&["flash.img", "flash"]);
+    let out = here.run(&[
+        "replay",
+        "--verify",
+        "--json",
+        "--dir",
+        "flash",
+        "full.trace",
+    ]);
+    let text = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{text}");
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let filled = report["phases"][0]["user_bytes"].as_u64().unwrap();
+    assert!((13 << 20..20 << 20).contains(&filled), "{filled} of 20 MiB");
+    assert_eq!(filled % (1 << 20), 0);
+    mounted.signal(Signal::SIGTERM);
+    assert!(here.run(&["fsck", "flash.img"]).status.success());
+}

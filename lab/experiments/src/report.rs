@@ -79,7 +79,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
     }
 }
 
-/// Curves or histograms over one axis; each series has a value for each x.
+/// Curves or histograms over one axis; each series has a value for each x, or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// What it shows, the paper's number first where there is one.
@@ -91,7 +91,7 @@ pub struct Figure {
     /// The values of x.
     pub at: Vec<f64>,
     /// Name and values.
-    pub series: Vec<(String, Vec<f64>)>,
+    pub series: Vec<(String, Vec<Option<f64>>)>,
     /// What the paper says of its own figure, if anything can be compared.
     pub papers: &'static str,
 }
@@ -165,11 +165,19 @@ impl Table {
 }
 
 impl Figure {
+    /// The series that have anything, with their places among all: what is listed in the same order has the same
+    /// colour in all figures.
+    pub fn shown(&self) -> impl Iterator<Item = (usize, &str, &[Option<f64>])> + Clone {
+        let all = self.series.iter().enumerate();
+        all.map(|(place, (name, values))| (place, &name[..], &values[..]))
+            .filter(|(_, _, values)| values.iter().any(Option::is_some))
+    }
+
     fn json(&self) -> Value {
-        let series = self.series.iter().map(|(name, values)| {
+        let series = self.shown().map(|(_, name, values)| {
             let points = self.at.iter().zip(values);
             let points: Vec<_> = points
-                .map(|(&x, &y)| [rounded(x, 3), rounded(y, 3)])
+                .filter_map(|(&x, &y)| Some([rounded(x, 3), rounded(y?, 3)]))
                 .collect();
             json!({ "name": name, "points": points })
         });
@@ -184,6 +192,16 @@ impl Figure {
 }
 
 impl Bars {
+    /// The series that have a bar, with their places among all.
+    pub fn shown(&self) -> impl Iterator<Item = (usize, &str)> {
+        let has = |place: usize| {
+            let mut groups = self.groups.iter();
+            groups.any(|(_, bars)| bars.get(place).is_some_and(Option::is_some))
+        };
+        let all = self.series.iter().map(String::as_str).enumerate();
+        all.filter(move |(place, _)| has(*place))
+    }
+
     fn json(&self) -> Value {
         let groups = self.groups.iter().map(|(name, values)| {
             let value = |value: &Option<f64>| value.map_or(Value::Null, |x| rounded(x, 3));

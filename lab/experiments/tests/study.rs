@@ -21,6 +21,7 @@ fn case(id: &str, system: System, text: &'static str) -> Case {
         check: any_state(),
         timed: false,
         limit: 1,
+        flash_limit: 1,
     }
 }
 
@@ -89,6 +90,7 @@ fn what_was_stopped_counts_for_nothing() {
         },
         phases: vec![Phase {
             name: "write".into(),
+            flash_us: 10_500_000,
             ..Phase::default()
         }],
         ..Report::default()
@@ -104,7 +106,7 @@ fn what_was_stopped_counts_for_nothing() {
     let stopped = Outcome::new(&case, Ok(report), Made::here(None));
     assert!(stopped.report.is_some());
     assert!(stopped.whole().is_none() && stopped.phase("write").is_none());
-    let why = "stopped after 12000 s of flash time and 7 of 20 operations of `write`";
+    let why = "stopped after 12000 s of flash time and 7 of 20 operations of `write`, 1.500 s each";
     assert_eq!(stopped.error.as_deref(), Some(why));
 }
 

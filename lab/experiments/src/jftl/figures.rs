@@ -89,6 +89,7 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
         "s ",
         "elided",
         "unchanged",
+        "packed",
         "copies",
         "fewer, %",
         "faster",
@@ -110,6 +111,7 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
             Cell::Measure(jftl.busy_s(), 2),
             Cell::Count(jftl.elided),
             Cell::Count(jftl.unchanged),
+            Cell::Count(jftl.packed),
             Cell::Count(jftl.copies),
             Cell::Measure(fewer(page, jftl), 1),
             Cell::Measure(page.busy_s() / jftl.busy_s(), 3),
@@ -188,7 +190,7 @@ fn curves(plan: &Plan, held: &[&Held]) -> Option<Figure> {
         };
         let (piece, _) = of[0];
         at.push(piece.bench.x().unwrap_or(piece.interval.seconds()));
-        (series.iter_mut().zip(values)).for_each(|((_, held), value)| held.push(value));
+        (series.iter_mut().zip(values)).for_each(|((_, held), value)| held.push(Some(value)));
     }
     (!at.is_empty()).then(|| Figure {
         title: plan.title.into(),
@@ -264,7 +266,7 @@ fn latency(held: &[&Held]) -> Option<Figure> {
         at.push(x);
         for ((_, values), ran) in series.iter_mut().zip(found) {
             // Each thread waits for the others: 500 rounds.
-            values.push(ran.map_or(0.0, |ran| ran.busy_s() * 1e3 / 500.0));
+            values.push(ran.map(|ran| ran.busy_s() * 1e3 / 500.0));
         }
     }
     (!at.is_empty()).then(|| Figure {
@@ -378,6 +380,10 @@ fn blocks(held: &[Held]) -> Option<Table> {
     });
     line("elided, or unchanged", &|m| {
         [Some(m.jftl.unchanged), Some(m.jftl.elided)]
+    });
+    line("packed", &|m| [Some(m.jftl.packed), None]);
+    line("pages of packed sectors", &|m| {
+        [Some(m.jftl.packed_pages), None]
     });
     line("zeros, journal and home", &|m| [Some(m.jftl.zeros), None]);
     line("programs, with log, map and cleaning", &|m| {

@@ -28,6 +28,12 @@ pub struct Ran {
     /// Of these, sectors that were mapped to the page of an older copy.
     #[serde(default)]
     pub unchanged: u64,
+    /// Of these, sectors that were packed.
+    #[serde(default)]
+    pub packed: u64,
+    /// Pages of such sectors.
+    #[serde(default)]
+    pub packed_pages: u64,
     /// Sectors of zeros, which take no page.
     #[serde(default)]
     pub zeros: u64,
@@ -55,6 +61,8 @@ impl Ran {
             elided: after.stats.elided - before.stats.elided,
             journal_sectors: after.stats.journal_sectors - before.stats.journal_sectors,
             unchanged: after.stats.unchanged - before.stats.unchanged,
+            packed: after.stats.packed - before.stats.packed,
+            packed_pages: after.stats.packed_pages - before.stats.packed_pages,
             zeros: after.stats.zeros - before.stats.zeros,
             copies: after.stats.copies - before.stats.copies,
             rate,

@@ -17,7 +17,7 @@ use super::paper;
 use super::plan::Piece;
 use super::record::{Event, image, replay};
 use super::rig::{Cost, Interval, Layer, Rig, disk, formatted};
-use super::tally::Tally;
+use super::tally::{Tally, make_noise};
 use crate::rig::tool;
 
 /// Files of a tree that are taken, at most of this size.
@@ -112,9 +112,12 @@ impl Inputs {
 
     /// Runs a piece on a new file system, on both layers; costs until everything is home.
     pub fn measure(&self, piece: &Piece) -> Result<Measured> {
-        let page = self.live(piece, false)?;
-        let again = again(&page, piece.bench.layer(true))?;
+        let mut page = self.live(piece, false)?;
         let tally = Tally::of(&page.events, page.size);
+        if piece.bench.is_monotonous() {
+            make_noise(&mut page.events, page.size, piece.bench.layer(true).zeros);
+        }
+        let again = again(&page, piece.bench.layer(true))?;
         // dbench does as much as it can in its time: on each layer that is something else.
         let is_dbench = matches!(piece.bench, Bench::Dbench(_));
         if self.quick || is_dbench || !piece.bench.is_timed() {
@@ -262,6 +265,11 @@ impl Bench {
     /// Whether timers decide what is written together, so that the chip's time has to be real.
     fn is_timed(self) -> bool {
         matches!(self, Bench::Tar | Bench::Postmark | Bench::Dbench(_))
+    }
+
+    /// Whether what it writes to files is nothing that files hold.
+    fn is_monotonous(self) -> bool {
+        matches!(self, Bench::Dbench(_) | Bench::Files(_) | Bench::Blocks(_))
     }
 
     /// What it is measured on. All that dbench writes is zeros, and they are to count.

@@ -11,6 +11,13 @@ use super::keep::{Mounts, Recovery};
 use super::rig::{Interval, Layer, Mode, Rig, formatted};
 use crate::rig::tool;
 
+/// What a file holds: noise, which no code makes shorter.
+fn content(file: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 1000];
+    Rng::keyed(3, file.into()).fill(&mut bytes);
+    bytes
+}
+
 /// Fills the journal of a stock ext3, cuts the power, and mounts.
 fn stock(remaps: bool, quick: bool) -> Result<Recovery> {
     let layer = Layer {
@@ -25,7 +32,7 @@ fn stock(remaps: bool, quick: bool) -> Result<Recovery> {
     let files = if quick { 300 } else { 3_300 };
     for i in 0..files {
         let path = rig.point.join(format!("f{i}"));
-        fs::write(path, [i as u8; 1000])?;
+        fs::write(path, content(i))?;
         if i % 300 == 299 {
             let root = fs::File::open(&rig.point)?;
             root.sync_all()?;
@@ -39,7 +46,7 @@ fn stock(remaps: bool, quick: bool) -> Result<Recovery> {
     let recovered = rig.cost()?.counters;
     for i in 0..files {
         let read = fs::read(rig.point.join(format!("f{i}")))?;
-        if read != [i as u8; 1000] {
+        if read != content(i) {
             return Err(anyhow!("f{i} is not as it was synced"));
         }
     }

@@ -1,13 +1,17 @@
 //! Block by block: what a kernel wrote to the journal of an ext3, and what home.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
+use flashkit_sim::Rng;
 use serde::{Deserialize, Serialize};
 
 use super::record::{Event, put};
 
 /// Bytes of a block.
 const BLOCK: usize = 1024;
+/// Bytes of a sector.
+const SECTOR: usize = 512;
 /// The first word of the journal's own blocks.
 const MAGIC: u32 = 0xC03B_3998;
 
@@ -125,60 +129,101 @@ fn is_directory(bytes: &[u8]) -> bool {
     at == bytes.len()
 }
 
+/// A block that was written.
+struct Written<'a> {
+    /// The event's number, and where the block begins in its data.
+    at: (usize, usize),
+    bytes: &'a [u8],
+    in_journal: bool,
+    /// What it is, or in the journal, what it is a copy of.
+    kind: &'static str,
+}
+
+/// Visits each block that was written since the benchmark began; none where there is no ext3.
+fn each_block(events: &[Event], size: u64, mut visit: impl FnMut(Written<'_>)) {
+    let mut disk = vec![0; size as usize];
+    let begin = events.iter().position(|event| *event == Event::Begin);
+    let (before, after) = events.split_at(begin.unwrap_or(0));
+    before.iter().for_each(|event| put(&mut disk, event));
+    let Some(map) = Map::of(&disk) else {
+        return;
+    };
+    drop(disk);
+    let mut homes = vec![None; map.journal.len()];
+    for (number, event) in (before.len()..).zip(after) {
+        let Event::Write(offset, data) = event else {
+            continue;
+        };
+        let first = (*offset / BLOCK as u64) as u32;
+        for (i, bytes) in data.chunks(BLOCK).enumerate() {
+            let block = first + i as u32;
+            let index = map.index.get(&block);
+            visit(Written {
+                at: (number, i * BLOCK),
+                bytes,
+                in_journal: index.is_some(),
+                kind: match index {
+                    Some(index) => journal_kind(&map, &mut homes, *index, bytes),
+                    None => map.kind(block, bytes),
+                },
+            });
+        }
+    }
+}
+
+fn journal_kind(map: &Map, homes: &mut [Option<u32>], index: usize, bytes: &[u8]) -> &'static str {
+    if be32(bytes, 0) != MAGIC {
+        return homes[index].map_or("not described", |home| map.kind(home, bytes));
+    }
+    match be32(bytes, 4) {
+        1 => {
+            describe(homes, index, bytes);
+            "descriptors"
+        }
+        2 => "commits",
+        5 => "revokes",
+        _ => "the journal's superblock",
+    }
+}
+
 impl Tally {
     /// Of what was asked since the benchmark began; empty where there is no ext3.
     pub fn of(events: &[Event], size: u64) -> Tally {
         let mut tally = Tally::default();
-        let mut disk = vec![0; size as usize];
-        let begin = events.iter().position(|event| *event == Event::Begin);
-        let (before, after) = events.split_at(begin.unwrap_or(0));
-        before.iter().for_each(|event| put(&mut disk, event));
-        let Some(map) = Map::of(&disk) else {
-            return tally;
-        };
-        drop(disk);
-        let mut homes = vec![None; map.journal.len()];
-        for event in after {
-            let Event::Write(offset, data) = event else {
-                continue;
+        each_block(events, size, |block| {
+            let count = if block.in_journal {
+                &mut tally.journal
+            } else {
+                &mut tally.home
             };
-            let first = (*offset / BLOCK as u64) as u32;
-            for (block, bytes) in (first..).zip(data.chunks(BLOCK)) {
-                let sectors = bytes.len() as u64 / 512;
-                let (count, kind) = match map.index.get(&block) {
-                    Some(index) => {
-                        let kind = tally.journal_kind(&map, &mut homes, *index, bytes);
-                        (&mut tally.journal, kind)
-                    }
-                    None => (&mut tally.home, map.kind(block, bytes)),
-                };
-                *count.entry(kind.into()).or_default() += sectors;
-            }
-        }
+            *count.entry(block.kind.into()).or_default() +=
+                block.bytes.len() as u64 / SECTOR as u64;
+            tally.commits += u64::from(block.kind == "commits");
+        });
         tally
     }
+}
 
-    fn journal_kind(
-        &mut self,
-        map: &Map,
-        homes: &mut [Option<u32>],
-        index: usize,
-        bytes: &[u8],
-    ) -> &'static str {
-        if be32(bytes, 0) != MAGIC {
-            return homes[index].map_or("not described", |home| map.kind(home, bytes));
+/// Puts noise for the data of files, which many benchmarks write as one byte over and over: a disk that codes what
+/// can be short would have it easier than with files of anybody. Sectors that held the same still do; those of zeros
+/// stay, unless they are to count.
+pub fn make_noise(events: &mut [Event], size: u64, zeros: bool) {
+    let mut data = Vec::new();
+    each_block(events, size, |block| {
+        if block.kind == "data" {
+            data.push(block.at);
         }
-        match be32(bytes, 4) {
-            1 => {
-                describe(homes, index, bytes);
-                "descriptors"
+    });
+    for (number, at) in data {
+        if let Event::Write(_, bytes) = &mut events[number] {
+            let end = bytes.len().min(at + BLOCK);
+            for sector in bytes[at..end].chunks_mut(SECTOR) {
+                if zeros || sector.iter().any(|byte| *byte != 0) {
+                    let mut key = DefaultHasher::new();
+                    sector.hash(&mut key);
+                    Rng::keyed(1, key.finish()).fill(sector);
+                }
             }
-            2 => {
-                self.commits += 1;
-                "commits"
-            }
-            5 => "revokes",
-            _ => "the journal's superblock",
         }
     }
 }

@@ -559,7 +559,12 @@ fn curves(title: &str, runs: &[(String, &Outcome)], papers: &'static str) -> Fig
         at: at.iter().map(|(x, _)| *x).collect(),
         series: runs
             .iter()
-            .map(|(name, o)| (name.clone(), o.curve.iter().map(|(_, y)| *y).collect()))
+            .map(|(name, o)| {
+                (
+                    name.clone(),
+                    o.curve.iter().map(|(_, y)| Some(*y)).collect(),
+                )
+            })
             .collect(),
         papers,
     }
@@ -580,7 +585,7 @@ fn utilisation(title: &str, outcome: &Outcome) -> Figure {
         x: "utilisation from",
         y: "segments",
         at: (0..10).map(|i| f64::from(i) / 10.0).collect(),
-        series: vec![("segments".into(), counts)],
+        series: vec![("segments".into(), counts.into_iter().map(Some).collect())],
         papers: "a weak second peak; more full segments were expected (3.3)",
     }
 }
@@ -608,7 +613,11 @@ fn cold(title: &str, outcome: &Outcome, papers: &'static str) -> Figure {
         x: "cold blocks up to",
         y: "segments",
         at: (0..5).map(|i| f64::from(i) / 4.0).collect(),
-        series: names.iter().map(|n| (*n).into()).zip(counts).collect(),
+        series: names
+            .iter()
+            .zip(counts)
+            .map(|(name, counts)| ((*name).into(), counts.into_iter().map(Some).collect()))
+            .collect(),
         papers,
     }
 }

@@ -24,6 +24,8 @@ const LARGE_TARGET: u64 = 20 << 20;
 const PAUSES: [u64; 4] = [0, 10, 100, 1000];
 /// Seconds in a guest.
 const LIMIT: u64 = 300;
+/// Seconds of flash time of littlefs: 20 times what the slowest test takes on another system.
+const FLASH_LIMIT: u64 = 600;
 
 /// 2 to 512 KiB, by powers of two (section IV.C).
 fn sizes() -> impl Iterator<Item = u64> {
@@ -121,6 +123,7 @@ impl Plan {
             check: Arc::new(move |case, report| state.verify(case, report)),
             timed: self.pause > 0,
             limit: LIMIT,
+            flash_limit: FLASH_LIMIT,
             lines: Arc::new(move || self.lines()),
         }
     }
@@ -245,6 +248,7 @@ fn uflip_case(system: System, chip: &'static Preset, point: pattern::Point) -> C
         check: Arc::new(|case, report| State::Dirty.verify(case, report)),
         timed: pauses,
         limit: LIMIT,
+        flash_limit: FLASH_LIMIT,
         lines: Arc::new(move || {
             let bytes = u64::from(chip.blocks * chip.pages_per_block) * u64::from(chip.page_size);
             let mut all = State::Dirty.ops(bytes, 1);
@@ -270,9 +274,9 @@ mod tests {
         assert_eq!(names.len(), all.len());
         // 9 sizes: 4 patterns, 2 durable, 3 fill levels, durable or not; 5 sizes of 4 pauses, durable or not;
         // aged.
-        assert_eq!(cases(Scale::Full).len(), 4 * (9 * 12 + 5 * 4 * 2 + 6));
-        assert_eq!(uflip_cases(Scale::Full).len(), 4 * 282);
-        assert!(cases(Scale::Quick).len() < 4 * 67);
+        assert_eq!(cases(Scale::Full).len(), 5 * (9 * 12 + 5 * 4 * 2 + 6));
+        assert_eq!(uflip_cases(Scale::Full).len(), 5 * 282);
+        assert!(cases(Scale::Quick).len() < 5 * 67);
     }
 
     #[test]

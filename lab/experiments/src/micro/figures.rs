@@ -2,7 +2,7 @@
 
 use flashkit_workload::Phase;
 
-use super::data::{Curve, Data, Metric, Tests, deviation, erases, own_ms, response_ms};
+use super::data::{self, Curve, Data, Metric, Tests, deviation, erases, own_ms, response_ms};
 use super::pattern::Baseline;
 use super::{TEST, verdict};
 use crate::report::{Cell, Figure, Report, Table};
@@ -44,41 +44,33 @@ pub fn report(outcomes: &[Outcome]) -> Report {
     }
 }
 
-/// Each system's curve.
+/// The curve of every system, so that each has its colour; those that have none are left out of the figure.
 fn systems(data: Data<'_>, tests: Tests, metric: Metric) -> Vec<(String, Curve)> {
     let curve = |system: System| (system.title().to_owned(), data.curve(tests, system, metric));
-    System::RAW.map(curve).into()
+    System::ALL.map(curve).into()
 }
 
-/// A figure of what its series have in common; none when that is nothing.
+/// A figure; none when no series has anything.
 fn figure(
     title: String,
     x: &'static str,
     y: &'static str,
-    series: Vec<(String, Curve)>,
+    series: &[(String, Curve)],
     papers: &'static str,
 ) -> Option<Figure> {
-    let series: Vec<_> = series
-        .into_iter()
-        .filter(|(_, curve)| !curve.is_empty())
-        .collect();
-    let (_, first) = series.first()?;
-    let has = |curve: &Curve, x: f64| curve.iter().any(|(at, _)| *at == x);
-    let at: Vec<f64> = first
+    let places = series
         .iter()
-        .map(|(x, _)| *x)
-        .filter(|x| series.iter().all(|(_, curve)| has(curve, *x)))
-        .collect();
+        .flat_map(|(_, curve)| curve.iter().map(|(x, _)| *x));
+    let mut at: Vec<f64> = places.collect();
+    at.sort_by(f64::total_cmp);
+    at.dedup();
     if at.is_empty() {
         return None;
     }
-    let values = |curve: Curve| -> Vec<f64> {
-        let held = curve.into_iter().filter(|(x, _)| at.contains(x));
-        held.map(|(_, value)| value).collect()
-    };
+    let values = |curve: &Curve| at.iter().map(|x| data::at(curve, *x)).collect();
     let series = series
-        .into_iter()
-        .map(|(name, curve)| (name, values(curve)))
+        .iter()
+        .map(|(name, curve)| (name.clone(), values(curve)))
         .collect();
     Some(Figure {
         title,
@@ -101,7 +93,7 @@ fn saturated(data: Data<'_>, figures: &mut Vec<Figure>) {
         };
         let title = format!("Figure 2: {} on a dirty partition of 20 MiB", kind.title());
         let series = systems(data, Tests::saturated(kind), response_ms);
-        figures.extend(figure(title, SIZE, RESPONSE, series, papers));
+        figures.extend(figure(title, SIZE, RESPONSE, &series, papers));
     }
     for kind in [Baseline::Sw, Baseline::Rw] {
         let papers = match kind {
@@ -111,7 +103,7 @@ fn saturated(data: Data<'_>, figures: &mut Vec<Figure>) {
         for (metric, y) in [(erases as Metric, ERASES), (deviation, DEVIATION)] {
             let title = format!("Figure 4: {y}, {}", kind.title());
             let series = systems(data, Tests::saturated(kind), metric);
-            figures.extend(figure(title, SIZE, y, series, papers));
+            figures.extend(figure(title, SIZE, y, &series, papers));
         }
     }
     for kind in [Baseline::Sw, Baseline::Rw] {
@@ -123,7 +115,7 @@ fn saturated(data: Data<'_>, figures: &mut Vec<Figure>) {
             let series = systems(data, Tests::durable(kind), metric);
             let papers =
                 "not asked; a page cache hides what a small write costs, an fsync does not";
-            figures.extend(figure(title, SIZE, y, series, papers));
+            figures.extend(figure(title, SIZE, y, &series, papers));
         }
     }
 }
@@ -155,7 +147,7 @@ fn filled(data: Data<'_>, figures: &mut Vec<Figure>) {
                 "Figure 5: {}, random writes beside a file{how}; {y}",
                 system.title()
             );
-            figures.extend(figure(title, SIZE, y, series.into(), papers));
+            figures.extend(figure(title, SIZE, y, &series, papers));
         }
     }
 }
@@ -181,7 +173,7 @@ fn pauses(data: Data<'_>, figures: &mut Vec<Figure>) {
                 (format!("pauses of {ms} ms"), curve)
             });
             let title = format!("Figure 6: {}, random writes{how}; {y}", system.title());
-            figures.extend(figure(title, SIZE, y, series.into(), papers));
+            figures.extend(figure(title, SIZE, y, &series, papers));
         }
     }
 }
@@ -207,14 +199,14 @@ pub fn uflip_report(outcomes: &[Outcome]) -> Report {
             of.filter_map(|o| Some((o.number("value")?, own_ms(o.phase(TEST)?))))
                 .collect()
         };
-        let series = System::RAW.map(|system| (system.title().to_owned(), curve(system)));
+        let series = System::ALL.map(|system| (system.title().to_owned(), curve(system)));
         let parameter = outcome.param("parameter").unwrap_or_default();
         let title = format!("uFLIP {benchmark}, {kind}: by {parameter}");
         figures.extend(figure(
             title,
-            "value of the parameter",
+            "value of the parameter (K: 1,024)",
             OWN,
-            series.into(),
+            &series,
             "",
         ));
         seen.push((benchmark, kind));

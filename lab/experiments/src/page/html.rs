@@ -100,10 +100,10 @@ fn chapter(chapter: &Chapter) -> anyhow::Result<Markup> {
 }
 
 /// Names of series beside their colours.
-fn legend<'a>(names: impl Iterator<Item = &'a String>) -> Markup {
+fn legend<'a>(names: impl Iterator<Item = (usize, &'a str)>) -> Markup {
     html! {
         ul .legend {
-            @for (i, name) in names.enumerate() {
+            @for (i, name) in names {
                 li { span style={ "background:var(--s" (i % plot::COLOURS) ")" } {} (name) }
             }
         }
@@ -116,7 +116,7 @@ fn curve_figure(figure: &Figure) -> anyhow::Result<Markup> {
         figure {
             figcaption { (figure.title) }
             p .axis { (figure.y) }
-            (legend(figure.series.iter().map(|(name, _)| name)))
+            (legend(figure.shown().map(|(place, name, _)| (place, name))))
             (PreEscaped(svg))
             @if !figure.papers.is_empty() { p .paper { b { "The paper: " } (figure.papers) } }
         }
@@ -129,7 +129,7 @@ fn bar_figure(bars: &Bars, class: &str) -> anyhow::Result<Markup> {
         figure class=[(!class.is_empty()).then_some(class)] {
             figcaption { (bars.title) }
             p .axis { (bars.y) }
-            (legend(bars.series.iter()))
+            (legend(bars.shown()))
             (PreEscaped(svg))
             p .paper { (bars.note) }
         }

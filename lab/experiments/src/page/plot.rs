@@ -134,26 +134,39 @@ fn number(value: f64) -> String {
     }
 }
 
+/// A number of which whole multiples of 1,024 and of its square are `K` and `M`: labels of an axis are side by side.
+fn binary(value: f64) -> String {
+    let units = [(1_048_576.0, "M"), (1_024.0, "K")];
+    let unit = units
+        .iter()
+        .find(|(unit, _)| value != 0.0 && value % unit == 0.0);
+    match unit {
+        Some((unit, name)) => number(value / unit) + name,
+        None => number(value),
+    }
+}
+
 /// Curves over places that are as far apart as they are listed.
 ///
 /// # Errors
 /// There is nothing to show, or a value is not a number.
 pub fn curves(figure: &Figure) -> anyhow::Result<String> {
-    if figure.at.is_empty() || figure.series.iter().all(|(_, values)| values.is_empty()) {
+    if figure.at.is_empty() || values_of(figure).next().is_none() {
         return Err(anyhow!("{}: nothing to show", figure.title));
     }
-    let range = Range::of(
-        figure
-            .series
-            .iter()
-            .flat_map(|(_, values)| values.iter().copied()),
-    )?;
+    let range = Range::of(values_of(figure))?;
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
         draw_curves(&area, figure, &range).map_err(|error| anyhow!("{}: {error}", figure.title))?;
     }
     Ok(coloured(&svg))
+}
+
+/// All that a figure has.
+fn values_of(figure: &Figure) -> impl Iterator<Item = f64> + Clone {
+    let series = figure.shown();
+    series.flat_map(|(_, _, values)| values.iter().flatten().copied())
 }
 
 fn draw_curves(
@@ -164,7 +177,7 @@ fn draw_curves(
     let last = figure.at.len() as i32 - 1;
     let label = |place: &i32| {
         let value = usize::try_from(*place).ok().and_then(|i| figure.at.get(i));
-        value.map_or(String::new(), |value| number(*value))
+        value.map_or(String::new(), |value| binary(*value))
     };
     let mut chart = ChartBuilder::on(area)
         .margin(8)
@@ -185,9 +198,13 @@ fn draw_curves(
         .bold_line_style(GRID)
         .light_line_style(TRANSPARENT)
         .draw()?;
-    for (i, (_, values)) in figure.series.iter().enumerate() {
+    for (i, _, values) in figure.shown() {
         let colour = SERIES[i % COLOURS];
-        let points = || (0..).zip(values.iter().map(|value| range.place(*value)));
+        // A place without a value is passed by.
+        let points = || {
+            let places = (0..).zip(values);
+            places.filter_map(|(x, value)| Some((x, range.place((*value)?))))
+        };
         chart.draw_series(LineSeries::new(points(), colour.stroke_width(3)))?;
         chart.draw_series(points().map(|at| Circle::new(at, 4, colour.filled())))?;
     }
@@ -272,7 +289,7 @@ mod tests {
             x: "size",
             y: "ms",
             at: at.into(),
-            series: vec![("one".into(), values.into())],
+            series: vec![("one".into(), values.iter().copied().map(Some).collect())],
             papers: "",
         }
     }
@@ -292,6 +309,25 @@ mod tests {
         assert!(svg.starts_with("<svg viewBox"), "{}", &svg[..80]);
     }
 
+    /// A series that has less than others.
+    #[test]
+    fn a_place_without_a_value_is_left_out() {
+        let mut gap = figure(&[2.0, 4.0, 8.0], &[1.0, 3.0, 2.0]);
+        gap.series
+            .push(("two".into(), vec![Some(1.0), None, Some(5.0)]));
+        let svg = curves(&gap).unwrap();
+        assert_eq!(svg.matches("<circle").count(), 5, "{svg}");
+        // One that has nothing takes no colour from another.
+        gap.series[0].1 = vec![None; 3];
+        let svg = curves(&gap).unwrap();
+        assert!(
+            svg.contains("var(--s1)") && !svg.contains("var(--s0)"),
+            "{svg}"
+        );
+        gap.series.pop();
+        assert!(curves(&gap).is_err());
+    }
+
     #[test]
     fn large_spans_are_shown_by_powers_of_ten() {
         let svg = curves(&figure(&[2.0, 4.0], &[0.02, 60.0])).unwrap();
@@ -302,6 +338,22 @@ mod tests {
         let svg = curves(&figure(&[2.0, 4.0, 8.0], &[0.0, 0.02, 60.0])).unwrap();
         assert_eq!(svg.matches("<circle").count(), 3);
         curves(&figure(&[2.0], &[0.0])).unwrap();
+    }
+
+    #[test]
+    fn long_labels_are_short() {
+        let labels = [
+            -1.0,
+            0.0,
+            512.0,
+            3072.0,
+            102_400.0,
+            1_048_576.0,
+            0.5,
+            1000.0,
+        ];
+        let shown = ["-1", "0", "512", "3K", "100K", "1M", "0.5", "1000"];
+        assert_eq!(labels.map(binary), shown);
     }
 
     #[test]

@@ -13,10 +13,6 @@ const RAM: usize = 16_384;
 /// Volumes are laid out in the same way every time.
 const NUMBER: u32 = 1;
 
-/// Seconds of flash time after which a run of littlefs is stopped: twice what its slowest trace that ends takes.
-#[cfg(feature = "littlefs")]
-const LITTLEFS_LIMIT: u64 = 12_000;
-
 /// Runs a case.
 ///
 /// # Errors
@@ -57,10 +53,10 @@ fn replay(case: &Case, fs: &mut dyn FileSystem) -> Result<Report, String> {
 #[cfg(feature = "littlefs")]
 fn littlefs(case: &Case) -> Result<Report, String> {
     // One operation may have no end that one would wait for.
-    let fs = flashkit_rivals::LittleFs::new(SimNand::new(case.chip), 2 * LITTLEFS_LIMIT);
+    let fs = flashkit_rivals::LittleFs::new(SimNand::new(case.chip), 2 * case.flash_limit);
     let fs = fs.map_err(|error| format!("format: {error}"))?;
     let options = Options {
-        limit_s: Some(LITTLEFS_LIMIT),
+        limit_s: Some(case.flash_limit),
         ..options(case)
     };
     let replayed = flashkit_workload::replay_store(fs, (case.lines)(), options);

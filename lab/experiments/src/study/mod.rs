@@ -54,10 +54,10 @@ pub enum System {
 }
 
 impl System {
-    /// Those that are made for raw flash and say at once when it is full. A FUSE mount does not: its page
-    /// cache takes what the chip has no room for.
-    pub const RAW: [System; 4] = [
+    /// Those that are made for raw flash.
+    pub const RAW: [System; 5] = [
         System::FlashLight,
+        System::FlashLightMtd,
         System::LittleFs,
         System::Ubifs,
         System::Jffs2,
@@ -151,6 +151,9 @@ pub struct Case {
     pub timed: bool,
     /// Seconds that it may take in a guest.
     pub limit: u64,
+    /// Seconds of flash time after which a run of littlefs is stopped: what takes no end costs the processor more
+    /// time than it tells anything new.
+    pub flash_limit: u64,
 }
 
 /// Looks at the figures of the phases before the test, and says what the state they have made is

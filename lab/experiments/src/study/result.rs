@@ -86,8 +86,11 @@ impl Outcome {
                 let error = report.stopped.as_ref().map(|stopped| {
                     let Stopped { phase, ops, of } = stopped;
                     let seconds = report.total.flash_us / 1_000_000;
+                    let last = report.phases.iter().rfind(|held| held.name == *phase);
+                    let each = last.map_or(0, |held| held.flash_us) as f64 / (*ops).max(1) as f64;
                     format!(
-                        "stopped after {seconds} s of flash time and {ops} of {of} operations of `{phase}`"
+                        "stopped after {seconds} s of flash time and {ops} of {of} operations of `{phase}`, {:.3} s each",
+                        each / 1e6
                     )
                 });
                 (Some(report), error)

@@ -171,16 +171,16 @@ fn cell(cell: &Cell) -> String {
 
 fn text_figure(figure: &Figure) -> text::Table {
     let mut headings = vec![figure.x];
-    headings.extend(figure.series.iter().map(|(name, _)| &name[..]));
+    headings.extend(figure.shown().map(|(_, name, _)| name));
     let mut shown = text::Table::new(&headings);
     let every = figure.at.len().div_ceil(FIGURE_ROWS).max(1);
     for (i, x) in figure.at.iter().enumerate().skip(every - 1).step_by(every) {
         let mut row = vec![format!("{x}")];
-        let value = |(_, values): &(String, Vec<f64>)| match values.get(i) {
-            Some(y) => few_digits(*y),
-            None => "-".into(),
+        let value = |values: &[Option<f64>]| match values.get(i) {
+            Some(Some(y)) => few_digits(*y),
+            _ => "-".into(),
         };
-        row.extend(figure.series.iter().map(value));
+        row.extend(figure.shown().map(|(_, _, values)| value(values)));
         shown.row_of(row);
     }
     shown
