@@ -362,7 +362,7 @@ impl<N: Nand> FlashLight<'_, N> {
         for i in 0..2 {
             // The names of a leaf do not change: with less than two, another is begun soon.
             if self.anchor.next_leaves[i] == u32::MAX && self.store.available() > 0 {
-                self.anchor.next_leaves[i] = self.take_system(LEAF)?;
+                self.anchor.next_leaves[i] = self.take_named_leaf()?;
             }
         }
         if self.anchor.second_next + 2 > ANCHOR_PAGES {
@@ -395,6 +395,19 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.anchor.root_next += 1;
         Ok(())
+    }
+
+    /// Takes a block for a leaf to come. Whoever looks there finds nothing newer than what names it: a
+    /// page that only damage or malice can have left there is erased. One read.
+    fn take_named_leaf(&mut self) -> Result<u32, Error<N::Error>> {
+        loop {
+            let block = self.take_system(LEAF)?;
+            let at = self.store.geo.page(BlockAddr(block), 0);
+            let newest = self.store.seq;
+            if self.read_checkpoint(at, newest)?.is_none() || self.store.erase(block)? {
+                return Ok(block);
+            }
+        }
     }
 
     /// Takes a block for a leaf or the second level ([`LEAF`], [`SECOND`]).
@@ -538,7 +551,10 @@ impl<N: Nand> FlashLight<'_, N> {
             done = self
                 .store
                 .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
-            if !done {
+            if !done && switch.is_some() {
+                // Nothing is in it: a mount is to know at once that this leaf is none.
+                self.store.mark_bad(leaf.block)?;
+            } else if !done {
                 self.store.note_failing(leaf.block);
             }
         }

@@ -305,12 +305,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         let transferred = config.after_transfer;
         if !start.clean || fs.anchor.chained > 0 || transferred || fs.was_written(start.since)? {
-            if root_seq > start.since || transferred {
+            if root_seq > start.since {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
                 fs.anchor.second_next = ANCHOR_PAGES;
             }
-            if transferred {
-                // Erased before its next page as well.
+            let lost = fs.claims_may_be_lost()?;
+            if transferred || lost {
+                // Both are erased before their next pages.
+                fs.anchor.second_next = ANCHOR_PAGES;
                 fs.anchor.root_next = ANCHOR_PAGES;
             }
             fs.recover(&start)?;
@@ -392,6 +394,19 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
         self.anchor.round = self.scratch[33];
         self.anchor.stale = rounds.map(|round| round != Some(u32::from(self.scratch[33])));
+    }
+
+    /// Whether a recovery may have claimed pages that nothing found here tells of: it started from a
+    /// checkpoint that is not readable any more, and had to copy it to a leaf that only that one named,
+    /// because a leaf named before was bad.
+    fn claims_may_be_lost(&mut self) -> Result<bool, Error<N::Error>> {
+        let blocks = self.store.table.blocks();
+        for name in self.anchor.next_leaves {
+            if name < blocks && self.store.nand.is_bad(BlockAddr(name))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether a session has begun after a clean unmount: its first writes are two allocation
@@ -549,7 +564,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// Reads a checkpoint page into the scratch page: its sequence number, if that is above
     /// `after`, and the next leaves.
     #[allow(clippy::type_complexity)]
-    fn read_checkpoint(
+    pub(crate) fn read_checkpoint(
         &mut self,
         at: PageAddr,
         after: u64,

@@ -121,11 +121,11 @@ fn the_same_with_more_ram() {
     assert_eq!(overwrites("randupd75", 4 * RAM), RANDUPD75_USEFUL);
 }
 
-const RANDUPD: ((u64, u64, u64), u64) = ((5_101, 44_472, 1), 4_297);
-const RANDUPD75: ((u64, u64, u64), u64) = ((256_070, 152_216, 1_787), 9_106);
-const RANDUPD75_USEFUL: ((u64, u64, u64), u64) = ((152_641, 147_695, 1_717), 7_878);
+const RANDUPD: ((u64, u64, u64), u64) = ((5_102, 44_472, 1), 4_297);
+const RANDUPD75: ((u64, u64, u64), u64) = ((256_074, 152_216, 1_787), 9_106);
+const RANDUPD75_USEFUL: ((u64, u64, u64), u64) = ((152_645, 147_695, 1_717), 7_878);
 const SEQ: (u64, u64, u64) = (2, 97_423, 2);
-const POSTMARK: (u64, u64, u64) = (75_125, 1_093_071, 15_046);
+const POSTMARK: (u64, u64, u64) = (75_126, 1_093_071, 15_046);
 const SMALL: (u64, u64, u64) = (36_334, 34_646, 2);
 const APPEND: (u64, u64, u64) = (1_001, 22_280, 2);
 
