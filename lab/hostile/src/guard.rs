@@ -56,6 +56,11 @@ impl Guard {
         }
     }
 
+    /// Whether the chip has lost what was programmed: see [`Guard`].
+    pub fn is_spoilt(&self) -> bool {
+        !self.spoilt.is_empty()
+    }
+
     fn spend(&mut self) {
         assert!(self.left > 0, "{}: too many flash operations", self.call);
         self.left -= 1;
