@@ -35,7 +35,7 @@
 //! not that of its page.
 
 use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
-use crate::extent;
+use crate::extent::{self, Extent};
 use crate::header::HEADER;
 use crate::names::{self, Names};
 use flashkit_nand::PageAddr;
@@ -279,6 +279,12 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
             }
         }
         lo
+    }
+    /// Pages that the log maps.
+    pub fn pages_in_log(&self) -> u32 {
+        let records = (0..self.records()).map(|r| Extent::decode(self.record(r)));
+        let mappings = records.filter(Extent::is_mapping);
+        mappings.map(|e| e.count).fold(0, u32::saturating_add)
     }
     /// Whether the counts are consistent with a page of this size: what an intact CRC cannot
     /// promise of an image made to deceive.

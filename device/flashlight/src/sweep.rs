@@ -13,7 +13,7 @@
 //! at most, and one of many pages for its share.
 
 use crate::FlashLight;
-use crate::error::Error;
+use crate::error::{Error, sound};
 use crate::gc::{FLOOR, WORTH, low};
 use crate::store::{COLD, WEAR};
 use flashkit_nand::Nand;
@@ -31,6 +31,8 @@ const STEP: u32 = 12;
 const STEP_MAX: u32 = 12;
 /// Blocks above the floor at which writing waits for as much cleaning as it takes.
 const URGENT: u32 = FLOOR + 2;
+/// Records in a file's log from which on they are taken for overwrites.
+const SCATTERED: usize = 4;
 /// Rounds of cleaning that one change waits for at most.
 const ROUNDS: u32 = 16;
 
@@ -116,10 +118,30 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(Some(self.begin_sweep(block, Why::Wear)));
         }
         let block = match self.nearly_empty() {
-            None if is_low => self.next_victim(),
+            None if is_low => {
+                self.count_overwritten()?;
+                self.next_victim()
+            }
             block => block,
         };
         Ok(block.map(|block| self.begin_sweep(block, Why::Space)))
+    }
+
+    /// Moves records from the log of a cached file to one of its extent maps, if they map a block's worth of
+    /// pages for each map: what they have overwritten counts as valid until then, and a block may seem
+    /// worse than it is. One read, one program.
+    fn count_overwritten(&mut self) -> Result<(), Error<N::Error>> {
+        for i in 0..self.files.len() {
+            let (ino, view) = (self.files[i].ino, self.files[i].file());
+            // The pages of a file that grows are one record, and overwrite nothing.
+            let worth = self.store.ppb() * view.pointers() as u32;
+            let many = view.records() >= SCATTERED && view.pages_in_log() >= worth;
+            if ino != 0 && view.levels() == 1 && many {
+                sound(self.file_migrate(i, None))?;
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a block holds files or metadata that are in use.
