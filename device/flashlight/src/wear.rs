@@ -2,7 +2,7 @@
 //!
 //! Blocks whose data changes are erased in turn by themselves, as free blocks are taken in the
 //! order of their numbers. A block whose data stays is never erased unless something moves it. One
-//! pointer goes over the blocks; once in [`INTERVAL`] erases the next block in use is moved to the
+//! pointer goes over the blocks; once in [`INTERVAL`] erases the next block at rest is moved to the
 //! first free block behind the pointer.
 //!
 //! ```text
@@ -23,6 +23,10 @@
 //!   put off when the window's end is in use.
 //! * Blocks that are long in use without being data, as those of a log that is seldom written, are
 //!   taken where data at rest goes to.
+//! * Only what rests is moved. A block is at rest when it is in use while the search for free blocks, which goes
+//!   round all of them, comes by and still is at the checkpoint after that: what is written and
+//!   deleted has gone by then. Until the search comes by the moves that are due wait, at most as many
+//!   as a round of it takes.
 //! * A block with a few valid pages only is cleaned, half a round after the search for free ones
 //!   has passed it.
 //! * All counts are 0 at first, where they should fall along the window: the intervals of the first
@@ -56,6 +60,8 @@ const SWEEP: u32 = 64;
 const CHOICE: u32 = 32;
 /// Erases by which an interval is shorter for each that the window is ahead in the mean.
 const PULL: i32 = 2;
+/// Blocks that are watched at most.
+const WATCHED: u32 = 64;
 /// Erases behind what is due at which a log that is open is moved as well.
 const LAGS: i32 = 40;
 /// Sorts of blocks that may last long: the heads of the areas, leaf and second-level blocks.
@@ -78,6 +84,7 @@ pub(crate) struct Wear {
     pub interval: u32,
     /// A checkpoint has made blocks free, and moves may be due.
     pub ready: bool,
+    watch: Watch,
     /// Where the search for nearly empty blocks goes on.
     swept: u32,
     /// Erases since the mount, and their number when a block of each sort was last taken.
@@ -120,6 +127,24 @@ impl Wear {
         } else {
             self.interval
         }
+    }
+}
+
+/// Blocks in a row, none of them free, and where the search for free blocks was then. None of them is taken
+/// until a checkpoint makes it free. So what is still in use when the search has come by was in use
+/// all the way round: it is at rest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watch {
+    from: u32,
+    count: u32,
+    cursor: u32,
+}
+
+impl Watch {
+    /// The pointer has gone on to this block.
+    fn pass(&mut self, next: u32, blocks: u32) {
+        let past = (next + blocks - self.from) % blocks;
+        (self.from, self.count) = (next, self.count.saturating_sub(past));
     }
 }
 
@@ -173,34 +198,32 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.store.wear.ready = false;
         let interval = self.store.interval();
+        let patience = blocks.max(PATIENCE * interval).min(0xffff);
+        // A session may end before the search comes by.
+        let is_late = wear.erases >= patience && wear.clock < blocks;
+        let block = self.store.at_rest();
+        let Some(block) = block.or_else(|| self.store.next_in_use().filter(|_| is_late)) else {
+            self.store.watch();
+            self.store.wear.erases = wear.erases.min(patience);
+            return None;
+        };
         if wear.erases < interval {
             return None;
         }
         let ahead = |block: u32| (block + blocks - wear.at) % blocks;
         let to = self.store.place_at_rest()?;
-        let patience = blocks.max(PATIENCE * interval);
         if wear.moves > 0 && ahead(to) > ahead(wear.to) + NEAR && wear.erases < patience {
             return None;
         }
         if wear.moves == 0 || ahead(to) > ahead(wear.to) {
             self.store.wear.to = to;
         }
-        let block = (0..blocks)
-            .map(|step| (wear.at + step) % blocks)
-            .find(|&b| {
-                let at_rest = match self.store.table.get(b) {
-                    // A log's block is closed soon; that of a file that is open may stay so for ever.
-                    State::Meta(1..) => !self.store.is_open(b) || self.store.lag(b) > LAGS,
-                    State::Data(n) => n > 0 || self.store.is_open(b),
-                    _ => false,
-                };
-                at_rest && !self.store.stuck.contains(&(b as u16))
-            })?;
         let next = (block + 1) % blocks;
         if ahead(block) >= ahead(self.store.wear.to) {
             self.store.wear.to = next;
         }
         self.store.wear.at = next;
+        self.store.wear.watch.pass(next, blocks);
         self.store.wear.moves = (wear.moves + 1).min(blocks);
         // More may be due.
         (self.store.wear.erases, self.store.wear.ready) = (wear.erases - interval, true);
@@ -267,6 +290,49 @@ impl<N: Nand> Store<'_, N> {
             range * from_middle.pow(3) / window.pow(3)
         };
         (above / 2) as i32
+    }
+
+    /// Whether there is something in a block that could be moved.
+    fn is_in_use(&self, block: u32) -> bool {
+        let in_use = match self.table.get(block) {
+            // A log's block is closed soon; that of a file that is open may stay so for ever.
+            State::Meta(1..) => !self.is_open(block) || self.lag(block) > LAGS,
+            State::Data(n) => n > 0 || self.is_open(block),
+            _ => false,
+        };
+        in_use && !self.stuck.contains(&(block as u16))
+    }
+
+    /// The first watched block that is at rest.
+    fn at_rest(&self) -> Option<u32> {
+        let (watch, blocks) = (self.wear.watch, self.table.blocks());
+        let behind = |b: u32| (b + blocks - watch.cursor) % blocks;
+        let come = behind(self.cursor) + NEAR;
+        (0..watch.count)
+            .map(|step| (watch.from + step) % blocks)
+            .find(|&b| behind(b) < come && self.is_in_use(b))
+    }
+
+    /// The next block in use from the pointer on.
+    fn next_in_use(&self) -> Option<u32> {
+        let blocks = self.table.blocks();
+        let mut ahead = (0..blocks).map(|step| (self.wear.at + step) % blocks);
+        ahead.find(|&b| self.is_in_use(b))
+    }
+
+    /// Watches the blocks from the next one in use on.
+    fn watch(&mut self) {
+        let blocks = self.table.blocks();
+        let is_free = |b| matches!(self.table.get(b), State::Free | State::Clean);
+        let Some(from) = self.next_in_use() else {
+            return;
+        };
+        let free = (1..WATCHED).find(|step| is_free((from + step) % blocks));
+        self.wear.watch = Watch {
+            from,
+            count: free.unwrap_or(WATCHED),
+            cursor: self.cursor,
+        };
     }
 
     /// Erases between two moves. Fewer when the window has been worn more than is due: which of its

@@ -33,8 +33,6 @@ fn what_was_found_once_is_allowed() {
         // A truncation wrote the new size before the new times.
         "1024+40x8x128:force-extent-maps:247.whole",
         "1024+40x8x128:force-extent-maps:246.garbage",
-        // A leaf was bad, and what a recovery had claimed was found in no other.
-        "1024+40x8x64:force-erase-failure-1-0:1328.unstable5:2.prefix18",
     ] {
         let id: Id = id.parse().unwrap();
         assert_eq!(

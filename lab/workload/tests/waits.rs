@@ -51,7 +51,7 @@ fn small_pieces_on_a_chip_that_is_nearly_full() {
     let mut fs = of_paper();
     let file = fill(&mut fs, 90);
     let waits = overwrite(&mut fs, file, 4 * KIB, 20_000);
-    assert_eq!(quantiles(&waits), [3_986, 7_956, 9_843, 11_476]);
+    assert_eq!(quantiles(&waits), [3_986, 7_742, 9_240, 11_809]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn large_pieces_on_a_chip_that_is_rather_full() {
     let mut fs = of_paper();
     let file = fill(&mut fs, 80);
     let waits = overwrite(&mut fs, file, 64 * KIB, 5_000);
-    assert_eq!(quantiles(&waits), [13_012, 36_799, 41_664, 42_789]);
+    assert_eq!(quantiles(&waits), [14_218, 36_991, 40_708, 45_551]);
 }
 
 /// A file of three quarters of a small chip, overwritten from its end to its beginning, and in parts in
@@ -123,7 +123,7 @@ fn several_files_share_the_blocks_of_their_overwrites() {
     let after = fs.volume().written();
     let [data, erases] = [after.data - before.data, after.erases - before.erases];
     // 2,000 blocks of data; the chip has 2,048.
-    assert_eq!((data, erases), (128_000, 290));
+    assert_eq!((data, erases), (128_000, 289));
 }
 
 /// Updates among files that come and go: blocks of each area are reserved when others are waiting in

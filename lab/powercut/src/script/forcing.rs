@@ -174,7 +174,8 @@ fn wear_move(chip: Chip) -> Script {
         ));
     }
     d.add("create hot; write hot 0 16384; sync");
-    for i in 0..100 {
+    for i in 0..116 {
+        // From here on the search for free blocks comes by what stays.
         if i == 88 {
             d.cut_from_here();
         }
