@@ -241,3 +241,155 @@ fn describe(homes: &mut [Option<u32>], index: usize, bytes: &[u8]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DESCRIPTOR: u32 = 1;
+    const COMMIT: u32 = 2;
+    /// Where the file system has its inodes, a directory, data, and its journal.
+    const INODES: u32 = 5;
+    const DIRECTORY: u32 = 20;
+    const DATA: u32 = 21;
+    const JOURNAL: u32 = 40;
+    const SIZE: u64 = 100 * BLOCK as u64;
+
+    fn le(bytes: &mut [u8], at: usize, value: u32) {
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn be(bytes: &mut [u8], at: usize, value: u32) {
+        bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    }
+
+    /// An ext3 of 100 blocks in one group, twelve of them the journal's.
+    fn made() -> Event {
+        let mut image = vec![0; SIZE as usize];
+        let sb = &mut image[BLOCK..2 * BLOCK];
+        le(sb, 4, 100);
+        le(sb, 0x20, 8192);
+        le(sb, 0x28, 16);
+        le(sb, 0x38, 0xEF53);
+        le(sb, 0x58, 128);
+        for (i, block) in [3, 4, INODES].into_iter().enumerate() {
+            le(&mut image, 2 * BLOCK + 4 * i, block);
+        }
+        let journal = INODES as usize * BLOCK + 7 * 128 + 0x28;
+        for (i, block) in (JOURNAL..JOURNAL + 12).enumerate() {
+            le(&mut image, journal + 4 * i, block);
+        }
+        Event::Write(0, image.into())
+    }
+
+    fn write(block: u32, bytes: &[u8]) -> Event {
+        Event::Write(u64::from(block) * BLOCK as u64, bytes.into())
+    }
+
+    /// A block of the journal's own; a descriptor of these homes.
+    fn own(kind: u32, homes: &[u32]) -> Vec<u8> {
+        let mut bytes = vec![0; BLOCK];
+        be(&mut bytes, 0, MAGIC);
+        be(&mut bytes, 4, kind);
+        for (i, home) in homes.iter().enumerate() {
+            let at = 12 + 8 * i + if i > 0 { 16 } else { 0 };
+            be(&mut bytes, at, *home);
+            let last = if i + 1 == homes.len() { 8 } else { 0 };
+            be(&mut bytes, at + 4, last | if i > 0 { 2 } else { 0 });
+        }
+        bytes
+    }
+
+    fn directory() -> Vec<u8> {
+        let mut bytes = vec![0; BLOCK];
+        le(&mut bytes, 0, 2);
+        le(&mut bytes, 4, BLOCK as u32 | 1 << 16);
+        bytes[8] = b'.';
+        bytes
+    }
+
+    #[test]
+    fn data_becomes_noise_and_nothing_else_does() {
+        let (data, inodes) = (vec![0x5A; BLOCK], vec![0x11; BLOCK]);
+        let half = [vec![0; SECTOR], vec![0x33; SECTOR]].concat();
+        let mixed = [&directory()[..], &data, &half].concat();
+        let log = [
+            &own(DESCRIPTOR, &[DATA, INODES, DIRECTORY])[..],
+            &data,
+            &inodes,
+            &directory(),
+            &own(COMMIT, &[]),
+        ]
+        .concat();
+        let before = [
+            made(),
+            write(DATA, &data),
+            Event::Begin,
+            write(JOURNAL + 1, &log),
+            Event::Flush,
+            // Nobody has said whose this is.
+            write(JOURNAL + 9, &data),
+            write(DIRECTORY, &mixed),
+            write(INODES, &inodes),
+            // Half a block.
+            write(DATA + 5, &data[..SECTOR]),
+            write(DATA + 6, &[0x44; BLOCK]),
+        ];
+        let mut tally = Tally::default();
+        let count = |kind: &str, n| (kind.to_owned(), n);
+        tally.commits = 1;
+        tally.journal.extend(
+            ["commits", "data", "descriptors", "directories", "inodes"].map(|k| count(k, 2)),
+        );
+        tally.journal.insert("not described".into(), 2);
+        tally.home.extend([
+            count("data", 7),
+            count("directories", 2),
+            count("inodes", 2),
+        ]);
+        assert_eq!(Tally::of(&before, SIZE), tally);
+        for zeros in [false, true] {
+            let mut after = before.clone();
+            make_noise(&mut after, SIZE, zeros);
+            let of = |events: &[Event], number: usize, at: usize, len: usize| {
+                let Event::Write(_, bytes) = &events[number] else {
+                    panic!("{number} writes nothing");
+                };
+                bytes[at..at + len].to_vec()
+            };
+            let noise = of(&after, 3, BLOCK, SECTOR);
+            assert!(noise.iter().filter(|byte| **byte == 0x5A).count() < 20);
+            // What was the same still is: both halves, the copy in the journal, the home, the half block.
+            let data = [(3, BLOCK), (3, BLOCK + SECTOR), (6, BLOCK), (8, 0)];
+            for (number, at) in data {
+                assert_eq!(of(&after, number, at, SECTOR), noise, "{number}");
+            }
+            let others = [
+                of(&after, 6, 2 * BLOCK + SECTOR, SECTOR),
+                of(&after, 9, 0, SECTOR),
+            ];
+            assert!(others[0] != noise && others[1] != noise && others[0] != others[1]);
+            assert!(others[0] != [0x33; SECTOR] && others[1] != [0x44; SECTOR]);
+            let blank = of(&after, 6, 2 * BLOCK, SECTOR) == [0; SECTOR];
+            assert_eq!(blank, !zeros);
+            // All else is as it was.
+            for (number, from, to) in [
+                (0, 0, SIZE as usize),
+                (1, 0, BLOCK),
+                (3, 0, BLOCK),
+                (3, 2 * BLOCK, 5 * BLOCK),
+                (5, 0, BLOCK),
+                (6, 0, BLOCK),
+                (7, 0, BLOCK),
+            ] {
+                let [was, is] = [&before, &after[..]].map(|e| of(e, number, from, to - from));
+                assert!(was == is, "{number} from {from}");
+            }
+            assert_eq!((&after[2], &after[4]), (&Event::Begin, &Event::Flush));
+        }
+        // Where there is no ext3 nothing is known to be data.
+        let mut after = before[1..].to_vec();
+        make_noise(&mut after, SIZE, true);
+        assert_eq!(after, before[1..]);
+    }
+}
