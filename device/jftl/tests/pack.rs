@@ -6,43 +6,19 @@ mod common;
 use std::collections::{BTreeSet, HashMap};
 
 use common::Setup;
-use common::ext::{self, BLOCK, Features, JOURNAL, descriptor, image, journal_block};
-use flashkit_jftl::{Error, Jftl, MapCache};
+use common::ext::{
+    self, BLOCK, Features, IN_BAND, JOURNAL, SETUP, descriptor, journal_block, made, table,
+};
+use flashkit_jftl::{Error, Jftl};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Counters, Faults, Metered, Rate, Rng, Rot, SimNand};
 
-const SETUP: Setup = Setup {
-    name: "whole",
-    page: 512,
-    spare: 8,
-    pages: 16,
-    blocks: 96,
-    cache: MapCache::Whole,
-};
-const IN_BAND: Setup = Setup {
-    name: "in-band",
-    spare: 0,
-    ..SETUP
-};
 const LARGE: Setup = Setup {
     name: "large blocks",
     pages: 32,
     blocks: 300,
     ..SETUP
 };
-
-fn table() -> Vec<u8> {
-    vec![0; 512 + 4 * JOURNAL as usize + 8 * 4]
-}
-
-fn made(setup: &Setup) -> SimNand {
-    let mut chip = setup.formatted();
-    let mut ram = setup.ram();
-    let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
-    disk.write(0, &image(Features::default())).unwrap();
-    disk.close().unwrap();
-    chip
-}
 
 /// Two sectors of a few words that say which ones they are.
 fn sparse(block: u32, version: u32) -> Vec<u8> {
@@ -64,7 +40,7 @@ fn sectors_of_the_journal_share_a_page() {
         let (mut sums, mut copies) = (vec![0; 4 * 2000], vec![0; 16 * 524]);
         // More than a page is no harm.
         let mut page = vec![0xA5; 600];
-        let mut disk = Jftl::mount(made(&setup), &mut ram).unwrap();
+        let mut disk = Jftl::mount(made(&setup, Features::default()), &mut ram).unwrap();
         disk.watch_journal(&mut table);
         disk.remember(&mut sums, &mut copies);
         disk.pack(&mut page);
@@ -237,7 +213,7 @@ fn packed_sectors_outlive_cleaning() {
         (LARGE, 3, None),
         (LARGE, 4, Some(faults)),
     ] {
-        let mut chip = made(&setup);
+        let mut chip = made(&setup, Features::default());
         let is_sound = faults.is_none();
         if let Some(faults) = faults {
             chip.set_faults(faults).unwrap();
@@ -294,7 +270,7 @@ fn packed_sectors_outlive_cleaning() {
 #[test]
 fn every_home_can_be_mapped_to_its_slot() {
     let (mut ram, mut table, mut page) = (LARGE.ram(), table(), vec![0; 512]);
-    let mut disk = Jftl::mount(made(&LARGE), &mut ram).unwrap();
+    let mut disk = Jftl::mount(made(&LARGE, Features::default()), &mut ram).unwrap();
     disk.watch_journal(&mut table);
     disk.pack(&mut page);
     let homes: Vec<u32> = (110..170).collect();
@@ -322,7 +298,7 @@ fn every_home_can_be_mapped_to_its_slot() {
 #[test]
 fn programs_that_fail_are_repeated() {
     for seed in 0..20 {
-        let mut chip = made(&LARGE);
+        let mut chip = made(&LARGE, Features::default());
         let faults = Faults {
             seed,
             program_fail: Rate(150),
@@ -350,7 +326,7 @@ fn many_owners_are_moved() {
         ..SETUP
     };
     let (mut ram, mut table, mut page) = (setup.ram(), table(), vec![0; 512]);
-    let mut chip = made(&setup);
+    let mut chip = made(&setup, Features::default());
     // What is read is moved, sooner or later.
     let faults = Faults {
         bitflips: 7,
@@ -392,7 +368,7 @@ fn a_packed_page_that_is_lost_is_its_own_sectors_error() {
         blocks: 64,
         ..SETUP
     };
-    let mut chip = made(&setup);
+    let mut chip = made(&setup, Features::default());
     let mut held: HashMap<u32, Vec<Vec<u8>>> = HashMap::new();
     {
         let (mut ram, mut table, mut page) = (setup.ram(), table(), vec![0; 512]);
@@ -444,7 +420,7 @@ fn a_packed_page_that_is_lost_is_its_own_sectors_error() {
 /// Bits flip that no ECC tells of: what is read may be wrong, but reading, cleaning and writing go on.
 #[test]
 fn bits_that_flip_are_borne() {
-    let mut chip = made(&SETUP);
+    let mut chip = made(&SETUP, Features::default());
     let mut load = Load::new(5);
     let mut pages = BTreeSet::new();
     {

@@ -3,38 +3,18 @@
 mod common;
 
 use common::Setup;
-use common::ext::{self, BLOCK, Features, JOURNAL, descriptor, image, journal_block, le32};
+use common::ext::{
+    self, BLOCK, Features, IN_BAND, JOURNAL, SETUP, descriptor, image, journal_block, le32, made,
+    table,
+};
 use flashkit_jftl::{Error, Jftl, JournalState, MapCache, Stats, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Cut, CutError, EraseTear, Metered, PowerCut, Rng, SimNand, Tear, preset};
 
-const SETUP: Setup = Setup {
-    name: "whole",
-    page: 512,
-    spare: 8,
-    pages: 16,
-    blocks: 96,
-    cache: MapCache::Whole,
-};
 const SMALL: Setup = Setup {
     cache: MapCache::Pieces(4),
     ..SETUP
 };
-const IN_BAND: Setup = Setup { spare: 0, ..SETUP };
-
-fn table() -> Vec<u8> {
-    vec![0; 512 + 4 * JOURNAL as usize + 8 * 4]
-}
-
-/// A disk with the file system on it.
-fn made(setup: &Setup, features: Features) -> SimNand {
-    let mut chip = setup.formatted();
-    let mut ram = setup.ram();
-    let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
-    disk.write(0, &image(features)).unwrap();
-    disk.close().unwrap();
-    chip
-}
 
 /// The same with no room left, so that blocks are cleaned all the time.
 fn filled(setup: &Setup) -> SimNand {
@@ -229,7 +209,7 @@ fn a_recovery_is_elided_too() {
     ext::write(&mut disk, journal_block(4), &[4; BLOCK]);
     ext::write(&mut disk, journal_block(5), &[5; BLOCK]);
     disk.flush().unwrap();
-    let (mut ram, mut table) = (SETUP.ram(), self::table());
+    let (mut ram, mut table) = (SETUP.ram(), ext::table());
     let mut disk = Jftl::mount(disk.into_nand(), &mut ram).unwrap();
     disk.watch_journal(&mut table);
     for index in 1..JOURNAL {

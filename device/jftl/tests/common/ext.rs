@@ -1,8 +1,26 @@
 //! A file system that is nothing but its journal: superblock, inode 8, indirect block.
 #![allow(dead_code)] // each test file uses some of it
 
-use flashkit_jftl::Jftl;
+use flashkit_jftl::{Jftl, MapCache};
 use flashkit_nand::Nand;
+use flashkit_sim::SimNand;
+
+use super::Setup;
+
+/// A chip of which it takes a small part.
+pub const SETUP: Setup = Setup {
+    name: "whole",
+    page: 512,
+    spare: 8,
+    pages: 16,
+    blocks: 96,
+    cache: MapCache::Whole,
+};
+pub const IN_BAND: Setup = Setup {
+    name: "in-band",
+    spare: 0,
+    ..SETUP
+};
 
 pub const BLOCK: usize = 1024;
 /// Blocks of the journal.
@@ -116,4 +134,19 @@ pub fn descriptor(features: Features, sequence: u32, homes: &[u32]) -> Vec<u8> {
 pub fn write<N: Nand>(disk: &mut Jftl<'_, N>, block: u32, bytes: &[u8]) {
     let per = BLOCK as u32 / disk.sector_size();
     disk.write(block * per, bytes).unwrap();
+}
+
+/// The table that following the journal takes.
+pub fn table() -> Vec<u8> {
+    vec![0; 512 + 4 * JOURNAL as usize + 8 * 4]
+}
+
+/// A disk with the file system on it.
+pub fn made(setup: &Setup, features: Features) -> SimNand {
+    let mut chip = setup.formatted();
+    let mut ram = setup.ram();
+    let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+    disk.write(0, &image(features)).unwrap();
+    disk.close().unwrap();
+    chip
 }
