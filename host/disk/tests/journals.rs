@@ -24,6 +24,11 @@ use kernel::{
     said,
 };
 
+/// Sectors behind the file system's that are written in between.
+const OTHERS: u32 = 500;
+/// Those that are looked at.
+const ALL: u32 = SECTORS + OTHERS;
+
 /// Small enough that what the kernel writes has to be cleaned.
 fn shape() -> Geometry {
     Geometry::new(SECTOR as u32, 8, 32, 480).unwrap()
@@ -106,7 +111,7 @@ impl Model {
     fn check(&self, found: &[u8]) -> Result<(), String> {
         let zeros = vec![0; SECTOR];
         let at = |sector: u32| &found[sector as usize * SECTOR..][..SECTOR];
-        let mut wrong: HashSet<u32> = (0..SECTORS)
+        let mut wrong: HashSet<u32> = (0..ALL)
             .filter(|s| self.base.get(s).unwrap_or(&zeros) != at(*s))
             .collect();
         if wrong.is_empty() {
@@ -136,11 +141,13 @@ fn replay<N: Nand>(
     at: &mut usize,
 ) -> Result<Stats, Error<N::Error>> {
     let (mut ram, mut table, [mut sums, mut copies]) = (ram(), table(), memory());
+    let mut page = vec![0; SECTOR];
     let mut disk = Jftl::mount(nand, &mut ram)?;
-    assert!(disk.sector_count() >= SECTORS, "{}", disk.sector_count());
+    assert!(disk.sector_count() >= ALL, "{}", disk.sector_count());
     if remaps {
         disk.watch_journal(&mut table);
         disk.remember(&mut sums, &mut copies);
+        disk.pack(&mut page);
     }
     for event in trace {
         *at += 1;
@@ -184,9 +191,28 @@ fn recover(chip: SimNand) -> Result<Vec<u8>, String> {
     let mut ram = ram();
     let mut disk = Jftl::mount(chip, &mut ram).map_err(|e| format!("mount: {e}"))?;
     disk.check().map_err(|e| format!("check: {e}"))?;
-    let mut found = vec![0; SECTORS as usize * SECTOR];
+    let mut found = vec![0; ALL as usize * SECTOR];
     disk.read(0, &mut found).map_err(|e| format!("read: {e}"))?;
     Ok(found)
+}
+
+/// Something else is written to the disk in between, so that blocks hold what stays beside what goes.
+fn with_others(trace: Vec<Event>) -> Vec<Event> {
+    let mut rng = Rng::new(7);
+    let mut other = || {
+        let mut bytes = vec![0; SECTOR];
+        rng.fill(&mut bytes);
+        Event::Write(SECTORS + rng.below(u64::from(OTHERS)) as u32, bytes)
+    };
+    let mut with = Vec::new();
+    for (i, event) in trace.into_iter().enumerate() {
+        if i % 4 == 0 {
+            with.push(other());
+        }
+        // The last one is a flush.
+        with.push(event);
+    }
+    with
 }
 
 /// A recording, and for each layer the operations until there was a file system, and all.
@@ -206,6 +232,7 @@ impl Recording {
             let stats = stats.unwrap();
             assert!(stats.copies > 100, "nothing was cleaned: {stats:?}");
             assert_eq!(remaps, stats.elided > 100, "{stats:?}");
+            assert_eq!(remaps, stats.packed > 100, "{stats:?}");
             let ops = nand.ops();
             spent[usize::from(remaps)] = nand.counters().time_ns;
             model.end(&Event::Flush);
@@ -233,7 +260,7 @@ impl Recording {
         let found = recover(nand.into_inner())?;
         model.check(&found)?;
         let image = tempfile::NamedTempFile::new().map_err(|e| e.to_string())?;
-        let replayed = fsck(image.path(), &found)?;
+        let replayed = fsck(image.path(), &found[..SECTORS as usize * SECTOR])?;
         // The last event may not have been begun: a mark is one that needs no power.
         let Some(files) = fsx::Files::after(self.trace[..at].iter()) else {
             return Ok((replayed, 0));
@@ -271,9 +298,10 @@ fn file_systems_are_clean_after_any_power_cut() {
                     false => 0,
                 };
                 let seed = i as u32 | mode;
-                record_load(&make, &mount, &|at, mark| {
+                let trace = record_load(&make, &mount, &|at, mark| {
                     fsx::run(seed, at, mark);
-                })
+                });
+                with_others(trace)
             }
         };
         let recording = Recording::new(trace);
@@ -327,9 +355,11 @@ fn a_raw_copy_of_a_disk_in_use_is_restored() {
     disk.read(copied.min(SECTORS as usize) as u32, piece)
         .unwrap();
     let (mut ram_b, mut table_b, [mut sums, mut copies]) = (ram(), table(), memory());
+    let mut page = vec![0; SECTOR];
     let mut other = Jftl::mount(chip(), &mut ram_b).unwrap();
     other.watch_journal(&mut table_b);
     other.remember(&mut sums, &mut copies);
+    other.pack(&mut page);
     for (piece, first) in copy.chunks(64 * SECTOR).zip((0..).step_by(64)) {
         other.write(first, piece).unwrap();
         other.flush().unwrap();
@@ -342,7 +372,7 @@ fn a_raw_copy_of_a_disk_in_use_is_restored() {
     other.read(0, &mut found).unwrap();
     assert!(found == copy);
     other.close().unwrap();
-    assert!(recover(other.into_nand()).unwrap() == copy);
+    assert!(recover(other.into_nand()).unwrap()[..copy.len()] == copy);
 }
 
 /// With blocks of 1 KiB a block of pointers is behind each 256 blocks of the journal, and often on both sides of it.
@@ -386,7 +416,7 @@ fn a_sector_of_another_time_is_found() {
     let (first, second) = (Event::Write(3, vec![1; 512]), Event::Write(4, vec![2; 512]));
     model.begin(&first);
     model.begin(&second);
-    let mut found = vec![0; SECTORS as usize * SECTOR];
+    let mut found = vec![0; ALL as usize * SECTOR];
     assert_eq!(model.check(&found), Ok(()));
     found[4 * SECTOR..5 * SECTOR].fill(2);
     // The later without the earlier.
