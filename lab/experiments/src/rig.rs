@@ -109,6 +109,15 @@ pub struct Rig<D> {
 impl<D: Disk + Send + 'static> Rig<D> {
     /// Serves a disk.
     pub fn new(disk: D) -> Result<Rig<D>> {
+        Rig::serve(disk, &[])
+    }
+
+    /// Serves a disk whose file the kernel does not cache: it is read as often as it would be without a loop device.
+    pub fn uncached(disk: D) -> Result<Rig<D>> {
+        Rig::serve(disk, &["--direct-io=on"])
+    }
+
+    fn serve(disk: D, options: &[&str]) -> Result<Rig<D>> {
         let here = tempfile::tempdir()?;
         let (fuse, point) = (here.path().join("fuse"), here.path().join("point"));
         std::fs::create_dir(&fuse)?;
@@ -137,7 +146,8 @@ impl<D: Disk + Send + 'static> Rig<D> {
             bail!("FUSE: {}", why.err().unwrap_or_default());
         }
         let disk = rig.fuse.join("disk");
-        rig.device = Some(tool("losetup", &["--find", "--show", text(&disk)?])?);
+        let args = [&["--find", "--show"], options, &[text(&disk)?]].concat();
+        rig.device = Some(tool("losetup", &args)?);
         Ok(rig)
     }
 
