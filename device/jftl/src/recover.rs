@@ -157,8 +157,9 @@ impl<N: Nand> Jftl<'_, N> {
                     self.note_known(map_page);
                 }
             } else if header.seq >= redo && record.page != NONE {
-                for page in [record.page, record.page_at(record.run - 1)] {
-                    let block = self.lay.block_of(page);
+                // Small blocks may be in the middle of a run.
+                for i in 0..record.run {
+                    let block = self.lay.block_of(record.page_at(i));
                     if self.ram.state(block) == State::Used(0) {
                         self.ram.set_state(block, State::Held);
                     }
