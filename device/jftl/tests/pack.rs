@@ -9,7 +9,7 @@ use common::Setup;
 use common::ext::{
     self, BLOCK, Features, IN_BAND, JOURNAL, SETUP, descriptor, journal_block, made, table,
 };
-use flashkit_jftl::{Error, Jftl};
+use flashkit_jftl::{Error, Jftl, MapCache};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Counters, Faults, Metered, Rate, Rng, Rot, SimNand};
 
@@ -461,4 +461,55 @@ fn bits_that_flip_are_borne() {
         let _ = disk.check();
     }
     assert!(written > 60 * 1_000, "{written}");
+}
+
+/// What was packed with the whole map in RAM is read, cleaned and trimmed with four pieces of it, and the other way
+/// round, an orderly end between or none.
+#[test]
+fn packed_sectors_outlive_mounts_with_little_ram() {
+    for (setup, seed) in [(SETUP, 11), (IN_BAND, 12), (LARGE, 13)] {
+        let cache = MapCache::Pieces(4);
+        let small = Setup { cache, ..setup };
+        let mut load = Load::new(seed);
+        let mut chip = made(&setup, Features::default());
+        for round in 0..8 {
+            let is_small = round % 2 == 1;
+            let mut ram = if is_small { small.ram() } else { setup.ram() };
+            let (mut table, mut page) = (table(), vec![0; 512]);
+            let mut disk = Jftl::mount(chip, &mut ram).unwrap();
+            load.compare(&mut disk);
+            disk.watch_journal(&mut table);
+            disk.pack(&mut page);
+            let full = disk.sector_count() / 5 * 4;
+            for sector in 400..if round == 0 { full } else { 0 } {
+                load.write(&mut disk, sector, &[sector as u8 | 8; 512]);
+            }
+            for _ in 0..100 {
+                load.transaction(&mut disk);
+                // One owner of a page that has several is trimmed, in the journal or at home.
+                let block = match load.rng.below(2) {
+                    0 => journal_block(1 + load.rng.below(u64::from(JOURNAL) - 1) as u32),
+                    _ => 110 + load.rng.below(80) as u32,
+                };
+                disk.trim(2 * block, 1).unwrap();
+                load.holds.insert(2 * block, vec![0; 512]);
+                for _ in 0..load.rng.below(60) {
+                    let sector = 400 + load.rng.below(u64::from(full - 400)) as u32;
+                    let bytes = [load.rng.below(256) as u8 | 8; 512];
+                    load.write(&mut disk, sector, &bytes);
+                }
+            }
+            load.compare(&mut disk);
+            let stats = disk.stats();
+            assert_eq!(stats.packed > 1_000, !is_small, "{round} {stats:?}");
+            assert!(stats.copies > 200, "{round} {stats:?}");
+            match round / 2 % 2 {
+                0 => disk.close().unwrap(),
+                // After a cut the first mount needs as much cache as the session before.
+                _ if !is_small => disk.close().unwrap(),
+                _ => disk.flush().unwrap(),
+            }
+            chip = disk.into_nand();
+        }
+    }
 }
