@@ -90,7 +90,10 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
         "elided",
         "unchanged",
         "packed",
+        "in pages",
+        "log",
         "copies",
+        "flushes",
         "fewer, %",
         "faster",
         "paper",
@@ -98,6 +101,8 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
     if timed {
         columns.push("page: MB/s");
     }
+    // Results that are older do not say.
+    let known = |n: u64| Some(n).filter(|n| *n > 0).map_or(Cell::None, Cell::Count);
     let row = |(piece, measured): &&Held| {
         let Measured { page, jftl, .. } = measured;
         let paper = plan.papers.map(|factors| factors[piece.mode as usize]);
@@ -112,7 +117,10 @@ fn table(plan: &Plan, held: &[&Held]) -> Table {
             Cell::Count(jftl.elided),
             Cell::Count(jftl.unchanged),
             Cell::Count(jftl.packed),
+            Cell::Count(jftl.packed_pages),
+            known(jftl.log_pages),
             Cell::Count(jftl.copies),
+            known(measured.tally.flushes),
             Cell::Measure(fewer(page, jftl), 1),
             Cell::Measure(page.busy_s() / jftl.busy_s(), 3),
             paper.map_or(Cell::None, |x| Cell::Measure(x, 2)),

@@ -37,6 +37,12 @@ pub struct Ran {
     /// Sectors of zeros, which take no page.
     #[serde(default)]
     pub zeros: u64,
+    /// Pages of the log.
+    #[serde(default)]
+    pub log_pages: u64,
+    /// Pages of the map.
+    #[serde(default)]
+    pub map_pages: u64,
     /// Pages that cleaning moved.
     pub copies: u64,
     /// MB/s that the benchmark's programs have seen, where it runs for a time and says so itself.
@@ -64,6 +70,8 @@ impl Ran {
             packed: after.stats.packed - before.stats.packed,
             packed_pages: after.stats.packed_pages - before.stats.packed_pages,
             zeros: after.stats.zeros - before.stats.zeros,
+            log_pages: after.stats.log_pages - before.stats.log_pages,
+            map_pages: after.stats.map_pages - before.stats.map_pages,
             copies: after.stats.copies - before.stats.copies,
             rate,
         }

@@ -20,6 +20,9 @@ const MAGIC: u32 = 0xC03B_3998;
 pub struct Tally {
     /// Transactions committed.
     pub commits: u64,
+    /// Flushes.
+    #[serde(default)]
+    pub flushes: u64,
     /// Written to the journal; its own blocks, and copies by what they are copies of.
     pub journal: BTreeMap<String, u64>,
     /// Written home.
@@ -189,7 +192,12 @@ fn journal_kind(map: &Map, homes: &mut [Option<u32>], index: usize, bytes: &[u8]
 impl Tally {
     /// Of what was asked since the benchmark began; empty where there is no ext3.
     pub fn of(events: &[Event], size: u64) -> Tally {
-        let mut tally = Tally::default();
+        let begun = events.iter().skip_while(|event| **event != Event::Begin);
+        let flushes = begun.filter(|event| **event == Event::Flush).count();
+        let mut tally = Tally {
+            flushes: flushes as u64,
+            ..Tally::default()
+        };
         each_block(events, size, |block| {
             let count = if block.in_journal {
                 &mut tally.journal
@@ -337,7 +345,7 @@ mod tests {
         ];
         let mut tally = Tally::default();
         let count = |kind: &str, n| (kind.to_owned(), n);
-        tally.commits = 1;
+        (tally.commits, tally.flushes) = (1, 1);
         tally.journal.extend(
             ["commits", "data", "descriptors", "directories", "inodes"].map(|k| count(k, 2)),
         );
