@@ -648,6 +648,38 @@ fn nonsense_in_the_journal_changes_nothing() {
     }
 }
 
+/// What was packed with the whole map in RAM is moved, written over and trimmed with four pieces of it, and the power
+/// cut meanwhile.
+#[test]
+fn packed_pages_outlive_cuts_with_little_ram() {
+    let full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
+    for setup in [SETUP, IN_BAND] {
+        let mut chip = filled(&setup);
+        let mut history = start(&chip, &setup);
+        let (mut ram, mut table, mut page) = (setup.ram(), table(), vec![0; 512]);
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        disk.watch_journal(&mut table);
+        disk.pack(&mut page);
+        transactions(&mut disk, 9, 80, &mut history).unwrap();
+        assert!(disk.stats().packed > 1_000, "{:?}", disk.stats());
+        disk.close().unwrap();
+        let cache = MapCache::Pieces(4);
+        let small = Setup { cache, ..setup };
+        let (ops, stats) = session(&small, &chip, 3, 0, Does::Journal, None);
+        assert!(stats.packed == 0 && stats.copies > 100, "{stats:?}");
+        for after in (0..ops).step_by(if full { 1 } else { 61 }) {
+            let tears = [Tear::Unstable { reads: 3 }, Tear::Random, Tear::Garbage];
+            let cut = Cut {
+                after,
+                program: tears[after as usize % 3],
+                erase: EraseTear::Partial,
+                seed: after,
+            };
+            session(&small, &chip, 3, 0, Does::Journal, Some(cut));
+        }
+    }
+}
+
 /// More homes of one page than a block's count goes to: each keeps what it holds.
 #[test]
 fn a_page_may_have_any_number_of_homes() {
