@@ -484,14 +484,7 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
     }
 
     fn cost(&self) -> FlashCost {
-        let c = self.fs.nand().counters();
-        FlashCost {
-            page_reads: c.page_reads,
-            spare_reads: c.spare_reads,
-            page_programs: c.page_programs,
-            block_erases: c.block_erases,
-            flash_ns: c.time_ns,
-        }
+        self.fs.nand().counters().into()
     }
 
     fn erase_counts(&self) -> Vec<u32> {

@@ -219,6 +219,18 @@ pub struct FlashCost {
     pub flash_ns: u64,
 }
 
+impl From<flashkit_sim::Counters> for FlashCost {
+    fn from(counters: flashkit_sim::Counters) -> FlashCost {
+        FlashCost {
+            page_reads: counters.page_reads,
+            spare_reads: counters.spare_reads,
+            page_programs: counters.page_programs,
+            block_erases: counters.block_erases,
+            flash_ns: counters.time_ns,
+        }
+    }
+}
+
 impl std::ops::Add for FlashCost {
     type Output = FlashCost;
 

@@ -499,14 +499,7 @@ impl Store for LittleFs {
     }
 
     fn cost(&self) -> FlashCost {
-        let counters = self.chip().nand.counters();
-        FlashCost {
-            page_reads: counters.page_reads,
-            spare_reads: counters.spare_reads,
-            page_programs: counters.page_programs,
-            block_erases: counters.block_erases,
-            flash_ns: counters.time_ns,
-        }
+        self.chip().nand.counters().into()
     }
 
     fn erase_counts(&self) -> Vec<u32> {

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::bail;
 use flashkit_flashlight::{Config, Error, FlashLight, New, Time, ram_needed};
 use flashkit_nand::{Geometry, Nand};
-use flashkit_sim::{Cut as PowerLoss, EraseTear, PowerCut, Preset, SimNand, Tear};
+use flashkit_sim::{Cut as PowerLoss, EraseTear, Metered, PowerCut, Preset, SimNand, Tear};
 use flashkit_vfs::FlashCost;
 use flashkit_vfs::flashlight::FlashLightFs;
 
@@ -167,7 +167,7 @@ fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<FlashCost> {
         },
     };
     let made = format(Chip::never(chip), ram, birth.number, &root)?;
-    Ok(cost_of(&made))
+    Ok(Metered::counters(&made).into())
 }
 
 pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {
@@ -212,17 +212,6 @@ pub fn open(
         ));
     }
     Ok((Box::new(fs), name))
-}
-
-fn cost_of(chip: &Chip) -> FlashCost {
-    let c = flashkit_sim::Metered::counters(chip);
-    FlashCost {
-        page_reads: c.page_reads,
-        spare_reads: c.spare_reads,
-        page_programs: c.page_programs,
-        block_erases: c.block_erases,
-        flash_ns: c.time_ns,
-    }
 }
 
 impl Adapter for Fs {

@@ -50,14 +50,7 @@ struct OfDisk {
 
 fn cost(disk: &Watch<Disk>) -> FlashCost {
     let counters = disk.with(|disk| Ok(disk.device().disk().nand().counters()));
-    let counters = counters.unwrap_or_default();
-    FlashCost {
-        page_reads: counters.page_reads,
-        spare_reads: counters.spare_reads,
-        page_programs: counters.page_programs,
-        block_erases: counters.block_erases,
-        flash_ns: counters.time_ns,
-    }
+    counters.unwrap_or_default().into()
 }
 
 impl Meter for OfDisk {

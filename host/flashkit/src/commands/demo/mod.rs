@@ -70,7 +70,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
     let figures = Figures {
         format,
-        store: add(cut.cost, rest),
+        store: cut.cost + rest,
         recovery,
         mount,
         verify,
@@ -321,14 +321,4 @@ fn store_rest(
     )?;
     out.flush()?;
     Ok(cost)
-}
-
-fn add(a: FlashCost, b: FlashCost) -> FlashCost {
-    FlashCost {
-        page_reads: a.page_reads + b.page_reads,
-        spare_reads: a.spare_reads + b.spare_reads,
-        page_programs: a.page_programs + b.page_programs,
-        block_erases: a.block_erases + b.block_erases,
-        flash_ns: a.flash_ns + b.flash_ns,
-    }
 }
