@@ -551,11 +551,11 @@ impl<N: Nand> FlashLight<'_, N> {
             done = self
                 .store
                 .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
-            if !done && switch.is_some() {
+            match switch {
+                _ if done => {}
                 // Nothing is in it: a mount is to know at once that this leaf is none.
-                self.store.mark_bad(leaf.block)?;
-            } else if !done {
-                self.store.note_failing(leaf.block);
+                Some(_) => self.store.mark_bad(leaf.block)?,
+                None => self.store.note_failing(leaf.block),
             }
         }
         if let Some(switch) = switch.filter(|_| done) {

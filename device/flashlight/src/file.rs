@@ -354,6 +354,16 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Writes the inode if notes of freed pages leave no room for those of a migration.
+    pub(crate) fn write_notes(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        let view = self.files[i].file();
+        if view.room() < tree::SLACK && view.record_search(INDEX_END, 0) < view.records() {
+            self.files[i].dirty = true;
+            self.flush_file(i)?;
+        }
+        Ok(())
+    }
+
     /// Moves records from the log to an extent map, or at the index level to an index page: those of the
     /// one that covers `key`, or else of the one with the most of them. One read, one program, one program
     /// more when the map is split; at the index level see `waiting.rs`.
@@ -362,12 +372,7 @@ impl<N: Nand> FlashLight<'_, N> {
         i: usize,
         key: Option<u32>,
     ) -> Result<(), Error<N::Error>> {
-        let view = self.files[i].file();
-        if view.room() < tree::SLACK && view.record_search(INDEX_END, 0) < view.records() {
-            // Notes of freed pages leave no room for those of this migration.
-            self.files[i].dirty = true;
-            self.flush_file(i)?;
-        }
+        self.write_notes(i)?;
         let view = self.files[i].file();
         if view.levels() == 2 {
             let root = tree::root_for(&view, EXTENT, key, INDEX_END);

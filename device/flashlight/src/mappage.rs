@@ -159,8 +159,11 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
     fn set_extents(&mut self, n: usize) {
-        let at = if REC == extent::SIZE { 52 } else { 54 };
-        put_u16(self.0.as_mut(), at, n as u16);
+        if REC == extent::SIZE {
+            self.set_count(n);
+        } else {
+            self.set_waiting(n);
+        }
     }
     pub fn extent_set(&mut self, i: usize, e: &Extent) {
         let at = self.extent_at(i);
@@ -223,13 +226,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> MapPage<B, REC> {
                 self.extent_remove(at);
             }
             (Some(p), None) => self.extent_set(at - 1, &p.longer(e.count)),
-            (None, Some(n)) => self.extent_set(
-                at,
-                &Extent {
-                    count: e.count + n.count,
-                    ..e
-                },
-            ),
+            (None, Some(n)) => self.extent_set(at, &e.longer(n.count)),
             (None, None) => self.extent_insert(at, &e),
         }
     }

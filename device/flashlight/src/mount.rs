@@ -305,14 +305,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         let transferred = config.after_transfer;
         if !start.clean || fs.anchor.chained > 0 || transferred || fs.was_written(start.since)? {
-            if root_seq > start.since {
+            let unknown = transferred || fs.claims_may_be_lost()?;
+            if root_seq > start.since || unknown {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
                 fs.anchor.second_next = ANCHOR_PAGES;
             }
-            let lost = fs.claims_may_be_lost()?;
-            if transferred || lost {
-                // Both are erased before their next pages.
-                fs.anchor.second_next = ANCHOR_PAGES;
+            if unknown {
+                // Erased before its next page as well.
                 fs.anchor.root_next = ANCHOR_PAGES;
             }
             fs.recover(&start)?;

@@ -157,7 +157,6 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     fn repair_file(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
-        self.make_room()?;
         let i = self.load_file(file)?;
         let view = self.files[i].file();
         let (size, page_size) = (view.size(), self.store.page_size() as u64);

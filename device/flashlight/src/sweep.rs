@@ -24,11 +24,9 @@ pub(crate) const LOOK: u32 = 1;
 pub(crate) const MOVE: u32 = 6;
 /// Cost of a page of a map, in reads: it is read twice and programmed.
 pub(crate) const MAP: u32 = 5;
-/// What a step costs at least, in reads.
+/// What a step costs, in reads, but for what its last page adds; three times that when the free blocks
+/// run out.
 const STEP: u32 = 12;
-/// What a step costs at most, in reads, but for what its last page adds; three times that when the
-/// free blocks run out.
-const STEP_MAX: u32 = 12;
 /// Blocks above the floor at which writing waits for as much cleaning as it takes.
 const URGENT: u32 = FLOOR + 2;
 /// Records in a file's log from which on they are taken for overwrites.
@@ -83,7 +81,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.credit += (sweep.rate * 4 * short / (low - URGENT)) as i32;
         let ended = match u32::try_from(self.credit) {
             Ok(credit) if credit >= STEP => {
-                let most = STEP_MAX + 2 * STEP_MAX * short / (low - URGENT);
+                let most = STEP + 2 * STEP * short / (low - URGENT);
                 let ended = self.sweep_on(&mut sweep, credit.min(most))?;
                 self.credit -= sweep.cost.min(i32::MAX as u32) as i32;
                 ended
@@ -134,9 +132,10 @@ impl<N: Nand> FlashLight<'_, N> {
         for i in 0..self.files.len() {
             let (ino, view) = (self.files[i].ino, self.files[i].file());
             // The pages of a file that grows are one record, and overwrite nothing.
-            let worth = self.store.ppb() * view.pointers() as u32;
-            let many = view.records() >= SCATTERED && view.pages_in_log() >= worth;
-            if ino != 0 && view.levels() == 1 && many {
+            if ino == 0 || view.levels() != 1 || view.records() < SCATTERED {
+                continue;
+            }
+            if view.pages_in_log() >= self.store.ppb() * view.pointers() as u32 {
                 sound(self.file_migrate(i, None))?;
                 break;
             }

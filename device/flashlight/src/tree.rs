@@ -70,6 +70,17 @@ impl MapTarget {
         first: 0,
         end: 0,
     };
+
+    /// The map that a pointer of the index page leads to, which this one is.
+    pub fn below<B: AsRef<[u8]>>(&self, index: &MapPage<B, 8>, p: usize) -> MapTarget {
+        let (first, end) = range_below(index, p, (self.first, self.end));
+        MapTarget {
+            page: index.pointer(p).1,
+            first,
+            end,
+            ..*self
+        }
+    }
 }
 
 /// A map written by a migration: it covers the keys from `key` on.
@@ -277,22 +288,31 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     if !index.belongs_to(inode.ino(), first) {
         return Err(Error::Corrupt(page, kind.what_index));
     }
-    let (count, start) = (index.count(), |p| index_start(&index, p, first));
+    let start = |p| index_start(&index, p, first);
     let p = match key {
         Some(key) => index.pointer_for(key),
-        None => densest(inode, kind, count, end, start),
+        None => densest(inode, kind, index.count(), end, start),
     };
-    Ok(MapTarget {
-        page: index.pointer(p).1,
-        first: start(p),
-        end: if p + 1 < count { start(p + 1) } else { end },
-        ..target
-    })
+    Ok(target.below(&index, p))
 }
 
 /// Where the range of a pointer of an index page begins, which begins at `first` itself.
-pub(crate) fn index_start<B: AsRef<[u8]>>(index: &MapPage<B, 8>, p: usize, first: u32) -> u32 {
+fn index_start<B: AsRef<[u8]>>(index: &MapPage<B, 8>, p: usize, first: u32) -> u32 {
     if p == 0 { first } else { index.pointer(p).0 }
+}
+
+/// The range of a pointer of an index page, which covers `first` to before `end` itself.
+pub(crate) fn range_below<B: AsRef<[u8]>>(
+    index: &MapPage<B, 8>,
+    p: usize,
+    (first, end): (u32, u32),
+) -> (u32, u32) {
+    let next = if p + 1 < index.count() {
+        index.pointer(p + 1).0
+    } else {
+        end
+    };
+    (index_start(index, p, first), next)
 }
 
 /// Splits the map in `page` at record `mid` (at the end: at `key`), writes the half that `key` is

@@ -53,13 +53,8 @@ impl Waiting {
 
     /// What waits for the map of a pointer of that index page.
     pub fn below(index: &MapPage<&[u8], 8>, page: PageAddr, p: usize) -> Waiting {
-        let start = |p| tree::index_start(index, p, 0);
-        let end = if p + 1 < index.count() {
-            start(p + 1)
-        } else {
-            INDEX_END
-        };
-        Waiting::of(index, page, start(p), end)
+        let (from, to) = tree::range_below(index, p, (0, INDEX_END));
+        Waiting::of(index, page, from, to)
     }
 
     /// A few of them, from number `from` on. One read.
@@ -128,7 +123,7 @@ impl<N: Nand> FlashLight<'_, N> {
             return self.divide(i, root);
         }
         if room(&index) < WORTH.min(records + 2) && index.waiting() > 0 {
-            return self.settle(i, root, &[]);
+            return self.settle(i, root, None);
         }
         if room(&index) < 2 || view.room() + extent::SIZE * records < 2 * extent::SIZE {
             return Err(Error::TooBig);
@@ -236,48 +231,37 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Moves what waits in an index page to the extent maps: to those that `keys` belong to, or else to
+    /// Moves what waits in an index page to the extent maps: to the one that `key` belongs to, or else to
     /// a few that the most waits for. For each map one read and one for each 16 extents, one
     /// program, one more when it is split; two reads and one program for the index page.
     pub(crate) fn settle(
         &mut self,
         i: usize,
         root: usize,
-        keys: &[u32],
+        key: Option<u32>,
     ) -> Result<(), Error<N::Error>> {
-        let view = self.files[i].file();
-        if view.room() < tree::SLACK && view.record_search(INDEX_END, 0) < view.records() {
-            // Notes of freed pages leave no room for those that follow.
-            self.files[i].dirty = true;
-            self.flush_file(i)?;
-        }
+        self.write_notes(i)?;
         let (page, end) = self.load_index(i, root)?;
         let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
-        let (count, (first, _)) = (index.count(), self.files[i].file().pointer(root));
-        let start = |p| tree::index_start(&index, p, first);
-        let range = |p| (start(p), if p + 1 < count { start(p + 1) } else { end });
-        let waiting = |p| Waiting::of(&index, page, range(p).0, range(p).1);
-        let (mut picked, mut n) = ([0; BATCH], 0);
-        for &key in keys.iter().take(BATCH) {
-            let p = index.pointer_for(key);
-            if !picked[..n].contains(&p) {
-                picked[n] = p;
-                n += 1;
-            }
-        }
-        if keys.is_empty() {
-            n = tree::pick_most(count, |p| waiting(p).count, &mut picked);
+        let (first, _) = self.files[i].file().pointer(root);
+        let all = MapTarget {
+            root,
+            page,
+            first,
+            end,
+        };
+        let waiting = |p| {
+            let (from, to) = tree::range_below(&index, p, (first, end));
+            Waiting::of(&index, page, from, to)
+        };
+        let (mut picked, mut n) = ([0; BATCH], 1);
+        match key {
+            Some(key) => picked[0] = index.pointer_for(key),
+            None => n = tree::pick_most(index.count(), |p| waiting(p).count, &mut picked),
         }
         let mut targets = [None; BATCH];
         for (target, &p) in targets.iter_mut().zip(&picked[..n]) {
-            let (first, end) = range(p);
-            let page = index.pointer(p).1;
-            let map = MapTarget {
-                root,
-                page,
-                first,
-                end,
-            };
+            let map = all.below(&index, p);
             *target = Some((map, waiting(p))).filter(|(_, waiting)| waiting.count > 0);
         }
         let mut changes = Changes::new();
@@ -368,7 +352,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn settle_at(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         // A map that is split leaves the rest to the next time.
         while let Some(root) = self.waits_for_map(i, index)? {
-            self.settle(i, root, &[index])?;
+            self.settle(i, root, Some(index))?;
         }
         Ok(())
     }
@@ -381,7 +365,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if MapPage::<&[u8], 8>::on(&*self.scratch).waiting() == 0 {
                 root += 1;
             } else {
-                self.settle(i, root, &[])?;
+                self.settle(i, root, None)?;
             }
         }
         Ok(())

@@ -60,6 +60,8 @@ const SWEEP: u32 = 64;
 const CHOICE: u32 = 32;
 /// Erases by which an interval is shorter for each that the window is ahead in the mean.
 const PULL: i32 = 2;
+/// Blocks ahead of the search for free ones that count as passed by it.
+const SOON: u32 = 8;
 /// Blocks that are watched at most.
 const WATCHED: u32 = 64;
 /// Erases behind what is due at which a log that is open is moved as well.
@@ -201,8 +203,8 @@ impl<N: Nand> FlashLight<'_, N> {
         let patience = blocks.max(PATIENCE * interval).min(0xffff);
         // A session may end before the search comes by.
         let is_late = wear.erases >= patience && wear.clock < blocks;
-        let block = self.store.at_rest();
-        let Some(block) = block.or_else(|| self.store.next_in_use().filter(|_| is_late)) else {
+        let next = || is_late.then(|| self.store.next_in_use()).flatten();
+        let Some(block) = self.store.at_rest().or_else(next) else {
             self.store.watch();
             self.store.wear.erases = wear.erases.min(patience);
             return None;
@@ -307,7 +309,7 @@ impl<N: Nand> Store<'_, N> {
     fn at_rest(&self) -> Option<u32> {
         let (watch, blocks) = (self.wear.watch, self.table.blocks());
         let behind = |b: u32| (b + blocks - watch.cursor) % blocks;
-        let come = behind(self.cursor) + NEAR;
+        let come = behind(self.cursor) + SOON;
         (0..watch.count)
             .map(|step| (watch.from + step) % blocks)
             .find(|&b| behind(b) < come && self.is_in_use(b))
