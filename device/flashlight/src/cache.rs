@@ -4,13 +4,13 @@
 //! * A new file's page is written before the directory's page that points to it; the directory
 //!   shows the file with an empty pointer until then, which means nothing on flash.
 //! * A page that links a new name is written after those of names that are older in the same
-//!   directory, and after the directory's page that records earlier removals. A name is removed
-//!   only when the new ones before it have been written. So the changes of one directory survive a
-//!   power cut in their order.
+//!   directory, and records earlier removals there as well, or else is written after the directory's page, which
+//!   does. A name is removed only when the new ones before it have been written. So the changes of one
+//!   directory survive a power cut in their order.
 
-use crate::dirrec::{DirRec, State, Target};
+use crate::dirrec::{DirRec, HASH_SHIFT, NO_HASH, State, Target};
 use crate::error::Error;
-use crate::extent::Extent;
+use crate::extent::{self, Extent, REMOVED};
 use crate::hash::{ino_hash, name_hash};
 use crate::header::Kind;
 use crate::inode::{
@@ -107,7 +107,22 @@ impl FileView<'_> {
     }
 }
 
+impl FileView<'_> {
+    /// How many removed files the log notes.
+    fn removals(&self) -> usize {
+        self.record_search(REMOVED + 1, 0) - self.record_search(REMOVED, 0)
+    }
+}
+
 impl FileMut<'_> {
+    /// Forgets the removed files that it notes.
+    fn forget_removals(&mut self) {
+        let at = self.record_search(REMOVED, 0);
+        while at < self.records() && Extent::decode(self.record(at)).index == REMOVED {
+            self.record_remove(at);
+        }
+    }
+
     /// Forgets what only the page on flash had to say about the step before it.
     fn settle(&mut self) {
         let mut n = self.records();
@@ -121,7 +136,35 @@ impl FileMut<'_> {
     }
 }
 
+/// Removed files that the page of a new one notes at most: each is a change for a recovery to make.
+pub(crate) const REMOVED_MOST: usize = 16;
+
+impl DirView<'_> {
+    /// The notes of files that have lost their names since the page before.
+    fn removed(&self) -> impl Iterator<Item = DirRec> {
+        (self.record_search(NO_HASH, HASH_SHIFT)..self.records())
+            .map(|r| DirRec::decode(self.record(r)))
+            .filter(is_removed_file)
+    }
+}
+
+fn is_removed_file(rec: &DirRec) -> bool {
+    rec.state == State::Freed && rec.target == Target::File
+}
+
 impl DirMut<'_> {
+    /// Forgets the notes of files that have lost their names.
+    fn forget_removals(&mut self) {
+        let mut r = self.record_search(NO_HASH, HASH_SHIFT);
+        while r < self.records() {
+            if is_removed_file(&DirRec::decode(self.record(r))) {
+                self.record_remove(r);
+            } else {
+                r += 1;
+            }
+        }
+    }
+
     fn settle(&mut self) {
         let mut n = self.records();
         while n > 0 && DirRec::decode(self.record(n - 1)).state == State::Freed {
@@ -438,8 +481,8 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Writes a file's page if it has changed, and points its directory entry there. One
-    /// program; more when the page is a new name's and its directory has removals to record, or an
-    /// older new name, first.
+    /// program; more when the page is a new name's and its directory has an older new name, or more removals than
+    /// it has room for, to record first.
     pub(crate) fn flush_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         if self.files[i].ino == 0 || !self.files[i].dirty {
             return Ok(());
@@ -449,9 +492,30 @@ impl<N: Nand> FlashLight<'_, N> {
             if self.is_new_in(1 - i, dir) && self.is_older_file(1 - i, i) {
                 self.settle_file(1 - i)?;
             }
-            self.settle_removals(dir)?;
+            self.note_removals(i, dir)?;
         }
         self.program_file(i, dir, hash)
+    }
+
+    /// Notes in the log of a new file which files of its directory were removed before it came, so that its page
+    /// records that. Without room for it, or when they are many, the directory is written instead.
+    fn note_removals(&mut self, i: usize, dir: u32) -> Result<(), Error<N::Error>> {
+        let Some(d) = self.dir_slot(dir).filter(|&d| self.dirs[d].removals) else {
+            return Ok(());
+        };
+        let (count, room) = (
+            self.dirs[d].dir().removed().count(),
+            self.files[i].file().room(),
+        );
+        if count > REMOVED_MOST || count * extent::SIZE > room {
+            return self.flush_dir(d);
+        }
+        let mut view = self.files[i].file_mut();
+        for rec in self.dirs[d].dir().removed() {
+            let at = view.record_search(REMOVED, 0);
+            view.record_insert(at, &Extent::new(REMOVED, rec.ptr, 0).encode());
+        }
+        Ok(())
     }
 
     /// Whether a slot holds a file whose name in `dir` no page on flash shows.
@@ -492,12 +556,23 @@ impl<N: Nand> FlashLight<'_, N> {
     /// the caller's to say, when the file's entry can be found by it.
     pub(crate) fn write_file_page(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
         let slot = &mut self.files[i];
-        let len = slot.file().len();
+        let (len, dir) = (slot.file().len(), slot.file().parent());
+        let noted = slot.file().removals() > 0;
         let page = &mut slot.buf[..len];
-        let at = self.store.append(Area::File, page, Kind::File, slot.loc)?;
-        slot.file_mut().settle();
-        slot.dirty = false;
-        Ok(at)
+        let written = self.store.append(Area::File, page, Kind::File, slot.loc);
+        let mut view = slot.file_mut();
+        if written.is_ok() {
+            view.settle();
+            slot.dirty = false;
+        } else {
+            // The directory may be written first now.
+            view.forget_removals();
+        }
+        if let Some(d) = self.dir_slot(dir).filter(|_| noted && written.is_ok()) {
+            self.dirs[d].dir_mut().forget_removals();
+            self.dirs[d].removals = false;
+        }
+        written
     }
 
     /// Writes a file's page and points the entry of `hash` in `dir` to it. When the directory is

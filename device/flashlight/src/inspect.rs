@@ -8,7 +8,7 @@ pub use checkpoint::{Alloc, Checkpoint, LogHead, Reserved, Root, Snapshot};
 
 use crate::bytes::get_u32;
 use crate::dirrec::{self, DirRec};
-use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, REPLACED_MAP};
+use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, REMOVED, REPLACED_MAP};
 use crate::header::{self, Bad, HEADER, Header, Kind};
 use crate::inode::{
     DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Inode, Stamp, Time,
@@ -309,6 +309,8 @@ pub enum FileEntry {
     FreedMap { page: PageAddr },
     /// What `old` maps and `new` does not is free.
     ReplacedMap { old: PageAddr, new: PageAddr },
+    /// The file of this page was removed, before this one came, in the same directory.
+    Removed { page: PageAddr },
 }
 
 fn file_entry(b: &[u8]) -> FileEntry {
@@ -321,6 +323,7 @@ fn file_entry(b: &[u8]) -> FileEntry {
             old: page,
             new: PageAddr(count),
         },
+        REMOVED => FileEntry::Removed { page },
         _ => FileEntry::Extent {
             index,
             page,

@@ -15,7 +15,8 @@
 //!    to; these were complete by then.)
 //! 3. DirInode pages: the DirInode map points to the newest; what they note as freed is invalid.
 //! 4. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
-//!    directory's own newest page does not show is linked, one that was moved away is removed.
+//!    directory's own newest page does not show is linked, one that was moved away, or noted in the page of a
+//!    newer name, is removed.
 //! 5. Of lost pages, those are valid that an inode refers to now.
 //!    A file that a rename has taken a name from, and no page of its own says so, is written.
 //! 6. All blocks that were open are closed: only freshly erased ones are written.
@@ -23,12 +24,13 @@
 //!    A checkpoint makes it durable; until then a second stop finds the volume as the first did.
 
 use crate::bytes::{get_u16, get_u32, get_u64, put_u16};
+use crate::cache::REMOVED_MOST;
 use crate::checkpoint::Start;
 use crate::dir::Removal;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
 use crate::error::{Error, sound};
 use crate::exchange::Pending;
-use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
+use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP};
 use crate::hash::{ino_hash, name_hash};
 use crate::header::{HEADER, Header, Kind, SEQ, is_blank};
 use crate::inode::{DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
@@ -140,6 +142,8 @@ pub(crate) struct Record {
     pub flags: u8,
     pub moved: (u32, u32),
     pub replaced: Option<(u8, u32)>,
+    /// No page before it is this inode's.
+    is_first: bool,
 }
 
 fn is_lost<N: Nand>(store: &Store<'_, N>, at: PageAddr) -> bool {
@@ -198,6 +202,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.cursor(Area::Dir, since)?,
             self.cursor(Area::File, since)?,
         );
+        // The page that was read last.
+        let mut held = files.at;
         loop {
             let dir_first = match (dirs.at, files.at) {
                 (None, None) => break,
@@ -207,13 +213,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let cursor = if dir_first { &mut dirs } else { &mut files };
             if let Some((at, header)) = cursor.at {
                 self.store.seq = self.store.seq.max(header.seq + 1);
-                self.replay_sound(at, &header)?;
+                self.replay_sound(at, &header, held.is_some_and(|h| h.0 == at))?;
             }
             let cursor = if dir_first { &mut dirs } else { &mut files };
             self.advance(cursor, since)?;
+            held = cursor.at;
         }
         if let Some((at, header, _)) = copy {
-            self.replay_sound(at, &header)?;
+            self.replay_sound(at, &header, false)?;
         }
         // Pages that are no records may have later numbers.
         self.store.seq += 1 << 16;
@@ -591,9 +598,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.map_set(ino, PageAddr::NONE)
     }
 
-    /// Step 4, for one inode page: as far as what it concerns can be read.
-    fn replay_sound(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
-        match self.replay(at, header) {
+    /// Step 4, for one inode page, which the scratch page may hold: as far as what it concerns can be read.
+    fn replay_sound(
+        &mut self,
+        at: PageAddr,
+        header: &Header,
+        held: bool,
+    ) -> Result<(), Error<N::Error>> {
+        match self.replay(at, header, held) {
             Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
                 self.note_damage(page, what);
                 Ok(())
@@ -602,12 +614,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
     }
 
-    fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
+    fn replay(&mut self, at: PageAddr, header: &Header, held: bool) -> Result<(), Error<N::Error>> {
         self.files[0].clear();
-        let read = self
-            .store
-            .expect_meta(at, self.files[0].buf, header.kind, "inode");
-        if sound(read)?.is_none() {
+        let buf = &mut *self.files[0].buf;
+        if held {
+            buf.copy_from_slice(self.scratch);
+        } else if sound(self.store.expect_meta(at, buf, header.kind, "inode"))?.is_none() {
             self.note_damage(at, CHANGE);
             return Ok(());
         }
@@ -623,6 +635,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             flags: view.flags(),
             moved: view.moved(),
             replaced: view.replaced(),
+            is_first: header.prev.is_none(),
         };
         if let Some(recovery) = &mut self.store.recovery {
             // Its page shows the name that it has taken.
@@ -636,12 +649,43 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         self.next_ino = self.next_ino.max(rec.ino.saturating_add(1));
         if self.is_retry(1, rec.ino, rec.prev) {
-            (rec.moved, rec.replaced) = ((0, 0), None);
+            (rec.moved, rec.replaced, rec.is_first) = ((0, 0), None, false);
             return self.replay_file_links(&rec);
         }
         self.store.invalidate(rec.prev);
         self.replay_freed()?;
+        self.replay_removed(&rec)?;
         self.replay_file_links(&rec)
+    }
+
+    /// Removes the files that the FileInode in slot 0 notes, whose record is `rec`. Each costs a read, those of
+    /// its maps, and those of a lookup.
+    fn replay_removed(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+        let view = self.files[0].file();
+        let mut removed = [PageAddr::NONE; REMOVED_MOST];
+        let notes = (0..view.records()).map(|r| Extent::decode(view.record(r)));
+        for (to, note) in removed.iter_mut().zip(notes.filter(|e| e.index == REMOVED)) {
+            *to = PageAddr(note.page);
+        }
+        for at in removed.into_iter().filter(|at| at.is_some()) {
+            self.files[0].clear();
+            let read = self
+                .store
+                .expect_meta(at, self.files[0].buf, Kind::File, "file inode");
+            let view = self.files[0].file();
+            if sound(read)?.is_none() || !view.is_sane() || view.parent() != rec.parent {
+                // Its entry stays, and leads to what cannot be read.
+                self.note_damage(at, CHANGE);
+                continue;
+            }
+            let hash = name_hash(self.store.volume, view.name());
+            self.files[0].loc = at;
+            self.free_file(0)?;
+            if self.is_older(rec.parent, rec.seq)? {
+                self.unlink_if(rec.parent, hash, |r| r.same_object(Target::File, at.0))?;
+            }
+        }
+        Ok(())
     }
 
     /// Invalidates what the FileInode in slot 0 notes as freed.
@@ -860,6 +904,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if self.is_older(dir, rec.seq)? {
             let mut n = 0;
             let found = loop {
+                if rec.is_first {
+                    break None;
+                }
                 match sound(self.dir_nth(dir, hash, n))? {
                     Some(Some(r))
                         if matches!(r.target, Target::File | Target::Orphan)

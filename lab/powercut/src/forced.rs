@@ -20,6 +20,8 @@ pub enum Forced {
     Refresh,
     /// A page was written that a recovery finds by its tag.
     Update,
+    /// The page of a new file recorded what was removed before.
+    Removal,
     /// Names moved to a hash map.
     HashMap,
     /// A hash map was split.
@@ -71,7 +73,13 @@ pub(crate) fn forced_by(kind: Option<Kind>, page: &[u8], index: u32) -> Vec<Forc
     let (prev, first, end) = (word(28), word(44), word(48));
     let is_split = |last: u32| prev == u32::MAX && (first > 0 || end < last);
     let first_of = |what: Forced| (index == 0).then_some(what);
+    // A file's records are the last in its page, 12 bytes each.
+    let notes_removal = || {
+        let records = (word(116) & 0xffff) as usize;
+        (1..=records).any(|r| word(page.len().saturating_sub(12 * r)) == u32::MAX - 3)
+    };
     let all = match kind {
+        Some(Kind::File) => [notes_removal().then_some(Forced::Removal), None],
         Some(Kind::HashMap) => [
             Some(Forced::HashMap),
             is_split((1 << 28) - 1).then_some(Forced::HashSplit),

@@ -2,7 +2,7 @@
 
 use super::{Chip, Group, Script, parse};
 
-const SCRIPTS: [(&str, &str); 33] = [
+const SCRIPTS: [(&str, &str); 34] = [
     (
         "create",
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
@@ -54,6 +54,14 @@ const SCRIPTS: [(&str, &str); 33] = [
          create b; write b 0 200; fsync b; unlink b; create a; fsync a; unlink a; sync;
          mkdir d; create d/x; write d/x 0 3000; fsync d/x; unlink d/x; create d/x; fsync d/x; fsync d;
          unlink d/x; fsync d; create d/x; create d/y; fsync d",
+    ),
+    (
+        "unlink-before-new",
+        "create a; write a 0 5000; fsync a; create b; write b 0 100; fsync b; create c; fsync c; unlink a; unlink b; create d; fsync d;
+         unlink c; create a; write a 0 100; fsync a; write a 100 3000; fsync a; unlink a; create a; fsync a; unlink d; rename a b; create c; fsync c;
+         open c; unlink b; unlink c; create b; fsync b; close; create f; write f 0 9000; fsync f; write f 0 2048; fsync f; unlink f; create g; fsync g;
+         link g h; unlink g; unlink b; create b; fsync b; unlink h; create f; symlink s 20; fsync s; sync; unlink f; unlink s; create s; fsync s;
+         mkdir x; create x/a; fsync x/a; unlink x/a; create x/b; fsync x/b; rename x/b b; rmdir x; mkdir x; create x/a; fsync x/a; unlink x/a; create x/c; fsync x; unlink x/c; remount; create d; fsync d",
     ),
     (
         "unlink-other-dirs",

@@ -68,6 +68,7 @@ pub(super) fn scripts() -> Vec<Script> {
     for chip in [WIDER, WIDER_BARE] {
         all.extend([
             hash_maps(chip.clone()),
+            removals(chip.clone()),
             extent_maps(chip.clone()),
             many_directories(chip.clone()),
             block_tails(chip),
@@ -77,6 +78,7 @@ pub(super) fn scripts() -> Vec<Script> {
         all.extend([leaf_switch(chip.clone()), root_switch(chip.clone())]);
         for seed in FAILURE_SEEDS {
             all.extend((0..24).map(|n| failing_program(chip.clone(), n, seed)));
+            all.extend((0..12).map(|n| failing_removal(chip.clone(), n, seed)));
             all.extend((0..8).map(|n| failing_erase(chip.clone(), n, seed)));
         }
         all.push(retirement(chip));
@@ -447,6 +449,54 @@ fn root_switch(chip: Chip) -> Script {
 const WORK: &str =
     "create d/n; write d/n 0 2500; fsync d/n; write d/a 0 1200; rename d/a d/b; mkdir d/t;
     sync; unlink d/n; write d/b 3000 2000; fsync d/b; rename d/b d/a; rmdir d/t; sync";
+
+/// Files are removed in a directory with hash maps, some at a time, and new ones come.
+fn removals(chip: Chip) -> Script {
+    let mut d = Draft::new(14);
+    d.add("mkdir d; mkdir e");
+    for f in 0..90 {
+        d.add(&format!("create d/f{f}; write d/f{f} 0 {}", 100 + 40 * f));
+    }
+    d.add("sync");
+    d.cut_from_here();
+    let mut next = 90;
+    for round in 0..20 {
+        for _ in 0..=round % 5 {
+            let f = d.below(next);
+            d.add(&format!("unlink d/f{f}"));
+        }
+        match round % 4 {
+            0 => {
+                let f = d.below(next);
+                d.add(&format!("rename d/f{f} d/f{}", next / 2));
+            }
+            1 => d.add("create e/x; fsync e/x; unlink e/x"),
+            2 => d.add(&format!("create d/f{}", next / 3)),
+            _ => {}
+        }
+        for f in next..next + 3 {
+            d.add(&format!(
+                "create d/f{f}; write d/f{f} 0 {}; fsync d/f{f}",
+                50 * (f - 85)
+            ));
+        }
+        next += 3;
+    }
+    d.script("force-removals", chip, &[Forced::Removal, Forced::HashMap])
+}
+
+const REMOVALS: &str = "create d/n; write d/n 0 3000; fsync d/n; create d/m; fsync d/m; unlink d/n; unlink d/m; create d/n; fsync d/n;
+    unlink d/n; create d/o; write d/o 0 2500; create d/p; fsync d/p; unlink d/a; unlink d/o; create d/o; fsync d/o; sync";
+
+/// The N-th program fails, also of a page that records removals.
+fn failing_removal(chip: Chip, n: u64, seed: u64) -> Script {
+    let mut d = Draft::new(15);
+    d.add(TREE);
+    d.cut_from_here();
+    d.add(&format!("fail-program {n} {seed}; {REMOVALS}"));
+    let forces = [Forced::ProgramFailure, Forced::Removal];
+    d.script(&format!("force-removal-failure-{n}-{seed}"), chip, &forces)
+}
 
 /// The N-th program fails.
 fn failing_program(chip: Chip, n: u64, seed: u64) -> Script {
