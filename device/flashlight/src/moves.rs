@@ -11,7 +11,7 @@ use crate::header::Kind;
 use crate::inode::{DirView, FileView};
 use crate::mappage::{ExtentPage, MapPage};
 use crate::store::{Area, Store};
-use crate::sweep::{LOOK, MAP, MOVE, Sweep};
+use crate::sweep::{LOOK, MAP, MOVE, Sweep, Why};
 use crate::table::State;
 use crate::tag::{self, Tag};
 use crate::tree::{self, EXTENT, HASH, Put};
@@ -62,10 +62,13 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             let at = self.store.geo.page(BlockAddr(block), index);
             let (before, maps) = (self.store.written.moved(), self.store.map_writes());
-            if is_data {
-                self.move_data(at, all || listed.is_some(), &mut seen)?;
+            let became = if is_data {
+                self.move_data(at, all || listed.is_some(), &mut seen)?
             } else {
-                self.move_meta(at, listed.is_some())?;
+                self.move_meta(at, listed.is_some())?
+            };
+            if became == Moved::Stays && self.is_in_vain(sweep) {
+                sweep.next = sweep.end;
             }
             let moved = (self.store.written.moved() - before) as u32;
             let maps = (self.store.map_writes() - maps) as u32;
@@ -86,6 +89,16 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.stuck_rank = self.store.stuck_rank.max(rank);
         }
         Ok(true)
+    }
+
+    /// Whether it does not pay to go on with a block that a page stays in: what is moved out of it wins
+    /// nothing, and many such blocks would take all space. But that page may not be a valid one, so with few that are left
+    /// it is tried.
+    fn is_in_vain(&self, sweep: &Sweep) -> bool {
+        let few = self.store.ppb() / 16;
+        sweep.why == Why::Space
+            && !self.store.failing.contains(&(sweep.block as u16))
+            && self.store.valid_pages(sweep.block) > few
     }
 
     /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid unless
