@@ -512,12 +512,6 @@ fn put_in_index(index: &mut MapPage<&mut [u8], 8>, put: Put) {
     }
 }
 
-/// Pointers of an index page of extent maps as long as the inode has room for more of them: the rest is
-/// for extents that wait.
-pub(crate) fn fan(page_size: usize) -> usize {
-    page_size / 64
-}
-
 /// Moves all pointers of an inode to new index pages.
 fn make_index<const REC: usize, N: Nand>(
     store: &mut Store<'_, N>,
@@ -527,8 +521,9 @@ fn make_index<const REC: usize, N: Nand>(
     owner: Owner,
 ) -> Result<(), Error<N::Error>> {
     let all = inode.pointers();
+    // The rest is for extents that wait.
     let most = if kind.has_waiting {
-        fan(scratch.len()) / 2
+        scratch.len() / 128
     } else {
         all
     };

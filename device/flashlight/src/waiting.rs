@@ -3,7 +3,7 @@
 //! A log has room for a hundred records, and a file that is overwritten at random has hundreds of maps:
 //! few records would move to each map that is written. So at the index level they move in two steps. The
 //! log's records of all maps under one index page are *gathered* there, behind its pointers, a page
-//! written for a dozen of them; and when that is full, those of the maps with the most are *settled*, a
+//! written for a dozen or two of them; and when that is full, those of the maps with the most are *settled*, a
 //! map written for a dozen again. This is a tree with buffers in its nodes (M. A. Bender and others: *An
 //! Introduction to B-epsilon-trees and write-optimization*, ;login: 40(5), 2015), of two levels.
 //!
@@ -113,11 +113,13 @@ impl<N: Nand> FlashLight<'_, N> {
         if records == 0 {
             return Ok(());
         }
+        // The more index pages there are, the fewer records are gathered in each; the more maps below each, the
+        // fewer are settled in each of these. So they are kept about as many as there are maps below each.
         let many = view.pointers() >= tree::pointer_cap(self.store.page_size()) * 3 / 4;
-        let least = tree::fan(self.store.page_size());
+        let fan = (view.pointers() * 5 / 4).max(8);
         let full = room(&index) + index.waiting() < LEAST;
         if index.count() > 1
-            && (full || index.count() >= least && !many)
+            && (full || index.count() >= fan && !many)
             && view.room() >= tree::SLACK_LEAST
         {
             return self.divide(i, root);
