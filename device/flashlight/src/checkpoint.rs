@@ -22,11 +22,8 @@
 //!  140 wear levelling: next block u16, last place u16, moves u16, erases u16
 //!  148 block where scrubbing goes on u16, 0
 //!  152 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
-//! snapshot page:
-//!   32 its number u16, 0   36 bytes of: block table, places of the DirInode map's pages,
-//!      number of blocks with an unwritten tail u16, 0, those: block u16, next page u16 (32768 more:
-//!      of updates)
 //! ```
+//! The pages of the snapshot: `snapshot.rs`.
 //!
 //! Within a session, checkpoints fill the leaf block. A new leaf is the block that the last
 //! checkpoint in the old one names, so that it is found even when the second-level page that should
@@ -55,10 +52,12 @@ use crate::dirmap::DirMap;
 use crate::error::Error;
 use crate::header::{HEADER, Kind};
 use crate::mount::root_blocks;
+use crate::snapshot::{self, Piece};
 use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store, UPDATE};
 use crate::table::{self, State};
 use crate::wear::{LEAF, SECOND};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
+use core::iter;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 /// Pages used of a root block and of a second-level block.
@@ -82,7 +81,6 @@ const TRIES: usize = 9;
 const UNMOUNTED: u8 = 1;
 const CONFIRMED: u8 = 2;
 pub(crate) const WIDE: u8 = 4;
-const SNAPSHOT: usize = HEADER + 4;
 /// Bit of the next page of a block with an unwritten tail: it holds updates, and goes on with them.
 const OF_UPDATES: u16 = 1 << 15;
 
@@ -457,24 +455,18 @@ impl<N: Nand> FlashLight<'_, N> {
                 .filter(|f| f.block != u32::MAX)
                 .count();
         let total = total + 4 * partials;
-        let payload = self.store.page_size() - SNAPSHOT;
         self.store.scratch_at = PageAddr::NONE;
-        let mut count = 0;
-        for from in (0..total).step_by(payload) {
-            let n = payload.min(total - from);
-            put_u32(self.scratch, HEADER, count as u32);
-            for k in 0..n {
-                self.scratch[SNAPSHOT + k] =
-                    snapshot_byte(&mut self.store, &self.map, partials, from + k);
-            }
-            let at = self.store.append(
-                Area::Bitmap,
-                &mut self.scratch[..SNAPSHOT + n],
-                Kind::Snapshot,
-                PageAddr::NONE,
-            )?;
+        let (geo, mut from, mut count) = (self.store.geo, 0, 0);
+        while from < total {
+            let (len, end) = snapshot::fill(&geo, self.scratch, (from, total), |k| {
+                snapshot_byte(&mut self.store, &self.map, partials, k)
+            });
+            let page = &mut self.scratch[..len];
+            let at = self
+                .store
+                .append(Area::Bitmap, page, Kind::Snapshot, PageAddr::NONE)?;
             pages[count] = at.0;
-            count += 1;
+            (from, count) = (end, count + 1);
         }
         Ok(count)
     }
@@ -724,19 +716,27 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Loads the snapshot of the block table.
     pub(crate) fn load_snapshot(&mut self, pages: &[u32]) -> Result<(), Error<N::Error>> {
-        let payload = self.store.page_size() - SNAPSHOT;
+        let geo = self.store.geo;
         let (table, roots) = (self.store.table.raw().len(), self.map.roots.len());
-        let mut partials = 0;
+        let corrupt = |at| Err(Error::Corrupt(at, "block table"));
+        let (mut n, mut partials) = (0, 0);
         let mut tail = [0u8; 4];
         self.store.remnants.len = 0;
         self.store.fronts[UPDATE] = Head::NONE;
-        for (i, &page) in pages.iter().enumerate() {
+        for at in pages.iter().copied().map(PageAddr) {
             self.store.scratch_at = PageAddr::NONE;
-            let at = PageAddr(page);
-            self.store
+            let header = self
+                .store
                 .expect_meta(at, self.scratch, Kind::Snapshot, "block table")?;
-            for k in 0..payload {
-                let (n, byte) = (i * payload + k, self.scratch[SNAPSHOT + k]);
+            let Some(piece) =
+                Piece::on(&geo, self.scratch, header.len).filter(|piece| piece.from == n)
+            else {
+                return corrupt(at);
+            };
+            let bytes = piece
+                .runs
+                .flat_map(|run| iter::repeat_n(run.bytes, run.times));
+            for &byte in bytes.flatten() {
                 if n < table {
                     self.store.table.raw()[n] = byte;
                 } else if n < table + roots {
@@ -747,9 +747,7 @@ impl<N: Nand> FlashLight<'_, N> {
                         let (a, b) = (get_u16(&tail, 0), get_u16(&tail, 2));
                         if n - table - roots == 3 {
                             partials = usize::from(a);
-                        } else if (n - table - roots) / 4 <= partials
-                            && !self.store.remnants.is_full()
-                        {
+                        } else if !self.store.remnants.is_full() {
                             let head = Head {
                                 block: u32::from(a),
                                 next: u32::from(b & !OF_UPDATES),
@@ -762,13 +760,11 @@ impl<N: Nand> FlashLight<'_, N> {
                         }
                     }
                 }
+                n += 1;
             }
         }
-        if pages.len() * payload < table + roots + 4 {
-            return Err(Error::Corrupt(PageAddr::NONE, "block table"));
-        }
-        if !self.is_consistent() {
-            return Err(Error::Corrupt(PageAddr::NONE, "block table"));
+        if n != table + roots + 4 + 4 * partials || !self.is_consistent() {
+            return corrupt(PageAddr::NONE);
         }
         // System blocks that nothing leads to are left over from an interrupted switch.
         for block in 0..self.store.table.blocks() {

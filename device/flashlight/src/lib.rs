@@ -49,6 +49,7 @@ mod recover;
 mod rename;
 mod repair;
 mod scrub;
+mod snapshot;
 mod store;
 mod sweep;
 mod table;

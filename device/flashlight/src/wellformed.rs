@@ -20,6 +20,7 @@ use crate::mappage::{self, MapPage};
 use crate::mount::ROOT_BLOCKS;
 use crate::names::{self, Item};
 use crate::ops::Special;
+use crate::snapshot::Piece;
 use crate::store::{Area, RESERVES, UPDATE};
 use crate::table::State as BlockState;
 use crate::xattr::Attributes;
@@ -67,7 +68,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         // Its lists are checked when it is unpacked.
         Kind::Checkpoint => used >= crate::checkpoint::FIELDS,
         Kind::Alloc => used >= HEADER + 4 && chip.alloc(page, used),
-        Kind::Snapshot => used >= HEADER + 4,
+        Kind::Snapshot => Piece::on(geo, page, used).is_some_and(|piece| piece.is_sane(geo)),
         Kind::DirMap | Kind::Places => {
             used == page.len() && page[HEADER..].chunks_exact(4).all(|e| chip.may_be(e, 0))
         }
@@ -816,6 +817,27 @@ mod tests {
         );
         demand(Kind::Second, &page, 36, &[]);
         demand(Kind::Snapshot, &page, 36, &[]);
+        // The table, the places of 64 pages of the DirInode map, nothing open.
+        page[35..].fill(0);
+        page[35] = 2;
+        for (i, run) in [(100, 0xff), (256, 0xff), (4, 0)].into_iter().enumerate() {
+            page[36 + 4 * i] = 255;
+            put_u16(&mut page, 37 + 4 * i, run.0);
+            page[39 + 4 * i] = run.1;
+        }
+        demand(
+            Kind::Snapshot,
+            &page,
+            48,
+            &[
+                &|p| p[35] = 3,
+                &|p| put_u16(p, 37, 0),
+                &|p| put_u16(p, 37, u16::MAX),
+                &|p| put_u16(p, 32, 1000),
+                &|p| p[34] = 1,
+                &|p| p[44] = 127,
+            ],
+        );
         demand(Kind::Checkpoint, &page, crate::checkpoint::FIELDS, &[]);
     }
 }

@@ -59,11 +59,11 @@ fn look(geometry: &Geometry, page: &[u8]) {
             lists + c.snapshot_pages().count() + c.dirty_list().count()
         }
         Record::Alloc(a) => a.blocks().count(),
-        Record::Snapshot(s) => s
-            .states()
-            .count()
-            .max(s.map_pages().count())
-            .max(s.partial_blocks().count()),
+        Record::Snapshot(s) => {
+            // A run is of as many blocks as there are.
+            assert!(s.states().count() <= geometry.blocks() as usize);
+            s.map_pages().count() + s.partial_blocks().count()
+        }
         Record::DirMap(m) | Record::Places(m) => m.dirs().count(),
         Record::Dir(d) => {
             let _ = d.fields();

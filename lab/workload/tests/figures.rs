@@ -18,7 +18,11 @@ fn ram(bytes: usize) -> &'static mut [u8] {
 fn formatted() -> SimNand {
     let chip = SimNand::new(preset("slc-256m").unwrap());
     assert!(ram_needed(&chip.geometry()) <= RAM);
-    FlashLight::format(chip, ram(RAM), 1, &New::default()).unwrap()
+    format(chip, RAM)
+}
+
+fn format(chip: SimNand, bytes: usize) -> SimNand {
+    FlashLight::format(chip, ram(bytes), 1, &New::default()).unwrap()
 }
 
 fn mount(chip: SimNand) -> Fs {
@@ -42,7 +46,10 @@ fn replay(name: &str, fsync: bool) -> (Phase, u64) {
 }
 
 fn report_of(name: &str, fsync: bool, ram: usize) -> (Report, u64) {
-    let mut fs = mount_in(formatted(), ram);
+    report_on(mount_in(formatted(), ram), name, fsync, ram)
+}
+
+fn report_on(mut fs: Fs, name: &str, fsync: bool, ram: usize) -> (Report, u64) {
     let options = Options {
         fsync,
         verify: true,
@@ -81,6 +88,17 @@ fn postmark_with_fsync() {
 #[test]
 fn small_files_with_fsync() {
     assert_eq!(counts(&replay("small", true).0), SMALL);
+}
+
+/// Not coded, the block table of 65,535 blocks would be 33 pages of each checkpoint.
+#[test]
+fn a_mount_of_8_gib() {
+    let chip = SimNand::new(preset("slc-8g").unwrap());
+    let ram = ram_needed(&chip.geometry());
+    let fs = mount_in(format(chip, ram), ram);
+    let (report, mount_reads) = report_on(fs, "small", true, ram);
+    assert_eq!(counts(&report.total), SMALL);
+    assert_eq!(mount_reads, 37);
 }
 
 #[test]

@@ -246,6 +246,35 @@ fn inodes_that_cannot_be_read() {
     }
 }
 
+/// Makes a page of the snapshot, if it is coded, one that is not.
+fn write_out(page: &mut [u8]) {
+    if page[35] != 2 {
+        return;
+    }
+    let len = usize::from(u16::from_le_bytes([page[24], page[25]]));
+    let (mut coded, mut plain) = (&page[36..len], Vec::new());
+    while let [control, rest @ ..] = coded {
+        let (unit, times, next) = match control {
+            0..=127 => (
+                &rest[..=usize::from(*control)],
+                1,
+                usize::from(*control) + 1,
+            ),
+            128..=254 => (&rest[..1], usize::from(*control) - 125, 1),
+            255 => (
+                &rest[2..3],
+                usize::from(u16::from_le_bytes([rest[0], rest[1]])),
+                3,
+            ),
+        };
+        plain.extend(unit.repeat(times));
+        coded = &rest[next..];
+    }
+    page[35] = 1;
+    page[24..26].copy_from_slice(&(36 + plain.len() as u16).to_le_bytes());
+    page[36..][..plain.len()].copy_from_slice(&plain);
+}
+
 /// The counts of the block table are those of the walk.
 #[test]
 fn counts_of_valid_pages() {
@@ -266,6 +295,7 @@ fn counts_of_valid_pages() {
         let fs = v.repaired("the block table says", &|chip| {
             for at in &snapshots {
                 patch(chip, *at, &|page| {
+                    write_out(page);
                     let at = 36 + block as usize;
                     page[at] = page[at].wrapping_add(by);
                 });

@@ -5,8 +5,10 @@ use crate::checkpoint::{COPY_OF, DIR_COPIES, FAILING, FIELDS, SNAPSHOT_PAGES, WI
 use crate::dirmap::MAP_PAGES;
 use crate::dirty;
 use crate::header::HEADER;
+use crate::snapshot::{Piece, table_len};
 use crate::store::{BITMAP_BLOCKS, HEADS, RESERVES};
 use crate::table::{self, State, Table};
+use core::iter;
 use flashkit_nand::{Geometry, PageAddr};
 
 /// A root page.
@@ -198,27 +200,30 @@ impl<'a> Checkpoint<'a> {
 /// A piece of the block table and of what follows it.
 pub struct Snapshot<'a> {
     geometry: Geometry,
-    /// Which piece.
-    pub number: u32,
-    bytes: &'a [u8],
+    piece: Piece<'a>,
 }
 
 impl<'a> Snapshot<'a> {
     pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
-        Some(Snapshot {
-            geometry: *geometry,
-            number: u32::from(get_u16(b, HEADER)),
-            bytes: b.get(HEADER + 4..used)?,
-        })
+        let piece = Piece::on(geometry, b, used).filter(|piece| piece.is_sane(geometry))?;
+        let geometry = *geometry;
+        Some(Snapshot { geometry, piece })
     }
 
-    /// Bytes of the whole before this piece; in the table; in the table and the map's places.
-    fn bounds(&self) -> (usize, usize, usize) {
-        let payload = self.geometry.page_size() as usize - HEADER - 4;
-        let entries = self.geometry.blocks().min(0xffff) as usize;
-        let table = entries * table::entry_size(self.geometry.pages_per_block());
-        let before = payload.saturating_mul(self.number as usize);
-        (before, table, table + 4 * MAP_PAGES)
+    /// The first byte of the whole that this piece holds.
+    pub fn from(&self) -> usize {
+        self.piece.from
+    }
+
+    /// Whether it is coded.
+    pub fn is_coded(&self) -> bool {
+        self.piece.coded
+    }
+
+    /// Where the map's places begin in the whole, and where they end.
+    fn bounds(&self) -> (usize, usize) {
+        let table = table_len(&self.geometry);
+        (table, table + 4 * MAP_PAGES)
     }
 
     /// Whole entries of `size` bytes in this piece of what lies in `from..to`, each with its
@@ -228,40 +233,48 @@ impl<'a> Snapshot<'a> {
         from: usize,
         to: usize,
         size: usize,
-    ) -> impl Iterator<Item = (u32, &'a [u8])> + '_ {
-        let before = self.bounds().0;
-        let first = before.saturating_sub(from).div_ceil(size);
-        (first..(to - from) / size).map_while(move |n| {
-            let at = (from + n * size).checked_sub(before)?;
-            Some((n as u32, self.bytes.get(at..at + size)?))
-        })
+    ) -> impl Iterator<Item = (u32, [u8; 4])> + use<'a> {
+        let runs = self.piece.runs.clone();
+        let bytes = runs.flat_map(|run| iter::repeat_n(run.bytes, run.times));
+        let (mut entry, mut have) = ([0; 4], 0);
+        (self.piece.from..to)
+            .zip(bytes.flatten())
+            .filter(move |(n, _)| *n >= from)
+            .filter_map(move |(n, byte)| {
+                let (number, k) = ((n - from) / size, (n - from) % size);
+                // The first may have begun in the piece before.
+                if k != have {
+                    return None;
+                }
+                entry[k] = *byte;
+                have = (have + 1) % size;
+                (have == 0).then_some((number as u32, entry))
+            })
     }
 
     /// States of the blocks in this piece.
-    pub fn states(&self) -> impl Iterator<Item = (u32, State)> + '_ {
+    pub fn states(&self) -> impl Iterator<Item = (u32, State)> + use<'a> {
         let pages_per_block = self.geometry.pages_per_block();
         let size = table::entry_size(pages_per_block);
-        self.entries(0, self.bounds().1, size)
-            .map(move |(block, entry)| {
-                let mut bytes = [0; 2];
-                bytes[..size].copy_from_slice(entry);
-                let state = Table::new(&mut bytes[..size], pages_per_block).get(0);
+        self.entries(0, self.bounds().0, size)
+            .map(move |(block, mut entry)| {
+                let state = Table::new(&mut entry[..size], pages_per_block).get(0);
                 (block, state)
             })
     }
 
     /// Places of the DirInode map's pages: number and page, of those that exist.
-    pub fn map_pages(&self) -> impl Iterator<Item = (u32, PageAddr)> + '_ {
-        let (_, table, end) = self.bounds();
+    pub fn map_pages(&self) -> impl Iterator<Item = (u32, PageAddr)> + use<'a> {
+        let (table, end) = self.bounds();
         self.entries(table, end, 4)
-            .map(|(number, entry)| (number, PageAddr(get_u32(entry, 0))))
+            .map(|(number, entry)| (number, PageAddr(get_u32(&entry, 0))))
             .filter(|(_, page)| page.is_some())
     }
 
     /// Blocks with an unwritten tail: block, and next page.
-    pub fn partial_blocks(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let end = self.bounds().2;
-        self.entries(end + 4, end + 4 + self.bytes.len(), 4)
-            .map(|(_, entry)| (u32::from(get_u16(entry, 0)), u32::from(get_u16(entry, 2))))
+    pub fn partial_blocks(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+        let from = self.bounds().1 + 4;
+        self.entries(from, usize::MAX, 4)
+            .map(|(_, entry)| (u32::from(get_u16(&entry, 0)), u32::from(get_u16(&entry, 2))))
     }
 }

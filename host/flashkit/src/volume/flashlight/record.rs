@@ -157,12 +157,12 @@ fn of_snapshot(snapshot: &Snapshot<'_>, geometry: &Geometry) -> Value {
         }
         told
     };
-    // Beyond the table there is only what is in the last piece.
     let partial = snapshot
         .partial_blocks()
         .filter(|(block, _)| *block < geometry.blocks());
     json!({
-        "number": snapshot.number,
+        "first_byte": snapshot.from(),
+        "coded": snapshot.is_coded(),
         "blocks": runs.into_iter().map(run).collect::<Value>(),
         "map_pages": snapshot
             .map_pages()
