@@ -1,6 +1,6 @@
 //! Makes the images that the fuzz targets start from, in `fuzz/images`: small volumes that have
 //! every record and every state in them. To be run again when the on-flash format changes; the test
-//! `images` says when.
+//! `images` says when. But for `plain`, which stays as a program of before made it.
 
 use std::collections::HashMap;
 use std::path::Path;

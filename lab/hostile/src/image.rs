@@ -162,6 +162,11 @@ pub fn stored() -> &'static [(&'static str, Image)] {
     })
 }
 
+/// A volume of before the snapshot of the block table was coded, which is never made anew.
+pub fn plain() -> Image {
+    Image::unpack(include_bytes!("../../../fuzz/images/plain.img.gz"))
+}
+
 macro_rules! packed {
     ($($name:literal),* $(,)?) => {
         [$(($name, include_bytes!(concat!("../../../fuzz/images/", $name, ".img.gz")) as &[u8])),*]

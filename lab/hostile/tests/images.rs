@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use flashkit_flashlight::inspect::{FileEntry, Inspected, Record, inspect};
-use flashkit_flashlight::{Config, FlashLight, Kind, ram_needed};
-use flashkit_hostile::image::stored;
+use flashkit_flashlight::{Config, FlashLight, Kind, New, ROOT_DIR, ram_needed};
+use flashkit_hostile::image::{Image, plain, stored};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_vfs::check::check;
 
@@ -47,6 +47,51 @@ fn every_kind_of_record_is_in_some_image() {
     for kind in wanted {
         assert!(found.contains(&(kind as u8)), "{kind:?}; {AGAIN}");
     }
+}
+
+/// Whether each page of the snapshots in an image is coded.
+fn snapshots(image: &Image) -> Vec<bool> {
+    let mut chip = image.chip();
+    let mut page = vec![0; chip.geometry().page_size() as usize];
+    let mut coded = Vec::new();
+    for at in &image.kinds[Kind::Snapshot as usize] {
+        chip.read(PageAddr(*at), 0, &mut page, &mut []).unwrap();
+        match inspect(&chip.geometry(), &page, PageAddr(*at)) {
+            Inspected::Record(_, Record::Snapshot(piece)) => coded.push(piece.is_coded()),
+            _ => panic!("page {at} is no snapshot"),
+        }
+    }
+    coded
+}
+
+/// Entries of one byte, and of two.
+#[test]
+fn snapshots_are_coded() {
+    for name in ["clean", "wide"] {
+        let (_, image) = stored().iter().find(|i| i.0 == name).unwrap();
+        assert!(snapshots(image).contains(&true), "{name}; {AGAIN}");
+    }
+}
+
+/// A volume of before has another form of the snapshot from its next checkpoint on.
+#[test]
+fn a_volume_of_before_is_mounted_and_goes_on() {
+    let image = plain();
+    let found = snapshots(&image);
+    assert!(!found.is_empty() && !found.contains(&true));
+    let chip = image.chip();
+    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+    let before = check(&mut fs).unwrap();
+    assert_eq!((before.findings.len(), fs.written().checkpoints), (0, 0));
+    fs.mkdir(ROOT_DIR, b"of now", &New::default()).unwrap();
+    let mut chip = fs.unmount().map_err(|(_, e)| e).unwrap();
+    assert!(snapshots(&Image::of(&mut chip)).contains(&true));
+    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+    let after = check(&mut fs).unwrap();
+    assert_eq!(after.findings, []);
+    assert_eq!((after.dirs, after.files), (before.dirs + 1, before.files));
 }
 
 #[test]
