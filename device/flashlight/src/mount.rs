@@ -286,8 +286,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(fs.store.nand.inner)
     }
 
-    /// Mounts a volume. After a clean unmount 38 reads, and one more for each further page of the
-    /// snapshot of the block table; after an unclean stop also three to five reads for each inode page written since the last
+    /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for each
+    /// doubling of these and for each page more than one of the snapshot of the block table; after an unclean stop also three to five reads for each inode page written since the last
     /// checkpoint (at most some 600), and the writes of a checkpoint.
     ///
     /// # Errors
