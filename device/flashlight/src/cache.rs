@@ -202,7 +202,7 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         self.store.scratch_at = PageAddr::NONE;
-        self.store.expect_meta(at, self.scratch, kind, what)?;
+        self.store.get_meta(at, self.scratch, kind, what)?;
         self.store.scratch_at = at;
         Ok(())
     }
@@ -269,7 +269,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.dirs[i].buf.copy_from_slice(self.scratch);
         } else {
             let buf = &mut *self.dirs[i].buf;
-            if let Err(e) = self.store.expect_meta(at, buf, Kind::Dir, "directory") {
+            if let Err(e) = self.store.get_meta(at, buf, Kind::Dir, "directory") {
                 copied = self.read_dir_copy(i, ino, at)?;
                 if !copied {
                     return Err(e);
@@ -429,7 +429,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.files[i].buf.copy_from_slice(self.scratch);
         } else {
             self.store
-                .expect_meta(at, self.files[i].buf, Kind::File, "file inode")?;
+                .get_meta(at, self.files[i].buf, Kind::File, "file inode")?;
         }
         self.files[i].file_mut().settle();
         self.adopt_file(i, at);

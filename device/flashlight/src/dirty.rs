@@ -19,19 +19,23 @@ pub(crate) const fn entry_size(pages_per_block: u32) -> usize {
     2 + pages_per_block.div_ceil(8) as usize
 }
 
-/// The list, in the caller's RAM, oldest entry first.
+/// The list, in the caller's RAM, oldest entry first. What it does not need yet is spare.
 pub(crate) struct DirtyList<'r> {
     bytes: &'r mut [u8],
     size: usize,
     len: usize,
+    most: usize,
     pages: u32,
 }
 
 impl<'r> DirtyList<'r> {
-    pub fn new(bytes: &'r mut [u8], pages_per_block: u32) -> Self {
+    /// A list of `most` entries at most, if there are bytes for them.
+    pub fn new(bytes: &'r mut [u8], pages_per_block: u32, most: usize) -> Self {
+        let size = entry_size(pages_per_block);
         DirtyList {
+            most: most.min(bytes.len() / size),
             bytes,
-            size: entry_size(pages_per_block),
+            size,
             len: 0,
             pages: pages_per_block,
         }
@@ -48,9 +52,19 @@ impl<'r> DirtyList<'r> {
 
     /// Takes entries from flash; `raw` must be whole entries and fit.
     pub fn load(&mut self, raw: &[u8]) {
-        self.len = (raw.len() / self.size).min(self.bytes.len() / self.size);
+        self.len = (raw.len() / self.size).min(self.most);
         let n = self.len * self.size;
         self.bytes[..n].copy_from_slice(&raw[..n]);
+    }
+
+    /// The bytes behind the list, which may be used until it grows.
+    pub fn spare(&self) -> &[u8] {
+        &self.bytes[self.len * self.size..]
+    }
+
+    /// The same, to be written.
+    pub fn spare_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.len * self.size..]
     }
 
     pub fn block(&self, i: usize) -> u32 {
@@ -83,7 +97,7 @@ impl<'r> DirtyList<'r> {
     /// Adds a block whose first `programmed` pages are all valid, giving up the entry with the
     /// most valid pages when the list is full.
     pub fn add(&mut self, block: u32, programmed: u32) -> usize {
-        if (self.len + 1) * self.size > self.bytes.len() {
+        if self.len == self.most {
             let most = (0..self.len).max_by_key(|&i| self.valid(i)).unwrap_or(0);
             self.remove(most);
         }
@@ -110,8 +124,9 @@ mod tests {
 
     #[test]
     fn entries_keep_their_bits_and_the_list_its_bound() {
-        let mut bytes = [0u8; 30];
-        let mut l = DirtyList::new(&mut bytes, 64);
+        let mut bytes = [0u8; 39];
+        let mut l = DirtyList::new(&mut bytes, 64, 4);
+        assert_eq!(l.spare().len(), 39);
         let a = l.add(7, 64);
         l.set(a, 5, false);
         l.add(8, 3);
@@ -120,7 +135,7 @@ mod tests {
         assert!(!l.is_valid(0, 5) && l.is_valid(0, 6));
         l.add(10, 1);
         assert_eq!(l.find(7), None, "the entry with the most valid pages went");
-        assert_eq!(l.len(), 3);
+        assert_eq!((l.len(), l.spare().len()), (3, 9));
         l.remove(0);
         assert_eq!(l.find(9), Some(0));
     }

@@ -44,6 +44,7 @@ mod mount;
 mod moves;
 mod names;
 mod ops;
+mod pages;
 mod rebuild;
 mod recover;
 mod rename;

@@ -41,6 +41,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// [`Error::ReadOnly`]; [`Error::NoSpace`]; the driver's.
     pub fn repair(&mut self) -> Result<(), Error<N::Error>> {
         self.writable()?;
+        self.store.nand.pages.yield_to(0);
         // Names get their entries back before others lose theirs. What leads to no file any more when the
         // index directory has lost its entry goes after that.
         for names in [true, false] {

@@ -12,6 +12,7 @@ use crate::dirty::DirtyList;
 use crate::error::Error;
 use crate::header::{self, HEADER, Header, Kind};
 use crate::mappage::Owner;
+use crate::pages::Pages;
 use crate::recover::Recovery;
 use crate::scrub::RefreshList;
 use crate::table::{State, Table};
@@ -169,14 +170,15 @@ impl<'r> Remnants<'r> {
 
 /// A chip that remembers that its driver has failed, or that a page could not be read between two
 /// steps that belong together: what is in RAM may then not be what is on flash, and nothing more is
-/// written. And which blocks it is time to write anew.
-pub(crate) struct Latch<N> {
+/// written. And which blocks it is time to write anew, and what of the chip is kept in RAM.
+pub(crate) struct Latch<'r, N> {
     pub inner: N,
     pub failed: bool,
     pub refresh: RefreshList,
+    pub pages: Pages<'r>,
 }
 
-impl<N: Nand> Latch<N> {
+impl<N: Nand> Latch<'_, N> {
     fn note<T>(&mut self, result: Result<T, N::Error>) -> Result<T, Error<N::Error>> {
         self.failed |= result.is_err();
         result.map_err(Error::Driver)
@@ -205,6 +207,8 @@ impl<N: Nand> Latch<N> {
         self.note(result)
     }
     pub fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Error<N::Error>> {
+        let n = self.inner.geometry().pages_per_block();
+        self.pages.forget(PageAddr(block.0 * n), n);
         let result = self.inner.erase(block);
         self.note(result)
     }
@@ -223,7 +227,7 @@ impl<N: Nand> Latch<N> {
 
 /// See the module's text.
 pub(crate) struct Store<'r, N> {
-    pub nand: Latch<N>,
+    pub nand: Latch<'r, N>,
     pub geo: Geometry,
     pub volume: u32,
     /// Number of the next metadata page.
@@ -354,6 +358,34 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
+    /// The metadata page at a place, if it is kept in RAM ([`crate::pages`]).
+    pub fn kept(&mut self, at: PageAddr, kind: Kind) -> Option<&[u8]> {
+        let page = self.nand.pages.get(self.dirty.spare(), at)?;
+        (page[6] == kind as u8).then_some(page)
+    }
+
+    /// Gets a metadata page that must be of one kind. One read, unless the page is kept in RAM: then what it
+    /// was found to hold before.
+    pub fn get_meta(
+        &mut self,
+        at: PageAddr,
+        buf: &mut [u8],
+        kind: Kind,
+        what: &'static str,
+    ) -> Result<(), Error<N::Error>> {
+        if let Some(page) = self.kept(at, kind) {
+            buf.copy_from_slice(page);
+            return Ok(());
+        }
+        self.expect_meta(at, buf, kind, what)?;
+        self.keep(at, kind, buf);
+        Ok(())
+    }
+
+    fn keep(&mut self, at: PageAddr, kind: Kind, page: &[u8]) {
+        self.nand.pages.put(self.dirty.spare_mut(), at, kind, page);
+    }
+
     /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.
     pub fn program_at(
         &mut self,
@@ -389,6 +421,7 @@ impl<N: Nand> Store<'_, N> {
                 }
                 if area != Area::Bitmap {
                     self.validate(at);
+                    self.keep(at, kind, page);
                 }
                 return Ok(at);
             }
@@ -973,7 +1006,10 @@ impl<N: Nand> Store<'_, N> {
         }
         let (block, index) = (self.geo.block_of(at).0, self.geo.index_of(at));
         let (count, state): (u32, fn(u32) -> State) = match self.table.get(block) {
-            State::Meta(n) if n > 0 => (n, State::Meta),
+            State::Meta(n) if n > 0 => {
+                self.nand.pages.forget(at, 1);
+                (n, State::Meta)
+            }
             State::Data(n) if n > 0 => (n, State::Data),
             _ => return,
         };
@@ -990,6 +1026,7 @@ impl<N: Nand> Store<'_, N> {
             Some(i) => self.dirty.set(i, index, false),
             None if count == self.programmed(block) => {
                 let i = self.dirty.add(block, count);
+                self.nand.pages.yield_to(self.dirty.spare().len());
                 self.dirty.set(i, index, false);
             }
             None => {}

@@ -283,7 +283,7 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     if inode.levels() == 1 {
         return Ok(target);
     }
-    store.expect_meta(page, scratch, kind.index, kind.what_index)?;
+    store.get_meta(page, scratch, kind.index, kind.what_index)?;
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
     if !index.belongs_to(inode.ino(), first) {
         return Err(Error::Corrupt(page, kind.what_index));
@@ -424,7 +424,7 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
         return Ok(None);
     }
     let (first, old) = inode.pointer(target.root);
-    store.expect_meta(old, scratch, kind.index, kind.what_index)?;
+    store.get_meta(old, scratch, kind.index, kind.what_index)?;
     if !MapPage::<&mut [u8], 8>::on(scratch).belongs_to(inode.ino(), first) {
         return Err(Error::Corrupt(old, kind.what_index));
     }

@@ -57,7 +57,7 @@ impl Waiting {
         Waiting::of(index, page, from, to)
     }
 
-    /// A few of them, from number `from` on. One read.
+    /// A few of them, from number `from` on. One read, unless the page is kept in RAM.
     pub fn read<N: Nand>(
         &self,
         store: &mut Store<'_, N>,
@@ -68,7 +68,9 @@ impl Waiting {
         let mut bytes = [0u8; CHUNK * extent::SIZE];
         let offset = (self.offset + extent::SIZE * from) as u32;
         let part = &mut bytes[..n * extent::SIZE];
-        if !store
+        if let Some(page) = store.kept(self.page, EXTENT.index) {
+            part.copy_from_slice(&page[offset as usize..][..part.len()]);
+        } else if !store
             .nand
             .read(self.page, offset, part, &mut [])?
             .is_readable()

@@ -134,8 +134,15 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Visits every page in use. Reads all metadata, no file data; writes what is dirty first, and
     /// what can be made anew of damaged pages, so that nothing is written meanwhile. Goes on after
-    /// damage, with all that does not depend on it.
+    /// damage, with all that does not depend on it. What the chip holds counts, not what is kept in RAM of it.
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
+        self.store.nand.pages.end();
+        let walked = self.walk_chip(visitor);
+        self.store.nand.pages.begin();
+        walked
+    }
+
+    fn walk_chip(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
         let left = self.store.geo.pages();
         let visitor = &mut Limited { visitor, left };
         self.walk_rebuilt(visitor)?;

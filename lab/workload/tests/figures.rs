@@ -128,20 +128,39 @@ fn overwrites_of_a_file_of_180_mib() {
     assert_eq!(overwrites("randupd75", RAM), RANDUPD75);
 }
 
-/// With so much RAM the dirty list knows every block: no page is read to learn whose it is that is not
-/// valid. More than that is of no use.
+/// With four times the RAM the dirty list knows every block: no page is read to learn whose it is that is
+/// not valid. And maps are kept.
 #[test]
-fn the_same_with_more_ram() {
+fn overwrites_with_four_times_the_ram() {
+    assert_eq!(overwrites("randupd", 4 * RAM), RANDUPD_64);
+    assert_eq!(overwrites("randupd75", 4 * RAM), RANDUPD75_64);
+}
+
+#[test]
+fn files_with_four_times_the_ram() {
+    let of = |name| counts(&report_of(name, true, 4 * RAM).0.total);
+    assert_eq!(of("postmark"), POSTMARK_64);
+    assert_eq!(of("small"), SMALL_64);
+}
+
+/// More than `ram_useful` is of no use.
+#[test]
+fn useful_ram_is_all_that_is_used() {
     let chip = SimNand::new(preset("slc-256m").unwrap());
     let useful = ram_useful(&chip.geometry());
-    assert_eq!(useful, 37_248);
-    assert_eq!(overwrites("randupd75", useful), RANDUPD75_USEFUL);
-    assert_eq!(overwrites("randupd75", 4 * RAM), RANDUPD75_USEFUL);
+    assert_eq!(useful, 168_832);
+    let with = |ram| counts(&report_of("small", true, ram).0.total);
+    assert_eq!(with(useful), SMALL_USEFUL);
+    assert_eq!(with(1 << 20), SMALL_USEFUL);
 }
 
 const RANDUPD: ((u64, u64, u64), u64) = ((3_828, 43_481, 1), 4_142);
 const RANDUPD75: ((u64, u64, u64), u64) = ((252_223, 150_294, 1_758), 9_515);
-const RANDUPD75_USEFUL: ((u64, u64, u64), u64) = ((150_099, 146_074, 1_691), 9_067);
+const RANDUPD_64: ((u64, u64, u64), u64) = ((1_928, 44_472, 1), 4_105);
+const RANDUPD75_64: ((u64, u64, u64), u64) = ((92_550, 147_807, 1_719), 8_331);
+const POSTMARK_64: (u64, u64, u64) = (21_646, 1_075_713, 14_774);
+const SMALL_64: (u64, u64, u64) = (20_815, 34_646, 2);
+const SMALL_USEFUL: (u64, u64, u64) = (16_231, 34_646, 2);
 const SEQ: (u64, u64, u64) = (2, 97_423, 2);
 const POSTMARK: (u64, u64, u64) = (58_369, 1_069_285, 14_673);
 const SMALL: (u64, u64, u64) = (36_334, 34_646, 2);

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Volume, chip};
-use flashkit_flashlight::{Cleaner, Config};
+use flashkit_flashlight::{Cleaner, Config, ram_to_level, ram_useful};
+use flashkit_nand::Nand;
 use flashkit_sim::SimNand;
 use flashkit_workload::model::{self, ModelRun, Target};
 use flashkit_workload::{Options, replay_fs, trace};
@@ -28,6 +29,15 @@ fn run(
     config: Config,
     load: &Load,
 ) -> usize {
+    run_in(name, seeds, || Volume::new(make(), config), load)
+}
+
+fn run_in(
+    name: &str,
+    seeds: std::ops::Range<u64>,
+    make: impl Fn() -> Volume<SimNand>,
+    load: &Load,
+) -> usize {
     let (mut bad, mut runs) = (0, 0);
     let Load {
         space,
@@ -35,7 +45,7 @@ fn run(
         full,
     } = *load;
     for seed in model::seeds(seeds) {
-        let mut volume = Volume::new(make(), config);
+        let mut volume = make();
         let run = ModelRun {
             test: format!("-p flashkit-workload --test flashlight {name}"),
             ops: 4000,
@@ -201,6 +211,29 @@ fn model_with_failing_blocks() {
 }
 
 /// `F` ends where space ends, and what the file holds is what was counted.
+/// Pages are kept in RAM, few or many of them: a volume never shows what a block held before its erase.
+#[test]
+fn model_with_pages_kept() {
+    for (seeds, few) in [(100..104, true), (104..108, false)] {
+        let make = || {
+            let chip = chip(1024, 40, 16, 256);
+            let geo = chip.geometry();
+            let ram = if few {
+                ram_to_level(&geo) + 8 * 1024
+            } else {
+                ram_useful(&geo)
+            };
+            Volume::in_ram(chip, ram, Config::default())
+        };
+        let load = Load {
+            space: 1 << 20,
+            objects: 1000,
+            full: false,
+        };
+        run_in("model_with_pages_kept", seeds, make, &load);
+    }
+}
+
 #[test]
 fn filling_ends_where_space_ends() {
     let lines = |text: &str| trace::parse(text.as_bytes()).unwrap();

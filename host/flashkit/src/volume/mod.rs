@@ -65,7 +65,8 @@ pub enum Cleaner {
 /// Choices of a mount.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Tuning {
-    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    /// RAM of the file system, in bytes; with 64KiB FlashLight reads less and wears more evenly [default: 16384, or what the
+    /// chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     pub ram: Option<usize>,
     /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]

@@ -38,8 +38,13 @@ pub fn format<N: Nand>(chip: N, volume: u32) -> N {
 }
 
 pub fn try_mount<N: Nand>(chip: N, config: Config) -> Result<Fs<N>, String> {
-    let ram = ram(&chip);
-    let size = ram.len();
+    let bytes = ram_needed(&chip.geometry());
+    try_mount_in(chip, bytes, config)
+}
+
+/// The same with more RAM.
+pub fn try_mount_in<N: Nand>(chip: N, size: usize, config: Config) -> Result<Fs<N>, String> {
+    let ram = vec![0; size].leak();
     let fs = FlashLight::mount(chip, ram, config).map_err(|e| format!("mount fails: {e}"))?;
     Ok(FlashLightFs::new(fs, size))
 }
@@ -101,13 +106,20 @@ pub fn file(fs: &mut Fs, dir: Ino, name: &[u8], bytes: usize) -> Ino {
 pub struct Volume<N: Nand> {
     fs: Option<Fs<N>>,
     config: Config,
+    ram: usize,
 }
 
 impl<N: Nand> Volume<N> {
     pub fn new(chip: N, config: Config) -> Volume<N> {
+        let ram = ram_needed(&chip.geometry());
+        Volume::in_ram(chip, ram, config)
+    }
+
+    pub fn in_ram(chip: N, ram: usize, config: Config) -> Volume<N> {
         Volume {
-            fs: Some(try_mount(format(chip, 0x1234), config).unwrap()),
+            fs: Some(try_mount_in(format(chip, 0x1234), ram, config).unwrap()),
             config,
+            ram,
         }
     }
 
@@ -127,7 +139,7 @@ impl<N: Nand + Metered> Target for Volume<N> {
 
     fn remount(&mut self) -> Result<(), String> {
         let chip = try_unmount(self.fs.take().expect("mounted"))?;
-        self.fs = Some(try_mount(chip, self.config)?);
+        self.fs = Some(try_mount_in(chip, self.ram, self.config)?);
         Ok(())
     }
 
