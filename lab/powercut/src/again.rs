@@ -216,7 +216,7 @@ pub(crate) fn again_told(config: &Loop, mut told: Option<&mut Vec<String>>) -> F
             told: told.as_deref_mut().filter(|_| number + 1 == config.cuts),
         };
         let mut ops = work(seed).take(5000);
-        let ran = run(chip, round.config, &mut model, &mut ops, &mut round);
+        let ran = run(chip, &config.chip, &mut model, &mut ops, &mut round);
         let text = round.text;
         if let Some(told) = round.told {
             told.push(text.clone());

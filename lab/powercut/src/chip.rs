@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use flashkit_flashlight::{Cleaner, Config, FlashLight, New, ram_needed};
+use flashkit_flashlight::{Cleaner, Config, FlashLight, New, ram_needed, ram_useful};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
 
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
-/// block and `-paper` for the paper's cleaner.
+/// block, `-paper` for the paper's cleaner and `-kept` for so much RAM that metadata pages are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chip {
     /// Data bytes of a page.
@@ -23,6 +23,8 @@ pub struct Chip {
     pub bad: Vec<u32>,
     /// Cleans by the length of the dirty list.
     pub paper: bool,
+    /// Metadata pages are kept in RAM.
+    pub kept: bool,
 }
 
 impl Chip {
@@ -35,6 +37,7 @@ impl Chip {
             blocks,
             bad: Vec::new(),
             paper: false,
+            kept: false,
         }
     }
 
@@ -43,6 +46,20 @@ impl Chip {
         Chip {
             paper: true,
             ..self
+        }
+    }
+
+    /// The same with all the RAM that is of use.
+    pub fn kept(self) -> Chip {
+        Chip { kept: true, ..self }
+    }
+
+    /// The RAM of a volume on it while it is worked on. What comes after a cut has the least there may be.
+    pub(crate) fn ram(&self, geometry: &Geometry) -> usize {
+        if self.kept {
+            ram_useful(geometry)
+        } else {
+            ram_needed(geometry)
         }
     }
 
@@ -104,7 +121,8 @@ impl fmt::Display for Chip {
         for b in &self.bad {
             write!(f, "-bad{b}")?;
         }
-        f.write_str(if self.paper { "-paper" } else { "" })
+        f.write_str(if self.paper { "-paper" } else { "" })?;
+        f.write_str(if self.kept { "-kept" } else { "" })
     }
 }
 
@@ -112,7 +130,8 @@ impl FromStr for Chip {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Chip, String> {
-        let wrong = || format!("not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper]): {text}");
+        let wrong =
+            || format!("not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper][-kept]): {text}");
         let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
         let mut parts = text.split('-');
         let shape = parts.next().unwrap_or_default();
@@ -131,6 +150,7 @@ impl FromStr for Chip {
             match part.strip_prefix("bad") {
                 Some(n) => chip.bad.push(number(n)?),
                 None if part == "paper" => chip.paper = true,
+                None if part == "kept" => chip.kept = true,
                 None => return Err(wrong()),
             }
         }
@@ -147,6 +167,7 @@ mod tests {
         for text in [
             "1024+24x8x64",
             "2048+0x16x96-paper",
+            "1024+24x8x64-bad3-paper-kept",
             "1024+24x8x64-bad0-bad7",
         ] {
             assert_eq!(text.parse::<Chip>().unwrap().to_string(), text);

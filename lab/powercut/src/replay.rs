@@ -54,7 +54,7 @@ pub fn replay(id: &Id, out: &mut dyn Write) -> io::Result<Verdict> {
         failed: None,
     };
     let mut ops = script.ops.iter().cloned();
-    let ran = run(chip, config, &mut model, &mut ops, &mut teller);
+    let ran = run(chip, &script.chip, &mut model, &mut ops, &mut teller);
     if let Some(error) = teller.failed {
         return Err(error);
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use flashkit_flashlight::{Config, ram_needed};
 use flashkit_nand::Nand;
 use flashkit_sim::SimNand;
 
+use crate::chip::Chip;
 use crate::forced::Forced;
 use crate::live::{Done, Live};
 use crate::model::Model;
@@ -37,18 +37,18 @@ pub(crate) trait Watch {
 /// What a run has forced to happen in the steps that were wanted.
 pub(crate) type Census = BTreeMap<Forced, u64>;
 
-/// Runs operations on the volume of `chip`.
+/// Runs operations on the volume of `chip`, which is one of that shape.
 ///
 /// # Errors
 /// An operation, a mount or an unmount failed, or panicked; the step is named.
 pub(crate) fn run(
     chip: SimNand,
-    config: Config,
+    shape: &Chip,
     model: &mut Model,
     ops: &mut dyn Iterator<Item = Op>,
     watch: &mut dyn Watch,
 ) -> Result<Census, String> {
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let (mut ram, config) = (vec![0; shape.ram(&chip.geometry())], shape.config());
     let mut recorder = Recorder::new(chip);
     recorder.recording = false;
     let mut steps = ops.enumerate();

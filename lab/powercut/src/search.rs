@@ -177,7 +177,7 @@ pub fn search(script: &Script, width: &Width) -> Found {
     };
     let mut model = Model::new(script.chip.page as usize);
     let mut ops = script.ops.iter().cloned();
-    match run(chip, searcher.config, &mut model, &mut ops, &mut searcher) {
+    match run(chip, &script.chip, &mut model, &mut ops, &mut searcher) {
         Err(what) => searcher.report(&[], what),
         Ok(_) if searcher.found.violations >= ENOUGH => {}
         Ok(census) => {
@@ -426,7 +426,7 @@ mod tests {
         let mut model = Model::new(script.chip.page as usize);
         let mut ops = script.ops.iter().cloned();
         let chip = script.chip.formatted().unwrap();
-        run(chip, script.chip.config(), &mut model, &mut ops, &mut watch).unwrap();
+        run(chip, &script.chip, &mut model, &mut ops, &mut watch).unwrap();
         watch.searcher.found
     }
 

@@ -119,7 +119,8 @@ pub fn cut_sequence(chip: &Chip, steps: &[Planned]) -> Result<u64, String> {
 }
 
 fn attempt(chip: &Chip, mut steps: &[Planned], story: &mut Vec<String>) -> Result<u64, String> {
-    let (mut now, config) = (chip.formatted()?, chip.config());
+    let (shape, config) = (chip, chip.config());
+    let mut now = shape.formatted()?;
     let mut model = Model::new(now.geometry().page_size() as usize);
     let mut cut = 0;
     loop {
@@ -135,7 +136,7 @@ fn attempt(chip: &Chip, mut steps: &[Planned], story: &mut Vec<String>) -> Resul
         let nothing = || Op::Unlink(String::new());
         let ops = (steps.iter()).map(|step| step.op.clone().unwrap_or_else(nothing));
         let mut ops = probes.into_iter().chain(ops);
-        run(now.clone(), config, &mut model, &mut ops, &mut session)?;
+        run(now.clone(), shape, &mut model, &mut ops, &mut session)?;
         cut += 1;
         let Some((number, end)) = session.end else {
             now = session.chip.unwrap_or(now);

@@ -312,7 +312,7 @@ impl TreeCuts {
             };
             let probes = PROBES.map(|name| Op::Unlink(name.to_owned()));
             let mut ops = probes.into_iter().chain(&mut copying);
-            let ran = run(chip, round.config, &mut model, &mut ops, &mut round);
+            let ran = run(chip, &self.chip, &mut model, &mut ops, &mut round);
             let (text, cuts, end) = (round.text, round.cuts, round.end);
             found.recovery_cuts += cuts.saturating_sub(1);
             let end = match (ran, end) {

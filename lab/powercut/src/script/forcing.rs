@@ -95,7 +95,23 @@ pub(super) fn scripts() -> Vec<Script> {
     all.push(hash_index());
     all.push(extent_index());
     all.extend([waiting(0), waiting(1), waiting(2)]);
+    all.extend([
+        kept(metadata_cleaning(SMALL_CHIP)),
+        kept(hash_maps(WIDER)),
+        kept(extent_maps(WIDER)),
+        kept(many_directories(WIDER_BARE)),
+        kept(waiting(2)),
+    ]);
     all
+}
+
+/// The same where metadata pages are kept in RAM.
+fn kept(script: Script) -> Script {
+    Script {
+        name: script.name.replace("force-", "force-kept-"),
+        chip: script.chip.clone().kept(),
+        ..script
+    }
 }
 
 /// Overwrites on a chip that is nearly full: blocks of file data are cleaned.
