@@ -55,7 +55,7 @@ const SINGLES: usize = 5;
 /// Data blocks reserved by one allocation record.
 const DATA_BATCH: u32 = 16;
 /// The same, for updates and for FileInodes.
-const UPDATE_BATCH: u32 = 4;
+const UPDATE_BATCH: u32 = 8;
 const FILE_BATCH: u32 = 4;
 /// Blocks of the allocation log between two checkpoints at most.
 pub(crate) const BITMAP_BLOCKS: usize = 8;
