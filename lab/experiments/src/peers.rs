@@ -241,8 +241,8 @@ impl Set {
                 "Chip slc-256m: 2,048 blocks of 64 pages of 2,048 + 64 bytes; 77.8, 252.8 and 1,500 us. Energy: 10 mA at 3 V \
                  while it works, typical of such a chip (data sheet of the NAND02G-B2C, table 23)."
                     .into(),
-                "UBIFS and JFFS2 run in a guest over nandsim, not compressing, with 768 MiB of RAM; \
-                 operations are counted by kernel tracing and priced with the same latencies."
+                "UBIFS and JFFS2 run in a guest over nandsim, not compressing, with 768 MiB of RAM beside its root \
+                 file system; operations are counted by kernel tracing and priced with the same latencies."
                     .into(),
                 counted.into(),
             ],

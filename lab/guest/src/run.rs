@@ -25,7 +25,8 @@ pub struct Job {
     pub folder: PathBuf,
     /// A program of the host to have in the guest, with its libraries: its name there, and its file.
     pub program: Option<(&'static str, PathBuf)>,
-    /// RAM of the guest, in MiB. Simulated chips live in it.
+    /// RAM of the guest, in MiB, beside what its root file system takes, whose files live in RAM: a larger
+    /// program is not to leave less to the page cache. Simulated chips live in it.
     pub memory: u32,
     /// Seconds until the guest is stopped, from its start.
     pub limit: u64,
@@ -125,6 +126,7 @@ impl Job {
     fn start(&self, image: &Image, archive: &Path) -> Result<Child, Error> {
         // QEMU ends with this process, however that ends.
         let mut command = Command::new("setpriv");
+        let memory = u64::from(self.memory) + mib(archive)?;
         let share = self.folder.display().to_string().replace(',', ",,");
         let console = self.folder.join("console").display().to_string();
         command
@@ -151,7 +153,7 @@ impl Job {
                     "pc,accel=tcg"
                 },
             ])
-            .args(["-smp", "1", "-m", &self.memory.to_string()])
+            .args(["-smp", "1", "-m", &memory.to_string()])
             .arg("-kernel")
             .arg(image.vmlinuz())
             .arg("-initrd")
@@ -196,6 +198,12 @@ pub fn version() -> Result<String, Error> {
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let version = text.split_whitespace().nth(3).unwrap_or("unknown");
     Ok(version.to_owned())
+}
+
+/// The size of a file in MiB, rounded up.
+fn mib(path: &Path) -> Result<u64, Error> {
+    let held = fs::metadata(path).map_err(|error| Error::io(path, error))?;
+    Ok(held.len().div_ceil(1 << 20))
 }
 
 /// Waits for a guest, calling `tick`.
@@ -263,6 +271,17 @@ mod tests {
                 Path::new("/lib64/ld-linux-x86-64.so.2")
             ]
         );
+    }
+
+    #[test]
+    fn an_archive_begun_mib_is_a_whole_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("initrd");
+        let file = fs::File::create(&path).unwrap();
+        for (bytes, expected) in [(1, 1), (1 << 20, 1), ((62 << 20) + 1, 63)] {
+            file.set_len(bytes).unwrap();
+            assert_eq!(mib(&path).unwrap(), expected, "{bytes} bytes");
+        }
     }
 
     #[test]

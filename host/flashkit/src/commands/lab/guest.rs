@@ -41,7 +41,7 @@ enum What {
         #[arg(long, value_name = "SECONDS", default_value = "300",
               value_parser = clap::value_parser!(u64).range(1..))]
         limit: u64,
-        /// RAM of the guest, in MiB
+        /// RAM of the guest, in MiB, beside what its root file system takes
         #[arg(long, value_name = "MIB", default_value_t = MEMORY,
               value_parser = clap::value_parser!(u32).range(128..))]
         memory: u32,
