@@ -557,7 +557,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn write_file_page(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
         let slot = &mut self.files[i];
         let (len, dir) = (slot.file().len(), slot.file().parent());
-        let noted = slot.file().removals() > 0;
+        let noted = slot.file().removals();
         let page = &mut slot.buf[..len];
         let written = self.store.append(Area::File, page, Kind::File, slot.loc);
         let mut view = slot.file_mut();
@@ -568,7 +568,8 @@ impl<N: Nand> FlashLight<'_, N> {
             // The directory may be written first now.
             view.forget_removals();
         }
-        if let Some(d) = self.dir_slot(dir).filter(|_| noted && written.is_ok()) {
+        if let Some(d) = self.dir_slot(dir).filter(|_| noted > 0 && written.is_ok()) {
+            self.store.removals += noted as u32;
             self.dirs[d].dir_mut().forget_removals();
             self.dirs[d].removals = false;
         }

@@ -34,8 +34,8 @@ const FOR_RECOVERY: u32 = 6;
 /// Blocks taken between two checkpoints at most.
 pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them. A page of an update
-/// counts three quarters.
-const INODE_PAGES_MAX: u32 = 512;
+/// counts three quarters, a removal that a page records a half.
+const INODE_PAGES_MAX: u32 = 464;
 
 /// Blocks that go bad in use before the volume is worn out: one in fifty, as data sheets allow, and
 /// some, because fifty is more than small chips have to spare.
@@ -98,7 +98,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if !self.store.ready_log()?
             || self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
             || (self.store.taken > 0 && self.store.taken + FOR_RECOVERY > self.store.sure)
-            || self.store.inode_pages + self.store.updates * 3 / 4 >= INODE_PAGES_MAX
+            || self.store.to_replay() >= INODE_PAGES_MAX
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS
         {
             self.checkpoint(false)?;

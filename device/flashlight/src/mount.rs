@@ -198,6 +198,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             taken: 0,
             sure: 0,
             inode_pages: 0,
+            removals: 0,
             updates: 0,
             update_blocks: 0,
             looked_through: [0; UPDATE_BLOCKS],
@@ -295,7 +296,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for each
     /// doubling of these and for each page more than one of the snapshot of the block table; after an unclean stop also three to five reads for each inode page written since the last
-    /// checkpoint (at most some 600), and the writes of a checkpoint.
+    /// checkpoint (at most some 500), and the writes of a checkpoint.
     ///
     /// # Errors
     /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],

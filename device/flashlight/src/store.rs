@@ -272,6 +272,8 @@ pub(crate) struct Store<'r, N> {
     /// has these alone, less those taken since, until it has a checkpoint of its own.
     pub sure: u32,
     pub inode_pages: u32,
+    /// Removals that inode pages have recorded since the last checkpoint.
+    pub removals: u32,
     /// Pages of updates, and blocks reserved for them, since the last checkpoint; those reserved then
     /// included.
     pub updates: u32,
@@ -384,6 +386,11 @@ impl<N: Nand> Store<'_, N> {
 
     fn keep(&mut self, at: PageAddr, kind: Kind, page: &[u8]) {
         self.nand.pages.put(self.dirty.spare_mut(), at, kind, page);
+    }
+
+    /// What a recovery would have to replay, in inode pages.
+    pub fn to_replay(&self) -> u32 {
+        self.inode_pages + self.updates * 3 / 4 + self.removals / 2
     }
 
     /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.
