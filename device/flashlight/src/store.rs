@@ -56,7 +56,7 @@ const SINGLES: usize = 5;
 const DATA_BATCH: u32 = 16;
 /// The same, for updates and for FileInodes.
 const UPDATE_BATCH: u32 = 8;
-const FILE_BATCH: u32 = 4;
+const FILE_BATCH: u32 = 8;
 /// Blocks of the allocation log between two checkpoints at most.
 pub(crate) const BITMAP_BLOCKS: usize = 8;
 /// Blocks reserved ahead for the allocation log: one may fail when it is erased or programmed.
