@@ -34,7 +34,7 @@ const FOR_RECOVERY: u32 = 6;
 /// Blocks taken between two checkpoints at most.
 pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them. A page of an update
-/// counts three quarters, a removal that a page records a half.
+/// counts three quarters, and so does a removal that a page records.
 const INODE_PAGES_MAX: u32 = 464;
 
 /// Blocks that go bad in use before the volume is worn out: one in fifty, as data sheets allow, and

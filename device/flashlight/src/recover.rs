@@ -669,21 +669,41 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         for at in removed.into_iter().filter(|at| at.is_some()) {
             self.files[0].clear();
-            let read = self
-                .store
-                .expect_meta(at, self.files[0].buf, Kind::File, "file inode");
+            let header = self.store.read_meta(at, self.files[0].buf)?;
             let view = self.files[0].file();
-            if sound(read)?.is_none() || !view.is_sane() || view.parent() != rec.parent {
-                // Its entry stays, and leads to what cannot be read.
-                self.note_damage(at, CHANGE);
-                continue;
+            let sane = header.is_some_and(|h| h.kind == Kind::File) && view.is_sane();
+            let hash = (sane && view.parent() == rec.parent)
+                .then(|| name_hash(self.store.volume, view.name()));
+            if hash.is_some() {
+                self.files[0].loc = at;
+                self.free_file(0)?;
+            } else {
+                // What it leads to goes on counting as valid.
+                self.store.invalidate(at);
             }
-            let hash = name_hash(self.store.volume, view.name());
-            self.files[0].loc = at;
-            self.free_file(0)?;
             if self.is_older(rec.parent, rec.seq)? {
-                self.unlink_if(rec.parent, hash, |r| r.same_object(Target::File, at.0))?;
+                self.unlink_page(rec.parent, hash, at)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Removes the entry of a file at a page, if it is there and can be read. Without the hash of its name all
+    /// entries of the directory are looked at.
+    fn unlink_page(
+        &mut self,
+        dir: u32,
+        hash: Option<u32>,
+        at: PageAddr,
+    ) -> Result<(), Error<N::Error>> {
+        let is = |r: &DirRec| r.same_object(Target::File, at.0);
+        if let Some(hash) = hash {
+            return self.unlink_if(dir, hash, is);
+        }
+        let (mut from, mut damage) = (0, None);
+        while let Some(hash) = self.dir_next_hash(dir, from, &mut damage)? {
+            self.unlink_if(dir, hash, is)?;
+            from = hash + 1;
         }
         Ok(())
     }

@@ -179,6 +179,14 @@ pub(crate) struct Latch<'r, N> {
 }
 
 impl<N: Nand> Latch<'_, N> {
+    /// Nothing is written after a failure, not even what a lookup would push from the cache.
+    fn sound(&self) -> Result<(), Error<N::Error>> {
+        if self.failed {
+            return Err(Error::ReadOnly);
+        }
+        Ok(())
+    }
+
     fn note<T>(&mut self, result: Result<T, N::Error>) -> Result<T, Error<N::Error>> {
         self.failed |= result.is_err();
         result.map_err(Error::Driver)
@@ -203,10 +211,12 @@ impl<N: Nand> Latch<'_, N> {
         data: &[u8],
         spare: &[u8],
     ) -> Result<OpStatus, Error<N::Error>> {
+        self.sound()?;
         let result = self.inner.program(page, data, spare);
         self.note(result)
     }
     pub fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Error<N::Error>> {
+        self.sound()?;
         let n = self.inner.geometry().pages_per_block();
         self.pages.forget(PageAddr(block.0 * n), n);
         let result = self.inner.erase(block);
@@ -216,6 +226,7 @@ impl<N: Nand> Latch<'_, N> {
         self.inner.is_bad(block).map_err(Error::Driver)
     }
     pub fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Error<N::Error>> {
+        self.sound()?;
         let result = self.inner.mark_bad(block);
         self.note(result)
     }
@@ -390,7 +401,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// What a recovery would have to replay, in inode pages.
     pub fn to_replay(&self) -> u32 {
-        self.inode_pages + self.updates * 3 / 4 + self.removals / 2
+        self.inode_pages + (self.updates + self.removals) * 3 / 4
     }
 
     /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.
@@ -419,8 +430,14 @@ impl<N: Nand> Store<'_, N> {
         kind: Kind,
         prev: PageAddr,
     ) -> Result<PageAddr, Error<N::Error>> {
+        let mut failed = false;
         loop {
-            let at = self.next_page(area)?;
+            let at = self.next_page(area);
+            if at.is_err() && failed && matches!(area, Area::Dir | Area::File) {
+                // The page whose program failed may read well, and is a record then: nothing may contradict it.
+                self.nand.failed = true;
+            }
+            let at = at?;
             if self.program_at(at, page, kind, prev)? {
                 self.written.areas[area as usize] += 1;
                 if matches!(area, Area::Dir | Area::File) {
@@ -432,6 +449,7 @@ impl<N: Nand> Store<'_, N> {
                 }
                 return Ok(at);
             }
+            failed = true;
             let block = core::mem::replace(&mut self.heads[area as usize], Head::NONE).block;
             self.note_failing(block);
         }
