@@ -81,6 +81,14 @@ pub fn cut(fs: Fs) -> Fs {
     mount(fs.into_volume().nand().clone())
 }
 
+/// Reads of the mount that would follow a power cut now.
+pub fn reads_after_cut(fs: &mut Fs) -> u64 {
+    let mut chip = fs.volume().nand().clone();
+    chip.clear_counters();
+    let spent = mount(chip).volume().nand().counters();
+    spent.page_reads + spent.spare_reads
+}
+
 /// The checker finds nothing.
 pub fn clean(fs: &mut Fs) {
     assert_eq!(check(fs.volume()).unwrap().findings, []);
