@@ -105,9 +105,7 @@ impl FileView<'_> {
             hash,
         }
     }
-}
 
-impl FileView<'_> {
     /// How many removed files the log notes.
     fn removals(&self) -> usize {
         self.record_search(REMOVED + 1, 0) - self.record_search(REMOVED, 0)
@@ -560,15 +558,14 @@ impl<N: Nand> FlashLight<'_, N> {
         let noted = slot.file().removals();
         let page = &mut slot.buf[..len];
         let written = self.store.append(Area::File, page, Kind::File, slot.loc);
-        let mut view = slot.file_mut();
-        if written.is_ok() {
-            view.settle();
-            slot.dirty = false;
-        } else {
+        if written.is_err() {
             // The directory may be written first now.
-            view.forget_removals();
+            slot.file_mut().forget_removals();
+            return written;
         }
-        if let Some(d) = self.dir_slot(dir).filter(|_| noted > 0 && written.is_ok()) {
+        slot.file_mut().settle();
+        slot.dirty = false;
+        if let Some(d) = self.dir_slot(dir).filter(|_| noted > 0) {
             self.store.removals += noted as u32;
             self.dirs[d].dir_mut().forget_removals();
             self.dirs[d].removals = false;

@@ -57,7 +57,6 @@ use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store, UP
 use crate::table::{self, State};
 use crate::wear::{LEAF, SECOND};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
-use core::iter;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 /// Pages used of a root block and of a second-level block.
@@ -737,10 +736,7 @@ impl<N: Nand> FlashLight<'_, N> {
             else {
                 return corrupt(at);
             };
-            let bytes = piece
-                .runs
-                .flat_map(|run| iter::repeat_n(run.bytes, run.times));
-            for &byte in bytes.flatten() {
+            for &byte in piece.bytes() {
                 if n < table {
                     self.store.table.raw()[n] = byte;
                 } else if n < table + roots {

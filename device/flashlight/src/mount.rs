@@ -12,6 +12,7 @@ use crate::header::{self, Bad, HEADER, Header, Kind};
 use crate::ops::New;
 use crate::pages::{self, Pages};
 use crate::scrub::RefreshList;
+use crate::snapshot::PIECE;
 use crate::store::{
     Area, BITMAP_BLOCKS, COLD, FRONTS, HEADS, Head, Latch, REMNANTS, RESERVES, Remnants, Store,
     Written,
@@ -19,7 +20,7 @@ use crate::store::{
 use crate::table::{self, State, Table};
 use crate::updates::UPDATE_BLOCKS;
 use crate::wear::{Counts, INTERVAL, Wear};
-use crate::wellformed::is_well_formed;
+use crate::wellformed::{blocks, is_well_formed};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
 
@@ -71,18 +72,12 @@ impl Default for Config {
     }
 }
 
-/// Blocks that have an entry in the block table: numbers on flash have 16 bits.
-const fn table_blocks(geo: &Geometry) -> usize {
-    let blocks = geo.blocks() as usize;
-    if blocks > 65_535 { 65_535 } else { blocks }
-}
-
 /// Bytes of RAM that a volume on a chip of this geometry needs: six pages, one byte a block (two
 /// where a block has more than 120 pages), and 161 dirty-list entries of 2 bytes and a bit a page,
 /// and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
 pub const fn ram_needed(geo: &Geometry) -> usize {
     6 * geo.page_size() as usize
-        + table_blocks(geo) * table::entry_size(geo.pages_per_block())
+        + table::size(geo)
         + dirty::ENTRIES * dirty::entry_size(geo.pages_per_block())
         + 4 * MAP_PAGES
         + 4 * REMNANTS
@@ -91,7 +86,7 @@ pub const fn ram_needed(geo: &Geometry) -> usize {
 /// Bytes of RAM with which levelling also counts erases, a byte a block more: those of the blocks then
 /// deviate by some nine erases from their mean, whatever that is.
 pub const fn ram_to_level(geo: &Geometry) -> usize {
-    ram_needed(geo) + table_blocks(geo)
+    ram_needed(geo) + blocks(geo) as usize
 }
 
 /// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of the dirty
@@ -107,7 +102,7 @@ pub const fn ram_useful(geo: &Geometry) -> usize {
 
 /// Blocks that the dirty list could have entries for.
 const fn dirty_blocks(geo: &Geometry) -> usize {
-    let blocks = table_blocks(geo);
+    let blocks = blocks(geo) as usize;
     if blocks > dirty::MOST {
         dirty::MOST
     } else {
@@ -136,9 +131,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let usable = geo
             .blocks()
             .saturating_sub(crate::gc::reserve_blocks(geo.blocks()));
-        let snapshot = table_blocks(&geo) * table::entry_size(geo.pages_per_block())
-            / (geo.page_size() as usize - HEADER - 4)
-            + 2;
+        let snapshot = table::size(&geo) / (geo.page_size() as usize - PIECE) + 2;
         if geo.page_size() < 1024
             || geo.pages_per_block() < 8
             || usable < 8
@@ -153,13 +146,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let dirty = dirty::ENTRIES * dirty::entry_size(ppb) + more - pages;
         let mut ram = ram;
         ram.fill(0);
-        let table = carve(&mut ram, table_blocks(&geo) * table::entry_size(ppb));
+        let table = carve(&mut ram, table::size(&geo));
         let dirty = carve(&mut ram, dirty);
         let pages = carve(&mut ram, pages);
         let map_roots = carve(&mut ram, 4 * MAP_PAGES);
         map_roots.fill(0xff);
         let remnants = carve(&mut ram, 4 * REMNANTS);
-        let counts = carve(&mut ram, if counted { table_blocks(&geo) } else { 0 });
+        let counts = carve(&mut ram, if counted { blocks(&geo) as usize } else { 0 });
         let correctable = nand.correctable_bits();
         let refresh_bits = config.refresh_bits.unwrap_or(correctable - correctable / 4);
         let store = Store {
@@ -295,8 +288,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for each
-    /// doubling of these and for each page more than one of the snapshot of the block table; after an unclean stop also three to five reads for each inode page written since the last
-    /// checkpoint (at most some 500), and the writes of a checkpoint.
+    /// doubling of these and for each page more than one of the snapshot of the block table; after an unclean
+    /// stop also three to five reads for each inode page written since the last checkpoint (at most some 500),
+    /// and the writes of a checkpoint.
     ///
     /// # Errors
     /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],

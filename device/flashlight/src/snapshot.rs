@@ -26,7 +26,7 @@ use crate::dirmap::MAP_PAGES;
 use crate::header::HEADER;
 use crate::store::{FRONTS, REMNANTS};
 use crate::table;
-use crate::wellformed::blocks;
+use core::iter;
 use flashkit_nand::Geometry;
 
 /// Where a page's bytes begin.
@@ -44,14 +44,9 @@ const LONG: u8 = 255;
 const RUN: usize = 125;
 const LITERALS_MAX: u8 = 127;
 
-/// Bytes of the string's block table.
-pub(crate) fn table_len(geo: &Geometry) -> usize {
-    blocks(geo) as usize * table::entry_size(geo.pages_per_block())
-}
-
 /// Bytes of the string at most.
 fn longest(geo: &Geometry) -> usize {
-    table_len(geo) + 4 * MAP_PAGES + 4 + 4 * (REMNANTS + FRONTS)
+    table::size(geo) + 4 * MAP_PAGES + 4 + 4 * (REMNANTS + FRONTS)
 }
 
 /// Bytes of the page, each so many times one after another.
@@ -103,7 +98,7 @@ pub(crate) struct Piece<'a> {
     /// The first byte of the string that it holds.
     pub from: usize,
     pub coded: bool,
-    pub runs: Runs<'a>,
+    runs: Runs<'a>,
 }
 
 impl<'a> Piece<'a> {
@@ -119,6 +114,13 @@ impl<'a> Piece<'a> {
         let unit = table::entry_size(geo.pages_per_block());
         let runs = Runs { rest, unit, coded };
         Some(Piece { from, coded, runs })
+    }
+
+    /// The bytes of the string that it stands for.
+    pub fn bytes(&self) -> impl Iterator<Item = &'a u8> + use<'a> {
+        let runs = self.runs.clone();
+        runs.flat_map(|run| iter::repeat_n(run.bytes, run.times))
+            .flatten()
     }
 
     /// Whether all of it means something, and is not more than there can be.
@@ -241,9 +243,7 @@ mod tests {
             let piece = Piece::on(geo, page, page.len()).unwrap();
             assert!(piece.is_sane(geo));
             assert_eq!(piece.from, string.len());
-            for run in piece.runs {
-                string.extend(run.bytes.repeat(run.times));
-            }
+            string.extend(piece.bytes());
         }
         string
     }
@@ -300,9 +300,9 @@ mod tests {
     #[test]
     fn entries_of_two_bytes_are_units() {
         let [narrow, wide] = chips();
-        let string: Vec<u8> = [0x85, 0x7f].repeat(table_len(&wide) / 2);
+        let string: Vec<u8> = [0x85, 0x7f].repeat(table::size(&wide) / 2);
         assert_eq!(there_and_back(&wide, &string), 1);
-        let half = &string[..table_len(&narrow)];
+        let half = &string[..table::size(&narrow)];
         assert_eq!(there_and_back(&narrow, half), plain(&narrow, half.len()));
     }
 

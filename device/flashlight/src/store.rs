@@ -180,7 +180,7 @@ pub(crate) struct Latch<'r, N> {
 
 impl<N: Nand> Latch<'_, N> {
     /// Nothing is written after a failure, not even what a lookup would push from the cache.
-    fn sound(&self) -> Result<(), Error<N::Error>> {
+    fn may_write(&self) -> Result<(), Error<N::Error>> {
         if self.failed {
             return Err(Error::ReadOnly);
         }
@@ -211,12 +211,12 @@ impl<N: Nand> Latch<'_, N> {
         data: &[u8],
         spare: &[u8],
     ) -> Result<OpStatus, Error<N::Error>> {
-        self.sound()?;
+        self.may_write()?;
         let result = self.inner.program(page, data, spare);
         self.note(result)
     }
     pub fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Error<N::Error>> {
-        self.sound()?;
+        self.may_write()?;
         let n = self.inner.geometry().pages_per_block();
         self.pages.forget(PageAddr(block.0 * n), n);
         let result = self.inner.erase(block);
@@ -226,7 +226,7 @@ impl<N: Nand> Latch<'_, N> {
         self.inner.is_bad(block).map_err(Error::Driver)
     }
     pub fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Error<N::Error>> {
-        self.sound()?;
+        self.may_write()?;
         let result = self.inner.mark_bad(block);
         self.note(result)
     }

@@ -4,6 +4,9 @@
 //! valid pages, so that a victim is found without reading, a block whose last page becomes
 //! invalid is known at once, and no cap on the number of dirty blocks is needed for correctness.
 
+use crate::wellformed::blocks;
+use flashkit_nand::Geometry;
+
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -47,6 +50,11 @@ pub(crate) struct Table<'r> {
 /// Bytes of an entry for this many pages per block.
 pub(crate) const fn entry_size(pages_per_block: u32) -> usize {
     if pages_per_block <= 120 { 1 } else { 2 }
+}
+
+/// Bytes of the table of a chip.
+pub(crate) const fn size(geo: &Geometry) -> usize {
+    blocks(geo) as usize * entry_size(geo.pages_per_block())
 }
 
 impl<'r> Table<'r> {

@@ -5,10 +5,9 @@ use crate::checkpoint::{COPY_OF, DIR_COPIES, FAILING, FIELDS, SNAPSHOT_PAGES, WI
 use crate::dirmap::MAP_PAGES;
 use crate::dirty;
 use crate::header::HEADER;
-use crate::snapshot::{Piece, table_len};
+use crate::snapshot::Piece;
 use crate::store::{BITMAP_BLOCKS, HEADS, RESERVES};
 use crate::table::{self, State, Table};
-use core::iter;
 use flashkit_nand::{Geometry, PageAddr};
 
 /// A root page.
@@ -222,7 +221,7 @@ impl<'a> Snapshot<'a> {
 
     /// Where the map's places begin in the whole, and where they end.
     fn bounds(&self) -> (usize, usize) {
-        let table = table_len(&self.geometry);
+        let table = table::size(&self.geometry);
         (table, table + 4 * MAP_PAGES)
     }
 
@@ -234,11 +233,9 @@ impl<'a> Snapshot<'a> {
         to: usize,
         size: usize,
     ) -> impl Iterator<Item = (u32, [u8; 4])> + use<'a> {
-        let runs = self.piece.runs.clone();
-        let bytes = runs.flat_map(|run| iter::repeat_n(run.bytes, run.times));
         let (mut entry, mut have) = ([0; 4], 0);
         (self.piece.from..to)
-            .zip(bytes.flatten())
+            .zip(self.piece.bytes())
             .filter(move |(n, _)| *n >= from)
             .filter_map(move |(n, byte)| {
                 let (number, k) = ((n - from) / size, (n - from) % size);
