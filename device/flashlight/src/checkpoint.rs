@@ -62,7 +62,7 @@ use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 /// Pages used of a root block and of a second-level block.
 pub(crate) const ANCHOR_PAGES: u32 = 8;
 /// Leaf blocks that one after another could not be anchored, at most.
-const CHAIN: usize = 16;
+pub(crate) const CHAIN: usize = 16;
 /// Pages of a snapshot at most.
 pub(crate) const SNAPSHOT_PAGES: usize = 72;
 pub(crate) const COPY_OF: usize = 104;
@@ -414,7 +414,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Takes a block for a leaf or the second level ([`LEAF`], [`SECOND`]).
     fn take_system(&mut self, sort: usize) -> Result<u32, Error<N::Error>> {
         let block = self.store.pick_for(sort)?;
-        self.store.table.set(block, State::System);
+        self.store.set_state(block, State::System);
         self.store.free -= 1;
         Ok(block)
     }
@@ -774,9 +774,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 let bad =
                     block <= self.anchor.last_root && self.store.nand.is_bad(BlockAddr(block))?;
                 let state = if bad { State::Bad } else { State::System };
-                self.store.table.set(block, state);
-            } else if self.store.table.get(block) == State::System {
-                self.store.table.set(block, State::Dead);
+                self.store.set_state(block, state);
+            } else if self.store.state(block) == State::System {
+                self.store.set_state(block, State::Dead);
             }
         }
         self.store.recount();
@@ -787,7 +787,7 @@ impl<N: Nand> FlashLight<'_, N> {
 impl<N: Nand> Store<'_, N> {
     /// Retires a block after the checkpoint that no longer needs it.
     fn retire_late(&mut self, block: u32) {
-        if block != u32::MAX && self.table.get(block) == State::System {
+        if block != u32::MAX && self.state(block) == State::System {
             // Only the next checkpoint may free it: this one still calls it in use.
             if self.late_count < self.late.len() {
                 self.late[self.late_count] = block as u16;
@@ -808,8 +808,7 @@ fn snapshot_byte<N: Nand>(
     if k < table {
         let size = table::entry_size(store.ppb());
         let block = (k / size) as u32;
-        if store.table.get(block) == State::Dead
-            && store.failing.iter().any(|&b| u32::from(b) == block)
+        if store.state(block) == State::Dead && store.failing.iter().any(|&b| u32::from(b) == block)
         {
             return table::raw_byte(State::Bad, size, k % size);
         }

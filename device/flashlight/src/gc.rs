@@ -124,7 +124,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 continue;
             }
             let valid = matches!(
-                self.store.table.get(u32::from(block)),
+                self.store.state(u32::from(block)),
                 State::Meta(1..) | State::Data(1..)
             );
             if valid && !self.store.stuck.contains(&block) {
@@ -198,7 +198,7 @@ impl<N: Nand> FlashLight<'_, N> {
     ///
     /// Blocks that could not be won were tried in the order of their rank: one below the last of
     /// them is not tried again until [`FlashLight::reclaim`] begins anew.
-    fn victim(&self) -> Option<u32> {
+    fn victim(&mut self) -> Option<u32> {
         let mut best: Option<((u32, u32), u32)> = None;
         for block in 0..self.store.table.blocks() {
             let Some(rank) = self.rank(block) else {
@@ -230,9 +230,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// What cleaning a block costs, and how late it was filled, from 1; `None` where nothing can be
     /// won.
-    pub(crate) fn rank(&self, block: u32) -> Option<(u32, u32)> {
+    pub(crate) fn rank(&mut self, block: u32) -> Option<(u32, u32)> {
         let (full, blocks) = (self.store.ppb(), self.store.table.blocks());
-        let cost = match self.store.table.get(block) {
+        let cost = match self.store.state(block) {
             State::Meta(n) if n <= full / 16 => 2 * n,
             State::Meta(n) if n < full => 4 * full + n,
             State::Data(n) if n < full => 3 * n,

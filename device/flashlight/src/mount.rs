@@ -272,7 +272,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             } else {
                 State::Clean
             };
-            fs.store.table.set(block, state);
+            fs.store.set_state(block, state);
         }
         fs.anchor.roots = root_blocks(&mut fs.store.nand.inner)?;
         fs.anchor.limit_roots();

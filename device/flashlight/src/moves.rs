@@ -49,7 +49,7 @@ impl<N: Nand> FlashLight<'_, N> {
         limit: u32,
     ) -> Result<bool, Error<N::Error>> {
         let block = sweep.block;
-        let is_data = matches!(self.store.table.get(block), State::Data(_));
+        let is_data = matches!(self.store.state(block), State::Data(_));
         let all = is_data && self.store.valid_pages(block) == sweep.end - sweep.next;
         let mut seen = None;
         sweep.cost = 0;
@@ -94,7 +94,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Whether it does not pay to go on with a block that a page stays in: what is moved out of it wins
     /// nothing, and many such blocks would take all space. But that page may not be a valid one, so with few that are left
     /// it is tried.
-    fn is_in_vain(&self, sweep: &Sweep) -> bool {
+    fn is_in_vain(&mut self, sweep: &Sweep) -> bool {
         let few = self.store.ppb() / 16;
         sweep.why == Why::Space
             && !self.store.failing.contains(&(sweep.block as u16))

@@ -122,7 +122,7 @@ impl<N: Nand> FlashLight<'_, N> {
         block: u32,
         mut each: impl FnMut(&mut Self, PageAddr, &Header) -> Result<(), Error<N::Error>>,
     ) -> Result<Option<Census>, Error<N::Error>> {
-        let State::Meta(valid @ 1..) = self.store.table.get(block) else {
+        let State::Meta(valid @ 1..) = self.store.state(block) else {
             return Ok(None);
         };
         let mut census = Census {
@@ -283,7 +283,7 @@ impl<N: Nand> FlashLight<'_, N> {
         first: u32,
         lost: PageAddr,
     ) -> Result<(), Error<N::Error>> {
-        if !matches!(self.store.table.get(block), State::Meta(1..)) {
+        if !matches!(self.store.state(block), State::Meta(1..)) {
             return Ok(());
         }
         for index in 0..self.store.programmed(block) {

@@ -176,8 +176,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.session = true;
         // A recovery that was cut may have written any of them.
         for block in 0..self.store.table.blocks() {
-            if self.store.table.get(block) == State::Clean {
-                self.store.table.set(block, State::Free);
+            if self.store.state(block) == State::Clean {
+                self.store.set_state(block, State::Free);
             }
         }
         // A page written after the checkpoint shows that the checkpoint was complete.
@@ -324,7 +324,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
             if matches!(
-                self.store.table.get(block),
+                self.store.state(block),
                 State::Free | State::Clean | State::Dead
             ) {
                 let state = match Recovery::area(info) {
@@ -332,7 +332,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     a if a == Area::Data as u16 || a == Area::Update as u16 => State::Data(0),
                     _ => State::Meta(0),
                 };
-                self.store.table.set(block, state);
+                self.store.set_state(block, state);
                 if state == State::System {
                     self.store.retire_system(block);
                 }

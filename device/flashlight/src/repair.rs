@@ -350,12 +350,12 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             let mut reserves = self.store.reserves[..self.store.reserved].iter();
             let reserved = reserves.any(|r| u32::from(r.0) == block);
-            match self.store.table.get(block) {
-                State::Meta(n) if n != used => self.store.table.set(block, State::Meta(used)),
-                State::Data(n) if n != used => self.store.table.set(block, State::Data(used)),
+            match self.store.state(block) {
+                State::Meta(n) if n != used => self.store.set_state(block, State::Meta(used)),
+                State::Data(n) if n != used => self.store.set_state(block, State::Data(used)),
                 State::Free | State::Clean | State::Dead if used > 0 && !reserved => {
                     let state = if is_data { State::Data } else { State::Meta };
-                    self.store.table.set(block, state(used));
+                    self.store.set_state(block, state(used));
                 }
                 _ => continue,
             }

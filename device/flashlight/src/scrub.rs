@@ -133,9 +133,9 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether a page, or one behind it in its block, may be in use.
-    fn is_in_use(&self, at: PageAddr) -> bool {
+    fn is_in_use(&mut self, at: PageAddr) -> bool {
         let (block, index) = (self.store.geo.block_of(at).0, self.store.geo.index_of(at));
-        match self.store.table.get(block) {
+        match self.store.state(block) {
             State::Meta(1..) | State::Data(1..) => index < self.store.programmed(block),
             State::System => self.anchor.is_written(block) || self.store.is_log(block),
             _ => false,
@@ -150,7 +150,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Reads one page, which is in use if that is `known`, and gives it back when it cannot be read.
     fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
         let block = self.store.geo.block_of(at).0;
-        let state = self.store.table.get(block);
+        let state = self.store.state(block);
         self.store.scratch_at = PageAddr::NONE;
         if let State::Data(n) = state {
             let known = known || n == self.store.programmed(block);
@@ -215,8 +215,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let mut sweep = self.begin_sweep(block, Why::Rot);
             return self.sweep_on(&mut sweep, u32::MAX);
         }
-        let in_use =
-            block < self.store.table.blocks() && self.store.table.get(block) == State::System;
+        let in_use = block < self.store.table.blocks() && self.store.state(block) == State::System;
         let result = if in_use { self.renew(block) } else { Ok(false) };
         self.store.nand.refresh.remove(block);
         self.store.written.refreshed += u64::from(matches!(result, Ok(true)));

@@ -328,6 +328,15 @@ impl<N: Nand> Store<'_, N> {
         self.geo.page_size() as usize
     }
 
+    /// What a block is used for.
+    pub fn state(&mut self, block: u32) -> State {
+        self.table.get(block)
+    }
+
+    pub fn set_state(&mut self, block: u32, state: State) {
+        self.table.set(block, state);
+    }
+
     /// Whether data pages carry tags.
     pub fn has_tags(&self) -> bool {
         self.geo.spare_size() as usize >= tag::SIZE
@@ -564,8 +573,8 @@ impl<N: Nand> Store<'_, N> {
                 named[count] = block;
                 count += 1;
             }
-            if self.table.get(block) == State::Clean {
-                self.table.set(block, State::Free);
+            if self.state(block) == State::Clean {
+                self.set_state(block, State::Free);
             }
         }
         self.heads[Area::Bitmap as usize] = Head::NONE;
@@ -656,7 +665,7 @@ impl<N: Nand> Store<'_, N> {
                 return Err(Error::NoSpace);
             }
             let block = self.unreserve(i);
-            let clean = self.table.get(block) == State::Clean && self.beginning.is_none();
+            let clean = self.state(block) == State::Clean && self.beginning.is_none();
             let erased = clean || self.log_ready == block;
             if self.log_ready == block {
                 // Once only: the block may be taken again, for another area.
@@ -666,7 +675,7 @@ impl<N: Nand> Store<'_, N> {
                 continue;
             }
             self.taken += 1;
-            self.table.set(
+            self.set_state(
                 block,
                 match area {
                     Area::Bitmap => State::System,
@@ -714,7 +723,8 @@ impl<N: Nand> Store<'_, N> {
                 Some(i) if u32::from(self.reserves[i].0) == self.log_ready => break,
                 Some(i) => {
                     let block = u32::from(self.reserves[i].0);
-                    if self.prepare(block, self.table.get(block) != State::Clean)? {
+                    let erased = self.state(block) == State::Clean;
+                    if self.prepare(block, !erased)? {
                         self.log_ready = block;
                     } else {
                         self.unreserve(i);
@@ -733,10 +743,10 @@ impl<N: Nand> Store<'_, N> {
             return Ok(true);
         }
         if matches!(
-            self.table.get(block),
+            self.state(block),
             State::Free | State::Clean | State::System
         ) {
-            self.table.set(block, State::Bad);
+            self.set_state(block, State::Bad);
             self.good -= 1;
         }
         Ok(false)
@@ -774,7 +784,7 @@ impl<N: Nand> Store<'_, N> {
         if !self.nand.is_bad(BlockAddr(block))? {
             self.nand.mark_bad(BlockAddr(block))?;
         }
-        self.table.set(block, State::Bad);
+        self.set_state(block, State::Bad);
         self.good -= 1;
         Ok(())
     }
@@ -792,15 +802,23 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The first block from one on that is free and not reserved.
-    pub fn free_from(&self, from: u32) -> Option<u32> {
+    pub fn free_from(&mut self, from: u32) -> Option<u32> {
         let n = self.table.blocks();
-        (0..n).map(|step| (from + step) % n).find(|&block| {
-            matches!(self.table.get(block), State::Free | State::Clean)
-                && !self.reserves[..self.reserved]
-                    .iter()
-                    .any(|r| u32::from(r.0) == block)
-                && !self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
-        })
+        (0..n)
+            .map(|step| (from + step) % n)
+            .find(|&block| self.is_free(block) && !self.is_spoken_for(block))
+    }
+
+    /// Whether nothing is in a block, and nothing must have been.
+    pub fn is_free(&mut self, block: u32) -> bool {
+        matches!(self.state(block), State::Free | State::Clean)
+    }
+
+    /// Whether a free block is reserved, or was when power failed.
+    fn is_spoken_for(&self, block: u32) -> bool {
+        let mut reserves = self.reserves[..self.reserved].iter();
+        reserves.any(|r| u32::from(r.0) == block)
+            || self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
     }
 
     fn reserve_one(&mut self, area: Area) -> Result<(), Error<N::Error>> {
@@ -900,7 +918,7 @@ impl<N: Nand> Store<'_, N> {
         if block == u32::MAX {
             return;
         }
-        if matches!(self.table.get(block), State::Meta(0) | State::Data(0)) {
+        if matches!(self.state(block), State::Meta(0) | State::Data(0)) {
             self.kill(block);
         }
     }
@@ -912,14 +930,14 @@ impl<N: Nand> Store<'_, N> {
         if let Some(i) = self.remnants.find(block) {
             self.remnants.remove(i);
         }
-        self.table.set(block, State::Dead);
+        self.set_state(block, State::Dead);
         self.dead += 1;
     }
 
     /// Retires a block of the checkpoint or the allocation log.
     pub fn retire_system(&mut self, block: u32) {
-        if self.table.get(block) == State::System {
-            self.table.set(block, State::Dead);
+        if self.state(block) == State::System {
+            self.set_state(block, State::Dead);
             self.dead += 1;
         }
     }
@@ -930,7 +948,7 @@ impl<N: Nand> Store<'_, N> {
         if head.block == u32::MAX {
             return;
         }
-        if head.next >= self.ppb() || self.table.get(head.block) == State::Data(0) {
+        if head.next >= self.ppb() || self.state(head.block) == State::Data(0) {
             self.close(head.block);
             return;
         }
@@ -963,8 +981,8 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Valid pages of a block of metadata or file data.
-    pub fn valid_pages(&self, block: u32) -> u32 {
-        match self.table.get(block) {
+    pub fn valid_pages(&mut self, block: u32) -> u32 {
+        match self.state(block) {
             State::Meta(n) | State::Data(n) => n,
             _ => 0,
         }
@@ -1010,9 +1028,9 @@ impl<N: Nand> Store<'_, N> {
     /// Counts a page as valid.
     pub fn validate(&mut self, at: PageAddr) {
         let block = self.geo.block_of(at).0;
-        match self.table.get(block) {
-            State::Meta(n) if n < self.ppb() => self.table.set(block, State::Meta(n + 1)),
-            State::Data(n) if n < self.ppb() => self.table.set(block, State::Data(n + 1)),
+        match self.state(block) {
+            State::Meta(n) if n < self.ppb() => self.set_state(block, State::Meta(n + 1)),
+            State::Data(n) if n < self.ppb() => self.set_state(block, State::Data(n + 1)),
             _ => return,
         }
         self.live += 1;
@@ -1030,7 +1048,7 @@ impl<N: Nand> Store<'_, N> {
             return;
         }
         let (block, index) = (self.geo.block_of(at).0, self.geo.index_of(at));
-        let (count, state): (u32, fn(u32) -> State) = match self.table.get(block) {
+        let (count, state): (u32, fn(u32) -> State) = match self.state(block) {
             State::Meta(n) if n > 0 => {
                 self.nand.pages.forget(at, 1);
                 (n, State::Meta)
@@ -1038,7 +1056,7 @@ impl<N: Nand> Store<'_, N> {
             State::Data(n) if n > 0 => (n, State::Data),
             _ => return,
         };
-        self.table.set(block, state(count - 1));
+        self.set_state(block, state(count - 1));
         self.live -= 1;
         if count == 1
             && !self.is_open(block)
@@ -1075,7 +1093,7 @@ impl<N: Nand> Store<'_, N> {
         }
         self.dead = 0;
         for block in 0..self.table.blocks() {
-            if self.table.get(block) != State::Dead {
+            if self.state(block) != State::Dead {
                 continue;
             }
             let failed = self.failing.iter().position(|b| u32::from(*b) == block);
@@ -1086,7 +1104,7 @@ impl<N: Nand> Store<'_, N> {
                 }
                 Some(_) => self.dead += 1,
                 None => {
-                    self.table.set(block, State::Free);
+                    self.set_state(block, State::Free);
                     self.free += 1;
                 }
             }
@@ -1098,7 +1116,7 @@ impl<N: Nand> Store<'_, N> {
     pub fn recount(&mut self) {
         (self.good, self.free, self.dead, self.live) = (0, 0, 0, 0);
         for block in 0..self.table.blocks() {
-            let state = self.table.get(block);
+            let state = self.state(block);
             self.good += u32::from(state != State::Bad);
             match state {
                 State::Meta(n) | State::Data(n) => self.live += n,

@@ -144,7 +144,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether a block holds files or metadata that are in use.
-    pub(crate) fn is_stored(&self, block: u32) -> bool {
+    pub(crate) fn is_stored(&mut self, block: u32) -> bool {
         block < self.store.table.blocks() && self.store.valid_pages(block) > 0
     }
 

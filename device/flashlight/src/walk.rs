@@ -107,11 +107,11 @@ impl Limited<'_> {
 
 impl<N: Nand> FlashLight<'_, N> {
     /// State of a block, for checks and statistics.
-    pub fn block_state(&self, block: u32) -> State {
+    pub fn block_state(&mut self, block: u32) -> State {
         if block >= self.store.table.blocks() {
             State::Bad
         } else {
-            self.store.table.get(block)
+            self.store.state(block)
         }
     }
 

@@ -203,8 +203,11 @@ impl<N: Nand> FlashLight<'_, N> {
         let patience = blocks.max(PATIENCE * interval).min(0xffff);
         // A session may end before the search comes by.
         let is_late = wear.erases >= patience && wear.clock < blocks;
-        let next = || is_late.then(|| self.store.next_in_use()).flatten();
-        let Some(block) = self.store.at_rest().or_else(next) else {
+        let found = match self.store.at_rest() {
+            None if is_late => self.store.next_in_use(),
+            found => found,
+        };
+        let Some(block) = found else {
             self.store.watch();
             self.store.wear.erases = wear.erases.min(patience);
             return None;
@@ -246,7 +249,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 break;
             }
             self.store.wear.swept = (block + 1) % blocks;
-            let nearly = match self.store.table.get(block) {
+            let nearly = match self.store.state(block) {
                 State::Meta(n) => (1..=4 * few).contains(&n),
                 State::Data(n) => (1..=few).contains(&n),
                 _ => false,
@@ -295,8 +298,8 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Whether there is something in a block that could be moved.
-    fn is_in_use(&self, block: u32) -> bool {
-        let in_use = match self.table.get(block) {
+    fn is_in_use(&mut self, block: u32) -> bool {
+        let in_use = match self.state(block) {
             // A log's block is closed soon; that of a file that is open may stay so for ever.
             State::Meta(1..) => !self.is_open(block) || self.lag(block) > LAGS,
             State::Data(n) => n > 0 || self.is_open(block),
@@ -306,7 +309,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The first watched block that is at rest.
-    fn at_rest(&self) -> Option<u32> {
+    fn at_rest(&mut self) -> Option<u32> {
         let (watch, blocks) = (self.wear.watch, self.table.blocks());
         let behind = |b: u32| (b + blocks - watch.cursor) % blocks;
         let come = behind(self.cursor) + SOON;
@@ -316,20 +319,20 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The next block in use from the pointer on.
-    fn next_in_use(&self) -> Option<u32> {
+    fn next_in_use(&mut self) -> Option<u32> {
         let blocks = self.table.blocks();
-        let mut ahead = (0..blocks).map(|step| (self.wear.at + step) % blocks);
+        let at = self.wear.at;
+        let mut ahead = (0..blocks).map(|step| (at + step) % blocks);
         ahead.find(|&b| self.is_in_use(b))
     }
 
     /// Watches the blocks from the next one in use on.
     fn watch(&mut self) {
         let blocks = self.table.blocks();
-        let is_free = |b| matches!(self.table.get(b), State::Free | State::Clean);
         let Some(from) = self.next_in_use() else {
             return;
         };
-        let free = (1..WATCHED).find(|step| is_free((from + step) % blocks));
+        let free = (1..WATCHED).find(|step| self.is_free((from + step) % blocks));
         self.wear.watch = Watch {
             from,
             count: free.unwrap_or(WATCHED),
@@ -365,12 +368,12 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The free block from `first` on, which is one, that lags most, of a few.
-    pub fn pick_lagging(&self, first: u32) -> u32 {
-        self.pick_by(first, CHOICE, |block| self.lag(block))
+    pub fn pick_lagging(&mut self, first: u32) -> u32 {
+        self.pick_by(first, CHOICE, |store, block| store.lag(block))
     }
 
     /// Of `choice` free blocks from the first on the one with the highest key.
-    fn pick_by(&self, first: u32, choice: u32, key: impl Fn(u32) -> i32) -> u32 {
+    fn pick_by(&mut self, first: u32, choice: u32, key: impl Fn(&Self, u32) -> i32) -> u32 {
         if self.counts.of.is_empty() {
             return first;
         }
@@ -382,7 +385,7 @@ impl<N: Nand> Store<'_, N> {
                 Some(next) if ahead(next) > ahead(at) => at = next,
                 _ => break,
             }
-            if key(at) > key(best) {
+            if key(self, at) > key(self, best) {
                 best = at;
             }
         }
@@ -390,14 +393,14 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Where data at rest goes to: the end of the window.
-    pub fn place_at_rest(&self) -> Option<u32> {
+    pub fn place_at_rest(&mut self) -> Option<u32> {
         self.free_from(self.wear.at)
     }
 
     /// Where a block at rest is moved to: of some at the window's end the one erased most.
-    pub fn pick_at_rest(&self) -> Option<u32> {
+    pub fn pick_at_rest(&mut self) -> Option<u32> {
         let first = self.place_at_rest()?;
-        Some(self.pick_by(first, NEAR, |block| self.counts.above(block)))
+        Some(self.pick_by(first, NEAR, |store, block| store.counts.above(block)))
     }
 
     /// Picks a free block of a sort that may last long. One that follows its predecessor after more

@@ -10,6 +10,7 @@
 //! What one page says of another is checked where the two meet.
 
 use crate::bytes::{get_u16, get_u32};
+use crate::checkpoint::CHAIN;
 use crate::dirrec::{self, DirRec, NO_HASH, State, Target};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP};
 use crate::header::{self, HEADER, Header, Kind};
@@ -21,7 +22,7 @@ use crate::mount::ROOT_BLOCKS;
 use crate::names::{self, Item};
 use crate::ops::Special;
 use crate::snapshot::Piece;
-use crate::store::{Area, RESERVES, UPDATE};
+use crate::store::{Area, BITMAP_BLOCKS, Head, RESERVES, UPDATE};
 use crate::table::State as BlockState;
 use crate::xattr::Attributes;
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -338,83 +339,109 @@ fn follows(before: &Extent, e: &Extent) -> bool {
 impl<N: Nand> FlashLight<'_, N> {
     /// Whether the checkpoint and the block table that have been loaded agree with each other: each
     /// block has one use, which is that of its state. No reads.
-    pub(crate) fn is_consistent(&self) -> bool {
+    pub(crate) fn is_consistent(&mut self) -> bool {
+        self.has_one_use_each() && self.states_agree()
+    }
+
+    /// Whether no block is named twice by what has been loaded, and none that there is not.
+    fn has_one_use_each(&self) -> bool {
         let (s, a) = (&self.store, &self.anchor);
-        let mut seen = Seen::new(a.last_root);
-        let counts_fit = (0..s.table.blocks()).all(|block| match s.table.get(block) {
-            BlockState::Meta(n) | BlockState::Data(n) => n <= s.ppb(),
-            _ => true,
-        });
-        let state = |block: u32| (block < s.table.blocks()).then(|| s.table.get(block));
-        let is_free = |block| matches!(state(block), Some(BlockState::Free | BlockState::Clean));
-        // What was taken while the checkpoint was being written is not in its table.
-        let is_system = |block| {
-            !matches!(
-                state(block),
-                None | Some(BlockState::Meta(_) | BlockState::Data(_))
-            )
-        };
+        let mut seen = Seen::new(a.last_root, s.table.blocks());
         let log = s.heads[Area::Bitmap as usize];
         let bitmap = &s.bitmap_blocks[..s.bitmap_count];
-        let updates = [s.fronts[UPDATE]].into_iter();
-        let remnants = (0..s.remnants.len)
-            .map(|i| s.remnants.get(i))
-            .chain(updates.filter(|h| h.block != u32::MAX));
         let pages = (0..self.map.roots.len() / 4).map(|i| self.map.root(i));
-        counts_fit
-            && (0..=a.last_root).all(is_system)
-            && ([&a.second, &a.leaf.block].into_iter())
-                .chain(&a.chain[..a.chained])
-                .chain(a.next_leaves.iter().filter(|block| **block != u32::MAX))
-                .all(|&block| is_system(block) && seen.note(block))
-            && bitmap
-                .iter()
-                .all(|&b| is_system(b.into()) && seen.note(b.into()))
+        a.last_root < s.table.blocks()
+            && self.system_blocks().all(|block| seen.note(block))
             && (log.block == u32::MAX || bitmap.iter().any(|&b| u32::from(b) == log.block))
             && s.heads[1..]
                 .iter()
                 .filter(|h| h.block != u32::MAX)
-                .all(|h| {
-                    matches!(state(h.block), Some(BlockState::Meta(n)) if n <= h.next)
-                        && seen.note(h.block)
-                })
-            && { remnants }.all(|h| {
-                matches!(state(h.block), Some(BlockState::Data(n)) if n <= h.next)
-                    && h.next <= s.ppb()
-                    && seen.note(h.block)
-            })
+                .all(|h| seen.note(h.block))
+            && (0..s.remnants.len)
+                .map(|i| s.remnants.get(i))
+                .chain(Some(s.fronts[UPDATE]).filter(|h| h.block != u32::MAX))
+                .all(|h| h.next <= s.ppb() && seen.note(h.block))
             && s.heads.iter().all(|h| h.next <= s.ppb())
-            && s.reserves[..s.reserved].iter().all(|&(block, area)| {
-                is_free(block.into()) && area <= Area::Update as u8 && seen.note(block.into())
-            })
+            && s.reserves[..s.reserved]
+                .iter()
+                .all(|&(block, area)| area <= Area::Update as u8 && seen.note(block.into()))
             && (s.failing.iter().map(|b| u32::from(*b))).all(|b| {
                 b == u16::MAX.into()
-                    || (state(b).is_some() && !s.is_open(b) && s.remnants.find(b).is_none())
+                    || (b < s.table.blocks() && !s.is_open(b) && s.remnants.find(b).is_none())
             })
             && { pages }.all(|page| page.is_none() || page.0 < s.table.blocks() * s.ppb())
     }
+
+    /// Blocks of the checkpoint but the roots', and of the allocation log.
+    fn system_blocks(&self) -> impl Iterator<Item = u32> {
+        let (s, a) = (&self.store, &self.anchor);
+        let next = a.next_leaves.iter().filter(|block| **block != u32::MAX);
+        let bitmap = s.bitmap_blocks[..s.bitmap_count].iter();
+        [a.second, a.leaf.block]
+            .into_iter()
+            .chain(a.chain[..a.chained].iter().copied())
+            .chain(next.copied())
+            .chain(bitmap.map(|&b| u32::from(b)))
+    }
+
+    /// Whether the states of the blocks that the checkpoint names are those of their uses.
+    fn states_agree(&mut self) -> bool {
+        let mut named = [0; SYSTEM_MOST];
+        let count = (named.iter_mut().zip(self.system_blocks()))
+            .map(|(place, block)| *place = block)
+            .count();
+        let (last_root, s) = (self.anchor.last_root, &mut self.store);
+        let ppb = s.ppb();
+        let counts_fit = (0..s.table.blocks()).all(|block| s.valid_pages(block) <= ppb);
+        // What was taken while the checkpoint was being written is not in its table.
+        let is_used = |state| matches!(state, BlockState::Meta(_) | BlockState::Data(_));
+        let mut system = (0..=last_root).chain(named[..count].iter().copied());
+        let is_log = |state, next| matches!(state, BlockState::Meta(n) if n <= next);
+        let is_tail = |state, next| matches!(state, BlockState::Data(n) if n <= next);
+        counts_fit
+            && !system.any(|block| is_used(s.state(block)))
+            && (1..s.heads.len()).all(|i| {
+                let Head { block, next } = s.heads[i];
+                block == u32::MAX || is_log(s.state(block), next)
+            })
+            && (0..s.remnants.len).all(|i| {
+                let Head { block, next } = s.remnants.get(i);
+                is_tail(s.state(block), next)
+            })
+            && {
+                let Head { block, next } = s.fronts[UPDATE];
+                block == u32::MAX || is_tail(s.state(block), next)
+            }
+            && (0..s.reserved).all(|i| s.is_free(s.reserves[i].0.into()))
+    }
 }
+
+/// Blocks of the checkpoint and of the allocation log at most, but the roots'.
+const SYSTEM_MOST: usize = 4 + CHAIN + BITMAP_BLOCKS;
 
 /// Blocks met so far, beyond those kept for roots.
 struct Seen {
     roots: u32,
+    blocks: u32,
     list: [u32; 128],
     len: usize,
 }
 
 impl Seen {
-    /// None but the blocks up to this one.
-    fn new(last_root: u32) -> Self {
+    /// None but the blocks up to this one, of so many.
+    fn new(last_root: u32, blocks: u32) -> Self {
         Seen {
             roots: last_root,
+            blocks,
             list: [0; 128],
             len: 0,
         }
     }
 
-    /// Notes a block; `false` if it was met before.
+    /// Notes a block; `false` if it was met before, or there is no such.
     fn note(&mut self, block: u32) -> bool {
         let is_new = block > self.roots
+            && block < self.blocks
             && self.len < self.list.len()
             && !self.list[..self.len].contains(&block);
         if is_new {

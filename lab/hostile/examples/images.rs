@@ -308,7 +308,7 @@ fn session(chip: SimNand, cut: Cut, end: End, work: &dyn Fn(&mut Fs<'_>)) -> (Si
 /// Erases what is free: it would be erased before it is used.
 fn tidy(mut chip: SimNand) -> SimNand {
     let mut ram = vec![0; ram_needed(&chip.geometry())];
-    let fs = FlashLight::mount(&mut chip, &mut ram, Config::default()).expect("a volume");
+    let mut fs = FlashLight::mount(&mut chip, &mut ram, Config::default()).expect("a volume");
     let blocks = 0..fs.nand().geometry().blocks();
     let free: Vec<u32> = blocks
         .filter(|block| fs.block_state(*block) == BlockState::Free)
