@@ -20,10 +20,11 @@
 //!  116 copies of the DirInodes of the root and of the index directory: u32 each, all ones: none
 //!  124 failing blocks: u16 each, 8; all ones: none
 //!  140 wear levelling: next block u16, last place u16, moves u16, erases u16
-//!  148 block where scrubbing goes on u16, 0
-//!  152 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; dirty list
+//!  148 block where scrubbing goes on u16
+//!  150 entries of a page of the block table, if that lies on flash, else 0
+//!  152 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; block table; dirty list
 //! ```
-//! The pages of the snapshot: `snapshot.rs`.
+//! The pages of the snapshot: `snapshot.rs`. What is here of a block table on flash: `paged.rs`.
 //!
 //! Within a session, checkpoints fill the leaf block. A new leaf is the block that the last
 //! checkpoint in the old one names, so that it is found even when the second-level page that should
@@ -52,9 +53,10 @@ use crate::dirmap::DirMap;
 use crate::error::Error;
 use crate::header::{HEADER, Kind};
 use crate::mount::root_blocks;
+use crate::paged::Layout;
 use crate::snapshot::{self, Piece};
-use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, RESERVES, Store, UPDATE};
-use crate::table::{self, State};
+use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, LATE, RESERVES, Store, UPDATE};
+use crate::table::State;
 use crate::wear::{LEAF, SECOND};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
@@ -71,6 +73,7 @@ pub(crate) const DIR_COPIES: usize = 116;
 pub(crate) const FAILING: usize = 124;
 pub(crate) const LEVELLING: usize = 140;
 pub(crate) const SCRUB: usize = 148;
+pub(crate) const PER_PAGE: usize = 150;
 pub(crate) const FIELDS: usize = 152;
 /// Checkpoint pages that an unmount writes in one leaf.
 const UNMOUNT_PAGES: u32 = 3;
@@ -103,6 +106,8 @@ pub(crate) struct Anchor {
     /// The second-level block that the root pages lead to, while `second` is being begun.
     pub old_second: u32,
     pub new_second: bool,
+    /// The second-level block that the checkpoint found meant to be anchored in.
+    pub meant: u32,
     pub leaf: Head,
     /// The leaves to come; all ones: none.
     pub next_leaves: [u32; 2],
@@ -127,6 +132,7 @@ impl Anchor {
             second_next: ANCHOR_PAGES,
             old_second: u32::MAX,
             new_second: false,
+            meant: u32::MAX,
             leaf: Head::NONE,
             next_leaves: [u32::MAX; 2],
             chain: [0; CHAIN],
@@ -177,7 +183,7 @@ pub(crate) struct Start {
     pub copy: u32,
 }
 
-fn block_number(v: u16) -> u32 {
+pub(crate) fn block_number(v: u16) -> u32 {
     if v == u16::MAX {
         u32::MAX
     } else {
@@ -197,7 +203,6 @@ pub(crate) fn is_unmounted(page: &[u8]) -> bool {
 
 /// What a switch to a new leaf block has to write besides.
 struct Switch {
-    old_leaf: u32,
     new_second: bool,
 }
 
@@ -218,6 +223,9 @@ impl<N: Nand> FlashLight<'_, N> {
     /// it begins with a checkpoint of what is on flash, that names others. To be called before the
     /// first change.
     pub(crate) fn begin(&mut self) -> Result<(), Error<N::Error>> {
+        if !self.store.session {
+            self.compare_states()?;
+        }
         match self.store.begin_session() {
             Err(Error::NoSpace) if self.store.log_lost => {}
             r => r?,
@@ -281,6 +289,11 @@ impl<N: Nand> FlashLight<'_, N> {
     /// many `pages` left; when these are two, the page once more, to say that the first is complete.
     fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Error<N::Error>> {
         for _ in 0..TRIES {
+            // What the first of two equal pages needs must be there for the second one's life.
+            if self.store.beginning.is_none() && pages_left != UNMOUNT_PAGES - 1 {
+                self.store.settle_for_checkpoint()?;
+            }
+            self.store.release_own();
             let switch = self.plan_leaf(pages_left)?;
             self.retire_bitmap_blocks();
             let mut pages = [0u32; SNAPSHOT_PAGES];
@@ -313,6 +326,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.anchor.next_leaves[0] == from.copy {
             self.anchor.next_leaves.swap(0, 1);
         }
+        self.store.forget_vain_changes()?;
         for _ in 0..TRIES {
             let switch = self.plan_leaf(1)?;
             self.store.scratch_at = PageAddr::NONE;
@@ -346,23 +360,24 @@ impl<N: Nand> FlashLight<'_, N> {
         let named = !self.anchor.next_leaves.contains(&u32::MAX);
         if self.anchor.leaf.block != u32::MAX
             && self.anchor.leaf.next + pages <= self.store.ppb()
-            && (named || self.store.available() < 4)
+            && (named || self.store.unreserved() < 4)
         {
             return Ok(None);
         }
-        let mut switch = Switch {
-            old_leaf: self.anchor.leaf.block,
-            new_second: false,
-        };
+        let mut switch = Switch { new_second: false };
+        let old_leaf = self.anchor.leaf.block;
         let [mut block, next] = self.anchor.next_leaves;
         if block == u32::MAX {
             block = self.take_system(LEAF)?;
         }
         self.anchor.leaf = Head { block, next: 0 };
+        if old_leaf != u32::MAX {
+            self.anchor.push_chain(old_leaf);
+        }
         self.anchor.next_leaves = [next, u32::MAX];
         for i in 0..2 {
             // The names of a leaf do not change: with less than two, another is begun soon.
-            if self.anchor.next_leaves[i] == u32::MAX && self.store.available() > 0 {
+            if self.anchor.next_leaves[i] == u32::MAX && self.store.unreserved() > 0 {
                 self.anchor.next_leaves[i] = self.take_named_leaf()?;
             }
         }
@@ -415,7 +430,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn take_system(&mut self, sort: usize) -> Result<u32, Error<N::Error>> {
         let block = self.store.pick_for(sort)?;
         self.store.set_state(block, State::System);
-        self.store.free -= 1;
+        self.store.free = self.store.free.saturating_sub(1);
         Ok(block)
     }
 
@@ -449,7 +464,7 @@ impl<N: Nand> FlashLight<'_, N> {
         while self.store.remnants.len + open > crate::store::REMNANTS {
             self.store.remnants.remove(0);
         }
-        let total = self.store.table.raw().len() + self.map.roots.len() + 4;
+        let total = self.store.table.snapshot_len() + self.map.roots.len() + 4;
         let partials = self.store.remnants.len
             + self
                 .store
@@ -460,8 +475,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let total = total + 4 * partials;
         self.store.scratch_at = PageAddr::NONE;
         let (geo, mut from, mut count) = (self.store.geo, 0, 0);
+        let tableless = self.store.table.paged.is_some();
         while from < total {
-            let (len, end) = snapshot::fill(&geo, self.scratch, (from, total), |k| {
+            let (len, end) = snapshot::fill(&geo, self.scratch, (from, total), tableless, |k| {
                 snapshot_byte(&mut self.store, &self.map, partials, k)
             });
             let page = &mut self.scratch[..len];
@@ -476,7 +492,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Puts the checkpoint page together in the scratch page.
     fn encode(&mut self, flags: u8, copy_of: u64, pages: &[u32]) -> usize {
-        let (a, s, b) = (&self.anchor, &self.store, &mut *self.scratch);
+        let (a, s, b) = (&self.anchor, &mut self.store, &mut *self.scratch);
         b[HEADER..].fill(0);
         b[32] = flags | if self.map.wide { WIDE } else { 0 };
         b[33] = a.round;
@@ -516,6 +532,8 @@ impl<N: Nand> FlashLight<'_, N> {
             put_u16(b, LEVELLING + 2 * i, v.min(0xffff) as u16);
         }
         put_u16(b, SCRUB, (s.scrub_at / s.ppb()) as u16);
+        let per_page = s.table.paged.as_ref().map_or(0, |p| p.layout.per_page);
+        put_u16(b, PER_PAGE, per_page as u16);
         let mut at = FIELDS;
         for &(block, area) in &s.reserves[..s.reserved] {
             put_u32(b, at, u32::from(block) | u32::from(area) << 16);
@@ -525,6 +543,15 @@ impl<N: Nand> FlashLight<'_, N> {
             put_u32(b, at, page);
             at += 4;
         }
+        // Those that lead to this one, or have led to the one before.
+        let mut over = [u32::MAX; LATE + CHAIN + 1];
+        let late = s.late[..s.late_count].iter().map(|&b| u32::from(b));
+        let led = a.chain[..a.chained].iter().copied();
+        let old = Some(a.old_second).filter(|&b| b != u32::MAX);
+        let count = (over.iter_mut().zip(late.chain(led).chain(old)))
+            .map(|(place, block)| *place = block)
+            .count();
+        at = s.encode_table(b, at, &over[..count]);
         // As many entries as fit; the list is a help, not a need.
         let size = crate::dirty::entry_size(s.ppb());
         let n = s.dirty.len().min((b.len() - at) / size);
@@ -593,7 +620,6 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.old_second = u32::MAX;
             self.anchor.new_second = false;
         }
-        self.store.retire_late(switch.old_leaf);
         for i in 0..core::mem::take(&mut self.anchor.chained) {
             self.store.retire_late(self.anchor.chain[i]);
         }
@@ -654,12 +680,27 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Unpacks the checkpoint page in the scratch page, found in `leaf`.
-    pub(crate) fn decode(&mut self, leaf: Head) -> Option<Start> {
+    /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
+    pub(crate) fn decode(&mut self, leaf: Head) -> Result<Option<Start>, Error<N::Error>> {
+        let per_page = u32::from(get_u16(self.scratch, PER_PAGE));
+        let layout = Layout::new(&self.store.geo, per_page);
+        if layout.is_none() && (per_page > 0 || self.store.table.paged.is_some()) {
+            return Ok(None);
+        }
+        let fits = self.store.table.has_room(layout, &self.store.geo);
+        fits.map_err(|more| Error::RamTooSmall(self.ram + more))?;
+        if layout.is_some_and(|layout| !self.store.table.begin_paging(layout)) {
+            return Ok(None);
+        }
+        Ok(self.unpack(leaf))
+    }
+
+    fn unpack(&mut self, leaf: Head) -> Option<Start> {
         let (b, s) = (&*self.scratch, &mut self.store);
         self.anchor.leaf = leaf;
         self.next_ino = get_u32(b, 40).max(FIRST_FILE);
         self.orphans = get_u32(b, 48);
+        s.live = get_u32(b, 44);
         s.cursor = get_u32(b, 52) % s.geo.blocks();
         self.map.next = get_u32(b, 56);
         self.map.wide = b[32] & WIDE != 0;
@@ -689,8 +730,15 @@ impl<N: Nand> FlashLight<'_, N> {
         let (reserved, count) = (usize::from(b[100]), usize::from(b[101]));
         let size = crate::dirty::entry_size(s.geo.pages_per_block());
         let dirty = usize::from(get_u16(b, 102)) * size;
-        let end = FIELDS + 4 * reserved + 4 * count + dirty;
+        let mut end = FIELDS + 4 * reserved + 4 * count;
         if reserved > RESERVES || count > SNAPSHOT_PAGES || end > b.len() {
+            return None;
+        }
+        if s.table.paged.is_some() {
+            end = s.decode_table(b, end)?;
+        }
+        end += dirty;
+        if end > b.len() {
             return None;
         }
         (s.reserved, s.unnamed) = (reserved, 0);
@@ -720,7 +768,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Loads the snapshot of the block table.
     pub(crate) fn load_snapshot(&mut self, pages: &[u32]) -> Result<(), Error<N::Error>> {
         let geo = self.store.geo;
-        let (table, roots) = (self.store.table.raw().len(), self.map.roots.len());
+        let (table, roots) = (self.store.table.snapshot_len(), self.map.roots.len());
+        let tableless = self.store.table.paged.is_some();
         let corrupt = |at| Err(Error::Corrupt(at, "block table"));
         let (mut n, mut partials) = (0, 0);
         let mut tail = [0u8; 4];
@@ -731,14 +780,14 @@ impl<N: Nand> FlashLight<'_, N> {
             let header = self
                 .store
                 .expect_meta(at, self.scratch, Kind::Snapshot, "block table")?;
-            let Some(piece) =
-                Piece::on(&geo, self.scratch, header.len).filter(|piece| piece.from == n)
+            let Some(piece) = Piece::on(&geo, self.scratch, header.len)
+                .filter(|piece| piece.from == n && piece.tableless == tableless)
             else {
                 return corrupt(at);
             };
             for &byte in piece.bytes() {
                 if n < table {
-                    self.store.table.raw()[n] = byte;
+                    self.store.table.bytes[n] = byte;
                 } else if n < table + roots {
                     self.map.roots[n - table] = byte;
                 } else {
@@ -766,6 +815,9 @@ impl<N: Nand> FlashLight<'_, N> {
         if n != table + roots + 4 + 4 * partials || !self.is_consistent() {
             return corrupt(PageAddr::NONE);
         }
+        if tableless {
+            return self.find_bad_roots();
+        }
         // System blocks that nothing leads to are left over from an interrupted switch.
         for block in 0..self.store.table.blocks() {
             let ours = self.anchor.owns(block) || self.store.is_log(block);
@@ -780,6 +832,17 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         self.store.recount();
+        Ok(())
+    }
+
+    /// A root block may have been marked bad since the checkpoint.
+    fn find_bad_roots(&mut self) -> Result<(), Error<N::Error>> {
+        for block in 0..=self.anchor.last_root {
+            if self.store.nand.is_bad(BlockAddr(block))? && self.store.state(block) != State::Bad {
+                self.store.set_state(block, State::Bad);
+                self.store.good = self.store.good.saturating_sub(1);
+            }
+        }
         Ok(())
     }
 }
@@ -804,15 +867,17 @@ fn snapshot_byte<N: Nand>(
     partials: usize,
     k: usize,
 ) -> u8 {
-    let (table, roots) = (store.table.raw().len(), map.roots.len());
+    let (table, roots) = (store.table.snapshot_len(), map.roots.len());
     if k < table {
-        let size = table::entry_size(store.ppb());
-        let block = (k / size) as u32;
+        let entries = store.table.entries;
+        let (block, byte) = ((k / entries.size()) as u32, k % entries.size());
         if store.state(block) == State::Dead && store.failing.iter().any(|&b| u32::from(b) == block)
         {
-            return table::raw_byte(State::Bad, size, k % size);
+            let mut entry = [0; 2];
+            entries.set(&mut entry, 0, State::Bad);
+            return entry[byte];
         }
-        return store.table.raw()[k];
+        return store.table.bytes[k];
     }
     if k < table + roots {
         return map.roots[k - table];

@@ -45,6 +45,11 @@ impl<'r> DirtyList<'r> {
         self.len
     }
 
+    /// Entries at most.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// The entries as they go to flash.
     pub fn raw(&self) -> &[u8] {
         &self.bytes[..self.len * self.size]

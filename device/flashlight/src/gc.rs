@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::header::Kind;
 use crate::inode::{FLAG_ORPHAN, FileView};
 use crate::mount::Cleaner;
+use crate::paged::share;
 use crate::store::BITMAP_BLOCKS;
 use crate::sweep::{LOOK, MOVE, Sweep, Why};
 use crate::table::State;
@@ -36,11 +37,23 @@ pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them. A page of an update
 /// counts three quarters, and so does a removal that a page records.
 const INODE_PAGES_MAX: u32 = 464;
+/// The same where a recovery reads pages of the block table besides.
+const INODE_PAGES_PAGED: u32 = 400;
 
 /// Blocks that go bad in use before the volume is worn out: one in fifty, as data sheets allow, and
 /// some, because fifty is more than small chips have to spare.
 fn grown_max(blocks: u32) -> u32 {
     8 + blocks / 50
+}
+
+/// What cleaning a block costs; `None` where nothing can be won.
+pub(crate) fn cost(state: State, pages_per_block: u32) -> Option<u32> {
+    match state {
+        State::Meta(n) if n <= pages_per_block / 16 => Some(2 * n),
+        State::Meta(n) if n < pages_per_block => Some(4 * pages_per_block + n),
+        State::Data(n) if n < pages_per_block => Some(3 * n),
+        _ => None,
+    }
 }
 
 /// Blocks that no file gets: for cleaning, checkpoints and recovery.
@@ -59,9 +72,10 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Pages that files and metadata may fill.
     pub(crate) fn usable_pages(&self) -> u32 {
+        let kept = self.store.table.least_for_recovery();
         self.store
             .good
-            .saturating_sub(reserve_blocks(self.store.geo.blocks()))
+            .saturating_sub(reserve_blocks(self.store.geo.blocks()) + kept)
             * self.store.ppb()
     }
 
@@ -97,15 +111,14 @@ impl<N: Nand> FlashLight<'_, N> {
         self.begin()?;
         if !self.store.ready_log()?
             || self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
-            || (self.store.taken > 0 && self.store.taken + FOR_RECOVERY > self.store.sure)
-            || self.store.to_replay() >= INODE_PAGES_MAX
+            || (self.store.taken > 0 && self.store.taken + self.for_recovery() > self.store.sure)
+            || self.store.to_replay() >= self.replay_max()
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS
         {
             self.checkpoint(false)?;
         }
         self.clean_failing()?;
-        if self.config.cleaner == Cleaner::Paper
-            && self.store.dirty.len() > self.config.dirty_threshold
+        if self.config.cleaner == Cleaner::Paper && self.store.dirty.len() > self.dirty_threshold()
         {
             self.clean_dirty_list()?;
         }
@@ -114,6 +127,18 @@ impl<N: Nand> FlashLight<'_, N> {
             self.free_overridden()?;
         }
         Ok(())
+    }
+
+    fn replay_max(&self) -> u32 {
+        match self.store.table.paged {
+            Some(_) => INODE_PAGES_PAGED,
+            None => INODE_PAGES_MAX,
+        }
+    }
+
+    /// Blocks that stay free for recoveries.
+    fn for_recovery(&self) -> u32 {
+        FOR_RECOVERY + self.store.table.blocks_for_recovery()
     }
 
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
@@ -132,6 +157,11 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         Ok(())
+    }
+
+    /// Not more than the list can grow beyond.
+    fn dirty_threshold(&self) -> usize {
+        self.config.dirty_threshold.min(self.store.dirty.most() - 1)
     }
 
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
@@ -181,7 +211,9 @@ impl<N: Nand> FlashLight<'_, N> {
             // Some may have lost what was in the way, and others have become cheaper.
             self.store.stuck_rank = (0, 0);
         }
-        if self.store.dead == 0 {
+        let table = &self.store.table;
+        let kept = table.blocks_for_recovery() - table.least_for_recovery();
+        if self.store.dead == 0 && kept == 0 {
             return Ok(false);
         }
         self.checkpoint(false)?;
@@ -200,17 +232,26 @@ impl<N: Nand> FlashLight<'_, N> {
     /// them is not tried again until [`FlashLight::reclaim`] begins anew.
     fn victim(&mut self) -> Option<u32> {
         let mut best: Option<((u32, u32), u32)> = None;
-        for block in 0..self.store.table.blocks() {
-            let Some(rank) = self.rank(block) else {
-                continue;
-            };
-            if best.is_none_or(|b| rank < b.0)
-                && rank > self.store.stuck_rank
-                && !self.store.is_open(block)
-                && !self.store.stuck.contains(&(block as u16))
-            {
-                best = Some((rank, block));
+        let (mut looked_at, full) = (0, self.store.ppb());
+        while let Some((blocks, least)) = self.store.table.next_to_look_at(&mut looked_at) {
+            if best.is_some_and(|b| share(self.store.state(b.1), full) <= least) {
+                break;
             }
+            let mut cheapest = 255;
+            for block in blocks.clone() {
+                let Some(rank) = self.rank(block) else {
+                    continue;
+                };
+                cheapest = cheapest.min(share(self.store.state(block), full));
+                if best.is_none_or(|b| rank < b.0)
+                    && rank > self.store.stuck_rank
+                    && !self.store.is_open(block)
+                    && !self.store.stuck.contains(&(block as u16))
+                {
+                    best = Some((rank, block));
+                }
+            }
+            self.store.table.note_cost(&blocks, cheapest);
         }
         best.map(|b| b.1)
     }
@@ -231,13 +272,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// What cleaning a block costs, and how late it was filled, from 1; `None` where nothing can be
     /// won.
     pub(crate) fn rank(&mut self, block: u32) -> Option<(u32, u32)> {
-        let (full, blocks) = (self.store.ppb(), self.store.table.blocks());
-        let cost = match self.store.state(block) {
-            State::Meta(n) if n <= full / 16 => 2 * n,
-            State::Meta(n) if n < full => 4 * full + n,
-            State::Data(n) if n < full => 3 * n,
-            _ => return None,
-        };
+        let blocks = self.store.table.blocks();
+        let cost = cost(self.store.state(block), self.store.ppb())?;
         Some((cost, (block + blocks - self.store.oldest) % blocks + 1))
     }
 

@@ -50,11 +50,12 @@ pub enum Kind {
     Names = 13,
     Attributes = 14,
     Places = 15,
+    Table = 16,
 }
 
 impl Kind {
     /// Every kind, by its number on flash.
-    pub const ALL: [Kind; 15] = {
+    pub const ALL: [Kind; 16] = {
         use Kind::*;
         [
             Root,
@@ -72,6 +73,7 @@ impl Kind {
             Names,
             Attributes,
             Places,
+            Table,
         ]
     };
 

@@ -4,7 +4,7 @@
 
 mod checkpoint;
 
-pub use checkpoint::{Alloc, Checkpoint, LogHead, Reserved, Root, Snapshot};
+pub use checkpoint::{Alloc, Checkpoint, LogHead, Reserved, Root, Snapshot, TablePage};
 
 use crate::bytes::get_u32;
 use crate::dirrec::{self, DirRec};
@@ -68,6 +68,8 @@ pub enum Record<'a> {
     Names(Map<'a, 1>),
     /// Extended attributes of an inode.
     Attributes(Map<'a, 1>),
+    /// A page of a block table that lies on flash.
+    Table(TablePage<'a>),
 }
 
 /// Reads a whole page, read from `at`, as what it is.
@@ -129,6 +131,7 @@ fn record<'a>(geometry: &Geometry, page: &'a [u8], header: &Header) -> Option<Re
             let sane = Attributes::on(page).are_sane();
             sane.then_some(Record::Attributes(Map::on(page)?))?
         }
+        Kind::Table => Record::Table(TablePage::on(geometry, page, used)?),
     })
 }
 
@@ -487,7 +490,9 @@ mod tests {
             Record::Root(_) | Record::Second { .. } => 1,
             Record::Checkpoint(c) => {
                 let heads = c.heads().count() + c.bitmap_blocks().count();
-                heads + c.reserved().count() + c.snapshot_pages().count() + c.dirty_list().count()
+                let table = c.table_pages().count() + c.table_changes().count();
+                let lists = c.reserved().count() + c.snapshot_pages().count() + table;
+                heads + lists + c.dirty_list().count()
             }
             Record::Alloc(a) => a.blocks().count(),
             Record::Snapshot(s) => {
@@ -506,6 +511,7 @@ mod tests {
             Record::ExtentMap(m) => m.extents().count(),
             Record::Names(m) => m.file_names().count(),
             Record::Attributes(m) => m.attributes().count(),
+            Record::Table(t) => t.states().count(),
         }
     }
 

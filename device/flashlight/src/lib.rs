@@ -44,6 +44,7 @@ mod mount;
 mod moves;
 mod names;
 mod ops;
+mod paged;
 mod pages;
 mod rebuild;
 mod recover;
@@ -68,7 +69,9 @@ pub use error::Error;
 pub use header::{FORMAT_VERSION, Header, Kind};
 pub use inode::{NAME_MAX, Time};
 pub use list::Entry;
-pub use mount::{Cleaner, Config, ram_needed, ram_to_level, ram_useful};
+pub use mount::{
+    Cleaner, Config, ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful,
+};
 pub use ops::{Attr, New, SetAttr, Special, StatFs, TARGET_MAX, Unlinked};
 pub use scrub::Scrub;
 pub use store::Written;
@@ -139,6 +142,8 @@ pub struct FlashLight<'r, N: Nand> {
     pub(crate) scratch: &'r mut [u8],
     pub(crate) anchor: Anchor,
     pub(crate) config: Config,
+    /// Bytes that the caller has given.
+    pub(crate) ram: usize,
     pub(crate) tick: u32,
     pub(crate) next_ino: u32,
     /// Files in the index directory that have no name any more.

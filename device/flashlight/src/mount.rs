@@ -10,14 +10,15 @@ use crate::dirty::{self, DirtyList};
 use crate::error::Error;
 use crate::header::{self, Bad, HEADER, Header, Kind};
 use crate::ops::New;
+use crate::paged::{self, Layout};
 use crate::pages::{self, Pages};
 use crate::scrub::RefreshList;
 use crate::snapshot::PIECE;
 use crate::store::{
-    Area, BITMAP_BLOCKS, COLD, FRONTS, HEADS, Head, Latch, REMNANTS, RESERVES, Remnants, Store,
-    Written,
+    Area, BITMAP_BLOCKS, COLD, FRONTS, HEADS, Head, LATE, Latch, REMNANTS, RESERVES, Remnants,
+    Store, Written,
 };
-use crate::table::{self, State, Table};
+use crate::table::{self, Entries, State, Table};
 use crate::updates::UPDATE_BLOCKS;
 use crate::wear::{Counts, INTERVAL, Wear};
 use crate::wellformed::{blocks, is_well_formed};
@@ -56,6 +57,11 @@ pub struct Config {
     /// Pages that look erased may have been programmed, by a programmer that wrote the volume to the chip
     /// (`transfer.rs`): only blocks that are erased first are written, as after an unclean stop.
     pub after_transfer: bool,
+    /// Blocks that a page of the block table has entries for, on a volume that is made so ([`FlashLight::format_with`])
+    /// or was. 0: as many as fit, on a chip whose table is longer than a page; on others all of it is in RAM. Small
+    /// numbers let small chips have tables of many pages. `u32::MAX`: all of it is in RAM on any chip, as on volumes
+    /// that were made before there was a choice; a mount finds out by itself, and says what RAM it needs.
+    pub table_page: u32,
 }
 
 impl Default for Config {
@@ -68,25 +74,52 @@ impl Default for Config {
             wear_interval: INTERVAL,
             refresh_bits: None,
             after_transfer: false,
+            table_page: 0,
         }
     }
 }
 
-/// Bytes of RAM that a volume on a chip of this geometry needs: six pages, one byte a block (two
-/// where a block has more than 120 pages), and 161 dirty-list entries of 2 bytes and a bit a page,
+/// Bytes of RAM that a volume on a chip of this geometry needs: six pages, the block table of one byte a block (two
+/// where a block has more than 120 pages), 161 dirty-list entries of 2 bytes and a bit a page,
 /// and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
+///
+/// Of a block table that is longer than a page, one page is in RAM; besides 8 bytes for each of its
+/// pages, a list of changes and a shorter dirty list: 16,369 bytes for 65,535 such blocks.
 pub const fn ram_needed(geo: &Geometry) -> usize {
+    ram_needed_for(geo, 0)
+}
+
+/// The same, for a volume with so many entries a page of the block table ([`Config::table_page`]).
+pub const fn ram_needed_for(geo: &Geometry, table_page: u32) -> usize {
+    let (table, dirty) = match Layout::of(geo, table_page) {
+        Some(layout) => (layout.room(), paged::DIRTY_ENTRIES),
+        None => (table::size(geo), dirty::ENTRIES),
+    };
     6 * geo.page_size() as usize
-        + table::size(geo)
-        + dirty::ENTRIES * dirty::entry_size(geo.pages_per_block())
+        + table
+        + dirty * dirty::entry_size(geo.pages_per_block())
         + 4 * MAP_PAGES
         + 4 * REMNANTS
+}
+
+/// Bytes of RAM with which all of a block table that lies on flash is in RAM too: [`ram_needed`] where it does not.
+/// Less than that, and more than [`ram_needed`], holds more of its pages.
+pub const fn ram_for_table(geo: &Geometry) -> usize {
+    ram_needed(geo) + more_for_table(Layout::of(geo, 0))
+}
+
+/// Bytes above the least for all of a table that lies on flash.
+const fn more_for_table(layout: Option<Layout>) -> usize {
+    match layout {
+        Some(layout) => layout.room_for_all() - layout.room(),
+        None => 0,
+    }
 }
 
 /// Bytes of RAM with which levelling also counts erases, a byte a block more: those of the blocks then
 /// deviate by some nine erases from their mean, whatever that is.
 pub const fn ram_to_level(geo: &Geometry) -> usize {
-    ram_needed(geo) + blocks(geo) as usize
+    ram_for_table(geo) + blocks(geo) as usize
 }
 
 /// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of the dirty
@@ -124,14 +157,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         roots: [u32; 2],
     ) -> Result<Self, Error<N::Error>> {
         let geo = nand.geometry();
-        let needed = ram_needed(&geo);
+        let needed = ram_needed_for(&geo, config.table_page);
         if ram.len() < needed {
             return Err(Error::RamTooSmall(needed));
         }
         let usable = geo
             .blocks()
             .saturating_sub(crate::gc::reserve_blocks(geo.blocks()));
-        let snapshot = table::size(&geo) / (geo.page_size() as usize - PIECE) + 2;
+        let layout = Layout::of(&geo, config.table_page);
+        let in_snapshot = layout.map_or(table::size(&geo), |_| 0);
+        let snapshot = in_snapshot / (geo.page_size() as usize - PIECE) + 2;
         if geo.page_size() < 1024
             || geo.pages_per_block() < 8
             || usable < 8
@@ -140,13 +175,18 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Err(Error::Geometry);
         }
         let (ps, ppb) = (geo.page_size() as usize, geo.pages_per_block());
-        let counted = config.wear_interval > 0 && ram.len() >= ram_to_level(&geo);
-        let more = ram.len().saturating_sub(ram_to_level(&geo));
+        let for_table = more_for_table(layout).min(ram.len() - needed);
+        let to_level = needed + more_for_table(layout) + blocks(&geo) as usize;
+        let counted = config.wear_interval > 0 && ram.len() >= to_level;
+        let more = ram.len().saturating_sub(to_level);
         let pages = pages::entries_size(more, geo.page_size());
-        let dirty = dirty::ENTRIES * dirty::entry_size(ppb) + more - pages;
+        let entries = layout.map_or(dirty::ENTRIES, |_| paged::DIRTY_ENTRIES);
+        let dirty = entries * dirty::entry_size(ppb) + more - pages;
+        let table = layout.map_or(table::size(&geo), |layout| layout.room()) + for_table;
         let mut ram = ram;
+        let bytes = ram.len();
         ram.fill(0);
-        let table = carve(&mut ram, table::size(&geo));
+        let table = carve(&mut ram, table);
         let dirty = carve(&mut ram, dirty);
         let pages = carve(&mut ram, pages);
         let map_roots = carve(&mut ram, 4 * MAP_PAGES);
@@ -165,7 +205,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             geo,
             volume: 0,
             seq: 1,
-            table: Table::new(table, ppb),
+            table: Table {
+                bytes: table,
+                entries: Entries::of(ppb),
+                blocks: blocks(&geo),
+                paged: None,
+            },
             dirty: DirtyList::new(dirty, ppb, dirty_blocks(&geo).max(dirty::ENTRIES)),
             remnants: Remnants::new(remnants),
             heads: [Head::NONE; HEADS],
@@ -206,7 +251,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             stuck_next: 0,
             stuck_rank: (0, 0),
             oldest: 0,
-            late: [0; 24],
+            late: [0; LATE],
             late_count: 0,
             scratch_at: PageAddr::NONE,
         };
@@ -232,6 +277,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             scratch: carve(&mut ram, ps),
             anchor: Anchor::new(roots),
             config,
+            ram: bytes,
             tick: 0,
             next_ino: FIRST_FILE,
             orphans: 0,
@@ -250,41 +296,79 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// # Errors
     /// [`Error::Geometry`] when the chip is too small, [`Error::RamTooSmall`].
     pub fn format(
-        mut nand: N,
+        nand: N,
         ram: &'r mut [u8],
         volume: u32,
         root: &New,
     ) -> Result<N, Error<N::Error>> {
+        FlashLight::format_with(nand, ram, volume, root, Config::default())
+    }
+
+    /// The same with a choice: [`Config::table_page`]; no other matters here.
+    ///
+    /// # Errors
+    /// As of [`FlashLight::format`].
+    pub fn format_with(
+        mut nand: N,
+        ram: &'r mut [u8],
+        volume: u32,
+        root: &New,
+        config: Config,
+    ) -> Result<N, Error<N::Error>> {
         let roots = root_blocks(&mut nand)?;
-        let mut fs = FlashLight::new(nand, ram, Config::default(), roots)?;
+        let geo = nand.geometry();
+        let mut fs = FlashLight::new(nand, ram, config, roots)?;
+        if let Some(layout) = Layout::of(&geo, config.table_page) {
+            fs.store.table.begin_paging(layout);
+        }
         fs.store.volume = volume;
         let mut spare_roots = 0;
         for block in 0..fs.store.table.blocks() {
-            let state = if fs.store.nand.is_bad(BlockAddr(block))? {
-                State::Bad
-            } else if fs.store.nand.erase(BlockAddr(block))? == OpStatus::Failed {
+            if fs.store.nand.is_bad(BlockAddr(block))? {
+                continue;
+            }
+            if fs.store.nand.erase(BlockAddr(block))? == OpStatus::Failed {
                 fs.store.nand.mark_bad(BlockAddr(block))?;
-                State::Bad
-            } else if spare_roots < ROOTS {
+                continue;
+            }
+            fs.store.good += 1;
+            if spare_roots < ROOTS {
                 spare_roots += 1;
                 fs.anchor.last_root = block;
-                State::System
-            } else {
-                State::Clean
-            };
-            fs.store.set_state(block, state);
+            }
         }
-        fs.anchor.roots = root_blocks(&mut fs.store.nand.inner)?;
-        fs.anchor.limit_roots();
-        fs.store.recount();
+        fs.store.free = fs.store.good - spare_roots;
         fs.anchor.good = fs.store.good;
         fs.store.cursor = volume % fs.store.table.blocks();
         fs.store.wear.begin(fs.store.cursor);
         (fs.store.formatting, fs.store.session) = (true, true);
+        fs.begin_table()?;
+        fs.store.recount();
+        fs.anchor.roots = root_blocks(&mut fs.store.nand.inner)?;
+        fs.anchor.limit_roots();
         fs.new_dir(ROOT_DIR, ROOT_DIR, b"", root)?;
         fs.new_dir(INDEX_DIR, ROOT_DIR, b"", &New::default())?;
         fs.checkpoint(true)?;
         Ok(fs.store.nand.inner)
+    }
+
+    /// The block table of an empty volume, all blocks of which are erased.
+    fn begin_table(&mut self) -> Result<(), Error<N::Error>> {
+        let on_flash = self.store.table.paged.is_some();
+        for block in 0..self.store.table.blocks() {
+            let state = if self.store.nand.is_bad(BlockAddr(block))? {
+                State::Bad
+            } else if block <= self.anchor.last_root {
+                State::System
+            } else if on_flash {
+                continue;
+            } else {
+                State::Clean
+            };
+            self.store.set_state(block, state);
+            self.store.settle_table();
+        }
+        Ok(())
     }
 
     /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for each
@@ -348,7 +432,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let Some((seq, _)) = self.read_checkpoint(at, 0)? else {
                 continue;
             };
-            let mut start = self.decode(leaf).ok_or(Error::Corrupt(at, "checkpoint"))?;
+            let mut start = self.decode(leaf)?.ok_or(Error::Corrupt(at, "checkpoint"))?;
             self.store.seq = self.store.seq.max(seq + 1);
             if let Some(block) = copy {
                 start.copy = block;
@@ -379,12 +463,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Err(e);
         }
         let next = next - 2;
-        self.decode(Head { block, next }).ok_or(e)
+        self.decode(Head { block, next })?.ok_or(e)
     }
 
     /// Takes what the checkpoint page in the scratch page has claimed.
     fn load_claims(&mut self, second: u32, rounds: [Option<u32>; 2]) {
         let meant = u32::from(crate::bytes::get_u16(self.scratch, 36));
+        self.anchor.meant = meant;
         let (root_next, second_next) = (self.scratch[34], self.scratch[35]);
         // The second-level block that the root leads to may not be the one that was meant to be
         // used: then that one was never reached, and the next switch takes another.

@@ -106,7 +106,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
         self.store.scratch_at = PageAddr::NONE;
         let Some(header) = self.store.read_meta(at, self.scratch)? else {
-            if sound(self.move_map(at))? == Some(true) {
+            if sound(self.move_map(at))? == Some(true) || self.move_table_page(at)? {
                 return Ok(Moved::Gone);
             }
             // An invalid page may be one that was never complete.
@@ -121,10 +121,21 @@ impl<N: Nand> FlashLight<'_, N> {
             Kind::Names => self.move_names_page(at),
             Kind::Attributes => self.move_attributes(at),
             Kind::DirMap | Kind::Places => self.move_map(at).map(|_| ()),
+            Kind::Table => self.move_table_page(at).map(|_| ()),
             _ => Ok(()),
         };
         self.store.written.moved_meta += u64::from(self.store.seq != before);
         self.after(result)
+    }
+
+    /// Writes the page of the block table that has a copy at a place anew; whether there is such a page.
+    fn move_table_page(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
+        let table = self.store.table.paged.as_ref();
+        let Some(number) = table.and_then(|p| p.page_at(at)) else {
+            return Ok(false);
+        };
+        self.store.write_table_page(number)?;
+        Ok(true)
     }
 
     /// What a move has come to that ended so.

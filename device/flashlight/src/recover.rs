@@ -155,6 +155,7 @@ fn count<N: Nand>(store: &mut Store<'_, N>, at: PageAddr) -> bool {
     let lost = is_lost(store, at);
     if lost {
         store.validate(at);
+        store.settle_table();
     }
     lost
 }
@@ -175,11 +176,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let since = start.since;
         self.store.session = true;
         // A recovery that was cut may have written any of them.
-        for block in 0..self.store.table.blocks() {
-            if self.store.state(block) == State::Clean {
-                self.store.set_state(block, State::Free);
-            }
-        }
+        self.store.table.forget_clean();
+        self.compare_states()?;
+        self.give_up_meant();
         // A page written after the checkpoint shows that the checkpoint was complete.
         let proven = self.list_opened(since)?;
         if proven {
@@ -251,6 +250,19 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.checkpoint(false)
     }
 
+    /// A second-level block that was never reached is not needed any more.
+    fn give_up_meant(&mut self) {
+        let meant = self.anchor.meant;
+        if self.store.table.paged.is_some()
+            && meant < self.store.table.blocks()
+            && !self.anchor.owns(meant)
+            && !self.store.is_log(meant)
+            && self.store.state(meant) == State::System
+        {
+            self.anchor.push_chain(meant);
+        }
+    }
+
     /// Step 1: reads the allocation log and lists the blocks. Returns whether there are records.
     fn list_opened(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
         self.files[1].clear();
@@ -318,39 +330,39 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Takes the checkpoint's open blocks out of use.
     fn close_at_checkpoint(&mut self) {
-        let Some(rec) = self.store.recovery.take() else {
-            return;
-        };
-        for i in 0..rec.len {
-            let (block, info) = rec.entry(i);
-            if matches!(
-                self.store.state(block),
-                State::Free | State::Clean | State::Dead
-            ) {
-                let state = match Recovery::area(info) {
-                    a if a == Area::Bitmap as u16 => State::System,
-                    a if a == Area::Data as u16 || a == Area::Update as u16 => State::Data(0),
-                    _ => State::Meta(0),
-                };
-                self.store.set_state(block, state);
-                if state == State::System {
-                    self.store.retire_system(block);
-                }
-            }
-        }
-        for i in 0..self.store.bitmap_count {
-            self.store
-                .retire_system(u32::from(self.store.bitmap_blocks[i]));
-        }
-        // About as many blocks have been erased since the checkpoint.
-        self.store.wear.erases = self.store.wear.erases.saturating_add(rec.len as u32);
-        self.store.bitmap_count = 0;
         (self.store.reserved, self.store.unnamed) = (0, 0);
         self.store.remnants.len = 0;
         self.store.heads = [Head::NONE; HEADS];
         self.store.fronts[UPDATE] = Head::NONE;
-        self.store.recount();
-        self.store.recovery = Some(rec);
+        let table = self.store.table.head().block;
+        self.store.table.set_head(Head::NONE);
+        self.store.close(table);
+        let listed = self.store.recovery.as_ref().map_or(0, |r| r.len);
+        for i in 0..listed {
+            let entry = self.store.recovery.as_ref().map(|r| r.entry(i));
+            let Some((block, info)) = entry else { break };
+            match self.store.state(block) {
+                State::Free | State::Clean => self.store.free = self.store.free.saturating_sub(1),
+                State::Dead => self.store.dead = self.store.dead.saturating_sub(1),
+                _ => continue,
+            }
+            let state = match Recovery::area(info) {
+                a if a == Area::Bitmap as u16 => State::System,
+                a if a == Area::Data as u16 || a == Area::Update as u16 => State::Data(0),
+                _ => State::Meta(0),
+            };
+            self.store.set_state(block, state);
+            if state == State::System {
+                self.store.retire_system(block);
+            }
+            self.store.settle_table();
+        }
+        for i in 0..core::mem::take(&mut self.store.bitmap_count) {
+            self.store
+                .retire_system(u32::from(self.store.bitmap_blocks[i]));
+        }
+        // About as many blocks have been erased since the checkpoint.
+        self.store.wear.erases = self.store.wear.erases.saturating_add(listed as u32);
     }
 
     /// Step 2: writes anew the newest record of all, the only one whose program may have been cut;
@@ -1185,11 +1197,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Step 6: blocks without valid pages are dead, but for those that may hold updates.
     fn close_opened(&mut self) {
-        let Some(rec) = self.store.recovery.take() else {
-            return;
-        };
-        for i in 0..rec.len {
-            let (block, info) = rec.entry(i);
+        let listed = self.store.recovery.as_ref().map_or(0, |r| r.len);
+        for i in 0..listed {
+            let entry = self.store.recovery.as_ref().map(|r| r.entry(i));
+            let Some((block, info)) = entry else { break };
+            self.store.settle_table();
             let n = self.store.looked_count;
             let may_hold = info & FRESH == 0 && Recovery::area(info) == Area::Update as u16;
             if may_hold && n < UPDATE_BLOCKS && self.store.has_updates() {
@@ -1203,7 +1215,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
         }
         self.files[0].clear();
-        self.files[1].buf = rec.list;
+        if let Some(rec) = self.store.recovery.take() {
+            self.files[1].buf = rec.list;
+        }
         self.files[1].clear();
     }
 }

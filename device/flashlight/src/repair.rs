@@ -314,6 +314,10 @@ impl<N: Nand> FlashLight<'_, N> {
                 *head = Head::NONE;
             }
         }
+        let table = store.table.head();
+        if table.block == block && is_wrong(&table, data) {
+            store.table.set_head(Head::NONE);
+        }
         for head in &mut store.fronts {
             if head.block == block && is_wrong(head, meta) {
                 *head = Head::NONE;
@@ -333,11 +337,18 @@ impl<N: Nand> FlashLight<'_, N> {
         in_use: &dyn Fn(PageAddr) -> Option<Area>,
     ) -> Result<(), Error<N::Error>> {
         self.writable()?;
+        self.begin()?;
         for block in 0..self.store.table.blocks() {
+            self.store.settle_table();
             self.stop_filling(block, in_use);
             let first = block * self.store.ppb();
-            let pages = || (first..first + self.store.ppb()).map(PageAddr);
-            let used = pages().filter_map(in_use).count() as u32;
+            let ppb = self.store.ppb();
+            let pages = || (first..first + ppb).map(PageAddr);
+            // Pages of the block table may have been written elsewhere since the walk.
+            let table = self.store.table.copies();
+            let table = table.filter(|&at| self.store.geo.block_of(at).0 == block);
+            let used = pages().filter_map(in_use).filter(|a| *a != Area::Table);
+            let used = (used.count() + table.count()) as u32;
             let is_data = pages().find_map(in_use) == Some(Area::Data);
             if let Some(i) = self.store.dirty.find(block) {
                 let right = pages().all(|page| {

@@ -49,7 +49,7 @@ impl RefreshList {
         }
     }
 
-    fn add(&mut self, block: u32) {
+    pub fn add(&mut self, block: u32) {
         if self.len < LIST && !self.blocks[..self.len].contains(&block) {
             self.blocks[self.len] = block;
             self.len += 1;

@@ -8,6 +8,7 @@
 //!           `at` * (page size - 36) of the string
 //!   form 1: the bytes begin with byte `at` of the string
 //!   form 2: the same, and they are coded
+//!   4 more: the string is without the block table, which lies on flash itself (`paged.rs`)
 //! coded, in units of the size of an entry of the table:
 //!   0 to 127  n; n + 1 units      they follow one another
 //!   128 to 254 n; one unit        n - 125 times
@@ -34,6 +35,7 @@ pub(crate) const PIECE: usize = HEADER + 4;
 const NUMBERED: u8 = 0;
 const PLAIN: u8 = 1;
 const CODED: u8 = 2;
+const TABLELESS: u8 = 4;
 /// The shortest run worth a token of its own.
 const RUN_MIN: usize = 3;
 /// The longest with a length of one byte, and with one of two.
@@ -98,6 +100,8 @@ pub(crate) struct Piece<'a> {
     /// The first byte of the string that it holds.
     pub from: usize,
     pub coded: bool,
+    /// Whether the block table is not in the string.
+    pub tableless: bool,
     runs: Runs<'a>,
 }
 
@@ -105,6 +109,8 @@ impl<'a> Piece<'a> {
     pub fn on(geo: &Geometry, page: &'a [u8], used: usize) -> Option<Self> {
         let rest = page.get(PIECE..used)?;
         let (at, form) = (get_u32(page, HEADER) & 0xff_ffff, page[HEADER + 3]);
+        let tableless = form & TABLELESS != 0 && form != TABLELESS;
+        let form = if tableless { form - TABLELESS } else { form };
         let from = match form {
             NUMBERED => (at as usize).checked_mul(geo.page_size() as usize - PIECE)?,
             PLAIN | CODED => at as usize,
@@ -113,7 +119,12 @@ impl<'a> Piece<'a> {
         let coded = form == CODED;
         let unit = table::entry_size(geo.pages_per_block());
         let runs = Runs { rest, unit, coded };
-        Some(Piece { from, coded, runs })
+        Some(Piece {
+            from,
+            coded,
+            tableless,
+            runs,
+        })
     }
 
     /// The bytes of the string that it stands for.
@@ -136,12 +147,13 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Fills a page with the string from byte `from` of `total` on; gives its length, and where the string
+/// Fills a page with the string, with the block table or `tableless`, from byte `from` of `total` on; gives its length, and where the string
 /// goes on. `byte` gives the bytes of the string.
 pub(crate) fn fill(
     geo: &Geometry,
     page: &mut [u8],
     (from, total): (usize, usize),
+    tableless: bool,
     mut byte: impl FnMut(usize) -> u8,
 ) -> (usize, usize) {
     let unit = table::entry_size(geo.pages_per_block());
@@ -156,6 +168,7 @@ pub(crate) fn fill(
         }
         (PLAIN, plain, from + plain)
     };
+    let form = form | if tableless { TABLELESS } else { 0 };
     put_u32(head, HEADER, from as u32 | u32::from(form) << 24);
     (PIECE + len, end)
 }
@@ -226,7 +239,7 @@ mod tests {
         let (mut pages, mut from) = (vec![], 0);
         while from < string.len() {
             let mut page = vec![0xff; geo.page_size() as usize];
-            let (len, end) = fill(geo, &mut page, (from, string.len()), |k| string[k]);
+            let (len, end) = fill(geo, &mut page, (from, string.len()), false, |k| string[k]);
             page.truncate(len);
             pages.push(page);
             // Also when the string changes before the next page, there are no more than of plain ones.
@@ -363,6 +376,8 @@ mod tests {
             assert!(!sane(CODED, end - 3 * unit as u32 + 1, &three));
             assert!(!sane(CODED, 0xff_ffff, &three));
             assert!(!sane(3, 0, &three));
+            assert!(!sane(TABLELESS, 0, &three));
+            assert!(sane(CODED | TABLELESS, 0, &three));
             assert!(!sane(CODED, 0, &three[..unit]));
             assert!(!sane(CODED, 0, &[&three[..], &[0]].concat()));
             assert!(!sane(CODED, 0, &[255, 9]));

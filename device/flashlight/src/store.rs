@@ -64,6 +64,8 @@ const LOG_AHEAD: usize = 2;
 /// Pages left in a block of the allocation log when the next one is erased: more than the records
 /// of one change.
 const LOG_MARGIN: u32 = 8;
+/// Blocks of the checkpoint that the next one makes free, at most.
+pub(crate) const LATE: usize = 24;
 /// Blocks with an unwritten tail that are remembered at most.
 pub(crate) const REMNANTS: usize = 32;
 
@@ -311,7 +313,7 @@ pub(crate) struct Store<'r, N> {
     /// The block from which on ranks count as long as one is stuck: the one filled earliest.
     pub oldest: u32,
     /// Blocks of the checkpoint that the next one makes free.
-    pub late: [u16; 24],
+    pub late: [u16; LATE],
     pub late_count: usize,
     /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
     /// found there is the current one.
@@ -326,15 +328,6 @@ impl<N: Nand> Store<'_, N> {
 
     pub fn page_size(&self) -> usize {
         self.geo.page_size() as usize
-    }
-
-    /// What a block is used for.
-    pub fn state(&mut self, block: u32) -> State {
-        self.table.get(block)
-    }
-
-    pub fn set_state(&mut self, block: u32, state: State) {
-        self.table.set(block, state);
     }
 
     /// Whether data pages carry tags.
@@ -439,6 +432,9 @@ impl<N: Nand> Store<'_, N> {
         kind: Kind,
         prev: PageAddr,
     ) -> Result<PageAddr, Error<N::Error>> {
+        if area != Area::Bitmap {
+            self.settle_table();
+        }
         let mut failed = false;
         loop {
             let at = self.next_page(area);
@@ -488,6 +484,7 @@ impl<N: Nand> Store<'_, N> {
         index: u32,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
+        self.settle_table();
         if !self.has_tags() {
             return self.program_data(front, data, &[]);
         }
@@ -509,6 +506,7 @@ impl<N: Nand> Store<'_, N> {
         update: tag::Update,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
+        self.settle_table();
         let tag = self.tag(data, owner, index);
         let at = self.program_data(UPDATE, data, &update.encode(&tag))?;
         self.updates += 1;
@@ -584,6 +582,10 @@ impl<N: Nand> Store<'_, N> {
                 self.heads[area] = Head::NONE;
             }
         }
+        let block = self.table.head().block;
+        if block != u32::MAX && !self.is_good(block)? {
+            self.table.set_head(Head::NONE);
+        }
         if self.formatting || self.recovery.is_some() {
             return self.reserve(None);
         }
@@ -636,7 +638,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Takes a reserved block of an area for writing.
-    fn take_block(&mut self, area: Area) -> Result<u32, Error<N::Error>> {
+    pub fn take_block(&mut self, area: Area) -> Result<u32, Error<N::Error>> {
         loop {
             if let Some(block) = self.take_reserved(area, |r| r.1 == area as u8)? {
                 return Ok(block);
@@ -702,7 +704,7 @@ impl<N: Nand> Store<'_, N> {
         }
         self.reserves.copy_within(i + 1..self.reserved, i);
         self.reserved -= 1;
-        self.free -= 1;
+        self.free = self.free.saturating_sub(1);
         block
     }
 
@@ -747,7 +749,7 @@ impl<N: Nand> Store<'_, N> {
             State::Free | State::Clean | State::System
         ) {
             self.set_state(block, State::Bad);
-            self.good -= 1;
+            self.good = self.good.saturating_sub(1);
         }
         Ok(false)
     }
@@ -785,12 +787,18 @@ impl<N: Nand> Store<'_, N> {
             self.nand.mark_bad(BlockAddr(block))?;
         }
         self.set_state(block, State::Bad);
-        self.good -= 1;
+        self.good = self.good.saturating_sub(1);
         Ok(())
     }
 
-    /// Free blocks that are not reserved.
+    /// Free blocks that are not reserved, nor kept for pages of the block table that a recovery writes.
     pub fn available(&self) -> u32 {
+        let kept = self.table.blocks_for_recovery();
+        self.unreserved().saturating_sub(kept)
+    }
+
+    /// Free blocks that are not reserved.
+    pub fn unreserved(&self) -> u32 {
         self.free.saturating_sub(self.reserved as u32)
     }
 
@@ -977,6 +985,7 @@ impl<N: Nand> Store<'_, N> {
             .iter()
             .chain(&self.fronts)
             .any(|h| h.block == block)
+            || self.table.head().block == block
             || self.looked_through[..self.looked_count].contains(&(block as u16))
     }
 
@@ -1005,6 +1014,9 @@ impl<N: Nand> Store<'_, N> {
                 *head = Head::NONE;
             }
         }
+        if self.table.head().block == block {
+            self.table.set_head(Head::NONE);
+        }
         if let Some(i) = self.remnants.find(block) {
             self.remnants.remove(i);
         }
@@ -1016,6 +1028,7 @@ impl<N: Nand> Store<'_, N> {
             .heads
             .iter()
             .chain(&self.fronts)
+            .chain([&self.table.head()])
             .find(|h| h.block == block)
         {
             return h.next;
@@ -1039,8 +1052,10 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    /// Counts a page as invalid. A block whose last valid page this was is dead.
+    /// Counts a page as invalid. A block whose last valid page this was is dead. At times what
+    /// [`Store::settle_table`] costs.
     pub fn invalidate(&mut self, at: PageAddr) {
+        self.settle_table();
         if at == self.scratch_at {
             self.scratch_at = PageAddr::NONE;
         }
@@ -1057,9 +1072,10 @@ impl<N: Nand> Store<'_, N> {
             _ => return,
         };
         self.set_state(block, state(count - 1));
-        self.live -= 1;
+        self.live = self.live.saturating_sub(1);
         if count == 1
             && !self.is_open(block)
+            && !self.table.is_own(block)
             && !self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
         {
             self.kill(block);
@@ -1087,26 +1103,32 @@ impl<N: Nand> Store<'_, N> {
     /// which writes, they stay dead until the next checkpoint.
     pub fn free_dead(&mut self, marking: bool) -> Result<(), Error<N::Error>> {
         self.wear.ready = true;
-        self.sure = self.available();
-        if self.dead == 0 {
+        self.sure = self.unreserved();
+        if self.dead == 0 && self.table.paged.is_none() {
             return Ok(());
         }
-        self.dead = 0;
-        for block in 0..self.table.blocks() {
-            if self.state(block) != State::Dead {
+        let mut failed = self.failing;
+        for slot in 0..failed.len() {
+            let block = failed[slot];
+            let is_dead = block != u16::MAX && self.state(block.into()) == State::Dead;
+            if !is_dead || failed[..slot].contains(&block) {
+                failed[slot] = u16::MAX;
+            }
+        }
+        self.table.free_dead();
+        let freed = core::mem::take(&mut self.dead);
+        self.free += freed;
+        for (slot, block) in failed.into_iter().enumerate() {
+            if block == u16::MAX {
                 continue;
             }
-            let failed = self.failing.iter().position(|b| u32::from(*b) == block);
-            match failed {
-                Some(slot) if marking => {
-                    self.failing[slot] = u16::MAX;
-                    self.mark_bad(block)?;
-                }
-                Some(_) => self.dead += 1,
-                None => {
-                    self.set_state(block, State::Free);
-                    self.free += 1;
-                }
+            self.set_state(block.into(), State::Dead);
+            self.free = self.free.saturating_sub(1);
+            if marking {
+                self.failing[slot] = u16::MAX;
+                self.mark_bad(block.into())?;
+            } else {
+                self.dead += 1;
             }
         }
         Ok(())

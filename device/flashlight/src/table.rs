@@ -4,6 +4,8 @@
 //! valid pages, so that a victim is found without reading, a block whose last page becomes
 //! invalid is known at once, and no cap on the number of dirty blocks is needed for correctness.
 
+use crate::bytes::{get_u16, put_u16};
+use crate::paged::Paged;
 use crate::wellformed::blocks;
 use flashkit_nand::Geometry;
 
@@ -32,21 +34,6 @@ const DEAD: u32 = 253;
 const FREE: u32 = 254;
 const CLEAN: u32 = 255;
 
-/// Byte `i` of the entry of a state without a count.
-pub(crate) fn raw_byte(state: State, size: usize, i: usize) -> u8 {
-    let v = match state {
-        State::Bad => BAD,
-        _ => FREE,
-    };
-    if size == 2 && i == 1 { 0xff } else { v as u8 }
-}
-
-/// The table, in the caller's RAM.
-pub(crate) struct Table<'r> {
-    bytes: &'r mut [u8],
-    wide: bool,
-}
-
 /// Bytes of an entry for this many pages per block.
 pub(crate) const fn entry_size(pages_per_block: u32) -> usize {
     if pages_per_block <= 120 { 1 } else { 2 }
@@ -57,26 +44,26 @@ pub(crate) const fn size(geo: &Geometry) -> usize {
     blocks(geo) as usize * entry_size(geo.pages_per_block())
 }
 
-impl<'r> Table<'r> {
-    pub fn new(bytes: &'r mut [u8], pages_per_block: u32) -> Self {
-        Table {
-            bytes,
+/// Entries as they are in RAM and on flash.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries {
+    wide: bool,
+}
+
+impl Entries {
+    pub const fn of(pages_per_block: u32) -> Self {
+        Entries {
             wide: entry_size(pages_per_block) == 2,
         }
     }
 
-    pub fn blocks(&self) -> u32 {
-        (self.bytes.len() / if self.wide { 2 } else { 1 }) as u32
-    }
-
-    /// The bytes as they go to flash.
-    pub fn raw(&mut self) -> &mut [u8] {
-        self.bytes
+    pub const fn size(self) -> usize {
+        if self.wide { 2 } else { 1 }
     }
 
     /// First value of a state without a count, less its one-byte value, and first value of
     /// [`State::Data`].
-    fn bases(&self) -> (u32, u32) {
+    fn bases(self) -> (u32, u32) {
         if self.wide {
             (0xff00, 0x7f80)
         } else {
@@ -84,16 +71,12 @@ impl<'r> Table<'r> {
         }
     }
 
-    /// State of a block; media contents that mean nothing read as [`State::Bad`].
-    pub fn get(&self, block: u32) -> State {
-        let i = block as usize;
+    /// The entry at `i`; media contents that mean nothing read as [`State::Bad`].
+    pub fn get(self, bytes: &[u8], i: usize) -> State {
         let v = if self.wide {
-            u32::from(u16::from_le_bytes([
-                self.bytes[2 * i],
-                self.bytes[2 * i + 1],
-            ]))
+            u32::from(get_u16(bytes, 2 * i))
         } else {
-            u32::from(self.bytes[i])
+            u32::from(bytes[i])
         };
         let (special, data) = self.bases();
         match v.wrapping_sub(special) {
@@ -107,7 +90,7 @@ impl<'r> Table<'r> {
         }
     }
 
-    pub fn set(&mut self, block: u32, state: State) {
+    pub fn set(self, bytes: &mut [u8], i: usize, state: State) {
         let (special, data) = self.bases();
         let v = match state {
             State::Meta(n) => n,
@@ -118,12 +101,35 @@ impl<'r> Table<'r> {
             State::Free => special + FREE,
             State::Clean => special + CLEAN,
         };
-        let i = block as usize;
         if self.wide {
-            self.bytes[2 * i..2 * i + 2].copy_from_slice(&(v as u16).to_le_bytes());
+            put_u16(bytes, 2 * i, v as u16);
         } else {
-            self.bytes[i] = v as u8;
+            bytes[i] = v as u8;
         }
+    }
+}
+
+/// The table, in the caller's RAM: all of it, or a part of what is on flash ([`crate::paged`]).
+pub(crate) struct Table<'r> {
+    /// All of the table, or pages of it.
+    pub bytes: &'r mut [u8],
+    pub entries: Entries,
+    pub blocks: u32,
+    /// What the table on flash needs besides.
+    pub paged: Option<Paged<'r>>,
+}
+
+impl Table<'_> {
+    /// Bytes of what a snapshot holds of it.
+    pub fn snapshot_len(&self) -> usize {
+        match self.paged {
+            Some(_) => 0,
+            None => self.blocks as usize * self.entries.size(),
+        }
+    }
+
+    pub fn blocks(&self) -> u32 {
+        self.blocks
     }
 }
 
@@ -135,7 +141,7 @@ mod tests {
     fn every_state_round_trips() {
         for ppb in [32, 64, 120, 128, 1024] {
             let mut bytes = [0u8; 32];
-            let mut t = Table::new(&mut bytes, ppb);
+            let t = Entries::of(ppb);
             let mut states = vec![
                 State::System,
                 State::Bad,
@@ -145,8 +151,8 @@ mod tests {
             ];
             states.extend((0..=ppb).flat_map(|n| [State::Meta(n), State::Data(n)]));
             for s in states {
-                t.set(3, s);
-                assert_eq!(t.get(3), s, "{ppb}");
+                t.set(&mut bytes, 3, s);
+                assert_eq!(t.get(&bytes, 3), s, "{ppb}");
             }
         }
     }

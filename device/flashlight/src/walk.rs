@@ -33,6 +33,8 @@ pub enum Area {
     Attributes,
     /// File data.
     Data,
+    /// A copy of a page of the block table.
+    Table,
 }
 
 /// A valid page found by [`FlashLight::walk`].
@@ -42,7 +44,7 @@ pub struct Page {
     pub page: PageAddr,
     /// What.
     pub area: Area,
-    /// The inode it belongs to; 0 for the DirInode map.
+    /// The inode it belongs to; 0 for the DirInode map and the block table.
     pub ino: u32,
 }
 
@@ -157,6 +159,10 @@ impl<N: Nand> FlashLight<'_, N> {
         for page in self.map.places() {
             visitor.page(Page { page, area, ino });
         }
+        for page in self.store.table.copies() {
+            let area = Area::Table;
+            visitor.page(Page { page, area, ino });
+        }
         let mut i = 0;
         // That the page of places is damaged has been told.
         while let Some(Some((k, page))) = sound(self.map_page_from(i))? {
@@ -188,6 +194,17 @@ impl<N: Nand> FlashLight<'_, N> {
         for page in self.map.places() {
             let found = self.load_scratch(page, Kind::Places, PLACES);
             report(found, page, 0, visitor)?;
+        }
+        for n in 0.. {
+            let Some(page) = self.store.table.copies().nth(n) else {
+                break;
+            };
+            let found = self.load_scratch(page, Kind::Table, "block table");
+            if report(found, page, 0, visitor)?.is_none() {
+                // It is written anew, from the other copy.
+                let block = self.store.geo.block_of(page).0;
+                self.store.nand.refresh.add(block);
+            }
         }
         let mut i = 0;
         while let Some(Some((k, page))) = sound(self.map_page_from(i))? {

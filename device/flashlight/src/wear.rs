@@ -369,7 +369,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// The free block from `first` on, which is one, that lags most, of a few.
     pub fn pick_lagging(&mut self, first: u32) -> u32 {
-        self.pick_by(first, CHOICE, |store, block| store.lag(block))
+        self.pick_by(first, CHOICE, Self::lag)
     }
 
     /// Of `choice` free blocks from the first on the one with the highest key.

@@ -12,6 +12,7 @@
 use crate::bytes::{get_u16, get_u32};
 use crate::checkpoint::CHAIN;
 use crate::dirrec::{self, DirRec, NO_HASH, State, Target};
+use crate::error::Error;
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP};
 use crate::header::{self, HEADER, Header, Kind};
 use crate::inode::{
@@ -21,9 +22,10 @@ use crate::mappage::{self, MapPage};
 use crate::mount::ROOT_BLOCKS;
 use crate::names::{self, Item};
 use crate::ops::Special;
+use crate::paged;
 use crate::snapshot::Piece;
 use crate::store::{Area, BITMAP_BLOCKS, Head, RESERVES, UPDATE};
-use crate::table::State as BlockState;
+use crate::table::{Entries, State as BlockState};
 use crate::xattr::Attributes;
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Geometry, Nand, PageAddr};
@@ -87,7 +89,20 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::ExtentIndex => chip.index(page, used) && chip.waiting(page),
         Kind::Names => Chip::names_page(page, used),
         Kind::Attributes => Chip::attributes(page, used),
+        Kind::Table => used >= paged::ENTRIES && is_table_page(geo, page, used),
     }
+}
+
+/// Whether a page of the block table has as many entries as it says, and no block more valid pages than
+/// pages.
+fn is_table_page(geo: &Geometry, page: &[u8], used: usize) -> bool {
+    let (entries, most) = (Entries::of(geo.pages_per_block()), geo.pages_per_block());
+    let count = usize::from(get_u16(page, HEADER + 2));
+    used == paged::ENTRIES + count * entries.size()
+        && (0..count).all(|i| {
+            let state = entries.get(&page[paged::ENTRIES..], i);
+            !matches!(state, BlockState::Meta(n) | BlockState::Data(n) if n > most)
+        })
 }
 
 /// What there is to point to.
@@ -339,8 +354,43 @@ fn follows(before: &Extent, e: &Extent) -> bool {
 impl<N: Nand> FlashLight<'_, N> {
     /// Whether the checkpoint and the block table that have been loaded agree with each other: each
     /// block has one use, which is that of its state. No reads.
+    ///
+    /// A table that lies on flash is asked when something is to be written for the first time
+    /// ([`FlashLight::compare_states`]).
     pub(crate) fn is_consistent(&mut self) -> bool {
-        self.has_one_use_each() && self.states_agree()
+        self.has_one_use_each() && (self.store.table.paged.is_some() || self.states_agree())
+    }
+
+    /// Compares what the checkpoint names with a block table that lies on flash, once. Some reads.
+    pub(crate) fn compare_states(&mut self) -> Result<(), Error<N::Error>> {
+        if self.store.table.paged.as_ref().is_none_or(|p| p.compared) {
+            return Ok(());
+        }
+        self.own_system_blocks();
+        if !self.states_agree() {
+            self.store.nand.failed = true;
+            return Err(Error::Corrupt(PageAddr::NONE, "block table"));
+        }
+        if let Some(p) = &mut self.store.table.paged {
+            p.compared = true;
+        }
+        Ok(())
+    }
+
+    /// Blocks that lead to the checkpoint are its own, also where it says that they are over.
+    fn own_system_blocks(&mut self) {
+        for i in 0..SYSTEM_MOST {
+            let Some(block) = self.system_blocks().nth(i) else {
+                break;
+            };
+            let s = &mut self.store;
+            match s.state(block) {
+                BlockState::Free | BlockState::Clean => s.free = s.free.saturating_sub(1),
+                BlockState::Dead => s.dead = s.dead.saturating_sub(1),
+                _ => continue,
+            }
+            s.set_state(block, BlockState::System);
+        }
     }
 
     /// Whether no block is named twice by what has been loaded, and none that there is not.
@@ -359,7 +409,11 @@ impl<N: Nand> FlashLight<'_, N> {
                 .all(|h| seen.note(h.block))
             && (0..s.remnants.len)
                 .map(|i| s.remnants.get(i))
-                .chain(Some(s.fronts[UPDATE]).filter(|h| h.block != u32::MAX))
+                .chain(
+                    [s.fronts[UPDATE], s.table.head()]
+                        .into_iter()
+                        .filter(|h| h.block != u32::MAX),
+                )
                 .all(|h| h.next <= s.ppb() && seen.note(h.block))
             && s.heads.iter().all(|h| h.next <= s.ppb())
             && s.reserves[..s.reserved]
@@ -392,7 +446,9 @@ impl<N: Nand> FlashLight<'_, N> {
             .count();
         let (last_root, s) = (self.anchor.last_root, &mut self.store);
         let ppb = s.ppb();
-        let counts_fit = (0..s.table.blocks()).all(|block| s.valid_pages(block) <= ppb);
+        // Those of a page of the table have been looked at when that was read.
+        let counts_fit = s.table.paged.is_some()
+            || (0..s.table.blocks()).all(|block| s.valid_pages(block) <= ppb);
         // What was taken while the checkpoint was being written is not in its table.
         let is_used = |state| matches!(state, BlockState::Meta(_) | BlockState::Data(_));
         let mut system = (0..=last_root).chain(named[..count].iter().copied());
@@ -404,6 +460,10 @@ impl<N: Nand> FlashLight<'_, N> {
                 let Head { block, next } = s.heads[i];
                 block == u32::MAX || is_log(s.state(block), next)
             })
+            && {
+                let Head { block, next } = s.table.head();
+                block == u32::MAX || is_log(s.state(block), next)
+            }
             && (0..s.remnants.len).all(|i| {
                 let Head { block, next } = s.remnants.get(i);
                 is_tail(s.state(block), next)

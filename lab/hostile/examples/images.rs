@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use flashkit_flashlight::{Area, BlockState, Config, FlashLight, New, Page, Visitor, ram_needed};
+use flashkit_flashlight::{Area, BlockState, FlashLight, New, Page, Visitor};
 use flashkit_hostile::image::{self, Image};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 use flashkit_sim::{Cut, EraseTear, PowerCut, SimNand, Tear};
@@ -272,8 +272,16 @@ fn formatted(page: u32, spare: u32, pages: u32, blocks: u32, bad: &[u32]) -> Sim
     for block in bad {
         chip.mark_bad(BlockAddr(*block)).expect("in RAM");
     }
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut ram = image::ram(&chip.geometry());
     FlashLight::format(chip, &mut ram, 7, &New::default()).expect("a chip that suits")
+}
+
+/// The same with the block table on flash.
+fn with_table(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
+    let chip = image::chip(Geometry::new(page, spare, pages, blocks).expect("a valid shape"));
+    let mut ram = image::ram(&chip.geometry());
+    let root = New::default();
+    FlashLight::format_with(chip, &mut ram, 7, &root, image::config()).expect("a chip that suits")
 }
 
 /// How a session ends.
@@ -287,10 +295,10 @@ enum End {
 }
 
 fn session(chip: SimNand, cut: Cut, end: End, work: &dyn Fn(&mut Fs<'_>)) -> (SimNand, u64) {
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut ram = image::ram(&chip.geometry());
     let chip = PowerCut::new(chip, cut);
     let size = ram.len();
-    let volume = FlashLight::mount(chip, &mut ram, Config::default()).expect("a volume");
+    let volume = FlashLight::mount(chip, &mut ram, image::config()).expect("a volume");
     let mut fs = FlashLightFs::new(volume, size);
     work(&mut fs);
     let ops = fs.volume().nand().ops();
@@ -307,8 +315,8 @@ fn session(chip: SimNand, cut: Cut, end: End, work: &dyn Fn(&mut Fs<'_>)) -> (Si
 
 /// Erases what is free: it would be erased before it is used.
 fn tidy(mut chip: SimNand) -> SimNand {
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
-    let mut fs = FlashLight::mount(&mut chip, &mut ram, Config::default()).expect("a volume");
+    let mut ram = image::ram(&chip.geometry());
+    let mut fs = FlashLight::mount(&mut chip, &mut ram, image::config()).expect("a volume");
     let blocks = 0..fs.nand().geometry().blocks();
     let free: Vec<u32> = blocks
         .filter(|block| fs.block_state(*block) == BlockState::Free)
@@ -335,8 +343,8 @@ impl Visitor for InUse {
 /// of many changes would be large.
 fn strip(mut chip: SimNand) -> Image {
     let mut image = Image::of(&mut chip);
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
-    let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).expect("a volume");
+    let mut ram = image::ram(&chip.geometry());
+    let mut fs = FlashLight::mount(chip, &mut ram, image::config()).expect("a volume");
     let mut in_use = InUse(HashMap::new());
     fs.walk(&mut in_use).expect("a good volume");
     for (at, page) in (0..).zip(&mut image.pages) {
@@ -375,6 +383,9 @@ fn main() {
     let changed = clean(formatted(1024, 24, 16, 96, &[]), &all);
     let stopped = session(changed.clone(), NEVER, End::Stop, &|fs| done(changes(fs)));
     save("unclean", stopped.0);
+    let on_flash = clean(with_table(1024, 24, 16, 96), &all);
+    let stopped = session(on_flash, NEVER, End::Stop, &|fs| done(changes(fs)));
+    save("table", stopped.0);
     save("bare", clean(formatted(1024, 0, 16, 96, &[]), &all));
     let bad = clean(formatted(1024, 24, 16, 96, &[0, 5, 30]), &all);
     let whole = session(bad.clone(), NEVER, End::Stop, &|fs| done(changes(fs)));

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use flashkit_flashlight::Kind;
+use flashkit_flashlight::{Config, Kind, ram_needed, ram_needed_for};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 use flashkit_sim::{Access, ChipSpec, SimNand, Tear, Tearable, Timing};
 
@@ -128,7 +128,7 @@ impl Image {
                 continue;
             };
             match data[6] {
-                kind @ 1..=14 if is_metadata(data) => {
+                kind @ 1..=16 if is_metadata(data) => {
                     let seq = u64::from(u32_at(data, 8)) | u64::from(u32_at(data, 12)) << 32;
                     found[usize::from(kind)].push((seq, at));
                 }
@@ -148,6 +148,22 @@ impl Image {
         let last = pages.iter().rposition(|page| *page != Page::Blank);
         last.map_or(0, |last| last as u32 + 1)
     }
+}
+
+/// Blocks of a page of the block table of the image `table`, where it lies on flash.
+pub const TABLE_PAGE: u32 = 24;
+
+/// The choices of a mount that suits every image.
+pub fn config() -> Config {
+    Config {
+        table_page: TABLE_PAGE,
+        ..Config::default()
+    }
+}
+
+/// The RAM for it.
+pub fn ram(geometry: &Geometry) -> Vec<u8> {
+    vec![0; ram_needed_for(geometry, TABLE_PAGE).max(ram_needed(geometry))]
 }
 
 /// The stored images: volumes in every state, each small. See `examples/images.rs`, which makes
@@ -173,6 +189,6 @@ macro_rules! packed {
     };
 }
 
-static PACKED: [(&str, &[u8]); 9] = packed![
-    "clean", "unclean", "bare", "cut", "hash", "extents", "full", "wide", "updates",
+static PACKED: [(&str, &[u8]); 10] = packed![
+    "clean", "unclean", "bare", "cut", "hash", "extents", "full", "wide", "updates", "table",
 ];

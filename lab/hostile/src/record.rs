@@ -56,13 +56,18 @@ fn look(geometry: &Geometry, page: &[u8]) {
             let _ = (c.next_file(), c.live_pages(), c.orphans(), c.cursor());
             let _ = c.next_dir();
             let lists = c.heads().count() + c.bitmap_blocks().count() + c.reserved().count();
-            lists + c.snapshot_pages().count() + c.dirty_list().count()
+            let table = c.table_pages().count() + c.table_changes().count();
+            lists + c.snapshot_pages().count() + table + c.dirty_list().count()
         }
         Record::Alloc(a) => a.blocks().count(),
         Record::Snapshot(s) => {
             // A run is of as many blocks as there are.
             assert!(s.states().count() <= geometry.blocks() as usize);
             s.map_pages().count() + s.partial_blocks().count()
+        }
+        Record::Table(t) => {
+            let _ = t.number();
+            t.states().count()
         }
         Record::DirMap(m) | Record::Places(m) => m.dirs().count(),
         Record::Dir(d) => {

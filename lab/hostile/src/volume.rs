@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use flashkit_flashlight::inspect::{Inspected, Record, data_tag, inspect};
-use flashkit_flashlight::{Cleaner, Config, FlashLight, ram_needed};
+use flashkit_flashlight::{Cleaner, Config, FlashLight};
 use flashkit_nand::PageAddr;
 use flashkit_vfs::check::{Finding, check};
 use flashkit_vfs::flashlight::FlashLightFs;
@@ -56,7 +56,7 @@ pub fn run(bytes: &[u8]) {
         gc_batch: 2,
         // Moves for wear come early.
         wear_interval: 7,
-        ..Config::default()
+        ..image::config()
     };
     let guard = Guard::new(&image);
     let Some(guard) = session(guard, config, Some(&image), &input) else {
@@ -87,12 +87,12 @@ pub fn repair(bytes: &[u8]) {
     let bounds = Bounds::of(&geometry);
     let mut left: Option<Vec<Finding>> = None;
     for _ in 0..2 {
-        let mut ram = vec![0; ram_needed(&geometry)];
+        let mut ram = image::ram(&geometry);
         let size = ram.len();
         let is_spoilt = guard.is_spoilt();
         guard.forget();
         guard.allow("mount", bounds.mount);
-        let volume = match FlashLight::mount(guard, &mut ram, Config::default()) {
+        let volume = match FlashLight::mount(guard, &mut ram, image::config()) {
             Err(_) if is_spoilt => return,
             Ok(volume) => volume,
             Err(error) if left.is_some() => panic!("a repaired volume does not mount: {error}"),
@@ -173,7 +173,7 @@ fn session(
 ) -> Option<Guard> {
     let geometry = flashkit_nand::Nand::geometry(&guard);
     let bounds = Bounds::of(&geometry);
-    let mut ram = vec![0; ram_needed(&geometry)];
+    let mut ram = image::ram(&geometry);
     let size = ram.len();
     guard.forget();
     guard.allow("mount", bounds.mount);

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use flashkit_flashlight::inspect::{FileEntry, Inspected, Record, inspect};
-use flashkit_flashlight::{Config, FlashLight, Kind, New, ROOT_DIR, ram_needed};
-use flashkit_hostile::image::{Image, plain, stored};
+use flashkit_flashlight::{FlashLight, Kind, New, ROOT_DIR};
+use flashkit_hostile::image::{self, Image, plain, stored};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_vfs::check::check;
 
@@ -15,8 +15,8 @@ const AGAIN: &str = "if the format has changed: cargo run -p flashkit-hostile --
 fn every_image_is_a_good_volume() {
     for (name, image) in stored() {
         let chip = image.chip();
-        let mut ram = vec![0; ram_needed(&chip.geometry())];
-        let mounted = FlashLight::mount(chip, &mut ram, Config::default());
+        let mut ram = image::ram(&chip.geometry());
+        let mounted = FlashLight::mount(chip, &mut ram, image::config());
         let mut fs = mounted.unwrap_or_else(|error| panic!("{name}: {error}; {AGAIN}"));
         // The last of the updates is copied: so there were some.
         let copied = u64::from(*name == "updates");
@@ -80,15 +80,15 @@ fn a_volume_of_before_is_mounted_and_goes_on() {
     let found = snapshots(&image);
     assert!(!found.is_empty() && !found.contains(&true));
     let chip = image.chip();
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
-    let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+    let mut ram = image::ram(&chip.geometry());
+    let mut fs = FlashLight::mount(chip, &mut ram, image::config()).unwrap();
     let before = check(&mut fs).unwrap();
     assert_eq!((before.findings.len(), fs.written().checkpoints), (0, 0));
     fs.mkdir(ROOT_DIR, b"of now", &New::default()).unwrap();
     let mut chip = fs.unmount().map_err(|(_, e)| e).unwrap();
     assert!(snapshots(&Image::of(&mut chip)).contains(&true));
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
-    let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+    let mut ram = image::ram(&chip.geometry());
+    let mut fs = FlashLight::mount(chip, &mut ram, image::config()).unwrap();
     let after = check(&mut fs).unwrap();
     assert_eq!(after.findings, []);
     assert_eq!((after.dirs, after.files), (before.dirs + 1, before.files));

@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::plan::Budget;
 use crate::recorder::Point;
 use crate::run::{Step, Watch, run};
-use crate::script::{BARE_CHIP, Mix, SMALL_CHIP, random_op};
+use crate::script::{BARE_CHIP, Mix, SMALL_CHIP, TABLE_CHIP, random_op};
 use crate::search::{Found, Violation};
 use crate::seen::SeenDir;
 use crate::survive::{PROBES, Survived, survive};
@@ -45,7 +45,7 @@ impl Loop {
             Budget::Usual => (2, 1000),
             Budget::Full => (20, 1000),
         };
-        let chips = [SMALL_CHIP, BARE_CHIP, SMALL_CHIP.paper()];
+        let chips = [SMALL_CHIP, BARE_CHIP, SMALL_CHIP.paper(), TABLE_CHIP];
         let all = (0..seeds).flat_map(|seed| chips.clone().map(|chip| Loop { chip, seed, cuts }));
         all.collect()
     }

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use flashkit_flashlight::{Cleaner, Config, FlashLight, New, ram_needed, ram_useful};
+use flashkit_flashlight::{Cleaner, Config, FlashLight, New, ram_needed_for, ram_useful};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
 
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
-/// block, `-paper` for the paper's cleaner and `-kept` for so much RAM that metadata pages are kept.
+/// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are kept, and `-tableN`
+/// for a block table on flash of so many blocks a page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chip {
     /// Data bytes of a page.
@@ -25,6 +26,8 @@ pub struct Chip {
     pub paper: bool,
     /// Metadata pages are kept in RAM.
     pub kept: bool,
+    /// Blocks of a page of the block table; 0: that is in RAM.
+    pub table: u32,
 }
 
 impl Chip {
@@ -38,6 +41,7 @@ impl Chip {
             bad: Vec::new(),
             paper: false,
             kept: false,
+            table: 0,
         }
     }
 
@@ -54,12 +58,18 @@ impl Chip {
         Chip { kept: true, ..self }
     }
 
+    /// The same with a block table on flash of so many blocks a page.
+    pub const fn table(mut self, table: u32) -> Chip {
+        self.table = table;
+        self
+    }
+
     /// The RAM of a volume on it while it is worked on. What comes after a cut has the least there may be.
     pub(crate) fn ram(&self, geometry: &Geometry) -> usize {
         if self.kept {
             ram_useful(geometry)
         } else {
-            ram_needed(geometry)
+            ram_needed_for(geometry, self.table)
         }
     }
 
@@ -71,6 +81,7 @@ impl Chip {
             } else {
                 Cleaner::Space
             },
+            table_page: self.table,
             dirty_threshold: 4,
             gc_batch: 2,
             // On a chip of few blocks moves for wear come early.
@@ -102,12 +113,13 @@ impl Chip {
             ..Faults::default()
         };
         chip.set_faults(faults).map_err(|e| e.to_string())?;
-        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let mut ram = vec![0; ram_needed_for(&chip.geometry(), self.table)];
         let root = New {
             mode: 0o755,
             ..New::default()
         };
-        FlashLight::format(chip, &mut ram, 0x1234, &root).map_err(|e| format!("format: {e}"))
+        FlashLight::format_with(chip, &mut ram, 0x1234, &root, self.config())
+            .map_err(|e| format!("format: {e}"))
     }
 }
 
@@ -122,7 +134,11 @@ impl fmt::Display for Chip {
             write!(f, "-bad{b}")?;
         }
         f.write_str(if self.paper { "-paper" } else { "" })?;
-        f.write_str(if self.kept { "-kept" } else { "" })
+        f.write_str(if self.kept { "-kept" } else { "" })?;
+        match self.table {
+            0 => Ok(()),
+            table => write!(f, "-table{table}"),
+        }
     }
 }
 
@@ -130,8 +146,11 @@ impl FromStr for Chip {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Chip, String> {
-        let wrong =
-            || format!("not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper][-kept]): {text}");
+        let wrong = || {
+            format!(
+                "not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper][-kept][-tableN]): {text}"
+            )
+        };
         let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
         let mut parts = text.split('-');
         let shape = parts.next().unwrap_or_default();
@@ -147,11 +166,12 @@ impl FromStr for Chip {
             number(blocks)?,
         );
         for part in parts {
-            match part.strip_prefix("bad") {
-                Some(n) => chip.bad.push(number(n)?),
-                None if part == "paper" => chip.paper = true,
-                None if part == "kept" => chip.kept = true,
-                None => return Err(wrong()),
+            match (part.strip_prefix("bad"), part.strip_prefix("table")) {
+                (Some(n), _) => chip.bad.push(number(n)?),
+                (_, Some(n)) => chip.table = number(n)?,
+                _ if part == "paper" => chip.paper = true,
+                _ if part == "kept" => chip.kept = true,
+                _ => return Err(wrong()),
             }
         }
         Ok(chip)
@@ -169,6 +189,7 @@ mod tests {
             "2048+0x16x96-paper",
             "1024+24x8x64-bad3-paper-kept",
             "1024+24x8x64-bad0-bad7",
+            "1024+24x8x64-table32",
         ] {
             assert_eq!(text.parse::<Chip>().unwrap().to_string(), text);
         }
@@ -179,6 +200,7 @@ mod tests {
             "1024+24x8x64x2",
             "1024+24x8x64-worn",
             "1024+24x8x64-bad",
+            "1024+24x8x64-table",
         ] {
             assert!(bad.parse::<Chip>().is_err(), "{bad}");
         }

@@ -38,6 +38,8 @@ pub enum Forced {
     NamesPage,
     /// A page of the DirInode map came into being.
     MapPage,
+    /// A page of a block table on flash was written.
+    TablePage,
     /// A checkpoint was taken.
     Checkpoint,
     /// A checkpoint began a leaf block.
@@ -98,6 +100,7 @@ pub(crate) fn forced_by(kind: Option<Kind>, page: &[u8], index: u32) -> Vec<Forc
         Some(Kind::Root) => [Some(Forced::Root), first_of(Forced::RootBlock)],
         Some(Kind::DirMap) => [(prev == u32::MAX).then_some(Forced::MapPage), None],
         Some(Kind::Names) => [Some(Forced::NamesPage), None],
+        Some(Kind::Table) => [Some(Forced::TablePage), None],
         Some(Kind::Alloc) => [first_of(Forced::AllocationBlock), None],
         _ => [None, None],
     };

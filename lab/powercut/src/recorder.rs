@@ -107,6 +107,7 @@ fn name_of(kind: Kind) -> &'static str {
         Kind::ExtentMap => "extent map",
         Kind::ExtentIndex => "extent index",
         Kind::Names => "page of names",
+        Kind::Table => "page of the block table",
         Kind::Attributes => "extended attributes",
         Kind::Places => "page of places of the DirInode map",
     }

@@ -121,7 +121,9 @@ impl Soak {
         let mut chip = self.chip.formatted()?;
         let good = chip.bad_blocks().len() as u64;
         chip.set_faults(self.faults()).map_err(|e| e.to_string())?;
-        let ram = vec![0; flashkit_flashlight::ram_to_level(&chip.geometry())];
+        let geometry = chip.geometry();
+        let least = flashkit_flashlight::ram_needed_for(&geometry, self.chip.table);
+        let ram = vec![0; flashkit_flashlight::ram_to_level(&geometry).max(least)];
         let mut chipful = Chipful {
             rng: Rng::keyed(self.seed, 6),
             config: self.chip.config(),

@@ -1,6 +1,6 @@
 //! What must hold of a chip after a cut, whatever was cut.
 
-use flashkit_flashlight::{Config, FlashLight, ram_needed};
+use flashkit_flashlight::{Config, FlashLight, ram_needed_for};
 use flashkit_nand::Nand;
 use flashkit_sim::SimNand;
 use flashkit_vfs::check::check;
@@ -91,7 +91,7 @@ pub(crate) fn cuts_again(chip: &SimNand) -> bool {
 
 /// Mounts a chip. Returns the modifying operations of that, which are there even if it fails.
 pub(crate) fn recover(chip: SimNand, config: Config) -> (Vec<Point>, Result<(), String>) {
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut ram = vec![0; ram_needed_for(&chip.geometry(), config.table_page)];
     let mut recorder = Recorder::new(chip);
     let result = caught(|| {
         let mounted = FlashLight::mount(&mut recorder, &mut ram, config);
@@ -102,7 +102,7 @@ pub(crate) fn recover(chip: SimNand, config: Config) -> (Vec<Point>, Result<(), 
 
 /// Mounts a chip and reads its tree.
 pub(crate) fn look(chip: SimNand, config: Config) -> Result<SeenDir, String> {
-    let mut ram = vec![0; ram_needed(&chip.geometry())];
+    let mut ram = vec![0; ram_needed_for(&chip.geometry(), config.table_page)];
     caught(|| Ok(observe(&mut mount(chip, &mut ram, config)?)?.0))
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn survive_or_wear_out(
     allows: &dyn Fn(&SeenDir) -> Result<(), String>,
 ) -> Result<Looked, String> {
     caught(|| {
-        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let mut ram = vec![0; ram_needed_for(&chip.geometry(), config.table_page)];
         let mut fs = mount(chip, &mut ram, config)?;
         let recorder = fs.volume().nand_mut();
         let points = std::mem::take(&mut recorder.points);
@@ -243,7 +243,7 @@ pub(crate) fn last_look(
     allows: &dyn Fn(&SeenDir) -> Result<(), String>,
 ) -> Result<SimNand, String> {
     caught(|| {
-        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let mut ram = vec![0; ram_needed_for(&chip.geometry(), config.table_page)];
         let mut fs = mount(chip, &mut ram, config)?;
         if !fs.volume().is_worn() {
             return Err("not worn out".into());

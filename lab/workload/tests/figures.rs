@@ -90,14 +90,14 @@ fn small_files_with_fsync() {
     assert_eq!(counts(&replay("small", true).0), SMALL);
 }
 
-/// Not coded, the block table of 65,535 blocks would be 33 pages of each checkpoint.
+/// The block table of 65,535 blocks lies on flash, in 33 pages: RAM and the reads of a mount are as of 2,048 blocks.
 #[test]
-fn a_mount_of_8_gib() {
+fn a_chip_of_8_gib_in_as_much_ram() {
     let chip = SimNand::new(preset("slc-8g").unwrap());
-    let ram = ram_needed(&chip.geometry());
-    let fs = mount_in(format(chip, ram), ram);
-    let (report, mount_reads) = report_on(fs, "small", true, ram);
-    assert_eq!(counts(&report.total), SMALL);
+    assert!(ram_needed(&chip.geometry()) <= RAM);
+    let fs = mount_in(format(chip, RAM), RAM);
+    let (report, mount_reads) = report_on(fs, "small", true, RAM);
+    assert_eq!(counts(&report.total), SMALL_8G);
     assert_eq!(mount_reads, 37);
 }
 
@@ -164,6 +164,7 @@ const SMALL_USEFUL: (u64, u64, u64) = (16_234, 34_591, 2);
 const SEQ: (u64, u64, u64) = (2, 97_415, 2);
 const POSTMARK: (u64, u64, u64) = (57_131, 1_068_344, 14_658);
 const SMALL: (u64, u64, u64) = (36_371, 34_591, 2);
+const SMALL_8G: (u64, u64, u64) = (36_319, 34_821, 2);
 const APPEND: (u64, u64, u64) = (1_001, 22_214, 2);
 
 fn reads_of(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> u64 {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Volume, chip};
-use flashkit_flashlight::{Cleaner, Config, ram_to_level, ram_useful};
+use flashkit_flashlight::{Cleaner, Config, ram_needed_for, ram_to_level, ram_useful};
 use flashkit_nand::Nand;
 use flashkit_sim::SimNand;
 use flashkit_workload::model::{self, ModelRun, Target};
@@ -232,6 +232,42 @@ fn model_with_pages_kept() {
         };
         run_in("model_with_pages_kept", seeds, make, &load);
     }
+}
+
+/// The block table lies on flash, in 11 pages or 6, one or more of which are in RAM.
+#[test]
+fn model_with_a_table_on_flash() {
+    let config = Config {
+        table_page: 48,
+        ..Config::default()
+    };
+    let make = || chip(1024, 40, 16, 512);
+    let seeds = 110..116;
+    run("model_with_a_table_on_flash", seeds, make, config, &LIGHT);
+    let make = || {
+        let chip = chip(2048, 40, 16, 256);
+        let ram = ram_needed_for(&chip.geometry(), 48) + 10 * 1024;
+        Volume::in_ram(chip, ram, config)
+    };
+    run_in("model_with_a_table_on_flash", 116..120, make, &LIGHT);
+}
+
+/// The same while blocks fail.
+#[test]
+fn model_with_a_table_on_flash_and_failing_blocks() {
+    let config = Config {
+        table_page: 96,
+        ..Config::default()
+    };
+    let make = || {
+        let mut chip = chip(2048, 40, 32, 512);
+        let faults = "seed=9;badblocks=1;programfail=1/2000;erasefail=1/400";
+        chip.set_faults(faults.parse().unwrap()).unwrap();
+        chip
+    };
+    let name = "model_with_a_table_on_flash_and_failing_blocks";
+    let bad = run(name, 120..126, make, config, &LIGHT);
+    assert!(bad > 1, "no block but the factory's one has failed");
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Pages of the checkpoint and of the allocation log.
 
 use crate::bytes::{get_u16, get_u32, get_u64};
-use crate::checkpoint::{COPY_OF, DIR_COPIES, FAILING, FIELDS, SNAPSHOT_PAGES, WIDE, next_leaves};
+use crate::checkpoint::{
+    COPY_OF, DIR_COPIES, FAILING, FIELDS, PER_PAGE, SNAPSHOT_PAGES, WIDE, next_leaves,
+};
 use crate::dirmap::MAP_PAGES;
 use crate::dirty;
 use crate::header::HEADER;
+use crate::paged::{self, TableFields};
 use crate::snapshot::Piece;
 use crate::store::{BITMAP_BLOCKS, HEADS, RESERVES};
-use crate::table::{self, State, Table};
+use crate::table::{self, Entries, State};
 use flashkit_nand::{Geometry, PageAddr};
 
 /// A root page.
@@ -83,6 +86,7 @@ pub struct Checkpoint<'a> {
     b: &'a [u8],
     reserved: usize,
     snapshot: usize,
+    table: Option<TableFields<'a>>,
     dirty: &'a [u8],
     dirty_size: usize,
 }
@@ -91,13 +95,21 @@ impl<'a> Checkpoint<'a> {
     pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
         let (reserved, snapshot) = (usize::from(b[100]), usize::from(b[101]));
         let dirty_size = dirty::entry_size(geometry.pages_per_block());
-        let dirty = FIELDS + 4 * (reserved + snapshot);
+        let mut dirty = FIELDS + 4 * (reserved + snapshot);
+        let per_page = u32::from(get_u16(b, PER_PAGE));
+        let mut table = None;
+        if per_page > 0 {
+            let fields = TableFields::on(geometry, b, dirty, per_page)?;
+            dirty = fields.end;
+            table = Some(fields);
+        }
         let end = dirty + usize::from(get_u16(b, 102)) * dirty_size;
         let sane = reserved <= RESERVES && snapshot <= SNAPSHOT_PAGES && end <= used;
         sane.then(|| Checkpoint {
             b,
             reserved,
             snapshot,
+            table,
             dirty: &b[dirty..end],
             dirty_size,
         })
@@ -187,12 +199,46 @@ impl<'a> Checkpoint<'a> {
         let at = FIELDS + 4 * self.reserved;
         (0..self.snapshot).map(move |i| PageAddr(get_u32(self.b, at + 4 * i)))
     }
+    /// The copies of the pages of a block table that lies on flash, in order, of those that were ever written.
+    pub fn table_pages(&self) -> impl Iterator<Item = (u32, PageAddr)> + '_ {
+        self.table.iter().flat_map(TableFields::pages)
+    }
+    /// States of blocks that such a page does not show yet.
+    pub fn table_changes(&self) -> impl Iterator<Item = (u32, State)> + '_ {
+        self.table.iter().flat_map(TableFields::changes)
+    }
     /// The dirty list: blocks, and how many of their pages are valid.
     pub fn dirty_list(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.dirty.chunks_exact(self.dirty_size).map(|entry| {
             let valid = entry[2..].iter().map(|bits| bits.count_ones()).sum();
             (u32::from(get_u16(entry, 0)), valid)
         })
+    }
+}
+
+/// A page of a block table that lies on flash.
+pub struct TablePage<'a> {
+    b: &'a [u8],
+    entries: Entries,
+}
+
+impl<'a> TablePage<'a> {
+    pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
+        let entries = Entries::of(geometry.pages_per_block());
+        let b = b.get(..used)?;
+        let count = usize::from(get_u16(b, HEADER + 2));
+        (used == paged::ENTRIES + count * entries.size()).then_some(TablePage { b, entries })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        u32::from(get_u16(self.b, HEADER))
+    }
+
+    /// States of the blocks in it, in order.
+    pub fn states(&self) -> impl Iterator<Item = State> + '_ {
+        let count = usize::from(get_u16(self.b, HEADER + 2));
+        (0..count).map(|i| self.entries.get(&self.b[paged::ENTRIES..], i))
     }
 }
 
@@ -219,9 +265,18 @@ impl<'a> Snapshot<'a> {
         self.piece.coded
     }
 
+    /// Whether the block table is in the whole: else it lies on flash.
+    pub fn has_table(&self) -> bool {
+        !self.piece.tableless
+    }
+
     /// Where the map's places begin in the whole, and where they end.
     fn bounds(&self) -> (usize, usize) {
-        let table = table::size(&self.geometry);
+        let table = if self.piece.tableless {
+            0
+        } else {
+            table::size(&self.geometry)
+        };
         (table, table + 4 * MAP_PAGES)
     }
 
@@ -254,8 +309,8 @@ impl<'a> Snapshot<'a> {
         let pages_per_block = self.geometry.pages_per_block();
         let size = table::entry_size(pages_per_block);
         self.entries(0, self.bounds().0, size)
-            .map(move |(block, mut entry)| {
-                let state = Table::new(&mut entry[..size], pages_per_block).get(0);
+            .map(move |(block, entry)| {
+                let state = Entries::of(pages_per_block).get(&entry, 0);
                 (block, state)
             })
     }

@@ -102,7 +102,11 @@ fn mount(mut chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> 
         after_transfer,
         ..config(tuning, read_only)
     };
-    let mut volume = FlashLight::mount(chip, leak_ram(ram), config)?;
+    let mut volume = match FlashLight::mount(chip, leak_ram(ram), config) {
+        // Made before the block table of such a chip lay on flash.
+        Err(Error::RamTooSmall(more)) => bail!("needs {more} bytes of RAM: --ram {more}"),
+        mounted => mounted?,
+    };
     if after_transfer {
         volume.nand_mut().inner_mut().transfer().settle()?;
     }

@@ -194,7 +194,12 @@ const SCRIPTS: [(&str, &str); 34] = [
 
 pub(super) fn scripts() -> Vec<Script> {
     let mut all = Vec::new();
-    for chip in [Chip::new(2048, 40, 16, 96), Chip::new(2048, 0, 16, 96)] {
+    let chips = [
+        Chip::new(2048, 40, 16, 96),
+        Chip::new(2048, 0, 16, 96),
+        Chip::new(2048, 40, 16, 96).table(24),
+    ];
+    for chip in chips {
         for (name, text) in SCRIPTS {
             all.push(Script::new(
                 Group::Directed,

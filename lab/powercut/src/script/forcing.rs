@@ -3,7 +3,7 @@
 use flashkit_sim::Rng;
 
 use super::single::TREE;
-use super::{BARE_CHIP, Chip, Group, SMALL_CHIP, Script, parse};
+use super::{BARE_CHIP, Chip, Group, SMALL_CHIP, Script, TABLE_CHIP, parse};
 use crate::forced::Forced;
 use crate::op::Op;
 
@@ -106,6 +106,51 @@ pub(super) fn scripts() -> Vec<Script> {
             ..kept(waiting(2))
         },
     ]);
+    all.extend(with_table_on_flash());
+    all
+}
+
+/// The same where the block table lies on flash, in pages that are written often.
+fn with_table_on_flash() -> Vec<Script> {
+    let [small, bare] = [40, 0].map(|spare| Chip {
+        spare,
+        ..TABLE_CHIP
+    });
+    let wider = WIDER.table(32);
+    let mut all = vec![
+        data_cleaning(small.clone()),
+        metadata_cleaning(bare.clone()),
+        full_chip(small.clone()),
+        wear_move(small.clone()),
+        hash_maps(wider.clone()),
+        removals(wider.clone()),
+        extent_maps(wider.clone()),
+        many_directories(wider.clone()),
+        leaf_switch(small.clone()),
+        root_switch(bare),
+        retirement(small.clone()),
+        updates(wider),
+    ];
+    all.extend((0..12).map(|n| refresh(small.clone(), n)));
+    for (i, seed) in FAILURE_SEEDS.into_iter().enumerate() {
+        let turn = |n: &u64| *n as usize % 3 == i;
+        all.extend(
+            (0..24)
+                .filter(turn)
+                .map(|n| failing_program(small.clone(), n, seed)),
+        );
+        all.extend(
+            (0..8)
+                .filter(turn)
+                .map(|n| failing_erase(small.clone(), n, seed)),
+        );
+    }
+    for script in &mut all {
+        script.name = script.name.replace("force-", "force-table-");
+    }
+    for script in &mut all[..3] {
+        script.forces.push(Forced::TablePage);
+    }
     all
 }
 

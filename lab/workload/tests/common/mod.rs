@@ -1,7 +1,7 @@
 //! FlashLight over a chip, mounted as the tests want it, and what they ask of it.
 #![allow(dead_code)] // each test file uses some of it
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_flashlight::{Config, FlashLight, New, ram_needed_for};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Metered, SimNand, Timing, preset};
 use flashkit_vfs::check::check;
@@ -28,17 +28,22 @@ pub fn chip(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
     chip
 }
 
-fn ram<N: Nand>(chip: &N) -> &'static mut [u8] {
-    vec![0; ram_needed(&chip.geometry())].leak()
+fn ram_for<N: Nand>(chip: &N, config: Config) -> usize {
+    ram_needed_for(&chip.geometry(), config.table_page)
 }
 
 pub fn format<N: Nand>(chip: N, volume: u32) -> N {
-    let ram = ram(&chip);
-    FlashLight::format(chip, ram, volume, &New::default()).unwrap_or_else(|e| panic!("format: {e}"))
+    format_with(chip, volume, Config::default())
+}
+
+pub fn format_with<N: Nand>(chip: N, volume: u32, config: Config) -> N {
+    let ram = vec![0; ram_for(&chip, config)].leak();
+    FlashLight::format_with(chip, ram, volume, &New::default(), config)
+        .unwrap_or_else(|e| panic!("format: {e}"))
 }
 
 pub fn try_mount<N: Nand>(chip: N, config: Config) -> Result<Fs<N>, String> {
-    let bytes = ram_needed(&chip.geometry());
+    let bytes = ram_for(&chip, config);
     try_mount_in(chip, bytes, config)
 }
 
@@ -83,9 +88,14 @@ pub fn cut(fs: Fs) -> Fs {
 
 /// Reads of the mount that would follow a power cut now.
 pub fn reads_after_cut(fs: &mut Fs) -> u64 {
+    reads_after_cut_with(fs, Config::default())
+}
+
+pub fn reads_after_cut_with(fs: &mut Fs, config: Config) -> u64 {
     let mut chip = fs.volume().nand().clone();
     chip.clear_counters();
-    let spent = mount(chip).volume().nand().counters();
+    let spent = try_mount(chip, config).unwrap();
+    let spent = spent.into_volume().nand().counters();
     spent.page_reads + spent.spare_reads
 }
 
@@ -119,13 +129,13 @@ pub struct Volume<N: Nand> {
 
 impl<N: Nand> Volume<N> {
     pub fn new(chip: N, config: Config) -> Volume<N> {
-        let ram = ram_needed(&chip.geometry());
+        let ram = ram_for(&chip, config);
         Volume::in_ram(chip, ram, config)
     }
 
     pub fn in_ram(chip: N, ram: usize, config: Config) -> Volume<N> {
         Volume {
-            fs: Some(try_mount_in(format(chip, 0x1234), ram, config).unwrap()),
+            fs: Some(try_mount_in(format_with(chip, 0x1234, config), ram, config).unwrap()),
             config,
             ram,
         }

@@ -160,6 +160,7 @@ impl Sight<'_> {
         let all = self.names.get(&page.ino).cloned().unwrap_or_default();
         match (page.area, &record) {
             (Area::DirMap, _) => Loss::of("directory map"),
+            (Area::Table, _) => Loss::of("page of the block table"),
             (Area::Dir, _) if page.ino == 1 => Loss::of("root directory"),
             (Area::Dir, _) if page.ino == 2 => Loss::of("index directory"),
             (Area::Dir, _) => Loss {

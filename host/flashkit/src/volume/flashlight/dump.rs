@@ -201,6 +201,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::ExtentMap => "extent map",
         Kind::ExtentIndex => "extent index",
         Kind::Names => "names",
+        Kind::Table => "block table",
         Kind::Attributes => "attributes",
         Kind::Places => "directory map places",
     }

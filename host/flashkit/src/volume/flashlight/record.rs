@@ -25,6 +25,10 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
         Record::Checkpoint(checkpoint) => of_checkpoint(checkpoint),
         Record::Alloc(alloc) => json!({ "taken": alloc.blocks().map(taken).collect::<Value>() }),
         Record::Snapshot(snapshot) => of_snapshot(snapshot, geometry),
+        Record::Table(page) => json!({
+            "number": page.number(),
+            "entries": runs(page.states().zip(0..).map(|(state, entry)| (entry, state))),
+        }),
         Record::DirMap(map) => json!({
             "directories": map
                 .dirs()
@@ -118,6 +122,11 @@ fn of_checkpoint(checkpoint: &Checkpoint<'_>) -> Value {
         "orphans": checkpoint.orphans(),
         "cursor": checkpoint.cursor(),
         "snapshot_pages": checkpoint.snapshot_pages().map(|page| page.0).collect::<Vec<_>>(),
+        "table_pages": checkpoint
+            .table_pages()
+            .map(|(number, page)| json!({ "number": number, "page": page.0 }))
+            .collect::<Value>(),
+        "table_changes": runs(checkpoint.table_changes()),
         "bitmap_blocks": checkpoint.bitmap_blocks().collect::<Vec<_>>(),
         "heads": checkpoint
             .heads()
@@ -131,10 +140,10 @@ fn of_checkpoint(checkpoint: &Checkpoint<'_>) -> Value {
     })
 }
 
-fn of_snapshot(snapshot: &Snapshot<'_>, geometry: &Geometry) -> Value {
-    // Runs of blocks in one state.
+/// Runs of blocks in one state.
+fn runs(states: impl Iterator<Item = (u32, BlockState)>) -> Value {
     let mut runs: Vec<(u32, u32, BlockState)> = Vec::new();
-    for (block, state) in snapshot.states() {
+    for (block, state) in states {
         match runs.last_mut() {
             Some(run) if run.2 == state && run.1 + 1 == block => run.1 = block,
             _ => runs.push((block, block, state)),
@@ -157,13 +166,17 @@ fn of_snapshot(snapshot: &Snapshot<'_>, geometry: &Geometry) -> Value {
         }
         told
     };
+    runs.into_iter().map(run).collect()
+}
+
+fn of_snapshot(snapshot: &Snapshot<'_>, geometry: &Geometry) -> Value {
     let partial = snapshot
         .partial_blocks()
         .filter(|(block, _)| *block < geometry.blocks());
     json!({
         "first_byte": snapshot.from(),
         "coded": snapshot.is_coded(),
-        "blocks": runs.into_iter().map(run).collect::<Value>(),
+        "blocks": runs(snapshot.states()),
         "map_pages": snapshot
             .map_pages()
             .map(|(number, page)| json!({ "number": number, "page": page.0 }))
