@@ -8,7 +8,7 @@ use flashkit_flashlight::{
     ram_needed_for,
 };
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Metered, Rng, Rot, SimNand, preset};
+use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, Rot, SimNand, Tear, preset};
 use flashkit_vfs::check::check;
 use flashkit_vfs::{FileSystem, SetAttr};
 
@@ -229,14 +229,8 @@ fn a_file_that_is_all_over_the_chip_goes() {
         if way == 2 {
             fs = try_mount(fs.into_volume().nand().clone(), config).unwrap();
         }
-        let system = |fs: &mut Fs| {
-            let blocks = 0..2_048;
-            blocks
-                .filter(|b| fs.volume().block_state(*b) == BlockState::System)
-                .count()
-        };
         fs.sync().unwrap();
-        assert!(system(&mut fs) < 16, "{gone}");
+        assert!(system(&mut fs, 2_048) < 16, "{gone}");
         clean(&mut fs);
         let free = fs.statfs().unwrap().blocks_free;
         assert!(
@@ -247,4 +241,39 @@ fn a_file_that_is_all_over_the_chip_goes() {
         let mut fs = try_mount(try_unmount(fs).unwrap(), config).unwrap();
         clean(&mut fs);
     }
+}
+
+/// Recoveries that are cut one after another, each when it has written its copy of the checkpoint.
+#[test]
+fn recoveries_may_be_cut_for_ever() {
+    let mut fs = full_of_overwrites(2_000, 300);
+    overwrite(&mut fs, &mut Rng::new(4), 2_000, 20);
+    let mut chip = fs.into_volume().nand().clone();
+    let needed = ram_needed_for(&chip.geometry(), 64);
+    for round in 0..300 {
+        let cut = Cut {
+            after: 4 + round % 5,
+            program: Tear::Random,
+            erase: EraseTear::Partial,
+            seed: round,
+        };
+        let (mut cut, mut ram) = (PowerCut::new(chip, cut), vec![0; needed]);
+        let mounted = FlashLight::mount(&mut cut, &mut ram, config()).map(drop);
+        assert!(
+            !matches!(mounted, Err(Error::NoSpace | Error::ReadOnly)),
+            "{round}"
+        );
+        chip = cut.into_inner();
+    }
+    let mut fs = try_mount(chip, config()).unwrap();
+    fs.sync().unwrap();
+    fs.sync().unwrap();
+    assert!(system(&mut fs, 512) < 16);
+    clean(&mut fs);
+}
+
+/// Blocks of the checkpoint and of the allocation log.
+fn system(fs: &mut Fs, blocks: u32) -> usize {
+    let states = (0..blocks).map(|block| fs.volume().block_state(block));
+    states.filter(|state| *state == BlockState::System).count()
 }
