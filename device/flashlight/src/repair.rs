@@ -344,11 +344,13 @@ impl<N: Nand> FlashLight<'_, N> {
             let first = block * self.store.ppb();
             let ppb = self.store.ppb();
             let pages = || (first..first + ppb).map(PageAddr);
-            // Pages of the block table may have been written elsewhere since the walk.
+            // Pages of the block table may have been written elsewhere since the walk. On a damaged volume another
+            // may claim the same page.
             let table = self.store.table.copies();
-            let table = table.filter(|&at| self.store.geo.block_of(at).0 == block);
-            let used = pages().filter_map(in_use).filter(|a| *a != Area::Table);
-            let used = (used.count() + table.count()) as u32;
+            let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
+            let of_table = table.filter(here).count() as u32;
+            let others = pages().filter_map(in_use).filter(|a| *a != Area::Table);
+            let used = (others.count() as u32 + of_table).min(ppb);
             let is_data = pages().find_map(in_use) == Some(Area::Data);
             if let Some(i) = self.store.dirty.find(block) {
                 let right = pages().all(|page| {
