@@ -125,6 +125,10 @@ impl<N: Nand> FlashLight<'_, N> {
         self.clean_some()?;
         if self.need_page().is_err() {
             self.free_overridden()?;
+            if self.store.available() <= FLOOR {
+                // The last step of cleaning took several blocks at once.
+                self.reclaim()?;
+            }
         }
         Ok(())
     }
