@@ -16,7 +16,8 @@
 //!   (`Store::read_meta`); walks, during which nothing is kept; and repairs, which drop all first.
 //!
 //! FileInodes are not kept. There are as many as files, most are read once to be brought into a slot,
-//! and they would push out the maps, of which each serves many files or pages.
+//! and they would push out the maps, of which each serves many files or pages. An extent map that has
+//! just been written is the first to go: its turn comes after that of many others.
 
 use crate::bytes::{get_u32, put_u32};
 use crate::header::Kind;
@@ -86,6 +87,17 @@ impl<'r> Pages<'r> {
         self.tick = self.tick.wrapping_add(1);
         put_u32(self.entries, ENTRY * i, at.0);
         put_u32(self.entries, ENTRY * i + 4, self.tick);
+    }
+
+    /// A page that is kept goes before those that have been used.
+    pub fn set_old(&mut self, at: PageAddr) {
+        if let Some(i) = self.find(at) {
+            put_u32(
+                self.entries,
+                ENTRY * i + 4,
+                self.tick.wrapping_sub(u32::MAX / 2),
+            );
+        }
     }
 
     /// How long a page has not been used; an empty place was never.
@@ -180,6 +192,25 @@ mod tests {
             assert_eq!(pages.get(&room, PageAddr(at)), Some(&[at as u8; SIZE][..]));
         }
         assert_eq!(room[..5], [0; 5], "what is before the pages is not theirs");
+    }
+
+    #[test]
+    fn an_old_page_goes_before_others_but_not_for_an_empty_place() {
+        let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE]);
+        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        pages.begin();
+        put(&mut pages, &mut room, 1);
+        put(&mut pages, &mut room, 2);
+        pages.set_old(PageAddr(2));
+        put(&mut pages, &mut room, 3);
+        assert_eq!(kept(&pages), [1, 2, 3]);
+        put(&mut pages, &mut room, 4);
+        assert_eq!(kept(&pages), [1, 3, 4]);
+        pages.set_old(PageAddr(3));
+        pages.set_old(PageAddr(9));
+        assert!(pages.get(&room, PageAddr(3)).is_some(), "used again");
+        put(&mut pages, &mut room, 5);
+        assert_eq!(kept(&pages), [3, 4, 5]);
     }
 
     #[test]

@@ -450,7 +450,13 @@ impl<N: Nand> Store<'_, N> {
                 }
                 if area != Area::Bitmap {
                     self.validate(at);
+                    // What is replaced will not be asked for any more, and an extent map not soon: a file that
+                    // changes in order has few, and one that changes at random many.
+                    self.nand.pages.forget(prev, 1);
                     self.keep(at, kind, page);
+                    if kind == Kind::ExtentMap {
+                        self.nand.pages.set_old(at);
+                    }
                 }
                 return Ok(at);
             }
