@@ -9,7 +9,7 @@ use crate::extent::{self, Extent, INDEX_END};
 use crate::inode::{Fragment, Time};
 use crate::ops::Special;
 use crate::store::Head;
-use crate::tag::{self, Tag};
+use crate::tag::{self, Tag, Update};
 use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -173,16 +173,21 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             let i = self.load_data_file(node)?;
             self.need_page()?;
-            self.files[i].change();
-            if n == ps {
-                self.write_page(i, index, &data[done..done + n])?;
+            let piece = &data[done..done + n];
+            let tail = if room && n == data.len() {
+                self.tail(i, at, piece, now)
             } else {
-                self.write_part(i, index, off, &data[done..done + n])?;
+                None
+            };
+            if n == ps {
+                self.files[i].change();
+                self.write_page(i, index, piece)?;
+            } else if let Err(e) = self.write_part(i, index, off, piece, tail) {
+                self.files[i].change();
+                return Err(e);
             }
             let mut view = self.files[i].file_mut();
-            if at + n as u64 > view.size() {
-                view.set_size(at + n as u64);
-            }
+            view.end_at_least(at + n as u64);
             view.set_modified(now);
             done += n;
         }
@@ -235,19 +240,21 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.append_data(i, scratch, owner, index)
     }
 
-    /// Writes a piece of one page: into the fragment when it fits, else with the rest of its page.
+    /// Writes a piece of one page: into the fragment when it fits, else with the rest of its page, which can
+    /// be a tail.
     fn write_part(
         &mut self,
         i: usize,
         index: u32,
         off: usize,
         data: &[u8],
+        tail: Option<Update>,
     ) -> Result<(), Error<N::Error>> {
         if let Some(f) = self.files[i].file().fragment().filter(|f| f.page != index)
             && sound(self.write_out(i, f))?.is_none()
         {
             // What it lies over cannot be read: it stays.
-            return self.write_over(i, index, off, data);
+            return self.write_over(i, index, off, data, None);
         }
         let view = self.files[i].file();
         let old = view.fragment().unwrap_or(Fragment {
@@ -276,12 +283,13 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let fits = to - from <= most && need <= self.files[i].file().room() + old.len;
         if fits && (!gap || self.map_lookup(i, index)?.page.is_none()) {
+            self.files[i].change();
             self.grow_fragment(i, index, from, to);
             let mut view = self.files[i].file_mut();
             view.fragment_mut()[off - from..off - from + data.len()].copy_from_slice(data);
             return Ok(());
         }
-        self.write_over(i, index, off, data)
+        self.write_over(i, index, off, data, tail)
     }
 
     /// Writes one page anew with a piece of it changed.
@@ -291,11 +299,18 @@ impl<N: Nand> FlashLight<'_, N> {
         index: u32,
         off: usize,
         data: &[u8],
+        tail: Option<Update>,
     ) -> Result<(), Error<N::Error>> {
+        if tail.is_none() {
+            self.files[i].change();
+        }
         self.file_room(i, 4 * extent::SIZE)?;
         self.assemble(i, index)?;
         self.scratch[off..off + data.len()].copy_from_slice(data);
-        self.write_scratch(i, index)
+        match tail {
+            Some(update) => self.write_tail(i, index, update),
+            None => self.write_scratch(i, index),
+        }
     }
 
     /// Makes the fragment cover `from..to` of its page; new bytes are zero.

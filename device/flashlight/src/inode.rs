@@ -349,6 +349,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> Inode<B, REC> {
     pub fn set_size(&mut self, v: u64) {
         put_u64(self.m(), SIZE, v);
     }
+    /// What has been written reaches to there.
+    pub fn end_at_least(&mut self, end: u64) {
+        let size = self.size().max(end);
+        self.set_size(size);
+    }
     pub fn set_time(&mut self, stamp: Stamp, t: Time) {
         put_u64(self.m(), TIMES + 8 * stamp as usize, t.secs.cast_unsigned());
         put_u32(self.m(), NANOS + 4 * stamp as usize, t.nanos);

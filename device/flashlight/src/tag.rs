@@ -9,7 +9,8 @@
 //! The first CRC-32C covers the page's data and tag bytes 4 to 23, the second tag bytes 0 to 23 and 28
 //! to 37. Directory and hash are those by which the file was found when the page was written; the
 //! sequence is the low half of the number that the next metadata page was to have. The time is that
-//! of the write, `left` the number of its pages that follow.
+//! of the write, `left` the number of its pages that follow; from 16 on, that the page is the file's last
+//! and not full: the file ends with `left` - 16 zeros, of those that fill the page.
 
 use crate::bytes::{get_u32, put_u32};
 use crate::hash::crc32c;
@@ -67,11 +68,41 @@ impl Tag {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Update {
     pub time: Time,
-    /// Pages of the same write that follow.
+    /// Pages of the same write that follow, below [`PAGES_MOST`]; above, the page is a tail.
     pub left: u8,
 }
 
+/// Pages of an update at most.
+pub(crate) const PAGES_MOST: usize = 16;
+
 impl Update {
+    /// That of a page that begins with `piece` and is filled with zeros; `None` when the end of the piece
+    /// cannot be told.
+    pub fn tail(time: Time, piece: &[u8]) -> Option<Update> {
+        let zeros = piece.iter().rev().take_while(|&&b| b == 0).count();
+        let left = u8::try_from(PAGES_MOST + zeros).ok()?;
+        (zeros < piece.len()).then_some(Update { time, left })
+    }
+
+    /// Bytes of the page that belong to the file.
+    pub fn len(&self, page: &[u8]) -> usize {
+        match usize::from(self.left).checked_sub(PAGES_MOST) {
+            Some(zeros) => {
+                let end = page
+                    .iter()
+                    .rposition(|&b| b != 0)
+                    .map_or(0, |last| last + 1);
+                (end + zeros).min(page.len())
+            }
+            None => page.len(),
+        }
+    }
+
+    /// Whether no page of the same write follows.
+    pub fn is_last(&self) -> bool {
+        self.left == 0 || usize::from(self.left) >= PAGES_MOST
+    }
+
     /// Whether a time can be told.
     pub fn holds(time: Time) -> bool {
         i8::try_from(time.secs >> 32).is_ok()
@@ -130,6 +161,27 @@ mod tests {
         let secs = 1 << 39;
         assert!(!Update::holds(Time { secs, nanos: 0 }));
         assert_eq!(Update::decode(&[0xff; UPDATE_SIZE]), None);
+    }
+
+    #[test]
+    fn the_end_of_a_tail_is_told() {
+        let time = Time { secs: 1, nanos: 2 };
+        let mut page = [0; 512];
+        page[..3].copy_from_slice(b"abc");
+        for len in [3, 4, 100, 242] {
+            let update = Update::tail(time, &page[..len]).unwrap();
+            assert_eq!((update.len(&page), update.is_last()), (len, true));
+        }
+        assert_eq!(Update::tail(time, &page[..243]), None);
+        assert_eq!(Update::tail(time, &[0; 9]), None);
+        let whole = |left| Update { time, left };
+        assert_eq!((whole(0).len(&page), whole(15).len(&page)), (512, 512));
+        assert_eq!(
+            [0, 1, 15, 16].map(|left| whole(left).is_last()),
+            [true, false, false, true]
+        );
+        // Nobody writes that.
+        assert_eq!(whole(255).len(&[1; 8]), 8);
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Updates: whole pages overwritten so that an fsync has nothing more to write.
+//! Updates: pages overwritten or appended so that an fsync has nothing more to write.
 //!
 //! A FileInode page for each fsync doubles what the overwrite of a page costs. An update is a write
-//! of a few whole pages within a file that has just been synced. Its pages go to blocks that are
+//! of a few whole pages of a file that has just been synced, within it or at its end, or of a *tail*: a piece that
+//! is appended to its last page and does not fit the inode. Its pages go to blocks that are
 //! reserved for updates in the allocation log, and their tags say besides when that was, and how many
 //! pages of the write follow. As long as nothing but updates has changed a file since its page on
 //! flash was written, these pages are all that an fsync has to see on flash.
@@ -24,12 +25,13 @@ use crate::header::SEQ;
 use crate::inode::Time;
 use crate::recover::CHANGE;
 use crate::store::{Area, Store, UPDATE};
-use crate::tag::{self, Tag, Update};
+use crate::tag::{self, PAGES_MOST, Tag, Update};
 use crate::{FileRef, FlashLight};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
-/// Pages of an update at most.
-const RUN: usize = 16;
+/// Pages at the end of a file at most: with more of them the inode page weighs little, and they had better lie in the
+/// file's own block than among what is overwritten.
+const GROWTH: usize = 4;
 /// Pages written to a file without an fsync in between, from which on they are no updates.
 const UNSYNCED_MAX: u32 = 64;
 /// Blocks reserved for updates between two checkpoints at most.
@@ -47,6 +49,8 @@ struct Found {
     tag: Tag,
     seq: u64,
     update: Update,
+    /// Bytes of it that belong to the file.
+    len: u16,
 }
 
 /// What a page of a block of updates is.
@@ -62,13 +66,13 @@ enum Seen {
 struct Run {
     first: Found,
     last: Found,
-    pages: [PageAddr; RUN],
+    pages: [PageAddr; PAGES_MOST],
     len: usize,
 }
 
 impl Run {
     fn begin(page: Found) -> Run {
-        let mut pages = [PageAddr::NONE; RUN];
+        let mut pages = [PageAddr::NONE; PAGES_MOST];
         pages[0] = page.at;
         Run {
             first: page,
@@ -83,7 +87,7 @@ impl Run {
         let next = (self.last.tag.owner.ino, self.last.tag.index.wrapping_add(1));
         let is_next = (page.tag.owner.ino, page.tag.index) == next
             && self.last.update.left.checked_sub(1) == Some(page.update.left)
-            && self.len < RUN;
+            && self.len < PAGES_MOST;
         if is_next {
             self.pages[self.len] = page.at;
             self.len += 1;
@@ -143,10 +147,10 @@ impl<N: Nand> FlashLight<'_, N> {
         self.files[i]
             .updates
             .is_some_and(|n| n + pages as u32 <= UNSYNCED_MAX)
-            && (1..=RUN).contains(&pages)
+            && (1..=PAGES_MOST).contains(&pages)
             && len.is_multiple_of(ps)
             && offset.is_multiple_of(ps as u64)
-            && end <= view.size()
+            && (end <= view.size() || offset == view.size() && pages <= GROWTH)
             && view
                 .fragment()
                 .is_none_or(|f| !indexes.contains(&u64::from(f.page)))
@@ -193,13 +197,44 @@ impl<N: Nand> FlashLight<'_, N> {
         self.file_room(i, 4 * extent::SIZE)?;
         let owner = self.files[i].file().file_ref(self.store.volume);
         let at = self.store.append_update(data, owner, index, update)?;
+        self.put_update(i, index, at)?;
+        let mut view = self.files[i].file_mut();
+        view.end_at_least((u64::from(index) + 1) * data.len() as u64);
+        view.set_modified(update.time);
+        Ok(())
+    }
+
+    /// Maps a page of an update that has just been written.
+    fn put_update(&mut self, i: usize, index: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
         self.put_page(i, index, at)?;
-        let slot = &mut self.files[i];
-        slot.file_mut().set_modified(update.time);
-        slot.dirty = true;
         // Cleaning may have needed the slot meanwhile: then an fsync writes the inode.
+        let slot = &mut self.files[i];
         slot.updates = slot.updates.map(|n| n + 1);
         Ok(())
+    }
+
+    /// Writes the scratch page, which ends with a piece that was appended, as an update. A program.
+    pub(crate) fn write_tail(
+        &mut self,
+        i: usize,
+        index: u32,
+        update: Update,
+    ) -> Result<(), Error<N::Error>> {
+        let owner = self.files[i].file().file_ref(self.store.volume);
+        let at = self
+            .store
+            .append_update(self.scratch, owner, index, update)?;
+        self.put_update(i, index, at)
+    }
+
+    /// Whether the write of a piece of one page can be a tail.
+    pub(crate) fn tail(&self, i: usize, offset: u64, data: &[u8], now: Time) -> Option<Update> {
+        let slot = &self.files[i];
+        let can_be = slot.updates.is_some_and(|n| n < UNSYNCED_MAX)
+            && offset == slot.file().size()
+            && Update::holds(now)
+            && self.store.takes_updates();
+        Update::tail(now, data).filter(|_| can_be)
     }
 
     /// Makes a cached file durable: writes its page, unless a recovery finds all that has changed.
@@ -250,7 +285,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 if !run.as_mut().is_some_and(|run| run.goes_on(page)) {
                     run = Some(Run::begin(page));
                 }
-                if page.update.left == 0 {
+                if page.update.is_last() {
                     whole = run.take();
                 }
             }
@@ -288,6 +323,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 tag,
                 seq: since.saturating_add(after.into()),
                 update,
+                len: update.len(self.scratch) as u16,
             })),
             None => Ok(Seen::Nothing),
         }
@@ -322,6 +358,14 @@ impl<N: Nand> FlashLight<'_, N> {
             // Its inode was written in the middle of it.
             self.first_after(run, shown)?
         };
+        let ps = self.store.page_size() as u64;
+        let page = |index: u32| u64::from(index) * ps;
+        let end = page(run.last.tag.index) + u64::from(run.last.len);
+        if run.last.tag.index >= INDEX_END
+            || page(run.first.tag.index) > self.files[i].file().size()
+        {
+            return Ok(());
+        }
         // The one that may fail yet comes first.
         for k in (from..run.len).rev() {
             let again = last && k + 1 == run.len;
@@ -330,6 +374,7 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         let slot = &mut self.files[i];
+        slot.file_mut().end_at_least(end);
         slot.file_mut().set_modified(run.last.update.time);
         slot.dirty = true;
         Ok(())
@@ -357,11 +402,7 @@ impl<N: Nand> FlashLight<'_, N> {
         k: usize,
         again: bool,
     ) -> Result<bool, Error<N::Error>> {
-        let (index, at) = (run.first.tag.index.saturating_add(k as u32), run.pages[k]);
-        let end = (u64::from(index) + 1) * self.store.page_size() as u64;
-        if index >= INDEX_END || end > self.files[i].file().size() {
-            return Ok(true);
-        }
+        let (index, at) = (run.first.tag.index + k as u32, run.pages[k]);
         self.file_room(i, 4 * extent::SIZE)?;
         if again {
             self.store.scratch_at = PageAddr::NONE;

@@ -159,13 +159,13 @@ const RANDUPD75: ((u64, u64, u64), u64) = ((254_463, 151_100, 1_770), 8_851);
 const RANDUPD_64: ((u64, u64, u64), u64) = ((1_150, 43_245, 1), 3_853);
 const RANDUPD75_64: ((u64, u64, u64), u64) = ((93_329, 146_883, 1_704), 8_192);
 const POSTMARK_64: (u64, u64, u64) = (21_988, 1_068_048, 14_654);
-const SMALL_64: (u64, u64, u64) = (20_738, 34_591, 2);
-const SMALL_USEFUL: (u64, u64, u64) = (16_234, 34_591, 2);
+const SMALL_64: (u64, u64, u64) = (20_740, 34_594, 2);
+const SMALL_USEFUL: (u64, u64, u64) = (16_234, 34_594, 2);
 const SEQ: (u64, u64, u64) = (2, 97_415, 2);
 const POSTMARK: (u64, u64, u64) = (57_131, 1_068_344, 14_658);
-const SMALL: (u64, u64, u64) = (36_371, 34_591, 2);
-const SMALL_8G: (u64, u64, u64) = (36_319, 34_821, 2);
-const APPEND: (u64, u64, u64) = (1_001, 22_214, 2);
+const SMALL: (u64, u64, u64) = (36_371, 34_594, 2);
+const SMALL_8G: (u64, u64, u64) = (36_310, 34_818, 2);
+const APPEND: (u64, u64, u64) = (978, 21_207, 2);
 
 fn reads_of(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> u64 {
     let before = counters(fs);

@@ -77,7 +77,7 @@ fn what_is_no_update_writes_the_inode() {
     write(&mut fs, 0, PAGE);
     let changes: [(&str, Change<'_>, u64); 8] = [
         ("a part of a page", &|fs| write(fs, 100, 50), 1),
-        ("beyond the end", &|fs| write(fs, at(64), PAGE), 2),
+        ("behind the end", &|fs| write(fs, at(64) + 1, PAGE), 2),
         ("more than 16 pages", &|fs| write(fs, 0, 17 * PAGE), 18),
         ("a page and a part", &|fs| write(fs, at(9), PAGE + 7), 2),
         (
@@ -145,6 +145,79 @@ fn what_is_no_update_writes_the_inode() {
     }
 }
 
+/// Pieces appended and synced: a page that its inode has no room for is written when it is full, and once before,
+/// as a tail.
+#[test]
+fn a_line_of_a_log_costs_one_program() {
+    for (spare, programs) in [(38, 1), (37, 2)] {
+        let mut fs = on_spare(spare);
+        let ino = synced(&mut fs, 64);
+        let mut end = at(64);
+        let mut append = |fs: &mut Fs, len: usize| {
+            end += len as u64;
+            cost(fs, |fs| {
+                fs.write(ino, end - len as u64, &vec![1; len], NOW).unwrap();
+                fs.fsync(ino).unwrap();
+            })
+        };
+        // Blocks are reserved.
+        append(&mut fs, PAGE);
+        append(&mut fs, 700);
+        append(&mut fs, PAGE - 700);
+        assert_eq!(append(&mut fs, 1000), (0, 1), "in the inode");
+        assert_eq!(append(&mut fs, 1000), (0, programs), "a tail, {spare}");
+        assert_eq!(append(&mut fs, 40), (0, 1), "in the inode again");
+        assert_eq!(append(&mut fs, 8), (0, 1), "to the end of the page");
+        assert_eq!(append(&mut fs, PAGE), (0, programs), "a page");
+        assert_eq!(append(&mut fs, 3 * PAGE), (0, programs + 2), "pages");
+        let want = bytes(&mut fs, b"file");
+        assert_eq!(want.len() as u64, end);
+        let mut after = cut(fs);
+        assert_eq!(bytes(&mut after, b"file"), want);
+        clean(&mut after);
+    }
+}
+
+/// A tail is told from the zeros behind it: those at its own end are counted.
+#[test]
+fn zeros_at_the_end_of_a_tail() {
+    for (zeros, programs) in [(0, 1), (1, 1), (239, 1), (240, 2), (1000, 2)] {
+        let mut fs = on_spare(38);
+        let ino = synced(&mut fs, 64);
+        for (from, len) in [(at(64), PAGE), (at(65), 950)] {
+            fs.write(ino, from, &vec![1; len], NOW).unwrap();
+            fs.fsync(ino).unwrap();
+        }
+        let mut piece = vec![2; 1000];
+        piece[1000 - zeros..].fill(0);
+        let spent = cost(&mut fs, |fs| {
+            fs.write(ino, at(65) + 950, &piece, after(1)).unwrap();
+            fs.fsync(ino).unwrap();
+        });
+        assert_eq!(spent, (0, programs), "{zeros} zeros");
+        let want = bytes(&mut fs, b"file");
+        let mut fs = cut(fs);
+        assert_eq!(bytes(&mut fs, b"file"), want, "{zeros} zeros");
+        assert_eq!(fs.getattr(ino).unwrap().mtime, after(1));
+        // What is behind it is zero.
+        let size = Some(at(70));
+        fs.setattr(
+            ino,
+            &SetAttr {
+                size,
+                ..SetAttr::default()
+            },
+        )
+        .unwrap();
+        assert!(
+            bytes(&mut fs, b"file")[at(65) as usize + 1950..]
+                .iter()
+                .all(|&b| b == 0)
+        );
+        clean(&mut fs);
+    }
+}
+
 /// Two files, random updates of both among other changes, a power cut after any: what was synced is
 /// there, in contents, size and times; and what was not is a state of the file.
 #[test]
@@ -163,9 +236,12 @@ fn what_is_synced_is_there_after_a_cut() {
             let (ino, time) = (inos[f], after(n));
             let index = rng.below(30);
             let pages = 1 + rng.below(4) as usize;
+            let end = now[f].len();
             let (from, len) = match rng.below(12) {
                 0 => (at(index) as usize + 5, 700),
-                1 => (now[f].len(), PAGE),
+                1 => (end, pages * PAGE),
+                2 => (end, PAGE - end % PAGE),
+                3..6 => (end, 900),
                 _ => (at(index) as usize, pages * PAGE),
             };
             let data: Vec<u8> = (0..len).map(|_| rng.below(256) as u8).collect();

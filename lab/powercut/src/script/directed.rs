@@ -2,7 +2,7 @@
 
 use super::{Chip, Group, Script, parse};
 
-const SCRIPTS: [(&str, &str); 34] = [
+const SCRIPTS: [(&str, &str); 36] = [
     (
         "create",
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
@@ -36,6 +36,20 @@ const SCRIPTS: [(&str, &str); 34] = [
          link b c; fsync b; write c 0 4096; fsync c; write b 4096 2048; fsync b; unlink b; fsync c; write c 0 2048; fsync c;
          create d; write d 0 4096; fsync d; write d 0 2048; fsync d; rename d c; write c 0 2048; fsync c; write c 2048 2048; fsync c;
          truncate c 3000; write c 0 2048; fsync c; write c 0 2048; fsync c; punch c 0 2048; fsync c; write c 0 2048; fsync c",
+    ),
+    (
+        "tails",
+        "create a; write a 0 700; fsync a; write a 700 700; fsync a; write a 1400 600; fsync a; write a 2000 48; fsync a; write a 2048 900; fsync a;
+         write a 2948 900; fsync a; write a 3848 100; fsync a; write a 3948 300; fsync a; sync; write a 4248 1500; fsync a; write a 5748 300; fsync a;
+         write a 6048 96; fsync a; write a 6144 2048; fsync a; remount; write a 8192 2000; fsync a; write a 10192 48; fsync a; write a 10240 4096; fsync a;
+         write a 4096 2048; fsync a; write a 14336 1900; write a 16236 100; fsync a; write a 16336 40; fsync a; write a 16376 8; fsync a",
+    ),
+    (
+        "tails-of-two-files",
+        "create a; create b; write a 0 900; write b 0 2000; fsync a; fsync b; write b 2000 40; write a 900 1000; fsync b; fsync a; write a 1900 140;
+         write b 2040 8; fsync b; write b 2048 1900; fsync b; truncate b 2048; fsync b; write b 2048 1900; fsync b; truncate b 5000; fsync b; write b 5000 900; fsync b;
+         rename b c; write c 5900 200; fsync c; link c d; fsync c; write c 6100 40; fsync c; write a 2040 8; fsync a; write a 2048 1950; fsync a; unlink a;
+         write d 6140 4; fsync d; punch d 6000 100; fsync d; write d 6144 1990; fsync d; write d 0 2048; fsync d; write d 8134 58; fsync d; write d 8192 6144; fsync d",
     ),
     (
         "two-files",

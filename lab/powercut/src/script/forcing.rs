@@ -90,6 +90,8 @@ pub(super) fn scripts() -> Vec<Script> {
         updates(SMALL_CHIP),
         updates(WIDER),
         updates(Chip::new(2048, 40, 16, 96)),
+        tails(SMALL_CHIP),
+        tails(Chip::new(2048, 40, 16, 96)),
     ]);
     all.push(bad_from_the_factory());
     all.push(hash_index());
@@ -130,6 +132,7 @@ fn with_table_on_flash() -> Vec<Script> {
         root_switch(bare),
         retirement(small.clone()),
         updates(wider),
+        tails(small.clone()),
     ];
     all.extend((0..12).map(|n| refresh(small.clone(), n)));
     for (i, seed) in FAILURE_SEEDS.into_iter().enumerate() {
@@ -186,6 +189,49 @@ fn data_cleaning(chip: Chip) -> Script {
         chip,
         &[Forced::Cleaning, Forced::DataMove, Forced::Checkpoint],
     )
+}
+
+/// Two logs that grow by synced pieces and whole pages, and begin anew when they are long; other changes now
+/// and then.
+fn tails(chip: Chip) -> Script {
+    let mut d = Draft::new(6);
+    let page = chip.page as usize;
+    let long = 8 * chip.pages as usize * page;
+    let mut ends = [0; 2];
+    for f in ["f", "g"] {
+        d.add(&format!("create {f}; fsync {f}"));
+    }
+    for i in 0..320 {
+        if i == 240 {
+            d.cut_from_here();
+        }
+        let n = usize::from(d.below(4) == 0);
+        let (f, end) = (["f", "g"][n], ends[n]);
+        if end > long {
+            ends[n] = [0, page, page / 2][d.below(3) as usize];
+            d.add(&format!("truncate {f} {}; fsync {f}", ends[n]));
+            continue;
+        }
+        let rest = page - end % page;
+        let len = match d.below(5) {
+            0 => rest,
+            1 if rest == page => 2 * page,
+            2 => page / 2,
+            _ => page / 4,
+        };
+        ends[n] += len;
+        d.add(&format!("write {f} {end} {len}"));
+        if d.below(8) > 0 {
+            d.add(&format!("fsync {f}"));
+        }
+        match i {
+            260 => d.add("rename f h; rename h f; fsync f"),
+            280 => d.add("sync"),
+            300 => d.add("gc"),
+            _ => {}
+        }
+    }
+    d.script("force-tails", chip, &[Forced::Update])
 }
 
 /// Whole pages of two files overwritten and synced in turn, and cleaned between, until the log is full and

@@ -9,13 +9,14 @@ use super::{BARE_CHIP, Group, SMALL_CHIP, Script, parse};
 
 /// Name, operations, what an fsync after them is asked for. A letter that ends in `2` is of the
 /// second directory or of both.
-const ALPHABET: [(&str, &str, &str); 37] = [
+const ALPHABET: [(&str, &str, &str); 38] = [
     ("create", "create d/n", "d/n"),
     ("recreate", "create d/a", "d/a"),
     ("write", "write d/b 0 1500", "d/b"),
     ("append", "write d/a 2600 600", "d/a"),
     ("overwrite", "write d/a 900 300", "d/a"),
-    ("update", "fsync d/a; write d/a 0 2048", "d/a"),
+    ("update", "read d/a; fsync d/a; write d/a 0 2048", "d/a"),
+    ("tail", "read d/a; fsync d/a; write d/a 2600 400", "d/a"),
     ("truncate", "truncate d/a 1200", "d/a"),
     ("rename", "rename d/a d/n", "d/n"),
     ("over", "rename d/a d/b", "d/b"),
@@ -32,7 +33,7 @@ const ALPHABET: [(&str, &str, &str); 37] = [
     ("sync", "sync", "d/a"),
     ("create2", "create e/n", "e/n"),
     ("append2", "write e/a 1500 600", "e/a"),
-    ("update2", "fsync e/a; write e/a 0 1024", "e/a"),
+    ("update2", "read e/a; fsync e/a; write e/a 0 1024", "e/a"),
     ("truncate2", "truncate e/a 1000", "e/a"),
     ("rename2", "rename d/a e/n", "e/n"),
     ("over2", "rename d/a e/a", "e/a"),

@@ -94,6 +94,20 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
                 }
                 return;
             }
+            if rng.one_in(6) {
+                // At the end of the file: a tail, or pages.
+                let (mut end, steps) = (rng.below(mix.offset_max), 1 + rng.below(4));
+                ops.push(Op::Truncate(p.clone(), end));
+                for _ in 0..steps {
+                    ops.push(Op::Fsync(p.clone()));
+                    let rest = 1024 - end % 1024;
+                    let len =
+                        [rest, 1 + rng.below(rest), 1 + rng.below(900)][rng.below(3) as usize];
+                    ops.push(Op::Write(p.clone(), end, len as usize));
+                    end += len;
+                }
+                return;
+            }
             let off = rng.below(mix.offset_max);
             let len = if rng.one_in(2) { 300 } else { mix.write_max };
             ops.push(Op::Write(p.clone(), off, 1 + rng.below(len) as usize));

@@ -8,8 +8,9 @@ pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
     create d/a; write d/a 0 2600; create d/b; write d/b 0 100; create e/a; write e/a 0 1500;
     create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
 
-/// Name, operations, what an fsync after them is asked for.
-const SINGLES: [(&str, &str, &str); 87] = [
+/// Name, operations, what an fsync after them is asked for. A file that was read is in RAM: its fsync lets what follows be
+/// an update.
+const SINGLES: [(&str, &str, &str); 93] = [
     ("create", "create d/n", "d/n"),
     ("create-in-root", "create n", "n"),
     ("write-new", "create d/n; write d/n 0 700", "d/n"),
@@ -25,17 +26,47 @@ const SINGLES: [(&str, &str, &str); 87] = [
     ("append-pages", "write d/a 2600 2000", "d/a"),
     ("overwrite-part", "write d/a 300 200", "d/a"),
     ("overwrite-page", "write d/a 1024 1024", "d/a"),
-    ("update", "fsync d/a; write d/a 1024 1024", "d/a"),
+    ("update", "read d/a; fsync d/a; write d/a 1024 1024", "d/a"),
     (
         "update-twice",
-        "fsync d/a; write d/a 0 2048; write d/a 1024 1024; fsync d/a; write d/a 0 1024",
+        "read d/a; fsync d/a; write d/a 0 2048; write d/a 1024 1024; fsync d/a; write d/a 0 1024",
         "d/a",
     ),
-    ("update-indirect", "fsync d/i; write d/i 0 2048", "d/i"),
+    (
+        "update-indirect",
+        "read d/i; fsync d/i; write d/i 0 2048",
+        "d/i",
+    ),
     (
         "update-and-rename",
-        "fsync d/a; write d/a 0 2048; fsync d/a; rename d/a d/n; write d/n 0 1024",
+        "read d/a; fsync d/a; write d/a 0 2048; fsync d/a; rename d/a d/n; write d/n 0 1024",
         "d/n",
+    ),
+    ("tail", "read d/a; fsync d/a; write d/a 2600 300", "d/a"),
+    (
+        "tail-twice",
+        "read d/a; fsync d/a; write d/a 2600 300; write d/a 2900 100; fsync d/a; write d/a 3000 72; fsync d/a; write d/a 3072 900",
+        "d/a",
+    ),
+    (
+        "tail-indirect",
+        "read d/i; fsync d/i; write d/i 2600 472",
+        "d/i",
+    ),
+    (
+        "tail-and-truncate",
+        "read d/a; fsync d/a; write d/a 2600 300; fsync d/a; truncate d/a 2700; fsync d/a; write d/a 2700 250; write d/a 0 1024",
+        "d/a",
+    ),
+    (
+        "tail-and-rename",
+        "read d/b; fsync d/b; write d/b 100 900; fsync d/b; write d/b 1000 20; rename d/b d/a; fsync d/a; write d/a 1020 2",
+        "d/a",
+    ),
+    (
+        "update-at-the-end",
+        "truncate d/a 2048; fsync d/a; write d/a 2048 2048; fsync d/a; write d/a 3072 3072; fsync d/a; write d/a 6144 1000",
+        "d/a",
     ),
     ("overwrite-all", "write d/a 0 2600", "d/a"),
     ("overwrite-small", "write d/b 10 50", "d/b"),
