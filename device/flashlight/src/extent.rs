@@ -9,12 +9,13 @@
 //! *covers*, in an index page or an extent map: so it was with what the page that this one replaces
 //! said of them. A recovery asks for it, that compares the two.
 //!
-//! Four index values are no extents but say, in the FileInode page that makes it durable, what
+//! Five index values are no extents but say, in the FileInode page that makes it durable, what
 //! is free since the page before:
 //! * all ones: the pages of this run;
 //! * all ones - 1: this extent map and all pages it maps;
 //! * all ones - 2: the pages of this extent map that the one named by the third word, of the
 //!   same range of the file, no longer maps;
+//! * all ones - 4: the same, and the page of that extent map itself;
 //! * all ones - 3, in the first page of a file: the file whose last page this is, which has lost its name in
 //!   the same directory.
 
@@ -28,6 +29,8 @@ pub(crate) const FREED_RUN: u32 = u32::MAX;
 pub(crate) const FREED_MAP: u32 = u32::MAX - 1;
 /// Index of a replaced extent map.
 pub(crate) const REPLACED_MAP: u32 = u32::MAX - 2;
+/// Index of an extent map that one other has replaced.
+pub(crate) const REPLACED_PAGE: u32 = u32::MAX - 4;
 /// Index of a file removed in the directory of a new one.
 pub(crate) const REMOVED: u32 = u32::MAX - 3;
 /// Indexes from here on are no extents.

@@ -8,7 +8,7 @@
 
 use crate::FlashLight;
 use crate::error::{Error, sound};
-use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP};
+use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP, REPLACED_PAGE};
 use crate::header::Kind;
 use crate::inode::FileView;
 use crate::mappage::{ExtentPage, MapPage};
@@ -158,6 +158,12 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn free_run(&mut self, i: usize, page: u32, count: u32) {
         self.store.invalidate_run(page, count);
         self.note_freed(i, Extent::new(FREED_RUN, page, count));
+    }
+
+    /// Frees a map, or an index page, and what it named and the one that has taken its place does not.
+    pub(crate) fn note_replaced(&mut self, i: usize, old: PageAddr, new: PageAddr) {
+        self.store.invalidate(old);
+        self.note_freed(i, Extent::new(REPLACED_PAGE, old.0, new.0));
     }
 
     /// Removes a range of indexes from the log, and frees what it mapped.
@@ -446,12 +452,17 @@ impl<N: Nand> FlashLight<'_, N> {
         let page = self.missing_unless(written)?;
         changes.push(Put { key, page });
         self.files[i].dirty = true;
-        if target.page.is_some() {
-            for put in changes.iter().skip(from) {
-                self.note_freed(i, Extent::new(REPLACED_MAP, target.page.0, put.page.0));
-            }
-            self.free_run(i, target.page.0, 1);
+        if target.page.is_none() {
+            return Ok(());
         }
+        if changes.len() - from == 1 {
+            self.note_replaced(i, target.page, page);
+            return Ok(());
+        }
+        for put in changes.iter().skip(from) {
+            self.note_freed(i, Extent::new(REPLACED_MAP, target.page.0, put.page.0));
+        }
+        self.free_run(i, target.page.0, 1);
         Ok(())
     }
 
@@ -705,8 +716,7 @@ impl<N: Nand> FlashLight<'_, N> {
             Kind::ExtentIndex,
             at,
         )?;
-        self.note_freed(i, Extent::new(REPLACED_MAP, at.0, new.0));
-        self.free_run(i, at.0, 1);
+        self.note_replaced(i, at, new);
         self.files[i].file_mut().pointer_set(last, key, new);
         Ok(true)
     }

@@ -35,7 +35,7 @@ const FOR_RECOVERY: u32 = 6;
 /// Blocks taken between two checkpoints at most.
 pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them. A page of an update
-/// counts three quarters, and so does a removal that a page records.
+/// counts as a half, and a removal that a page records as three quarters.
 const INODE_PAGES_MAX: u32 = 464;
 /// The same where a recovery reads pages of the block table besides.
 const INODE_PAGES_PAGED: u32 = 400;

@@ -8,7 +8,7 @@ pub use checkpoint::{Alloc, Checkpoint, LogHead, Reserved, Root, Snapshot, Table
 
 use crate::bytes::get_u32;
 use crate::dirrec::{self, DirRec};
-use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, REMOVED, REPLACED_MAP};
+use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, REMOVED, REPLACED_MAP, REPLACED_PAGE};
 use crate::header::{self, Bad, HEADER, Header, Kind};
 use crate::inode::{
     DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Inode, Stamp, Time,
@@ -310,8 +310,12 @@ pub enum FileEntry {
     FreedRun { page: PageAddr, count: u32 },
     /// This extent map and all that it maps are free.
     FreedMap { page: PageAddr },
-    /// What `old` maps and `new` does not is free.
-    ReplacedMap { old: PageAddr, new: PageAddr },
+    /// What `old` maps and `new` does not is free, and `old` itself, if it says so.
+    ReplacedMap {
+        old: PageAddr,
+        new: PageAddr,
+        with_page: bool,
+    },
     /// The file of this page was removed, before this one came, in the same directory.
     Removed { page: PageAddr },
 }
@@ -322,9 +326,10 @@ fn file_entry(b: &[u8]) -> FileEntry {
     match index {
         FREED_RUN => FileEntry::FreedRun { page, count },
         FREED_MAP => FileEntry::FreedMap { page },
-        REPLACED_MAP => FileEntry::ReplacedMap {
+        REPLACED_MAP | REPLACED_PAGE => FileEntry::ReplacedMap {
             old: page,
             new: PageAddr(count),
+            with_page: index == REPLACED_PAGE,
         },
         REMOVED => FileEntry::Removed { page },
         _ => FileEntry::Extent {

@@ -30,7 +30,9 @@ use crate::dir::Removal;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
 use crate::error::{Error, sound};
 use crate::exchange::Pending;
-use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP};
+use crate::extent::{
+    self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
+};
 use crate::hash::{ino_hash, name_hash};
 use crate::header::{HEADER, Header, Kind, SEQ, is_blank};
 use crate::inode::{DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
@@ -736,10 +738,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                         _ => self.store.invalidate(at),
                     }
                 }
-                REPLACED_MAP => {
+                REPLACED_MAP | REPLACED_PAGE => {
                     // What cannot be known to be free goes on counting as valid.
                     let (old, new) = (PageAddr(note.page), PageAddr(note.count));
                     sound(self.free_difference(old, new))?;
+                    if note.index == REPLACED_PAGE {
+                        self.store.invalidate(old);
+                    }
                 }
                 _ => {}
             }

@@ -403,7 +403,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// What a recovery would have to replay, in inode pages.
     pub fn to_replay(&self) -> u32 {
-        self.inode_pages + (self.updates + self.removals) * 3 / 4
+        self.inode_pages + self.updates / 2 + self.removals * 3 / 4
     }
 
     /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.

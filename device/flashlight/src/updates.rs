@@ -35,7 +35,7 @@ const GROWTH: usize = 4;
 /// Pages written to a file without an fsync in between, from which on they are no updates.
 const UNSYNCED_MAX: u32 = 64;
 /// Blocks reserved for updates between two checkpoints at most.
-pub(crate) const UPDATE_BLOCKS: usize = 32;
+pub(crate) const UPDATE_BLOCKS: usize = 40;
 /// Blocks that one update may have reserved, with some to spare for programs that fail.
 const BLOCKS_MARGIN: usize = 12;
 /// Free blocks that recoveries may need beside those for what the updates have changed: for each page of

@@ -16,7 +16,7 @@
 
 use crate::FlashLight;
 use crate::error::Error;
-use crate::extent::{self, Extent, INDEX_END, REPLACED_MAP};
+use crate::extent::{self, Extent, INDEX_END};
 use crate::file::unmasked;
 use crate::mappage::{ExtentPage, MapPage};
 use crate::store::Store;
@@ -151,8 +151,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.files[i].waits = true;
         self.files[i].file_mut().pointer_set(root, first, new);
         self.files[i].dirty = true;
-        self.note_freed(i, Extent::new(REPLACED_MAP, old.0, new.0));
-        self.free_run(i, old.0, 1);
+        self.note_replaced(i, old, new);
         Ok(())
     }
 

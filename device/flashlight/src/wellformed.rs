@@ -13,7 +13,9 @@ use crate::bytes::{get_u16, get_u32};
 use crate::checkpoint::CHAIN;
 use crate::dirrec::{self, DirRec, NO_HASH, State, Target};
 use crate::error::Error;
-use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP};
+use crate::extent::{
+    self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
+};
 use crate::header::{self, HEADER, Header, Kind};
 use crate::inode::{
     DirView, FLAG_INDIRECT, FileView, Inode, MODE_DIR, MODE_FILE, MODE_SYMLINK, MODE_TYPE, NAME_MAX,
@@ -255,7 +257,7 @@ impl Chip {
         match e.index {
             FREED_RUN => self.has_run(e.page, e.count) && !e.masks,
             FREED_MAP | REMOVED => self.has(e.page) && !e.masks,
-            REPLACED_MAP => self.has(e.page) && self.has(e.count) && !e.masks,
+            REPLACED_MAP | REPLACED_PAGE => self.has(e.page) && self.has(e.count) && !e.masks,
             _ => self.extent(e),
         }
     }
@@ -594,11 +596,12 @@ mod tests {
         f.set_levels(1);
         f.record_insert(0, &extent(0, 10, 3));
         f.record_insert(1, &extent(3, PAGES - 2, 2));
-        f.record_insert(2, &extent(REMOVED, 7, 0));
-        f.record_insert(3, &extent(REPLACED_MAP, 7, 8));
-        f.record_insert(4, &extent(FREED_MAP, 7, 0));
-        f.record_insert(5, &extent(FREED_RUN, 1, 2));
-        f.record_insert(6, &extent(FREED_RUN, 0, 1));
+        f.record_insert(2, &extent(REPLACED_PAGE, 7, 8));
+        f.record_insert(3, &extent(REMOVED, 7, 0));
+        f.record_insert(4, &extent(REPLACED_MAP, 7, 8));
+        f.record_insert(5, &extent(FREED_MAP, 7, 0));
+        f.record_insert(6, &extent(FREED_RUN, 1, 2));
+        f.record_insert(7, &extent(FREED_RUN, 0, 1));
         let used = f.len();
         let on = |page: &mut [u8], change: &dyn Fn(&mut FileMut<'_>)| {
             change(&mut FileMut::on(page));
@@ -621,7 +624,7 @@ mod tests {
                 &|p| on(p, &|f| f.set_size(u64::MAX)),
                 &|p| put_u16(p, 128, 1_001),
                 &|p| put_u32(p, 124, INDEX_END),
-                &|p| put_u16(p, 116, 8),
+                &|p| put_u16(p, 116, 9),
                 &|p| put_u16(p, 116, u16::MAX),
                 &|p| put_u16(p, 118, 3),
                 &|p| on(p, &|f| f.set_levels(0)),
@@ -636,13 +639,16 @@ mod tests {
                 &set(1, extent(3, 0, PAGES - 2)),
                 &set(1, extent(INDEX_END - 1, 0, 2)),
                 &set(1, extent(3, u32::MAX, 2)),
-                &set(2, extent(REMOVED, PAGES, 0)),
-                &set(2, extent(REMOVED - 1, 7, 0)),
-                &set(3, extent(REPLACED_MAP, 7, PAGES)),
-                &set(3, extent(REMOVED - 1, 7, 8)),
-                &set(4, extent(FREED_MAP, PAGES, 0)),
-                &set(5, extent(REPLACED_MAP, 7, 8)),
-                &set(5, extent(FREED_RUN, 1, PAGES)),
+                &set(2, extent(REPLACED_PAGE, PAGES, 8)),
+                &set(2, extent(REPLACED_PAGE, 7, PAGES)),
+                &set(2, extent(REPLACED_PAGE - 1, 7, 8)),
+                &set(3, extent(REMOVED, PAGES, 0)),
+                &set(3, extent(REPLACED_PAGE - 1, 7, 0)),
+                &set(4, extent(REPLACED_MAP, 7, PAGES)),
+                &set(4, extent(REPLACED_PAGE - 1, 7, 8)),
+                &set(5, extent(FREED_MAP, PAGES, 0)),
+                &set(6, extent(REPLACED_MAP, 7, 8)),
+                &set(6, extent(FREED_RUN, 1, PAGES)),
             ],
         );
     }

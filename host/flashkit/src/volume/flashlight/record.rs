@@ -295,8 +295,16 @@ fn file_entry(entry: FileEntry) -> Value {
         FileEntry::FreedRun { page, count } => json!({ "freed_page": page.0, "count": count }),
         FileEntry::FreedMap { page } => json!({ "freed_map": page.0 }),
         FileEntry::Removed { page } => json!({ "removed": page.0 }),
-        FileEntry::ReplacedMap { old, new } => {
-            json!({ "replaced_map": old.0, "by_map": new.0 })
+        FileEntry::ReplacedMap {
+            old,
+            new,
+            with_page,
+        } => {
+            let mut entry = json!({ "replaced_map": old.0, "by_map": new.0 });
+            if with_page {
+                entry["freed_page"] = old.0.into();
+            }
+            entry
         }
     }
 }
