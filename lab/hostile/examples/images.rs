@@ -220,6 +220,11 @@ fn updates(fs: &mut Fs<'_>) -> Result<(), Error> {
     }
     write_synced(fs, "db", 5_000, 100)?;
     write_synced(fs, "db", 10_240, 2_048)?;
+    let mut end = 200 * 1_024;
+    for len in [1_024, 500, 400, 124, 2_048, 900, 100] {
+        write_synced(fs, "db", end, len)?;
+        end += len as u64;
+    }
     write(fs, "db", 20_480, 4_096).map(drop)
 }
 
