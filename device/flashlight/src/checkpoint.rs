@@ -201,11 +201,6 @@ pub(crate) fn is_unmounted(page: &[u8]) -> bool {
     page[32] & UNMOUNTED != 0
 }
 
-/// What a switch to a new leaf block has to write besides.
-struct Switch {
-    new_second: bool,
-}
-
 impl<N: Nand> FlashLight<'_, N> {
     /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
     /// afterwards.
@@ -304,13 +299,13 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.reserve_bitmap()?;
             self.store.scratch_at = PageAddr::NONE;
             let len = self.encode(flags, 0, &pages[..count]);
-            if !self.write_leaf(len, switch.as_ref())? {
+            if !self.write_leaf(len, switch)? {
                 continue;
             }
             if pages_left == 2 {
                 let len = self.encode(flags | CONFIRMED, 0, &pages[..count]);
                 // When this fails, the next mount recovers from the page before.
-                self.write_leaf(len, None)?;
+                self.write_leaf(len, false)?;
             }
             return Ok(());
         }
@@ -331,7 +326,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let switch = self.plan_leaf(1)?;
             self.store.scratch_at = PageAddr::NONE;
             let len = self.encode(0, from.since, &from.snapshot[..from.snapshot_len]);
-            if self.write_leaf(len, switch.as_ref())? {
+            if self.write_leaf(len, switch)? {
                 return Ok(());
             }
         }
@@ -354,17 +349,16 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Decides on a new leaf, if there are not so many `pages` left in the one in use, and claims the
-    /// pages that will point to it.
-    fn plan_leaf(&mut self, pages: u32) -> Result<Option<Switch>, Error<N::Error>> {
+    /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in use: then the
+    /// pages that will point to it are claimed.
+    fn plan_leaf(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
         let named = !self.anchor.next_leaves.contains(&u32::MAX);
         if self.anchor.leaf.block != u32::MAX
             && self.anchor.leaf.next + pages <= self.store.ppb()
             && (named || self.store.unreserved() < 4)
         {
-            return Ok(None);
+            return Ok(false);
         }
-        let mut switch = Switch { new_second: false };
         let old_leaf = self.anchor.leaf.block;
         let [mut block, next] = self.anchor.next_leaves;
         if block == u32::MAX {
@@ -387,9 +381,8 @@ impl<N: Nand> FlashLight<'_, N> {
             // The root pages do not lead to it yet: it begins anew.
             self.anchor.second_next = 0;
         }
-        switch.new_second = self.anchor.new_second;
         self.anchor.second_next += 2;
-        Ok(Some(switch))
+        Ok(true)
     }
 
     /// Takes another second-level block, and claims the root page that will lead there.
@@ -562,9 +555,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Programs the checkpoint page, and when that is in a new leaf what points there; `false` when
     /// a block failed, and another leaf is to be tried.
-    fn write_leaf(&mut self, len: usize, switch: Option<&Switch>) -> Result<bool, Error<N::Error>> {
+    fn write_leaf(&mut self, len: usize, switch: bool) -> Result<bool, Error<N::Error>> {
         let leaf = self.anchor.leaf;
-        let mut done = self.store.prepare(leaf.block, switch.is_some())?;
+        let mut done = self.store.prepare(leaf.block, switch)?;
         if done {
             self.anchor.leaf.next += 1;
             self.store.written.checkpoint += 1;
@@ -573,15 +566,15 @@ impl<N: Nand> FlashLight<'_, N> {
             done = self
                 .store
                 .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
-            match switch {
-                _ if done => {}
+            if !done && switch {
                 // Nothing is in it: a mount is to know at once that this leaf is none.
-                Some(_) => self.store.mark_bad(leaf.block)?,
-                None => self.store.note_failing(leaf.block),
+                self.store.mark_bad(leaf.block)?;
+            } else if !done {
+                self.store.note_failing(leaf.block);
             }
         }
-        if let Some(switch) = switch.filter(|_| done) {
-            done = self.anchor_leaf(switch)?;
+        if done && switch {
+            done = self.anchor_leaf()?;
         }
         if !done {
             // Given up, for good once another is anchored.
@@ -593,9 +586,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Points the second level, and if that is new the root, to the leaf just begun. What they
     /// pointed to before is dead then. `false` when the second-level block fails.
-    fn anchor_leaf(&mut self, switch: &Switch) -> Result<bool, Error<N::Error>> {
+    fn anchor_leaf(&mut self) -> Result<bool, Error<N::Error>> {
         let second = self.anchor.second;
-        if !self.store.prepare(second, switch.new_second)? {
+        if !self.store.prepare(second, self.anchor.new_second)? {
             self.anchor.second_next = ANCHOR_PAGES;
             return Ok(false);
         }
@@ -614,7 +607,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Ok(false);
             }
         }
-        if switch.new_second {
+        if self.anchor.new_second {
             self.write_root()?;
             self.store.retire_late(self.anchor.old_second);
             self.anchor.old_second = u32::MAX;

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! A change is noted in a list in RAM, sorted by block. When that grows long, the page with the most
-//! changes is read, changed and written, twice, to the log of the DirInode map: the list is the buffer of
-//! a tree of two levels. A checkpoint holds the list and the places of the pages, and writes none.
+//! changes is read, changed and written, twice: the list is the buffer of a tree of two levels. A checkpoint holds the list and the places of the pages, and writes none.
 //!
 //! Invariants:
 //! * The state of a block is what the list says, else what the page says, else (a page that was never
@@ -30,10 +29,10 @@ use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::checkpoint::block_number;
 use crate::error::Error;
 use crate::gc::cost;
-use crate::header::{self, HEADER, Kind};
+use crate::header::{HEADER, Kind};
 use crate::store::{Area, Head, RESERVES, Store};
 use crate::table::{self, Entries, State, Table};
-use crate::wellformed::{blocks, is_well_formed};
+use crate::wellformed::blocks;
 use core::mem::replace;
 use core::ops::Range;
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr, ReadStatus};
@@ -98,8 +97,8 @@ impl Layout {
         Some(layout)
     }
 
-    /// That of a new volume by [`crate::Config::table_page`]: of `per_page` entries a page, if that is not 0, else of as many as a page
-    /// holds, for a table that is longer than a page; `None`: all of the table is in RAM.
+    /// That of a new volume; `None`: all of the table is in RAM. `per_page` as [`crate::Config::table_page`] says: 0
+    /// stands for as many entries as a page holds, of a table that is longer than a page.
     pub const fn of(geo: &Geometry, per_page: u32) -> Option<Self> {
         let entry = table::entry_size(geo.pages_per_block());
         let page_size = geo.page_size() as usize;
@@ -253,6 +252,11 @@ impl Paged<'_> {
         ((block / n) as usize, (block % n) as usize)
     }
 
+    /// Blocks for so many copies, and a part of one.
+    fn blocks_for(&self, copies: u32) -> u32 {
+        copies / self.layout.pages_per_block + 1
+    }
+
     /// Which page of the table a place is of.
     pub fn page_at(&self, at: PageAddr) -> Option<usize> {
         (0..self.layout.pages).find(|&number| self.places(number).contains(&at))
@@ -337,6 +341,12 @@ impl<'r> Table<'r> {
         put_u16(self.frame_mut(i), HEADER, u16::MAX);
     }
 
+    /// Entries of a page: the last has the rest.
+    fn count(&self, number: usize) -> usize {
+        let per_page = self.paged.as_ref().map_or(0, |p| p.layout.per_page);
+        (self.blocks - number as u32 * per_page).min(per_page) as usize
+    }
+
     /// Where a page of the table is in RAM.
     fn frame_of(&self, number: usize) -> Option<usize> {
         (0..self.frames()).find(|&i| usize::from(get_u16(self.frame(i), HEADER)) == number)
@@ -344,11 +354,8 @@ impl<'r> Table<'r> {
 
     /// The copies of the pages that have been written.
     pub fn copies(&self) -> impl Iterator<Item = PageAddr> {
-        let pages = self.paged.as_ref().map_or(0, |p| p.layout.pages);
-        let paged = self.paged.as_ref().into_iter().cycle();
-        (0..pages)
-            .zip(paged)
-            .flat_map(|(number, p)| p.places(number))
+        (self.paged.iter())
+            .flat_map(|p| (0..p.layout.pages).flat_map(|number| p.places(number)))
             .filter(|at| at.is_some())
     }
 
@@ -426,11 +433,15 @@ impl<'r> Table<'r> {
     /// have been made since, in another order.
     pub fn blocks_for_recovery(&self) -> u32 {
         self.paged.as_ref().map_or(0, |p| {
-            let ppb = p.layout.pages_per_block;
             // Blocks of pages that have been written anew are filled again.
-            let most = 4 * (ppb + p.layout.pages as u32);
-            ((2 * p.written).min(most) + AT_ONCE) / ppb + 1
+            let most = 4 * (p.layout.pages_per_block + p.layout.pages as u32);
+            p.blocks_for(AT_ONCE + most.min(2 * p.written))
         })
+    }
+
+    /// The same, right after a checkpoint.
+    pub fn least_for_recovery(&self) -> u32 {
+        (self.paged.as_ref()).map_or(0, |p| p.blocks_for(AT_ONCE))
     }
 
     /// Whether a block was taken for pages of the table since the last checkpoint.
@@ -447,12 +458,6 @@ impl<'r> Table<'r> {
         if let Some(p) = &mut self.paged {
             p.head = head;
         }
-    }
-
-    /// The same, right after a checkpoint.
-    pub fn least_for_recovery(&self) -> u32 {
-        let ppb = self.paged.as_ref().map(|p| p.layout.pages_per_block);
-        ppb.map_or(0, |ppb| AT_ONCE / ppb + 1)
     }
 
     /// Whether changes are to be written.
@@ -524,9 +529,8 @@ impl<'r> Table<'r> {
     /// Puts a page that is not yet on flash together, of erased blocks.
     fn fill(&mut self, i: usize, number: usize) {
         let Some(p) = &self.paged else { return };
-        let first = number as u32 * p.layout.per_page;
-        let count = (self.blocks - first).min(p.layout.per_page) as usize;
         let (entries, state) = (self.entries, p.meant(State::Clean, false));
+        let count = self.count(number);
         let page = self.frame_mut(i);
         put_u16(page, HEADER, number as u16);
         put_u16(page, HEADER + 2, count as u16);
@@ -562,34 +566,6 @@ impl<'r> Table<'r> {
             }
         }
     }
-}
-
-/// Reads a page of the table, whose number and length it must have.
-fn read<N: Nand>(
-    store: &mut Store<'_, N>,
-    i: usize,
-    number: usize,
-    at: PageAddr,
-) -> Result<bool, Error<N::Error>> {
-    if !store.geo.contains(at) {
-        return Ok(false);
-    }
-    let (geo, volume) = (store.geo, store.volume);
-    let first = store.table.paged.as_ref().map_or(0, |p| p.layout.per_page) * number as u32;
-    let per_page = store.table.paged.as_ref().map_or(0, |p| p.layout.per_page);
-    let count = (store.table.blocks - first).min(per_page);
-    let page = store.table.frame_mut(i);
-    let mut status = store.nand.read(at, 0, page, &mut [])?;
-    if !status.is_readable() {
-        status = store.nand.read(at, 0, page, &mut [])?;
-    }
-    let is_it = |header: header::Header| {
-        header.kind == Kind::Table && header.volume == volume && is_well_formed(&geo, page, &header)
-    };
-    Ok(status.is_readable()
-        && header::parse(page, at).is_ok_and(is_it)
-        && usize::from(get_u16(page, HEADER)) == number
-        && u32::from(get_u16(page, HEADER + 2)) == count)
 }
 
 impl<N: Nand> Store<'_, N> {
@@ -638,7 +614,7 @@ impl<N: Nand> Store<'_, N> {
             return Ok(Some(i));
         }
         for at in places {
-            match read(self, i, number, at) {
+            match self.read_table_page(i, number, at) {
                 Ok(true) => {
                     self.table.translate(i, is_new);
                     return Ok(Some(i));
@@ -652,6 +628,23 @@ impl<N: Nand> Store<'_, N> {
         }
         self.table.drop_frame(i);
         Ok(None)
+    }
+
+    /// Reads a copy of a page of the table, which must be that page. One read.
+    fn read_table_page(
+        &mut self,
+        i: usize,
+        number: usize,
+        at: PageAddr,
+    ) -> Result<bool, Error<N::Error>> {
+        let size = self.table.page_size();
+        let frames = core::mem::take(&mut self.table.bytes);
+        let header = self.read_meta(at, &mut frames[i * size..(i + 1) * size]);
+        self.table.bytes = frames;
+        let page = self.table.frame(i);
+        Ok(header?.is_some_and(|header| header.kind == Kind::Table)
+            && usize::from(get_u16(page, HEADER)) == number
+            && usize::from(get_u16(page, HEADER + 2)) == self.table.count(number))
     }
 
     /// A block's state, read alone: the RAM for pages is in use. A read.
