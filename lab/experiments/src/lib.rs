@@ -119,6 +119,13 @@ pub fn studies() -> &'static [Study] {
             cases: peers::load_cases,
             report: peers::load_report,
         },
+        Study {
+            name: "flashlight",
+            what: peers::PAPER_WHAT,
+            source: peers::PAPER_SOURCE,
+            cases: peers::paper_cases,
+            report: peers::paper_report,
+        },
     ]
 }
 

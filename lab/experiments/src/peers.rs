@@ -10,6 +10,8 @@ use crate::Scale;
 use crate::report::{Bars, Cell, Report, Table};
 use crate::study::{Case, Outcome, System, any_state};
 
+mod paper;
+
 /// What is studied.
 pub const WHAT: &str =
     "six traces over UBIFS, JFFS2 and FlashLight under a Linux kernel, same chip and counters";
@@ -20,6 +22,11 @@ pub const SOURCE: &str =
 pub const LOADS_WHAT: &str = "loads of everyday programs over the same file systems";
 /// Where the loads come from.
 pub const LOADS_SOURCE: &str = "the loads of lab/workload, after Filebench's personalities, dbench, the Andrew benchmark and SQLite";
+
+/// The same of the runs of FlashLight's paper.
+pub const PAPER_WHAT: &str = "the runs of FlashLight's paper, over FlashLight, UBIFS and JFFS2";
+/// Where they come from.
+pub const PAPER_SOURCE: &str = "J. Kim et al., FlashLight, ACM TECS, 2012, section 5";
 
 /// A trace as it is run.
 struct Run {
@@ -39,6 +46,7 @@ const TRACES: Set = Set {
     title: "Flash operations of six traces",
     bars: "Six traces: flash time over that of the best",
     note: "Chip slc-256m, an fsync after each writing operation but for seq.",
+    systems: &System::ALL,
     runs: &[
         run("seq", "seq", false, 2048, None),
         run("small", "small", true, 4096, None),
@@ -56,6 +64,7 @@ const LOADS: Set = Set {
     bars: "Everyday loads: flash time over that of the best",
     note: "Chip slc-256m, synced where such programs do. FlashLight in this process and littlefs have no page cache, the \
            others have the kernel's: it takes what soon goes, and what is read again.",
+    systems: &System::ALL,
     runs: &[
         load("fileserver", "serve"),
         load("varmail", "serve"),
@@ -67,6 +76,50 @@ const LOADS: Set = Set {
     ],
 };
 
+const PAPER: Set = Set {
+    name: "flashlight",
+    title: "Flash operations of the runs of FlashLight's paper",
+    bars: "The runs of FlashLight's paper: flash time over that of the best",
+    note: "Chip slc-256m, all synced but for sysbench.",
+    systems: &[
+        System::FlashLight,
+        System::FlashLightMtd,
+        System::Ubifs,
+        System::Jffs2,
+    ],
+    runs: &[
+        run("sysbench-2k", "sysbench", false, 2 << 10, None),
+        run("sysbench-4k", "sysbench", false, 4 << 10, None),
+        run("sysbench-16k", "sysbench", false, 16 << 10, None),
+        run("sysbench-64k", "sysbench", false, 64 << 10, None),
+        run("postmark-2k", "postmark", true, 2 << 10, None),
+        run("postmark-64k", "postmark", true, 64 << 10, None),
+        filebench("filebench-createfiles", 4 << 10, "create"),
+        filebench("filebench-copyfiles", 4 << 10, "copy"),
+        filebench("filebench-createdelete", 64 << 10, "serve"),
+        filebench("filebench-threads-1", 64 << 10, "serve"),
+        filebench("filebench-threads-5", 64 << 10, "serve"),
+        filebench("filebench-threads-10", 64 << 10, "serve"),
+        filebench("filebench-threads-20", 64 << 10, "serve"),
+        filebench("filebench-update-0", 64 << 10, "serve"),
+        filebench("filebench-update-32", 64 << 10, "serve"),
+        filebench("filebench-update-64", 64 << 10, "serve"),
+        filebench("filebench-update-128", 64 << 10, "serve"),
+        filebench("filebench-update-16x2", 64 << 10, "serve"),
+        filebench("filebench-update-8x4", 64 << 10, "serve"),
+        filebench("filebench-update-4x8", 64 << 10, "serve"),
+        filebench("filebench-update-2x16", 64 << 10, "serve"),
+        run("realtime", "realtime", true, 64 << 10, Some("stream")),
+        run(
+            "realtime-idle",
+            "realtime-idle",
+            true,
+            64 << 10,
+            Some("stream"),
+        ),
+    ],
+};
+
 /// Runs with a table and a plot of their own.
 struct Set {
     /// Name of the study.
@@ -74,6 +127,8 @@ struct Set {
     title: &'static str,
     bars: &'static str,
     note: &'static str,
+    /// What it is run over.
+    systems: &'static [System],
     runs: &'static [Run],
 }
 
@@ -96,6 +151,11 @@ const fn run(
 /// A load, of which the phase counts that comes after what prepares it.
 const fn load(name: &'static str, phase: &'static str) -> Run {
     run(name, name, false, 4096, Some(phase))
+}
+
+/// The same, with requests of some size.
+const fn filebench(name: &'static str, request: usize, phase: &'static str) -> Run {
+    run(name, name, false, request, Some(phase))
 }
 
 /// Figures of this project's first measurement of the peers, by another harness (virtme-ng, an
@@ -126,6 +186,11 @@ pub fn load_cases(scale: Scale) -> Vec<Case> {
     LOADS.cases(scale)
 }
 
+/// The cases of the paper's runs.
+pub fn paper_cases(scale: Scale) -> Vec<Case> {
+    PAPER.cases(scale)
+}
+
 /// The table of what there is of the traces.
 pub fn report(outcomes: &[Outcome]) -> Report {
     TRACES.report(
@@ -144,9 +209,20 @@ pub fn load_report(outcomes: &[Outcome]) -> Report {
     )
 }
 
+/// The tables of what there is of the paper's runs.
+pub fn paper_report(outcomes: &[Outcome]) -> Report {
+    let mut report = PAPER.report(
+        outcomes,
+        "Formatting, mounting and the files that a run begins with are not counted. All is synced but for sysbench; \
+         Filebench's own choices are not known: sizes, how full the chip is and how long a run lasts are this project's.",
+    );
+    report.tables.push(paper::beside(outcomes));
+    report
+}
+
 /// Flash time of each trace and of each load, as multiples of the least.
 pub fn bars(outcomes: &[Outcome]) -> Vec<Bars> {
-    let sets = [&TRACES, &LOADS];
+    let sets = [&TRACES, &LOADS, &PAPER];
     sets.into_iter()
         .filter_map(|set| set.bars(outcomes))
         .collect()
@@ -162,7 +238,7 @@ impl Set {
             if scale == Scale::Quick && run.is_long() {
                 continue;
             }
-            for system in System::ALL.into_iter().filter(|system| run.is_for(*system)) {
+            for &system in self.systems.iter().filter(|system| run.is_for(**system)) {
                 // The mount makes all durable every five seconds: on a slow machine so much more often to an operation.
                 let timed = run.is_timed() || system == System::FlashLightMtd;
                 cases.push(Case {
@@ -290,7 +366,9 @@ impl Set {
 impl Run {
     /// Whether a guest may need more than a quarter of an hour for it.
     fn is_long(&self) -> bool {
-        self.trace == "postmark" || self.trace == "randupd75"
+        let macros = ["filebench-", "realtime"];
+        ["postmark", "randupd75"].contains(&self.trace)
+            || macros.iter().any(|name| self.trace.starts_with(name))
     }
 
     /// Twice what littlefs takes for the trace, or for others enough to know the cost of an overwrite: a second of
@@ -305,7 +383,7 @@ impl Run {
 
     /// Whether a kernel's timers decide what is written.
     fn is_timed(&self) -> bool {
-        !self.fsync && self.name != "seq"
+        !self.fsync && !["seq", "sysbench"].contains(&self.trace)
     }
 
     /// Whether it says anything of a system.

@@ -10,59 +10,59 @@
 use crate::rng::Rng;
 use crate::trace::Op;
 
-const KIB: u64 = 1 << 10;
+pub(super) const KIB: u64 = 1 << 10;
 
 /// Operations being collected.
-struct Load {
-    rng: Rng,
-    ops: Vec<Op>,
+pub(super) struct Load {
+    pub rng: Rng,
+    pub ops: Vec<Op>,
 }
 
 impl Load {
-    fn new() -> Load {
+    pub fn new() -> Load {
         Load {
             rng: Rng::new(1),
             ops: Vec::new(),
         }
     }
 
-    fn create(&mut self, path: String, size: u64) {
+    pub fn create(&mut self, path: String, size: u64) {
         self.ops.push(Op::Create { path, size });
     }
 
-    fn append(&mut self, path: String, size: u64) {
+    pub fn append(&mut self, path: String, size: u64) {
         self.ops.push(Op::Append { path, size });
     }
 
-    fn update(&mut self, path: &str, offset: u64, size: u64) {
+    pub fn update(&mut self, path: &str, offset: u64, size: u64) {
         let path = path.to_owned();
         self.ops.push(Op::Update { path, offset, size });
     }
 
-    fn read(&mut self, path: String, size: u64) {
+    pub fn read(&mut self, path: String, size: u64) {
         let offset = 0;
         self.ops.push(Op::Read { path, offset, size });
     }
 
-    fn fsync(&mut self, path: String) {
+    pub fn fsync(&mut self, path: String) {
         self.ops.push(Op::Fsync { path });
     }
 
-    fn unlink(&mut self, path: String) {
+    pub fn unlink(&mut self, path: String) {
         self.ops.push(Op::Unlink { path });
     }
 
-    fn mkdir(&mut self, path: String) {
+    pub fn mkdir(&mut self, path: String) {
         self.ops.push(Op::Mkdir { path });
     }
 
-    fn phase(&mut self, name: &str) {
+    pub fn phase(&mut self, name: &str) {
         let name = name.to_owned();
         self.ops.push(Op::Phase { name });
     }
 
     /// A size around a mean, from half of it to half as much again.
-    fn around(&mut self, mean: u64) -> u64 {
+    pub fn around(&mut self, mean: u64) -> u64 {
         self.rng.between(mean / 2, mean * 3 / 2)
     }
 }

@@ -1,5 +1,6 @@
 //! Generated workloads, and all that are known by name.
 
+mod filebench;
 mod loads;
 
 use crate::rng::Rng;
@@ -203,6 +204,108 @@ pub const KNOWN: &[Known] = &[
         about: "20,000 records of 64 bytes, one in 100 ms, ten to a sync, in files of 64 KiB",
         fsync: false,
         make: || trace::number(loads::sensor()).collect(),
+    },
+    Known {
+        name: "filebench-createfiles",
+        about: "100 files of about 128 KiB in a directory, each synced",
+        fsync: false,
+        make: || trace::number(filebench::create_files()).collect(),
+    },
+    Known {
+        name: "filebench-copyfiles",
+        about: "500 files of about 128 KiB copied, each synced",
+        fsync: false,
+        make: || trace::number(filebench::copy_files()).collect(),
+    },
+    Known {
+        name: "filebench-createdelete",
+        about: "1,500 files of about 128 KiB: 4,000 times one deleted, another created and synced",
+        fsync: false,
+        make: || trace::number(filebench::create_delete()).collect(),
+    },
+    Known {
+        name: "filebench-threads-1",
+        about: "1 thread: 2,000 times 128 KiB created, 128 KiB appended, one deleted, one looked at",
+        fsync: false,
+        make: || trace::number(filebench::threads(1)).collect(),
+    },
+    Known {
+        name: "filebench-threads-5",
+        about: "5 threads: 2,000 times 128 KiB created, 128 KiB appended, one deleted, one looked at",
+        fsync: false,
+        make: || trace::number(filebench::threads(5)).collect(),
+    },
+    Known {
+        name: "filebench-threads-10",
+        about: "10 threads: 2,000 times 128 KiB created, 128 KiB appended, one deleted, one looked at",
+        fsync: false,
+        make: || trace::number(filebench::threads(10)).collect(),
+    },
+    Known {
+        name: "filebench-threads-20",
+        about: "20 threads: 2,000 times 128 KiB created, 128 KiB appended, one deleted, one looked at",
+        fsync: false,
+        make: || trace::number(filebench::threads(20)).collect(),
+    },
+    Known {
+        name: "filebench-update-0",
+        about: "1,500 files of 128 KiB: 2,000 times one created, one deleted, one looked at",
+        fsync: false,
+        make: || trace::number(filebench::updates(0, 0)).collect(),
+    },
+    Known {
+        name: "filebench-update-32",
+        about: "the same, and 32 KiB of one overwritten and synced",
+        fsync: false,
+        make: || trace::number(filebench::updates(1, 32)).collect(),
+    },
+    Known {
+        name: "filebench-update-64",
+        about: "the same, and 64 KiB of one overwritten and synced",
+        fsync: false,
+        make: || trace::number(filebench::updates(1, 64)).collect(),
+    },
+    Known {
+        name: "filebench-update-128",
+        about: "the same, and 128 KiB of one overwritten and synced",
+        fsync: false,
+        make: || trace::number(filebench::updates(1, 128)).collect(),
+    },
+    Known {
+        name: "filebench-update-16x2",
+        about: "the same, and 2 pieces of 16 KiB of one overwritten and synced",
+        fsync: false,
+        make: || trace::number(filebench::updates(2, 16)).collect(),
+    },
+    Known {
+        name: "filebench-update-8x4",
+        about: "the same, and 4 pieces of 8 KiB of one overwritten and synced",
+        fsync: false,
+        make: || trace::number(filebench::updates(4, 8)).collect(),
+    },
+    Known {
+        name: "filebench-update-4x8",
+        about: "the same, and 8 pieces of 4 KiB of one overwritten and synced",
+        fsync: false,
+        make: || trace::number(filebench::updates(8, 4)).collect(),
+    },
+    Known {
+        name: "filebench-update-2x16",
+        about: "the same, and 16 pieces of 2 KiB of one overwritten and synced",
+        fsync: false,
+        make: || trace::number(filebench::updates(16, 2)).collect(),
+    },
+    Known {
+        name: "realtime",
+        about: "after filebench-createdelete 64 MiB written, 64 KiB at a time",
+        fsync: true,
+        make: || trace::number(filebench::stream(0)).collect(),
+    },
+    Known {
+        name: "realtime-idle",
+        about: "the same with 100 ms before each 64 KiB, for cleaning",
+        fsync: true,
+        make: || trace::number(filebench::stream(100)).collect(),
     },
 ];
 

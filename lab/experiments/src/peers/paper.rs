@@ -1,0 +1,127 @@
+//! What FlashLight's paper says of its runs, beside what was measured here.
+
+use flashkit_workload::Phase;
+
+use super::PAPER;
+use crate::report::{Cell, Table};
+use crate::study::{Outcome, System};
+
+/// Table V and VI of the paper: page reads, programs and erases of FlashLight and of UBIFS. Erases of files deleted
+/// before the test are among them.
+const COUNTED: [(&str, &str, [u64; 3], [u64; 3]); 3] = [
+    (
+        "Table V",
+        "sysbench-2k",
+        [1, 98_805, 1_544],
+        [31, 104_782, 1_550],
+    ),
+    (
+        "Table V",
+        "sysbench-64k",
+        [1, 98_805, 1_544],
+        [31, 104_794, 1_550],
+    ),
+    (
+        "Table VI",
+        "postmark-2k",
+        [68_464, 1_035_964, 15_816],
+        [452_129, 1_117_270, 16_829],
+    ),
+];
+
+/// Runs of which the paper draws how FlashLight does beside UBIFS: where, and what the text says.
+const DRAWN: [(&str, &str, &str); 15] = [
+    ("5.4.1", "filebench-createfiles", "faster"),
+    ("5.4.1", "filebench-copyfiles", "faster"),
+    ("5.4.1", "filebench-createdelete", "about 20 % faster"),
+    ("5.4.2", "filebench-threads-1", "faster"),
+    ("5.4.2", "filebench-threads-5", "faster"),
+    ("5.4.2", "filebench-threads-10", "faster"),
+    ("5.4.2", "filebench-threads-20", "faster"),
+    ("5.4.3", "filebench-update-0", "faster"),
+    ("5.4.3", "filebench-update-32", "faster"),
+    ("5.4.3", "filebench-update-64", "faster"),
+    ("5.4.3", "filebench-update-128", "faster"),
+    ("5.4.3", "filebench-update-16x2", "slower the more pieces"),
+    ("5.4.3", "filebench-update-8x4", "slower the more pieces"),
+    ("5.4.3", "filebench-update-4x8", "slower the more pieces"),
+    ("5.4.3", "filebench-update-2x16", "slowest"),
+];
+
+/// The longest wait for a write of 64 KiB, in ms.
+const WAITS: [(&str, &str, f64); 2] = [
+    ("5.4.4", "realtime", 512.1),
+    ("5.4.4", "realtime-idle", 304.9),
+];
+
+/// The figures of the paper beside those of here, as far as they were measured.
+pub(super) fn beside(outcomes: &[Outcome]) -> Table {
+    let find = |name: &str, system: System| phase(outcomes, name, system);
+    let mut rows = Vec::new();
+    for (place, name, ours, ubifs) in COUNTED {
+        for (i, what) in ["page reads", "programs", "erases"].into_iter().enumerate() {
+            let count = |system| {
+                find(name, system).map_or(Cell::None, |p| {
+                    Cell::Count(
+                        [
+                            p.page_reads + p.spare_reads,
+                            p.page_programs,
+                            p.block_erases,
+                        ][i],
+                    )
+                })
+            };
+            rows.push(vec![
+                place.into(),
+                format!("{name}: {what}").into(),
+                Cell::Count(ours[i]),
+                Cell::Count(ubifs[i]),
+                count(System::FlashLight),
+                count(System::Ubifs),
+            ]);
+        }
+    }
+    for (place, name, says) in DRAWN {
+        let seconds = |system| {
+            find(name, system).map_or(Cell::None, |p| Cell::Measure(p.flash_us as f64 / 1e6, 1))
+        };
+        rows.push(vec![
+            place.into(),
+            format!("{name}: flash s").into(),
+            says.into(),
+            "1".into(),
+            seconds(System::FlashLight),
+            seconds(System::Ubifs),
+        ]);
+    }
+    for (place, name, longest) in WAITS {
+        let wait = |system| {
+            find(name, system).map_or(Cell::None, |p| Cell::Measure(p.latency_us.max / 1e3, 1))
+        };
+        rows.push(vec![
+            place.into(),
+            format!("{name}: longest wait, ms").into(),
+            Cell::Measure(longest, 1),
+            Cell::None,
+            wait(System::FlashLight),
+            wait(System::Ubifs),
+        ]);
+    }
+    Table {
+        title: "The paper's figures, and those of here".into(),
+        columns: vec!["place", "run", "paper", "its UBIFS", "FlashLight", "UBIFS"],
+        keys: 2,
+        rows,
+        notes: vec![
+            "Where the paper draws a figure and its text has no numbers, its words are told. Its Postmark has another \
+             random stream; of this one the data alone is 1,044,352 programs."
+                .into(),
+        ],
+    }
+}
+
+fn phase<'a>(outcomes: &'a [Outcome], name: &str, system: System) -> Option<&'a Phase> {
+    let run = PAPER.runs.iter().find(|run| run.name == name)?;
+    let id = PAPER.id(run, system);
+    run.phase(outcomes.iter().find(|outcome| outcome.case == id)?)
+}

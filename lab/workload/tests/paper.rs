@@ -1,0 +1,92 @@
+//! The runs of FlashLight's paper (section 5), in flash operations: exact, so that a change for the worse fails.
+//! `SysBench` and Postmark with 2 KiB are in `figures`.
+
+mod common;
+
+use common::on_preset;
+use flashkit_workload::{Options, Report, generate, replay_fs};
+
+fn report(name: &str, fsync: bool, request: usize) -> Report {
+    let mut fs = on_preset("slc-256m");
+    let options = Options {
+        fsync,
+        request,
+        verify: true,
+        ..Options::default()
+    };
+    let lines = generate::find(name).unwrap().lines();
+    let replayed = replay_fs(&mut fs, lines, options).unwrap();
+    replayed.expected.unwrap().check_fs(&mut fs).unwrap();
+    replayed.report
+}
+
+/// Reads, programs and erases of a phase.
+fn counts(name: &str, request: usize, phase: &str) -> (u64, u64, u64) {
+    let report = report(name, false, request);
+    let p = report.phases.iter().find(|p| p.name == phase).unwrap();
+    (
+        p.page_reads + p.spare_reads,
+        p.page_programs,
+        p.block_erases,
+    )
+}
+
+/// Table V: 98,805 programs, whatever the request.
+#[test]
+fn a_file_in_requests_of_any_size() {
+    for request in [2, 4, 16, 64] {
+        let total = report("sysbench", false, request << 10).total;
+        let counts = (total.page_reads, total.page_programs, total.block_erases);
+        assert_eq!(counts, (2, 97_415, 2), "{request} KiB");
+    }
+}
+
+/// 5.4.1.
+#[test]
+fn files_created_copied_and_deleted() {
+    let of = |name, request, phase| counts(name, request, phase);
+    assert_eq!(
+        of("filebench-createfiles", 4 << 10, "create"),
+        (0, 7_116, 1)
+    );
+    assert_eq!(
+        of("filebench-copyfiles", 4 << 10, "copy"),
+        (33_597, 33_163, 1)
+    );
+    assert_eq!(
+        of("filebench-createdelete", 64 << 10, "serve"),
+        (182_506, 347_685, 7_101)
+    );
+}
+
+/// 5.4.2.
+#[test]
+fn threads() {
+    for (name, want) in [
+        ("filebench-threads-1", (40_663, 273_949, 3_367)),
+        ("filebench-threads-10", (224_410, 371_009, 7_006)),
+    ] {
+        assert_eq!(counts(name, 64 << 10, "serve"), want, "{name}");
+    }
+}
+
+/// 5.4.3: there, updates in many pieces take longer than with UBIFS.
+#[test]
+fn updates_in_one_piece_and_in_many() {
+    for (name, want) in [
+        ("filebench-update-32", (80_054, 203_508, 3_039)),
+        ("filebench-update-2x16", (79_779, 200_615, 2_940)),
+    ] {
+        assert_eq!(counts(name, 64 << 10, "serve"), want, "{name}");
+    }
+}
+
+/// 5.4.4: the longest wait for 64 KiB and their fsync, in microseconds. There 512.1 ms, and 304.9 with cleaning before.
+#[test]
+fn waits_of_a_stream() {
+    for (name, longest) in [("realtime", 21_419), ("realtime-idle", 19_918)] {
+        let report = report(name, true, 64 << 10);
+        let stream = report.phases.iter().find(|p| p.name == "stream").unwrap();
+        assert_eq!(stream.latency_us.max as u64, longest, "{name}");
+    }
+}
