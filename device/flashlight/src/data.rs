@@ -13,6 +13,9 @@ use crate::tag::{self, Tag, Update};
 use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
 
+/// Blocks of others that files go on in, until one block fewer is kept for who left it.
+const APART: u16 = 16;
+
 impl<N: Nand> FlashLight<'_, N> {
     /// Largest file in bytes.
     pub fn file_size_max(&self) -> u64 {
@@ -402,8 +405,13 @@ impl<N: Nand> FlashLight<'_, N> {
     /// a quarter of a block. Overwrites of files in turn share blocks too.
     fn choose_front(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         let share = self.store.ppb() / 4;
-        if self.store.fronts[i].block != u32::MAX {
-            if self.shared[i] && index >= share {
+        let head = self.store.fronts[i];
+        if head.block != u32::MAX {
+            if self.has_many_tails() {
+                if head.next >= self.store.ppb() {
+                    return self.open_roomiest(i);
+                }
+            } else if self.shared[i] && index >= share {
                 self.store.park(i);
                 self.shared[i] = false;
             }
@@ -420,6 +428,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 };
                 let found = self.store.remnants.find(head.block);
                 if let Some(r) = found.filter(|&r| self.store.remnants.get(r) == head) {
+                    let others = (self.store.remnants.len - r) as u16;
+                    self.apart = self.apart.max(APART * others);
                     return self.store.unpark(i, r);
                 }
             }
@@ -427,6 +437,8 @@ impl<N: Nand> FlashLight<'_, N> {
         let page_size = self.store.page_size() as u64;
         if index < share {
             self.open_shared(i)?;
+        } else if self.has_many_tails() {
+            self.open_roomiest(i)?;
         } else if u64::from(index) * page_size < self.files[i].file().size() {
             // An overwrite. The tails of many files' blocks would stay unwritten.
             let n = self.store.remnants.len;
@@ -439,11 +451,31 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Lets a file that is probably small share a block with others.
     fn open_shared(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        if self.has_many_tails() {
+            return self.open_roomiest(i);
+        }
         let n = self.store.remnants.len;
-        // A small chip cannot afford many blocks with an unwritten tail.
-        let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * crate::store::REMNANTS / 4);
-        if n > 0 && (self.small_files || n > few) {
+        if n > 0 && self.small_files {
             self.store.unpark(i, n - 1)?;
+            self.shared[i] = true;
+        }
+        Ok(())
+    }
+
+    /// Whether there are more blocks with an unwritten tail than a chip of this size can afford.
+    fn has_many_tails(&self) -> bool {
+        let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * crate::store::REMNANTS / 4);
+        self.store.remnants.len > few
+    }
+
+    /// Goes on in the block with the longest unwritten tail, but for those left last by as many files as come back to
+    /// theirs.
+    fn open_roomiest(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        let all = &self.store.remnants;
+        let apart = usize::from(self.apart.div_ceil(APART)).min(all.len / 2);
+        self.apart = self.apart.saturating_sub(1);
+        if let Some(r) = (0..all.len - apart).min_by_key(|&r| all.get(r).next) {
+            self.store.unpark(i, r)?;
             self.shared[i] = true;
         }
         Ok(())

@@ -152,6 +152,8 @@ pub struct FlashLight<'r, N: Nand> {
     pub(crate) shared: [bool; 2],
     /// Whether the last file written was small.
     pub(crate) small_files: bool,
+    /// How many files write in turn, each in a block of its own, times [`data::APART`].
+    pub(crate) apart: u16,
     pub(crate) read_only: bool,
     /// The block that is being cleaned.
     pub(crate) sweep: Option<sweep::Sweep>,

@@ -283,6 +283,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             orphans: 0,
             shared: [false; 2],
             small_files: false,
+            apart: 0,
             read_only: config.read_only,
             sweep: None,
             credit: 0,

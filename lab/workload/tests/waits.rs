@@ -153,5 +153,5 @@ fn no_area_waits_for_blocks_of_another() {
         longest = longest.max((fs.volume().nand().counters().time_ns - before) / 1000);
     }
     // 147 pages with their inode, and a checkpoint.
-    assert_eq!(longest, 40_545);
+    assert_eq!(longest, 39_750);
 }
