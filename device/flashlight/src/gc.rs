@@ -281,6 +281,14 @@ impl<N: Nand> FlashLight<'_, N> {
         Some((cost, (block + blocks - self.store.oldest) % blocks + 1))
     }
 
+    /// How many pages can be written at least before cleaning for space begins, metadata among them (of whole pages of
+    /// data about one in fifty): those of the blocks that are free, or will be with the next checkpoint, but for the last
+    /// of them. Blocks that lose all their pages meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`] makes room before. No flash operation.
+    pub fn pages_before_cleaning(&self) -> u32 {
+        let free = self.store.available() + self.store.dead;
+        free.saturating_sub(low(self.store.table.blocks())) * self.store.ppb()
+    }
+
     /// Cleans in idle time, or writes a block anew that needs it: at most about `pages` page moves,
     /// and the checkpoint that makes the blocks free. Returns whether more could be won by going on.
     pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {

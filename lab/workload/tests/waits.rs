@@ -126,6 +126,28 @@ fn several_files_share_the_blocks_of_their_overwrites() {
     assert_eq!((data, erases), (128_000, 289));
 }
 
+/// Overwrites at random on a chip half full: no page is moved before so many are written, and soon after some are.
+#[test]
+fn pages_can_be_written_before_cleaning_begins() {
+    let mut fs = of_paper();
+    let (ino, size) = fill(&mut fs, 50);
+    let room = u64::from(fs.volume().pages_before_cleaning());
+    let before = fs.volume().nand().counters().page_programs;
+    let moved = moved_by(&mut fs);
+    let mut rng = Rng::new(3);
+    while moved_by(&mut fs) == moved {
+        let at = rng.below(size / 2_048) * 2_048;
+        fs.write(ino, at, &[3; 2_048], Time::default()).unwrap();
+    }
+    let written = fs.volume().nand().counters().page_programs - before;
+    assert_eq!(room, 63_872);
+    assert!(
+        (room..room + room / 10).contains(&written),
+        "{written} of {room}"
+    );
+    assert!(u64::from(fs.volume().pages_before_cleaning()) < room / 10);
+}
+
 /// Updates among files that come and go: blocks of each area are reserved when others are waiting in
 /// numbers.
 #[test]
@@ -154,4 +176,9 @@ fn no_area_waits_for_blocks_of_another() {
     }
     // 147 pages with their inode, and a checkpoint.
     assert_eq!(longest, 39_750);
+}
+
+fn moved_by(fs: &mut Fs) -> u64 {
+    let written = fs.volume().written();
+    written.moved_data + written.moved_meta
 }
