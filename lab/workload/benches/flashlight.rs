@@ -1,0 +1,158 @@
+//! What FlashLight costs the processor: `cargo bench -p flashkit-workload --bench flashlight`. Host time is noise on a busy
+//! machine; what is to hold is a ratio within one run, and it fails as long as that does not.
+
+use std::hint::black_box;
+use std::process::exit;
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion};
+use flashkit_flashlight::{Config, FlashLight, New};
+use flashkit_nand::{BlockAddr, Nand, OpStatus};
+use flashkit_sim::{Metered, SimNand, preset};
+use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{FileSystem, Ino, NewInode, Time};
+use flashkit_workload::content::Key;
+use flashkit_workload::{Options, Rng, replay_fs, traces};
+use rustix::time::{ClockId, clock_gettime};
+
+const RAM: usize = 16_384;
+const PAGE: usize = 2_048;
+/// Processor time of a replay of Postmark over that of programming as many pages without a file system.
+const MOST: f64 = 1.5;
+
+type Fs = FlashLightFs<'static, SimNand>;
+
+fn ram() -> &'static mut [u8] {
+    Box::leak(vec![0; RAM].into_boxed_slice())
+}
+
+fn chip() -> SimNand {
+    SimNand::new(preset("slc-256m").unwrap())
+}
+
+fn mounted() -> Fs {
+    let nand = FlashLight::format(chip(), ram(), 1, &New::default()).unwrap();
+    let fs = FlashLight::mount(nand, ram(), Config::default()).unwrap();
+    FlashLightFs::new(fs, RAM)
+}
+
+fn file(fs: &mut Fs, name: &[u8], pages: usize) -> Ino {
+    let ino = (fs.create(fs.root(), name, &NewInode::default()).unwrap()).ino;
+    fs.write(ino, 0, &vec![1; pages * PAGE], Time::default())
+        .unwrap();
+    fs.fsync(ino).unwrap();
+    ino
+}
+
+/// Postmark, as it is replayed: seconds, pages programmed, blocks erased.
+fn postmark() -> (f64, u64, u64) {
+    let (mut fs, lines) = (mounted(), traces::open("postmark").unwrap());
+    let options = Options {
+        fsync: true,
+        request: PAGE,
+        ..Options::default()
+    };
+    let start = cpu();
+    replay_fs(&mut fs, lines, options).unwrap();
+    let spent = cpu() - start;
+    let counters = fs.volume().nand().counters();
+    (spent, counters.page_programs, counters.block_erases)
+}
+
+/// As many programs and erases of pages with such contents, block after block.
+fn bare(programs: u64, erases: u64) -> f64 {
+    let (mut nand, mut page) = (chip(), vec![0; PAGE]);
+    let (geo, key, spare) = (nand.geometry(), Key::new("bare", 1), [7; 24]);
+    let fresh = programs.div_ceil(geo.pages_per_block().into()) - erases;
+    let start = cpu();
+    for n in 0..programs {
+        let (turn, index) = (
+            n / u64::from(geo.pages_per_block()),
+            (n % u64::from(geo.pages_per_block())) as u32,
+        );
+        let block = BlockAddr((turn % u64::from(geo.blocks())) as u32);
+        if index == 0 && turn >= fresh.min(geo.blocks().into()) {
+            nand.erase(block).unwrap();
+        }
+        key.fill(n * PAGE as u64, &mut page);
+        let done = nand.program(geo.page(block, index), &page, &spare).unwrap();
+        assert_eq!(black_box(done), OpStatus::Done);
+    }
+    cpu() - start
+}
+
+/// Processor time of this process, in seconds.
+fn cpu() -> f64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32).as_secs_f64()
+}
+
+fn operations(c: &mut Criterion) {
+    let mut fs = mounted();
+    let (root, data) = (fs.root(), vec![7; PAGE]);
+    let ino = file(&mut fs, b"file", 20_000);
+    let mut rng = Rng::new(1);
+    c.bench_function("overwrite of a page, and fsync", |b| {
+        b.iter(|| {
+            let at = rng.below(20_000) * PAGE as u64;
+            fs.write(ino, at, &data, Time::default()).unwrap();
+            fs.fsync(ino).unwrap();
+        });
+    });
+    let mut page = vec![0; PAGE];
+    c.bench_function("read of a page", |b| {
+        b.iter(|| {
+            let at = rng.below(20_000) * PAGE as u64;
+            fs.read(ino, at, black_box(&mut page)).unwrap()
+        });
+    });
+    let log = file(&mut fs, b"log", 1);
+    let mut end = PAGE as u64;
+    c.bench_function("append of 100 bytes, and fsync", |b| {
+        b.iter(|| {
+            fs.write(log, end, &data[..100], Time::default()).unwrap();
+            fs.fsync(log).unwrap();
+            end += 100;
+        });
+    });
+    for n in 0..2_000 {
+        fs.create(root, format!("name {n}").as_bytes(), &NewInode::default())
+            .unwrap();
+    }
+    c.bench_function("lookup of one of 2,000 names", |b| {
+        b.iter(|| {
+            let name = format!("name {}", rng.below(2_000));
+            fs.lookup(root, black_box(name.as_bytes())).unwrap()
+        });
+    });
+    c.bench_function("create, fsync and removal of a file of 1,000 bytes", |b| {
+        b.iter_batched(
+            || (),
+            |()| {
+                let new = NewInode::default();
+                let ino = fs.create(root, b"new", &new).unwrap().ino;
+                fs.write(ino, 0, &data[..1_000], Time::default()).unwrap();
+                fs.fsync(ino).unwrap();
+                fs.unlink(root, b"new", new.now).unwrap();
+            },
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    operations(&mut criterion);
+    criterion.final_summary();
+    let (spent, programs, erases) = postmark();
+    let least = bare(programs, erases);
+    let ratio = spent / least;
+    println!(
+        "postmark: {spent:.2} s of processor time; the same {programs} pages without a file system {least:.2} s; ratio {ratio:.2}, \
+         at most {MOST}"
+    );
+    if ratio > MOST {
+        eprintln!("more than {MOST}");
+        exit(1);
+    }
+}
