@@ -144,8 +144,14 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     operations(&mut criterion);
     criterion.final_summary();
-    let (spent, programs, erases) = postmark();
-    let least = bare(programs, erases);
+    // Who comes first pays for the memory of the chip, and others for what else the machine does: the best of three.
+    let (mut spent, mut least) = (f64::INFINITY, f64::INFINITY);
+    let mut programs = 0;
+    for _ in 0..3 {
+        let (time, pages, erases) = postmark();
+        (spent, programs) = (spent.min(time), pages);
+        least = least.min(bare(pages, erases));
+    }
     let ratio = spent / least;
     println!(
         "postmark: {spent:.2} s of processor time; the same {programs} pages without a file system {least:.2} s; ratio {ratio:.2}, \
