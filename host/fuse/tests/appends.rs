@@ -87,7 +87,13 @@ fn an_append_costs_what_it_costs_without_a_mount() {
         }) else {
             return;
         };
-        assert_eq!(cost.page_programs, in_process.page_programs, "{cost:?}");
+        // Where the kernel has set the file's times since, a page that is not full yet needs its inode as well.
+        let tails = APPENDS * 100 / 2_048 + 1;
+        let least = in_process.page_programs;
+        assert!(
+            (least..=least + tails).contains(&cost.page_programs),
+            "{least}, {cost:?}"
+        );
         assert_eq!(cost.block_erases, in_process.block_erases, "{cost:?}");
     }
 }
