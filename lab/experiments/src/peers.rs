@@ -44,8 +44,10 @@ struct Run {
 const TRACES: Set = Set {
     name: "peers",
     title: "Flash operations of six traces",
-    bars: "Six traces: flash time over that of the best",
-    note: "Chip slc-256m, an fsync after each writing operation but for seq.",
+    bars: Some((
+        "Six traces: flash time over that of the best",
+        "Chip slc-256m, an fsync after each writing operation but for seq.",
+    )),
     systems: &System::ALL,
     runs: &[
         run("seq", "seq", false, 2048, None),
@@ -61,9 +63,11 @@ const TRACES: Set = Set {
 const LOADS: Set = Set {
     name: "loads",
     title: "Flash operations of everyday loads",
-    bars: "Everyday loads: flash time over that of the best",
-    note: "Chip slc-256m, synced where such programs do. FlashLight in this process and littlefs have no page cache, the \
-           others have the kernel's: it takes what soon goes, and what is read again.",
+    bars: Some((
+        "Everyday loads: flash time over that of the best",
+        "Chip slc-256m, synced where such programs do. FlashLight in this process and littlefs have no page cache, the \
+         others have the kernel's: it takes what soon goes, and what is read again.",
+    )),
     systems: &System::ALL,
     runs: &[
         load("fileserver", "serve"),
@@ -79,8 +83,8 @@ const LOADS: Set = Set {
 const PAPER: Set = Set {
     name: "flashlight",
     title: "Flash operations of the runs of FlashLight's paper",
-    bars: "The runs of FlashLight's paper: flash time over that of the best",
-    note: "Chip slc-256m, all synced but for sysbench.",
+    // They are too many to be told apart in a plot.
+    bars: None,
     systems: &[
         System::FlashLight,
         System::FlashLightMtd,
@@ -120,13 +124,13 @@ const PAPER: Set = Set {
     ],
 };
 
-/// Runs with a table and a plot of their own.
+/// Runs with a table, and a plot, of their own.
 struct Set {
     /// Name of the study.
     name: &'static str,
     title: &'static str,
-    bars: &'static str,
-    note: &'static str,
+    /// Title of the plot, and what is said below it.
+    bars: Option<(&'static str, &'static str)>,
     /// What it is run over.
     systems: &'static [System],
     runs: &'static [Run],
@@ -222,7 +226,7 @@ pub fn paper_report(outcomes: &[Outcome]) -> Report {
 
 /// Flash time of each trace and of each load, as multiples of the least.
 pub fn bars(outcomes: &[Outcome]) -> Vec<Bars> {
-    let sets = [&TRACES, &LOADS, &PAPER];
+    let sets = [&TRACES, &LOADS];
     sets.into_iter()
         .filter_map(|set| set.bars(outcomes))
         .collect()
@@ -331,8 +335,9 @@ impl Set {
         }
     }
 
-    /// `None` when nothing was measured.
+    /// `None` when nothing was measured, or there is no plot.
     fn bars(&self, outcomes: &[Outcome]) -> Option<Bars> {
+        let (title, note) = self.bars?;
         let mut groups = Vec::new();
         for run in self.runs {
             let time = |system: System| {
@@ -354,11 +359,11 @@ impl Set {
             groups.push((run.name.to_owned(), relative.into()));
         }
         (!groups.is_empty()).then(|| Bars {
-            title: self.bars.into(),
+            title: title.into(),
             y: "1 is the best of each group",
             series: System::ALL.map(|system| system.title().to_owned()).into(),
             groups,
-            note: self.note,
+            note,
         })
     }
 }
