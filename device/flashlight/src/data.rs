@@ -177,17 +177,16 @@ impl<N: Nand> FlashLight<'_, N> {
             let i = self.load_data_file(node)?;
             self.need_page()?;
             let piece = &data[done..done + n];
-            let tail = if room && n == data.len() {
-                self.tail(i, at, piece, now)
-            } else {
-                None
-            };
             if n == ps {
                 self.files[i].change();
                 self.write_page(i, index, piece)?;
-            } else if let Err(e) = self.write_part(i, index, off, piece, tail) {
-                self.files[i].change();
-                return Err(e);
+            } else {
+                let alone = room && n == data.len();
+                let tail = alone.then(|| self.tail(i, at, piece, now)).flatten();
+                if let Err(e) = self.write_part(i, index, off, piece, tail) {
+                    self.files[i].change();
+                    return Err(e);
+                }
             }
             let mut view = self.files[i].file_mut();
             view.end_at_least(at + n as u64);
@@ -435,10 +434,8 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         let page_size = self.store.page_size() as u64;
-        if index < share {
+        if index < share || self.has_many_tails() {
             self.open_shared(i)?;
-        } else if self.has_many_tails() {
-            self.open_roomiest(i)?;
         } else if u64::from(index) * page_size < self.files[i].file().size() {
             // An overwrite. The tails of many files' blocks would stay unwritten.
             let n = self.store.remnants.len;

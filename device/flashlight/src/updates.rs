@@ -144,21 +144,17 @@ impl<N: Nand> FlashLight<'_, N> {
         let (pages, end) = (len / ps, offset.saturating_add(len as u64));
         let view = self.files[i].file();
         let indexes = offset / ps as u64..end / ps as u64;
-        self.files[i]
-            .updates
-            .is_some_and(|n| n + pages as u32 <= UNSYNCED_MAX)
-            && (1..=PAGES_MOST).contains(&pages)
+        (1..=PAGES_MOST).contains(&pages)
             && len.is_multiple_of(ps)
             && offset.is_multiple_of(ps as u64)
             && (end <= view.size() || offset == view.size() && pages <= GROWTH)
             && view
                 .fragment()
                 .is_none_or(|f| !indexes.contains(&u64::from(f.page)))
-            && Update::holds(now)
-            && self.store.takes_updates()
+            && self.takes_updates(i, pages as u32, now)
     }
 
-    /// Overwrites whole pages. A program for each.
+    /// Writes whole pages, within the file or at its end. A program for each.
     pub(crate) fn write_update(
         &mut self,
         node: FileRef,
@@ -229,16 +225,19 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Whether the write of a piece of one page can be a tail.
     pub(crate) fn tail(&self, i: usize, offset: u64, data: &[u8], now: Time) -> Option<Update> {
-        let slot = &self.files[i];
-        let can_be = slot.updates.is_some_and(|n| n < UNSYNCED_MAX)
-            && offset == slot.file().size()
+        let can_be = offset == self.files[i].file().size() && self.takes_updates(i, 1, now);
+        can_be.then(|| Update::tail(now, data)).flatten()
+    }
+
+    /// Whether so many pages more of a file can be updates.
+    fn takes_updates(&self, i: usize, pages: u32, now: Time) -> bool {
+        (self.files[i].updates).is_some_and(|n| n + pages <= UNSYNCED_MAX)
             && Update::holds(now)
-            && self.store.takes_updates();
-        Update::tail(now, data).filter(|_| can_be)
+            && self.store.takes_updates()
     }
 
     /// Makes a cached file durable: writes its page, unless a recovery finds all that has changed.
-    /// Overwrites that follow can be updates.
+    /// Writes that follow can be updates.
     pub(crate) fn sync_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         if self.files[i].updates.is_none() || self.store.update_blocks > UPDATE_BLOCKS {
             self.flush_file(i)?;

@@ -154,7 +154,7 @@ const fn run(
 
 /// A load, of which the phase counts that comes after what prepares it.
 const fn load(name: &'static str, phase: &'static str) -> Run {
-    run(name, name, false, 4096, Some(phase))
+    filebench(name, 4096, phase)
 }
 
 /// The same, with requests of some size.

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::process::exit;
 use std::time::Duration;
 
-use criterion::{BatchSize, Criterion};
+use criterion::Criterion;
 use flashkit_flashlight::{Config, FlashLight, New};
 use flashkit_nand::{BlockAddr, Nand, OpStatus};
 use flashkit_sim::{Metered, SimNand, preset};
@@ -126,17 +126,13 @@ fn operations(c: &mut Criterion) {
         });
     });
     c.bench_function("create, fsync and removal of a file of 1,000 bytes", |b| {
-        b.iter_batched(
-            || (),
-            |()| {
-                let new = NewInode::default();
-                let ino = fs.create(root, b"new", &new).unwrap().ino;
-                fs.write(ino, 0, &data[..1_000], Time::default()).unwrap();
-                fs.fsync(ino).unwrap();
-                fs.unlink(root, b"new", new.now).unwrap();
-            },
-            BatchSize::PerIteration,
-        );
+        b.iter(|| {
+            let new = NewInode::default();
+            let ino = fs.create(root, b"new", &new).unwrap().ino;
+            fs.write(ino, 0, &data[..1_000], Time::default()).unwrap();
+            fs.fsync(ino).unwrap();
+            fs.unlink(root, b"new", new.now).unwrap();
+        });
     });
 }
 

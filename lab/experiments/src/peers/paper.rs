@@ -56,56 +56,36 @@ const WAITS: [(&str, &str, f64); 2] = [
 
 /// The figures of the paper beside those of here, as far as they were measured.
 pub(super) fn beside(outcomes: &[Outcome]) -> Table {
-    let find = |name: &str, system: System| phase(outcomes, name, system);
-    let mut rows = Vec::new();
+    let of = |name: &str, figure: &dyn Fn(&Phase) -> Cell| {
+        [System::FlashLight, System::Ubifs]
+            .map(|system| phase(outcomes, name, system).map_or(Cell::None, figure))
+    };
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let mut row = |place: &str, run: String, paper: [Cell; 2], here: [Cell; 2]| {
+        let mut cells: Vec<Cell> = vec![place.into(), run.into()];
+        cells.extend(paper);
+        cells.extend(here);
+        rows.push(cells);
+    };
     for (place, name, ours, ubifs) in COUNTED {
         for (i, what) in ["page reads", "programs", "erases"].into_iter().enumerate() {
-            let count = |system| {
-                find(name, system).map_or(Cell::None, |p| {
-                    Cell::Count(
-                        [
-                            p.page_reads + p.spare_reads,
-                            p.page_programs,
-                            p.block_erases,
-                        ][i],
-                    )
-                })
-            };
-            rows.push(vec![
-                place.into(),
-                format!("{name}: {what}").into(),
-                Cell::Count(ours[i]),
-                Cell::Count(ubifs[i]),
-                count(System::FlashLight),
-                count(System::Ubifs),
-            ]);
+            let here = of(name, &|p| {
+                let reads = p.page_reads + p.spare_reads;
+                Cell::Count([reads, p.page_programs, p.block_erases][i])
+            });
+            let paper = [Cell::Count(ours[i]), Cell::Count(ubifs[i])];
+            row(place, format!("{name}: {what}"), paper, here);
         }
     }
     for (place, name, says) in DRAWN {
-        let seconds = |system| {
-            find(name, system).map_or(Cell::None, |p| Cell::Measure(p.flash_us as f64 / 1e6, 1))
-        };
-        rows.push(vec![
-            place.into(),
-            format!("{name}: flash s").into(),
-            says.into(),
-            "1".into(),
-            seconds(System::FlashLight),
-            seconds(System::Ubifs),
-        ]);
+        let here = of(name, &|p| Cell::Measure(p.flash_us as f64 / 1e6, 1));
+        let paper = [says.into(), "1".into()];
+        row(place, format!("{name}: flash s"), paper, here);
     }
     for (place, name, longest) in WAITS {
-        let wait = |system| {
-            find(name, system).map_or(Cell::None, |p| Cell::Measure(p.latency_us.max / 1e3, 1))
-        };
-        rows.push(vec![
-            place.into(),
-            format!("{name}: longest wait, ms").into(),
-            Cell::Measure(longest, 1),
-            Cell::None,
-            wait(System::FlashLight),
-            wait(System::Ubifs),
-        ]);
+        let here = of(name, &|p| Cell::Measure(p.latency_us.max / 1e3, 1));
+        let paper = [Cell::Measure(longest, 1), Cell::None];
+        row(place, format!("{name}: longest wait, ms"), paper, here);
     }
     Table {
         title: "The paper's figures, and those of here".into(),
