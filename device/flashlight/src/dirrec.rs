@@ -62,6 +62,7 @@ impl DirRec {
         }
     }
 
+    #[inline]
     pub fn decode(b: &[u8]) -> DirRec {
         let word = get_u32(b, 0);
         DirRec {

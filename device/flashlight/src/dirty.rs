@@ -7,6 +7,8 @@
 //! An entry spares the cleaner every read of an obsolete page. The list is bounded; a block that
 //! lost its entry, or never had one, is still cleaned: each page's owner is then asked.
 
+use core::cell::Cell;
+
 use crate::bytes::{get_u16, put_u16};
 
 /// Entries of the list (paper: 161 at 2 KiB pages).
@@ -26,6 +28,8 @@ pub(crate) struct DirtyList<'r> {
     len: usize,
     most: usize,
     pages: u32,
+    /// The block last looked for in vain: mostly the one that is written, page after page.
+    absent: Cell<Option<u32>>,
 }
 
 impl<'r> DirtyList<'r> {
@@ -38,6 +42,7 @@ impl<'r> DirtyList<'r> {
             size,
             len: 0,
             pages: pages_per_block,
+            absent: Cell::new(None),
         }
     }
 
@@ -57,6 +62,7 @@ impl<'r> DirtyList<'r> {
 
     /// Takes entries from flash; `raw` must be whole entries and fit.
     pub fn load(&mut self, raw: &[u8]) {
+        self.absent.set(None);
         self.len = (raw.len() / self.size).min(self.most);
         let n = self.len * self.size;
         self.bytes[..n].copy_from_slice(&raw[..n]);
@@ -77,7 +83,16 @@ impl<'r> DirtyList<'r> {
     }
 
     pub fn find(&self, block: u32) -> Option<usize> {
-        (0..self.len).find(|&i| self.block(i) == block)
+        if self.absent.get() == Some(block) {
+            return None;
+        }
+        let number = u16::try_from(block).ok()?.to_le_bytes();
+        let mut entries = self.raw().chunks_exact(self.size);
+        let found = entries.position(|entry| entry[..2] == number);
+        if found.is_none() {
+            self.absent.set(Some(block));
+        }
+        found
     }
 
     /// Whether a page is valid by the entry at `i`.
@@ -108,6 +123,7 @@ impl<'r> DirtyList<'r> {
         }
         let i = self.len;
         self.len += 1;
+        self.absent.set(None);
         put_u16(self.bytes, i * self.size, block as u16);
         self.bytes[i * self.size + 2..(i + 1) * self.size].fill(0);
         for page in 0..programmed.min(self.pages) {

@@ -6,7 +6,12 @@ use siphasher::sip::SipHasher13;
 /// CRC-32C of two slices in sequence.
 pub(crate) fn crc32c(a: &[u8], b: &[u8]) -> u32 {
     #[cfg(feature = "std")]
-    return crc32c::crc32c_append(crc32c::crc32c(a), b);
+    {
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        digest.update(a);
+        digest.update(b);
+        digest.finalize() as u32
+    }
     #[cfg(not(feature = "std"))]
     by_table(a, b)
 }

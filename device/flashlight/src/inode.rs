@@ -269,10 +269,11 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     }
     /// First record whose leading word, shifted right by `shift`, is at least `key`.
     pub fn record_search(&self, key: u32, shift: u32) -> usize {
+        let records = &self.b()[self.records_at()..];
         let (mut lo, mut hi) = (0, self.records());
         while lo < hi {
             let mid = usize::midpoint(lo, hi);
-            if get_u32(self.record(mid), 0) >> shift < key {
+            if get_u32(records, REC * mid) >> shift < key {
                 lo = mid + 1;
             } else {
                 hi = mid;

@@ -1061,8 +1061,27 @@ impl<N: Nand> Store<'_, N> {
     /// Counts a page as invalid. A block whose last valid page this was is dead. At times what
     /// [`Store::settle_table`] costs.
     pub fn invalidate(&mut self, at: PageAddr) {
+        self.invalidate_run(at.0, 1);
+    }
+
+    /// The same with a run of pages.
+    pub fn invalidate_run(&mut self, page: u32, count: u32) {
+        let mut done = 0;
+        while done < count {
+            let at = PageAddr(page.wrapping_add(done));
+            let pages = match self.recovery {
+                // Some may be lost.
+                Some(_) => 1,
+                None => (self.ppb() - self.geo.index_of(at)).min(count - done),
+            };
+            self.invalidate_in_block(at, pages);
+            done += pages;
+        }
+    }
+
+    fn invalidate_in_block(&mut self, at: PageAddr, pages: u32) {
         self.settle_table();
-        if at == self.scratch_at {
+        if self.scratch_at.0.wrapping_sub(at.0) < pages {
             self.scratch_at = PageAddr::NONE;
         }
         if !self.geo.contains(at) || self.recovery.as_ref().is_some_and(|r| r.is_lost(at)) {
@@ -1071,15 +1090,16 @@ impl<N: Nand> Store<'_, N> {
         let (block, index) = (self.geo.block_of(at).0, self.geo.index_of(at));
         let (count, state): (u32, fn(u32) -> State) = match self.state(block) {
             State::Meta(n) if n > 0 => {
-                self.nand.pages.forget(at, 1);
+                self.nand.pages.forget(at, pages);
                 (n, State::Meta)
             }
             State::Data(n) if n > 0 => (n, State::Data),
             _ => return,
         };
-        self.set_state(block, state(count - 1));
-        self.live = self.live.saturating_sub(1);
-        if count == 1
+        let pages = pages.min(count);
+        self.set_state(block, state(count - pages));
+        self.live = self.live.saturating_sub(pages);
+        if count == pages
             && !self.is_open(block)
             && !self.table.is_own(block)
             && !self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
@@ -1087,21 +1107,18 @@ impl<N: Nand> Store<'_, N> {
             self.kill(block);
             return;
         }
-        match self.dirty.find(block) {
-            Some(i) => self.dirty.set(i, index, false),
+        let listed = match self.dirty.find(block) {
             None if count == self.programmed(block) => {
                 let i = self.dirty.add(block, count);
                 self.nand.pages.yield_to(self.dirty.spare().len());
-                self.dirty.set(i, index, false);
+                Some(i)
             }
-            None => {}
-        }
-    }
-
-    /// Invalidates a run of pages.
-    pub fn invalidate_run(&mut self, page: u32, count: u32) {
-        for i in 0..count {
-            self.invalidate(PageAddr(page.wrapping_add(i)));
+            listed => listed,
+        };
+        if let Some(i) = listed {
+            for page in index..index + pages {
+                self.dirty.set(i, page, false);
+            }
         }
     }
 

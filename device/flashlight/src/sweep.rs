@@ -70,24 +70,24 @@ impl<N: Nand> FlashLight<'_, N> {
                 break;
             }
         }
-        if self.sweep.is_none() {
-            self.sweep = self.next_sweep()?;
+        if self.sweep.is_none()
+            && let Some((block, why)) = self.next_to_sweep()?
+        {
+            self.sweep = Some(self.begin_sweep(block, why));
         }
-        let Some(mut sweep) = self.sweep.take() else {
+        let Some(sweep) = &self.sweep else {
             return Ok(());
         };
         let low = low(self.store.table.blocks());
         let short = low.saturating_sub(self.store.available()).max(2);
         self.credit += (sweep.rate * 4 * short / (low - URGENT)) as i32;
-        let ended = match u32::try_from(self.credit) {
-            Ok(credit) if credit >= STEP => {
-                let most = STEP + 2 * STEP * short / (low - URGENT);
-                let ended = self.sweep_on(&mut sweep, credit.min(most))?;
-                self.credit -= sweep.cost.min(i32::MAX as u32) as i32;
-                ended
-            }
-            _ => false,
+        let credit = u32::try_from(self.credit).unwrap_or(0);
+        let Some(mut sweep) = self.sweep.take_if(|_| credit >= STEP) else {
+            return Ok(());
         };
+        let most = STEP + 2 * STEP * short / (low - URGENT);
+        let ended = self.sweep_on(&mut sweep, credit.min(most))?;
+        self.credit -= sweep.cost.min(i32::MAX as u32) as i32;
         if ended {
             self.credit = self.credit.min(0);
         } else {
@@ -97,7 +97,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// The block to clean next, if there is one. At times a checkpoint.
-    fn next_sweep(&mut self) -> Result<Option<Sweep>, Error<N::Error>> {
+    fn next_to_sweep(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
         let is_low = self.store.available() < low(self.store.table.blocks());
         if is_low && self.store.dead >= WORTH {
             self.checkpoint(false)?;
@@ -108,12 +108,12 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         if let Some(block) = self.store.nand.refresh.first() {
             if self.is_stored(block) {
-                return Ok(Some(self.begin_sweep(block, Why::Rot)));
+                return Ok(Some((block, Why::Rot)));
             }
             self.refresh()?;
         }
         if let Some(block) = self.due() {
-            return Ok(Some(self.begin_sweep(block, Why::Wear)));
+            return Ok(Some((block, Why::Wear)));
         }
         let block = match self.nearly_empty() {
             None if is_low => {
@@ -122,7 +122,7 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             block => block,
         };
-        Ok(block.map(|block| self.begin_sweep(block, Why::Space)))
+        Ok(block.map(|block| (block, Why::Space)))
     }
 
     /// Moves records from the log of a cached file to one of its extent maps, if they map a block's worth of

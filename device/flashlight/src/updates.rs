@@ -138,7 +138,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Whether a write can be an update.
     pub(crate) fn is_update(&self, node: FileRef, offset: u64, len: usize, now: Time) -> bool {
         let ps = self.store.page_size();
-        let Some(i) = self.file_slot(node.ino) else {
+        let Some(i) = (self.file_slot(node.ino)).filter(|&i| self.files[i].updates.is_some())
+        else {
             return false;
         };
         let (pages, end) = (len / ps, offset.saturating_add(len as u64));

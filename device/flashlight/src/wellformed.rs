@@ -285,20 +285,18 @@ impl Chip {
 
     fn hash_map(&self, page: &[u8], used: usize) -> bool {
         let view = MapPage::<_, { dirrec::SIZE }>::on(page);
-        let (n, first, end) = (view.count(), view.first_key(), view.end_key());
-        let record = |r| DirRec::decode(view.record(r));
+        let (first, end) = (view.first_key(), view.end_key());
+        let mut least = first;
         Self::map(&view, used)
             && view.waiting() == 0
             && is_dir(view.owner().ino)
             && first < end
             && end <= NO_HASH
-            && (0..n).map(record).all(|rec| {
-                self.entry(&rec)
-                    && rec.state == State::New
-                    && rec.ptr != u32::MAX
-                    && (first..end).contains(&rec.hash)
+            && view.records().map(DirRec::decode).all(|rec| {
+                let follows = (least..end).contains(&rec.hash);
+                least = rec.hash + 1;
+                follows && self.entry(&rec) && rec.state == State::New && rec.ptr != u32::MAX
             })
-            && (1..n).all(|r| record(r - 1).hash < record(r).hash)
     }
 
     fn extent_map(&self, page: &[u8], used: usize) -> bool {
