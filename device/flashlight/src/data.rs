@@ -8,7 +8,7 @@ use crate::error::{Error, FILE_DATA, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::inode::{Fragment, Time};
 use crate::ops::Special;
-use crate::store::Head;
+use crate::store::{Head, REMNANTS};
 use crate::tag::{self, Tag, Update};
 use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
@@ -459,17 +459,23 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Whether there are more blocks with an unwritten tail than a chip of this size can afford.
+    /// Whether there are more blocks with an unwritten tail than a chip of this size can afford, beside those that files
+    /// come back to.
     fn has_many_tails(&self) -> bool {
-        let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * crate::store::REMNANTS / 4);
-        self.store.remnants.len > few
+        let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * REMNANTS / 4);
+        self.store.remnants.len > (few + self.files_apart()).min(REMNANTS - 2)
+    }
+
+    /// How many files write in turn, each in a block of its own.
+    fn files_apart(&self) -> usize {
+        usize::from(self.apart.div_ceil(APART))
     }
 
     /// Goes on in the block with the longest unwritten tail, but for those left last by as many files as come back to
     /// theirs.
     fn open_roomiest(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         let all = &self.store.remnants;
-        let apart = usize::from(self.apart.div_ceil(APART)).min(all.len / 2);
+        let apart = self.files_apart().min(all.len.saturating_sub(1));
         self.apart = self.apart.saturating_sub(1);
         if let Some(r) = (0..all.len - apart).min_by_key(|&r| all.get(r).next) {
             self.store.unpark(i, r)?;
