@@ -460,7 +460,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether there are more blocks with an unwritten tail than a chip of this size can afford, beside those that files
-    /// come back to.
+    /// come back to. Before the list is full, of which the oldest would be forgotten.
     fn has_many_tails(&self) -> bool {
         let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * REMNANTS / 4);
         self.store.remnants.len > (few + self.files_apart()).min(REMNANTS - 2)

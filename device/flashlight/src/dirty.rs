@@ -159,5 +159,13 @@ mod tests {
         assert_eq!((l.len(), l.spare().len()), (3, 9));
         l.remove(0);
         assert_eq!(l.find(9), Some(0));
+        assert_eq!(l.find(11), None);
+        assert_eq!(l.add(11, 1), 2);
+        assert_eq!(l.find(11), Some(2));
+        let raw: [u8; 10] = l.raw()[..10].try_into().unwrap();
+        l.remove(0);
+        assert_eq!(l.find(9), None);
+        l.load(&raw);
+        assert_eq!((l.find(9), l.find(11)), (Some(0), None));
     }
 }
