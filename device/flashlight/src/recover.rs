@@ -433,12 +433,20 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             if info & FRESH != 0 || Recovery::area(info) != area as u16 {
                 continue;
             }
-            let (block, first) = (BlockAddr(block), u32::from(info & 0x7ff));
+            let (block, mut first) = (BlockAddr(block), u32::from(info & 0x7ff));
             let at = self.store.geo.page(block, first);
             if self.read_record(at, since)?.is_none() {
-                // Not begun, and not even erased perhaps; or its first program was cut.
-                self.suspect(at);
-                continue;
+                first += 1;
+                let next = self.store.geo.page(block, first);
+                if is_blank(self.scratch)
+                    || first == self.store.ppb()
+                    || self.read_record(next, since)?.is_none()
+                {
+                    // Not begun, and not even erased perhaps; or its first program was cut.
+                    self.suspect(at);
+                    continue;
+                }
+                // It has become unreadable since.
             }
             let (mut lo, mut hi) = (first + 1, self.store.ppb());
             while lo < hi {
@@ -495,16 +503,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 .page(BlockAddr(rec.entry(cursor.entry).0), cursor.page);
             cursor.page += 1;
             if rec.suspects.contains(&at) {
+                // The newest, of which a copy comes later, is a page as well.
+                if rec.copy.is_some() && rec.suspects[0] == at {
+                    self.note_gap(cursor);
+                }
                 continue;
             }
             self.store.scratch_at = PageAddr::NONE;
             let header = self.store.read_meta(at, self.scratch)?;
             match header.filter(|h| h.seq > since) {
                 Some(h) => {
-                    if cursor.gap.is_some() {
-                        // Neither was power cut then nor did its program fail.
-                        self.note_damage(cursor.gap, CHANGE);
-                    }
+                    self.note_gap(cursor);
                     cursor.at = Some((at, h));
                     return Ok(());
                 }
@@ -513,6 +522,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 }
                 None => cursor.gap = at,
             }
+        }
+    }
+
+    /// Notes the page before one that is sound, if it is none: neither was power cut then nor did its program fail.
+    fn note_gap(&mut self, cursor: &mut Cursor) {
+        let gap = core::mem::replace(&mut cursor.gap, PageAddr::NONE);
+        if gap.is_some() {
+            self.note_damage(gap, CHANGE);
         }
     }
 

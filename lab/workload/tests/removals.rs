@@ -4,10 +4,10 @@
 mod common;
 
 use common::{
-    Fs, NOW, chip, clean, cost, cut, file, formatted, of_paper, on_preset, reads_after_cut, remount,
+    Fs, NOW, chip, clean, cost, cut, file, formatted, of_paper, on_preset, pages_with,
+    reads_after_cut, remount,
 };
-use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Faults, Rate, Rng, Rot, SimNand};
+use flashkit_sim::{Faults, Rate, Rng, Rot};
 use flashkit_vfs::{FileSystem, NewInode, SetAttr};
 
 fn small_chip() -> Fs {
@@ -221,17 +221,4 @@ fn what_was_removed_stays_so_when_its_page_is_lost() {
         .unwrap();
         assert_eq!(listed, 1, "{again}");
     }
-}
-
-/// The pages of inodes of that name.
-fn pages_with(chip: &SimNand, name: &[u8]) -> Vec<PageAddr> {
-    let (mut chip, mut page) = (chip.clone(), vec![0; 2048]);
-    let mut found = Vec::new();
-    for at in (0..chip.geometry().pages()).map(PageAddr) {
-        chip.read(at, 0, &mut page, &mut []).unwrap();
-        if page[4..6] == *b"FL" && page[..400].windows(name.len()).any(|w| w == name) {
-            found.push(at);
-        }
-    }
-    found
 }

@@ -17,7 +17,7 @@ use flashkit_vfs::check::check;
 use flashkit_vfs::{Error, FileSystem};
 use flashkit_workload::Rng;
 
-use common::{try_mount, try_unmount};
+use common::{pages_with, try_mount, try_unmount};
 use damage::judge::{Errors, is_damage, judge};
 use damage::pages::{Loss, losses};
 use damage::tree::{Object, Shape, Tree, Volume, fill, parent};
@@ -508,4 +508,40 @@ fn index_pages_and_what_is_below() {
 #[test]
 fn every_page_after_a_power_cut() {
     every_page("cut", &[], 20, &cut(small_volume((1024, 40, 16, 160))));
+}
+
+/// A page of an inode written since the checkpoint is lost, and the power goes: what was synced before and after it is
+/// there, and the mount tells of it.
+#[test]
+fn what_was_synced_after_a_lost_page_is_there() {
+    for (again, files) in [false, true]
+        .into_iter()
+        .flat_map(|a| (2..9).map(move |n| (a, n)))
+    {
+        for lost in 0..files - 1 {
+            let mut fs = common::formatted(common::chip(2048, 64, 64, 64));
+            let root = fs.root();
+            common::file(&mut fs, root, b"before", 100);
+            if again {
+                fs = common::remount(fs);
+            } else {
+                fs.sync().unwrap();
+            }
+            let name = |n: u64| format!("file {n}");
+            for n in 0..files {
+                common::file(&mut fs, root, name(n).as_bytes(), 100);
+            }
+            for page in pages_with(fs.volume().nand(), name(lost).as_bytes()) {
+                spoil(fs.volume().nand_mut(), page, Way::Lost);
+            }
+            let mut fs = common::cut(fs);
+            let case = format!("page {lost} of {files}, {again}");
+            for n in (0..files).filter(|&n| n != lost) {
+                let found = fs.lookup(root, name(n).as_bytes());
+                assert_eq!(found.map(|node| node.size), Ok(100), "{case}, {n}");
+            }
+            assert!(fs.lookup(root, b"before").is_ok(), "{case}");
+            assert!(fs.volume().lost_change().is_some(), "{case}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test file uses some of it
 
 use flashkit_flashlight::{Config, FlashLight, New, ram_needed_for};
-use flashkit_nand::{Geometry, Nand};
+use flashkit_nand::{Geometry, Nand, PageAddr};
 use flashkit_sim::{ChipSpec, Metered, SimNand, Timing, preset};
 use flashkit_vfs::check::check;
 use flashkit_vfs::flashlight::FlashLightFs;
@@ -110,6 +110,19 @@ pub fn cost(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> (u64, u64) {
     what(fs);
     let cost = fs.volume().nand().counters() - before;
     (cost.page_reads + cost.spare_reads, cost.page_programs)
+}
+
+/// The pages of inodes of that name.
+pub fn pages_with(chip: &SimNand, name: &[u8]) -> Vec<PageAddr> {
+    let (mut chip, mut page) = (chip.clone(), vec![0; 2048]);
+    let mut found = Vec::new();
+    for at in (0..chip.geometry().pages()).map(PageAddr) {
+        chip.read(at, 0, &mut page, &mut []).unwrap();
+        if page[4..6] == *b"FL" && page[..400].windows(name.len()).any(|w| w == name) {
+            found.push(at);
+        }
+    }
+    found
 }
 
 /// A file of so many bytes, synced.
