@@ -745,9 +745,11 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         s.dirty.load(&b[end - dirty..end]);
         let sane = (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.table.blocks());
+        // What it is a copy of is older.
+        let own = get_u64(b, 8);
         let since = match get_u64(b, COPY_OF) {
-            0 => get_u64(b, 8),
-            seq => seq,
+            seq if (1..own).contains(&seq) => seq,
+            _ => own,
         };
         sane.then_some(Start {
             clean: b[32] & CONFIRMED != 0,

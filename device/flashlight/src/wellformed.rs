@@ -9,8 +9,8 @@
 //!
 //! What one page says of another is checked where the two meet.
 
-use crate::bytes::{get_u16, get_u32, get_u64};
-use crate::checkpoint::{CHAIN, COPY_OF};
+use crate::bytes::{get_u16, get_u32};
+use crate::checkpoint::CHAIN;
 use crate::dirrec::{self, DirRec, NO_HASH, State, Target};
 use crate::error::Error;
 use crate::extent::{
@@ -71,9 +71,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::Root => used >= HEADER + 32 && chip.root(page),
         Kind::Second => used >= HEADER + 4,
         // Its lists are checked when it is unpacked.
-        Kind::Checkpoint => {
-            used >= crate::checkpoint::FIELDS && get_u64(page, COPY_OF) < header.seq
-        }
+        Kind::Checkpoint => used >= crate::checkpoint::FIELDS,
         Kind::Alloc => used >= HEADER + 4 && chip.alloc(page, used),
         Kind::Snapshot => Piece::on(geo, page, used).is_some_and(|piece| piece.is_sane(geo)),
         Kind::DirMap | Kind::Places => {
