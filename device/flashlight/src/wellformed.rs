@@ -87,8 +87,10 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         }
         Kind::HashMap => chip.hash_map(page, used),
         Kind::ExtentMap => chip.extent_map(page, used),
-        Kind::HashIndex => chip.index(page, used) && MapPage::<_, 8>::on(page).waiting() == 0,
-        Kind::ExtentIndex => chip.index(page, used) && chip.waiting(page),
+        Kind::HashIndex => {
+            chip.index(page, used, NO_HASH) && MapPage::<_, 8>::on(page).waiting() == 0
+        }
+        Kind::ExtentIndex => chip.index(page, used, INDEX_END) && chip.waiting(page),
         Kind::Names => Chip::names_page(page, used),
         Kind::Attributes => Chip::attributes(page, used),
         Kind::Table => used >= paged::ENTRIES && is_table_page(geo, page, used),
@@ -150,10 +152,11 @@ impl Chip {
     }
 
     /// What the inodes of directories and of files have in common.
-    fn inode<const REC: usize>(&self, view: &Inode<&[u8], REC>) -> bool {
+    /// What inodes have in common. Keys of their maps are below `limit`.
+    fn inode<const REC: usize>(&self, view: &Inode<&[u8], REC>, limit: u32) -> bool {
         let (pointers, xattr) = (view.pointers(), view.xattr());
         (xattr.is_none() || self.has(xattr.0))
-            && (0..pointers).all(|p| self.has(view.pointer(p).1.0))
+            && (0..pointers).all(|p| self.has(view.pointer(p).1.0) && view.pointer(p).0 < limit)
             && (1..pointers).all(|p| view.pointer(p - 1).0 < view.pointer(p).0)
     }
 
@@ -164,7 +167,7 @@ impl Chip {
             _ => is_dir(ino) && is_dir(view.parent()) && is_name(view.name()),
         };
         let record = |r| DirRec::decode(view.record(r));
-        self.inode(view)
+        self.inode(view, NO_HASH)
             && is_placed
             && view.mode() & MODE_TYPE == MODE_DIR
             && (0..n).all(|r| self.entry(&record(r)))
@@ -188,7 +191,7 @@ impl Chip {
         let n = view.records();
         let size_max = u64::from(INDEX_END) * u64::from(self.page_size);
         let record = |r| Extent::decode(view.record(r));
-        self.inode(view)
+        self.inode(view, INDEX_END)
             && view.ino() >= FIRST_FILE
             && self.names(view)
             && match Special::of(view.mode(), view.size()) {
@@ -326,13 +329,14 @@ impl Chip {
             && (n == 0 || (record(0).index >= first && record(n - 1).end() <= end))
     }
 
-    fn index(&self, page: &[u8], used: usize) -> bool {
+    /// An index page of maps whose keys are below `limit`.
+    fn index(&self, page: &[u8], used: usize, limit: u32) -> bool {
         let view = MapPage::<_, 8>::on(page);
         let n = view.count();
         Self::map(&view, used)
             && n > 0
             && view.pointer(0).0 >= view.first_key()
-            && (0..n).all(|p| self.has(view.pointer(p).1.0))
+            && (0..n).all(|p| self.has(view.pointer(p).1.0) && view.pointer(p).0 < limit)
             && (1..n).all(|p| view.pointer(p - 1).0 < view.pointer(p).0)
     }
 }
@@ -628,6 +632,7 @@ mod tests {
                 &|p| on(p, &|f| f.set_levels(0)),
                 &|p| on(p, &|f| f.set_levels(3)),
                 &|p| on(p, &|f| f.pointer_set(0, 50, PageAddr(5))),
+                &|p| on(p, &|f| f.pointer_set(1, INDEX_END, PageAddr(5))),
                 &|p| on(p, &|f| f.pointer_set(1, 50, PageAddr(PAGES))),
                 &|p| on(p, &|f| f.pointer_set(1, 50, PageAddr::NONE)),
                 &set(0, extent(0, 10, 4)),
@@ -771,6 +776,9 @@ mod tests {
         for (r, rec) in records.iter().enumerate() {
             d.record_insert(r, rec);
         }
+        d.pointer_insert(0, 0, PageAddr(5));
+        d.pointer_insert(1, 50, PageAddr(6));
+        d.set_levels(1);
         let used = d.len();
         let set =
             |r: usize, rec: [u8; 8]| move |page: &mut [u8]| DirMut::on(page).record_set(r, &rec);
@@ -786,6 +794,7 @@ mod tests {
                 &|p| p[43] = 0,
                 &|p| p[132..136].copy_from_slice(b"a/..".as_slice()),
                 &|p| DirMut::on(p).set_mode(MODE_FILE),
+                &|p| DirMut::on(p).pointer_set(1, NO_HASH, PageAddr(6)),
                 &set(0, entry(6, State::Delete, Target::File, 700)),
                 &set(0, entry(5, State::Delete, Target::File, PAGES)),
                 &set(2, entry(9, State::Update, Target::Dir, ROOT_DIR)),
@@ -865,14 +874,16 @@ mod tests {
             (10, 20),
             &[[10, 0, 0, 0, 1, 0, 0, 0], [11, 0, 0, 0, 2, 0, 0, 0]],
         );
-        let changes: [Change<'_>; 4] = [
-            &|p| put_u16(p, 52, 0),
-            &|p| put_u32(p, 44, 11),
-            &|p| put_u32(p, 56 + 8, 10),
-            &|p| put_u32(p, 56 + 12, PAGES),
-        ];
-        demand(Kind::HashIndex, &page, 56 + 16, &changes);
-        demand(Kind::ExtentIndex, &page, 56 + 16, &changes);
+        for (kind, limit) in [(Kind::HashIndex, NO_HASH), (Kind::ExtentIndex, INDEX_END)] {
+            let changes: [Change<'_>; 5] = [
+                &|p| put_u16(p, 52, 0),
+                &|p| put_u32(p, 44, 11),
+                &|p| put_u32(p, 56 + 8, 10),
+                &|p| put_u32(p, 56 + 8, limit),
+                &|p| put_u32(p, 56 + 12, PAGES),
+            ];
+            demand(kind, &page, 56 + 16, &changes);
+        }
     }
 
     #[test]
