@@ -176,14 +176,38 @@ impl<N: Nand> FlashLight<'_, N> {
         match (view.flags() & FLAG_INDIRECT, view.flags() & FLAG_ORPHAN) {
             (0, _) => {}
             (_, 0) => self.repair_names(file)?,
-            _ if view.nlink() != 0 => {
-                self.files[i].file_mut().set_nlink(0);
-                self.files[i].change();
-            }
-            _ => {}
+            _ => self.repair_orphan(i)?,
         }
         let i = self.load_file(file)?;
         self.flush_file(i)
+    }
+
+    /// A cached file that is said to have lost its last name: if directories have entries for it, it has
+    /// names after all and is not to end with the next mount.
+    fn repair_orphan(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        let ino = self.files[i].ino;
+        let mut names = 0;
+        loop {
+            let mut batch = [(0, 0); 32];
+            let n = self.names_from(i, names, &mut batch)?;
+            if n == 0 {
+                break;
+            }
+            for (dir, hash) in batch[..n].iter().copied() {
+                if self.has_entry(dir, hash, Target::Indirect, ino)? {
+                    let mut view = self.files[i].file_mut();
+                    let flags = view.flags();
+                    view.set_flags(flags & !FLAG_ORPHAN);
+                    return self.mend_names(i);
+                }
+            }
+            names += n;
+        }
+        if self.files[i].file().nlink() != 0 {
+            self.files[i].file_mut().set_nlink(0);
+            self.files[i].change();
+        }
+        Ok(())
     }
 
     /// Names that no directory has an entry for get one, or go; the link count is their number.
