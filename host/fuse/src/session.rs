@@ -21,8 +21,8 @@ use crate::{EndedBy, MountError, MountOptions, Outcome, mountpoint};
 const IDLE: Duration = Duration::from_millis(50);
 /// Between two slices of cleaning, so that a request that came meanwhile goes first.
 const SLICE_PAUSE: Duration = Duration::from_millis(1);
-/// Page operations of one slice of cleaning.
-const SLICE_PAGES: u32 = 64;
+/// Page moves of one slice of cleaning: a request waits for as long at most.
+const SLICE_PAGES: u32 = 16;
 /// How long users of a detached mount may take to finish. A second signal cuts it short.
 const GRACE: Duration = Duration::from_secs(2);
 

@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::{Fs, of_paper, on_preset};
+use common::{Fs, of_paper, on_preset, remount};
 use flashkit_sim::{Metered, Rng};
 use flashkit_vfs::{FileSystem, Ino, NewInode, Time};
+use flashkit_workload::trace::Op;
+use flashkit_workload::{Options, generate, replay_fs};
 
 const KIB: u64 = 1 << 10;
 
@@ -124,6 +126,29 @@ fn several_files_share_the_blocks_of_their_overwrites() {
     let [data, erases] = [after.data - before.data, after.erases - before.erases];
     // 2,000 blocks of data; the chip has 2,048.
     assert_eq!((data, erases), (128_000, 289));
+}
+
+/// Files have come and gone, and cleaning goes on in steps of so many page moves: the longest step, in microseconds,
+/// and how many there are. Most of a block may be pages that are looked at and were invalid.
+#[test]
+fn steps_of_cleaning_while_idle() {
+    for (pages, want) in [(4, (7237, 3124)), (16, (16436, 787)), (64, (48197, 198))] {
+        let mut fs = of_paper();
+        let mut lines = generate::find("realtime").unwrap().lines();
+        lines.retain(|line| !matches!(&line.op, Op::Create { path, .. } | Op::Append { path, .. } | Op::Fsync { path } if path == "stream"));
+        replay_fs(&mut fs, lines, Options::default()).unwrap();
+        let mut fs = remount(fs);
+        let root = fs.root();
+        fs.create(root, b"new", &NewInode::default()).unwrap();
+        let (mut longest, mut steps, mut more) = (0, 0, true);
+        while more {
+            let before = fs.volume().nand().counters().time_ns;
+            more = fs.gc(pages).unwrap();
+            longest = longest.max((fs.volume().nand().counters().time_ns - before) / 1000);
+            steps += 1;
+        }
+        assert_eq!((longest, steps), want, "{pages} pages");
+    }
 }
 
 /// Overwrites at random on a chip half full: no page is moved before so many are written, and soon after some are.
