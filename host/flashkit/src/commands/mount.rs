@@ -180,7 +180,12 @@ fn serve(
     } else {
         Access::ReadWrite
     };
-    let volume = volume::open(image, access, args.tuning)?;
+    // A machine that has FUSE has the memory.
+    let tuning = Tuning {
+        roomy: true,
+        ..args.tuning
+    };
+    let volume = volume::open(image, access, tuning)?;
     let mounted = volume.mount_cost;
     let shown = point.canonicalize().unwrap_or_else(|_| point.to_owned());
     let mut said = Ok(());

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
 use anyhow::bail;
-use flashkit_flashlight::{Config, Error, FlashLight, New, Time, ram_needed};
+use flashkit_flashlight::{Config, Error, FlashLight, New, Time, ram_needed, ram_useful};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{Cut as PowerLoss, EraseTear, Metered, PowerCut, Preset, SimNand, Tear};
 use flashkit_vfs::FlashCost;
@@ -96,7 +96,9 @@ fn config(tuning: Tuning, read_only: bool) -> Config {
 }
 
 fn mount(mut chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
-    let ram = check_ram(chip.inner().name(), chip.geometry(), tuning.ram)?;
+    let geometry = chip.geometry();
+    let useful = tuning.roomy.then(|| ram_useful(&geometry));
+    let ram = check_ram(chip.inner().name(), geometry, tuning.ram.or(useful))?;
     let after_transfer = !read_only && chip.inner_mut().transfer().place()?;
     let config = Config {
         after_transfer,
@@ -233,5 +235,25 @@ impl Adapter for Fs {
 
     fn power_is_off(&mut self) -> bool {
         self.volume().nand().is_off()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ram_that_nobody_asked_for() {
+        let chip = flashkit_sim::preset("slc-256m").unwrap();
+        for (roomy, bytes) in [(false, RAM_DEFAULT), (true, 168_832)] {
+            let tuning = Tuning {
+                roomy,
+                ..Tuning::from(None)
+            };
+            let fs = in_ram(chip, tuning).unwrap();
+            assert_eq!(fs.ram_bytes(), bytes);
+            // As it was, after the next mount as well.
+            assert_eq!(fs.remount(tuning).unwrap().ram_bytes(), bytes);
+        }
     }
 }

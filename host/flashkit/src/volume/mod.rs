@@ -66,9 +66,12 @@ pub enum Cleaner {
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub struct Tuning {
     /// RAM of the file system, in bytes; with 64KiB FlashLight reads less and wears more evenly [default: 16384, or what the
-    /// chip needs if that is more]
+    /// chip needs if that is more; `mount` takes what is of use]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     pub ram: Option<usize>,
+    /// Where no RAM is asked for, FlashLight gets all that is of use.
+    #[arg(skip)]
+    pub roomy: bool,
     /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
     #[arg(long, value_enum)]
     pub cleaner: Option<Cleaner>,
@@ -76,7 +79,11 @@ pub struct Tuning {
 
 impl From<Option<usize>> for Tuning {
     fn from(ram: Option<usize>) -> Tuning {
-        Tuning { ram, cleaner: None }
+        Tuning {
+            ram,
+            roomy: false,
+            cleaner: None,
+        }
     }
 }
 

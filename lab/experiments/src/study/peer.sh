@@ -18,7 +18,7 @@ up() {
     modprobe nandsim id_bytes=0x98,0xaa,0x00,0x15 parts=$blocks || return
     case $system in
     flashlight-mtd)
-        modprobe fuse && flashkit mkfs /dev/mtd0 && flashkit mount --daemon /dev/mtd0 /mnt
+        modprobe fuse && flashkit mkfs /dev/mtd0 && flashkit mount --daemon --ram 16384 /dev/mtd0 /mnt
         ;;
     ubifs)
         modprobe ubi mtd=0,0,$reserve && ubimkvol /dev/ubi0 -N peer -m &&
