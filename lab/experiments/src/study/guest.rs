@@ -31,6 +31,8 @@ pub struct Guests {
     pub program: PathBuf,
     /// RAM of a guest, in MiB.
     pub memory: u32,
+    /// RAM of FlashLight mounted there, in bytes.
+    pub mount_ram: usize,
     /// Use KVM.
     pub kvm: bool,
 }
@@ -64,7 +66,7 @@ impl Guests {
 
     fn run_in(&self, cases: &[&Case], folder: &Path, done: &mut Done<'_>) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        let mut script = PEER.to_owned();
+        let mut script = format!("ram={}\n{PEER}", self.mount_ram);
         for (number, case) in cases.iter().enumerate() {
             let path = folder.join(format!("{number}.trace.gz"));
             let lines = (case.lines)();

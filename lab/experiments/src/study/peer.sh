@@ -3,7 +3,7 @@
 # measure NUMBER SYSTEM BLOCKS RESERVE OPTIONS-OF-REPLAY...
 #
 # NUMBER.trace.gz is the trace, NUMBER.json the result, NUMBER.err what went wrong. RESERVE is what UBI
-# keeps for blocks that go bad, in 1,024th of the chip; 0 is its default.
+# keeps for blocks that go bad, in 1,024th of the chip; 0 is its default. $ram is that of FlashLight.
 measure() {
     number=$1 system=$2 blocks=$3 reserve=$4
     shift 4
@@ -18,7 +18,7 @@ up() {
     modprobe nandsim id_bytes=0x98,0xaa,0x00,0x15 parts=$blocks || return
     case $system in
     flashlight-mtd)
-        modprobe fuse && flashkit mkfs /dev/mtd0 && flashkit mount --daemon --ram 16384 /dev/mtd0 /mnt
+        modprobe fuse && flashkit mkfs /dev/mtd0 && flashkit mount --daemon --ram $ram /dev/mtd0 /mnt
         ;;
     ubifs)
         modprobe ubi mtd=0,0,$reserve && ubimkvol /dev/ubi0 -N peer -m &&

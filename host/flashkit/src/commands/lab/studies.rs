@@ -12,7 +12,7 @@ use super::guest::{MEMORY, Place, this_program};
 use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::progress::Progress;
-use crate::text;
+use crate::{text, values};
 
 /// What of a study is run, and where. Other experiments have `--only` of it.
 #[derive(clap::Args)]
@@ -30,6 +30,9 @@ pub struct Choice {
     /// Of a study: run cases again that have failed
     #[arg(long)]
     retry: bool,
+    /// Of a study: RAM of FlashLight mounted in a guest, in bytes; results of another go to a folder of their own
+    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = "16384")]
+    mount_ram: usize,
     /// Of a study: print a command for each case that has no result yet, and run none
     #[arg(long)]
     plan: bool,
@@ -52,7 +55,7 @@ pub fn run(
     }
     let folder = Folder::open(&choice.results)?;
     if choice.plan {
-        return plan(study, &cases, &folder, out);
+        return plan(study, &cases, &folder, choice.mount_ram, out);
     }
     let progress = Mutex::new(Progress::of_pieces(study.name, cases.len() as u64));
     let summary = study::run(
@@ -93,14 +96,20 @@ pub fn run(
 }
 
 /// A command for each case that has no result, for whatever spreads commands over machines.
-fn plan(study: &Study, cases: &[Case], folder: &Folder, out: &mut dyn Write) -> Outcome {
+fn plan(
+    study: &Study,
+    cases: &[Case],
+    folder: &Folder,
+    mount_ram: usize,
+    out: &mut dyn Write,
+) -> Outcome {
     for case in cases {
         if case.system.missing().is_none() && folder.load(&case.id)?.is_none() {
             let results = folder.dir().display();
             let (name, id) = (study.name, &case.id);
             writeln!(
                 out,
-                "flashkit lab run {name} --results '{results}' --jobs 1 --only '={id}' >/dev/null"
+                "flashkit lab run {name} --results '{results}' --mount-ram {mount_ram} --jobs 1 --only '={id}' >/dev/null"
             )?;
         }
     }
@@ -126,6 +135,7 @@ impl Choice {
             image: self.place.folder.image()?,
             program: this_program()?,
             memory: MEMORY,
+            mount_ram: self.mount_ram,
             kvm: self.place.kvm,
         })
     }
