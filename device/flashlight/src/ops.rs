@@ -199,9 +199,19 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::NameTooLong);
         }
         let hash = name_hash(self.store.volume, name);
-        if let Some(found) = self.find_cached(dir, hash, name) {
-            return Ok(found);
+        match self.find_cached(dir, hash, name) {
+            Some(found) => Ok(found),
+            None => self.find_entry(dir, hash, name),
         }
+    }
+
+    /// Finds a name of this hash by the entries of its directory alone.
+    pub(crate) fn find_entry(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        name: &[u8],
+    ) -> Result<Found, Error<N::Error>> {
         let (mut n, mut damage) = (0, None);
         while let Some(rec) = self.dir_nth(dir, hash, n)? {
             n += 1;

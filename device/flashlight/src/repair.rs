@@ -99,9 +99,10 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         self.dir_reserve(dir)?;
-        match self.find(dir, name) {
-            // It may be in the cache, and found by what it says of itself.
+        // Not by what inodes in the cache say of themselves: two may say the same.
+        match self.find_entry(dir, hash, name) {
             Ok(found) if found.node.ino() != ptr => Ok(()),
+            // By an entry of another kind, which goes.
             Ok(_) | Err(Error::NotFound) => self.dir_add(dir, hash, target, ptr),
             Err(e) => Err(e),
         }

@@ -164,7 +164,10 @@ impl Chip {
         let (ino, n) = (view.ino(), view.records());
         let is_placed = match ino {
             ROOT_DIR | INDEX_DIR => view.name().is_empty() && view.parent() == ROOT_DIR,
-            _ => is_dir(ino) && is_dir(view.parent()) && is_name(view.name()),
+            _ => {
+                let (parent, name) = (view.parent(), view.name());
+                is_dir(ino) && is_dir(parent) && parent != ino && is_name(name)
+            }
         };
         let record = |r| DirRec::decode(view.record(r));
         self.inode(view, NO_HASH)
@@ -789,6 +792,7 @@ mod tests {
             &[
                 &|p| put_u32(p, 32, 0),
                 &|p| put_u32(p, 32, FIRST_FILE),
+                &|p| put_u32(p, 36, 3),
                 // The root has no name.
                 &|p| put_u32(p, 32, ROOT_DIR),
                 &|p| p[43] = 0,
