@@ -151,13 +151,17 @@ impl Chip {
                 .all(|r| u32::from(get_u16(r, 0)) < self.blocks && r[2] <= Area::Update as u8)
     }
 
-    /// What the inodes of directories and of files have in common.
-    /// What inodes have in common. Keys of their maps are below `limit`.
+    /// What the inodes of directories and of files have in common. Keys of their maps are below `limit`.
     fn inode<const REC: usize>(&self, view: &Inode<&[u8], REC>, limit: u32) -> bool {
         let (pointers, xattr) = (view.pointers(), view.xattr());
         (xattr.is_none() || self.has(xattr.0))
-            && (0..pointers).all(|p| self.has(view.pointer(p).1.0) && view.pointer(p).0 < limit)
-            && (1..pointers).all(|p| view.pointer(p - 1).0 < view.pointer(p).0)
+            && self.pointers(pointers, |p| view.pointer(p), limit)
+    }
+
+    /// Whether so many pointers lead to pages, their keys in order and below `limit`.
+    fn pointers(&self, n: usize, pointer: impl Fn(usize) -> (u32, PageAddr), limit: u32) -> bool {
+        (0..n).all(|p| self.has(pointer(p).1.0) && pointer(p).0 < limit)
+            && (1..n).all(|p| pointer(p - 1).0 < pointer(p).0)
     }
 
     fn dir(&self, view: &DirView<'_>) -> bool {
@@ -339,8 +343,7 @@ impl Chip {
         Self::map(&view, used)
             && n > 0
             && view.pointer(0).0 >= view.first_key()
-            && (0..n).all(|p| self.has(view.pointer(p).1.0) && view.pointer(p).0 < limit)
-            && (1..n).all(|p| view.pointer(p - 1).0 < view.pointer(p).0)
+            && self.pointers(n, |p| view.pointer(p), limit)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{EndedBy, MountError, MountOptions, Outcome, mountpoint};
 const IDLE: Duration = Duration::from_millis(50);
 /// Between two slices of cleaning, so that a request that came meanwhile goes first.
 const SLICE_PAUSE: Duration = Duration::from_millis(1);
-/// Page moves of one slice of cleaning: a request waits for as long at most.
+/// Page moves of one slice of cleaning: a request waits for one slice at most.
 const SLICE_PAGES: u32 = 16;
 /// How long users of a detached mount may take to finish. A second signal cuts it short.
 const GRACE: Duration = Duration::from_secs(2);

@@ -19,10 +19,15 @@ fn stored(target: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Runs them. The last path printed is that of a failure.
+/// Runs them, of a target with a corpus of its own.
 fn run_all(target: &str, run: fn(&[u8])) {
     let paths = stored(target);
     assert!(paths.len() >= 10, "{target} has {} inputs", paths.len());
+    run_each(paths, run);
+}
+
+/// The last path printed is that of a failure.
+fn run_each(paths: Vec<PathBuf>, run: fn(&[u8])) {
     for path in paths {
         println!("{}", path.display());
         run(&std::fs::read(&path).expect("an input that can be read"));
@@ -38,10 +43,7 @@ fn volumes() {
 #[test]
 fn volumes_that_are_repaired() {
     run_all("volume", volume::repair);
-    for path in stored("repair") {
-        println!("{}", path.display());
-        volume::repair(&std::fs::read(&path).expect("an input that can be read"));
-    }
+    run_each(stored("repair"), volume::repair);
     let many = std::env::var("FLASHKIT_REPAIRS").ok();
     let many: u32 = many.and_then(|n| n.parse().ok()).unwrap_or(100);
     let stored = stored("volume");

@@ -28,7 +28,7 @@ use crate::{text, values};
 
 /// RAM handed to a file system where nothing else is asked for, in bytes, if the chip needs no
 /// more.
-const RAM_DEFAULT: usize = 16_384;
+pub const RAM_DEFAULT: usize = 16_384;
 
 /// How long to wait for an image that is in use, and between two looks.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ pub enum Cleaner {
 }
 
 /// Choices of a mount.
-#[derive(clap::Args, Clone, Copy, Debug)]
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Tuning {
     /// RAM of the file system, in bytes; with 64KiB FlashLight reads less and wears more evenly [default: 16384, or what the
     /// chip needs if that is more; `mount` takes what is of use]
@@ -81,8 +81,7 @@ impl From<Option<usize>> for Tuning {
     fn from(ram: Option<usize>) -> Tuning {
         Tuning {
             ram,
-            roomy: false,
-            cleaner: None,
+            ..Tuning::default()
         }
     }
 }

@@ -12,6 +12,7 @@ use super::guest::{MEMORY, Place, this_program};
 use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::progress::Progress;
+use crate::volume::RAM_DEFAULT;
 use crate::{text, values};
 
 /// What of a study is run, and where. Other experiments have `--only` of it.
@@ -31,7 +32,7 @@ pub struct Choice {
     #[arg(long)]
     retry: bool,
     /// Of a study: RAM of FlashLight mounted in a guest, in bytes; results of another go to a folder of their own
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value = "16384")]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value_t = RAM_DEFAULT)]
     mount_ram: usize,
     /// Of a study: print a command for each case that has no result yet, and run none
     #[arg(long)]
