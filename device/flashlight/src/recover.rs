@@ -1021,7 +1021,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         while let Some(Some(r)) = sound(self.dir_nth(INDEX_DIR, hash, n))? {
             n += 1;
             let at = PageAddr(r.ptr);
-            if r.target != Target::File {
+            if !matches!(r.target, Target::File | Target::Orphan) {
                 continue;
             }
             let found = sound(self.load_scratch(at, Kind::File, "file inode"))?;
@@ -1031,6 +1031,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 }
                 if let Some(recovery) = &mut self.store.recovery {
                     recovery.mend = true;
+                }
+                // A page of the index directory may have it marked already.
+                if r.target == Target::Orphan {
+                    return Ok(());
                 }
                 return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, at, at);
             }
