@@ -289,8 +289,9 @@ impl<N: Nand> FlashLight<'_, N> {
         free.saturating_sub(low(self.store.table.blocks())) * self.store.ppb()
     }
 
-    /// Cleans in idle time, or writes a block anew that needs it: at most about `pages` page moves,
-    /// and the checkpoint that makes the blocks free. Returns whether more could be won by going on.
+    /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of `pages` pages
+    /// cost at most, where pages that are only looked at and maps count as well, and the checkpoint that
+    /// makes the blocks free. Returns whether more could be won by going on.
     pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
         if self.writable().is_err() {
             return Ok(false);
@@ -301,25 +302,22 @@ impl<N: Nand> FlashLight<'_, N> {
         if !self.store.session {
             return Ok(false);
         }
-        let mut moved = 0;
+        let mut left = (LOOK + MOVE).saturating_mul(pages);
         self.store.oldest = self.store.cursor;
-        while moved < pages {
+        while left > 0 {
             let Some(mut sweep) = self.sweep.take().or_else(|| self.idle_sweep()) else {
                 break;
             };
-            let valid = self.store.valid_pages(sweep.block);
-            if !self.sweep_on(&mut sweep, (LOOK + MOVE).saturating_mul(pages - moved))? {
+            if !self.sweep_on(&mut sweep, left)? {
                 self.sweep = Some(sweep);
             }
-            moved += valid
-                .saturating_sub(self.store.valid_pages(sweep.block))
-                .max(1);
+            left = left.saturating_sub(sweep.cost.max(LOOK));
         }
         self.store.stuck_rank = (0, 0);
         if self.store.dead >= WORTH {
             self.checkpoint(false)?;
         }
-        Ok(moved >= pages)
+        Ok(left == 0)
     }
 
     /// A block that is worth cleaning when nothing else is to be done: half of it at least is won.

@@ -132,11 +132,7 @@ fn several_files_share_the_blocks_of_their_overwrites() {
 /// and how many there are. Most of a block may be pages that are looked at and were invalid.
 #[test]
 fn steps_of_cleaning_while_idle() {
-    for (pages, want) in [
-        (4, (12_060, 2_750)),
-        (16, (53_876, 659)),
-        (64, (220_873, 164)),
-    ] {
+    for (pages, want) in [(4, (7237, 3124)), (16, (16436, 787)), (64, (48197, 198))] {
         let mut fs = of_paper();
         let mut lines = generate::find("realtime").unwrap().lines();
         lines.retain(|line| !matches!(&line.op, Op::Create { path, .. } | Op::Append { path, .. } | Op::Fsync { path } if path == "stream"));
