@@ -3,7 +3,8 @@
 //!
 //! What a fresh mount finds must be one of the states that `docs/guarantees.md` allows, as a model of
 //! the script tells them; the check of all structures must be clean, a new file can be written, and
-//! a second mount shows the same. `flashkit powercut` is the command.
+//! a second mount shows the same. One chip of sixteen is looked at read-only before that: what its recovery
+//! leaves is seen before files without a name have gone. `flashkit powercut` is the command.
 //!
 //! | module | what it is |
 //! | --- | --- |
