@@ -513,10 +513,20 @@ impl<N: Nand> FlashLight<'_, N> {
         let file = self.create_file(dir, name, MODE_SYMLINK, new)?;
         // No checkpoint may come in between: a symbolic link without its target is none.
         if let Err(e) = self.write_pages(file, 0, target, new.now, false) {
-            self.unlink(dir, name, &|_| false, new.now)?;
+            self.take_back(file, name)?;
             return Err(e);
         }
         Ok(Node::File(file))
+    }
+
+    /// Takes the creation of a file back that has just been made, in RAM only as that was.
+    fn take_back(&mut self, file: FileRef, name: &[u8]) -> Result<(), Error<N::Error>> {
+        let rec = self.find(file.dir, name)?.rec;
+        let i = self.load_file(file)?;
+        self.dir_remove(file.dir, &rec, Removal::Volatile)?;
+        self.free_file(i)?;
+        self.store.park(i);
+        Ok(())
     }
 
     fn create_file(

@@ -2,11 +2,14 @@
 
 mod common;
 
-use common::{Fs, NOW, chip, clean, cost, file, formatted, mount, of_paper, remount, try_mount};
+use common::{
+    Fs, NOW, chip, clean, cost, file, formatted, mount, of_paper, pages_with, remount, try_mount,
+};
 use flashkit_flashlight::{Area, Config, Page, Visitor};
 use flashkit_nand::PageAddr;
+use flashkit_sim::Rng;
 use flashkit_vfs::check::check;
-use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr};
 
 fn small(page: u32, blocks: u32) -> Fs {
     formatted(chip(page, 40, 32, blocks))
@@ -376,6 +379,59 @@ fn a_rename_shown_by_the_index_alone() {
     clean(&mut fs);
     let mut fs = mount(chip);
     clean(&mut fs);
+}
+
+/// The room for the second step of a symbolic link may be gone after the first: then nothing of it may
+/// have reached flash, where a cut would show it without a target.
+#[test]
+fn no_symbolic_link_without_its_target() {
+    let (mut failed, mut made) = (0, 0);
+    for seed in 0..4 {
+        let (mut fs, mut rng) = (formatted(chip(1024, 40, 8, 64)), Rng::new(seed));
+        let root = fs.root();
+        for round in 0..1_000u32 {
+            let name = format!("link {round} of {seed}").into_bytes();
+            match fs.symlink(root, &name, b"to", &NewInode::default()) {
+                Ok(_) => made += 1,
+                Err(e) => {
+                    assert_eq!(e, Error::NoSpace, "seed {seed}, round {round}");
+                    let on_flash = pages_with(fs.volume().nand(), &name);
+                    assert!(on_flash.is_empty(), "seed {seed}, round {round}");
+                    failed += 1;
+                }
+            }
+            churn(&mut fs, &mut rng);
+        }
+        clean(&mut fs);
+    }
+    assert!(failed > 500 && made > 500);
+}
+
+/// Writes to one of some files, or removes it, or something that has been made in the meantime.
+fn churn(fs: &mut Fs, rng: &mut Rng) {
+    let root = fs.root();
+    let name = format!("f{}", rng.below(12)).into_bytes();
+    let done = match rng.below(4) {
+        0 => fs.unlink(root, &name, NOW),
+        1 => {
+            let mut first = None;
+            fs.readdir(root, 0, &mut |e| {
+                first = (e.kind == FileKind::Symlink).then_some(e.name);
+                first.is_none()
+            })
+            .unwrap();
+            first.map_or(Ok(()), |name| fs.unlink(root, &name, NOW))
+        }
+        _ => {
+            let made = fs.create(root, &name, &NewInode::default());
+            let attr = made.or_else(|_| fs.lookup(root, &name));
+            attr.and_then(|attr| fs.write(attr.ino, rng.below(8_000), &[7; 900], NOW))
+        }
+    };
+    assert!(
+        matches!(done, Ok(()) | Err(Error::NoSpace | Error::NotFound)),
+        "{done:?}"
+    );
 }
 
 /// Where the names pages are.

@@ -114,7 +114,8 @@ pub fn cost(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> (u64, u64) {
 
 /// The pages of inodes of that name.
 pub fn pages_with(chip: &SimNand, name: &[u8]) -> Vec<PageAddr> {
-    let (mut chip, mut page) = (chip.clone(), vec![0; 2048]);
+    let mut chip = chip.clone();
+    let mut page = vec![0; chip.geometry().page_size() as usize];
     let mut found = Vec::new();
     for at in (0..chip.geometry().pages()).map(PageAddr) {
         chip.read(at, 0, &mut page, &mut []).unwrap();
