@@ -180,6 +180,9 @@ pub(crate) struct Found {
     place: Place,
 }
 
+/// The times of a directory that a change of its names sets.
+const CHANGED: [Stamp; 2] = [Stamp::Modify, Stamp::Change];
+
 impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn check_name(name: &[u8]) -> Result<(), Error<N::Error>> {
         if name.len() > NAME_MAX {
@@ -510,22 +513,34 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.store.live + 8 + pages > self.usable_pages() {
             return Err(Error::NoSpace);
         }
+        let i = self.load_dir(dir)?;
+        let before = CHANGED.map(|stamp| self.dirs[i].dir().time(stamp));
         let file = self.create_file(dir, name, MODE_SYMLINK, new)?;
         // No checkpoint may come in between: a symbolic link without its target is none.
         if let Err(e) = self.write_pages(file, 0, target, new.now, false) {
-            self.take_back(file, name)?;
+            self.take_back(file, name, before)?;
             return Err(e);
         }
         Ok(Node::File(file))
     }
 
-    /// Takes the creation of a file back that has just been made, in RAM only as that was.
-    fn take_back(&mut self, file: FileRef, name: &[u8]) -> Result<(), Error<N::Error>> {
+    /// Takes the creation of a file back that has just been made, in RAM only as that was. The directory's times
+    /// are those `before` again.
+    fn take_back(
+        &mut self,
+        file: FileRef,
+        name: &[u8],
+        before: [Time; 2],
+    ) -> Result<(), Error<N::Error>> {
         let rec = self.find(file.dir, name)?.rec;
         let i = self.load_file(file)?;
         self.dir_remove(file.dir, &rec, Removal::Volatile)?;
         self.free_file(i)?;
         self.store.park(i);
+        let i = self.load_dir(file.dir)?;
+        for (stamp, time) in CHANGED.into_iter().zip(before) {
+            self.dirs[i].dir_mut().set_time(stamp, time);
+        }
         Ok(())
     }
 

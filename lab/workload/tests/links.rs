@@ -391,10 +391,13 @@ fn no_symbolic_link_without_its_target() {
         let root = fs.root();
         for round in 0..1_000u32 {
             let name = format!("link {round} of {seed}").into_bytes();
-            match fs.symlink(root, &name, b"to", &NewInode::default()) {
+            let (before, mut new) = (fs.getattr(root), NewInode::default());
+            new.now.secs = 10 + i64::from(round);
+            match fs.symlink(root, &name, b"to", &new) {
                 Ok(_) => made += 1,
                 Err(e) => {
                     assert_eq!(e, Error::NoSpace, "seed {seed}, round {round}");
+                    assert_eq!(fs.getattr(root), before, "seed {seed}, round {round}");
                     let on_flash = pages_with(fs.volume().nand(), &name);
                     assert!(on_flash.is_empty(), "seed {seed}, round {round}");
                     failed += 1;
