@@ -181,6 +181,10 @@ pub(crate) struct Start {
     pub snapshot_len: usize,
     /// The block with the newest copy that came to nothing; all ones: none.
     pub copy: u32,
+    /// It is such a copy itself, of a checkpoint that an earlier recovery began from.
+    pub is_copy: bool,
+    /// It is, and what leads to it cannot fail any more.
+    pub firm: bool,
 }
 
 pub(crate) fn block_number(v: u16) -> u32 {
@@ -372,7 +376,10 @@ impl<N: Nand> FlashLight<'_, N> {
         for i in 0..2 {
             // The names of a leaf do not change: with less than two, another is begun soon.
             if self.anchor.next_leaves[i] == u32::MAX && self.store.unreserved() > 0 {
-                self.anchor.next_leaves[i] = self.take_named_leaf()?;
+                match self.take_named_leaf() {
+                    Err(Error::NoSpace) => break,
+                    leaf => self.anchor.next_leaves[i] = leaf?,
+                }
             }
         }
         if self.anchor.second_next + 2 > ANCHOR_PAGES {
@@ -387,7 +394,15 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Takes another second-level block, and claims the root page that will lead there.
     fn begin_second(&mut self) -> Result<(), Error<N::Error>> {
-        let second = self.take_system(SECOND)?;
+        let second = match self.take_system(SECOND) {
+            // Recoveries that are cut one after another may have taken all: one of the leaves to come will do.
+            Err(Error::NoSpace) => {
+                let mut named = self.anchor.next_leaves.iter_mut().rev();
+                let named = named.find(|leaf| **leaf != u32::MAX);
+                core::mem::replace(named.ok_or(Error::NoSpace)?, u32::MAX)
+            }
+            taken => taken?,
+        };
         let before = core::mem::replace(&mut self.anchor.second, second);
         if self.anchor.new_second {
             // Nothing has led to it.
@@ -757,6 +772,8 @@ impl<N: Nand> FlashLight<'_, N> {
             snapshot: pages,
             snapshot_len: count,
             copy: u32::MAX,
+            is_copy: since != own,
+            firm: false,
         })
     }
 

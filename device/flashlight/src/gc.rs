@@ -111,7 +111,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.begin()?;
         if !self.store.ready_log()?
             || self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
-            || (self.store.taken > 0 && self.store.taken + self.for_recovery() > self.store.sure)
+            || self.is_spent()
             || self.store.to_replay() >= self.replay_max()
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS
         {
@@ -133,6 +133,11 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Whether so many blocks have been taken since the last checkpoint that a recovery might not find enough.
+    fn is_spent(&self) -> bool {
+        self.store.taken > 0 && self.store.taken + self.for_recovery() > self.store.sure
+    }
+
     fn replay_max(&self) -> u32 {
         match self.store.table.paged {
             Some(_) => INODE_PAGES_PAGED,
@@ -140,9 +145,10 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Blocks that stay free for recoveries.
+    /// Blocks that stay free for recoveries, and for a change that begins just before: it takes more of them where
+    /// they have few pages.
     fn for_recovery(&self) -> u32 {
-        FOR_RECOVERY + self.store.table.blocks_for_recovery()
+        FOR_RECOVERY + 32 / self.store.ppb() + self.store.table.blocks_for_recovery()
     }
 
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
@@ -305,6 +311,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut left = (LOOK + MOVE).saturating_mul(pages);
         self.store.oldest = self.store.cursor;
         while left > 0 {
+            if self.is_spent() {
+                self.checkpoint(false)?;
+            }
             let Some(mut sweep) = self.sweep.take().or_else(|| self.idle_sweep()) else {
                 break;
             };

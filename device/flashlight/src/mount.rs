@@ -25,6 +25,20 @@ use crate::wellformed::{blocks, is_well_formed};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
 
+/// What the newest root page says.
+struct Root {
+    /// The second-level block.
+    second: u32,
+    seq: u64,
+    /// The round of each root block.
+    rounds: [Option<u32>; 2],
+    /// It is in both root blocks: the first of the two cannot fail any more.
+    twice: bool,
+    /// Where what was programmed ends in each root block: of a page whose program was cut no checkpoint may be
+    /// left that has claimed it.
+    ends: [u32; 2],
+}
+
 /// When blocks with obsolete pages are cleaned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cleaner {
@@ -383,9 +397,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     pub fn mount(mut nand: N, ram: &'r mut [u8], config: Config) -> Result<Self, Error<N::Error>> {
         let roots = root_blocks(&mut nand)?;
         let mut fs = FlashLight::new(nand, ram, config, roots)?;
-        let (second, root_seq, rounds) = fs.find_root()?;
-        fs.store.seq = root_seq + 1;
-        let mut start = fs.load_checkpoint(second, rounds)?;
+        let root = fs.find_root()?;
+        fs.store.seq = root.seq + 1;
+        let mut start = fs.load_checkpoint(&root)?;
         if let Err(e) = fs.load_snapshot(&start.snapshot[..start.snapshot_len]) {
             start = fs.first_of_two(&start, e)?;
             fs.load_snapshot(&start.snapshot[..start.snapshot_len])?;
@@ -393,7 +407,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let transferred = config.after_transfer;
         if !start.clean || fs.anchor.chained > 0 || transferred || fs.was_written(start.since)? {
             let unknown = transferred || fs.claims_may_be_lost()?;
-            if root_seq > start.since || unknown {
+            if root.seq > start.since || unknown {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
                 fs.anchor.second_next = ANCHOR_PAGES;
             }
@@ -419,22 +433,19 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Finds and unpacks the newest checkpoint.
-    fn load_checkpoint(
-        &mut self,
-        second: u32,
-        rounds: [Option<u32>; 2],
-    ) -> Result<Start, Error<N::Error>> {
+    fn load_checkpoint(&mut self, root: &Root) -> Result<Start, Error<N::Error>> {
         let mut at = PageAddr::NONE;
         // A page whose program was cut may fail between two reads: then the one before it counts.
         for _ in 0..4 {
             self.anchor.chained = 0;
-            let (leaf, copy) = self.find_leaf(second)?;
+            let (leaf, copy, firm) = self.find_leaf(root)?;
             at = self.store.geo.page(BlockAddr(leaf.block), leaf.next - 1);
             let Some((seq, _)) = self.read_checkpoint(at, 0)? else {
                 continue;
             };
             let mut start = self.decode(leaf)?.ok_or(Error::Corrupt(at, "checkpoint"))?;
             self.store.seq = self.store.seq.max(seq + 1);
+            start.firm = firm && start.is_copy;
             if let Some(block) = copy {
                 start.copy = block;
                 at = self.store.geo.page(BlockAddr(block), 0);
@@ -443,7 +454,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 };
                 self.store.seq = self.store.seq.max(seq + 1);
             }
-            self.load_claims(second, rounds);
+            self.load_claims(root);
             return Ok(start);
         }
         Err(Error::Corrupt(at, "checkpoint"))
@@ -468,20 +479,25 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Takes what the checkpoint page in the scratch page has claimed.
-    fn load_claims(&mut self, second: u32, rounds: [Option<u32>; 2]) {
+    fn load_claims(&mut self, root: &Root) {
         let meant = u32::from(crate::bytes::get_u16(self.scratch, 36));
         self.anchor.meant = meant;
         let (root_next, second_next) = (self.scratch[34], self.scratch[35]);
         // The second-level block that the root leads to may not be the one that was meant to be
         // used: then that one was never reached, and the next switch takes another.
-        self.anchor.second_next = if meant == second {
-            u32::from(second_next)
+        self.anchor.second_next = if meant == root.second {
+            self.anchor.second_next.max(second_next.into())
         } else {
             ANCHOR_PAGES
         };
         self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
         self.anchor.round = self.scratch[33];
-        self.anchor.stale = rounds.map(|round| round != Some(u32::from(self.scratch[33])));
+        for side in 0..2 {
+            self.anchor.stale[side] = root.rounds[side] != Some(self.anchor.round.into());
+            if !self.anchor.stale[side] {
+                self.anchor.root_next = self.anchor.root_next.max(root.ends[side]);
+            }
+        }
     }
 
     /// Whether a recovery may have claimed pages that nothing found here tells of: it started from a
@@ -522,19 +538,21 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(false)
     }
 
-    /// Finds the newest root page and checks that the volume is for this chip. Returns the
-    /// second-level block, the page's sequence number, and the round of each root block. 16 reads.
-    #[allow(clippy::type_complexity)]
-    fn find_root(&mut self) -> Result<(u32, u64, [Option<u32>; 2]), Error<N::Error>> {
+    /// Finds the newest root page and checks that the volume is for this chip. 16 reads.
+    fn find_root(&mut self) -> Result<Root, Error<N::Error>> {
         let geo = self.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut version, mut fits) = (None, true);
         let (mut rounds, mut good) = ([None; 2], 0);
+        let (mut place, mut twice, mut ends) = (None, false, [0; 2]);
         for (side, round) in rounds.iter_mut().enumerate() {
             let block = self.anchor.roots[side];
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
                 let status = self.store.nand.read(at, 0, self.scratch, &mut [])?;
+                if !header::is_blank(self.scratch) {
+                    ends[side] = index + 1;
+                }
                 if !status.is_readable() {
                     continue;
                 }
@@ -552,6 +570,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                             ] == [word(0), word(1), word(2), word(3)];
                             best = Some((h, word(4), word(5)));
                             good = word(7);
+                            twice = place == Some((index, word(4)));
+                            place = Some((index, word(4)));
                         }
                     }
                     _ => {}
@@ -568,27 +588,53 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         (self.anchor.last_root, self.anchor.good) = (last_root, good);
         self.anchor.limit_roots();
         self.anchor.second = second;
-        Ok((second, header.seq, rounds))
+        Ok(Root {
+            second,
+            seq: header.seq,
+            rounds,
+            twice,
+            ends,
+        })
     }
 
-    /// Finds the block and page of the newest checkpoint, and the block with the newest copy of it
-    /// that no anchor points to. 8 reads, 7 for a leaf, 2 for the leaves that it names.
-    fn find_leaf(&mut self, second: u32) -> Result<(Head, Option<u32>), Error<N::Error>> {
+    /// The newest second-level page: its number, the leaf, and whether the page is known to be complete, as there is
+    /// something after it. Notes where what was programmed ends, whoever claimed it. 8 reads.
+    fn find_second(&mut self, second: u32) -> Result<(u64, u32, bool), Error<N::Error>> {
         let geo = self.store.geo;
-        let mut newest: Option<(u64, u32)> = None;
+        let (mut newest, mut last, mut firm) = (None, None, false);
+        self.anchor.second_next = 0;
         for index in 0..ANCHOR_PAGES {
             let at = geo.page(BlockAddr(second), index);
-            if let Some(h) = self.store.read_meta(at, self.scratch)?
-                && h.kind == Kind::Second
-                && newest.is_none_or(|n| h.seq > n.0)
-            {
-                newest = Some((h.seq, get_u32(self.scratch, HEADER)));
+            let header = self.store.read_meta(at, self.scratch)?;
+            let leaf = get_u32(self.scratch, HEADER);
+            let page = header
+                .filter(|h| h.kind == Kind::Second)
+                .map(|h| (h.seq, leaf));
+            let is_second = index % 2 == 1;
+            if page.is_some() && page > newest {
+                firm = is_second && last == Some(leaf);
+                newest = page;
+            } else if is_second && last.is_some() && last == newest.map(|n| n.1) {
+                firm |= !header::is_blank(self.scratch);
+            }
+            last = page.map(|page| page.1);
+            if !header::is_blank(self.scratch) {
+                // Pages are claimed in twos.
+                self.anchor.second_next = index / 2 * 2 + 2;
             }
         }
-        let Some((second_seq, block)) = newest.filter(|n| n.1 < geo.blocks()) else {
-            let at = geo.page(BlockAddr(second), 0);
-            return Err(Error::Corrupt(at, "second-level checkpoint"));
-        };
+        let newest = newest.filter(|n: &(u64, u32)| n.1 < geo.blocks());
+        let corrupt = Error::Corrupt(geo.page(BlockAddr(second), 0), "second-level checkpoint");
+        newest.map(|(seq, leaf)| (seq, leaf, firm)).ok_or(corrupt)
+    }
+
+    /// Finds the block and page of the newest checkpoint, the block with the newest copy of it
+    /// that no anchor points to, and whether those that point to the first cannot fail any more. 8 reads, 7 for a
+    /// leaf, 2 for the leaves that it names.
+    fn find_leaf(&mut self, root: &Root) -> Result<(Head, Option<u32>, bool), Error<N::Error>> {
+        let geo = self.store.geo;
+        let (second_seq, block, firm) = self.find_second(root.second)?;
+        let firm = firm && (root.twice || root.seq < second_seq);
         self.store.seq = self.store.seq.max(second_seq + 1);
         let Some((mut leaf, mut seq, mut names)) = self.last_checkpoint(block)? else {
             return Err(Error::Corrupt(geo.page(BlockAddr(block), 0), "checkpoint"));
@@ -617,7 +663,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 (copy, i) = (None, 0);
             }
         }
-        Ok((leaf, copy.map(|c| c.1)))
+        Ok((leaf, copy.map(|c| c.1), firm))
     }
 
     /// The last checkpoint of a leaf block: its place, sequence, and the next leaves.

@@ -181,9 +181,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.table.forget_clean();
         self.compare_states()?;
         self.give_up_meant();
-        // A page written after the checkpoint shows that the checkpoint was complete.
-        let proven = self.list_opened(since)?;
-        if proven {
+        // A page written after the checkpoint shows that it was complete; but what leads to a copy of it may be
+        // the last page of the recovery before, and fail yet: then what led to the one before is needed.
+        let changed = self.list_opened(since)?;
+        if start.firm || changed && !start.is_copy {
             self.store.free_dead(true)?;
         }
         self.repeat_checkpoint(start)?;

@@ -888,8 +888,12 @@ impl<N: Nand> Store<'_, N> {
             .iter()
             .filter(|r| r.1 == Area::Bitmap as u8)
             .count();
-        for _ in ahead..LOG_AHEAD + usize::from(full) {
-            self.reserve_one(Area::Bitmap)?;
+        for i in ahead..LOG_AHEAD + usize::from(full) {
+            match self.reserve_one(Area::Bitmap) {
+                // The checkpoint names those ahead itself.
+                Err(Error::NoSpace) if self.naming && i >= usize::from(full) => break,
+                r => r?,
+            }
         }
         self.write_alloc_record()
     }
