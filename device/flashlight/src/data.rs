@@ -365,9 +365,8 @@ impl<N: Nand> FlashLight<'_, N> {
         if size < old {
             let off = (size % ps) as usize;
             let index = (size / ps) as u32;
-            let end = size.div_ceil(ps) as u32;
             // Damage is met before anything has changed.
-            self.prepare_truncate(i, end)?;
+            self.prepare_truncate(i, size)?;
             if off > 0 && self.map_lookup(i, index)?.page.is_some() {
                 self.assemble(i, index)?;
                 self.scratch[off..].fill(0);

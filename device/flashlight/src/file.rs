@@ -617,16 +617,24 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes sure that [`FlashLight::map_truncate`] will not fail for damage, also when a page is
     /// written before it: there is room, and the maps that are cut through can be read. Maps
-    /// beyond `end` are dropped unread, if need be.
-    pub(crate) fn prepare_truncate(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+    /// beyond `size` are dropped unread, if need be.
+    pub(crate) fn prepare_truncate(&mut self, i: usize, size: u64) -> Result<(), Error<N::Error>> {
+        let end = size.div_ceil(self.store.page_size() as u64) as u32;
+        if self.files[i].file().levels() > 0 {
+            self.settle_masked(i, end, INDEX_END)?;
+            self.settle_at(i, end)?;
+        }
+        // For a page of data and the cut: between the size and the cut the inode is not to be written.
+        let (view, need) = (self.files[i].file(), 8 * extent::SIZE);
+        let cut = match size % self.store.page_size() as u64 {
+            0 => view.fragment_from(end),
+            _ => 0,
+        };
+        if view.room() + cut < need + tree::SLACK {
+            self.file_room(i, need)?;
+        }
         if self.files[i].file().levels() == 0 {
             return Ok(());
-        }
-        self.settle_masked(i, end, INDEX_END)?;
-        self.settle_at(i, end)?;
-        let room = (CUT_NOTES + 4) * extent::SIZE;
-        if self.files[i].file().room() < room {
-            self.file_room(i, room)?;
         }
         let view = self.files[i].file();
         let p = view.pointer_for(end);

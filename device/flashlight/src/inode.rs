@@ -222,6 +222,11 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
             len,
         })
     }
+    /// How many bytes the fragment takes if it belongs to a page from `index` on.
+    pub fn fragment_from(&self, index: u32) -> usize {
+        self.fragment()
+            .map_or(0, |f| if f.page >= index { f.len } else { 0 })
+    }
     fn frag_len(&self) -> usize {
         usize::from(get_u16(self.b(), FRAG_LEN))
     }

@@ -2,8 +2,12 @@
 
 mod common;
 
-use common::{Fs, LATER, NOW, clean, cost, cut, of_paper, on_preset, remount};
-use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode};
+use common::{
+    Fs, LATER, NOW, chip, clean, cost, cut, formatted, mount, of_paper, on_preset, remount,
+};
+use flashkit_sim::{Metered, Rng};
+use flashkit_vfs::check::check;
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr};
 
 /// A file whose pages from `first` on, every `step`, are written.
 fn file(fs: &mut Fs, name: &[u8], pages: u64, step: u64) -> Ino {
@@ -174,4 +178,43 @@ fn a_special_file_has_no_contents() {
         assert_eq!((attr.kind, attr.device), (kind, device));
     }
     clean(&mut fs);
+}
+
+/// A truncation that makes room in the inode first has not begun: a cut leaves the file as it was, or truncated.
+#[test]
+fn a_truncation_is_seen_whole() {
+    let mut written = 0;
+    for (seed, pages) in (0..8).zip([6, 90].into_iter().cycle()) {
+        let (mut fs, mut rng) = (formatted(chip(1024, 40, 8, 64)), Rng::new(seed));
+        let root = fs.root();
+        let ino = fs.create(root, b"f", &NewInode::default()).unwrap().ino;
+        for round in 0..400 {
+            for _ in 0..1 + rng.below(12) {
+                let page = rng.below(pages) * 1024;
+                let (offset, len) = match rng.below(2) {
+                    0 => (page, 1024),
+                    _ => (page + rng.below(600), 1 + rng.below(424) as usize),
+                };
+                fs.write(ino, offset, &vec![1 + round as u8 % 200; len], NOW)
+                    .unwrap();
+            }
+            let programs = fs.volume().nand().counters().page_programs;
+            let size = SetAttr {
+                size: Some(match rng.below(4) {
+                    0 => 0,
+                    1 => 1024 * rng.below(pages),
+                    _ => rng.below(pages * 900),
+                }),
+                ..SetAttr::default()
+            };
+            fs.setattr(ino, &size).unwrap();
+            if fs.volume().nand().counters().page_programs > programs {
+                written += 1;
+                let mut cut = mount(fs.volume().nand().clone());
+                let found = check(cut.volume()).unwrap().findings;
+                assert!(found.is_empty(), "seed {seed}, round {round}: {found:?}");
+            }
+        }
+    }
+    assert!(written > 100, "{written}");
 }
