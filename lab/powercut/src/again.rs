@@ -42,8 +42,8 @@ impl Loop {
     pub(crate) fn all(budget: Budget) -> Vec<Loop> {
         let (seeds, cuts) = match budget {
             Budget::Small => (1, 100),
-            Budget::Usual => (2, 1000),
-            Budget::Full => (20, 1000),
+            Budget::Usual => (8, 1000),
+            Budget::Full => (100, 1000),
         };
         let chips = [SMALL_CHIP, BARE_CHIP, SMALL_CHIP.paper(), TABLE_CHIP];
         let all = (0..seeds).flat_map(|seed| chips.clone().map(|chip| Loop { chip, seed, cuts }));
