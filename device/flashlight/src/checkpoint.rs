@@ -101,6 +101,8 @@ pub(crate) struct Anchor {
     pub round: u8,
     /// Root blocks that have no page of this round yet.
     pub stale: [bool; 2],
+    /// The root block with the newest page; if that is in both, the one that had it first.
+    pub first: usize,
     pub second: u32,
     pub second_next: u32,
     /// The second-level block that the root pages lead to, while `second` is being begun.
@@ -128,6 +130,7 @@ impl Anchor {
             root_next: ANCHOR_PAGES,
             round: 0,
             stale: [true; 2],
+            first: 0,
             second: u32::MAX,
             second_next: ANCHOR_PAGES,
             old_second: u32::MAX,
@@ -634,8 +637,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(true)
     }
 
-    /// Writes the root page that was claimed in both root blocks. A block that fails is replaced
-    /// when the other has the page.
+    /// Writes the root page that was claimed in both root blocks: first where nothing is erased for it, else where
+    /// no page is needed while that block is erased. A block that fails is replaced when the other has the page.
     fn write_root(&mut self) -> Result<(), Error<N::Error>> {
         let geo = self.store.geo;
         let mut page = [0u8; HEADER + 32];
@@ -654,7 +657,12 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let index = self.anchor.root_next - 1;
         let mut written = [false; 2];
-        for (side, written) in written.iter_mut().enumerate() {
+        let begin = match self.anchor.stale {
+            [false, true] => 0,
+            [true, false] => 1,
+            _ => 1 - self.anchor.first,
+        };
+        for side in [begin, 1 - begin] {
             let block = BlockAddr(self.anchor.roots[side]);
             if block.0 == u32::MAX {
                 continue;
@@ -663,7 +671,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.written.checkpoint += 1;
             let erased =
                 !self.anchor.stale[side] || self.store.nand.erase(block)? == OpStatus::Done;
-            *written = erased
+            written[side] = erased
                 && self
                     .store
                     .program_at(at, &mut page, Kind::Root, PageAddr::NONE)?;
@@ -672,6 +680,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if written == [false; 2] {
             return Err(Error::Corrupt(PageAddr::NONE, "root block"));
         }
+        let first = if written[begin] { begin } else { 1 - begin };
         for (side, written) in written.into_iter().enumerate() {
             let block = self.anchor.roots[side];
             if !written && block != u32::MAX {
@@ -684,6 +693,9 @@ impl<N: Nand> FlashLight<'_, N> {
         for side in 0..2 {
             let same = (0..2).find(|&i| before.0[i] == self.anchor.roots[side]);
             self.anchor.stale[side] = same.is_none_or(|i| before.1[i]);
+            if same == Some(first) {
+                self.anchor.first = side;
+            }
         }
         Ok(())
     }

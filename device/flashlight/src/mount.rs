@@ -30,13 +30,25 @@ struct Root {
     /// The second-level block.
     second: u32,
     seq: u64,
-    /// The round of each root block.
-    rounds: [Option<u32>; 2],
+    blocks: [RootBlock; 2],
     /// It is in both root blocks: the first of the two cannot fail any more.
     twice: bool,
-    /// Where what was programmed ends in each root block: of a page whose program was cut no checkpoint may be
-    /// left that has claimed it.
-    ends: [u32; 2],
+    /// Nothing of its round can be read beside it, and the other block has pages of another: either it may fail yet,
+    /// and those are needed then, or they are what is left of an erase that was cut.
+    alone: bool,
+}
+
+/// What is seen in a root block.
+#[derive(Clone, Copy, Default)]
+struct RootBlock {
+    /// The newest page: its sequence number, index and second-level block.
+    newest: Option<(u64, u32, u32)>,
+    round: Option<u32>,
+    /// Pages that can be read.
+    pages: u32,
+    /// Where what was programmed ends: of a page whose program was cut no checkpoint may be left that has claimed
+    /// it.
+    end: u32,
 }
 
 /// When blocks with obsolete pages are cleaned.
@@ -411,7 +423,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
                 fs.anchor.second_next = ANCHOR_PAGES;
             }
-            if unknown {
+            if unknown && !root.alone {
                 // Erased before its next page as well.
                 fs.anchor.root_next = ANCHOR_PAGES;
             }
@@ -493,9 +505,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
         self.anchor.round = self.scratch[33];
         for side in 0..2 {
-            self.anchor.stale[side] = root.rounds[side] != Some(self.anchor.round.into());
+            self.anchor.stale[side] = root.blocks[side].round != Some(self.anchor.round.into());
             if !self.anchor.stale[side] {
-                self.anchor.root_next = self.anchor.root_next.max(root.ends[side]);
+                self.anchor.root_next = self.anchor.root_next.max(root.blocks[side].end);
             }
         }
     }
@@ -543,15 +555,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let geo = self.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut version, mut fits) = (None, true);
-        let (mut rounds, mut good) = ([None; 2], 0);
-        let (mut place, mut twice, mut ends) = (None, false, [0; 2]);
-        for (side, round) in rounds.iter_mut().enumerate() {
+        let (mut blocks, mut good) = ([RootBlock::default(); 2], 0);
+        for (side, seen) in blocks.iter_mut().enumerate() {
             let block = self.anchor.roots[side];
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
                 let status = self.store.nand.read(at, 0, self.scratch, &mut [])?;
                 if !header::is_blank(self.scratch) {
-                    ends[side] = index + 1;
+                    seen.end = index + 1;
                 }
                 if !status.is_readable() {
                     continue;
@@ -560,7 +571,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     Err(Bad::Version(v)) => version = Some(v),
                     Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, self.scratch, &h) => {
                         let word = |i: usize| get_u32(self.scratch, HEADER + 4 * i);
-                        *round = Some(word(6));
+                        seen.round = Some(word(6));
+                        seen.pages += 1;
+                        seen.newest = seen.newest.max(Some((h.seq, index, word(4))));
                         if best.is_none_or(|b| h.seq > b.0.seq) {
                             fits = [
                                 geo.page_size(),
@@ -570,8 +583,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                             ] == [word(0), word(1), word(2), word(3)];
                             best = Some((h, word(4), word(5)));
                             good = word(7);
-                            twice = place == Some((index, word(4)));
-                            place = Some((index, word(4)));
                         }
                     }
                     _ => {}
@@ -588,12 +599,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         (self.anchor.last_root, self.anchor.good) = (last_root, good);
         self.anchor.limit_roots();
         self.anchor.second = second;
+        let side = usize::from(blocks[1].newest > blocks[0].newest);
+        let (own, other) = (blocks[side], blocks[1 - side]);
+        let page = |block: RootBlock| block.newest.map(|(_, index, second)| (index, second));
+        let twice = page(own) == page(other);
+        self.anchor.first = if twice { 1 - side } else { side };
         Ok(Root {
             second,
             seq: header.seq,
-            rounds,
+            blocks,
             twice,
-            ends,
+            alone: own.pages == 1 && other.round.is_some() && other.round != own.round,
         })
     }
 
