@@ -34,9 +34,9 @@ impl Stage {
 
     /// Makes such a program.
     fn program(&self, name: &str, script: &str) {
-        let path = self.path("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = self.path("program");
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        install(&text, &self.path("bin").join(name));
     }
 
     /// A QEMU that runs this where the shared folder is the current one.
@@ -94,6 +94,13 @@ impl Stage {
         ];
         self.run(&[&args, more].concat())
     }
+}
+
+/// Copies a program, in a process of its own: what this one has open for writing, a child that another test begins at
+/// that moment has open too until it runs its own program, and what is open for writing does not run.
+fn install(program: &Path, to: &Path) {
+    let mut command = Command::new("install");
+    assert!(command.arg(program).arg(to).status().unwrap().success());
 }
 
 /// What a command prints that must succeed.
@@ -154,7 +161,7 @@ fn the_program_has_its_name_in_a_guest() {
     ));
     place.image();
     let other = place.path("other");
-    fs::copy(env!("CARGO_BIN_EXE_flashkit"), &other).unwrap();
+    install(Path::new(env!("CARGO_BIN_EXE_flashkit")), &other);
     let out = Command::new(other)
         .args(["lab", "guest", "run", "true", "--image", "image"])
         .current_dir(place.dir.path())
@@ -413,7 +420,7 @@ fn a_study_as_commands() {
 fn no_root() {
     let place = Stage::new();
     let program = place.path("flashkit");
-    fs::copy(env!("CARGO_BIN_EXE_flashkit"), &program).unwrap();
+    install(Path::new(env!("CARGO_BIN_EXE_flashkit")), &program);
     fs::create_dir(place.path("results")).unwrap();
     for open in [place.path("."), place.path("results")] {
         fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
