@@ -565,10 +565,15 @@ impl<N: Nand> FlashLight<'_, N> {
         at = s.encode_table(b, at, &over[..count]);
         // As many entries as fit; the list is a help, not a need.
         let size = crate::dirty::entry_size(s.ppb());
-        let n = s.dirty.len().min((b.len() - at) / size);
-        put_u16(b, 102, n as u16);
-        b[at..at + n * size].copy_from_slice(&s.dirty.raw()[..n * size]);
-        at + n * size
+        let whole = (0..).zip(s.dirty.raw().chunks_exact(size));
+        let whole = whole.filter(|(i, _)| !s.validity.has(s.dirty.block(*i)));
+        let mut n = 0;
+        for (place, (_, entry)) in b[at..].chunks_exact_mut(size).zip(whole) {
+            place.copy_from_slice(entry);
+            n += 1;
+        }
+        put_u16(b, 102, n);
+        at + usize::from(n) * size
     }
 
     /// Programs the checkpoint page, and when that is in a new leaf what points there; `false` when

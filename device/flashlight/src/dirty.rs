@@ -18,7 +18,12 @@ pub(crate) const MOST: usize = 4096;
 
 /// Bytes of an entry.
 pub(crate) const fn entry_size(pages_per_block: u32) -> usize {
-    2 + pages_per_block.div_ceil(8) as usize
+    2 + entry_bits(pages_per_block)
+}
+
+/// Bytes of its bits.
+pub(crate) const fn entry_bits(pages_per_block: u32) -> usize {
+    pages_per_block.div_ceil(8) as usize
 }
 
 /// The list, in the caller's RAM, oldest entry first. What it does not need yet is spare.
@@ -109,9 +114,24 @@ impl<'r> DirtyList<'r> {
         }
     }
 
+    fn bits(&self, i: usize) -> &[u8] {
+        &self.bytes[i * self.size + 2..(i + 1) * self.size]
+    }
+
     pub fn valid(&self, i: usize) -> u32 {
-        let bits = &self.bytes[i * self.size + 2..(i + 1) * self.size];
-        bits.iter().map(|b| b.count_ones()).sum()
+        self.bits(i).iter().map(|b| b.count_ones()).sum()
+    }
+
+    /// Clears in `bits` those of pages that are not valid by the entry at `i`.
+    pub fn mask(&self, i: usize, bits: &mut [u8]) {
+        for (bits, own) in bits.iter_mut().zip(self.bits(i)) {
+            *bits &= own;
+        }
+    }
+
+    /// Takes these bits for the entry at `i`.
+    pub fn set_bits(&mut self, i: usize, bits: &[u8]) {
+        self.bytes[i * self.size + 2..(i + 1) * self.size].copy_from_slice(bits);
     }
 
     /// Adds a block whose first `programmed` pages are all valid, giving up the entry with the

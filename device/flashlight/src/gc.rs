@@ -118,6 +118,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.checkpoint(false)?;
         }
         self.clean_failing()?;
+        self.spill()?;
         if self.config.cleaner == Cleaner::Paper && self.store.dirty.len() > self.dirty_threshold()
         {
             self.clean_dirty_list()?;

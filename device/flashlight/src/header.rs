@@ -51,11 +51,12 @@ pub enum Kind {
     Attributes = 14,
     Places = 15,
     Table = 16,
+    Validity = 17,
 }
 
 impl Kind {
     /// Every kind, by its number on flash.
-    pub const ALL: [Kind; 16] = {
+    pub const ALL: [Kind; 17] = {
         use Kind::*;
         [
             Root,
@@ -74,6 +75,7 @@ impl Kind {
             Attributes,
             Places,
             Table,
+            Validity,
         ]
     };
 

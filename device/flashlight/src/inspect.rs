@@ -8,6 +8,7 @@ pub use checkpoint::{Alloc, Checkpoint, LogHead, Reserved, Root, Snapshot, Table
 
 use crate::bytes::get_u32;
 use crate::dirrec::{self, DirRec};
+use crate::dirty;
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, REMOVED, REPLACED_MAP, REPLACED_PAGE};
 use crate::header::{self, Bad, HEADER, Header, Kind};
 use crate::inode::{
@@ -16,6 +17,7 @@ use crate::inode::{
 use crate::mappage::MapPage;
 use crate::names::{Item, Names};
 use crate::tag::{self, Tag};
+use crate::validity;
 use crate::xattr::Attributes;
 use flashkit_nand::{Geometry, PageAddr};
 
@@ -70,6 +72,8 @@ pub enum Record<'a> {
     Attributes(Map<'a, 1>),
     /// A page of a block table that lies on flash.
     Table(TablePage<'a>),
+    /// Which pages of some blocks are valid.
+    Validity(ValidityPage<'a>),
 }
 
 /// Reads a whole page, read from `at`, as what it is.
@@ -132,7 +136,34 @@ fn record<'a>(geometry: &Geometry, page: &'a [u8], header: &Header) -> Option<Re
             sane.then_some(Record::Attributes(Map::on(page)?))?
         }
         Kind::Table => Record::Table(TablePage::on(geometry, page, used)?),
+        Kind::Validity => Record::Validity(ValidityPage::on(geometry, page, used)?),
     })
+}
+
+/// What is known of the pages of a range of blocks; of use to the session that has written it only.
+pub struct ValidityPage<'a> {
+    first: u32,
+    bits: &'a [u8],
+    size: usize,
+}
+
+impl<'a> ValidityPage<'a> {
+    fn on(geometry: &Geometry, page: &'a [u8], used: usize) -> Option<Self> {
+        validity::is_well_formed(geometry, page, used).then(|| ValidityPage {
+            first: get_u32(page, HEADER),
+            bits: &page[validity::BITS..used],
+            size: dirty::entry_bits(geometry.pages_per_block()),
+        })
+    }
+
+    /// Blocks that have pages which are known to be invalid, and how many others.
+    pub fn blocks(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let count = |bits: &[u8]| bits.iter().map(|b| b.count_ones()).sum();
+        (self.first..)
+            .zip(self.bits.chunks_exact(self.size))
+            .filter(|(_, bits)| bits.iter().any(|&b| b != 0xff))
+            .map(move |(block, bits)| (block, count(bits)))
+    }
 }
 
 /// A page of the DirInode map, or a page of places of such.
@@ -517,6 +548,7 @@ mod tests {
             Record::Names(m) => m.file_names().count(),
             Record::Attributes(m) => m.attributes().count(),
             Record::Table(t) => t.states().count(),
+            Record::Validity(v) => v.blocks().count(),
         }
     }
 

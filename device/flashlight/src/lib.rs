@@ -59,6 +59,7 @@ mod tag;
 pub mod transfer;
 mod tree;
 mod updates;
+mod validity;
 mod waiting;
 mod walk;
 mod wear;

@@ -20,6 +20,7 @@ use crate::store::{
 };
 use crate::table::{self, Entries, State, Table};
 use crate::updates::UPDATE_BLOCKS;
+use crate::validity::{self, Validity};
 use crate::wear::{Counts, INTERVAL, Wear};
 use crate::wellformed::{blocks, is_well_formed};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -88,6 +89,9 @@ pub struct Config {
     /// numbers let small chips have tables of many pages. `u32::MAX`: all of it is in RAM on any chip, as on volumes
     /// that were made before there was a choice; a mount finds out by itself, and says what RAM it needs.
     pub table_page: u32,
+    /// Entries of the dirty list at most, 4 or more; 0: as many as there is RAM for. With small numbers small chips do what
+    /// others do when it is full.
+    pub dirty_entries: usize,
 }
 
 impl Default for Config {
@@ -101,6 +105,7 @@ impl Default for Config {
             refresh_bits: None,
             after_transfer: false,
             table_page: 0,
+            dirty_entries: 0,
         }
     }
 }
@@ -207,13 +212,25 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let more = ram.len().saturating_sub(to_level);
         let pages = pages::entries_size(more, geo.page_size());
         let entries = layout.map_or(dirty::ENTRIES, |_| paged::DIRTY_ENTRIES);
-        let dirty = entries * dirty::entry_size(ppb) + more - pages;
+        let mut dirty = entries * dirty::entry_size(ppb) + more - pages;
+        let most = match config.dirty_entries {
+            0 => dirty_blocks(&geo).max(dirty::ENTRIES),
+            most => most.max(4),
+        };
+        let holds_all = most.min(dirty / dirty::entry_size(ppb)) >= blocks(&geo) as usize;
+        let known = if holds_all || layout.is_some() || config.cleaner == Cleaner::Paper {
+            0
+        } else {
+            validity::room(&geo)
+        };
+        dirty -= known;
         let table = layout.map_or(table::size(&geo), |layout| layout.room()) + for_table;
         let mut ram = ram;
         let bytes = ram.len();
         ram.fill(0);
         let table = carve(&mut ram, table);
         let dirty = carve(&mut ram, dirty);
+        let known = carve(&mut ram, known);
         let pages = carve(&mut ram, pages);
         let map_roots = carve(&mut ram, 4 * MAP_PAGES);
         map_roots.fill(0xff);
@@ -237,7 +254,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 blocks: blocks(&geo),
                 paged: None,
             },
-            dirty: DirtyList::new(dirty, ppb, dirty_blocks(&geo).max(dirty::ENTRIES)),
+            dirty: DirtyList::new(dirty, ppb, most),
+            validity: Validity::new(known, geo),
             remnants: Remnants::new(remnants),
             heads: [Head::NONE; HEADS],
             fronts: [Head::NONE; FRONTS],

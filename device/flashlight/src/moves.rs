@@ -52,7 +52,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let is_data = matches!(self.store.state(block), State::Data(_));
         let all = is_data && self.store.valid_pages(block) == sweep.end - sweep.next;
         let mut seen = None;
-        sweep.cost = 0;
+        sweep.cost = LOOK * self.recall(block)?;
         while sweep.next < sweep.end && self.store.valid_pages(block) > 0 && sweep.cost < limit {
             let index = sweep.next;
             sweep.next += 1;

@@ -119,7 +119,7 @@ impl<'r> Pages<'r> {
     /// Keeps a page, for the one used least recently when there is no place for both. One shorter than a
     /// page is followed by what a program leaves erased.
     pub fn put(&mut self, room: &mut [u8], at: PageAddr, kind: Kind, page: &[u8]) {
-        if !self.ready || matches!(kind, Kind::File | Kind::Table) {
+        if !self.ready || matches!(kind, Kind::File | Kind::Table | Kind::Validity) {
             return;
         }
         let places = self.len().min(room.len() / self.page_size);

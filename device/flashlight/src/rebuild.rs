@@ -129,7 +129,7 @@ impl<N: Nand> FlashLight<'_, N> {
             valid,
             readable: 0,
             lost: None,
-            listed: self.store.dirty.find(block).is_some(),
+            listed: self.store.listed(block).is_some(),
         };
         for index in 0..self.store.programmed(block) {
             let at = self.store.geo.page(BlockAddr(block), index);
@@ -177,7 +177,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn drop_removed(&mut self, first: u32, all: bool) -> Result<bool, Error<N::Error>> {
         let mut dropped = false;
         for block in 0..self.store.table.blocks() {
-            if self.store.dirty.find(block).is_some() {
+            if self.store.listed(block).is_some() {
                 continue;
             }
             let census = self.visit_dirs(block, |_, _, _| Ok(()))?;

@@ -363,6 +363,7 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         self.writable()?;
         self.begin()?;
+        self.store.validity.forget_all();
         for block in 0..self.store.table.blocks() {
             self.store.settle_table();
             self.stop_filling(block, in_use);

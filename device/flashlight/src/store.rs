@@ -18,6 +18,7 @@ use crate::scrub::RefreshList;
 use crate::table::{State, Table};
 use crate::tag::{self, Tag};
 use crate::updates::UPDATE_BLOCKS;
+use crate::validity::Validity;
 use crate::wear::{Counts, Wear};
 use crate::wellformed::{self, is_well_formed};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
@@ -96,6 +97,8 @@ pub struct Written {
     pub moved_meta: u64,
     /// Pages of each metadata area: bitmap, DirInode map, DirInode, hash map, FileInode, extent map.
     pub areas: [u64; HEADS],
+    /// Pages that say which pages of blocks are valid, in the blocks of extent maps and not among them.
+    pub validity: u64,
     /// Checkpoint pages with their anchors.
     pub checkpoint: u64,
     /// Blocks erased.
@@ -247,6 +250,7 @@ pub(crate) struct Store<'r, N> {
     pub seq: u64,
     pub table: Table<'r>,
     pub dirty: DirtyList<'r>,
+    pub validity: Validity<'r>,
     pub remnants: Remnants<'r>,
     pub heads: [Head; HEADS],
     pub fronts: [Head; FRONTS],
@@ -444,7 +448,11 @@ impl<N: Nand> Store<'_, N> {
             }
             let at = at?;
             if self.program_at(at, page, kind, prev)? {
-                self.written.areas[area as usize] += 1;
+                if kind == Kind::Validity {
+                    self.written.validity += 1;
+                } else {
+                    self.written.areas[area as usize] += 1;
+                }
                 if matches!(area, Area::Dir | Area::File) {
                     self.inode_pages += 1;
                 }
@@ -777,6 +785,7 @@ impl<N: Nand> Store<'_, N> {
         }
         self.written.erases += 1;
         self.note_erase(block);
+        self.validity.forget(block);
         if self.geo.block_of(self.scratch_at).0 == block {
             self.scratch_at = PageAddr::NONE;
         }
@@ -815,12 +824,21 @@ impl<N: Nand> Store<'_, N> {
         Ok(self.pick_lagging(block))
     }
 
-    /// The first block from one on that is free and not reserved.
+    /// The first block from one on that is free and not reserved. One that says which pages of others are valid
+    /// only when there is no other.
     pub fn free_from(&mut self, from: u32) -> Option<u32> {
         let n = self.table.blocks();
-        (0..n)
-            .map(|step| (from + step) % n)
-            .find(|&block| self.is_free(block) && !self.is_spoken_for(block))
+        let mut last = None;
+        for block in (0..n).map(|step| (from + step) % n) {
+            if !self.is_free(block) || self.is_spoken_for(block) {
+                continue;
+            }
+            if !self.validity.is_in(block) {
+                return Some(block);
+            }
+            last = last.or(Some(block));
+        }
+        last
     }
 
     /// Whether nothing is in a block, and nothing must have been.
@@ -971,7 +989,11 @@ impl<N: Nand> Store<'_, N> {
             return;
         }
         if self.remnants.is_full() {
-            self.remnants.remove(0);
+            let Head { block, next } = self.remnants.remove(0);
+            // Its tail is not known from what is written to be empty.
+            if self.valid_pages(block) == next && self.dirty.find(block).is_none() {
+                self.list(block, next);
+            }
         }
         self.remnants.push(head);
     }
@@ -1112,10 +1134,8 @@ impl<N: Nand> Store<'_, N> {
             return;
         }
         let listed = match self.dirty.find(block) {
-            None if count == self.programmed(block) => {
-                let i = self.dirty.add(block, count);
-                self.nand.pages.yield_to(self.dirty.spare().len());
-                Some(i)
+            None if count == self.programmed(block) || self.validity.has(block) => {
+                Some(self.list(block, self.programmed(block)))
             }
             listed => listed,
         };
@@ -1124,6 +1144,13 @@ impl<N: Nand> Store<'_, N> {
                 self.dirty.set(i, page, false);
             }
         }
+    }
+
+    /// Puts a block on the dirty list whose first `programmed` pages are all valid, or not known to be invalid.
+    pub fn list(&mut self, block: u32, programmed: u32) -> usize {
+        let i = self.dirty.add(block, programmed);
+        self.nand.pages.yield_to(self.dirty.spare().len());
+        i
     }
 
     /// After a checkpoint: dead blocks are free. Those that have failed are bad; without `marking`,

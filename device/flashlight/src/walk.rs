@@ -117,10 +117,10 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Whether the dirty list calls a page valid; `None` for a block that is not on it.
+    /// Whether the dirty list calls a page valid; `None` for a block that is not on it, or in part.
     pub fn listed_valid(&self, page: PageAddr) -> Option<bool> {
         let block = self.store.geo.block_of(page).0;
-        let i = self.store.dirty.find(block)?;
+        let i = self.store.listed(block)?;
         Some(self.store.dirty.is_valid(i, self.store.geo.index_of(page)))
     }
 

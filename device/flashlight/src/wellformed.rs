@@ -28,6 +28,7 @@ use crate::paged;
 use crate::snapshot::Piece;
 use crate::store::{Area, BITMAP_BLOCKS, Head, RESERVES, UPDATE};
 use crate::table::{Entries, State as BlockState};
+use crate::validity;
 use crate::xattr::Attributes;
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Geometry, Nand, PageAddr};
@@ -94,6 +95,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::Names => Chip::names_page(page, used),
         Kind::Attributes => Chip::attributes(page, used),
         Kind::Table => used >= paged::ENTRIES && is_table_page(geo, page, used),
+        Kind::Validity => validity::is_well_formed(geo, page, used),
     }
 }
 

@@ -502,6 +502,7 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
             ("directories", dir),
             ("hash maps", hash),
             ("directory map", map),
+            ("valid pages", written.validity),
             ("allocation", allocation),
             ("checkpoints", written.checkpoint),
         ]

@@ -128,7 +128,7 @@ impl Image {
                 continue;
             };
             match data[6] {
-                kind @ 1..=16 if is_metadata(data) => {
+                kind if (1..=Kind::ALL.len()).contains(&kind.into()) && is_metadata(data) => {
                     let seq = u64::from(u32_at(data, 8)) | u64::from(u32_at(data, 12)) << 32;
                     found[usize::from(kind)].push((seq, at));
                 }
@@ -153,10 +153,11 @@ impl Image {
 /// Blocks of a page of the block table of the image `table`, where it lies on flash.
 pub const TABLE_PAGE: u32 = 24;
 
-/// The choices of a mount that suits every image.
+/// The choices of a mount that suits every image. Its dirty list is soon full.
 pub fn config() -> Config {
     Config {
         table_page: TABLE_PAGE,
+        dirty_entries: 6,
         ..Config::default()
     }
 }

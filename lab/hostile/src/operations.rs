@@ -83,6 +83,9 @@ pub fn run(bytes: &[u8]) {
     if bytes[0] & 4 != 0 {
         chip.bad = vec![0, 7];
     }
+    if bytes[0] & 8 != 0 {
+        chip = chip.dirty(6);
+    }
     let (mut cuts, mut failures) = (0, 0);
     let (steps, _) = rest.as_chunks::<STEP>();
     let steps: Vec<Planned> = (steps.iter().take(STEPS_MAX))

@@ -69,6 +69,10 @@ fn look(geometry: &Geometry, page: &[u8]) {
             let _ = t.number();
             t.states().count()
         }
+        Record::Validity(v) => {
+            assert!(v.blocks().count() <= geometry.blocks() as usize);
+            v.blocks().count()
+        }
         Record::DirMap(m) | Record::Places(m) => m.dirs().count(),
         Record::Dir(d) => {
             let _ = d.fields();

@@ -42,8 +42,10 @@ fn every_kind_of_record_is_in_some_image() {
         })
         .map(|kind: Kind| kind as u8)
         .collect();
-    // Places take some 15,000 directories.
-    let wanted = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Places);
+    // Places take some 15,000 directories; which pages are valid is of use to the session that has written it only.
+    let wanted = Kind::ALL
+        .into_iter()
+        .filter(|kind| !matches!(kind, Kind::Places | Kind::Validity));
     for kind in wanted {
         assert!(found.contains(&(kind as u8)), "{kind:?}; {AGAIN}");
     }

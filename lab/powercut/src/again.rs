@@ -45,7 +45,13 @@ impl Loop {
             Budget::Usual => (8, 1000),
             Budget::Full => (100, 1000),
         };
-        let chips = [SMALL_CHIP, BARE_CHIP, SMALL_CHIP.paper(), TABLE_CHIP];
+        let chips = [
+            SMALL_CHIP,
+            BARE_CHIP,
+            SMALL_CHIP.paper(),
+            TABLE_CHIP,
+            BARE_CHIP.dirty(6),
+        ];
         let all = (0..seeds).flat_map(|seed| chips.clone().map(|chip| Loop { chip, seed, cuts }));
         all.collect()
     }

@@ -8,8 +8,8 @@ use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
 
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
-/// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are kept, and `-tableN`
-/// for a block table on flash of so many blocks a page.
+/// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are kept, `-tableN`
+/// for a block table on flash of so many blocks a page, and `-dirtyN` for a dirty list of so many entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chip {
     /// Data bytes of a page.
@@ -28,6 +28,8 @@ pub struct Chip {
     pub kept: bool,
     /// Blocks of a page of the block table; 0: that is in RAM.
     pub table: u32,
+    /// Entries of the dirty list; 0: as many as the RAM holds.
+    pub dirty: u32,
 }
 
 impl Chip {
@@ -42,6 +44,7 @@ impl Chip {
             paper: false,
             kept: false,
             table: 0,
+            dirty: 0,
         }
     }
 
@@ -64,6 +67,12 @@ impl Chip {
         self
     }
 
+    /// The same with a dirty list of so many entries.
+    pub const fn dirty(mut self, entries: u32) -> Chip {
+        self.dirty = entries;
+        self
+    }
+
     /// The RAM of a volume on it while it is worked on. What comes after a cut has the least there may be.
     pub(crate) fn ram(&self, geometry: &Geometry) -> usize {
         if self.kept {
@@ -82,6 +91,7 @@ impl Chip {
                 Cleaner::Space
             },
             table_page: self.table,
+            dirty_entries: self.dirty as usize,
             dirty_threshold: 4,
             gc_batch: 2,
             // On a chip of few blocks moves for wear come early.
@@ -135,10 +145,12 @@ impl fmt::Display for Chip {
         }
         f.write_str(if self.paper { "-paper" } else { "" })?;
         f.write_str(if self.kept { "-kept" } else { "" })?;
-        match self.table {
-            0 => Ok(()),
-            table => write!(f, "-table{table}"),
+        for (what, number) in [("table", self.table), ("dirty", self.dirty)] {
+            if number > 0 {
+                write!(f, "-{what}{number}")?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -148,7 +160,7 @@ impl FromStr for Chip {
     fn from_str(text: &str) -> Result<Chip, String> {
         let wrong = || {
             format!(
-                "not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper][-kept][-tableN]): {text}"
+                "not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper][-kept][-tableN][-dirtyN]): {text}"
             )
         };
         let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
@@ -166,11 +178,15 @@ impl FromStr for Chip {
             number(blocks)?,
         );
         for part in parts {
-            match (part.strip_prefix("bad"), part.strip_prefix("table")) {
-                (Some(n), _) => chip.bad.push(number(n)?),
-                (_, Some(n)) => chip.table = number(n)?,
-                _ if part == "paper" => chip.paper = true,
-                _ if part == "kept" => chip.kept = true,
+            let word = part.trim_end_matches(|c: char| c.is_ascii_digit());
+            let n = &part[word.len()..];
+            match word {
+                "bad" => chip.bad.push(number(n)?),
+                "table" => chip.table = number(n)?,
+                "dirty" => chip.dirty = number(n)?,
+                _ if !n.is_empty() => return Err(wrong()),
+                "paper" => chip.paper = true,
+                "kept" => chip.kept = true,
                 _ => return Err(wrong()),
             }
         }
@@ -190,6 +206,7 @@ mod tests {
             "1024+24x8x64-bad3-paper-kept",
             "1024+24x8x64-bad0-bad7",
             "1024+24x8x64-table32",
+            "1024+24x8x64-table32-dirty6",
         ] {
             assert_eq!(text.parse::<Chip>().unwrap().to_string(), text);
         }
@@ -199,6 +216,7 @@ mod tests {
             "1024+24x8",
             "1024+24x8x64x2",
             "1024+24x8x64-worn",
+            "1024+24x8x64-paper1",
             "1024+24x8x64-bad",
             "1024+24x8x64-table",
         ] {

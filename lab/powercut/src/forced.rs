@@ -40,6 +40,8 @@ pub enum Forced {
     MapPage,
     /// A page of a block table on flash was written.
     TablePage,
+    /// Entries of a full dirty list were written.
+    ValidityPage,
     /// A checkpoint was taken.
     Checkpoint,
     /// A checkpoint began a leaf block.
@@ -101,6 +103,7 @@ pub(crate) fn forced_by(kind: Option<Kind>, page: &[u8], index: u32) -> Vec<Forc
         Some(Kind::DirMap) => [(prev == u32::MAX).then_some(Forced::MapPage), None],
         Some(Kind::Names) => [Some(Forced::NamesPage), None],
         Some(Kind::Table) => [Some(Forced::TablePage), None],
+        Some(Kind::Validity) => [Some(Forced::ValidityPage), None],
         Some(Kind::Alloc) => [first_of(Forced::AllocationBlock), None],
         _ => [None, None],
     };

@@ -108,6 +108,7 @@ fn name_of(kind: Kind) -> &'static str {
         Kind::ExtentIndex => "extent index",
         Kind::Names => "page of names",
         Kind::Table => "page of the block table",
+        Kind::Validity => "page of valid pages",
         Kind::Attributes => "extended attributes",
         Kind::Places => "page of places of the DirInode map",
     }

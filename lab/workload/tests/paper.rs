@@ -57,28 +57,28 @@ fn files_created_copied_and_deleted() {
         counts("filebench-copyfiles", 4 << 10, "copy"),
         (33_485, 33_088, 1)
     );
-    demand("filebench-createdelete", (89_294, 287_453, 4_073));
+    demand("filebench-createdelete", (43_895, 286_625, 4_049));
 }
 
 /// 5.4.2.
 #[test]
 fn threads() {
-    demand("filebench-threads-1", (32_750, 271_412, 2_979));
-    demand("filebench-threads-10", (104_592, 291_647, 3_375));
-    demand("filebench-threads-20", (107_752, 295_172, 3_506));
+    demand("filebench-threads-1", (20_403, 270_832, 2_968));
+    demand("filebench-threads-10", (54_969, 287_943, 3_311));
+    demand("filebench-threads-20", (62_099, 292_227, 3_435));
 }
 
 /// 5.4.3: there, updates in many pieces take longer than with UBIFS.
 #[test]
 fn updates_in_one_piece_and_in_many() {
-    demand("filebench-update-32", (72_878, 196_893, 2_712));
-    demand("filebench-update-2x16", (68_208, 194_469, 2_656));
+    demand("filebench-update-32", (44_323, 195_060, 2_680));
+    demand("filebench-update-2x16", (45_149, 195_979, 2_683));
 }
 
 /// 5.4.4: the longest wait for 64 KiB and their fsync, in microseconds. There 512.1 ms, and 304.9 with cleaning before.
 #[test]
 fn waits_of_a_stream() {
-    for (name, longest) in [("realtime", 21_397), ("realtime-idle", 20_327)] {
+    for (name, longest) in [("realtime", 22_410), ("realtime-idle", 22_079)] {
         let report = report(name, true, 64 << 10);
         let stream = report.phases.iter().find(|p| p.name == "stream").unwrap();
         assert_eq!(stream.latency_us.max as u64, longest, "{name}");

@@ -109,6 +109,38 @@ pub(super) fn scripts() -> Vec<Script> {
         },
     ]);
     all.extend(with_table_on_flash());
+    all.extend(with_a_short_list());
+    all
+}
+
+/// The same with a dirty list that is soon full, so that what it has no room for is written.
+fn with_a_short_list() -> Vec<Script> {
+    let [small, wider] = [SMALL_CHIP, WIDER].map(|chip| chip.dirty(6));
+    let mut all = vec![
+        metadata_cleaning(small.clone()),
+        updates(Chip::new(2048, 40, 16, 96).dirty(6)),
+        full_chip(small.clone()),
+        data_cleaning(small.clone()),
+        compaction(small.clone()),
+        wear_move(small.clone()),
+        extent_maps(wider.clone()),
+        updates(wider),
+        leaf_switch(small.clone()),
+        retirement(small.clone()),
+    ];
+    all.extend((0..12).map(|n| refresh(small.clone(), n)));
+    for (n, seed) in (0..24).zip(FAILURE_SEEDS.into_iter().cycle()) {
+        all.push(failing_program(small.clone(), n, seed));
+    }
+    for (n, seed) in (0..8).zip(FAILURE_SEEDS.into_iter().cycle()) {
+        all.push(failing_erase(small.clone(), n, seed));
+    }
+    for script in &mut all {
+        script.name = script.name.replace("force-", "force-validity-");
+    }
+    for script in &mut all[..2] {
+        script.forces.push(Forced::ValidityPage);
+    }
     all
 }
 

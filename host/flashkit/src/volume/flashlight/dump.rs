@@ -202,6 +202,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::ExtentIndex => "extent index",
         Kind::Names => "names",
         Kind::Table => "block table",
+        Kind::Validity => "valid pages",
         Kind::Attributes => "attributes",
         Kind::Places => "directory map places",
     }

@@ -29,6 +29,12 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
             "number": page.number(),
             "entries": runs(page.states().zip(0..).map(|(state, entry)| (entry, state))),
         }),
+        Record::Validity(page) => json!({
+            "blocks": page
+                .blocks()
+                .map(|(block, valid)| json!({ "block": block, "valid_at_most": valid }))
+                .collect::<Value>(),
+        }),
         Record::DirMap(map) => json!({
             "directories": map
                 .dirs()
