@@ -111,8 +111,8 @@ impl Default for Config {
 }
 
 /// Bytes of RAM that a volume on a chip of this geometry needs: six pages, the block table of one byte a block (two
-/// where a block has more than 120 pages), 161 dirty-list entries of 2 bytes and a bit a page,
-/// and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
+/// where a block has more than 120 pages), those of 161 dirty-list entries of 2 bytes and a bit a page, of which a bit a
+/// block may be used for what goes to flash of the list, and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
 ///
 /// Of a block table that is longer than a page, one page is in RAM; besides 8 bytes for each of its
 /// pages, a list of changes and a shorter dirty list: 16,369 bytes for 65,535 such blocks.
