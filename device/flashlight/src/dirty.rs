@@ -55,6 +55,11 @@ impl<'r> DirtyList<'r> {
         self.len
     }
 
+    /// Bytes of the list, and of what is spare.
+    pub fn room(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Entries at most.
     pub fn most(&self) -> usize {
         self.most

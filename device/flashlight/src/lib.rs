@@ -77,7 +77,7 @@ pub use ops::{Attr, New, SetAttr, Special, StatFs, TARGET_MAX, Unlinked};
 pub use scrub::Scrub;
 pub use store::Written;
 pub use table::State as BlockState;
-pub use walk::{Area, Page, Visitor};
+pub use walk::{Area, Page, RamUse, Visitor};
 pub use xattr::{SetXattr, XATTR_NAME_MAX};
 
 use cache::Slot;

@@ -68,7 +68,8 @@ impl<'r> Pages<'r> {
         self.ready = false;
     }
 
-    fn len(&self) -> usize {
+    /// Pages kept at most, if there is room for them.
+    pub fn len(&self) -> usize {
         self.entries.len() / ENTRY
     }
 

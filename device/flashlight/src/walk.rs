@@ -107,6 +107,17 @@ impl Limited<'_> {
     }
 }
 
+/// What RAM above the least is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RamUse {
+    /// Blocks whose erases are counted for levelling: all of them, or none.
+    pub erases_counted: usize,
+    /// Blocks of which the dirty list says at most which pages are valid.
+    pub dirty_entries: usize,
+    /// Metadata pages that are kept at most, as long as the dirty list is empty.
+    pub pages_kept: usize,
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// State of a block, for checks and statistics.
     pub fn block_state(&mut self, block: u32) -> State {
@@ -127,6 +138,16 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Entries of the dirty list.
     pub fn dirty_blocks(&self) -> usize {
         self.store.dirty.len()
+    }
+
+    /// What there is of the caller's RAM beyond [`ram_needed`](crate::ram_needed) for, and the list that it makes longer.
+    pub fn ram_use(&self) -> RamUse {
+        let room = self.store.dirty.room() / self.store.page_size();
+        RamUse {
+            erases_counted: self.store.counts.len(),
+            dirty_entries: self.store.dirty.most(),
+            pages_kept: self.store.nand.pages.len().min(room),
+        }
     }
 
     /// Valid pages by the running count.

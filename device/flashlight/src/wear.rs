@@ -174,6 +174,11 @@ impl<'r> Counts<'r> {
         }
     }
 
+    /// Blocks that are counted: all or none.
+    pub fn len(&self) -> usize {
+        self.of.len()
+    }
+
     fn note_erase(&mut self, block: u32) {
         if let Some(count) = self.of.get_mut(block as usize) {
             *count = count.wrapping_add(1);

@@ -185,6 +185,12 @@ fn chips_that_do_not_suit_are_refused_before_anything_is_made() {
     here.said(0, &["mkfs", "--chip", "mlc-1g", "x.img"]);
     let info = here.json(0, &["info", "--json", "x.img"]);
     assert_eq!(info["ram"]["given"], info["ram"]["needed"]);
+    assert_eq!(info["ram"]["pages_kept"], 0);
+    // What more of it is for.
+    let info = here.json(0, &["info", "--json", "--ram", "524288", "x.img"]);
+    assert_eq!(info["ram"]["erases_counted"], 2048);
+    assert_eq!(info["ram"]["dirty_entries"], 2048);
+    assert_eq!(info["ram"]["pages_kept"], 64);
     let why = here.complaint(1, &["ls", "--ram", "16384", "x.img"]);
     assert!(
         why.contains("--ram 16384: too small: mlc-1g needs at least "),

@@ -173,6 +173,7 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
     // Recovery would show in the wear: this is what the image holds.
     let wear = Medium::open(image, Access::ReadOnly)?.erase_counts();
     let space = fs.statfs()?;
+    let used = fs.volume().ram_use();
     let told = json!({
         "fs": "flashlight",
         "chip": name,
@@ -194,7 +195,13 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
         "blocks": blocks(&mut fs, geometry.blocks()),
         "dirty_list": fs.volume().dirty_blocks(),
         "fragmentation": fragmentation(&mut fs)?,
-        "ram": { "given": fs.ram_bytes(), "needed": ram_needed(&geometry) },
+        "ram": {
+            "given": fs.ram_bytes(),
+            "needed": ram_needed(&geometry),
+            "erases_counted": used.erases_counted,
+            "dirty_entries": used.dirty_entries,
+            "pages_kept": used.pages_kept,
+        },
         "mount": mount_cost(mounted),
         "erase_counts": spread(&wear),
         "bad_blocks": bad,
