@@ -221,7 +221,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let known = if holds_all || layout.is_some() || config.cleaner == Cleaner::Paper {
             0
         } else {
-            validity::room(&geo)
+            validity::room(&geo, dirty)
         };
         dirty -= known;
         let table = layout.map_or(table::size(&geo), |layout| layout.room()) + for_table;

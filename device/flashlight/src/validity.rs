@@ -28,7 +28,8 @@ use crate::store::{Area, Store};
 use crate::wellformed::blocks;
 use flashkit_nand::{Geometry, Nand, PageAddr};
 
-/// Ranges at most: a chip that would need more has too few entries for each to be worth a page.
+/// Ranges at most: a chip that would need more has too few entries for each to be worth a page. With default choices
+/// chips of pages below 4 KiB have their block table on flash before.
 const RANGES: usize = 16;
 /// Where the bits begin.
 pub(crate) const BITS: usize = HEADER + 4;
@@ -42,12 +43,13 @@ const fn per_range(geo: &Geometry) -> u32 {
     ((geo.page_size() as usize - BITS) / dirty::entry_bits(geo.pages_per_block())) as u32
 }
 
-/// Bytes of RAM for a chip: a bit a block. None for one of too many blocks.
-pub(crate) const fn room(geo: &Geometry) -> usize {
-    if blocks(geo).div_ceil(per_range(geo)) as usize > RANGES {
+/// Bytes of RAM for a chip, of those that the list has: a bit a block. None for one of too many blocks.
+pub(crate) const fn room(geo: &Geometry, list: usize) -> usize {
+    let room = blocks(geo).div_ceil(8) as usize;
+    if blocks(geo).div_ceil(per_range(geo)) as usize > RANGES || room > list / 4 {
         return 0;
     }
-    blocks(geo).div_ceil(8) as usize
+    room
 }
 
 /// Whether a page that is in use up to `used` is one of a range of a chip.
@@ -189,6 +191,8 @@ impl<N: Nand> Store<'_, N> {
             self.validity.note(block);
             self.dirty.remove(i);
         }
+        // What is there of blocks that have been erased since is not theirs, should this page not come to be.
+        self.validity.places[range] = PageAddr::NONE;
         let page = &mut page[..len(&self.geo, first)];
         let at = self.append(Area::Extent, page, Kind::Validity, PageAddr::NONE)?;
         self.validity.places[range] = at;
@@ -204,24 +208,29 @@ impl<N: Nand> Store<'_, N> {
         }
         let there = self.load_validity(self.validity.range(block), page)?;
         self.validity.drop(block);
-        let i = match self.dirty.find(block) {
-            Some(i) => i,
-            None => self.list(block, self.ppb()),
-        };
-        if there {
-            let bits = &mut page[self.validity.bits(block)];
-            self.dirty.mask(i, bits);
-            self.dirty.set_bits(i, bits);
+        let bits = &mut page[self.validity.bits(block)];
+        if !there {
+            bits.fill(0xff);
         }
-        if self.dirty.valid(i) != self.valid_pages(block) {
-            self.dirty.remove(i);
+        let listed = self.dirty.find(block);
+        if let Some(i) = listed {
+            self.dirty.mask(i, bits);
+        }
+        let valid: u32 = bits.iter().map(|b| b.count_ones()).sum();
+        match listed {
+            _ if valid == self.valid_pages(block) => {
+                let i = listed.unwrap_or_else(|| self.list(block, self.ppb()));
+                self.dirty.set_bits(i, bits);
+            }
+            Some(i) => self.dirty.remove(i),
+            None => {}
         }
         Ok(true)
     }
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// Makes room on the dirty list. A read and a program at most, and what the taking of a block costs.
+    /// Makes room on the dirty list. A read and a program mostly, and what the taking of a block costs.
     pub(crate) fn spill(&mut self) -> Result<(), Error<N::Error>> {
         let dirty = &self.store.dirty;
         let room = dirty.most() - dirty.len();
@@ -238,9 +247,13 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         };
         match self.store.write_validity(range, kept, self.scratch) {
-            Err(Error::NoSpace) => Ok(()),
-            done => done,
+            Err(Error::NoSpace) => {}
+            done => done?,
         }
+        if self.store.log_lost {
+            self.checkpoint(false)?;
+        }
+        Ok(())
     }
 
     /// Gets what is known of a block that is to be cleaned. One read at most; its cost in reads.
@@ -407,11 +420,40 @@ mod tests {
         is_whole(&mut fs, file);
     }
 
+    /// A block's bits on flash may be from before its last erase, as long as its new entry is not there.
+    #[test]
+    fn a_page_that_could_not_be_written_leaves_none() {
+        let (mut fs, _) = overwritten(32, 2_000);
+        assert!(fs.store.validity.places[0].is_some());
+        fs.store.nand.failed = true;
+        let done = fs.store.write_validity(0, None, fs.scratch);
+        assert_eq!(done, Err(Error::ReadOnly));
+        assert!(fs.store.validity.places[0].is_none());
+    }
+
+    /// A bit a block would leave nothing of the list.
+    #[test]
+    fn many_blocks_of_few_pages() {
+        for (page, pages, blocks) in [(4096, 8, 4_000), (4096, 8, 3_850), (16_384, 64, 13_000)] {
+            let geo = Geometry::new(page, 24, pages, blocks).unwrap();
+            let timing = Timing {
+                read_ns: 1,
+                program_ns: 1,
+                erase_ns: 1,
+            };
+            let chip = SimNand::new(ChipSpec::new(geo, timing));
+            let ram = &mut *std::vec![0; ram_needed(&geo)].leak();
+            let chip = FlashLight::format(chip, ram, 7, &New::default()).unwrap();
+            let fs = FlashLight::mount(chip, ram, Config::default()).unwrap();
+            assert!(fs.ram_use().dirty_entries > 100);
+        }
+    }
+
     #[test]
     fn an_erase_forgets_the_block_and_the_pages_in_it() {
         let geo = Geometry::new(2048, 64, 64, 2048).unwrap();
         let mut known = [0; 256];
-        assert_eq!(room(&geo), known.len());
+        assert_eq!(room(&geo, 1_610), known.len());
         let mut validity = Validity::new(&mut known, geo);
         validity.note(5);
         validity.note(300);
@@ -425,7 +467,8 @@ mod tests {
         assert_eq!((validity.range(250), validity.range(251)), (0, 1));
         assert_eq!(validity.bits(251), BITS..BITS + 8);
         let large = Geometry::new(2048, 64, 64, 65_535).unwrap();
-        assert_eq!(room(&large), 0);
+        assert_eq!(room(&large, 1_610), 0);
+        assert_eq!(room(&geo, 1_000), 0, "the list is worth more");
         assert!(!Validity::new(&mut [], large).has(7));
     }
 }
