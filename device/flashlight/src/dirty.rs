@@ -88,10 +88,12 @@ impl<'r> DirtyList<'r> {
         &mut self.bytes[self.len * self.size..]
     }
 
+    #[inline]
     pub fn block(&self, i: usize) -> u32 {
         u32::from(get_u16(self.bytes, i * self.size))
     }
 
+    #[inline]
     pub fn find(&self, block: u32) -> Option<usize> {
         if self.absent.get() == Some(block) {
             return None;
@@ -106,10 +108,12 @@ impl<'r> DirtyList<'r> {
     }
 
     /// Whether a page is valid by the entry at `i`.
+    #[inline]
     pub fn is_valid(&self, i: usize, page: u32) -> bool {
         self.bytes[i * self.size + 2 + page as usize / 8] & 1 << (page % 8) != 0
     }
 
+    #[inline]
     pub fn set(&mut self, i: usize, page: u32, valid: bool) {
         let byte = &mut self.bytes[i * self.size + 2 + page as usize / 8];
         if valid {

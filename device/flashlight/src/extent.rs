@@ -62,6 +62,7 @@ impl Extent {
         }
     }
 
+    #[inline]
     pub fn decode(b: &[u8]) -> Extent {
         let count = get_u32(b, 8);
         Extent {
@@ -73,6 +74,7 @@ impl Extent {
         }
     }
 
+    #[inline]
     pub fn encode(&self) -> [u8; SIZE] {
         let mut b = [0; SIZE];
         put_u32(&mut b, 0, self.index);
@@ -84,16 +86,19 @@ impl Extent {
     }
 
     /// Whether this maps file pages (and is no note of freed ones).
+    #[inline]
     pub fn is_mapping(&self) -> bool {
         self.index < INDEX_END
     }
 
     /// First index after the run.
+    #[inline]
     pub fn end(&self) -> u32 {
         self.index.saturating_add(self.count)
     }
 
     /// The part of the run within `from..to`, if any.
+    #[inline]
     pub fn clip(&self, from: u32, to: u32) -> Option<Extent> {
         let (a, b) = (self.index.max(from), self.end().min(to));
         (a < b).then(|| Extent {
@@ -105,6 +110,7 @@ impl Extent {
     }
 
     /// Whether `next` goes on where this ends, in the file and on the chip.
+    #[inline]
     pub fn joins(&self, next: &Extent) -> bool {
         self.end() == next.index
             && self.page.wrapping_add(self.count) == next.page

@@ -211,10 +211,18 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn map_insert(&mut self, i: usize, e: Extent) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.files[i].dirty = true;
+        let mut view = self.files[i].file_mut();
         let mut masks = e.masks;
-        if let Some(old) = self.logged(i, e.index) {
-            masks |= old.masks;
-            self.log_cut(i, e.index, e.end());
+        if let Some(r) = view.record_search(e.index + 1, 0).checked_sub(1) {
+            let before = Extent::decode(view.record(r));
+            if before.joins(&e) {
+                view.record_set(r, &before.longer(1).encode());
+                return Ok(());
+            }
+            if let Some(old) = before.clip(e.index, e.end()) {
+                masks |= old.masks;
+                self.log_cut(i, e.index, e.end());
+            }
         }
         self.log_insert(i, Extent { masks, ..e });
         Ok(())

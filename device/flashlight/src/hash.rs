@@ -4,16 +4,13 @@ use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
 /// CRC-32C of two slices in sequence.
+#[inline]
 pub(crate) fn crc32c(a: &[u8], b: &[u8]) -> u32 {
     #[cfg(feature = "std")]
-    {
-        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
-        digest.update(a);
-        digest.update(b);
-        digest.finalize() as u32
-    }
+    let crc = ::crc32c::crc32c_append(::crc32c::crc32c(a), b);
     #[cfg(not(feature = "std"))]
-    by_table(a, b)
+    let crc = by_table(a, b);
+    crc
 }
 
 /// The same on processors without an instruction for it, or of which that is not known.
@@ -31,6 +28,7 @@ fn by_table(a: &[u8], b: &[u8]) -> u32 {
 pub(crate) const HASH_MAX: u32 = (1 << 28) - 2;
 
 /// 28-bit hash of a name, keyed by the volume so that collisions cannot be prepared.
+#[inline]
 pub(crate) fn name_hash(volume: u32, name: &[u8]) -> u32 {
     let mut h = SipHasher13::new_with_keys(u64::from(volume), 0x6c69_6768_7466_6c61);
     h.write(name);

@@ -382,6 +382,7 @@ impl<'r> Table<'r> {
     }
 
     /// The state of a block, if RAM says it.
+    #[inline]
     pub fn known(&self, block: u32) -> Option<State> {
         if block >= self.blocks {
             return Some(State::Bad);
@@ -405,6 +406,7 @@ impl<'r> Table<'r> {
     }
 
     /// Notes the state of a block; `false` when there is no room for it.
+    #[inline]
     pub fn note(&mut self, block: u32, state: State) -> bool {
         let Some(p) = &mut self.paged else {
             self.entries.set(self.bytes, block as usize, state);
@@ -431,6 +433,7 @@ impl<'r> Table<'r> {
 
     /// Blocks that a recovery from the last checkpoint may take for pages of the table: it makes the changes that
     /// have been made since, in another order.
+    #[inline]
     pub fn blocks_for_recovery(&self) -> u32 {
         self.paged.as_ref().map_or(0, |p| {
             // Blocks of pages that have been written anew are filled again.
@@ -440,6 +443,7 @@ impl<'r> Table<'r> {
     }
 
     /// The same, right after a checkpoint.
+    #[inline]
     pub fn least_for_recovery(&self) -> u32 {
         (self.paged.as_ref()).map_or(0, |p| p.blocks_for(AT_ONCE))
     }

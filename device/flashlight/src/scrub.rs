@@ -63,6 +63,7 @@ impl RefreshList {
         }
     }
 
+    #[inline]
     pub fn first(&self) -> Option<u32> {
         self.blocks[..self.len].first().copied()
     }

@@ -72,6 +72,7 @@ impl Entries {
     }
 
     /// The entry at `i`; media contents that mean nothing read as [`State::Bad`].
+    #[inline]
     pub fn get(self, bytes: &[u8], i: usize) -> State {
         let v = if self.wide {
             u32::from(get_u16(bytes, 2 * i))
@@ -90,6 +91,7 @@ impl Entries {
         }
     }
 
+    #[inline]
     pub fn set(self, bytes: &mut [u8], i: usize, state: State) {
         let (special, data) = self.bases();
         let v = match state {
@@ -128,6 +130,7 @@ impl Table<'_> {
         }
     }
 
+    #[inline]
     pub fn blocks(&self) -> u32 {
         self.blocks
     }

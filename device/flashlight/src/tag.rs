@@ -33,6 +33,7 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
+    #[inline]
     pub fn encode(&self, data: &[u8]) -> [u8; SIZE] {
         let mut b = [0; SIZE];
         put_u32(&mut b, 4, self.owner.ino);

@@ -1,6 +1,6 @@
 //! FlashLight as a [`FileSystem`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight as fl;
 use flashkit_flashlight::{FIRST_FILE, FileRef, FlashLight, Node, ROOT_DIR};
@@ -20,9 +20,9 @@ pub struct FlashLightFs<'r, N: Nand> {
     fs: FlashLight<'r, N>,
     ram: usize,
     /// Where files are to be looked for.
-    files: HashMap<Ino, FileRef>,
-    opens: HashMap<Ino, u32>,
-    orphans: HashSet<Ino>,
+    files: BTreeMap<Ino, FileRef>,
+    opens: BTreeMap<Ino, u32>,
+    orphans: BTreeSet<Ino>,
 }
 
 fn error<E: std::fmt::Debug>(e: fl::Error<E>) -> Error {
@@ -94,9 +94,9 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
         FlashLightFs {
             fs,
             ram,
-            files: HashMap::new(),
-            opens: HashMap::new(),
-            orphans: HashSet::new(),
+            files: BTreeMap::new(),
+            opens: BTreeMap::new(),
+            orphans: BTreeSet::new(),
         }
     }
 
