@@ -289,14 +289,18 @@ mod tests {
 
     type Fs = FlashLight<'static, SimNand>;
 
-    fn overwritten(dirty_entries: usize, writes: u64) -> (Fs, FileRef) {
+    fn blank(geo: Geometry) -> SimNand {
         let timing = Timing {
             read_ns: 1,
             program_ns: 1,
             erase_ns: 1,
         };
+        SimNand::new(ChipSpec::new(geo, timing))
+    }
+
+    fn overwritten(dirty_entries: usize, writes: u64) -> (Fs, FileRef) {
         let geo = Geometry::new(PAGE as u32, 24, 16, 96).unwrap();
-        let chip = SimNand::new(ChipSpec::new(geo, timing));
+        let chip = blank(geo);
         let ram = std::vec![0; ram_needed(&geo)].leak();
         let chip = FlashLight::format(chip, ram, 7, &New::default()).unwrap();
         let config = Config {
@@ -436,12 +440,7 @@ mod tests {
     fn many_blocks_of_few_pages() {
         for (page, pages, blocks) in [(4096, 8, 4_000), (4096, 8, 3_850), (16_384, 64, 13_000)] {
             let geo = Geometry::new(page, 24, pages, blocks).unwrap();
-            let timing = Timing {
-                read_ns: 1,
-                program_ns: 1,
-                erase_ns: 1,
-            };
-            let chip = SimNand::new(ChipSpec::new(geo, timing));
+            let chip = blank(geo);
             let ram = &mut *std::vec![0; ram_needed(&geo)].leak();
             let chip = FlashLight::format(chip, ram, 7, &New::default()).unwrap();
             let fs = FlashLight::mount(chip, ram, Config::default()).unwrap();
