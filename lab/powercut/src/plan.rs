@@ -40,7 +40,7 @@ fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
             Group::Given => all.deeper(&[2]),
         },
         Budget::Usual => match script.group {
-            Group::Single | Group::Directed => all.deeper(&[1]),
+            Group::Single | Group::Directed => all.deeper(&[1]).deeper_every(3),
             Group::Pair => all,
             Group::Forcing if script.costly => return None,
             Group::Forcing => all.every(16),
