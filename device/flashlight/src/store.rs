@@ -825,7 +825,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The first block from one on that is free and not reserved. One that says which pages of others are valid
-    /// only when there is no other.
+    /// only when there is no other, or it lags in wear.
     pub fn free_from(&mut self, from: u32) -> Option<u32> {
         let n = self.table.blocks();
         let mut last = None;
@@ -833,7 +833,7 @@ impl<N: Nand> Store<'_, N> {
             if !self.is_free(block) || self.is_spoken_for(block) {
                 continue;
             }
-            if !self.validity.is_in(block) {
+            if !self.validity.is_in(block) || self.lags(block) {
                 return Some(block);
             }
             last = last.or(Some(block));

@@ -107,6 +107,12 @@ impl<'r> Validity<'r> {
         places.any(|at| self.geo.block_of(*at).0 == block)
     }
 
+    /// As if the page of the first range were in a block.
+    #[cfg(test)]
+    pub fn keep_in(&mut self, block: u32) {
+        self.places[0] = self.geo.page(flashkit_nand::BlockAddr(block), 0);
+    }
+
     /// A block is erased.
     pub fn forget(&mut self, block: u32) {
         self.drop(block);
