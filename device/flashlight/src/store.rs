@@ -1039,7 +1039,7 @@ impl<N: Nand> Store<'_, N> {
         self.bitmap_blocks[..self.bitmap_count].contains(&(block as u16))
     }
 
-    /// A block is not written any more, and not continued.
+    /// A block is not written any more, and not continued. One of which nothing is valid is dead.
     pub fn let_go(&mut self, block: u32) {
         for head in self.heads.iter_mut().chain(&mut self.fronts) {
             if head.block == block {
@@ -1052,6 +1052,7 @@ impl<N: Nand> Store<'_, N> {
         if let Some(i) = self.remnants.find(block) {
             self.remnants.remove(i);
         }
+        self.close(block);
     }
 
     /// Pages of a block that have been programmed, all of them if it is closed.

@@ -175,8 +175,6 @@ impl<N: Nand> FlashLight<'_, N> {
             Why::Rot => written.refreshed += 1,
         }
         self.store.let_go(block);
-        // Of an open one all may be invalid: nobody else will call it dead.
-        self.store.close(block);
         sweep
     }
 

@@ -107,12 +107,6 @@ impl<'r> Validity<'r> {
         places.any(|at| self.geo.block_of(*at).0 == block)
     }
 
-    /// As if the page of the first range were in a block.
-    #[cfg(test)]
-    pub fn keep_in(&mut self, block: u32) {
-        self.places[0] = self.geo.page(flashkit_nand::BlockAddr(block), 0);
-    }
-
     /// A block is erased.
     pub fn forget(&mut self, block: u32) {
         self.drop(block);
@@ -274,7 +268,10 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::{Config, FileRef, New, Node, Page, ROOT_DIR, Visitor, ram_needed};
+    use crate::sweep::Why;
+    use crate::table::State;
+    use crate::{Config, FileRef, New, Node, Page, ROOT_DIR, Visitor, ram_needed, ram_to_level};
+    use flashkit_nand::BlockAddr;
     use flashkit_sim::{ChipSpec, Metered, Rng, SimNand, Timing};
 
     const PAGE: usize = 1024;
@@ -439,6 +436,56 @@ mod tests {
         let done = fs.store.write_validity(0, None, fs.scratch);
         assert_eq!(done, Err(Error::ReadOnly));
         assert!(fs.store.validity.places[0].is_none());
+    }
+
+    /// One that counts erases.
+    fn levelled() -> Fs {
+        let geo = Geometry::new(PAGE as u32, 24, 16, 96).unwrap();
+        let ram = &mut *std::vec![0; ram_to_level(&geo)].leak();
+        let chip = FlashLight::format(blank(geo), ram, 7, &New::default()).unwrap();
+        FlashLight::mount(chip, ram, Config::default()).unwrap()
+    }
+
+    /// All others have been erased more often.
+    fn fall_behind(fs: &mut Fs, block: u32) {
+        for _ in 0..60 {
+            (0..96)
+                .filter(|&other| other != block)
+                .for_each(|other| fs.store.note_erase(other));
+        }
+    }
+
+    /// A log that nothing is written to any more, and of which nothing is valid, gives its block back.
+    #[test]
+    fn an_idle_log_of_nothing_valid() {
+        let mut fs = levelled();
+        fs.begin().unwrap();
+        let mut page = std::vec![0; len(&fs.store.geo, 0)];
+        let (kind, none) = (Kind::Validity, PageAddr::NONE);
+        let at = fs.store.append(Area::Extent, &mut page, kind, none);
+        let at = at.unwrap();
+        fs.store.invalidate(at);
+        let block = fs.store.geo.block_of(at).0;
+        assert_eq!(fs.store.state(block), State::Meta(0));
+        assert!(!fs.store.is_in_use(block));
+        fall_behind(&mut fs, block);
+        assert!(fs.store.is_in_use(block));
+        let sweep = fs.begin_sweep(block, Why::Wear);
+        fs.sweep = Some(sweep);
+        assert_eq!(fs.store.state(block), State::Dead);
+        fs.sync().unwrap();
+        assert!(fs.store.is_free(block) && fs.sweep.is_none());
+    }
+
+    /// A free block that says which pages of others are valid is taken last, but not for ever.
+    #[test]
+    fn in_a_free_block() {
+        let mut fs = levelled();
+        let block = fs.store.free_from(20).unwrap();
+        fs.store.validity.places[0] = fs.store.geo.page(BlockAddr(block), 0);
+        assert_ne!(fs.store.free_from(block), Some(block));
+        fall_behind(&mut fs, block);
+        assert_eq!(fs.store.free_from(block), Some(block));
     }
 
     /// A bit a block would leave nothing of the list.

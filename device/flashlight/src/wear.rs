@@ -303,11 +303,10 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Whether there is something in a block that could be moved.
-    fn is_in_use(&mut self, block: u32) -> bool {
+    pub fn is_in_use(&mut self, block: u32) -> bool {
         let in_use = match self.state(block) {
             // A log's block is closed soon, mostly: not where it is of a log that nothing is written to any more, and
             // then nothing in it may be valid. That of a file that is open may stay so for ever.
-            State::Meta(0) if self.table.head().block == block => false,
             State::Meta(_) if self.is_open(block) => self.lags(block),
             State::Meta(n) => n > 0,
             State::Data(n) => n > 0 || self.is_open(block),
@@ -426,68 +425,5 @@ impl<N: Nand> Store<'_, N> {
         } else {
             self.pick()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::header::Kind;
-    use crate::store::Area;
-    use crate::sweep::Why;
-    use crate::{Config, New, ram_to_level, validity};
-    use flashkit_nand::{Geometry, PageAddr};
-    use flashkit_sim::{ChipSpec, SimNand, Timing};
-
-    fn mounted() -> FlashLight<'static, SimNand> {
-        let timing = Timing {
-            read_ns: 1,
-            program_ns: 1,
-            erase_ns: 1,
-        };
-        let geo = Geometry::new(1024, 24, 16, 96).unwrap();
-        let chip = SimNand::new(ChipSpec::new(geo, timing));
-        let ram = &mut *std::vec![0; ram_to_level(&geo)].leak();
-        let chip = FlashLight::format(chip, ram, 7, &New::default()).unwrap();
-        FlashLight::mount(chip, ram, Config::default()).unwrap()
-    }
-
-    fn fall_behind(fs: &mut FlashLight<'_, SimNand>, block: u32) {
-        let count = &mut fs.store.counts.of[block as usize];
-        *count = count.wrapping_sub(60);
-    }
-
-    /// A log that nothing is written to any more, and of which nothing is valid, gives its block back.
-    #[test]
-    fn an_idle_log_of_nothing_valid() {
-        let mut fs = mounted();
-        fs.begin().unwrap();
-        // Of the one range, two bytes a block.
-        let mut page = [0; validity::BITS + 2 * 96];
-        let (kind, none) = (Kind::Validity, PageAddr::NONE);
-        let at = fs.store.append(Area::Extent, &mut page, kind, none);
-        let at = at.unwrap();
-        fs.store.invalidate(at);
-        let block = fs.store.geo.block_of(at).0;
-        assert_eq!(fs.store.state(block), State::Meta(0));
-        assert!(!fs.store.is_in_use(block));
-        fall_behind(&mut fs, block);
-        assert!(fs.store.is_in_use(block));
-        let sweep = fs.begin_sweep(block, Why::Wear);
-        fs.sweep = Some(sweep);
-        assert_eq!(fs.store.state(block), State::Dead);
-        fs.sync().unwrap();
-        assert!(fs.store.is_free(block) && fs.sweep.is_none());
-    }
-
-    /// A free block that says which pages of others are valid is taken last, but not for ever.
-    #[test]
-    fn validity_in_a_free_block() {
-        let mut fs = mounted();
-        let block = fs.store.free_from(20).unwrap();
-        fs.store.validity.keep_in(block);
-        assert_ne!(fs.store.free_from(block), Some(block));
-        fall_behind(&mut fs, block);
-        assert_eq!(fs.store.free_from(block), Some(block));
     }
 }
