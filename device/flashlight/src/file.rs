@@ -202,36 +202,41 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// What the log says of one page.
     pub(crate) fn logged(&self, i: usize, index: u32) -> Option<Extent> {
+        self.log_place(i, index).1
+    }
+
+    /// The same, and behind what it says of that page and those before it.
+    fn log_place(&self, i: usize, index: u32) -> (usize, Option<Extent>) {
         let view = self.files[i].file();
-        let r = view.record_search(index + 1, 0).checked_sub(1)?;
-        Extent::decode(view.record(r)).clip(index, index + 1)
+        let next = view.record_search(index + 1, 0);
+        let before = (next > 0).then(|| Extent::decode(view.record(next - 1)));
+        (next, before.and_then(|e| e.clip(index, index + 1)))
     }
 
     /// Maps one page; what the log had there is free, and what it masked is masked still.
     pub(crate) fn map_insert(&mut self, i: usize, e: Extent) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.files[i].dirty = true;
-        let mut view = self.files[i].file_mut();
-        let mut masks = e.masks;
-        if let Some(r) = view.record_search(e.index + 1, 0).checked_sub(1) {
-            let before = Extent::decode(view.record(r));
-            if before.joins(&e) {
-                view.record_set(r, &before.longer(1).encode());
-                return Ok(());
-            }
-            if let Some(old) = before.clip(e.index, e.end()) {
-                masks |= old.masks;
+        match self.log_place(i, e.index) {
+            (at, None) => self.log_insert_at(i, at, e),
+            (_, Some(old)) => {
                 self.log_cut(i, e.index, e.end());
+                let masks = e.masks | old.masks;
+                self.log_insert(i, Extent { masks, ..e });
             }
         }
-        self.log_insert(i, Extent { masks, ..e });
         Ok(())
     }
 
     /// Puts a run into the log, which says nothing of its indexes and has room.
     fn log_insert(&mut self, i: usize, e: Extent) {
+        let at = self.files[i].file().record_search(e.index, 0);
+        self.log_insert_at(i, at, e);
+    }
+
+    /// The same where its place is known.
+    fn log_insert_at(&mut self, i: usize, at: usize, e: Extent) {
         let mut view = self.files[i].file_mut();
-        let at = view.record_search(e.index, 0);
         if at > 0 {
             let prev = Extent::decode(view.record(at - 1));
             if prev.joins(&e) {
