@@ -576,21 +576,37 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Writes a file's page and points the entry of `hash` in `dir` to it. When the directory is
     /// damaged the file is given up.
     fn program_file(&mut self, i: usize, dir: u32, hash: u32) -> Result<(), Error<N::Error>> {
-        let at = self.write_file_page(i)?;
-        let (slot, old) = (&self.files[i], self.files[i].loc);
-        let orphan = slot.file().flags() & FLAG_ORPHAN != 0;
+        let old = self.files[i].loc;
+        let orphan = self.files[i].file().flags() & FLAG_ORPHAN != 0;
         let target = if orphan { Target::Orphan } else { Target::File };
+        // The page is a record: a page of the directory that is written after it must show it.
+        let ready = match old.is_some() {
+            true => self.repoint_reserve(dir, hash, target, old),
+            false => Ok(()),
+        };
+        if let Err(e) = ready {
+            self.give_up_file(i, &e);
+            return Err(e);
+        }
+        let at = self.write_file_page(i)?;
         if let Err(e) = self.dir_repoint(dir, hash, target, old, at) {
-            if let Error::Corrupt(page, what) = e {
+            if e.is_damage() {
                 self.store.invalidate(at);
-                self.drop_file(i);
-                self.note_damage(page, what);
             }
+            self.give_up_file(i, &e);
             return Err(e);
         }
         self.files[i].loc = at;
         self.store.invalidate(old);
         Ok(())
+    }
+
+    /// Forgets a file that no entry can be made to lead to, if that is because of damage.
+    fn give_up_file(&mut self, i: usize, e: &Error<N::Error>) {
+        if let Error::Corrupt(page, what) = *e {
+            self.drop_file(i);
+            self.note_damage(page, what);
+        }
     }
 
     /// Empties a directory slot for reuse and returns it.

@@ -227,8 +227,11 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             if self.files.iter().any(|f| f.ino != 0 && f.loc.is_none()) {
                 // Entries of files that are only in RAM cannot move.
-                self.settle_file(0)?;
-                self.settle_file(1)?;
+                for slot in 0..2 {
+                    if self.files[slot].ino != 0 && self.files[slot].loc.is_none() {
+                        self.settle_file(slot)?;
+                    }
+                }
             } else if freed > 0 {
                 self.flush_dir(i)?;
             } else if let Some(e) = damage {
@@ -321,6 +324,34 @@ impl<N: Nand> FlashLight<'_, N> {
             .map(|(r, rec)| (r, rec.state))
     }
 
+    /// Makes sure that the entry of a file at `old` can be made to point elsewhere without the directory
+    /// being written.
+    pub(crate) fn repoint_reserve(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        target: Target,
+        old: PageAddr,
+    ) -> Result<(), Error<N::Error>> {
+        let i = self.load_dir(dir)?;
+        if self.dir_log_find_file(i, hash, target, old).is_none() {
+            self.dir_room(dir, dirrec::SIZE)?;
+        }
+        Ok(())
+    }
+
+    /// The log record that is the entry of a file, or of an orphan, at `old`.
+    fn dir_log_find_file(
+        &self,
+        i: usize,
+        hash: u32,
+        target: Target,
+        old: PageAddr,
+    ) -> Option<(usize, State)> {
+        self.dir_log_find(i, hash, target, old.0)
+            .or_else(|| self.dir_log_find(i, hash, other_target(target), old.0))
+    }
+
     /// Makes the entry of a file that was at `old` point to `new`.
     pub(crate) fn dir_repoint(
         &mut self,
@@ -331,10 +362,7 @@ impl<N: Nand> FlashLight<'_, N> {
         new: PageAddr,
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(dir)?;
-        let Some((r, state)) = self
-            .dir_log_find(i, hash, target, old.0)
-            .or_else(|| self.dir_log_find(i, hash, other_target(target), old.0))
-        else {
+        let Some((r, state)) = self.dir_log_find_file(i, hash, target, old) else {
             return self.dir_log(dir, DirRec::new(hash, State::Update, target, new.0));
         };
         let slot = &mut self.dirs[i];

@@ -37,7 +37,6 @@ impl<N: Nand> FlashLight<'_, N> {
         while at < end {
             self.make_room()?;
             let i = self.load_data_file(node)?;
-            self.files[i].change();
             let (index, off) = ((at / ps) as u32, at % ps);
             // Beyond the end of the file a page holds zeros.
             let whole = if end == size {
@@ -52,7 +51,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.zero_part(i, index, off as usize, (off + n) as usize)?;
                 at += n;
             }
+            // Making room may have written the inode without this.
             self.files[i].file_mut().set_modified(now);
+            self.files[i].change();
         }
         Ok(())
     }
@@ -76,6 +77,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let (a, b) = (from.max(f.off), to.min(f.off + f.len));
             if a < b {
                 view.fragment_mut()[a - f.off..b - f.off].fill(0);
+                self.files[i].change();
             }
         }
         Ok(())
@@ -94,7 +96,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 break;
             }
         }
-        self.files[i].dirty = true;
+        self.files[i].change();
         let end = self.punch_map(i, first, last)?.min(last);
         self.log_cut(i, first, end);
         let mut view = self.files[i].file_mut();
