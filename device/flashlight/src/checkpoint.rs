@@ -277,11 +277,8 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.store.free_dead(true)?;
         self.end_sweep_of_dead();
-        (
-            self.store.taken,
-            self.store.inode_pages,
-            self.store.removals,
-        ) = (0, 0, 0);
+        (self.store.taken, self.store.index_pages) = (0, 0);
+        (self.store.inode_pages, self.store.removals) = (0, 0);
         self.store.count_updates();
         self.store.written.checkpoints += 1;
         self.store.nand.flush()

@@ -12,7 +12,7 @@ use crate::inode::{FLAG_ORPHAN, FileView};
 use crate::mount::Cleaner;
 use crate::paged::share;
 use crate::store::BITMAP_BLOCKS;
-use crate::sweep::{LOOK, MOVE, Sweep, Why};
+use crate::sweep::{LOOK, MOVE, Sweep, URGENT, Why};
 use crate::table::State;
 use crate::{FileRef, FlashLight, INDEX_DIR};
 use flashkit_nand::{Nand, PageAddr};
@@ -25,13 +25,20 @@ pub(crate) fn low(blocks: u32) -> u32 {
 }
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 pub(crate) const FLOOR: u32 = 10;
+/// Blocks that no change takes, a removal neither: so many are left to cleaning, when all else is gone, and to the
+/// checkpoint that makes what it has won free.
+const LAST: u32 = 4;
+/// Blocks that cleaning leaves to that checkpoint.
+const FOR_CHECKPOINT: u32 = 2;
 /// Blocks tried in vain, at a few reads each, before a round of cleaning ends.
 const FUTILE: u32 = 512;
 /// Dead blocks that are worth a checkpoint.
 pub(crate) const WORTH: u32 = 8;
-/// Blocks that stay free for recoveries between two checkpoints: leaves and second-level blocks of
-/// recoveries that are cut one after another.
-const FOR_RECOVERY: u32 = 6;
+/// Free blocks that no write takes: above what cleaning leaves alone, so that it can always begin.
+const FOR_CLEANING: u32 = FLOOR + 2;
+/// Blocks that stay free for recoveries between two checkpoints: one for each area, those that the allocation log
+/// and the checkpoint keep ahead, and leaves of recoveries that are cut one after another.
+const FOR_RECOVERY: u32 = 12;
 /// Blocks taken between two checkpoints at most.
 pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them. A page of an update
@@ -46,14 +53,26 @@ fn grown_max(blocks: u32) -> u32 {
     8 + blocks / 50
 }
 
-/// What cleaning a block costs; `None` where nothing can be won.
+/// What cleaning a block costs; `None` where nothing can be won. A block of metadata that is young dies by
+/// itself, so data goes first; but where a block of data wins next to nothing, what counts is what each page that
+/// is won costs, of whatever kind the block is.
 pub(crate) fn cost(state: State, pages_per_block: u32) -> Option<u32> {
+    let p = pages_per_block;
     match state {
-        State::Meta(n) if n <= pages_per_block / 16 => Some(2 * n),
-        State::Meta(n) if n < pages_per_block => Some(4 * pages_per_block + n),
-        State::Data(n) if n < pages_per_block => Some(3 * n),
-        _ => None,
+        State::Meta(n) if n <= p / 16 => Some(2 * n),
+        State::Data(n) if n <= p - p / 8 => Some(3 * n),
+        state => cost_of_gain(state, p).map(|cost| 4 * p + cost),
     }
+}
+
+/// What each page costs that cleaning a block wins, up to the pages of a block; `None` where nothing can be won.
+fn cost_of_gain(state: State, pages_per_block: u32) -> Option<u32> {
+    let (moves, won) = match state {
+        State::Meta(n) if n < pages_per_block => (6 * n, pages_per_block - n),
+        State::Data(n) if n < pages_per_block => (3 * n, pages_per_block - n),
+        _ => return None,
+    };
+    Some(pages_per_block * moves / (moves + 8 * won))
 }
 
 /// Blocks that no file gets: for cleaning, checkpoints and recovery.
@@ -81,7 +100,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes sure that one more page of user data or a new inode fits.
     pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
-        if self.store.live + 2 > self.usable_pages() || self.store.available() <= FLOOR {
+        if self.store.live + 2 > self.usable_pages() || self.store.available() <= FOR_CLEANING {
             Err(Error::NoSpace)
         } else {
             Ok(())
@@ -126,17 +145,46 @@ impl<N: Nand> FlashLight<'_, N> {
         self.clean_some()?;
         if self.need_page().is_err() {
             self.free_overridden()?;
-            if self.store.available() <= FLOOR {
+            if self.store.available() <= FOR_CLEANING {
                 // The last step of cleaning took several blocks at once.
                 self.reclaim()?;
             }
         }
+        if self.store.available() <= LAST {
+            return Err(Error::NoSpace);
+        }
         Ok(())
     }
 
-    /// Whether so many blocks have been taken since the last checkpoint that a recovery might not find enough.
-    fn is_spent(&self) -> bool {
-        self.store.taken > 0 && self.store.taken + self.for_recovery() > self.store.sure
+    /// After a recovery, which closes blocks that are hardly written: cleans these as long as free blocks are not
+    /// many, and others until there are as many as a change wants. So the next cut does not find fewer.
+    pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
+        let (blocks, few) = (self.store.table.blocks(), self.store.ppb() / 8);
+        for _ in 0..blocks {
+            let free = self.store.available();
+            let hardly_written = |fs: &mut Self| {
+                let victim = fs.next_victim();
+                victim.is_some_and(|block| fs.store.valid_pages(block) <= few)
+            };
+            if free > 2 * low(blocks) || free > URGENT && !hardly_written(self) {
+                break;
+            }
+            match self.reclaim() {
+                Ok(true) => {}
+                Ok(false) | Err(Error::NoSpace) => break,
+                Err(e) if e.is_damage() && !self.store.nand.failed => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.store.stuck_rank = (0, 0);
+        Ok(())
+    }
+
+    /// Whether a recovery from the last checkpoint might not find enough free blocks, and would with another: of
+    /// those that a checkpoint makes free, none is free for it.
+    pub(crate) fn is_spent(&self) -> bool {
+        let left = self.store.sure.saturating_sub(self.store.taken);
+        left < self.for_recovery() && left < self.store.unreserved()
     }
 
     fn replay_max(&self) -> u32 {
@@ -147,9 +195,10 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Blocks that stay free for recoveries, and for a change that begins just before: it takes more of them where
-    /// they have few pages.
+    /// they have few pages. It writes pages of directories about as often as they were written since the checkpoint.
     fn for_recovery(&self) -> u32 {
-        FOR_RECOVERY + 32 / self.store.ppb() + self.store.table.blocks_for_recovery()
+        let pages = 32 + 2 * self.store.index_pages;
+        FOR_RECOVERY + pages / self.store.ppb() + self.store.table.blocks_for_recovery()
     }
 
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
@@ -201,16 +250,21 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.oldest = self.store.cursor;
         }
         while self.store.dead < WORTH && tries > 0 && futile > 0 {
-            // With nothing dead, one victim may dip into the floor: else nothing would ever be won.
-            let floor = if self.store.dead == 0 {
-                FLOOR / 2
-            } else {
-                FLOOR
+            if self.is_spent() {
+                self.checkpoint(false)?;
+            }
+            let Some(block) = self.victim() else { break };
+            // With nothing dead, one victim may dip into the floor: else nothing would ever be won. One of which
+            // little is valid takes a block at most.
+            let (valid, pages) = (self.store.valid_pages(block), self.store.ppb());
+            let floor = match self.store.dead {
+                0 if valid <= pages / 8 => FOR_CHECKPOINT,
+                0 => FLOOR + 2 * valid / pages,
+                _ => FLOOR,
             };
             if self.store.available() <= floor {
                 break;
             }
-            let Some(block) = self.victim() else { break };
             let moved = self.store.written.moved();
             if self.clean_block(block)? || self.store.written.moved() != moved {
                 tries -= 1;
@@ -245,7 +299,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut best: Option<((u32, u32), u32)> = None;
         let (mut looked_at, full) = (0, self.store.ppb());
         while let Some((blocks, least)) = self.store.table.next_to_look_at(&mut looked_at) {
-            if best.is_some_and(|b| share(self.store.state(b.1), full) <= least) {
+            if !self.is_urgent()
+                && best.is_some_and(|b| share(self.store.state(b.1), full) <= least)
+            {
                 break;
             }
             let mut cheapest = 255;
@@ -280,10 +336,16 @@ impl<N: Nand> FlashLight<'_, N> {
         victim
     }
 
+    /// Whether free blocks are so few that what counts is what each one costs.
+    fn is_urgent(&self) -> bool {
+        self.store.available() <= URGENT
+    }
+
     /// What cleaning a block costs, and how late it was filled, from 1; `None` where nothing can be
     /// won.
     pub(crate) fn rank(&mut self, block: u32) -> Option<(u32, u32)> {
         let blocks = self.store.table.blocks();
+        let cost = if self.is_urgent() { cost_of_gain } else { cost };
         let cost = cost(self.store.state(block), self.store.ppb())?;
         Some((cost, (block + blocks - self.store.oldest) % blocks + 1))
     }

@@ -280,6 +280,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             taken: 0,
             sure: 0,
             inode_pages: 0,
+            index_pages: 0,
             removals: 0,
             updates: 0,
             update_blocks: 0,
@@ -448,6 +449,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             fs.recover(&start)?;
             if fs.is_worn() {
                 fs.retire()?;
+            } else {
+                fs.restore_room()?;
             }
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;

@@ -289,6 +289,8 @@ pub(crate) struct Store<'r, N> {
     /// has these alone, less those taken since, until it has a checkpoint of its own.
     pub sure: u32,
     pub inode_pages: u32,
+    /// Pages of directories, their maps and the map of them, written since the last checkpoint.
+    pub index_pages: u32,
     /// Removals that inode pages have recorded since the last checkpoint.
     pub removals: u32,
     /// Pages of updates, and blocks reserved for them, since the last checkpoint; those reserved then
@@ -455,6 +457,9 @@ impl<N: Nand> Store<'_, N> {
                 }
                 if matches!(area, Area::Dir | Area::File) {
                     self.inode_pages += 1;
+                }
+                if matches!(area, Area::Map | Area::Dir | Area::Hash) {
+                    self.index_pages += 1;
                 }
                 if area != Area::Bitmap {
                     self.validate(at);

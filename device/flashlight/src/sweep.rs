@@ -27,8 +27,10 @@ pub(crate) const MAP: u32 = 5;
 /// What a step costs, in reads, but for what its last page adds; three times that when the free blocks
 /// run out.
 const STEP: u32 = 12;
+/// What cleaning a whole block costs, in reads, between two looks at whether it leaves a recovery enough.
+const AT_ONCE: u32 = 64;
 /// Blocks above the floor at which writing waits for as much cleaning as it takes.
-const URGENT: u32 = FLOOR + 2;
+pub(crate) const URGENT: u32 = FLOOR + 4;
 /// Records in a file's log from which on they are taken for overwrites.
 const SCATTERED: usize = 4;
 /// Rounds of cleaning that one change waits for at most.
@@ -182,7 +184,11 @@ impl<N: Nand> FlashLight<'_, N> {
     /// then the block is not won, and the result is `false`.
     pub(crate) fn clean_block(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         let mut sweep = self.begin_sweep(block, Why::Space);
-        self.sweep_on(&mut sweep, u32::MAX)?;
+        while !self.sweep_on(&mut sweep, AT_ONCE)? {
+            if self.is_spent() {
+                self.checkpoint(false)?;
+            }
+        }
         Ok(self.store.valid_pages(block) == 0)
     }
 
