@@ -3,14 +3,16 @@
 //! Up to a page full, all entries are in the log. Then the entries of one range of hashes move to
 //! a hash map page, which holds them sorted; a full one is split in the middle of its hashes. The
 //! DirInode points to the maps of consecutive ranges, or, beyond [`pointer_cap`], to index pages
-//! that do. An entry whose hash the hash map already holds for another name stays in the log.
+//! that do. Names of one hash are in one hash map, next to each other. A directory that may have
+//! such names in its maps says so ([`FLAG_SHARED`]): from then on its log tells entries of maps
+//! apart by their pointers.
 
 use crate::FlashLight;
 use crate::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, State, Target};
 use crate::error::Error;
 use crate::header::Kind;
-use crate::inode::DirView;
-use crate::mappage::{MapPage, Owner};
+use crate::inode::{DirView, FLAG_SHARED, NAME, NAME_MAX, POINTER};
+use crate::mappage::{MapPage, Owner, RECORDS};
 use crate::store::Area;
 use crate::tree::{self, Changes, HASH, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
@@ -23,6 +25,47 @@ enum Migrated {
     Some,
     /// None did; the hash of the first record behind the range tried.
     None(Option<u32>),
+}
+
+/// What a hash map made of a record of the log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Merged {
+    /// It stays in the log.
+    No,
+    Yes,
+    /// There are several entries of its hash now.
+    Shared,
+}
+
+impl DirView<'_> {
+    /// Whether the log says that an entry of a hash map is not one any more, or is another.
+    pub(crate) fn hides(&self, entry: &DirRec) -> bool {
+        (self.record_search(entry.hash, HASH_SHIFT)..self.records())
+            .map(|r| DirRec::decode(self.record(r)))
+            .take_while(|rec| rec.hash == entry.hash)
+            .any(|rec| match rec.state {
+                State::New | State::Freed => false,
+                State::Update | State::Delete => true,
+                State::Gone => rec.same_entry(entry),
+            })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.flags() & FLAG_SHARED != 0
+    }
+
+    /// Whether there is place for the pointers that more names may need. A part of the page is left
+    /// for the log, so that names can always be removed.
+    pub(crate) fn takes_names(&self) -> bool {
+        let log = 32 * dirrec::SIZE + tree::SLACK;
+        NAME + NAME_MAX + POINTER * self.pointers() + log <= self.0.len()
+    }
+}
+
+/// Names of one hash that a directory takes. Half a hash map: so a full one can be split between two
+/// hashes.
+pub(crate) fn same_hash_max(page_size: usize) -> usize {
+    (page_size - RECORDS) / dirrec::SIZE / 2
 }
 
 /// What a removal of an entry means.
@@ -94,14 +137,13 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<Option<DirRec>, Error<N::Error>> {
         let i = self.load_dir(dir)?;
         let view = self.dirs[i].dir();
-        let mut left = n;
-        let mut masked = false;
+        let (mut left, mut hides_all) = (n, false);
         for r in view.record_search(hash, HASH_SHIFT)..view.records() {
             let rec = DirRec::decode(view.record(r));
             if rec.hash != hash {
                 break;
             }
-            masked |= rec.state != State::New;
+            hides_all |= matches!(rec.state, State::Update | State::Delete);
             if rec.is_entry() {
                 if left == 0 {
                     return Ok(Some(rec));
@@ -109,15 +151,17 @@ impl<N: Nand> FlashLight<'_, N> {
                 left -= 1;
             }
         }
-        if masked || left > 0 || !self.load_hash_map(i, hash)? {
+        let shared = view.is_shared();
+        if hides_all || left > 0 && !shared || !self.load_hash_map(i, hash)? {
             return Ok(None);
         }
-        let page: HashPage<'_> = MapPage(self.scratch);
-        let at = page.search(hash, HASH_SHIFT);
-        let found = at < page.count();
-        Ok(found
-            .then(|| DirRec::decode(page.record(at)))
-            .filter(|rec| rec.hash == hash))
+        let view = self.dirs[i].dir();
+        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+        Ok((page.search(hash, HASH_SHIFT)..page.count())
+            .map(|r| DirRec::decode(page.record(r)))
+            .take_while(|rec| rec.hash == hash)
+            .filter(|rec| !shared || !view.hides(rec))
+            .nth(left))
     }
 
     /// The first entry, in the order of hashes, at or after `hash`: what `readdir` goes by. Hash
@@ -162,18 +206,13 @@ impl<N: Nand> FlashLight<'_, N> {
         let view = self.dirs[i].dir();
         let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
         (page.search(from, HASH_SHIFT)..page.count())
-            .map(|r| DirRec::decode(page.record(r)).hash)
-            .find(|&hash| {
-                let at = view.record_search(hash, HASH_SHIFT);
-                let masked = at < view.records() && {
-                    let rec = DirRec::decode(view.record(at));
-                    rec.hash == hash && rec.state == State::Delete
-                };
-                !masked
-            })
+            .map(|r| DirRec::decode(page.record(r)))
+            .find(|rec| !view.hides(rec))
+            .map(|rec| rec.hash)
     }
 
-    /// Adds a record to the log of a directory. DELETE and UPDATE sort before NEW of their hash.
+    /// Adds a record to the log of a directory. NEW sorts behind what hides another entry of its
+    /// hash.
     pub(crate) fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Error<N::Error>> {
         let i = self.dir_room(dir, dirrec::SIZE)?;
         let slot = &mut self.dirs[i];
@@ -291,7 +330,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 let rec = DirRec::new(hash, State::Delete, target, ptr);
                 self.dirs[i].dir_mut().record_set(r, &rec.encode());
             }
-            None => self.dir_log(dir, DirRec::new(hash, State::Delete, target, ptr))?,
+            None => self.dir_hide(dir, hash, (target, ptr), None)?,
         }
         if let Removal::Freed(target, ptr) = how {
             self.dir_log(dir, DirRec::new(NO_HASH, State::Freed, target, ptr))?;
@@ -335,9 +374,45 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(dir)?;
         if self.dir_log_find_file(i, hash, target, old).is_none() {
-            self.dir_room(dir, dirrec::SIZE)?;
+            self.hide_room(dir, true)?;
         }
         Ok(())
+    }
+
+    /// Makes room to hide an entry of a hash map, or to show another for it. Returns whether that
+    /// takes its pointer: a migration may just have put a second entry of its hash into the map.
+    fn hide_room(&mut self, dir: u32, shows: bool) -> Result<bool, Error<N::Error>> {
+        let i = self.dir_room(dir, dirrec::SIZE)?;
+        let shared = self.dirs[i].dir().is_shared();
+        if shared && shows {
+            self.dir_room(dir, 2 * dirrec::SIZE)?;
+        }
+        Ok(shared)
+    }
+
+    /// Hides the entry of a hash map, or shows a new one for it. That needs no look at the map.
+    pub(crate) fn dir_hide(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        old: (Target, u32),
+        new: Option<(Target, u32)>,
+    ) -> Result<(), Error<N::Error>> {
+        let shared = self.hide_room(dir, new.is_some())?;
+        let (target, ptr) = new.unwrap_or(old);
+        if !shared {
+            let state = if new.is_some() {
+                State::Update
+            } else {
+                State::Delete
+            };
+            return self.dir_log(dir, DirRec::new(hash, state, target, ptr));
+        }
+        self.dir_log(dir, DirRec::new(hash, State::Gone, old.0, old.1))?;
+        match new {
+            Some(_) => self.dir_log(dir, DirRec::new(hash, State::New, target, ptr)),
+            None => Ok(()),
+        }
     }
 
     /// The log record that is the entry of a file, or of an orphan, at `old`.
@@ -363,7 +438,7 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(dir)?;
         let Some((r, state)) = self.dir_log_find_file(i, hash, target, old) else {
-            return self.dir_log(dir, DirRec::new(hash, State::Update, target, new.0));
+            return self.dir_hide(dir, hash, (target, old.0), Some((target, new.0)));
         };
         let slot = &mut self.dirs[i];
         slot.dir_mut()
@@ -382,7 +457,8 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(dir)?;
         let Some((r, state)) = self.dir_log_find(i, hash, Target::File, old.0) else {
-            return self.dir_log(dir, DirRec::new(hash, State::Update, Target::Indirect, ino));
+            let new = (Target::Indirect, ino);
+            return self.dir_hide(dir, hash, (Target::File, old.0), Some(new));
         };
         let slot = &mut self.dirs[i];
         slot.dir_mut()
@@ -421,15 +497,24 @@ impl<N: Nand> FlashLight<'_, N> {
             if rec.hash >= HashPage::on(&mut *self.scratch).end_key() || changes.is_full() {
                 break;
             }
-            if HashPage::on(self.scratch).count() == HashPage::on(self.scratch).capacity() {
-                let (key, mid) = (rec.hash, HashPage::on(self.scratch).count() / 2);
+            let page: HashPage<'_> = MapPage(self.scratch);
+            if page.count() == page.capacity() && is_insertion(&page, &rec) {
+                let Some(mid) = split_point(&page, rec.hash) else {
+                    r += 1;
+                    continue;
+                };
                 let (store, page) = (&mut self.store, &mut *self.scratch);
-                changes.push(tree::split::<8, N>(store, HASH, page, key, mid)?);
+                changes.push(tree::split::<8, N>(store, HASH, page, rec.hash, mid)?);
             }
-            if merge(&mut MapPage(self.scratch), rec) {
-                self.dirs[i].dir_mut().record_remove(r);
-            } else {
-                r += 1;
+            let merged = merge(&mut MapPage(self.scratch), rec);
+            let mut view = self.dirs[i].dir_mut();
+            match merged {
+                Merged::No => r += 1,
+                Merged::Yes => view.record_remove(r),
+                Merged::Shared => {
+                    view.record_remove(r);
+                    view.set_flags(view.flags() | FLAG_SHARED);
+                }
             }
         }
         let view = self.dirs[i].dir();
@@ -456,7 +541,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if names(self.dirs[i].dir()) < before {
             return Ok(Migrated::Some);
         }
-        // All of the range collide with names in its hash map, or are only in RAM.
+        // All of the range are only in RAM.
         Ok(Migrated::None(self.name_from(i, target.end)))
     }
 
@@ -467,10 +552,8 @@ impl<N: Nand> FlashLight<'_, N> {
         from: Option<u32>,
     ) -> Result<Option<MapTarget>, Error<N::Error>> {
         let view = self.dirs[i].dir();
-        let movable = (0..view.record_search(NO_HASH, HASH_SHIFT)).any(|r| {
-            let rec = DirRec::decode(view.record(r));
-            rec.ptr != u32::MAX || rec.target != Target::File
-        });
+        let movable = (0..view.record_search(NO_HASH, HASH_SHIFT))
+            .any(|r| is_movable(&DirRec::decode(view.record(r))));
         if !movable {
             return Ok(None);
         }
@@ -525,25 +608,80 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 }
 
-/// Applies a log record to the hash map; `false` if it must stay in the log.
-fn merge(page: &mut HashPage<'_>, rec: DirRec) -> bool {
-    let at = page.search(rec.hash, HASH_SHIFT);
-    let exists = at < page.count() && DirRec::decode(page.record(at)).hash == rec.hash;
+/// The entries of a hash in a hash map.
+fn same_hash(page: &HashPage<'_>, hash: u32) -> core::ops::Range<usize> {
+    page.search(hash, HASH_SHIFT)..page.search(hash + 1, HASH_SHIFT)
+}
+
+/// Whether a record of the log is not one of a file that is only in RAM.
+fn is_movable(rec: &DirRec) -> bool {
+    match rec.state {
+        State::New | State::Update => rec.target != Target::File || rec.ptr != u32::MAX,
+        State::Delete | State::Gone => true,
+        State::Freed => false,
+    }
+}
+
+/// Whether a log record becomes one more entry of the hash map.
+fn is_insertion(page: &HashPage<'_>, rec: &DirRec) -> bool {
+    let new = match rec.state {
+        State::New => true,
+        State::Update => same_hash(page, rec.hash).is_empty(),
+        State::Delete | State::Freed | State::Gone => false,
+    };
+    new && is_movable(rec)
+}
+
+/// Where to split a full hash map into which an entry of `hash` is to go: near the middle, but
+/// between two hashes. None if all entries are of that hash.
+fn split_point(page: &HashPage<'_>, hash: u32) -> Option<usize> {
+    let (n, mid) = (page.count(), page.count() / 2);
+    let at = |r| DirRec::decode(page.record(r)).hash;
+    let same = same_hash(page, at(mid));
+    let nearest = if mid - same.start <= same.end - mid {
+        same.start
+    } else {
+        same.end
+    };
+    match nearest {
+        0 if same.end < n => Some(same.end),
+        0 if hash < at(0) => Some(0),
+        0 if hash > at(0) => Some(n),
+        0 => None,
+        _ if nearest == n => Some(same.start).filter(|&start| start > 0),
+        _ => Some(nearest),
+    }
+}
+
+/// Applies a log record to the hash map.
+fn merge(page: &mut HashPage<'_>, rec: DirRec) -> Merged {
+    let same = same_hash(page, rec.hash);
     let entry = DirRec {
         state: State::New,
         ..rec
     }
     .encode();
-    match rec.state {
-        State::Freed => return false,
-        State::Delete if exists => page.remove(at),
-        State::Delete => {}
-        _ if rec.target == Target::File && rec.ptr == u32::MAX => return false,
-        State::Update if exists => page.set(at, &entry),
-        State::New if exists => return false,
-        _ => page.insert(at, &entry),
+    if !is_movable(&rec) {
+        return Merged::No;
     }
-    true
+    match rec.state {
+        State::Gone => {
+            let mut entries = same.map(|r| (r, DirRec::decode(page.record(r))));
+            if let Some((r, _)) = entries.find(|(_, entry)| entry.same_entry(&rec)) {
+                page.remove(r);
+            }
+        }
+        State::Delete if same.is_empty() => {}
+        State::Delete => page.remove(same.start),
+        State::Update if !same.is_empty() => page.set(same.start, &entry),
+        _ => {
+            page.insert(same.end, &entry);
+            if !same.is_empty() {
+                return Merged::Shared;
+            }
+        }
+    }
+    Merged::Yes
 }
 
 fn other_target(target: Target) -> Target {

@@ -6,9 +6,11 @@
 //! ```
 //!
 //! The hash is of the name; the name itself is in the inode. In the log, NEW is a name that no
-//! hash map holds, UPDATE and DELETE change or hide the one entry of that hash in the hash map.
+//! hash map holds, UPDATE and DELETE change or hide the one entry of that hash in the hash map;
+//! GONE hides the entry of that hash there that has its pointer, where there may be several.
 //! In a hash map every state is NEW. FREED is no entry: it says, in the page that makes it
 //! durable, that an object's life has ended since the page before; its hash is above all hashes.
+//! GONE is the same code with a hash of a name.
 
 use crate::bytes::{get_u32, put_u32};
 
@@ -41,7 +43,11 @@ pub(crate) enum State {
     Update = 1,
     Delete = 2,
     Freed = 3,
+    Gone = 7,
 }
+
+/// Bits of a state on flash.
+const STATE_MASK: u32 = 3;
 
 /// A directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +71,15 @@ impl DirRec {
     #[inline]
     pub fn decode(b: &[u8]) -> DirRec {
         let word = get_u32(b, 0);
+        let hash = word >> HASH_SHIFT;
         DirRec {
-            hash: word >> HASH_SHIFT,
+            hash,
             state: match word >> 2 & 3 {
                 0 => State::New,
                 1 => State::Update,
                 2 => State::Delete,
-                _ => State::Freed,
+                _ if hash == NO_HASH => State::Freed,
+                _ => State::Gone,
             },
             target: match word & 3 {
                 0 => Target::File,
@@ -88,13 +96,13 @@ impl DirRec {
         put_u32(
             &mut b,
             0,
-            self.hash << HASH_SHIFT | (self.state as u32) << 2 | self.target as u32,
+            self.hash << HASH_SHIFT | (self.state as u32 & STATE_MASK) << 2 | self.target as u32,
         );
         put_u32(&mut b, 4, self.ptr);
         b
     }
 
-    /// Whether this is a name (not DELETE, not FREED).
+    /// Whether this is a name.
     pub fn is_entry(&self) -> bool {
         matches!(self.state, State::New | State::Update)
     }
@@ -102,6 +110,16 @@ impl DirRec {
     /// Whether two records mean the same object.
     pub fn same_object(&self, target: Target, ptr: u32) -> bool {
         self.target == target && self.ptr == ptr
+    }
+
+    /// Whether two records of one hash mean the same entry: a file's page is one, with a name or
+    /// without.
+    pub fn same_entry(&self, other: &DirRec) -> bool {
+        let kind = |target| match target {
+            Target::Orphan => Target::File,
+            target => target,
+        };
+        self.hash == other.hash && self.ptr == other.ptr && kind(self.target) == kind(other.target)
     }
 }
 
@@ -114,6 +132,10 @@ mod tests {
         let r = DirRec::new(0xabc_def0, State::Update, Target::Indirect, 77);
         assert_eq!(r.encode(), [0x06, 0xef, 0xcd, 0xab, 77, 0, 0, 0]);
         assert_eq!(DirRec::decode(&r.encode()), r);
+        for (hash, state) in [(5, State::Gone), (NO_HASH, State::Freed)] {
+            let r = DirRec::new(hash, state, Target::File, 9);
+            assert_eq!(DirRec::decode(&r.encode()), r);
+        }
         assert_eq!(NO_HASH, crate::hash::HASH_MAX + 1);
     }
 }

@@ -52,6 +52,8 @@ pub(crate) const FLAG_ORPHAN: u8 = 2;
 pub(crate) const FLAG_KEPT: u8 = 4;
 /// With `moved-from` and `replaced`: what is replaced goes on under the name that was moved from.
 pub(crate) const FLAG_EXCHANGED: u8 = 8;
+/// Of a directory: a hash map of it may hold several entries of one hash.
+pub(crate) const FLAG_SHARED: u8 = 16;
 
 pub(crate) const MODE_FIFO: u16 = 0x1000;
 pub(crate) const MODE_CHAR: u16 = 0x2000;

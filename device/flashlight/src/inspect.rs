@@ -278,6 +278,8 @@ pub enum EntryState {
     Delete,
     /// No entry: an object whose life has ended.
     Freed,
+    /// No name any more: that of several of its hash in the hash map that has this pointer.
+    Gone,
 }
 
 /// A directory entry.
@@ -300,6 +302,7 @@ fn name_entry(b: &[u8]) -> NameEntry {
             dirrec::State::Update => EntryState::Update,
             dirrec::State::Delete => EntryState::Delete,
             dirrec::State::Freed => EntryState::Freed,
+            dirrec::State::Gone => EntryState::Gone,
         },
         target: Target::of(rec.target as u32),
         pointer: rec.ptr,

@@ -49,6 +49,9 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let direct = view.flags() & FLAG_INDIRECT == 0;
         let (from, from_hash) = view.holder(self.store.volume);
+        if direct && (from, from_hash) == (dir, hash) {
+            return Err(Error::TooManyLinks);
+        }
         for dir in [from, dir] {
             self.settle_creations(dir, 0)?;
         }

@@ -77,10 +77,6 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
     pub fn record(&self, i: usize) -> &[u8] {
         &self.b()[RECORDS + REC * i..RECORDS + REC * (i + 1)]
     }
-    /// All records, in order.
-    pub fn records(&self) -> impl Iterator<Item = &[u8]> {
-        self.b()[RECORDS..][..REC * self.count()].chunks_exact(REC)
-    }
     /// First record whose leading word, shifted right by `shift`, is at least `key`.
     pub fn search(&self, key: u32, shift: u32) -> usize {
         let (mut lo, mut hi) = (0, self.count());

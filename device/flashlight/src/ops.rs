@@ -1,6 +1,6 @@
 //! Names and attributes: what a file system is asked for.
 
-use crate::dir::Removal;
+use crate::dir::{Removal, same_hash_max};
 use crate::dirrec::{DirRec, State, Target};
 use crate::error::Error;
 use crate::hash::{ino_hash, name_hash};
@@ -215,9 +215,20 @@ impl<N: Nand> FlashLight<'_, N> {
         hash: u32,
         name: &[u8],
     ) -> Result<Found, Error<N::Error>> {
-        let (mut n, mut damage) = (0, None);
-        while let Some(rec) = self.dir_nth(dir, hash, n)? {
-            n += 1;
+        self.find_among(dir, hash, name, &mut 0)
+    }
+
+    /// The same; `n` is then how many entries of this hash there are, if none is of the name.
+    fn find_among(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        name: &[u8],
+        n: &mut usize,
+    ) -> Result<Found, Error<N::Error>> {
+        let mut damage = None;
+        while let Some(rec) = self.dir_nth(dir, hash, *n)? {
+            *n += 1;
             let (node, place) = match self.peek(dir, &rec, name) {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
@@ -466,10 +477,32 @@ impl<N: Nand> FlashLight<'_, N> {
         self.writable()?;
         Self::check_name(name)?;
         self.make_room()?;
-        match self.find(dir, name) {
-            Ok(_) => Err(Error::Exists),
-            Err(Error::NotFound) => Ok(name_hash(self.store.volume, name)),
-            Err(e) => Err(e),
+        match self.find_or_place(dir, name)? {
+            Some(_) => Err(Error::Exists),
+            None => Ok(name_hash(self.store.volume, name)),
+        }
+    }
+
+    /// Finds a name; none when there is none and the directory has place for it.
+    pub(crate) fn find_or_place(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+    ) -> Result<Option<Found>, Error<N::Error>> {
+        let (hash, mut n) = (name_hash(self.store.volume, name), 0);
+        if let Some(found) = self.find_cached(dir, hash, name) {
+            return Ok(Some(found));
+        }
+        match self.find_among(dir, hash, name, &mut n) {
+            Ok(found) => return Ok(Some(found)),
+            Err(Error::NotFound) => {}
+            Err(e) => return Err(e),
+        }
+        let i = self.load_dir(dir)?;
+        if n < same_hash_max(self.store.page_size()) && self.dirs[i].dir().takes_names() {
+            Ok(None)
+        } else {
+            Err(Error::TooBig)
         }
     }
 

@@ -332,7 +332,11 @@ fn names(dir: &DirView<'_>, hash: u32, ino: u32) -> Answer {
         if rec.is_entry() && rec.same_object(Target::Dir, ino) {
             return Answer::Yes;
         }
-        masked |= rec.state != RecState::New;
+        masked |= match rec.state {
+            RecState::New | RecState::Freed => false,
+            RecState::Update | RecState::Delete => true,
+            RecState::Gone => rec.same_object(Target::Dir, ino),
+        };
     }
     if masked || dir.levels() == 0 {
         return Answer::No;

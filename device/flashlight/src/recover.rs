@@ -27,7 +27,7 @@ use crate::bytes::{get_u16, get_u32, get_u64, put_u16};
 use crate::cache::REMOVED_MOST;
 use crate::checkpoint::Start;
 use crate::dir::Removal;
-use crate::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
+use crate::dirrec::{self, DirRec, State as RecState, Target};
 use crate::error::{Error, sound};
 use crate::exchange::Pending;
 use crate::extent::{
@@ -914,7 +914,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if rec.prev.is_none() || rec.moved.0 != 0 && !kept {
             return self.dir_add(dir, hash, target, ptr);
         }
-        self.dir_log(dir, DirRec::new(hash, RecState::Update, target, ptr))
+        let old = match target {
+            Target::File | Target::Orphan => (target, rec.prev.0),
+            Target::Dir | Target::Indirect => (target, ptr),
+        };
+        self.dir_hide(dir, hash, old, Some((target, ptr)))
     }
 
     fn replay_dir_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
@@ -1143,13 +1147,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         for r in 0..page.count().min(page.capacity()) {
             let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
             let entry = DirRec::decode(page.record(r));
-            let dir = DirView::on(self.files[0].buf);
-            let at = dir.record_search(entry.hash, HASH_SHIFT);
-            let hidden = at < dir.records() && {
-                let rec = DirRec::decode(dir.record(at));
-                rec.hash == entry.hash && rec.state != RecState::New
-            };
-            if !hidden {
+            if !DirView::on(self.files[0].buf).hides(&entry) {
                 self.count_entry(&entry);
             }
         }

@@ -34,11 +34,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.make_room()?;
         self.load_dir(to_dir)?;
         let source = self.find(from_dir, from)?;
-        let target = match self.find(to_dir, to) {
-            Ok(found) => Some(found),
-            Err(Error::NotFound) => None,
-            Err(e) => return Err(e),
-        };
+        let target = self.find_or_place(to_dir, to)?;
         if no_replace && target.is_some() {
             return Err(Error::Exists);
         }
@@ -212,6 +208,10 @@ impl<N: Nand> FlashLight<'_, N> {
         let i = self.load_file(file)?;
         self.flush_file(i)?;
         let rec = self.find(from_dir, from)?.rec;
+        // Another file of this hash may have come into the cache; without its entry this one is not found.
+        if let Some(Node::File(replaced)) = target.map(|t| t.node) {
+            self.load_file(replaced)?;
+        }
         let replaced = target.map(|t| (t.rec.target, t.rec.ptr));
         let from = (from_dir, source.rec.hash, from);
         let (entry, node) = self.record_file_move(file, from, (to_dir, to), replaced, 0, now)?;
@@ -381,7 +381,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.flush_dir(0)?;
         self.flush_dir(1)?;
         let mut view = self.dirs[i].dir_mut();
-        view.set_flags(flags);
+        view.set_flags(view.flags() | flags);
         view.set_moved(from_dir, from_hash);
         view.set_parent(to_dir);
         view.set_name(to);

@@ -187,7 +187,8 @@ impl Chip {
         let is_freed = rec.state == State::Freed;
         let leads = match rec.target {
             Target::File | Target::Orphan => {
-                self.has(rec.ptr) || (rec.ptr == u32::MAX && !is_freed)
+                self.has(rec.ptr)
+                    || (rec.ptr == u32::MAX && !matches!(rec.state, State::Freed | State::Gone))
             }
             // No name leads to the root or to the index directory.
             Target::Dir => is_dir(rec.ptr) && rec.ptr > INDEX_DIR,
@@ -298,16 +299,24 @@ impl Chip {
     fn hash_map(&self, page: &[u8], used: usize) -> bool {
         let view = MapPage::<_, { dirrec::SIZE }>::on(page);
         let (first, end) = (view.first_key(), view.end_key());
-        let mut least = first;
+        let record = |r| DirRec::decode(view.record(r));
+        // Entries of one hash differ in what they lead to.
+        let follows = |r: usize, rec: &DirRec| {
+            let mut before = (0..r).rev().map(record).take_while(|b| b.hash >= rec.hash);
+            before.all(|b| b.hash == rec.hash && !b.same_entry(rec))
+        };
         Self::map(&view, used)
             && view.waiting() == 0
             && is_dir(view.owner().ino)
             && first < end
             && end <= NO_HASH
-            && view.records().map(DirRec::decode).all(|rec| {
-                let follows = (least..end).contains(&rec.hash);
-                least = rec.hash + 1;
-                follows && self.entry(&rec) && rec.state == State::New && rec.ptr != u32::MAX
+            && (0..view.count()).all(|r| {
+                let rec = record(r);
+                (first..end).contains(&rec.hash)
+                    && follows(r, &rec)
+                    && self.entry(&rec)
+                    && rec.state == State::New
+                    && rec.ptr != u32::MAX
             })
     }
 
@@ -811,7 +820,7 @@ mod tests {
                 &set(2, entry(9, State::Update, Target::Dir, FIRST_FILE)),
                 &set(3, entry(9, State::New, Target::Indirect, 4)),
                 &set(3, entry(NO_HASH, State::New, Target::File, 4)),
-                &set(4, entry(9, State::Freed, Target::Orphan, 7)),
+                &set(4, entry(9, State::Gone, Target::Orphan, u32::MAX)),
                 &set(4, entry(NO_HASH, State::Freed, Target::File, u32::MAX)),
             ],
         );
@@ -855,7 +864,7 @@ mod tests {
                 &|p| put_u32(p, 48, NO_HASH + 1),
                 &|p| put_u16(p, 52, 3),
                 &|p| put_u16(p, 52, u16::MAX),
-                &set(1, entry(10, State::New, Target::Dir, 5)),
+                &set(1, entry(10, State::New, Target::Orphan, 1)),
                 &set(1, entry(19, State::Update, Target::Dir, 5)),
                 &set(1, entry(19, State::New, Target::File, u32::MAX)),
             ],

@@ -259,6 +259,7 @@ fn name_entry(entry: &NameEntry) -> Value {
         EntryState::Update => "update",
         EntryState::Delete => "delete",
         EntryState::Freed => "freed",
+        EntryState::Gone => "gone",
     };
     let mut told = json!({ "state": state });
     if entry.state != EntryState::Freed {
