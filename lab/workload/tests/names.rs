@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Fs, NOW, clean, cost, cut, on_preset, remount};
+use common::{Fs, NOW, chip, clean, cost, cut, formatted, on_preset, remount};
 use flashkit_sim::Rng;
 use flashkit_vfs::{FileSystem, NewInode};
 
@@ -107,5 +107,90 @@ fn names_come_and_go_in_any_order() {
             );
         }
         Err(_) => fill_and_empty(on_preset("slc-256m"), &[10_000, 40_000]),
+    }
+}
+
+/// What each durable name must lead to.
+type Due = std::collections::BTreeMap<Vec<u8>, u64>;
+
+/// One durable change of a directory's names.
+fn change(fs: &mut Fs, due: &mut Due, rng: &mut Rng, step: u64) {
+    let root = fs.root();
+    let (some, fresh) = (rng.below(due.len() as u64) as usize, name(step));
+    let (is, size) = due.iter().nth(some).map(|(n, s)| (n.clone(), *s)).unwrap();
+    let ino = fs.lookup(root, &is).unwrap().ino;
+    match rng.below(6) {
+        0 => {
+            let new = fs.create(root, &fresh, &NewInode::default()).unwrap().ino;
+            fs.fsync(new).unwrap();
+            due.insert(fresh, 0);
+        }
+        1 => {
+            fs.unlink(root, &is, NOW).unwrap();
+            fs.fsync(root).unwrap();
+            due.remove(&is);
+        }
+        2 => {
+            fs.rename(root, &is, root, &fresh, false, NOW).unwrap();
+            due.remove(&is);
+            due.insert(fresh, size);
+        }
+        3 => {
+            let (other, _) = due.iter().nth(some / 2).unwrap();
+            let other = other.clone();
+            fs.rename(root, &is, root, &other, false, NOW).unwrap();
+            if other != is {
+                due.remove(&is);
+                due.insert(other, size);
+            }
+        }
+        4 => {
+            let (other, other_size) = due.iter().nth(some / 2).unwrap();
+            let (other, other_size) = (other.clone(), *other_size);
+            fs.exchange(root, &is, root, &other, NOW).unwrap();
+            due.insert(is, other_size);
+            due.insert(other, size);
+        }
+        _ => {
+            fs.write(ino, size, &[1; 9], NOW).unwrap();
+            fs.fsync(ino).unwrap();
+            due.insert(is, size + 9);
+        }
+    }
+}
+
+/// With few hashes most of the names share theirs with some dozen others.
+#[test]
+fn names_stay_when_the_power_goes() {
+    for seed in 0..3 {
+        let mut fs = formatted(chip(1024, 40, 32, 512));
+        let (mut due, mut rng) = (Due::new(), Rng::new(seed));
+        for n in 0..1_200 {
+            create(&mut fs, n);
+            due.insert(name(n), 0);
+        }
+        fs.sync().unwrap();
+        for step in 0..1_500 {
+            change(&mut fs, &mut due, &mut rng, 1_000_000 + step);
+            if rng.below(12) == 0 {
+                fs = cut(fs);
+            }
+            if step % 100 == 99 {
+                let mut is = Due::new();
+                let mut names = Vec::new();
+                fs.readdir(fs.root(), 0, &mut |e| {
+                    names.push(e.name.to_vec());
+                    true
+                })
+                .unwrap();
+                assert_eq!(names.len(), due.len(), "seed {seed}, step {step}");
+                for name in names {
+                    let size = fs.lookup(fs.root(), &name).unwrap().size;
+                    is.insert(name, size);
+                }
+                assert_eq!(is, due, "seed {seed}, step {step}");
+                clean(&mut fs);
+            }
+        }
     }
 }
