@@ -469,28 +469,68 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Moves the records of one range of hashes from the log to its hash map: the range with the
     /// most of them, or that of the first record from the hash `from` on. One read, one program; a
-    /// split one more, an index page one more of each.
+    /// split one more, an index page one more of each. Below an index page up to three ranges move at
+    /// a time, as it is written once for all.
     fn dir_migrate(&mut self, i: usize, from: Option<u32>) -> Result<Migrated, Error<N::Error>> {
+        let Some((targets, n)) = self.dir_migrate_targets(i, from)? else {
+            return Ok(Migrated::None(None));
+        };
+        let names = |dir: DirView<'_>| dir.record_search(NO_HASH, HASH_SHIFT);
+        let before = names(self.dirs[i].dir());
+        let mut changes = Changes::new();
+        let mut replaced = [PageAddr::NONE; tree::BATCH];
+        for (k, (target, old)) in targets[..n].iter().zip(&mut replaced).enumerate() {
+            let room = self.dirs[i].dir().room();
+            if k > 0 && (!changes.has_room() || room < tree::SLACK_LEAST) {
+                break;
+            }
+            match self.dir_load_target(i, target) {
+                // It has a turn of its own.
+                Err(e) if k > 0 && e.is_damage() && !self.store.nand.failed => continue,
+                r => r?,
+            }
+            self.dir_merge(i, target, &mut changes)?;
+            *old = target.page;
+        }
+        self.apply_dir_changes(i, &targets[0], &changes)?;
+        for old in replaced.into_iter().filter(|old| old.is_some()) {
+            self.store.invalidate(old);
+            self.dir_note_freed_page(i, old)?;
+        }
+        if names(self.dirs[i].dir()) < before {
+            return Ok(Migrated::Some);
+        }
+        // All of the range are only in RAM.
+        Ok(Migrated::None(self.name_from(i, targets[0].end)))
+    }
+
+    /// Brings the map of a migration into the scratch page, or makes it there.
+    fn dir_load_target(&mut self, i: usize, target: &MapTarget) -> Result<(), Error<N::Error>> {
         let ino = self.dirs[i].ino;
         let owner = Owner {
             ino,
             dir: 0,
             hash: 0,
         };
-        let Some(target) = self.dir_migrate_target(i, from)? else {
-            return Ok(Migrated::None(None));
-        };
         if target.page.is_none() {
             self.store.scratch_at = PageAddr::NONE;
             HashPage::on(self.scratch).init(owner, target.first, target.end);
         } else {
-            self.load_target(HASH, &target, ino)?;
+            self.load_target(HASH, target, ino)?;
         }
         self.store.scratch_at = PageAddr::NONE;
         HashPage::on(self.scratch).set_range(target.first, target.end);
-        let mut changes = Changes::new();
-        let names = |dir: DirView<'_>| dir.record_search(NO_HASH, HASH_SHIFT);
-        let before = names(self.dirs[i].dir());
+        Ok(())
+    }
+
+    /// Moves the records of a range to the map in the scratch page, and writes it. What leads to it is
+    /// not changed.
+    fn dir_merge(
+        &mut self,
+        i: usize,
+        target: &MapTarget,
+        changes: &mut Changes,
+    ) -> Result<(), Error<N::Error>> {
         let mut r = self.dirs[i].dir().record_search(target.first, HASH_SHIFT);
         while r < self.dirs[i].dir().records() {
             let rec = DirRec::decode(self.dirs[i].dir().record(r));
@@ -518,7 +558,7 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         let view = self.dirs[i].dir();
-        if view.room() < tree::pointers_need(view.levels(), &target, &changes) {
+        if view.room() < tree::pointers_need(view.levels(), target, changes) {
             // What is in RAM now misses entries.
             self.store.nand.failed = true;
             return Err(Error::TooBig);
@@ -533,24 +573,16 @@ impl<N: Nand> FlashLight<'_, N> {
         )?;
         changes.push(Put { key, page });
         self.dirs[i].dirty = true;
-        self.apply_dir_changes(i, &target, &changes)?;
-        if target.page.is_some() {
-            self.store.invalidate(target.page);
-            self.dir_note_freed_page(i, target.page)?;
-        }
-        if names(self.dirs[i].dir()) < before {
-            return Ok(Migrated::Some);
-        }
-        // All of the range are only in RAM.
-        Ok(Migrated::None(self.name_from(i, target.end)))
+        Ok(())
     }
 
-    /// The hash map that most records of the log belong to.
-    fn dir_migrate_target(
+    /// The hash maps that most records of the log belong to, all below one index page.
+    #[allow(clippy::type_complexity)]
+    fn dir_migrate_targets(
         &mut self,
         i: usize,
         from: Option<u32>,
-    ) -> Result<Option<MapTarget>, Error<N::Error>> {
+    ) -> Result<Option<([MapTarget; tree::BATCH], usize)>, Error<N::Error>> {
         let view = self.dirs[i].dir();
         let movable = (0..view.record_search(NO_HASH, HASH_SHIFT))
             .any(|r| is_movable(&DirRec::decode(view.record(r))));
@@ -559,7 +591,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.store.scratch_at = PageAddr::NONE;
         let view = self.dirs[i].dir();
-        tree::target(&mut self.store, HASH, self.scratch, &view, from, NO_HASH).map(Some)
+        tree::targets(&mut self.store, HASH, self.scratch, &view, from, NO_HASH).map(Some)
     }
 
     fn apply_dir_changes(

@@ -250,6 +250,21 @@ fn forward(key: u32, end: u32, limit: u32) -> u32 {
     if end > key { end } else { limit }
 }
 
+/// What a pointer of an inode leads to.
+fn root_target<const REC: usize>(inode: &Inode<&[u8], REC>, root: usize, limit: u32) -> MapTarget {
+    let end = if root + 1 < inode.pointers() {
+        inode.pointer(root + 1).0
+    } else {
+        limit
+    };
+    MapTarget {
+        root,
+        page: inode.pointer(root).1,
+        first: if root == 0 { 0 } else { inode.pointer(root).0 },
+        end,
+    }
+}
+
 /// The map that covers `key`, or else the one that most records of the log belong to; `limit`
 /// ends the keys. At the index level one read, into `scratch`.
 pub(crate) fn target<const REC: usize, N: Nand>(
@@ -266,20 +281,8 @@ pub(crate) fn target<const REC: usize, N: Nand>(
             ..MapTarget::FIRST
         });
     }
-    let root = root_for(inode, kind, key, limit);
-    let first = if root == 0 { 0 } else { inode.pointer(root).0 };
-    let end = if root + 1 < inode.pointers() {
-        inode.pointer(root + 1).0
-    } else {
-        limit
-    };
-    let page = inode.pointer(root).1;
-    let target = MapTarget {
-        root,
-        page,
-        first,
-        end,
-    };
+    let target = root_target(inode, root_for(inode, kind, key, limit), limit);
+    let (page, first, end) = (target.page, target.first, target.end);
     if inode.levels() == 1 {
         return Ok(target);
     }
@@ -294,6 +297,39 @@ pub(crate) fn target<const REC: usize, N: Nand>(
         None => densest(inode, kind, index.count(), end, start),
     };
     Ok(target.below(&index, p))
+}
+
+/// The same, and more maps of that index page that most records of the log belong to: these cost only
+/// one write of it.
+pub(crate) fn targets<const REC: usize, N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    scratch: &mut [u8],
+    inode: &Inode<&[u8], REC>,
+    key: Option<u32>,
+    limit: u32,
+) -> Result<([MapTarget; BATCH], usize), Error<N::Error>> {
+    let first = target(store, kind, scratch, inode, key, limit)?;
+    let mut targets = [first; BATCH];
+    if inode.levels() < 2 || key.is_some() {
+        return Ok((targets, 1));
+    }
+    // The index page is in the scratch page.
+    let index: MapPage<&mut [u8], 8> = MapPage(scratch);
+    let all = root_target(inode, first.root, limit);
+    let records = |p| {
+        let map = all.below(&index, p);
+        let from = inode.record_search(map.first, kind.shift);
+        inode
+            .record_search(map.end, kind.shift)
+            .saturating_sub(from)
+    };
+    let mut picked = [0; BATCH];
+    let n = pick_most(index.count(), records, &mut picked);
+    for (target, &p) in targets.iter_mut().zip(&picked[..n]) {
+        *target = all.below(&index, p);
+    }
+    Ok((targets, n))
 }
 
 /// Where the range of a pointer of an index page begins, which begins at `first` itself.
