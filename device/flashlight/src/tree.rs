@@ -316,6 +316,10 @@ pub(crate) fn targets<const REC: usize, N: Nand>(
     }
     // The index page is in the scratch page.
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
+    if index.count() + BATCH + PARTS > index.capacity() {
+        // It may have to be split, and the pointers of one map only are in one half for certain.
+        return Ok((targets, 1));
+    }
     let all = root_target(inode, first.root, limit);
     let records = |p| {
         let map = all.below(&index, p);
@@ -467,9 +471,15 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
     for &(from, to) in changes.settled() {
         MapPage::<&mut [u8], 8>::on(scratch).extents_cut(from, to, |_| {});
     }
-    for put in changes.iter() {
+    for (k, put) in changes.iter().enumerate() {
         let page: MapPage<&mut [u8], 8> = MapPage(scratch);
-        if page.count() == page.capacity() {
+        let is_full = if kind.has_waiting {
+            page.count() == page.capacity()
+        } else {
+            // Before the pointers that one map becomes are there, as they go to one half.
+            k == 0 && page.count() + changes.len() > page.capacity()
+        };
+        if is_full {
             if inode.room() < POINTER {
                 return Err(Error::TooBig);
             }

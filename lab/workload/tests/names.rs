@@ -106,7 +106,7 @@ fn names_come_and_go_in_any_order() {
                 &below.chain([most]).collect::<Vec<_>>(),
             );
         }
-        Err(_) => fill_and_empty(on_preset("slc-256m"), &[10_000, 40_000]),
+        Err(_) => fill_and_empty(on_preset("slc-256m"), &[10_000, 60_000]),
     }
 }
 
