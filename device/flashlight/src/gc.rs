@@ -54,18 +54,18 @@ fn grown_max(blocks: u32) -> u32 {
 }
 
 /// What cleaning a block costs; `None` where nothing can be won. A block of metadata that is young dies by
-/// itself, so data goes first; but where a block of data wins next to nothing, what counts is what each page that
-/// is won costs, of whatever kind the block is.
+/// itself, so data goes first.
 pub(crate) fn cost(state: State, pages_per_block: u32) -> Option<u32> {
-    let p = pages_per_block;
     match state {
-        State::Meta(n) if n <= p / 16 => Some(2 * n),
-        State::Data(n) if n <= p - p / 8 => Some(3 * n),
-        state => cost_of_gain(state, p).map(|cost| 4 * p + cost),
+        State::Meta(n) if n <= pages_per_block / 16 => Some(2 * n),
+        State::Meta(n) if n < pages_per_block => Some(4 * pages_per_block + n),
+        State::Data(n) if n < pages_per_block => Some(3 * n),
+        _ => None,
     }
 }
 
-/// What each page costs that cleaning a block wins, up to the pages of a block; `None` where nothing can be won.
+/// What each page costs that cleaning a block wins, when free blocks are few: up to the pages of a block; `None`
+/// where nothing can be won.
 fn cost_of_gain(state: State, pages_per_block: u32) -> Option<u32> {
     let (moves, won) = match state {
         State::Meta(n) if n < pages_per_block => (6 * n, pages_per_block - n),
