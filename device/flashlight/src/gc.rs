@@ -21,7 +21,7 @@ use flashkit_nand::{Nand, PageAddr};
 /// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
 /// the checkpoint that ends it.
 pub(crate) fn low(blocks: u32) -> u32 {
-    16 + (blocks / 96).min(24)
+    18 + (blocks / 96).min(24)
 }
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 pub(crate) const FLOOR: u32 = 10;
@@ -197,7 +197,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Blocks that stay free for recoveries, and for a change that begins just before: it takes more of them where
     /// they have few pages. It writes pages of directories about as often as they were written since the checkpoint.
     fn for_recovery(&self) -> u32 {
-        let pages = 32 + 2 * self.store.index_pages;
+        let pages = 32 + self.store.index_pages;
         FOR_RECOVERY + pages / self.store.ppb() + self.store.table.blocks_for_recovery()
     }
 
