@@ -616,6 +616,7 @@ impl<N: Nand> FlashLight<'_, N> {
         at: PageAddr,
         waiting: Option<&Waiting>,
     ) -> Result<(), Error<N::Error>> {
+        self.store.look_into(at)?;
         if sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_some() {
             let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
             if page.owner().ino == self.files[i].file().ino() {

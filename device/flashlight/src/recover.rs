@@ -76,6 +76,8 @@ pub(crate) struct Recovery<'r> {
     mend: bool,
     /// The last exchange, while its second inode is not known to know.
     pub exchange: Option<Pending>,
+    /// Pages that may yet be looked into for what they name ([`Recovery::look_into`]).
+    left: u32,
 }
 
 impl Recovery<'_> {
@@ -111,10 +113,23 @@ impl Recovery<'_> {
 
     /// Whether a page was written after the checkpoint and before power failed.
     pub fn is_lost(&self, at: PageAddr) -> bool {
-        let (block, index) = (at.0 / self.pages_per_block, at.0 % self.pages_per_block);
+        at.0 % self.pages_per_block >= self.lost_from(at.0 / self.pages_per_block)
+    }
+
+    /// The page of a block from which on all were written after the checkpoint and before power failed.
+    pub fn lost_from(&self, block: u32) -> u32 {
         (0..self.len)
             .map(|i| self.entry(i))
-            .any(|(b, info)| b == block && info & FRESH == 0 && index >= u32::from(info & 0x7ff))
+            .find(|&(b, info)| b == block && info & FRESH == 0)
+            .map_or(u32::MAX, |(_, info)| u32::from(info & 0x7ff))
+    }
+
+    /// Counts a page that is looked into for the pages that it names, to free or to count these. What is on
+    /// flash at once is freed once and counted once; `false` when more is asked for than there can be.
+    fn look_into(&mut self) -> bool {
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
     }
 }
 
@@ -148,6 +163,15 @@ pub(crate) struct Record {
     is_first: bool,
 }
 
+/// Whether pages of a kind are the records of an area.
+fn is_record(kind: Kind, area: u16) -> bool {
+    match kind {
+        Kind::Dir => area == Area::Dir as u16,
+        Kind::File => area == Area::File as u16,
+        _ => false,
+    }
+}
+
 fn is_lost<N: Nand>(store: &Store<'_, N>, at: PageAddr) -> bool {
     at.is_some() && store.recovery.as_ref().is_some_and(|r| r.is_lost(at))
 }
@@ -162,9 +186,39 @@ fn count<N: Nand>(store: &mut Store<'_, N>, at: PageAddr) -> bool {
     lost
 }
 
+/// The same with a run of pages, in steps of a block.
 fn count_run<N: Nand>(store: &mut Store<'_, N>, run: Extent) {
-    for k in 0..run.count {
-        count(store, PageAddr(run.page + k));
+    let mut at = run.page;
+    let end = run.page.saturating_add(run.count).min(store.geo.pages());
+    while at < end {
+        let (block, index) = (
+            store.geo.block_of(PageAddr(at)),
+            store.geo.index_of(PageAddr(at)),
+        );
+        let next = end.min(at + (store.ppb() - index));
+        let from = store
+            .recovery
+            .as_ref()
+            .map_or(u32::MAX, |r| r.lost_from(block.0));
+        for page in at.saturating_add(from.saturating_sub(index))..next {
+            count(store, PageAddr(page));
+        }
+        at = next;
+    }
+}
+
+impl<N: Nand> Store<'_, N> {
+    /// In a recovery, before a page is looked into for what it names: see [`Recovery::look_into`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when that has been done more often than there are pages.
+    pub fn look_into(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let may = self.recovery.as_mut().is_none_or(Recovery::look_into);
+        if may {
+            Ok(())
+        } else {
+            Err(Error::Corrupt(at, CHANGE))
+        }
     }
 }
 
@@ -192,13 +246,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.close_at_checkpoint();
         self.copy_suspects(since)?;
         let copy = self.store.recovery.as_ref().and_then(|r| r.copy);
+        self.look_anew();
         let mut dirs = self.cursor(Area::Dir, since)?;
         while let Some((at, _)) = dirs.at {
-            self.replay_dir_map(at)?;
+            let replayed = self.replay_dir_map(at);
+            self.noted(replayed)?;
             self.advance(&mut dirs, since)?;
         }
         if let Some((at, ..)) = copy.filter(|c| c.1.kind == Kind::Dir) {
-            self.replay_dir_map(at)?;
+            let replayed = self.replay_dir_map(at);
+            self.noted(replayed)?;
         }
         let (mut dirs, mut files) = (
             self.cursor(Area::Dir, since)?,
@@ -230,6 +287,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.flush_dir(i)?;
             self.dirs[i].clear();
         }
+        self.look_anew();
         self.count_lost(since)?;
         let mend = self.store.recovery.as_ref().is_some_and(|r| r.mend);
         let exchange = self.store.recovery.as_ref().and_then(|r| r.exchange);
@@ -251,6 +309,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.mend_replaced()?;
         }
         self.checkpoint(false)
+    }
+
+    /// Pages may be looked into again.
+    fn look_anew(&mut self) {
+        let pages = self.store.geo.pages();
+        if let Some(rec) = &mut self.store.recovery {
+            rec.left = 2 * pages;
+        }
     }
 
     /// A second-level block that was never reached is not needed any more.
@@ -279,6 +345,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             copy: None,
             mend: false,
             exchange: None,
+            left: 0,
         };
         for (i, head) in self.store.heads.iter().enumerate().skip(1) {
             if head.block != u32::MAX && head.next < self.store.ppb() {
@@ -377,7 +444,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let Some(at) = self.last_record(area, since)? else {
                 continue;
             };
-            match self.read_record(at, since)? {
+            match self.read_record(at, area, since)? {
                 Some(h) if newest.is_none_or(|n| h.seq > n.1.seq) => {
                     self.files[0].buf.copy_from_slice(self.scratch);
                     newest = Some((at, h));
@@ -416,11 +483,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
     }
 
-    /// Reads the inode page at `at` into the scratch page, if there is one newer than `since`.
-    fn read_record(&mut self, at: PageAddr, since: u64) -> Result<Option<Header>, Error<N::Error>> {
+    /// Reads the inode page at `at` into the scratch page, if there is one of an area newer than `since`. A page
+    /// of another kind is none, whatever led here.
+    fn read_record(
+        &mut self,
+        at: PageAddr,
+        area: Area,
+        since: u64,
+    ) -> Result<Option<Header>, Error<N::Error>> {
         self.store.scratch_at = PageAddr::NONE;
         let header = self.store.read_meta(at, self.scratch)?;
-        Ok(header.filter(|h| h.seq > since && matches!(h.kind, Kind::Dir | Kind::File)))
+        Ok(header.filter(|h| h.seq > since && is_record(h.kind, area as u16)))
     }
 
     /// The last page of an area that was programmed since the checkpoint. Some ten reads.
@@ -436,12 +509,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
             let (block, mut first) = (BlockAddr(block), u32::from(info & 0x7ff));
             let at = self.store.geo.page(block, first);
-            if self.read_record(at, since)?.is_none() {
+            if self.read_record(at, area, since)?.is_none() {
                 first += 1;
                 let next = self.store.geo.page(block, first);
                 if is_blank(self.scratch)
                     || first == self.store.ppb()
-                    || self.read_record(next, since)?.is_none()
+                    || self.read_record(next, area, since)?.is_none()
                 {
                     // Not begun, and not even erased perhaps; or its first program was cut.
                     self.suspect(at);
@@ -453,7 +526,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             while lo < hi {
                 let mid = u32::midpoint(lo, hi);
                 let at = self.store.geo.page(block, mid);
-                if self.read_record(at, since)?.is_none() && is_blank(self.scratch) {
+                if self.read_record(at, area, since)?.is_none() && is_blank(self.scratch) {
                     hi = mid;
                 } else {
                     lo = mid + 1;
@@ -510,9 +583,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 }
                 continue;
             }
-            self.store.scratch_at = PageAddr::NONE;
-            let header = self.store.read_meta(at, self.scratch)?;
-            match header.filter(|h| h.seq > since) {
+            match self.read_record(at, cursor.area, since)? {
                 Some(h) => {
                     self.note_gap(cursor);
                     cursor.at = Some((at, h));
@@ -551,11 +622,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         let old = match self.map_get(ino) {
-            Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
-                self.note_damage(page, what);
-                return Ok(());
-            }
-            r => r?,
+            Err(e) => return self.noted(Err(e)),
+            Ok(old) => old,
         };
         if self.is_retry(0, ino, header.prev) {
             return self.map_set(ino, at);
@@ -594,6 +662,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// Invalidates what a file's page refers to, and that page.
     fn free_file_at(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         self.files[0].clear();
+        self.store.look_into(at)?;
         match self.store.read_meta(at, self.files[0].buf)? {
             Some(h) if h.kind == Kind::File && self.files[0].file().is_sane() => {
                 self.files[0].loc = at;
@@ -611,6 +680,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         self.files[0].clear();
+        self.store.look_into(at)?;
         let header = self.store.read_meta(at, self.files[0].buf)?;
         let page = |fs: &Self, p: usize| DirView::on(fs.files[0].buf).pointer(p).1;
         let view = DirView::on(self.files[0].buf);
@@ -622,6 +692,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         for p in 0..if whole { pointers } else { 0 } {
             let map = page(self, p);
             if levels == 2 {
+                self.store.look_into(map)?;
                 self.free_hash_index(map)?;
             }
             self.store.invalidate(map);
@@ -637,7 +708,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         header: &Header,
         held: bool,
     ) -> Result<(), Error<N::Error>> {
-        match self.replay(at, header, held) {
+        let replayed = self.replay(at, header, held);
+        self.noted(replayed)
+    }
+
+    /// What a step has come to that ended so: damage is noted.
+    fn noted(&mut self, result: Result<(), Error<N::Error>>) -> Result<(), Error<N::Error>> {
+        match result {
             Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
                 self.note_damage(page, what);
                 Ok(())
@@ -701,6 +778,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         for at in removed.into_iter().filter(|at| at.is_some()) {
             self.files[0].clear();
+            self.store.look_into(at)?;
             let header = self.store.read_meta(at, self.files[0].buf)?;
             let view = self.files[0].file();
             let sane = header.is_some_and(|h| h.kind == Kind::File) && view.is_sane();
@@ -748,6 +826,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 FREED_RUN => self.store.invalidate_run(note.page, note.count),
                 FREED_MAP => {
                     let at = PageAddr(note.page);
+                    self.store.look_into(at)?;
                     let header = self.store.read_meta(at, self.scratch)?;
                     self.store.scratch_at = PageAddr::NONE;
                     match header.map(|h| h.kind) {
@@ -774,6 +853,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// that were masked: they had been given back before. Of two index pages also the maps, and
     /// what these name.
     fn free_difference(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
+        self.store.look_into(old)?;
         let header = self.store.read_meta(old, self.scratch)?;
         self.store.scratch_at = PageAddr::NONE;
         match header.map(|h| h.kind) {
@@ -1066,14 +1146,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 let at = self.store.geo.page(BlockAddr(block), index);
                 self.files[0].clear();
                 let header = self.store.read_meta(at, self.files[0].buf)?;
-                match header.filter(|h| h.seq > since) {
-                    Some(h) if h.kind == Kind::Dir => self.count_dir(at)?,
+                let is_one = |h: &Header| h.seq > since && (fresh || is_record(h.kind, area));
+                let counted = match header.filter(is_one) {
+                    Some(h) if h.kind == Kind::Dir => self.count_dir(at),
                     Some(h) if h.kind == Kind::File && (!fresh || copy == at) => {
-                        self.count_file(at)?;
+                        self.count_file(at)
                     }
                     None if is_blank(self.files[0].buf) => break,
-                    _ => {}
-                }
+                    _ => Ok(()),
+                };
+                self.noted(counted)?;
             }
         }
     }
@@ -1121,6 +1203,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     break;
                 }
                 let map = index.pointer(r).1;
+                self.store.look_into(map)?;
                 self.count(map);
                 self.count_hash_map(map)?;
                 r += 1;
@@ -1197,6 +1280,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     if r == 0 {
                         self.counted_waiting(0, count_run);
                     }
+                    self.store.look_into(map)?;
                     self.count_extent_map(map, Some(&waiting))?;
                     r += 1;
                 }

@@ -1096,29 +1096,33 @@ impl<N: Nand> Store<'_, N> {
         self.invalidate_run(at.0, 1);
     }
 
-    /// The same with a run of pages.
+    /// The same with a run of pages, in steps of a block. What is not on the chip is left out.
     pub fn invalidate_run(&mut self, page: u32, count: u32) {
-        let mut done = 0;
-        while done < count {
-            let at = PageAddr(page.wrapping_add(done));
-            let pages = match self.recovery {
-                // Some may be lost.
-                Some(_) => 1,
-                None => (self.ppb() - self.geo.index_of(at)).min(count - done),
-            };
-            self.invalidate_in_block(at, pages);
-            done += pages;
+        self.settle_table();
+        if self.scratch_at.0.wrapping_sub(page) < count {
+            self.scratch_at = PageAddr::NONE;
+        }
+        let (mut at, end) = (page, page.saturating_add(count).min(self.geo.pages()));
+        while at < end {
+            let (block, index) = (
+                self.geo.block_of(PageAddr(at)).0,
+                self.geo.index_of(PageAddr(at)),
+            );
+            let pages = (self.ppb() - index).min(end - at);
+            let lost = self
+                .recovery
+                .as_ref()
+                .map_or(u32::MAX, |r| r.lost_from(block));
+            match pages.min(lost.saturating_sub(index)) {
+                0 => {}
+                known => self.invalidate_in_block(PageAddr(at), known),
+            }
+            at += pages;
         }
     }
 
     fn invalidate_in_block(&mut self, at: PageAddr, pages: u32) {
         self.settle_table();
-        if self.scratch_at.0.wrapping_sub(at.0) < pages {
-            self.scratch_at = PageAddr::NONE;
-        }
-        if !self.geo.contains(at) || self.recovery.as_ref().is_some_and(|r| r.is_lost(at)) {
-            return;
-        }
         let (block, index) = (self.geo.block_of(at).0, self.geo.index_of(at));
         let (count, state): (u32, fn(u32) -> State) = match self.state(block) {
             State::Meta(n) if n > 0 => {

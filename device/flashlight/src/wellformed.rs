@@ -223,6 +223,7 @@ impl Chip {
             && (0..n).all(|r| self.log_record(&record(r)))
             && (1..n).all(|r| follows(&record(r - 1), &record(r)))
             && self.fits((0..n).map(record))
+            && self.frees_once((0..n).map(record))
     }
 
     /// A file's names: its own, or none of a file that is found by its number; and the further ones of
@@ -286,6 +287,14 @@ impl Chip {
             .filter(Extent::is_mapping)
             .try_fold(0u32, |sum, e| sum.checked_add(e.count));
         mapped.is_some_and(|pages| pages <= self.pages)
+    }
+
+    /// Whether there are as many pages on the chip as runs are noted as free.
+    fn frees_once(&self, records: impl Iterator<Item = Extent>) -> bool {
+        let freed = records
+            .filter(|e| e.index == FREED_RUN)
+            .try_fold(0u32, |sum, e| sum.checked_add(e.count));
+        freed.is_some_and(|pages| pages <= self.pages)
     }
 
     /// What all maps and index pages have in common.
@@ -669,6 +678,8 @@ mod tests {
                 &set(5, extent(FREED_MAP, PAGES, 0)),
                 &set(6, extent(REPLACED_MAP, 7, 8)),
                 &set(6, extent(FREED_RUN, 1, PAGES)),
+                // With what the other frees, more than there is.
+                &set(6, extent(FREED_RUN, 0, PAGES)),
             ],
         );
     }

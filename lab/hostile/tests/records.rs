@@ -1,0 +1,102 @@
+//! Pages of other kinds in the logs that a recovery follows, and notes that would take it long.
+
+use flashkit_flashlight::{FlashLight, Kind};
+use flashkit_hostile::image::{self, Image, Page, stored};
+use flashkit_hostile::{Guard, seal};
+use flashkit_nand::{BlockAddr, Nand};
+use flashkit_vfs::check::check;
+
+/// Bytes of a record of a file's log.
+const RECORD: usize = 12;
+/// A note of a run that is free.
+const FREED_RUN: u32 = u32::MAX;
+
+fn unclean() -> Image {
+    let (_, image) = stored().iter().find(|i| i.0 == "unclean").unwrap();
+    image.clone()
+}
+
+/// Adds notes to a FileInode page, as many as fit, each of a run of `count` pages from the first on.
+fn add_notes(image: &mut Image, at: u32, count: u32) {
+    let Page::Written(data, _) = &mut image.pages[at as usize] else {
+        panic!("page {at} is not written");
+    };
+    let mut used = seal::used(data);
+    let mut records = seal::u16_at(data, 116);
+    while used + RECORD <= data.len() {
+        for word in [FREED_RUN, 0, count] {
+            data[used..used + 4].copy_from_slice(&word.to_le_bytes());
+            used += 4;
+        }
+        records += 1;
+    }
+    data[116..118].copy_from_slice(&records.to_le_bytes());
+    data[24..26].copy_from_slice(&(used as u16).to_le_bytes());
+    seal::seal(data);
+}
+
+fn set_kind(image: &mut Image, at: u32, kind: Kind) {
+    let Page::Written(data, _) = &mut image.pages[at as usize] else {
+        panic!("page {at} is not written");
+    };
+    data[6] = kind as u8;
+    seal::seal(data);
+}
+
+/// What a check of a volume finds, how many pages of each block count as valid, and what a sync tells of damage.
+fn outcome(image: &Image) -> String {
+    let mut guard = Guard::new(image);
+    let geometry = guard.geometry();
+    guard.allow("mount", 64 * u64::from(geometry.pages()) + 20_000);
+    let mut ram = image::ram(&geometry);
+    let mut fs = FlashLight::mount(guard, &mut ram, image::config()).unwrap();
+    fs.nand_mut().allow("check", u64::MAX);
+    let found = check(&mut fs).unwrap();
+    let blocks = (0..geometry.blocks()).map(BlockAddr);
+    let states: Vec<_> = blocks.map(|block| fs.block_state(block.0)).collect();
+    fs.nand_mut().allow("sync", u64::MAX);
+    format!("{found:?} {states:?} {:?}", fs.sync())
+}
+
+/// FileInode pages written since the last checkpoint: a recovery misses them. With each of them the outcome
+/// without it.
+fn missed(image: &Image) -> Vec<(u32, String)> {
+    let newest = &image.kinds[Kind::File as usize];
+    let outcomes = newest.iter().take(40).map(|&at| {
+        let mut lost = image.clone();
+        lost.pages[at as usize] = Page::Garbage;
+        (at, outcome(&lost))
+    });
+    let missed: Vec<_> = outcomes
+        .filter(|(_, lost)| lost.contains("record of a change"))
+        .collect();
+    assert!(!missed.is_empty());
+    missed
+}
+
+/// Notes in such a page would be followed as those of a file's are, and they may be of any length.
+#[test]
+fn a_page_of_another_kind_is_no_record() {
+    let image = unclean();
+    for (at, lost) in missed(&image) {
+        let mut other = image.clone();
+        add_notes(&mut other, at, (1 << 30) - 1);
+        // What a root must be like, an inode is by chance.
+        set_kind(&mut other, at, Kind::Root);
+        assert_eq!(outcome(&other), lost, "page {at}");
+    }
+}
+
+/// One page frees no more than there is.
+#[test]
+fn notes_longer_than_the_chip_make_a_page_none() {
+    let image = unclean();
+    let pages = image.geometry.pages();
+    for (at, lost) in missed(&image) {
+        for count in [pages, pages + 1, (1 << 30) - 1] {
+            let mut long = image.clone();
+            add_notes(&mut long, at, count);
+            assert_eq!(outcome(&long), lost, "page {at}: runs of {count} pages");
+        }
+    }
+}
