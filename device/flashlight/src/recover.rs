@@ -72,6 +72,8 @@ pub(crate) struct Recovery<'r> {
     last: [(u32, PageAddr); 2],
     /// The newest record of all, written anew, and the number that it had before.
     copy: Option<(PageAddr, Header, u64)>,
+    /// The inode of that.
+    copy_of: u32,
     /// Whether a rename has replaced a file in the index directory that is not known to know.
     mend: bool,
     /// The last exchange, while its second inode is not known to know.
@@ -144,8 +146,12 @@ struct Cursor {
     page: u32,
     /// The page found: place, header.
     at: Option<(PageAddr, Header)>,
+    /// The inode of that page.
+    ino: u32,
     /// The last page of this block that was no such page, nor erased.
     gap: PageAddr,
+    /// That page could not be read when it was to be replayed.
+    missed: bool,
 }
 
 /// What the header part of an inode page says, copied out of it.
@@ -257,30 +263,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let replayed = self.replay_dir_map(at);
             self.noted(replayed)?;
         }
-        let (mut dirs, mut files) = (
-            self.cursor(Area::Dir, since)?,
-            self.cursor(Area::File, since)?,
-        );
-        // The page that was read last.
-        let mut held = files.at;
-        loop {
-            let dir_first = match (dirs.at, files.at) {
-                (None, None) => break,
-                (Some(d), Some(f)) => d.1.seq < f.1.seq,
-                (d, _) => d.is_some(),
-            };
-            let cursor = if dir_first { &mut dirs } else { &mut files };
-            if let Some((at, header)) = cursor.at {
-                self.store.seq = self.store.seq.max(header.seq + 1);
-                self.replay_sound(at, &header, held.is_some_and(|h| h.0 == at))?;
-            }
-            let cursor = if dir_first { &mut dirs } else { &mut files };
-            self.advance(cursor, since)?;
-            held = cursor.at;
-        }
-        if let Some((at, header, _)) = copy {
-            self.replay_sound(at, &header, false)?;
-        }
+        self.replay_all(since)?;
         // Pages that are no records may have later numbers.
         self.store.seq += 1 << 16;
         for i in 0..2 {
@@ -309,6 +292,38 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.mend_replaced()?;
         }
         self.checkpoint(false)
+    }
+
+    /// Step 4: DirInode and FileInode pages in the order of their numbers, the copy of the newest last.
+    fn replay_all(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+        let (mut dirs, mut files) = (
+            self.cursor(Area::Dir, since)?,
+            self.cursor(Area::File, since)?,
+        );
+        // The page that was read last.
+        let mut held = files.at;
+        loop {
+            let dir_first = match (dirs.at, files.at) {
+                (None, None) => break,
+                (Some(d), Some(f)) => d.1.seq < f.1.seq,
+                (d, _) => d.is_some(),
+            };
+            let cursor = if dir_first { &mut dirs } else { &mut files };
+            if let Some((at, header)) = cursor.at {
+                self.store.seq = self.store.seq.max(header.seq + 1);
+                cursor.missed = !self.replay_sound(at, &header, held.is_some_and(|h| h.0 == at))?;
+            }
+            let cursor = if dir_first { &mut dirs } else { &mut files };
+            self.advance(cursor, since)?;
+            held = cursor.at;
+        }
+        let copy = self.store.recovery.as_ref().and_then(|r| r.copy);
+        if let Some((at, header, _)) = copy
+            && !self.replay_sound(at, &header, false)?
+        {
+            self.note_damage(at, CHANGE);
+        }
+        Ok(())
     }
 
     /// Pages may be looked into again.
@@ -343,6 +358,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             suspects: [PageAddr::NONE; SUSPECTS],
             last: [(0, PageAddr::NONE); 2],
             copy: None,
+            copy_of: 0,
             mend: false,
             exchange: None,
             left: 0,
@@ -467,10 +483,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             Area::File
         };
         let page = &mut self.files[0].buf[..header.len];
+        let ino = FileView::on(&*page).ino();
         let at = self.store.append(area, page, header.kind, header.prev)?;
         self.suspect(from);
         if let Some(rec) = &mut self.store.recovery {
-            rec.copy = Some((at, header, before));
+            (rec.copy, rec.copy_of) = (Some((at, header, before)), ino);
         }
         Ok(())
     }
@@ -543,7 +560,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             entry: usize::MAX,
             page: u32::MAX,
             at: None,
+            ino: 0,
             gap: PageAddr::NONE,
+            missed: false,
         };
         self.advance(&mut cursor, since)?;
         Ok(cursor)
@@ -562,6 +581,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                         && Recovery::area(rec.entry(i).1) == cursor.area as u16
                 });
                 let Some(i) = next else {
+                    let copy = rec.copy.filter(|c| is_record(c.1.kind, cursor.area as u16));
+                    let last = copy.map(|c| (rec.copy_of, c.1.prev));
+                    self.note_missed(cursor, last);
                     cursor.at = None;
                     return Ok(());
                 };
@@ -585,8 +607,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
             match self.read_record(at, cursor.area, since)? {
                 Some(h) => {
+                    let ino = FileView::on(&*self.scratch).ino();
                     self.note_gap(cursor);
-                    cursor.at = Some((at, h));
+                    self.note_missed(cursor, Some((ino, h.prev)));
+                    (cursor.at, cursor.ino) = (Some((at, h)), ino);
                     return Ok(());
                 }
                 None if is_blank(self.scratch) => {
@@ -602,6 +626,19 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let gap = core::mem::replace(&mut cursor.gap, PageAddr::NONE);
         if gap.is_some() {
             self.note_damage(gap, CHANGE);
+        }
+    }
+
+    /// Notes a page that was read once only, unless the next record, which says what it said, is the same written
+    /// again because its program had failed: of this inode, in the place of the same page.
+    fn note_missed(&mut self, cursor: &mut Cursor, next: Option<(u32, PageAddr)>) {
+        if !core::mem::replace(&mut cursor.missed, false) {
+            return;
+        }
+        if let Some((at, header)) = cursor.at
+            && next != Some((cursor.ino, header.prev))
+        {
+            self.note_damage(at, CHANGE);
         }
     }
 
@@ -701,15 +738,23 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.map_set(ino, PageAddr::NONE)
     }
 
-    /// Step 4, for one inode page, which the scratch page may hold: as far as what it concerns can be read.
+    /// Step 4, for one inode page, which the scratch page may hold: as far as what it concerns can be read. `false`
+    /// when the page cannot be read any more.
     fn replay_sound(
         &mut self,
         at: PageAddr,
         header: &Header,
         held: bool,
-    ) -> Result<(), Error<N::Error>> {
-        let replayed = self.replay(at, header, held);
-        self.noted(replayed)
+    ) -> Result<bool, Error<N::Error>> {
+        self.files[0].clear();
+        let buf = &mut *self.files[0].buf;
+        if held {
+            buf.copy_from_slice(self.scratch);
+        } else if sound(self.store.expect_meta(at, buf, header.kind, "inode"))?.is_none() {
+            return Ok(false);
+        }
+        let replayed = self.replay(at, header);
+        self.noted(replayed).map(|()| true)
     }
 
     /// What a step has come to that ended so: damage is noted.
@@ -723,15 +768,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
     }
 
-    fn replay(&mut self, at: PageAddr, header: &Header, held: bool) -> Result<(), Error<N::Error>> {
-        self.files[0].clear();
-        let buf = &mut *self.files[0].buf;
-        if held {
-            buf.copy_from_slice(self.scratch);
-        } else if sound(self.store.expect_meta(at, buf, header.kind, "inode"))?.is_none() {
-            self.note_damage(at, CHANGE);
-            return Ok(());
-        }
+    /// The same for the page in slot 0.
+    fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
         let view = self.files[0].file();
         let volume = self.store.volume;
         let mut rec = Record {

@@ -8,10 +8,10 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Volume, chip};
+use common::{NOW, Volume, chip, try_mount};
 use flashkit_flashlight::{Config, FlashLight};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::{Counters, Faults, Metered, Rng, SimNand, Weak};
+use flashkit_sim::{Counters, Faults, Metered, Rng, SimNand, Tear, Tearable, Weak};
 use flashkit_vfs::{Error, FileSystem, NewInode, path};
 use flashkit_workload::model::{ModelRun, Target};
 
@@ -25,6 +25,8 @@ struct FailAt {
     done: u64,
     /// Every read needs as many bits corrected as can be.
     weak: bool,
+    /// A page whose program fails is read well so many times.
+    reads: Option<u32>,
 }
 
 impl FailAt {
@@ -35,6 +37,7 @@ impl FailAt {
             failures: 1,
             done: 0,
             weak: false,
+            reads: None,
         }
     }
 
@@ -81,7 +84,13 @@ impl Nand for FailAt {
         data: &[u8],
         spare: &[u8],
     ) -> Result<OpStatus, Self::Error> {
-        if self.due() {
+        let due = self.due();
+        if let Some(reads) = self.reads.filter(|_| due) {
+            let tear = Tear::Unstable { reads };
+            self.chip.program_torn(page, data, spare, tear, 0)?;
+            return Ok(OpStatus::Failed);
+        }
+        if due {
             let (at, good, seed) = (page.0, 0, self.done);
             self.set(Faults {
                 weak_pages: vec![Weak { at, good }],
@@ -251,4 +260,42 @@ fn idle_work_begins_a_session_on_failing_blocks() {
 fn store(fs: &mut dyn FileSystem, name: &str, data: &[u8]) -> Result<(), Error> {
     let attr = path::write_file(fs, name.as_bytes(), data, 0, &NewInode::default())?;
     fs.fsync(attr.ino)
+}
+
+/// A page whose program has failed is read well for a while. If it was a record, the next is the same, written
+/// again: nothing is lost when power goes, and nothing is called damaged.
+#[test]
+fn a_record_whose_program_failed_is_no_damage() {
+    let load = |volume: &mut Volume<FailAt>| {
+        let fs = volume.fs();
+        for n in 0..6u8 {
+            let (name, new) = (format!("d{}", n % 2), NewInode::default());
+            let dir = path::mkdir_p(fs, name.as_bytes(), &new).unwrap().ino;
+            let name = format!("f{n}");
+            let ino = fs.create(dir, name.as_bytes(), &new).unwrap().ino;
+            fs.write(ino, 0, &[n; 300], NOW).unwrap();
+            fs.fsync(ino).unwrap();
+            fs.fsync(dir).unwrap();
+        }
+    };
+    let mut untouched = volume(chip(1024, 40, 8, 160), u64::MAX);
+    load(&mut untouched);
+    let (done, began) = (untouched.flashlight().nand().done, {
+        let mut new = volume(chip(1024, 40, 8, 160), u64::MAX);
+        new.flashlight().nand().done
+    });
+    for (left, reads) in (began..done).flat_map(|left| (1..12).map(move |reads| (left, reads))) {
+        let mut failing = volume(chip(1024, 40, 8, 160), left);
+        failing.flashlight().nand_mut().reads = Some(reads);
+        load(&mut failing);
+        let chip = failing.flashlight().nand().chip.clone();
+        let mut after = try_mount(chip, Config::default()).unwrap();
+        let lost = after.volume().lost_change();
+        assert_eq!(lost, None, "operation {left}, {reads} reads");
+        for n in 0..6u8 {
+            let path = format!("d{}/f{n}", n % 2);
+            let found = path::read_file(&mut after, path.as_bytes()).unwrap();
+            assert_eq!(found, [n; 300], "operation {left}, {reads} reads");
+        }
+    }
 }
