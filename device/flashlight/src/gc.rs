@@ -81,12 +81,17 @@ pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    pub(crate) fn writable(&self) -> Result<(), Error<N::Error>> {
-        if self.read_only || self.store.nand.failed {
-            Err(Error::ReadOnly)
-        } else {
-            Ok(())
+    pub(crate) fn is_writable(&self) -> bool {
+        !self.read_only && !self.store.nand.failed
+    }
+
+    /// # Errors
+    /// [`Error::ReadOnly`], or that of the driver if it has failed where no call could say so.
+    pub(crate) fn writable(&mut self) -> Result<(), Error<N::Error>> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
         }
+        self.store.nand.may_write()
     }
 
     /// Pages that files and metadata may fill.
@@ -119,6 +124,14 @@ impl<N: Nand> FlashLight<'_, N> {
         let result = self.checkpoint(true);
         self.read_only = true;
         result
+    }
+
+    /// The same for a volume that is as it was left: it stays so where there is no room for another checkpoint.
+    pub(crate) fn retire_if_possible(&mut self) -> Result<(), Error<N::Error>> {
+        match self.retire() {
+            Err(Error::NoSpace | Error::ReadOnly) => Ok(()),
+            r => r,
+        }
     }
 
     /// Called before every change: takes a checkpoint or cleans when it is time.
@@ -362,7 +375,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// cost at most, where pages that are only looked at and maps count as well, and the checkpoint that
     /// makes the blocks free. Returns whether more could be won by going on.
     pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
-        if self.writable().is_err() {
+        if !self.is_writable() {
             return Ok(false);
         }
         if self.refresh()? {

@@ -242,6 +242,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             nand: Latch {
                 inner: nand,
                 failed: false,
+                untold: None,
                 refresh: RefreshList::new(refresh_bits, ppb),
                 pages: Pages::new(pages, geo.page_size()),
             },
@@ -448,7 +449,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
             fs.recover(&start)?;
             if fs.is_worn() {
-                fs.retire()?;
+                fs.retire_if_possible()?;
             } else {
                 fs.restore_room()?;
             }
@@ -459,7 +460,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         fs.read_only |= fs.is_worn();
         if fs.orphans > 0 && !fs.read_only {
-            fs.reap_orphans()?;
+            match fs.reap_orphans() {
+                // Worn out meanwhile.
+                Err(Error::ReadOnly) if fs.read_only => {}
+                reaped => reaped?,
+            }
         }
         fs.store.nand.pages.begin();
         Ok(fs)

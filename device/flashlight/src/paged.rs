@@ -448,6 +448,15 @@ impl<'r> Table<'r> {
         (self.paged.as_ref()).map_or(0, |p| p.blocks_for(AT_ONCE))
     }
 
+    /// A block is as others from here on: it has failed, and is not to be erased for another use.
+    pub fn disown(&mut self, block: u32) {
+        for own in self.paged.iter_mut().flat_map(|p| &mut p.own) {
+            if u32::from(*own) == block {
+                *own = u16::MAX;
+            }
+        }
+    }
+
     /// Whether a block was taken for pages of the table since the last checkpoint.
     pub fn is_own(&self, block: u32) -> bool {
         (self.paged.as_ref()).is_some_and(|p| p.own.iter().any(|&b| u32::from(b) == block))
@@ -586,8 +595,10 @@ impl<N: Nand> Store<'_, N> {
             return self.state_on_flash(block);
         }
         let number = p.page_of(block).0;
-        if !matches!(self.load_table_page(number), Ok(Some(_))) {
+        let loaded = self.load_table_page(number);
+        if !matches!(loaded, Ok(Some(_))) {
             self.nand.failed = true;
+            loaded.map_err(|e| self.nand.tell_later(e)).ok();
             return State::Bad;
         }
         self.table.known(block).unwrap_or(State::Bad)
@@ -683,8 +694,11 @@ impl<N: Nand> Store<'_, N> {
             let Some(number) = self.table.paged.as_ref().and_then(Paged::fullest) else {
                 break;
             };
-            // What went wrong shows again: the changes are still there.
-            if self.write_table_page(number).is_err() {
+            // What went wrong shows again: the changes are still there. But not the error of a driver that has failed.
+            if let Err(e) = self.write_table_page(number) {
+                if self.nand.failed {
+                    self.nand.tell_later(e);
+                }
                 break;
             }
         }

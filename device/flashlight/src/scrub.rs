@@ -125,7 +125,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         if self.store.scrub_at >= end
             && out.unreadable.is_none()
-            && (self.writable().is_err() || self.store.nand.refresh.is_empty())
+            && (!self.is_writable() || self.store.nand.refresh.is_empty())
         {
             self.store.scrub_at = 0;
             out.done = true;

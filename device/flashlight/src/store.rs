@@ -176,20 +176,29 @@ impl<'r> Remnants<'r> {
 /// A chip that remembers that its driver has failed, or that a page could not be read between two
 /// steps that belong together: what is in RAM may then not be what is on flash, and nothing more is
 /// written. And which blocks it is time to write anew, and what of the chip is kept in RAM.
-pub(crate) struct Latch<'r, N> {
+pub(crate) struct Latch<'r, N: Nand> {
     pub inner: N,
     pub failed: bool,
+    /// The driver's error, as long as no call has had it as its result.
+    pub untold: Option<N::Error>,
     pub refresh: RefreshList,
     pub pages: Pages<'r>,
 }
 
 impl<N: Nand> Latch<'_, N> {
     /// Nothing is written after a failure, not even what a lookup would push from the cache.
-    fn may_write(&self) -> Result<(), Error<N::Error>> {
+    pub fn may_write(&mut self) -> Result<(), Error<N::Error>> {
         if self.failed {
-            return Err(Error::ReadOnly);
+            return Err(self.untold.take().map_or(Error::ReadOnly, Error::Driver));
         }
         Ok(())
+    }
+
+    /// What a step has come to that cannot say so itself: the next that can does.
+    pub fn tell_later(&mut self, error: Error<N::Error>) {
+        if let Error::Driver(e) = error {
+            self.untold = Some(e);
+        }
     }
 
     fn note<T>(&mut self, result: Result<T, N::Error>) -> Result<T, Error<N::Error>> {
@@ -242,7 +251,7 @@ impl<N: Nand> Latch<'_, N> {
 }
 
 /// See the module's text.
-pub(crate) struct Store<'r, N> {
+pub(crate) struct Store<'r, N: Nand> {
     pub nand: Latch<'r, N>,
     pub geo: Geometry,
     pub volume: u32,
@@ -568,6 +577,7 @@ impl<N: Nand> Store<'_, N> {
         if let Some(slot) = self.failing.iter_mut().find(|b| **b == u16::MAX) {
             *slot = block as u16;
         }
+        self.table.disown(block);
         self.close(block);
     }
 
@@ -1096,33 +1106,37 @@ impl<N: Nand> Store<'_, N> {
         self.invalidate_run(at.0, 1);
     }
 
-    /// The same with a run of pages, in steps of a block. What is not on the chip is left out.
+    /// The same with a run of pages, by blocks. What is not on the chip is left out.
     pub fn invalidate_run(&mut self, page: u32, count: u32) {
-        self.settle_table();
         if self.scratch_at.0.wrapping_sub(page) < count {
             self.scratch_at = PageAddr::NONE;
         }
         let (mut at, end) = (page, page.saturating_add(count).min(self.geo.pages()));
-        while at < end {
-            let (block, index) = (
-                self.geo.block_of(PageAddr(at)).0,
-                self.geo.index_of(PageAddr(at)),
-            );
-            let pages = (self.ppb() - index).min(end - at);
-            let lost = self
-                .recovery
-                .as_ref()
-                .map_or(u32::MAX, |r| r.lost_from(block));
-            match pages.min(lost.saturating_sub(index)) {
-                0 => {}
-                known => self.invalidate_in_block(PageAddr(at), known),
+        loop {
+            self.settle_table();
+            if at >= end {
+                return;
             }
-            at += pages;
+            let place = PageAddr(at);
+            let (block, index) = (self.geo.block_of(place).0, self.geo.index_of(place));
+            let left = (self.ppb() - index).min(end - at);
+            at += match self.recovery.as_ref().map(|r| r.lost_from(block)) {
+                None => self.invalidate_in_block(place, left),
+                Some(lost) if index < lost && self.valid_pages(block) > 0 => {
+                    self.invalidate_in_block(place, 1)
+                }
+                // None of these counts.
+                Some(_) => left,
+            };
+            if at >= end {
+                return;
+            }
         }
     }
 
-    fn invalidate_in_block(&mut self, at: PageAddr, pages: u32) {
-        self.settle_table();
+    /// Counts so many pages of a block as invalid; gives their number.
+    fn invalidate_in_block(&mut self, at: PageAddr, pages: u32) -> u32 {
+        let all = pages;
         let (block, index) = (self.geo.block_of(at).0, self.geo.index_of(at));
         let (count, state): (u32, fn(u32) -> State) = match self.state(block) {
             State::Meta(n) if n > 0 => {
@@ -1130,7 +1144,7 @@ impl<N: Nand> Store<'_, N> {
                 (n, State::Meta)
             }
             State::Data(n) if n > 0 => (n, State::Data),
-            _ => return,
+            _ => return all,
         };
         let pages = pages.min(count);
         self.set_state(block, state(count - pages));
@@ -1141,7 +1155,7 @@ impl<N: Nand> Store<'_, N> {
             && !self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
         {
             self.kill(block);
-            return;
+            return all;
         }
         let listed = match self.dirty.find(block) {
             None if count == self.programmed(block) || self.validity.has(block) => {
@@ -1154,6 +1168,7 @@ impl<N: Nand> Store<'_, N> {
                 self.dirty.set(i, page, false);
             }
         }
+        all
     }
 
     /// Puts a block on the dirty list whose first `programmed` pages are all valid, or not known to be invalid.
@@ -1168,6 +1183,9 @@ impl<N: Nand> Store<'_, N> {
     pub fn free_dead(&mut self, marking: bool) -> Result<(), Error<N::Error>> {
         self.wear.ready = true;
         self.sure = self.unreserved();
+        if marking {
+            self.mark_failed()?;
+        }
         if self.dead == 0 && self.table.paged.is_none() {
             return Ok(());
         }
@@ -1193,6 +1211,22 @@ impl<N: Nand> Store<'_, N> {
                 self.mark_bad(block.into())?;
             } else {
                 self.dead += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks that the checkpoint calls bad because they have failed: whoever wrote it may not have come to mark
+    /// them, and they wait no longer.
+    fn mark_failed(&mut self) -> Result<(), Error<N::Error>> {
+        for slot in 0..self.failing.len() {
+            let block = u32::from(self.failing[slot]);
+            if block == u16::MAX.into() || self.state(block) != State::Bad {
+                continue;
+            }
+            self.failing[slot] = u16::MAX;
+            if !self.nand.is_bad(BlockAddr(block))? {
+                self.nand.mark_bad(BlockAddr(block))?;
             }
         }
         Ok(())

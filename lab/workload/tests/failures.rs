@@ -27,6 +27,8 @@ struct FailAt {
     weak: bool,
     /// A page whose program fails is read well so many times.
     reads: Option<u32>,
+    /// The block in which a program failed last.
+    unfit: Option<BlockAddr>,
 }
 
 impl FailAt {
@@ -38,6 +40,7 @@ impl FailAt {
             done: 0,
             weak: false,
             reads: None,
+            unfit: None,
         }
     }
 
@@ -85,6 +88,9 @@ impl Nand for FailAt {
         spare: &[u8],
     ) -> Result<OpStatus, Self::Error> {
         let due = self.due();
+        if due {
+            self.unfit = Some(self.geometry().block_of(page));
+        }
         if let Some(reads) = self.reads.filter(|_| due) {
             let tear = Tear::Unstable { reads };
             self.chip.program_torn(page, data, spare, tear, 0)?;
@@ -102,6 +108,7 @@ impl Nand for FailAt {
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {
+        assert_ne!(self.unfit, Some(block), "erased to be used again");
         if self.due() {
             let (at, good, seed) = (block.0, 0, self.done);
             self.set(Faults {
@@ -144,8 +151,12 @@ fn volume(chip: SimNand, left: u64) -> Volume<FailAt> {
 /// Runs the load of a seed with operation `left` failing. Returns how many operations there were,
 /// and whether a block is marked bad.
 fn run(seed: u64, left: u64) -> (u64, bool) {
-    let chip = chip(1024, [40, 0][seed as usize % 2], 8, 160);
-    let mut volume = volume(chip, left);
+    let chip = chip(1024, [40, 0, 40][seed as usize], 8, 160);
+    let config = Config {
+        table_page: [0, 0, 16][seed as usize],
+        ..Config::default()
+    };
+    let mut volume = Volume::new(FailAt::new(chip, left), config);
     let load = ModelRun {
         test: "-p flashkit-workload --test failures".into(),
         ops: 400,
@@ -177,7 +188,7 @@ fn every_operation_fails_in_turn() {
     }
     let full = std::env::var("FLASHKIT_FAIL_FULL").is_ok();
     let every = if full { 1 } else { 37 };
-    for seed in 0..2 {
+    for seed in 0..3 {
         let total = run(seed, u64::MAX).0;
         let (mut runs, mut marked) = (0, 0);
         for left in (seed..total).step_by(every) {
@@ -296,6 +307,33 @@ fn a_record_whose_program_failed_is_no_damage() {
             let path = format!("d{}/f{n}", n % 2);
             let found = path::read_file(&mut after, path.as_bytes()).unwrap();
             assert_eq!(found, [n; 300], "operation {left}, {reads} reads");
+        }
+    }
+}
+
+/// Each program of a recovery and of what follows it fails in turn: the block is not erased to be used again,
+/// and is marked bad in the end.
+#[test]
+fn a_block_that_fails_in_a_recovery_is_not_used_again() {
+    for table_page in [0, 16] {
+        let config = Config {
+            table_page,
+            ..Config::default()
+        };
+        let mut before = Volume::new(FailAt::new(chip(1024, 40, 8, 160), u64::MAX), config);
+        for n in 0..150u64 {
+            let data = vec![n as u8; 900 * (n as usize % 7 + 1)];
+            store(before.fs(), &format!("f{}", n * 7 % 40), &data).unwrap();
+        }
+        let chip = before.flashlight().nand().chip.clone();
+        for left in 0..120 {
+            let cut = FailAt::new(chip.clone(), left);
+            let mut after = Volume::found(cut, config);
+            for n in 0..30u64 {
+                store(after.fs(), &format!("f{}", n * 11 % 40), &[n as u8; 2000]).unwrap();
+            }
+            after.remount().unwrap();
+            after.check().unwrap();
         }
     }
 }

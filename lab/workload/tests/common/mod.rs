@@ -155,6 +155,13 @@ impl<N: Nand> Volume<N> {
         }
     }
 
+    /// The volume that is on a chip.
+    pub fn found(chip: N, config: Config) -> Volume<N> {
+        let ram = ram_for(&chip, config);
+        let fs = Some(try_mount_in(chip, ram, config).unwrap());
+        Volume { fs, config, ram }
+    }
+
     fn mounted(&mut self) -> &mut Fs<N> {
         self.fs.as_mut().expect("mounted")
     }
