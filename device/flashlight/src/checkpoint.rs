@@ -50,12 +50,15 @@
 
 use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::dirmap::DirMap;
+use crate::erased::OF_LEAF;
 use crate::error::Error;
 use crate::header::{HEADER, Kind};
 use crate::mount::root_blocks;
 use crate::paged::Layout;
 use crate::snapshot::{self, Piece};
-use crate::store::{Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, LATE, RESERVES, Store, UPDATE};
+use crate::store::{
+    Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, LATE, RESERVES, Store, UNSEEN, UPDATE,
+};
 use crate::table::State;
 use crate::wear::{LEAF, SECOND};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
@@ -578,6 +581,9 @@ impl<N: Nand> FlashLight<'_, N> {
     fn write_leaf(&mut self, len: usize, switch: bool) -> Result<bool, Error<N::Error>> {
         let leaf = self.anchor.leaf;
         let mut done = self.store.prepare(leaf.block, switch)?;
+        if self.store.unseen.take(OF_LEAF) && !switch {
+            done &= self.store.goes_on(leaf)?;
+        }
         if done {
             self.anchor.leaf.next += 1;
             self.store.written.checkpoint += 1;
@@ -828,7 +834,8 @@ impl<N: Nand> FlashLight<'_, N> {
                                 next: u32::from(b & !OF_UPDATES),
                             };
                             if b & OF_UPDATES == 0 {
-                                self.store.remnants.push(head);
+                                let next = head.next | UNSEEN;
+                                self.store.remnants.push(Head { next, ..head });
                             } else {
                                 self.store.fronts[UPDATE] = head;
                             }

@@ -27,6 +27,7 @@ mod dir;
 mod dirmap;
 mod dirrec;
 mod dirty;
+mod erased;
 mod error;
 mod exchange;
 mod extent;

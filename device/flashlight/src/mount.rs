@@ -7,6 +7,7 @@ use crate::checkpoint::{
 };
 use crate::dirmap::{DirMap, MAP_PAGES};
 use crate::dirty::{self, DirtyList};
+use crate::erased::Unseen;
 use crate::error::Error;
 use crate::header::{self, Bad, HEADER, Header, Kind};
 use crate::ops::New;
@@ -288,6 +289,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             looked_through: [0; UPDATE_BLOCKS],
             looked_count: 0,
             looked_from: 0,
+            unseen: Unseen::default(),
             session: false,
             recovery: None,
             written: Written::default(),
@@ -455,6 +457,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;
+            fs.store.unseen = Unseen::all();
             fs.store.free_dead(false)?;
             fs.store.count_updates();
         }

@@ -27,6 +27,7 @@
 
 use crate::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::checkpoint::block_number;
+use crate::erased::OF_TABLE;
 use crate::error::Error;
 use crate::gc::cost;
 use crate::header::{HEADER, Kind};
@@ -817,6 +818,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Programs a copy of a page of the table.
     fn append_table_page(&mut self, page: &mut [u8]) -> Result<PageAddr, Error<N::Error>> {
+        self.see(OF_TABLE)?;
         loop {
             if self.table.head().next >= self.ppb() || self.table.head().block == u32::MAX {
                 self.table.set_head(Head::NONE);

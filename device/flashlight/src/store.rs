@@ -9,6 +9,7 @@
 
 use crate::bytes::{get_u16, put_u16, put_u32};
 use crate::dirty::DirtyList;
+use crate::erased::{OF_UPDATES, Unseen};
 use crate::error::Error;
 use crate::header::{self, HEADER, Header, Kind};
 use crate::mappage::Owner;
@@ -76,6 +77,9 @@ pub(crate) struct Head {
     pub block: u32,
     pub next: u32,
 }
+
+/// With the place of a remnant: it is the checkpoint's word, and nobody has looked since the mount.
+pub(crate) const UNSEEN: u32 = 1 << 15;
 
 impl Head {
     pub const NONE: Head = Head {
@@ -150,8 +154,11 @@ impl<'r> Remnants<'r> {
     pub fn get(&self, i: usize) -> Head {
         Head {
             block: u32::from(get_u16(self.bytes, 4 * i)),
-            next: u32::from(get_u16(self.bytes, 4 * i + 2)),
+            next: u32::from(get_u16(self.bytes, 4 * i + 2)) & !UNSEEN,
         }
+    }
+    pub fn is_unseen(&self, i: usize) -> bool {
+        u32::from(get_u16(self.bytes, 4 * i + 2)) & UNSEEN != 0
     }
     pub fn find(&self, block: u32) -> Option<usize> {
         (0..self.len).find(|&i| self.get(i).block == block)
@@ -311,6 +318,8 @@ pub(crate) struct Store<'r, N: Nand> {
     pub looked_count: usize,
     /// The page of the first of them from which on they are looked for.
     pub looked_from: u32,
+    /// Open blocks that have not been looked at since the mount.
+    pub unseen: Unseen,
     /// Whether this session has written yet (see [`Store::begin_session`]).
     pub session: bool,
     pub recovery: Option<Recovery<'r>>,
@@ -490,6 +499,7 @@ impl<N: Nand> Store<'_, N> {
 
     fn next_page(&mut self, area: Area) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
+        self.see(area as usize)?;
         let head = self.heads[area as usize];
         if head.block == u32::MAX || head.next >= self.ppb() {
             // The head is given up first: taking a block may write to this very log.
@@ -548,6 +558,9 @@ impl<N: Nand> Store<'_, N> {
         data: &[u8],
         spare: &[u8],
     ) -> Result<PageAddr, Error<N::Error>> {
+        if front == UPDATE {
+            self.see(OF_UPDATES)?;
+        }
         loop {
             let head = self.fronts[front];
             if head.block == u32::MAX || head.next >= self.ppb() {
@@ -1018,10 +1031,16 @@ impl<N: Nand> Store<'_, N> {
         self.park(front);
         // Parking may have pushed the list's first entry out.
         if remnant < self.remnants.len {
+            let is_unseen = self.remnants.is_unseen(remnant);
             let head = self.remnants.remove(remnant);
-            if self.is_good(head.block)? {
-                self.fronts[front] = head;
+            if !self.is_good(head.block)? {
+                return Ok(());
             }
+            if is_unseen && !self.goes_on(head)? {
+                self.give_up(head.block);
+                return Ok(());
+            }
+            self.fronts[front] = head;
         }
         Ok(())
     }

@@ -11,11 +11,13 @@ use crate::image::Image;
 ///
 /// * takes more flash operations for one call than [`Guard::allow`] allows,
 /// * programs a page twice or out of order that it has itself programmed or passed over,
+/// * programs a page that can be seen to have been programmed before the mount, if it is [strict](Guard::strict),
 /// * programs or erases a block that is marked bad,
 /// * names an address that is not on the chip.
 ///
-/// What it does not blame its user for is programming a page that was programmed before the mount
-/// and that the volume's own records call erased: to find out would take a read for each block.
+/// What it does not blame its user for is programming a page that was attempted before the mount, or
+/// stands before one that was, and reads as erased: to find out would take a read for each page. (One that
+/// is not strict does not blame its user for any page that the volume's own records call erased.)
 /// Such a page holds garbage from then on, as it would on a real chip.
 #[derive(Debug)]
 pub struct Guard {
@@ -27,6 +29,7 @@ pub struct Guard {
     spoilt: HashSet<u32>,
     left: u64,
     call: &'static str,
+    is_strict: bool,
 }
 
 impl Guard {
@@ -41,6 +44,15 @@ impl Guard {
             spoilt: HashSet::new(),
             left: 0,
             call: "before any call",
+            is_strict: false,
+        }
+    }
+
+    /// The same, and it reads a page before that is programmed.
+    pub fn strict(self) -> Guard {
+        Guard {
+            is_strict: true,
+            ..self
         }
     }
 
@@ -64,6 +76,15 @@ impl Guard {
     fn spend(&mut self) {
         assert!(self.left > 0, "{}: too many flash operations", self.call);
         self.left -= 1;
+    }
+
+    fn reads_erased(&mut self, page: PageAddr) -> bool {
+        let geo = self.geometry();
+        let mut data = vec![0; geo.page_size() as usize];
+        let mut spare = vec![0; geo.spare_size() as usize];
+        let status = self.chip.read(page, 0, &mut data, &mut spare);
+        let mut bytes = data.iter().chain(&spare);
+        status.expect("in RAM").is_readable() && bytes.all(|byte| *byte == 0xff)
     }
 
     fn check_good(&mut self, block: BlockAddr, what: &str) {
@@ -119,6 +140,11 @@ impl Nand for Guard {
         );
         *passed = index + 1;
         if index < self.before[block.0 as usize] {
+            assert!(
+                !self.is_strict || self.reads_erased(page) && !self.spoilt.contains(&page.0),
+                "program of block {}, page {index}: something is in it",
+                block.0
+            );
             self.spoilt.insert(page.0);
             return Ok(OpStatus::Done);
         }
