@@ -67,9 +67,9 @@ pub(crate) struct Recovery<'r> {
     /// Pages that may be read well now and not later, or the other way round: not to be looked at
     /// again.
     suspects: [PageAddr; SUSPECTS],
-    /// Number and replaced page of the last DirInode and of the last FileInode. A page that replaces
+    /// Number, replaced page, and place of the last DirInode and of the last FileInode. A page that replaces
     /// the same is that record written again, after its program had failed.
-    last: [(u32, PageAddr); 2],
+    last: [(u32, PageAddr, PageAddr); 2],
     /// The newest record of all, written anew, and the number that it had before.
     copy: Option<(PageAddr, Header, u64)>,
     /// The inode of that.
@@ -167,6 +167,8 @@ pub(crate) struct Record {
     pub replaced: Option<(u8, u32)>,
     /// No page before it is this inode's.
     is_first: bool,
+    /// The page of the same record whose program failed, and that has been replayed.
+    failed: PageAddr,
 }
 
 /// Whether pages of a kind are the records of an area.
@@ -356,7 +358,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             len: 0,
             pages_per_block: self.store.ppb(),
             suspects: [PageAddr::NONE; SUSPECTS],
-            last: [(0, PageAddr::NONE); 2],
+            last: [(0, PageAddr::NONE, PageAddr::NONE); 2],
             copy: None,
             copy_of: 0,
             mend: false,
@@ -662,7 +664,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             Err(e) => return self.noted(Err(e)),
             Ok(old) => old,
         };
-        if self.is_retry(0, ino, header.prev) {
+        if self.is_retry(0, ino, header.prev, at).is_some() {
             return self.map_set(ino, at);
         }
         self.store.invalidate(old);
@@ -688,12 +690,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Whether a record is the last one of its log (0 directories, 1 files) once more, written again
-    /// because its program had failed, though that page reads well: what it frees is free already.
-    fn is_retry(&mut self, log: usize, ino: u32, prev: PageAddr) -> bool {
-        let Some(rec) = &mut self.store.recovery else {
-            return false;
-        };
-        core::mem::replace(&mut rec.last[log], (ino, prev)) == (ino, prev)
+    /// because its program had failed, though that page was read well: what it frees is free already. Gives
+    /// that page.
+    fn is_retry(&mut self, log: usize, ino: u32, prev: PageAddr, at: PageAddr) -> Option<PageAddr> {
+        let last = &mut self.store.recovery.as_mut()?.last[log];
+        let before = core::mem::replace(last, (ino, prev, at));
+        ((before.0, before.1) == (ino, prev)).then_some(before.2)
     }
 
     /// Invalidates what a file's page refers to, and that page.
@@ -783,6 +785,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             moved: view.moved(),
             replaced: view.replaced(),
             is_first: header.prev.is_none(),
+            failed: PageAddr::NONE,
         };
         if let Some(recovery) = &mut self.store.recovery {
             // Its page shows the name that it has taken.
@@ -795,7 +798,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         self.next_ino = self.next_ino.max(rec.ino.saturating_add(1));
-        if self.is_retry(1, rec.ino, rec.prev) {
+        if let Some(failed) = self.is_retry(1, rec.ino, rec.prev, at) {
+            rec.failed = failed;
             (rec.moved, rec.replaced, rec.is_first) = ((0, 0), None, false);
             return self.replay_file_links(&rec);
         }
@@ -1089,6 +1093,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                         if matches!(r.target, Target::File | Target::Orphan)
                             && (r.ptr == rec.prev.0
                                 || r.ptr == rec.at.0
+                                || rec.failed.is_some() && r.ptr == rec.failed.0
                                 || self.is_failed_program(PageAddr(r.ptr), rec.ino)?) =>
                     {
                         break Some(r);

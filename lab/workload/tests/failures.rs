@@ -8,7 +8,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{NOW, Volume, chip, try_mount};
+use common::{NOW, Volume, chip, clean, try_mount};
 use flashkit_flashlight::{Config, FlashLight};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{Counters, Faults, Metered, Rng, SimNand, Tear, Tearable, Weak};
@@ -303,6 +303,7 @@ fn a_record_whose_program_failed_is_no_damage() {
         let mut after = try_mount(chip, Config::default()).unwrap();
         let lost = after.volume().lost_change();
         assert_eq!(lost, None, "operation {left}, {reads} reads");
+        clean(&mut after);
         for n in 0..6u8 {
             let path = format!("d{}/f{n}", n % 2);
             let found = path::read_file(&mut after, path.as_bytes()).unwrap();
