@@ -459,10 +459,20 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let mut newest: Option<(PageAddr, Header)> = None;
         let mut torn = false;
         for area in [Area::Dir, Area::File] {
-            let Some(at) = self.last_record(area, since)? else {
+            let Some(mut at) = self.last_record(area, since)? else {
                 continue;
             };
-            match self.read_record(at, area, since)? {
+            let mut found = self.read_record(at, area, since)?;
+            if found.is_none() && self.store.geo.index_of(at) == 0 {
+                // The one before it, in another block, may be this record as well: its program may have failed.
+                self.suspect(at);
+                let Some(before) = self.last_record(area, since)? else {
+                    continue;
+                };
+                at = before;
+                found = self.read_record(at, area, since)?;
+            }
+            match found {
                 Some(h) if newest.is_none_or(|n| h.seq > n.1.seq) => {
                     self.files[0].buf.copy_from_slice(self.scratch);
                     newest = Some((at, h));
