@@ -20,11 +20,15 @@ pub(crate) enum PageState {
     /// Reads as erased this many more times, then garbage. At most
     /// [`PageState::BLANK_READS_MAX`].
     UnstableBlank(u8),
+    /// Uncorrectable this many more times, then holds its bytes. At most
+    /// [`PageState::LATE_READS_MAX`].
+    Late(u8),
 }
 
 impl PageState {
     pub const READS_MAX: u8 = 0x7F;
     pub const BLANK_READS_MAX: u8 = 0x3F;
+    pub const LATE_READS_MAX: u8 = 0x1F;
 
     /// The byte that stands for the state in an image file. 0 is [`PageState::Blank`], so that a
     /// hole in a sparse file is an erased chip.
@@ -36,6 +40,7 @@ impl PageState {
             PageState::Garbage => 3,
             PageState::Unstable(reads) => 0x80 | reads.min(Self::READS_MAX),
             PageState::UnstableBlank(reads) => 0x40 | reads.min(Self::BLANK_READS_MAX),
+            PageState::Late(reads) => 0x20 | reads.min(Self::LATE_READS_MAX),
         }
     }
 
@@ -47,13 +52,17 @@ impl PageState {
             2 => PageState::LooksBlank,
             0x80.. => PageState::Unstable(byte & Self::READS_MAX),
             0x40.. => PageState::UnstableBlank(byte & Self::BLANK_READS_MAX),
+            0x20.. => PageState::Late(byte & Self::LATE_READS_MAX),
             _ => PageState::Garbage,
         }
     }
 
     /// Whether the page's bytes matter.
     pub fn has_bytes(self) -> bool {
-        matches!(self, PageState::Written | PageState::Unstable(_))
+        matches!(
+            self,
+            PageState::Written | PageState::Unstable(_) | PageState::Late(_)
+        )
     }
 }
 
@@ -208,11 +217,13 @@ mod tests {
             PageState::Unstable(PageState::READS_MAX),
             PageState::UnstableBlank(0),
             PageState::UnstableBlank(PageState::BLANK_READS_MAX),
+            PageState::Late(0),
+            PageState::Late(PageState::LATE_READS_MAX),
         ];
         for state in states {
             assert_eq!(PageState::decode(state.encode()), state);
         }
-        assert_eq!(PageState::decode(0x20), PageState::Garbage);
+        assert_eq!(PageState::decode(0x1F), PageState::Garbage);
     }
 
     #[test]

@@ -253,14 +253,18 @@ impl SimNand {
             PageState::Unstable(0) | PageState::UnstableBlank(0) => PageState::Garbage,
             PageState::Unstable(n) => PageState::Unstable(n - 1),
             PageState::UnstableBlank(n) => PageState::UnstableBlank(n - 1),
+            PageState::Late(0) => PageState::Written,
+            PageState::Late(n) => PageState::Late(n - 1),
             stable => return Ok(stable),
         };
         self.put_state(b, index, after)?;
-        Ok(if after == PageState::Garbage {
-            after
-        } else {
-            state
-        })
+        Ok(
+            if matches!(after, PageState::Garbage | PageState::Written) {
+                after
+            } else {
+                state
+            },
+        )
     }
 }
 
@@ -324,7 +328,7 @@ impl Nand for SimNand {
                 spare.fill(0xFF);
                 return Ok(ReadStatus::Clean);
             }
-            PageState::Garbage => return Ok(noise(page, data, spare)),
+            PageState::Garbage | PageState::Late(_) => return Ok(noise(page, data, spare)),
             PageState::Written | PageState::Unstable(_) => {}
         }
         let mut status = ReadStatus::Clean;

@@ -18,7 +18,8 @@
 //!          4  flags, u8: 1 bad, 2 bad from the factory, 4 failing, 8 half erased
 //!          5  0, 11 bytes
 //!         16  the state of each page, u8: 0 blank, 1 written, 2 looks blank, 3 garbage,
-//!             0x40 + n reads as blank n more times, 0x80 + n readable n more times
+//!             0x20 + n uncorrectable n more times and readable then, 0x40 + n reads as blank n
+//!             more times, 0x80 + n readable n more times
 //! ...    pages, from the next multiple of 4096 on: for each one data, then raw spare
 //! ```
 //!

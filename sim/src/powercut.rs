@@ -7,7 +7,7 @@ use crate::{Counters, EraseTear, Metered, Tear, Tearable};
 /// Which operation is cut, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Modifying operations (programs and erases) that still complete before the torn one.
+    /// Modifying operations (programs, erases and bad-block marks) that still complete before the torn one.
     pub after: u64,
     /// What is left if the torn operation is a program.
     pub program: Tear,
@@ -180,8 +180,17 @@ impl<N: Tearable> Nand for PowerCut<N> {
     }
 
     fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Self::Error> {
-        self.check()?;
-        self.inner.mark_bad(block).map_err(CutError::Inner)
+        let cut = self.begin()?;
+        // A mark is there or not: a block reads as bad by one bit of a few bytes.
+        let happens = cut.is_none_or(|cut| match cut.program {
+            Tear::NotBegun => false,
+            Tear::Complete => true,
+            _ => cut.seed.is_multiple_of(2),
+        });
+        if happens {
+            self.inner.mark_bad(block).map_err(CutError::Inner)?;
+        }
+        cut.map_or(Ok(()), |_| Err(CutError::PowerOff))
     }
 
     fn flush(&mut self) -> Result<(), Self::Error> {
@@ -270,6 +279,19 @@ mod tests {
         assert_eq!(nand.erase(BlockAddr(1)), Err(CutError::PowerOff));
         let page = nand.geometry().page(BlockAddr(1), 0);
         let _ = nand.into_inner().program(page, b"a", &[]);
+    }
+
+    #[test]
+    fn a_mark_is_cut_as_well() {
+        for (program, bad) in [(Tear::NotBegun, false), (Tear::Complete, true)] {
+            let cut = Cut { program, ..CUT };
+            let mut nand = PowerCut::new(chip(), Cut { after: 1, ..cut });
+            nand.mark_bad(BlockAddr(1)).unwrap();
+            assert_eq!(nand.mark_bad(BlockAddr(2)), Err(CutError::PowerOff));
+            let mut chip = nand.into_inner();
+            assert!(chip.is_bad(BlockAddr(1)).unwrap());
+            assert_eq!(chip.is_bad(BlockAddr(2)).unwrap(), bad);
+        }
     }
 
     #[test]

@@ -28,6 +28,22 @@ pub enum Tear {
         /// Clean reads.
         reads: u32,
     },
+    /// Reads as erased this many times (at most 63), then uncorrectable until erased.
+    UnstableBlank {
+        /// Reads as erased.
+        reads: u32,
+    },
+    /// Some bits that should be 0 are still 1, and it reads as just that this many times (at most
+    /// 127), then uncorrectable until erased.
+    UnstableMixed {
+        /// Clean reads.
+        reads: u32,
+    },
+    /// Uncorrectable this many times (at most 31), then it reads as complete.
+    Late {
+        /// Failing reads.
+        reads: u32,
+    },
 }
 
 /// What a cut leaves of an erase. In every case but [`EraseTear::NotBegun`] and
@@ -40,6 +56,9 @@ pub enum EraseTear {
     Partial,
     /// Every page reads as erased, one to three times by the seed, and is uncorrectable then.
     LooksErased,
+    /// By the seed, each page holds what it held, for good or for one to eight more reads, or some of its bits
+    /// are 1 that were 0, or it reads as erased, for good or one to eight times, or is uncorrectable.
+    Mixed,
     /// The power held just long enough.
     Complete,
 }
@@ -120,6 +139,9 @@ impl SimNand {
         seed: u64,
     ) -> Result<(), SimError> {
         self.load(b)?;
+        if tear == EraseTear::Mixed {
+            return self.leave_mixed(b, seed);
+        }
         let mut rng = Rng::new(seed);
         let pages_per_block = self.geometry.pages_per_block();
         let block = &mut self.blocks[b as usize];
@@ -134,6 +156,40 @@ impl SimNand {
             let page = block.page_mut(index, pages_per_block);
             page.state = state;
             page.bytes = None;
+        }
+        self.save_block(b)
+    }
+
+    /// See [`EraseTear::Mixed`].
+    fn leave_mixed(&mut self, b: u32, seed: u64) -> Result<(), SimError> {
+        let mut rng = Rng::new(seed);
+        self.blocks[b as usize].flags |= HALF_ERASED;
+        for index in 0..self.geometry.pages_per_block() {
+            let before = self.blocks[b as usize].page(index).state;
+            let (case, reads) = (rng.below(6), 1 + rng.below(8) as u8);
+            let state = match case {
+                0 => continue,
+                1 | 2 if before != PageState::Written => continue,
+                1 => PageState::Unstable(reads),
+                2 => {
+                    let mut data = vec![0; self.geometry.page_size() as usize];
+                    let mut spare = vec![0; self.geometry.spare_size() as usize];
+                    self.fetch(b, index, 0, &mut data, &mut spare)?;
+                    program_some_bits(&mut rng, &mut data);
+                    program_some_bits(&mut rng, &mut spare);
+                    self.put(b, index, PageState::Written, &data, &spare)?;
+                    continue;
+                }
+                3 => PageState::Blank,
+                4 => PageState::UnstableBlank(reads),
+                _ => PageState::Garbage,
+            };
+            self.put_state(b, index, state)?;
+            if !state.has_bytes() {
+                let pages_per_block = self.geometry.pages_per_block();
+                let page = self.blocks[b as usize].page_mut(index, pages_per_block);
+                page.bytes = None;
+            }
         }
         self.save_block(b)
     }
@@ -185,6 +241,21 @@ impl Tearable for SimNand {
                 let reads = reads.min(u32::from(PageState::READS_MAX)) as u8;
                 self.put(b, index, PageState::Unstable(reads), data, spare)
             }
+            Tear::UnstableBlank { reads } => {
+                let reads = reads.min(u32::from(PageState::BLANK_READS_MAX)) as u8;
+                self.put(b, index, PageState::UnstableBlank(reads), &[], &[])
+            }
+            Tear::UnstableMixed { reads } => {
+                let reads = reads.min(u32::from(PageState::READS_MAX)) as u8;
+                let (mut data, mut spare) = (data.to_vec(), spare.to_vec());
+                program_some_bits(&mut rng, &mut data);
+                program_some_bits(&mut rng, &mut spare);
+                self.put(b, index, PageState::Unstable(reads), &data, &spare)
+            }
+            Tear::Late { reads } => {
+                let reads = reads.min(u32::from(PageState::LATE_READS_MAX)) as u8;
+                self.put(b, index, PageState::Late(reads), data, spare)
+            }
         }
     }
 
@@ -193,7 +264,7 @@ impl Tearable for SimNand {
         match tear {
             EraseTear::NotBegun => Ok(()),
             EraseTear::Complete => self.erase_fully(b),
-            EraseTear::Partial | EraseTear::LooksErased => {
+            EraseTear::Partial | EraseTear::LooksErased | EraseTear::Mixed => {
                 self.wear(b);
                 self.leave_half_erased(b, tear, seed)
             }

@@ -108,6 +108,46 @@ fn unstable_pages_turn_for_good() {
     assert!(lost(&mut longest, at(1, 1)));
 }
 
+#[test]
+fn pages_fade_settle_and_stay_mixed_for_a_while() {
+    let mut nand = torn(Tear::UnstableBlank { reads: 3 }, 0);
+    assert!((0..3).all(|_| blank(&mut nand, at(1, 1))));
+    assert!((0..9).all(|_| lost(&mut nand, at(1, 1))));
+    let mut nand = torn(Tear::Late { reads: 3 }, 0);
+    assert!((0..3).all(|_| lost(&mut nand, at(1, 1))));
+    assert!((0..9).all(|_| holds(&mut nand, at(1, 1))));
+    let mut nand = torn(Tear::UnstableMixed { reads: 3 }, 0);
+    assert!(!blank(&mut nand, at(1, 1)) && !holds(&mut nand, at(1, 1)));
+    assert!(!lost(&mut nand, at(1, 1)));
+    assert!(lost(&mut nand, at(1, 1)));
+}
+
+/// Old pages stay for good or for a while, or become mixtures; the next erase makes an end of that.
+#[test]
+fn a_torn_erase_leaves_mixtures() {
+    let (mut kept, mut turned, mut mixed) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut nand = torn_erase(EraseTear::Mixed, seed);
+        for index in 0..4 {
+            let mut data = vec![0; 16];
+            let status = nand.read(at(1, index), 0, &mut data, &mut []).unwrap();
+            let held = holds(&mut nand, at(1, index));
+            match (0..9).all(|_| holds(&mut nand, at(1, index))) {
+                true => kept += 1,
+                false if held => turned += 1,
+                false if status.is_readable() && data.iter().any(|&b| b != 0xFF) => mixed += 1,
+                false => {}
+            }
+        }
+        nand.erase(block(1)).unwrap();
+        write(&mut nand, at(1, 0));
+    }
+    assert!(
+        kept > 10 && turned > 10 && mixed > 10,
+        "{kept} {turned} {mixed}"
+    );
+}
+
 /// A chip on which the erase of block 1, half full, was torn.
 fn torn_erase(tear: EraseTear, seed: u64) -> SimNand {
     let mut nand = chip();

@@ -149,6 +149,15 @@ fn walk<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Walk, String> {
     Ok(walk)
 }
 
+/// Whether a page in use may be in a block of that state.
+fn is_for(state: BlockState, area: Area) -> bool {
+    match state {
+        BlockState::Data(_) => area == Area::Data,
+        BlockState::Meta(_) => area != Area::Data,
+        _ => false,
+    }
+}
+
 /// Checks a mounted volume. Writes what is dirty first; reads all metadata.
 ///
 /// # Errors
@@ -173,16 +182,24 @@ pub fn check<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Checked, String> {
         let pages = first.0..first.0 + geo.pages_per_block();
         let used = pages.clone().filter(|&p| walk.is_seen(p)).count() as u32;
         live += used;
-        let counted = match fs.block_state(block) {
+        let state = fs.block_state(block);
+        let counted = match state {
             BlockState::Meta(n) | BlockState::Data(n) => n,
             _ => 0,
         };
         if used != counted {
             let text = format!(
-                "block {block} ({:?}) has {used} pages in use, the block table says {counted}",
-                fs.block_state(block)
+                "block {block} ({state:?}) has {used} pages in use, the block table says {counted}"
             );
             walk.find(first, 0, text);
+        }
+        let strange = |p: &u32| walk.seen[*p as usize].is_some_and(|area| !is_for(state, area));
+        if used == counted
+            && let Some(page) = pages.clone().find(strange)
+        {
+            let area = walk.seen[page as usize];
+            let text = format!("a page in use ({area:?}) is in block {block} ({state:?})");
+            walk.find(PageAddr(page), 0, text);
         }
         for page in pages {
             let listed = fs.listed_valid(PageAddr(page));

@@ -15,6 +15,8 @@
 //! | `survive` | what must hold of a chip after a cut |
 //! | `search`, `again`, `plan` | cuts of one script; cut after cut on one chip; the budgets |
 //! | `tree`, `copying` | cut after cut in a copy of a real tree |
+//! | `guard` | a chip on which nothing is erased that the last checkpoint needs |
+//! | `history` | a chip in use: thousands of names, nearly full, cut hundreds of times |
 //! | `sequence` | operations and cuts as a fuzzer draws them |
 //! | `id`, `replay`, `shrink` | what replays a violation, its story, a shorter script for it |
 
@@ -26,6 +28,8 @@ mod chip;
 mod content;
 mod copying;
 mod forced;
+mod guard;
+mod history;
 mod id;
 mod live;
 mod model;
@@ -47,6 +51,7 @@ mod tree;
 pub use again::{Loop, again};
 pub use chip::Chip;
 pub use forced::Forced;
+pub use history::{Histories, History};
 pub use id::{Cut, Id, Place};
 pub use op::{Op, Piece, parse, text};
 pub use outcome::Outcome;

@@ -27,6 +27,14 @@ pub enum Outcome {
     /// `flaky N`: of an erase, pages that read as erased one to three times, by the seed N, and
     /// are uncorrectable then.
     Flaky(u32),
+    /// `fading N`: a page that reads as erased N times, and is uncorrectable then.
+    Fading(u32),
+    /// `mixed N`: a page with some of the bits that should have become 0, which reads so N times.
+    Mixed(u32),
+    /// `late N`: a page that is uncorrectable N times, and reads as written then.
+    Late(u32),
+    /// `mixture N`: of an erase, pages with some bits erased, or as before for a while, by the seed N.
+    Mixture(u32),
 }
 
 /// The reads that unstable pages stand. A recovery reads a page some five times, and the comparison
@@ -61,9 +69,30 @@ impl Outcome {
         outcomes
     }
 
-    /// Whether something reads well for a while and fails then.
+    /// What a program may leave besides: pages that change what they are.
+    pub fn more_of_program() -> Vec<Outcome> {
+        let mut outcomes = [1, 2, 4, 8].map(Outcome::Fading).to_vec();
+        outcomes.extend([2, 6].map(Outcome::Mixed));
+        outcomes.extend([1, 2, 4, 8].map(Outcome::Late));
+        outcomes
+    }
+
+    /// What an erase may leave besides: mixtures of old and erased.
+    pub fn more_of_erase() -> Vec<Outcome> {
+        (0..6).map(Outcome::Mixture).collect()
+    }
+
+    /// Whether something reads well for a while and fails then, or the other way round.
     pub fn is_unstable(self) -> bool {
-        matches!(self, Outcome::Unstable(_) | Outcome::Flaky(_))
+        matches!(
+            self,
+            Outcome::Unstable(_)
+                | Outcome::Flaky(_)
+                | Outcome::Fading(_)
+                | Outcome::Mixed(_)
+                | Outcome::Late(_)
+                | Outcome::Mixture(_)
+        )
     }
 
     /// The tear of a program, and its seed.
@@ -76,7 +105,10 @@ impl Outcome {
             Outcome::Prefix(n) => (Tear::Prefix(n), readable(0)),
             Outcome::Random(n) => (Tear::Random, readable(n)),
             Outcome::Unstable(reads) => (Tear::Unstable { reads }, 0),
-            Outcome::Part(_) | Outcome::Flaky(_) => return None,
+            Outcome::Fading(reads) => (Tear::UnstableBlank { reads }, 0),
+            Outcome::Mixed(reads) => (Tear::UnstableMixed { reads }, u64::from(reads)),
+            Outcome::Late(reads) => (Tear::Late { reads }, 0),
+            Outcome::Part(_) | Outcome::Flaky(_) | Outcome::Mixture(_) => return None,
         })
     }
 
@@ -87,6 +119,7 @@ impl Outcome {
             Outcome::Whole => (EraseTear::Complete, 0),
             Outcome::Part(n) => (EraseTear::Partial, n.into()),
             Outcome::Flaky(n) => (EraseTear::LooksErased, n.into()),
+            Outcome::Mixture(n) => (EraseTear::Mixed, n.into()),
             _ => return None,
         })
     }
@@ -110,6 +143,10 @@ impl fmt::Display for Outcome {
             Outcome::Unstable(n) => write!(f, "unstable{n}"),
             Outcome::Part(n) => write!(f, "part{n}"),
             Outcome::Flaky(n) => write!(f, "flaky{n}"),
+            Outcome::Fading(n) => write!(f, "fading{n}"),
+            Outcome::Mixed(n) => write!(f, "mixed{n}"),
+            Outcome::Late(n) => write!(f, "late{n}"),
+            Outcome::Mixture(n) => write!(f, "mixture{n}"),
         }
     }
 }
@@ -133,6 +170,10 @@ impl FromStr for Outcome {
             ("unstable", Ok(n)) => Ok(Outcome::Unstable(n)),
             ("part", Ok(n)) => Ok(Outcome::Part(n)),
             ("flaky", Ok(n)) => Ok(Outcome::Flaky(n)),
+            ("fading", Ok(n)) => Ok(Outcome::Fading(n)),
+            ("mixed", Ok(n)) => Ok(Outcome::Mixed(n)),
+            ("late", Ok(n)) => Ok(Outcome::Late(n)),
+            ("mixture", Ok(n)) => Ok(Outcome::Mixture(n)),
             _ => Err(format!("no such outcome of a cut: {text}")),
         }
     }
@@ -144,7 +185,9 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for outcome in [Outcome::of_program(2048, 24), Outcome::of_erase()].concat() {
+        let usual = [Outcome::of_program(2048, 24), Outcome::of_erase()];
+        let more = [Outcome::more_of_program(), Outcome::more_of_erase()];
+        for outcome in [usual, more].concat().concat() {
             assert_eq!(outcome.to_string().parse(), Ok(outcome));
         }
         for bad in ["", "torn", "none1", "prefix", "prefix-1"] {

@@ -42,6 +42,19 @@ impl Point {
         }
     }
 
+    /// Those, and in one point of three pages that change what they are, and mixtures. Chance draws from the first
+    /// alone, so that what it has found is found again.
+    pub fn all_outcomes(&self) -> Vec<Outcome> {
+        let mut all = self.outcomes();
+        match &self.change {
+            _ if !self.number.is_multiple_of(3) => {}
+            Change::Program { .. } => all.extend(Outcome::more_of_program()),
+            Change::Erase(_) => all.extend(Outcome::more_of_erase()),
+            Change::MarkBad(_) => {}
+        }
+        all
+    }
+
     /// The chip as a cut leaves it.
     ///
     /// # Errors

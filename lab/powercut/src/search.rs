@@ -269,7 +269,7 @@ impl<'a> Searcher<'a> {
 
     /// Cuts at one point.
     fn cut(&mut self, point: &Point, step: usize, allows: Allows<'_>) {
-        let outcomes = point.outcomes();
+        let outcomes = point.all_outcomes();
         for outcome in self.choose(&outcomes, point.number) {
             let cut = Cut::In(point.number, outcome);
             match point.cut(outcome) {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use flashkit_powercut::{Chip, Soak, Soaked};
+use flashkit_powercut::{Chip, Histories, History, Soak, Soaked};
 use serde_json::json;
 
 use crate::Outcome;
@@ -18,6 +18,9 @@ use crate::text;
 /// reads and passing time on one simulated chip; after every session the whole tree is compared
 /// with what docs/guarantees.md allows. When the chip is worn out it must be read-only, with
 /// everything synced readable; then the next one follows.
+///
+/// With --in-use, chips of the shape of real parts instead, more than half full, with thousands of names,
+/// each cut hundreds of times, filled and emptied in the end.
 #[derive(clap::Args)]
 #[command(after_help = "Exit status: 0 all was as guaranteed, 1 it was not.")]
 pub struct Args {
@@ -34,20 +37,29 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 300)]
     endurance: u32,
     /// Page and spare in bytes, pages of a block, blocks; with -paper behind it, the paper's cleaner
-    #[arg(
-        long,
-        value_name = "PAGE+SPARExPAGESxBLOCKS",
-        default_value = "2048+64x16x128"
-    )]
-    chip: Chip,
+    /// [default: 2048+64x16x128; with --in-use, what the seed says]
+    #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS")]
+    chip: Option<Chip>,
+    /// Long histories of chips in use
+    #[arg(long, conflicts_with = "endurance")]
+    in_use: bool,
+    /// With --in-use: so many hundredths of the volume are full [default: what the seed says]
+    #[arg(long, value_name = "PERCENT", requires = "in_use", value_parser = clap::value_parser!(u64).range(1..=100))]
+    fill: Option<u64>,
+    /// With --in-use: no chip of more MiB than this, if the seed says which
+    #[arg(long, value_name = "MIB", requires = "in_use", default_value_t = 32)]
+    largest: u64,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if args.in_use {
+        return run_in_use(args, out);
+    }
     let soak = Soak {
-        chip: args.chip.clone(),
+        chip: args.chip(),
         seed: args.seed,
         endurance: args.endurance,
     };
@@ -69,6 +81,92 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         None => ExitCode::SUCCESS,
         Some(_) => ExitCode::from(FAILED),
     })
+}
+
+impl Args {
+    fn chip(&self) -> Chip {
+        let usual = || Chip::new(2048, 64, 16, 128);
+        self.chip.clone().unwrap_or_else(usual)
+    }
+}
+
+fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
+    let history = History {
+        seed: args.seed,
+        chip: args.chip.clone(),
+        fill: args.fill,
+        bytes_max: args.largest.saturating_mul(1 << 20),
+    };
+    let length = Duration::from_secs_f64((args.hours * 3600.0).clamp(0.0, 1e9));
+    let begun = Instant::now();
+    let mut bar = Progress::of_pieces("soaking", length.as_secs());
+    let done = history.run(&mut |done| {
+        bar.at(begun.elapsed().as_secs());
+        begun.elapsed() < length && args.rounds.is_none_or(|n| done.sessions < n)
+    });
+    drop(bar);
+    let again =
+        (done.violation.as_ref()).map(|(seed, session, _)| again(args, &done, *seed, *session));
+    let rows = [
+        ("histories_ended", "histories that ended", done.ended),
+        ("rounds", "sessions", done.sessions),
+        ("mounts_cut", "  cut while they mounted", done.mounts_cut),
+        ("cuts", "  cut later", done.cuts),
+        ("ops", "operations", done.ops),
+        ("full", "  refused for want of space", done.full),
+        ("reads_full", "  reads refused so", done.reads_full),
+        ("names_compared", "names compared", done.names),
+        ("files_compared", "files compared", done.files),
+        ("bytes_compared", "bytes compared", done.bytes),
+        ("programs", "pages programmed", done.programs),
+        ("erases", "blocks erased", done.erases),
+        (
+            "violations",
+            "violations",
+            u64::from(done.violation.is_some()),
+        ),
+    ];
+    if args.json {
+        let mut told: serde_json::Map<String, serde_json::Value> = rows
+            .iter()
+            .map(|(key, _, n)| ((*key).to_owned(), json!(n)))
+            .collect();
+        let violation = (done.violation.as_ref()).map(|(seed, round, what)| {
+            json!({ "seed": seed, "round": round, "what": what, "replay": again })
+        });
+        told.insert("violation".into(), json!(violation));
+        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+    } else {
+        for (_, what, n) in rows {
+            writeln!(out, "{what:28} {:>16}", text::count(n))?;
+        }
+        if let (Some((seed, session, what)), Some(again)) = (&done.violation, &again) {
+            writeln!(
+                out,
+                "\nsession {session} of the history with seed {seed}: {what}"
+            )?;
+            writeln!(out, "    {again}")?;
+        }
+    }
+    Ok(match done.violation {
+        None => ExitCode::SUCCESS,
+        Some(_) => ExitCode::from(FAILED),
+    })
+}
+
+/// The command that repeats a violation.
+fn again(args: &Args, done: &Histories, seed: u64, session: u64) -> String {
+    let mut line = format!(
+        "flashkit soak --in-use --seed {seed} --rounds {}",
+        session + 1
+    );
+    if let Some(chip) = &done.chip {
+        line += &format!(" --chip {chip}");
+    }
+    if let Some(fill) = args.fill {
+        line += &format!(" --fill {fill}");
+    }
+    line
 }
 
 fn report(soaked: &Soaked) -> serde_json::Value {
@@ -117,7 +215,8 @@ fn print(args: &Args, soaked: &Soaked, out: &mut dyn Write) -> std::io::Result<(
         writeln!(
             out,
             "    flashkit soak --seed {seed} --rounds {round} --endurance {} --chip {}",
-            args.endurance, args.chip
+            args.endurance,
+            args.chip()
         )?;
     }
     Ok(())

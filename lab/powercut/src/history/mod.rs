@@ -1,0 +1,402 @@
+//! Long histories: a chip in use that is cut hundreds of times and never made anew.
+//!
+//! A chip of the shape of a real part is filled to half or more. Then session follows session: a mount,
+//! a look at what is there, operations of all kinds on thousands of names, and a cut somewhere, in the
+//! recovery as well. Blocks fail in some histories, and stay failing. In the end the volume is filled
+//! until there is no space, and emptied: all space must be free again.
+
+mod bytes;
+mod look;
+mod model;
+mod plan;
+mod work;
+
+use flashkit_flashlight::{BlockState, FlashLight};
+use flashkit_nand::Nand;
+use flashkit_sim::{CutError, Metered, PowerCut, Rng, SimNand};
+use flashkit_vfs::FileSystem;
+use flashkit_vfs::flashlight::FlashLightFs;
+
+use crate::caught::caught;
+use crate::chip::Chip;
+use crate::guard::Guard;
+use look::{Fs, check_all, is_off, look};
+use model::{Entry, Id, Model, ROOT};
+use plan::Plan;
+use work::{Stop, Work};
+
+/// What histories are made of. Equal ones do the same.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// What all chance follows from. The next history's is one more.
+    pub seed: u64,
+    /// The chip; without one the seed says.
+    pub chip: Option<Chip>,
+    /// How full it is, in hundredths; without that the seed says.
+    pub fill: Option<u64>,
+    /// Chips that the seed says have no more bytes than this.
+    pub bytes_max: u64,
+}
+
+/// What histories did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Histories {
+    /// Histories that came to their ends.
+    pub ended: u64,
+    /// Sessions.
+    pub sessions: u64,
+    /// Of them, cut while they mounted.
+    pub mounts_cut: u64,
+    /// Of them, cut later.
+    pub cuts: u64,
+    /// Operations.
+    pub ops: u64,
+    /// Of them, refused for want of space.
+    pub full: u64,
+    /// Lookups and reads that were refused for want of space, as a directory had to be written first.
+    pub reads_full: u64,
+    /// Names compared.
+    pub names: u64,
+    /// Files compared in full.
+    pub files: u64,
+    /// Bytes compared.
+    pub bytes: u64,
+    /// Pages programmed.
+    pub programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// What was not as guaranteed: seed, session and what.
+    pub violation: Option<(u64, u64, String)>,
+    /// The chip of the violation.
+    pub chip: Option<Chip>,
+}
+
+/// How a session ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Cut,
+    Unmount,
+}
+
+/// A chip and all that is known of it.
+struct InUse<'a> {
+    plan: Plan,
+    rng: Rng,
+    model: Model,
+    ram: Vec<u8>,
+    done: &'a mut Histories,
+    /// The session's.
+    number: u64,
+    /// What was begun last.
+    text: String,
+    /// The last cut, for people.
+    cut: String,
+}
+
+/// Free pages by the running count, and free blocks.
+fn free(fs: &mut Fs<'_, '_>) -> (u32, u32) {
+    let volume = fs.volume();
+    let blocks = volume.nand().geometry().blocks();
+    let free = |s: BlockState| matches!(s, BlockState::Free | BlockState::Clean | BlockState::Dead);
+    let blocks = (0..blocks).filter(|&b| free(volume.block_state(b))).count();
+    (volume.statfs().pages_free, blocks as u32)
+}
+
+impl History {
+    /// Goes on, history after history, for as long as `more`, asked before each session, says so.
+    pub fn run(&self, more: &mut dyn FnMut(&Histories) -> bool) -> Histories {
+        let mut done = Histories::default();
+        let mut history = self.clone();
+        while more(&done) && done.violation.is_none() {
+            let plan = Plan::new(&history);
+            let (mut session, chip) = (0, plan.chip.clone());
+            if let Err(what) = history.one(plan, &mut done, &mut session, more) {
+                done.violation = Some((history.seed, session, what));
+                done.chip = Some(chip);
+            }
+            history.seed += 1;
+        }
+        done
+    }
+
+    fn one(
+        &self,
+        plan: Plan,
+        done: &mut Histories,
+        session: &mut u64,
+        more: &mut dyn FnMut(&Histories) -> bool,
+    ) -> Result<(), String> {
+        let mut chip = plan.chip.formatted()?;
+        chip.set_faults(plan.faults.clone())
+            .map_err(|e| e.to_string())?;
+        let geometry = chip.geometry();
+        let mut in_use = InUse {
+            rng: Rng::keyed(self.seed, 22),
+            model: Model::new(geometry.page_size(), flashkit_flashlight::ROOT_DIR.into()),
+            ram: vec![0; plan.chip.ram(&geometry)],
+            plan,
+            done,
+            number: 0,
+            text: String::new(),
+            cut: String::new(),
+        };
+        let mut empty = (0, 0);
+        let result = in_use.sessions(&mut chip, &mut empty, session, more);
+        let now = chip.counters();
+        done.programs += now.page_programs;
+        done.erases += now.block_erases;
+        result
+    }
+}
+
+impl InUse<'_> {
+    fn sessions(
+        &mut self,
+        chip: &mut SimNand,
+        empty: &mut (u32, u32),
+        session: &mut u64,
+        more: &mut dyn FnMut(&Histories) -> bool,
+    ) -> Result<(), String> {
+        while *session < self.plan.sessions {
+            if *session > 0 && !more(self.done) {
+                return Ok(());
+            }
+            *session += 1;
+            self.number = *session;
+            self.done.sessions += 1;
+            self.text.clear();
+            let first = *session == 1;
+            let ran = caught(|| self.session(chip, first, empty));
+            ran.map_err(|e| self.told(&e))?;
+        }
+        let ended = caught(|| self.fill_and_empty(chip, *empty));
+        ended.map_err(|e| self.told(&format!("in the end: {e}")))?;
+        self.done.ended += 1;
+        Ok(())
+    }
+
+    fn told(&self, what: &str) -> String {
+        let (plan, op) = (&self.plan, self.model.op);
+        format!(
+            "{what} (operation {op}; last: {}; last cut: {}; {:?}, {} % full)",
+            self.text, self.cut, plan.kind, plan.fill
+        )
+    }
+
+    fn mount<'r, 'c>(
+        plan: &Plan,
+        nand: PowerCut<&'c mut SimNand>,
+        ram: &'r mut [u8],
+        guarded: bool,
+    ) -> Result<Option<Fs<'r, 'c>>, String> {
+        let size = ram.len();
+        let config = plan.config();
+        let guard = Guard::new(nand, guarded.then_some(config));
+        match FlashLight::mount(guard, ram, config) {
+            Ok(volume) => Ok(Some(FlashLightFs::new(volume, size))),
+            Err(flashkit_flashlight::Error::Driver(CutError::PowerOff)) => Ok(None),
+            Err(e) => Err(format!("mount fails: {e}")),
+        }
+    }
+
+    /// A mount, a look, operations, and the end. The first fills the chip and is not cut.
+    fn session(
+        &mut self,
+        chip: &mut SimNand,
+        first: bool,
+        empty: &mut (u32, u32),
+    ) -> Result<(), String> {
+        let cut = self.plan.cut(&mut self.rng);
+        let nand = if first {
+            PowerCut::never(chip)
+        } else {
+            PowerCut::new(chip, cut)
+        };
+        let mut ram = std::mem::take(&mut self.ram);
+        let guarded = self.number % 8 == 3;
+        let end =
+            Self::mount(&self.plan, nand, &mut ram, guarded).and_then(|mounted| match mounted {
+                None => {
+                    self.done.mounts_cut += 1;
+                    self.cut = format!("in a mount, {cut:?}");
+                    Ok(())
+                }
+                Some(mut fs) => {
+                    if first {
+                        *empty = free(&mut fs);
+                    }
+                    let end = self.mounted(&mut fs, first)?;
+                    self.end(fs, end)?;
+                    self.cut = format!("{cut:?}");
+                    Ok(())
+                }
+            });
+        self.ram = ram;
+        end
+    }
+
+    fn end(&mut self, fs: Fs<'_, '_>, end: End) -> Result<(), String> {
+        if end == End::Cut {
+            self.done.cuts += 1;
+            return Ok(());
+        }
+        match fs.into_volume().unmount() {
+            Ok(_) => {
+                self.model.settle_all();
+                Ok(())
+            }
+            Err((_, flashkit_flashlight::Error::Driver(CutError::PowerOff))) => {
+                self.done.cuts += 1;
+                Ok(())
+            }
+            Err((_, flashkit_flashlight::Error::NoSpace)) => Ok(()),
+            Err((_, e)) => Err(format!("unmount fails: {e}")),
+        }
+    }
+
+    fn mounted(&mut self, fs: &mut Fs<'_, '_>, first: bool) -> Result<End, String> {
+        let checked = check_all(fs);
+        if is_off(fs) {
+            return Ok(End::Cut);
+        }
+        checked?;
+        let (every, salt) = (if self.rng.one_in(8) { 1 } else { 40 }, self.rng.next_u64());
+        let looked = look(fs, &mut self.model, self.done, every, salt);
+        if is_off(fs) {
+            return Ok(End::Cut);
+        }
+        looked?;
+        let unmounts = self.rng.one_in(12);
+        let most = if unmounts {
+            self.rng.below(3000)
+        } else {
+            200_000
+        };
+        let text = &mut self.text;
+        let (model, rng) = (&mut self.model, &mut self.rng);
+        let mut work = Work::new(fs, model, rng, &self.plan, self.done, text);
+        for _ in 0..most {
+            if first && work.is_tight() {
+                break;
+            }
+            match work.step() {
+                Ok(()) => {}
+                Err(Stop::Cut) => return Ok(End::Cut),
+                Err(Stop::Bad(what)) => return Err(what),
+            }
+        }
+        Ok(if unmounts { End::Unmount } else { End::Cut })
+    }
+
+    /// Fills the volume until there is no space, compares all, and empties it: all space must be free again.
+    fn fill_and_empty(&mut self, chip: &mut SimNand, empty: (u32, u32)) -> Result<(), String> {
+        self.text.clear();
+        let mut ram = std::mem::take(&mut self.ram);
+        let nand = PowerCut::never(&mut *chip);
+        let mut fs = Self::mount(&self.plan, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        check_all(&mut fs)?;
+        look(&mut fs, &mut self.model, self.done, 1, 0)?;
+        self.fill_up(&mut fs)?;
+        self.end(fs, End::Unmount)?;
+        let nand = PowerCut::never(&mut *chip);
+        let mut fs = Self::mount(&self.plan, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        check_all(&mut fs)?;
+        look(&mut fs, &mut self.model, self.done, 1, 0)?;
+        self.remove_all(&mut fs)?;
+        self.end(fs, End::Unmount)?;
+        let nand = PowerCut::never(&mut *chip);
+        let mut fs = Self::mount(&self.plan, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        check_all(&mut fs)?;
+        let now = free(&mut fs);
+        drop(fs);
+        let bad = chip.bad_blocks().len() as u32;
+        let allowed = ALLOWED + bad;
+        let pages = chip.geometry().pages_per_block();
+        if now.1 + allowed < empty.1 || now.0 + allowed * pages < empty.0 {
+            return Err(format!(
+                "of {empty:?} free pages and blocks after the format {now:?} are left, {bad} blocks are bad"
+            ));
+        }
+        Ok(())
+    }
+
+    fn fill_up(&mut self, fs: &mut Fs<'_, '_>) -> Result<(), String> {
+        let text = &mut self.text;
+        let (model, rng) = (&mut self.model, &mut self.rng);
+        let mut work = Work::new(fs, model, rng, &self.plan, self.done, text);
+        let mut size = self.plan.size_max;
+        let mut n = 0;
+        while size > 64 {
+            let at = (ROOT, format!("fill{n}"));
+            n += 1;
+            let made = work.create_at(&at, size).map_err(said)?;
+            if !made {
+                size /= 4;
+            }
+        }
+        work.sync().map_err(said)
+    }
+
+    fn remove_all(&mut self, fs: &mut Fs<'_, '_>) -> Result<(), String> {
+        let text = &mut self.text;
+        let (model, rng) = (&mut self.model, &mut self.rng);
+        let mut work = Work::new(fs, model, rng, &self.plan, self.done, text);
+        // Directories below others come later.
+        let mut dirs: Vec<Id> = vec![ROOT];
+        let mut n = 0;
+        while n < dirs.len() {
+            let d = dirs[n];
+            for (name, entry) in work.model.dir(d).names.clone() {
+                match entry {
+                    Entry::Dir(child) => dirs.push(child),
+                    Entry::File(f) => {
+                        if !work.unlink_at(&(d, name), f).map_err(said)? {
+                            return Err("there is no space to remove a file".into());
+                        }
+                    }
+                }
+            }
+            n += 1;
+        }
+        for &d in dirs[1..].iter().rev() {
+            if !work.rmdir_of(d).map_err(said)? {
+                return Err("there is no space to remove a directory".into());
+            }
+        }
+        work.sync().map_err(said)?;
+        match fs.readdir(ROOT_INO, 0, &mut |_| true) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(format!("listing fails: {e}")),
+        }
+    }
+}
+
+const ROOT_INO: u64 = flashkit_flashlight::ROOT_DIR as u64;
+
+/// Blocks that an emptied volume may have fewer than a new one: open blocks, and what the checkpoint holds.
+const ALLOWED: u32 = 8;
+
+fn said(stop: Stop) -> String {
+    match stop {
+        Stop::Cut => "cut without a cut".into(),
+        Stop::Bad(what) => what,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_of_small_chips_are_as_guaranteed() {
+        let history = History {
+            seed: 1,
+            chip: Some(Chip::new(1024, 24, 16, 96)),
+            fill: None,
+            bytes_max: 0,
+        };
+        let done = history.run(&mut |done| done.sessions < 60);
+        assert_eq!(done.violation, None, "{done:?}");
+        assert!(done.cuts > 20 && done.files > 100, "{done:?}");
+    }
+}

@@ -1,0 +1,198 @@
+//! What a history is made of: all of it follows from its seed.
+
+use flashkit_flashlight::Config;
+use flashkit_sim::{Cut, EraseTear, Faults, Rng, Tear, Weak};
+
+use super::History;
+use crate::chip::Chip;
+
+/// Which operations there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Create, write, fsync, unlink, and no more.
+    Plain,
+    /// Mostly names.
+    Names,
+    /// Mostly overwrites.
+    Data,
+    All,
+}
+
+impl Kind {
+    /// Weights, in the order of `Work::step`.
+    pub fn weights(self) -> [u64; 20] {
+        match self {
+            Kind::Plain => [
+                30, 15, 25, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 3, 0,
+            ],
+            Kind::Names => [
+                30, 5, 5, 2, 1, 20, 14, 2, 4, 8, 4, 5, 3, 3, 2, 14, 3, 1, 3, 1,
+            ],
+            Kind::Data => [
+                8, 25, 45, 6, 8, 4, 1, 0, 1, 0, 0, 0, 0, 1, 0, 20, 0, 1, 3, 1,
+            ],
+            Kind::All => [
+                20, 12, 20, 4, 5, 8, 6, 1, 2, 4, 2, 3, 1, 2, 1, 12, 1, 1, 3, 1,
+            ],
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub chip: Chip,
+    pub kind: Kind,
+    /// So many hundredths of the volume are in use.
+    pub fill: u64,
+    /// Names that a directory may have.
+    pub names: u64,
+    /// Directories at most.
+    pub dirs: u64,
+    /// The largest file.
+    pub size_max: u64,
+    /// Programs and erases between two cuts, at most.
+    pub cut_max: u64,
+    /// Sessions.
+    pub sessions: u64,
+    pub faults: Faults,
+}
+
+/// One of them.
+fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+    of[rng.below(of.len() as u64) as usize]
+}
+
+/// A number from 1 to `most`, any order of magnitude as likely as another.
+fn any_size(rng: &mut Rng, most: u64) -> u64 {
+    let top = rng.below(u64::from(most.max(1).ilog2()) + 1);
+    (1 + rng.below(2 << top)).min(most)
+}
+
+fn chip(seed: u64, bytes_max: u64) -> Chip {
+    let mut rng = Rng::keyed(seed, 20);
+    let page = one(&mut rng, &[1024, 2048, 2048, 4096]);
+    let spare = one(&mut rng, &[0, 24, 38, 64, 64]);
+    let pages = one(&mut rng, &[16, 32, 64, 64, 128]);
+    let most = bytes_max / (u64::from(page) * u64::from(pages));
+    let top = most.clamp(64, 4096) / 64;
+    let blocks = 64 * any_size(&mut rng, top) + rng.below(64);
+    let mut chip = Chip::new(page, spare, pages, (blocks as u32).min(4096));
+    chip.paper = rng.one_in(10);
+    chip.kept = rng.one_in(4);
+    if rng.one_in(8) {
+        chip.table = one(&mut rng, &[32, 64, 256]);
+    }
+    chip
+}
+
+impl Plan {
+    pub fn new(history: &History) -> Plan {
+        let seed = history.seed;
+        let drawn = || chip(seed, history.bytes_max);
+        let chip = history.chip.clone().unwrap_or_else(drawn);
+        let mut rng = Rng::keyed(seed, 21);
+        let fill = one(&mut rng, &[50, 65, 80, 90, 95, 98]);
+        let kind = one(&mut rng, &[Kind::Plain, Kind::Names, Kind::Data, Kind::All]);
+        let cut_max = one(&mut rng, &[100, 1000, 3000, 3000, 10_000, 100_000]);
+        let bytes = u64::from(chip.page) * u64::from(chip.pages) * u64::from(chip.blocks);
+        let size_max = one(&mut rng, &[bytes / 2000, bytes / 200, bytes / 20]);
+        let size_max = size_max.clamp(4 * u64::from(chip.page), 20 << 20);
+        let dirs = one(&mut rng, &[1, 6, 60]);
+        // As many as it takes to fill the chip, of files as long as they are in the mean.
+        let enough = 2 * bytes / (dirs * (size_max / 10 + u64::from(chip.page)));
+        let mut names = one(&mut rng, &[64, 1000, 6000]).max(enough);
+        if chip.spare < 24 {
+            // Without tags cleaning may look through all files for the owner of a page.
+            names = names.min(400 / dirs);
+        }
+        let sessions = match cut_max {
+            0..=1000 => 400,
+            1001..=10_000 => 200,
+            _ => 60,
+        };
+        let mut faults = Faults {
+            seed,
+            ..Faults::default()
+        };
+        // Fewer than wear a volume out, and none where the roots are.
+        if rng.one_in(4) {
+            let (blocks, per_block) = (u64::from(chip.blocks), u64::from(chip.pages));
+            for _ in 0..1 + rng.below(2 + blocks / 64) {
+                let at = 4 + rng.below(blocks - 4);
+                let good = rng.below(12) as u32;
+                if rng.one_in(2) {
+                    let at = at as u32;
+                    faults.weak_blocks.push(Weak { at, good });
+                } else {
+                    let at = (at * per_block + rng.below(per_block)) as u32;
+                    faults.weak_pages.push(Weak { at, good });
+                }
+            }
+        }
+        Plan {
+            kind,
+            fill: history.fill.unwrap_or(fill),
+            names,
+            dirs,
+            size_max,
+            cut_max,
+            sessions,
+            faults,
+            chip,
+        }
+    }
+
+    /// How the volume is mounted: as on a real chip, where the chip's own is for small ones.
+    pub fn config(&self) -> Config {
+        let (chip, usual) = (self.chip.config(), Config::default());
+        let Config {
+            dirty_threshold,
+            gc_batch,
+            ..
+        } = if self.chip.paper { chip } else { usual };
+        Config {
+            wear_interval: usual.wear_interval,
+            dirty_threshold,
+            gc_batch,
+            ..chip
+        }
+    }
+
+    /// The next cut.
+    pub fn cut(&self, rng: &mut Rng) -> Cut {
+        // One session in three may end in its recovery.
+        let most = if rng.one_in(3) { 100 } else { self.cut_max };
+        let all = u64::from(self.chip.page + self.chip.spare);
+        let reads = any_size(rng, 60) as u32;
+        let program = match rng.below(11) {
+            0 => Tear::NotBegun,
+            1 => Tear::Garbage,
+            2 => Tear::Complete,
+            3 => Tear::LooksBlank,
+            4 => Tear::Prefix(1 + rng.below(all - 1) as u32),
+            5 => Tear::Random,
+            6 => Tear::UnstableBlank { reads },
+            7 => Tear::UnstableMixed { reads },
+            8 => Tear::Late { reads },
+            _ => Tear::Unstable { reads },
+        };
+        let erase = match rng.below(5) {
+            0 => EraseTear::NotBegun,
+            1 => EraseTear::Partial,
+            2 => EraseTear::LooksErased,
+            3 => EraseTear::Mixed,
+            _ => EraseTear::Complete,
+        };
+        let after = match rng.one_in(2) {
+            true => any_size(rng, most) - 1,
+            false => rng.below(most),
+        };
+        Cut {
+            after,
+            program,
+            erase,
+            seed: rng.next_u64(),
+        }
+    }
+}

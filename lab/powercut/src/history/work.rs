@@ -1,0 +1,681 @@
+//! Operations on a mounted volume and on its model.
+
+use flashkit_sim::Rng;
+use flashkit_vfs::{Attr, Error, FileSystem, NewInode, SetAttr, SetXattr, Time};
+
+use super::Histories;
+use super::bytes::{Bytes, What, stamp};
+use super::look::{Fs, is_off, read, xattr_value};
+use super::model::{Entry, Id, Model, ROOT};
+use super::plan::{Kind, Plan};
+
+/// Why a session goes no further.
+pub(super) enum Stop {
+    Cut,
+    Bad(String),
+}
+
+type Done = Result<(), Stop>;
+/// A name: its directory, and the name in that.
+type At = (Id, String);
+
+/// See the module's text.
+pub(super) struct Work<'w, 'r, 'c> {
+    pub fs: &'w mut Fs<'r, 'c>,
+    pub model: &'w mut Model,
+    pub rng: &'w mut Rng,
+    pub plan: &'w Plan,
+    pub done: &'w mut Histories,
+    /// What was begun last.
+    pub text: &'w mut String,
+    dirs: Vec<Id>,
+    /// So many operations make room first.
+    pub tight: u32,
+    /// Removals refused since the last that was not.
+    stuck: u32,
+}
+
+pub(super) fn time(op: u64) -> Time {
+    Time {
+        secs: op as i64,
+        nanos: 0,
+    }
+}
+
+impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
+    pub fn new(
+        fs: &'w mut Fs<'r, 'c>,
+        model: &'w mut Model,
+        rng: &'w mut Rng,
+        plan: &'w Plan,
+        done: &'w mut Histories,
+        text: &'w mut String,
+    ) -> Self {
+        let mut work = Work {
+            fs,
+            model,
+            rng,
+            plan,
+            done,
+            text,
+            dirs: Vec::new(),
+            tight: 0,
+            stuck: 0,
+        };
+        work.list_dirs();
+        work
+    }
+
+    fn list_dirs(&mut self) {
+        self.dirs = vec![ROOT];
+        let mut n = 0;
+        while n < self.dirs.len() {
+            let names = self.model.dir(self.dirs[n]).names.values();
+            let below: Vec<Id> = names
+                .filter_map(|e| match e {
+                    Entry::Dir(d) => Some(*d),
+                    Entry::File(_) => None,
+                })
+                .collect();
+            self.dirs.extend(below);
+            n += 1;
+        }
+    }
+
+    /// What has come of a call: its result, or nothing when it was refused for want of space.
+    fn came<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Stop> {
+        match result {
+            Ok(t) => {
+                self.model.finish();
+                Ok(Some(t))
+            }
+            Err(_) if is_off(self.fs) => Err(Stop::Cut),
+            Err(Error::NoSpace | Error::TooManyLinks) => {
+                self.tight = 20;
+                if self.model.is_at_work() {
+                    self.done.full += 1;
+                    self.model.undo();
+                } else {
+                    self.done.reads_full += 1;
+                }
+                Ok(None)
+            }
+            Err(e) => Err(Stop::Bad(format!("fails: {e}"))),
+        }
+    }
+
+    fn ino(&self, d: Id) -> u64 {
+        self.model.dir(d).ino.unwrap_or(0)
+    }
+
+    fn begin(&mut self, text: std::fmt::Arguments<'_>) -> u64 {
+        let op = self.model.begin();
+        self.done.ops += 1;
+        self.text.clear();
+        let _ = std::fmt::Write::write_fmt(self.text, format_args!("operation {op}, {text}"));
+        op
+    }
+
+    fn pick_dir(&mut self) -> Id {
+        self.dirs[self.rng.below(self.dirs.len() as u64) as usize]
+    }
+
+    /// A name that may be there or not.
+    fn any_name(&mut self) -> At {
+        let d = self.pick_dir();
+        let n = self.rng.below(self.plan.names);
+        let long = if n % 16 == 5 { n % 200 } else { 0 };
+        (d, format!("{n:04x}{}", "-".repeat(long as usize)))
+    }
+
+    /// A name that is there.
+    fn pick(&mut self) -> Option<(At, Entry)> {
+        for _ in 0..8 {
+            let (d, name) = self.any_name();
+            let names = &self.model.dir(d).names;
+            let found = names.range(name..).next().or_else(|| names.iter().next());
+            if let Some((name, entry)) = found {
+                return Some(((d, name.clone()), *entry));
+            }
+        }
+        None
+    }
+
+    /// A file or symbolic link, made known to the volume's adapter.
+    fn pick_known(&mut self) -> Result<Option<(At, Id, Attr)>, Stop> {
+        for _ in 0..8 {
+            let Some((at, Entry::File(f))) = self.pick() else {
+                continue;
+            };
+            let found = self.fs.lookup(self.ino(at.0), at.1.as_bytes());
+            let Some(attr) = self.came(found)? else {
+                return Ok(None);
+            };
+            let file = self.model.file(f);
+            if Some(attr.ino) != file.ino || attr.size != file.bytes().size {
+                let (ino, size) = (file.ino, file.bytes().size);
+                let what = format!("{}: found {attr:?}, is {ino:?} of {size}", at.1);
+                return Err(Stop::Bad(what));
+            }
+            return Ok(Some((at, f, attr)));
+        }
+        Ok(None)
+    }
+
+    fn pick_regular(&mut self) -> Result<Option<(At, Id, Attr)>, Stop> {
+        let picked = self.pick_known()?;
+        Ok(picked.filter(|(_, f, _)| !self.model.file(*f).symlink))
+    }
+
+    fn length(&mut self) -> u64 {
+        let most = self.plan.size_max;
+        match self.rng.below(100) {
+            0..=49 => self.rng.below(3 * self.model.page),
+            50..=89 => {
+                let half = self.rng.below(u64::from(most.ilog2()) - 3);
+                self.rng.below((most >> half).max(1))
+            }
+            _ => self.rng.below(most),
+        }
+    }
+
+    /// Whether the volume is as full as it is to be.
+    pub fn is_tight(&mut self) -> bool {
+        let space = self.fs.volume().statfs();
+        let used = u64::from(space.pages - space.pages_free) * 100;
+        self.tight = self.tight.saturating_sub(1);
+        self.tight > 0 || used >= u64::from(space.pages) * self.plan.fill
+    }
+
+    pub fn step(&mut self) -> Done {
+        if self.is_tight() && self.rng.below(10) < 7 {
+            return match self.rng.below(10) {
+                7 if self.plan.kind != Kind::Plain => self.truncate(),
+                8 if self.plan.kind != Kind::Plain => self.punch(),
+                _ => self.unlink(),
+            };
+        }
+        let weights = self.plan.kind.weights();
+        let mut n = self.rng.below(weights.iter().sum());
+        let mut which = 0;
+        while n >= weights[which] {
+            n -= weights[which];
+            which += 1;
+        }
+        match which {
+            0 => self.create(),
+            1 => self.write(true),
+            2 => self.write(false),
+            3 => self.truncate(),
+            4 => self.punch(),
+            5 => self.unlink(),
+            6 => self.rename(false),
+            7 => self.rename(true),
+            8 => self.exchange(),
+            9 => self.link(),
+            10 => self.symlink(),
+            11 => self.xattr(),
+            12 => self.chmod(),
+            13 => self.mkdir(),
+            14 => self.rmdir(),
+            15 => self.fsync(),
+            16 => self.fsync_dir(),
+            17 => self.sync(),
+            18 => self.read(),
+            _ => self.gc(),
+        }
+    }
+
+    fn new_inode(op: u64) -> NewInode {
+        NewInode {
+            mode: 0o400 | (op % 0o400) as u16,
+            uid: 0,
+            gid: 0,
+            now: time(op),
+        }
+    }
+
+    fn create(&mut self) -> Done {
+        let (d, name) = self.any_name();
+        if self.model.dir(d).names.contains_key(&name) {
+            return Ok(());
+        }
+        let size = self.length();
+        self.create_at(&(d, name), size).map(drop)
+    }
+
+    /// Creates a file and writes it. Returns whether there was space.
+    pub fn create_at(&mut self, at: &At, size: u64) -> Result<bool, Stop> {
+        let op = self.begin(format_args!("create {}/{}", at.0, at.1));
+        let f = self.model.new_file(false, Bytes::default());
+        self.model.edit(at.0, &at.1, Some(Entry::File(f)));
+        let made = self
+            .fs
+            .create(self.ino(at.0), at.1.as_bytes(), &Self::new_inode(op));
+        let Some(attr) = self.came(made)? else {
+            return Ok(false);
+        };
+        self.model.file_mut(f).ino = Some(attr.ino);
+        let fits = size == 0 || self.put(at, f, attr.ino, 0, size)?;
+        if self.rng.one_in(2) {
+            self.fsync_file(at, f, attr.ino)?;
+        }
+        Ok(fits)
+    }
+
+    fn put(&mut self, at: &At, f: Id, ino: u64, from: u64, len: u64) -> Result<bool, Stop> {
+        let op = self.begin(format_args!(
+            "write {}/{} at {from}, {len} bytes",
+            at.0, at.1
+        ));
+        let to = from + len;
+        let what = What::Put {
+            from,
+            to,
+            write: op,
+        };
+        self.model.change(f, what, |_| {});
+        let mut bytes = vec![0; len as usize];
+        stamp(op, from, &mut bytes);
+        let written = self.fs.write(ino, from, &bytes, time(op));
+        self.in_part(at, f, written)
+    }
+
+    /// As [`Work::came`], of an operation of which a part is done when there is no space for all.
+    fn in_part<T>(&mut self, at: &At, f: Id, result: Result<T, Error>) -> Result<bool, Stop> {
+        if !matches!(result, Err(Error::NoSpace)) || is_off(self.fs) {
+            return Ok(self.came(result)?.is_some());
+        }
+        self.done.full += 1;
+        self.tight = 20;
+        let found = self.fs.lookup(self.ino(at.0), at.1.as_bytes());
+        let seen = found.and_then(|attr| read(self.fs, &attr));
+        if is_off(self.fs) {
+            return Err(Stop::Cut);
+        }
+        if let Err(Error::NoSpace) = seen {
+            // What is done of it is seen after the next mount.
+            self.done.reads_full += 1;
+            return Err(Stop::Cut);
+        }
+        let bad = |what: String| Stop::Bad(format!("after no space: {what}"));
+        let seen = seen.map_err(|e| bad(e.to_string()))?;
+        let (op, page) = (self.model.op, self.model.page);
+        let file = self.model.file_mut(f);
+        let state = file
+            .find(&seen, file.changes_before(op), page)
+            .map_err(bad)?;
+        file.keep_part(state, page);
+        self.model.finish();
+        Ok(false)
+    }
+
+    fn write(&mut self, appends: bool) -> Done {
+        let Some((at, f, attr)) = self.pick_regular()? else {
+            return Ok(());
+        };
+        let page = self.model.page;
+        let from = match self.rng.below(4) {
+            _ if appends => attr.size,
+            0 if self.rng.one_in(2) => self.rng.below(self.plan.size_max),
+            0 => self.rng.below(attr.size + 2 * page),
+            1 => self.rng.below(attr.size / page + 1) * page,
+            _ => self.rng.below(attr.size + 1),
+        };
+        let len = match self.rng.below(4) {
+            0 => 1 + self.rng.below(300),
+            1 => page * (1 + self.rng.below(4)),
+            _ => 1 + self.length().min(attr.size + page),
+        };
+        let len = len.min(self.plan.size_max.saturating_sub(from));
+        if len == 0 {
+            return Ok(());
+        }
+        if self.put(&at, f, attr.ino, from, len)? && self.rng.one_in(2) {
+            self.fsync_file(&at, f, attr.ino)?;
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self) -> Done {
+        let Some((at, f, attr)) = self.pick_regular()? else {
+            return Ok(());
+        };
+        let size = match self.rng.below(6) {
+            0 => attr.size + self.rng.below(4 * self.model.page),
+            1 => 0,
+            _ => self.rng.below(attr.size + 1),
+        };
+        let op = self.begin(format_args!("truncate {}/{} to {size}", at.0, at.1));
+        self.model.change(f, What::Resize(size), |_| {});
+        let set = SetAttr {
+            size: Some(size),
+            now: time(op),
+            ..SetAttr::default()
+        };
+        let set = self.fs.setattr(attr.ino, &set);
+        self.in_part(&at, f, set).map(drop)
+    }
+
+    fn punch(&mut self) -> Done {
+        let Some((at, f, attr)) = self.pick_regular()? else {
+            return Ok(());
+        };
+        let from = self.rng.below(attr.size);
+        let to = (from + 1 + self.length()).min(attr.size);
+        if from >= to {
+            return Ok(());
+        }
+        let op = self.begin(format_args!("punch {}/{} from {from} to {to}", at.0, at.1));
+        let what = What::Put { from, to, write: 0 };
+        self.model.change(f, what, |_| {});
+        let punched = self.fs.punch_hole(attr.ino, from, to - from, time(op));
+        self.in_part(&at, f, punched).map(drop)
+    }
+
+    fn unlink(&mut self) -> Done {
+        match self.pick() {
+            Some((at, Entry::File(f))) => self.unlink_at(&at, f).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a name. Returns whether there was space for that.
+    pub fn unlink_at(&mut self, at: &At, f: Id) -> Result<bool, Stop> {
+        let op = self.begin(format_args!("unlink {}/{}", at.0, at.1));
+        self.model.edit(at.0, &at.1, None);
+        self.model.change(f, What::Nothing, |_| {});
+        let gone = self.fs.unlink(self.ino(at.0), at.1.as_bytes(), time(op));
+        let gone = self.came(gone)?.is_some();
+        self.stuck = if gone { 0 } else { self.stuck + 1 };
+        if self.stuck > 100 {
+            return Err(Stop::Bad("nothing can be removed any more".into()));
+        }
+        Ok(gone)
+    }
+
+    fn rename(&mut self, dir: bool) -> Done {
+        let Some((from, entry)) = self.pick() else {
+            return Ok(());
+        };
+        let to = match self.pick() {
+            Some((to, _)) if self.rng.one_in(3) => to,
+            _ => self.any_name(),
+        };
+        let target = self.model.dir(to.0).names.get(&to.1).copied();
+        let fits = match (entry, target) {
+            (Entry::File(_), None) => !dir,
+            (Entry::File(a), Some(Entry::File(b))) => !dir && a != b,
+            (Entry::Dir(a), None) => !self.model.is_below(to.0, a),
+            (Entry::Dir(a), Some(Entry::Dir(b))) => {
+                a != b && self.model.dir(b).names.is_empty() && !self.model.is_below(to.0, a)
+            }
+            _ => false,
+        };
+        if !fits {
+            return Ok(());
+        }
+        let op = self.begin(format_args!(
+            "rename {}/{} {}/{}",
+            from.0, from.1, to.0, to.1
+        ));
+        self.model.edit(from.0, &from.1, None);
+        self.model.edit(to.0, &to.1, Some(entry));
+        for entry in [Some(entry), target] {
+            if let Some(Entry::File(f)) = entry {
+                self.model.change(f, What::Nothing, |_| {});
+            }
+        }
+        let (a, b) = (self.ino(from.0), self.ino(to.0));
+        let (old, new) = (from.1.as_bytes(), to.1.as_bytes());
+        let renamed = self.fs.rename(a, old, b, new, false, time(op));
+        if self.came(renamed)?.is_some() {
+            self.model.settle_dir(from.0);
+            self.model.settle_dir(to.0);
+            self.settle(entry);
+        }
+        self.list_if_dir(entry);
+        Ok(())
+    }
+
+    fn settle(&mut self, entry: Entry) {
+        if let Entry::File(f) = entry {
+            self.model.file_mut(f).settle();
+        }
+    }
+
+    fn list_if_dir(&mut self, entry: Entry) {
+        if let Entry::Dir(_) = entry {
+            self.list_dirs();
+        }
+    }
+
+    fn exchange(&mut self) -> Done {
+        let (Some((a, one)), Some((b, other))) = (self.pick(), self.pick()) else {
+            return Ok(());
+        };
+        let below = |entry, d| matches!(entry, Entry::Dir(top) if self.model.is_below(d, top));
+        if one == other || below(one, b.0) || below(other, a.0) {
+            return Ok(());
+        }
+        let op = self.begin(format_args!("exchange {}/{} {}/{}", a.0, a.1, b.0, b.1));
+        self.model.edit(a.0, &a.1, Some(other));
+        self.model.edit(b.0, &b.1, Some(one));
+        for entry in [one, other] {
+            if let Entry::File(f) = entry {
+                self.model.change(f, What::Nothing, |_| {});
+            }
+        }
+        let (dir, other_dir) = (self.ino(a.0), self.ino(b.0));
+        let (name, other_name) = (a.1.as_bytes(), b.1.as_bytes());
+        let changed = self.fs.exchange(dir, name, other_dir, other_name, time(op));
+        if self.came(changed)?.is_some() {
+            self.model.settle_dir(a.0);
+            self.model.settle_dir(b.0);
+            self.settle(one);
+            self.settle(other);
+        }
+        self.list_if_dir(one);
+        self.list_if_dir(other);
+        Ok(())
+    }
+
+    fn link(&mut self) -> Done {
+        let to = self.any_name();
+        if self.model.dir(to.0).names.contains_key(&to.1) {
+            return Ok(());
+        }
+        let Some((at, f, attr)) = self.pick_known()? else {
+            return Ok(());
+        };
+        let op = self.begin(format_args!("link {}/{} {}/{}", at.0, at.1, to.0, to.1));
+        self.model.edit(to.0, &to.1, Some(Entry::File(f)));
+        self.model.change(f, What::Nothing, |_| {});
+        let linked = self
+            .fs
+            .link(attr.ino, self.ino(to.0), to.1.as_bytes(), time(op));
+        self.came(linked).map(drop)
+    }
+
+    fn symlink(&mut self) -> Done {
+        let (d, name) = self.any_name();
+        if self.model.dir(d).names.contains_key(&name) {
+            return Ok(());
+        }
+        let len = 1 + self.rng.below(300);
+        let op = self.begin(format_args!("symlink {d}/{name}"));
+        let mut bytes = Bytes::default();
+        bytes.put(0, len, op);
+        bytes.size = len;
+        let mut target = vec![0; len as usize];
+        bytes.read(0, &mut target);
+        let f = self.model.new_file(true, bytes);
+        self.model.edit(d, &name, Some(Entry::File(f)));
+        let new = Self::new_inode(op);
+        let made = self.fs.symlink(self.ino(d), name.as_bytes(), &target, &new);
+        if let Some(attr) = self.came(made)? {
+            let mode = attr.mode;
+            if mode != new.mode {
+                return Err(Stop::Bad(format!("a new link has mode {mode:o}")));
+            }
+            self.model.file_mut(f).ino = Some(attr.ino);
+        }
+        Ok(())
+    }
+
+    fn xattr(&mut self) -> Done {
+        let Some((at, f, attr)) = self.pick_known()? else {
+            return Ok(());
+        };
+        let name = if self.rng.one_in(2) {
+            "user.x"
+        } else {
+            "user.y"
+        };
+        let mut xattrs = self.model.file(f).attrs().xattrs.clone();
+        let by_name = std::rc::Rc::make_mut(&mut xattrs);
+        let removes = by_name.contains_key(name) && self.rng.one_in(3);
+        let op = self.begin(format_args!("attribute {}/{}", at.0, at.1));
+        let set = if removes {
+            by_name.remove(name);
+            self.fs.remove_xattr(attr.ino, name.as_bytes(), time(op))
+        } else {
+            let len = self.rng.below(300) as usize;
+            by_name.insert(name.into(), (len, op));
+            let value = xattr_value(op, len);
+            self.fs
+                .set_xattr(attr.ino, name.as_bytes(), &value, SetXattr::Any, time(op))
+        };
+        self.model
+            .change(f, What::Nothing, |attrs| attrs.xattrs = xattrs);
+        self.came(set).map(drop)
+    }
+
+    fn chmod(&mut self) -> Done {
+        let Some((at, f, attr)) = self.pick_regular()? else {
+            return Ok(());
+        };
+        let mode = self.rng.below(0o1000) as u16;
+        let op = self.begin(format_args!("chmod {}/{}", at.0, at.1));
+        self.model
+            .change(f, What::Nothing, |attrs| attrs.mode = mode);
+        let set = SetAttr {
+            mode: Some(mode),
+            now: time(op),
+            ..SetAttr::default()
+        };
+        let set = self.fs.setattr(attr.ino, &set);
+        self.came(set).map(drop)
+    }
+
+    fn mkdir(&mut self) -> Done {
+        let (d, name) = self.any_name();
+        let known = self.model.dir(d).names.contains_key(&name);
+        if known || self.dirs.len() as u64 >= self.plan.dirs {
+            return Ok(());
+        }
+        let op = self.begin(format_args!("mkdir {d}/{name}"));
+        let child = self.model.new_dir(d);
+        self.model.edit(d, &name, Some(Entry::Dir(child)));
+        let made = self
+            .fs
+            .mkdir(self.ino(d), name.as_bytes(), &Self::new_inode(op));
+        if let Some(attr) = self.came(made)? {
+            self.model.dir_mut(child).ino = Some(attr.ino);
+            self.model.settle_dir(d);
+        }
+        self.list_dirs();
+        Ok(())
+    }
+
+    fn rmdir(&mut self) -> Done {
+        let empty = |d: &&Id| **d != ROOT && self.model.dir(**d).names.is_empty();
+        let Some(&child) = self.dirs.iter().find(empty) else {
+            return Ok(());
+        };
+        self.rmdir_of(child).map(drop)
+    }
+
+    /// Removes an empty directory. Returns whether there was space for that.
+    pub fn rmdir_of(&mut self, child: Id) -> Result<bool, Stop> {
+        let d = self.model.dir(child).parent;
+        let names = &self.model.dir(d).names;
+        let found = names.iter().find(|e| *e.1 == Entry::Dir(child));
+        let name = found.map(|e| e.0.clone()).unwrap_or_default();
+        let op = self.begin(format_args!("rmdir {d}/{name}"));
+        self.model.edit(d, &name, None);
+        let gone = self.fs.rmdir(self.ino(d), name.as_bytes(), time(op));
+        let gone = self.came(gone)?.is_some();
+        if gone {
+            self.model.settle_dir(d);
+        }
+        self.list_dirs();
+        Ok(gone)
+    }
+
+    fn fsync(&mut self) -> Done {
+        match self.pick_known()? {
+            Some((at, f, attr)) => self.fsync_file(&at, f, attr.ino),
+            None => Ok(()),
+        }
+    }
+
+    fn fsync_file(&mut self, at: &At, f: Id, ino: u64) -> Done {
+        self.begin(format_args!("fsync {}/{}", at.0, at.1));
+        let synced = self.fs.fsync(ino);
+        if self.came(synced)?.is_some() {
+            self.model.file_mut(f).settle();
+            self.model.settle_name(at.0, &at.1);
+        }
+        Ok(())
+    }
+
+    fn fsync_dir(&mut self) -> Done {
+        let d = self.pick_dir();
+        self.begin(format_args!("fsync of directory {d}"));
+        let synced = self.fs.fsync(self.ino(d));
+        if self.came(synced)?.is_some() {
+            self.model.settle_dir(d);
+        }
+        Ok(())
+    }
+
+    pub fn sync(&mut self) -> Done {
+        self.begin(format_args!("sync"));
+        let synced = self.fs.sync();
+        if self.came(synced)?.is_some() {
+            self.model.settle_all();
+        }
+        Ok(())
+    }
+
+    /// Reads a piece of a file, which must be what was written last.
+    fn read(&mut self) -> Done {
+        let Some((at, f, attr)) = self.pick_regular()? else {
+            return Ok(());
+        };
+        let from = self.rng.below(attr.size + 1);
+        let len = (1 + self.length()).min(attr.size - from);
+        let (mut seen, mut known) = (vec![0; len as usize], vec![0; len as usize]);
+        let read = self.fs.read(attr.ino, from, &mut seen);
+        let Some(n) = self.came(read)? else {
+            return Ok(());
+        };
+        self.model.file(f).bytes().read(from, &mut known);
+        self.done.bytes += len;
+        if n as u64 != len || seen != known {
+            let what = format!(
+                "{}: a read at {from} of {len} bytes is not what was written",
+                at.1
+            );
+            return Err(Stop::Bad(what));
+        }
+        Ok(())
+    }
+
+    fn gc(&mut self) -> Done {
+        self.begin(format_args!("gc"));
+        let cleaned = self.fs.gc(16);
+        self.came(cleaned).map(drop)
+    }
+}
