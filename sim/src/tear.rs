@@ -131,6 +131,30 @@ fn program_some_bits(rng: &mut Rng, bytes: &mut [u8]) {
 }
 
 impl SimNand {
+    /// Ends what is not settled: every page that reads one way for a while and another way then reads for good as it
+    /// was meant to when `well`, and as uncorrectable otherwise. A later power-up may find either. Returns whether there was such
+    /// a page.
+    ///
+    /// # Errors
+    /// The image file cannot be read or written.
+    pub fn settle(&mut self, well: bool) -> Result<bool, SimError> {
+        let mut any = false;
+        for b in 0..self.geometry.blocks() {
+            self.load(b)?;
+            for index in 0..self.blocks[b as usize].next() {
+                let settled = match self.blocks[b as usize].page(index).state {
+                    PageState::Unstable(_) | PageState::Late(_) => PageState::Written,
+                    PageState::UnstableBlank(_) => PageState::LooksBlank,
+                    _ => continue,
+                };
+                any = true;
+                let state = if well { settled } else { PageState::Garbage };
+                self.put_state(b, index, state)?;
+            }
+        }
+        Ok(any)
+    }
+
     /// Leaves a half-erased block behind, as a torn or failed erase does.
     pub(crate) fn leave_half_erased(
         &mut self,

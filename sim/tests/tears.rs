@@ -122,6 +122,19 @@ fn pages_fade_settle_and_stay_mixed_for_a_while() {
     assert!(lost(&mut nand, at(1, 1)));
 }
 
+#[test]
+fn what_is_not_settled_ends_either_way() {
+    for tear in [Tear::Unstable { reads: 3 }, Tear::Late { reads: 3 }] {
+        let (mut well, mut ill) = (torn(tear, 0), torn(tear, 0));
+        assert!(well.settle(true).unwrap() && ill.settle(false).unwrap());
+        assert!((0..9).all(|_| holds(&mut well, at(1, 1)) && lost(&mut ill, at(1, 1))));
+        assert!(!well.settle(true).unwrap());
+    }
+    let mut nand = torn(Tear::UnstableBlank { reads: 1 }, 0);
+    assert!(nand.settle(true).unwrap());
+    assert!((0..9).all(|_| blank(&mut nand, at(1, 1))));
+}
+
 /// Old pages stay for good or for a while, or become mixtures; the next erase makes an end of that.
 #[test]
 fn a_torn_erase_leaves_mixtures() {

@@ -31,7 +31,7 @@ fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
     let width = match budget {
         Budget::Full => match script.group {
             Group::Single => all.deeper(&[2, 1]),
-            Group::Pair => all.deeper(&[1]),
+            Group::Pair | Group::Triple => all.deeper(&[1]),
             Group::Directed => all.deeper(&[2]),
             Group::Forcing if script.costly => all.every(4),
             Group::Forcing => all.deeper(&[1]).deeper_every(8),
@@ -42,14 +42,16 @@ fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
         Budget::Usual => match script.group {
             Group::Single | Group::Directed => all.deeper(&[1]).deeper_every(3),
             Group::Pair => all,
+            Group::Triple if one_of(8) => all,
             Group::Forcing if script.costly => return None,
             Group::Forcing => all.every(16),
             Group::Random if one_of(3) => all.every(3).deeper(&[1]).deeper_every(7),
-            Group::Random | Group::Given => return None,
+            Group::Triple | Group::Random | Group::Given => return None,
         },
         Budget::Small => match script.group {
             Group::Single => all.outcomes(3),
             Group::Pair if one_of(7) => all.outcomes(2),
+            Group::Triple if one_of(30) => all.outcomes(2),
             Group::Directed => all.outcomes(2).every(3),
             Group::Forcing if !script.costly && one_of(3) => all.outcomes(2).every(64),
             Group::Random if one_of(9) => all.outcomes(2).every(16).deeper(&[1]).deeper_every(5),

@@ -216,6 +216,17 @@ pub(crate) fn survive_or_wear_out(
                 .map_err(|(_, e)| format!("unmount fails: {e}"))?
                 .into_inner()
         };
+        if cut_again {
+            // The next power-up may find every page that a cut has left unsettled either way.
+            for (well, how) in [(true, "reads well"), (false, "is lost")] {
+                let mut settled = chip.clone();
+                if settled.settle(well).map_err(|e| e.to_string())? {
+                    let told = |e| format!("what was not settled {how}: {e}");
+                    let fs = mount(settled, &mut ram, config).map_err(told)?;
+                    second_look(fs, false, probed, &seen, &inodes).map_err(told)?;
+                }
+            }
+        }
         let fs = mount(chip, &mut ram, config).map_err(|e| format!("the second {e}"))?;
         let (chip, left) = second_look(fs, !cut_again, probed, &seen, &inodes)
             .map_err(|e| format!("second mount: {e}"))?;

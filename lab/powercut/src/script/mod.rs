@@ -23,6 +23,8 @@ pub enum Group {
     Single,
     /// Two operations of the small alphabet and one that makes them durable.
     Pair,
+    /// Three of these, drawn at random, and one that makes them durable.
+    Triple,
     /// A sequence for one mechanism or weakness.
     Directed,
     /// As that, and long: something must be forced to happen first.
@@ -119,6 +121,7 @@ pub fn catalogue() -> Vec<Script> {
     all.extend(directed::scripts());
     all.extend(forcing::scripts());
     all.extend(random::scripts());
+    all.extend(pairs::triples());
     all
 }
 

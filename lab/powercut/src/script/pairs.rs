@@ -1,15 +1,17 @@
-//! All pairs of operations from a small alphabet, on one and two directories, each followed by
+//! All pairs of operations from a small alphabet, and some sequences of three, on one and two directories, each followed by
 //! an operation that makes them durable: bounded black-box testing as CrashMonkey does it
 //! (J. Mohan et al., *Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing*, OSDI
 //! 2018, section 4), with a cut at every flash operation in place of one after each persistence
 //! point.
+
+use flashkit_sim::Rng;
 
 use super::single::TREE;
 use super::{BARE_CHIP, Group, SMALL_CHIP, Script, parse};
 
 /// Name, operations, what an fsync after them is asked for. A letter that ends in `2` is of the
 /// second directory or of both.
-const ALPHABET: [(&str, &str, &str); 38] = [
+const ALPHABET: [(&str, &str, &str); 40] = [
     ("create", "create d/n", "d/n"),
     ("recreate", "create d/a", "d/a"),
     ("write", "write d/b 0 1500", "d/b"),
@@ -48,7 +50,12 @@ const ALPHABET: [(&str, &str, &str); 38] = [
     ("overdir2", "rename d/s e/s", "e"),
     ("fsync2", "fsync e/a", "e/a"),
     ("fsyncdir2", "fsync e", "e"),
+    ("punch", "punch d/a 500 1700", "d/a"),
+    ("punch2", "punch e/a 0 1024", "e/a"),
 ];
+
+/// Sequences of three that are drawn for each chip.
+const TRIPLES: u64 = 600;
 
 pub(super) fn scripts() -> Vec<Script> {
     let mut all = Vec::new();
@@ -81,9 +88,42 @@ pub(super) fn scripts() -> Vec<Script> {
     all
 }
 
+/// Three operations drawn from the alphabet and one that makes them durable. The first two are a pair, and cut there.
+pub(super) fn triples() -> Vec<Script> {
+    let mut all: Vec<Script> = Vec::new();
+    let mut names = std::collections::BTreeSet::new();
+    for (seed, chip) in [(0, SMALL_CHIP), (1, BARE_CHIP)] {
+        let mut rng = Rng::keyed(seed, 78);
+        for _ in 0..TRIPLES {
+            let mut draw = || ALPHABET[rng.below(ALPHABET.len() as u64) as usize];
+            let [(first, a, _), (second, b, _), (third, c, target)] = [draw(), draw(), draw()];
+            let (ending, last) = match rng.one_in(2) {
+                true => ("sync", "sync".to_owned()),
+                false => ("fsync", format!("fsync {target}")),
+            };
+            let name = format!("triple-{first}-{second}-{third}-{ending}");
+            let ops = parse(&format!("{TREE}; {a}; {b}; {c}; {last}"));
+            let whole = Script {
+                from: parse(TREE).len(),
+                ..Script::new(Group::Triple, name, chip.clone(), ops)
+            };
+            if whole.makes_sense() && names.insert((seed, whole.name.clone())) {
+                let from = parse(&format!("{TREE}; {a}; {b}")).len();
+                all.push(Script { from, ..whole });
+            }
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sequences_of_three_are_many() {
+        assert!(triples().len() > 400, "{}", triples().len());
+    }
 
     #[test]
     fn letters_make_sense_after_some_other() {
