@@ -3,7 +3,7 @@
 //!
 //! When a checkpoint has been programmed, a copy of the chip is mounted read-only and walked. The blocks of the pages
 //! in use are needed until another checkpoint is there. Pages that the recovery on the copy has written itself are not
-//! counted: they are told from others by what the chip holds in their place.
+//! counted: their blocks were erased for that, or the chip holds something else in their place.
 
 use std::collections::BTreeSet;
 
@@ -105,9 +105,13 @@ impl<N: Nand + Copied> Guard<N> {
         self.checkpoints += 1;
         self.needed.clear();
         self.since.clear();
+        let (erased, erased_after) = (before.erase_counts(), after.erase_counts());
         for page in in_use.0 {
             let block = before.geometry().block_of(page).0;
-            if !self.needed.contains(&block) && bytes(&mut before, page) == bytes(&mut after, page)
+            let stays = erased[block as usize] == erased_after[block as usize];
+            if stays
+                && !self.needed.contains(&block)
+                && bytes(&mut before, page) == bytes(&mut after, page)
             {
                 self.needed.insert(block);
             }

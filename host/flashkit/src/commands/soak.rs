@@ -156,10 +156,7 @@ fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
 
 /// The command that repeats a violation.
 fn again(args: &Args, done: &Histories, seed: u64, session: u64) -> String {
-    let mut line = format!(
-        "flashkit soak --in-use --seed {seed} --rounds {}",
-        session + 1
-    );
+    let mut line = format!("flashkit soak --in-use --seed {seed} --rounds {session}");
     if let Some(chip) = &done.chip {
         line += &format!(" --chip {chip}");
     }
