@@ -98,7 +98,8 @@ fn what_was_written_is_not_read() {
     });
     let maps = fs.volume().written().areas[3] - written[3];
     assert!(maps > 20, "{maps}");
-    assert_eq!(reads, 0);
+    // Of each log that the checkpoint calls open, the page that is written next.
+    assert_eq!(reads, 5);
     clean(&mut fs);
 }
 
