@@ -12,22 +12,28 @@ use crate::inode::{FLAG_ORPHAN, FileView};
 use crate::mount::Cleaner;
 use crate::paged::share;
 use crate::store::BITMAP_BLOCKS;
-use crate::sweep::{LOOK, MOVE, Sweep, URGENT, Why};
+use crate::sweep::{LOOK, MOVE, ROUNDS, Sweep, Why};
 use crate::table::State;
 use crate::{FileRef, FlashLight, INDEX_DIR};
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::{Geometry, Nand, PageAddr};
 
 /// Free blocks below which writing waits for cleaning. A victim's pages may each need a page of an
 /// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
 /// the checkpoint that ends it.
-pub(crate) fn low(blocks: u32) -> u32 {
-    18 + (blocks / 96).min(24)
+pub(crate) fn low(geo: &Geometry) -> u32 {
+    urgent(geo) + 4 + (geo.blocks() / 96).min(24)
+}
+/// Free blocks at which a change waits for as much cleaning as it takes: as many above those that no write takes as
+/// a change takes before it knows how many pages it writes.
+pub(crate) fn urgent(geo: &Geometry) -> u32 {
+    FOR_CLEANING + 2 + 32 / geo.pages_per_block()
 }
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 pub(crate) const FLOOR: u32 = 10;
-/// Blocks that no change takes, a removal neither: so many are left to cleaning, when all else is gone, and to the
-/// checkpoint that makes what it has won free.
-const LAST: u32 = 4;
+/// Blocks that no change takes, a removal neither: so many are left to cleaning when all else is gone.
+const LAST: u32 = 8;
+/// Blocks that cleaning leaves when nothing is dead, but for a block of which little is valid.
+const CLEANING: u32 = 4;
 /// Blocks that cleaning leaves to that checkpoint.
 const FOR_CHECKPOINT: u32 = 2;
 /// Blocks tried in vain, at a few reads each, before a round of cleaning ends.
@@ -163,23 +169,69 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.reclaim()?;
             }
         }
+        for _ in 0..ROUNDS {
+            if self.store.available() > LAST || !self.reclaim()? {
+                break;
+            }
+        }
         if self.store.available() <= LAST {
             return Err(Error::NoSpace);
         }
         Ok(())
     }
 
-    /// After a recovery, which closes blocks that are hardly written: cleans these as long as free blocks are not
-    /// many, and others until there are as many as a change wants. So the next cut does not find fewer.
-    pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
-        let (blocks, few) = (self.store.table.blocks(), self.store.ppb() / 8);
-        for _ in 0..blocks {
-            let free = self.store.available();
-            let hardly_written = |fs: &mut Self| {
-                let victim = fs.next_victim();
-                victim.is_some_and(|block| fs.store.valid_pages(block) <= few)
+    /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are hardly written, as
+    /// long as free blocks are not many. Each session that is cut leaves such blocks, one for each log that it has
+    /// written; so as many become free as were taken, and the next recovery does not find fewer.
+    pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Error<N::Error>> {
+        let enough = 2 * low(&self.store.geo);
+        for is_data in [false, true] {
+            let (mut next, mut alone) = (0, is_data);
+            loop {
+                let free = self.store.available();
+                if free <= FOR_CHECKPOINT || free + self.store.dead > enough {
+                    break;
+                }
+                let Some(block) = self.hardly_written(next, is_data) else {
+                    break;
+                };
+                next = block + 1;
+                // One of data alone would move to a block like it; metadata moves to that which the recovery writes.
+                if alone && self.hardly_written(next, is_data).is_none() {
+                    break;
+                }
+                alone = false;
+                let mut sweep = self.begin_sweep(block, Why::Space);
+                match self.sweep_on(&mut sweep, u32::MAX) {
+                    Ok(_) | Err(Error::NoSpace) => {}
+                    Err(e) if e.is_damage() && !self.store.nand.failed => {}
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        self.store.stuck_rank = (0, 0);
+        Ok(())
+    }
+
+    /// The first closed block from one on, of data or of metadata, of which one page in eight at most is valid.
+    fn hardly_written(&mut self, from: u32, is_data: bool) -> Option<u32> {
+        let few = self.store.ppb() / 8;
+        (from..self.store.table.blocks()).find(|&block| {
+            let valid = match self.store.state(block) {
+                State::Meta(n) if !is_data => n,
+                State::Data(n) if is_data => n,
+                _ => 0,
             };
-            if free > 2 * low(blocks) || free > URGENT && !hardly_written(self) {
+            (1..=few).contains(&valid)
+                && !self.store.is_open(block)
+                && !self.store.stuck.contains(&(block as u16))
+        })
+    }
+
+    /// After a recovery: cleans until there are as many free blocks as a change wants.
+    pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
+        for _ in 0..self.store.table.blocks() {
+            if self.store.available() > urgent(&self.store.geo) {
                 break;
             }
             match self.reclaim() {
@@ -226,7 +278,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 State::Meta(1..) | State::Data(1..)
             );
             if valid && !self.store.stuck.contains(&block) {
-                self.clean_block(u32::from(block))?;
+                self.clean_block(u32::from(block), CLEANING)?;
             }
         }
         Ok(())
@@ -251,7 +303,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Ok(());
             }
             let block = self.store.dirty.block(i);
-            self.clean_block(block)?;
+            self.clean_block(block, CLEANING)?;
         }
         Ok(())
     }
@@ -267,19 +319,20 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.checkpoint(false)?;
             }
             let Some(block) = self.victim() else { break };
-            // With nothing dead, one victim may dip into the floor: else nothing would ever be won. One of which
-            // little is valid takes a block at most.
+            // With nothing dead, one victim may dip into the floor: else nothing would ever be won. A page that
+            // moves takes the page that points to it along, and at times one of its directory. One of which little
+            // is valid takes a block at most.
             let (valid, pages) = (self.store.valid_pages(block), self.store.ppb());
-            let floor = match self.store.dead {
-                0 if valid <= pages / 8 => FOR_CHECKPOINT,
-                0 => FLOOR + 2 * valid / pages,
-                _ => FLOOR,
+            let (floor, takes) = match self.store.dead {
+                0 if valid <= pages / 8 => (FOR_CHECKPOINT, 0),
+                0 => (CLEANING, 3 * valid / pages),
+                _ => (FLOOR, 0),
             };
-            if self.store.available() <= floor {
+            if self.store.available() <= floor + takes {
                 break;
             }
             let moved = self.store.written.moved();
-            if self.clean_block(block)? || self.store.written.moved() != moved {
+            if self.clean_block(block, floor)? || self.store.written.moved() != moved {
                 tries -= 1;
             } else {
                 futile -= 1;
@@ -351,7 +404,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Whether free blocks are so few that what counts is what each one costs.
     fn is_urgent(&self) -> bool {
-        self.store.available() <= URGENT
+        self.store.available() <= urgent(&self.store.geo)
     }
 
     /// What cleaning a block costs, and how late it was filled, from 1; `None` where nothing can be
@@ -368,7 +421,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// of them. Blocks that lose all their pages meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`] makes room before. No flash operation.
     pub fn pages_before_cleaning(&self) -> u32 {
         let free = self.store.available() + self.store.dead;
-        free.saturating_sub(low(self.store.table.blocks())) * self.store.ppb()
+        free.saturating_sub(low(&self.store.geo)) * self.store.ppb()
     }
 
     /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of `pages` pages

@@ -52,6 +52,9 @@ pub(crate) fn opened_max(page_size: usize) -> u32 {
 /// `block u16, info u16`: bits 0 to 10 the first lost page, 11 to 14 the area, 15 fresh.
 const ENTRY: usize = 4;
 const FRESH: u16 = 1 << 15;
+/// By so much the numbers of a recovery's pages are above those of all checkpoints, and roots, that could not be read:
+/// more than there are metadata pages between two checkpoints.
+const NEWER: u64 = 1 << 14;
 /// "Area" of a data block with an unwritten tail.
 const PARTIAL: u16 = 8;
 
@@ -249,7 +252,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if start.firm || changed && !start.is_copy {
             self.store.free_dead(true)?;
         }
+        // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a root page that
+        // leads to the second-level block that was meant. What is written now is newer, and that block stays.
+        self.store.together = true;
+        self.store.seq += NEWER;
+        self.store.spared = self.anchor.meant;
         self.repeat_checkpoint(start)?;
+        self.store.spared = u32::MAX;
         self.store.free_dead(true)?;
         self.close_at_checkpoint();
         self.copy_suspects(since)?;
@@ -284,8 +293,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         self.store.scratch_at = PageAddr::NONE;
         self.orphans = 1;
-        // The checkpoint names the blocks that these take.
-        self.store.naming |= mend || exchange.is_some() || self.store.looked_count > 0;
         self.replay_updates(since, copy.map(|c| (c.0, c.2)))?;
         if let Some(pending) = exchange {
             self.finish_exchange(pending)?;
@@ -293,7 +300,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if mend {
             self.mend_replaced()?;
         }
-        self.checkpoint(false)
+        self.clean_hardly_written()?;
+        self.checkpoint(false)?;
+        self.store.together = false;
+        Ok(())
     }
 
     /// Step 4: DirInode and FileInode pages in the order of their numbers, the copy of the newest last.

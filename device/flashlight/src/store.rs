@@ -293,6 +293,8 @@ pub(crate) struct Store<'r, N: Nand> {
     pub live: u32,
     /// Where the search for a free block goes on.
     pub cursor: u32,
+    /// In a recovery, a free block that is taken when there is no other; all ones: none.
+    pub spared: u32,
     pub wear: Wear,
     pub counts: Counts<'r>,
     /// The frontier that pages are moved to.
@@ -323,6 +325,10 @@ pub(crate) struct Store<'r, N: Nand> {
     /// Whether this session has written yet (see [`Store::begin_session`]).
     pub session: bool,
     pub recovery: Option<Recovery<'r>>,
+    /// In a recovery: the checkpoint that ends it names all blocks that it takes, so there are no records of them,
+    /// and nobody looks for inode pages among what it writes. So metadata of all areas, little of each, goes to one
+    /// block.
+    pub together: bool,
     pub written: Written,
     /// Set while formatting: no allocation records.
     pub formatting: bool,
@@ -460,8 +466,13 @@ impl<N: Nand> Store<'_, N> {
             self.settle_table();
         }
         let mut failed = false;
+        let log = match area {
+            Area::Bitmap => area,
+            _ if self.together => Area::Extent,
+            _ => area,
+        };
         loop {
-            let at = self.next_page(area);
+            let at = self.next_page(log);
             if at.is_err() && failed && matches!(area, Area::Dir | Area::File) {
                 // The page whose program failed may read well, and is a record then: nothing may contradict it.
                 self.nand.failed = true;
@@ -492,7 +503,7 @@ impl<N: Nand> Store<'_, N> {
                 return Ok(at);
             }
             failed = true;
-            let block = core::mem::replace(&mut self.heads[area as usize], Head::NONE).block;
+            let block = core::mem::replace(&mut self.heads[log as usize], Head::NONE).block;
             self.note_failing(block);
         }
     }
@@ -628,7 +639,7 @@ impl<N: Nand> Store<'_, N> {
         if block != u32::MAX && !self.is_good(block)? {
             self.table.set_head(Head::NONE);
         }
-        if self.formatting || self.recovery.is_some() {
+        if self.formatting || self.together {
             return self.reserve(None);
         }
         self.beginning = Some(named);
@@ -700,7 +711,7 @@ impl<N: Nand> Store<'_, N> {
                 return Ok(None);
             };
             // Records in a block of the log that no page names would not be found.
-            let any = self.naming || self.formatting || self.recovery.is_some();
+            let any = self.naming || self.formatting || self.together;
             let next = u32::from(self.reserves[i].0);
             let unfound = i >= self.reserved - self.unnamed
                 || self.beginning.is_some_and(|named| !named.contains(&next));
@@ -853,7 +864,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The first block from one on that is free and not reserved. One that says which pages of others are valid
-    /// only when there is no other, or it lags in wear.
+    /// only when there is no other, or it lags in wear; a spared one only when there is no other.
     pub fn free_from(&mut self, from: u32) -> Option<u32> {
         let n = self.table.blocks();
         let mut last = None;
@@ -861,10 +872,13 @@ impl<N: Nand> Store<'_, N> {
             if !self.is_free(block) || self.is_spoken_for(block) {
                 continue;
             }
-            if !self.validity.is_in(block) || self.lags(block) {
+            let is_last = block == self.spared || self.validity.is_in(block) && !self.lags(block);
+            if !is_last {
                 return Some(block);
             }
-            last = last.or(Some(block));
+            if last.is_none_or(|last| last == self.spared) {
+                last = Some(block);
+            }
         }
         last
     }
@@ -917,7 +931,7 @@ impl<N: Nand> Store<'_, N> {
                 }
             }
         }
-        if self.formatting || self.recovery.is_some() {
+        if self.formatting || self.together {
             if area == Some(Area::Bitmap) {
                 self.reserve_one(Area::Bitmap)?;
             }

@@ -14,7 +14,7 @@
 
 use crate::FlashLight;
 use crate::error::{Error, sound};
-use crate::gc::{FLOOR, WORTH, low};
+use crate::gc::{FLOOR, WORTH, low, urgent};
 use crate::store::{COLD, WEAR};
 use flashkit_nand::Nand;
 
@@ -29,12 +29,10 @@ pub(crate) const MAP: u32 = 5;
 const STEP: u32 = 12;
 /// What cleaning a whole block costs, in reads, between two looks at whether it leaves a recovery enough.
 const AT_ONCE: u32 = 64;
-/// Blocks above the floor at which writing waits for as much cleaning as it takes.
-pub(crate) const URGENT: u32 = FLOOR + 4;
 /// Records in a file's log from which on they are taken for overwrites.
 const SCATTERED: usize = 4;
 /// Rounds of cleaning that one change waits for at most.
-const ROUNDS: u32 = 16;
+pub(crate) const ROUNDS: u32 = 16;
 
 /// Why a block is being cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +65,9 @@ pub(crate) struct Sweep {
 impl<N: Nand> FlashLight<'_, N> {
     /// A change's share of the cleaning. With few free blocks left, all that it takes.
     pub(crate) fn clean_some(&mut self) -> Result<(), Error<N::Error>> {
+        let (low, urgent) = (low(&self.store.geo), urgent(&self.store.geo));
         for _ in 0..ROUNDS {
-            if self.store.available() > URGENT || !self.reclaim()? {
+            if self.store.available() > urgent || !self.reclaim()? {
                 break;
             }
         }
@@ -80,14 +79,13 @@ impl<N: Nand> FlashLight<'_, N> {
         let Some(sweep) = &self.sweep else {
             return Ok(());
         };
-        let low = low(self.store.table.blocks());
         let short = low.saturating_sub(self.store.available()).max(2);
-        self.credit += (sweep.rate * 4 * short / (low - URGENT)) as i32;
+        self.credit += (sweep.rate * 4 * short / (low - urgent)) as i32;
         let credit = u32::try_from(self.credit).unwrap_or(0);
         let Some(mut sweep) = self.sweep.take_if(|_| credit >= STEP) else {
             return Ok(());
         };
-        let most = STEP + 2 * STEP * short / (low - URGENT);
+        let most = STEP + 2 * STEP * short / (low - urgent);
         let ended = self.sweep_on(&mut sweep, credit.min(most))?;
         self.credit -= sweep.cost.min(i32::MAX as u32) as i32;
         if ended {
@@ -100,7 +98,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// The block to clean next, if there is one. At times a checkpoint.
     fn next_to_sweep(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
-        let is_low = self.store.available() < low(self.store.table.blocks());
+        let is_low = self.store.available() < low(&self.store.geo);
         if is_low && self.store.dead >= WORTH {
             self.checkpoint(false)?;
             return Ok(None);
@@ -181,10 +179,18 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Moves what is valid in a block elsewhere, all of it, but for pages that damage keeps there:
-    /// then the block is not won, and the result is `false`.
-    pub(crate) fn clean_block(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+    /// then the block is not won, and the result is `false`. So it is when free blocks run down to the `floor`
+    /// before; what has been moved by then stays moved.
+    pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Error<N::Error>> {
         let mut sweep = self.begin_sweep(block, Why::Space);
-        while !self.sweep_on(&mut sweep, AT_ONCE)? {
+        while self.store.available() > floor {
+            let at_once = match self.store.available() {
+                0..=FLOOR => LOOK + MOVE,
+                _ => AT_ONCE,
+            };
+            if self.sweep_on(&mut sweep, at_once)? {
+                break;
+            }
             if self.is_spent() {
                 self.checkpoint(false)?;
             }
