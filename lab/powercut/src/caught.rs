@@ -1,5 +1,7 @@
-//! Panics as errors: a breach of the chip's contract, or a bug, is a violation like others.
+//! Panics as errors: a breach of the chip's contract, or a bug, is a violation like others. `RUST_BACKTRACE=1` adds
+//! where.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
@@ -16,7 +18,12 @@ pub(crate) fn caught<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, Stri
         let usual = take_hook();
         set_hook(Box::new(move |info| {
             if CATCHING.get() {
-                SAID.with(|said| *said.borrow_mut() = Some(info.to_string()));
+                let trace = Backtrace::capture();
+                let said = match trace.status() {
+                    BacktraceStatus::Captured => format!("{info}\n{trace}\n"),
+                    _ => info.to_string().replace('\n', " "),
+                };
+                SAID.with(|all| *all.borrow_mut() = Some(said));
             } else {
                 usual(info);
             }
@@ -29,7 +36,7 @@ pub(crate) fn caught<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, Stri
         let said = SAID
             .with(|said| said.borrow_mut().take())
             .unwrap_or_default();
-        Err(format!("panic: {}", said.replace('\n', " ")))
+        Err(format!("panic: {said}"))
     })
 }
 

@@ -11,8 +11,10 @@ mod model;
 mod plan;
 mod work;
 
-use flashkit_flashlight::{BlockState, FlashLight};
-use flashkit_nand::Nand;
+use std::collections::BTreeMap;
+
+use flashkit_flashlight::{BlockState, FlashLight, Page, Visitor};
+use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{CutError, Metered, PowerCut, Rng, SimNand};
 use flashkit_vfs::FileSystem;
 use flashkit_vfs::flashlight::FlashLightFs;
@@ -100,6 +102,32 @@ fn free(fs: &mut Fs<'_, '_>) -> (u32, u32) {
     let free = |s: BlockState| matches!(s, BlockState::Free | BlockState::Clean | BlockState::Dead);
     let blocks = (0..blocks).filter(|&b| free(volume.block_state(b))).count();
     (volume.statfs().pages_free, blocks as u32)
+}
+
+/// The pages in use, by area and inode, and the blocks that are not free, by state.
+fn held(fs: &mut Fs<'_, '_>) -> BTreeMap<String, u32> {
+    struct Held(BTreeMap<String, u32>);
+    impl Visitor for Held {
+        fn page(&mut self, page: Page) {
+            *self
+                .0
+                .entry(format!("{:?} of {}", page.area, page.ino))
+                .or_default() += 1;
+        }
+        fn problem(&mut self, _: PageAddr, _: u32, _: &'static str) {}
+    }
+    let mut held = Held(BTreeMap::new());
+    let volume = fs.volume();
+    if let Err(e) = volume.walk(&mut held) {
+        held.0.insert(e.to_string(), 0);
+    }
+    for block in 0..volume.nand().geometry().blocks() {
+        match volume.block_state(block) {
+            BlockState::Free | BlockState::Clean | BlockState::Dead => {}
+            state => *held.0.entry(format!("block {state:?}")).or_default() += 1,
+        }
+    }
+    held.0
 }
 
 impl History {
@@ -303,18 +331,25 @@ impl InUse<'_> {
         check_all(&mut fs)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.remove_all(&mut fs)?;
+        // What is left of the maps of directories, each page in another block, comes together.
+        while fs
+            .volume()
+            .gc(64)
+            .map_err(|e| format!("cleaning fails: {e}"))?
+        {}
         self.end(fs, End::Unmount)?;
         let nand = PowerCut::never(&mut *chip);
         let mut fs = Self::mount(&self.plan, nand, &mut ram, false)?.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         let now = free(&mut fs);
+        let held = held(&mut fs);
         drop(fs);
         let bad = chip.bad_blocks().len() as u32;
         let allowed = ALLOWED + bad;
         let pages = chip.geometry().pages_per_block();
         if now.1 + allowed < empty.1 || now.0 + allowed * pages < empty.0 {
             return Err(format!(
-                "of {empty:?} free pages and blocks after the format {now:?} are left, {bad} blocks are bad"
+                "of {empty:?} free pages and blocks after the format {now:?} are left, {bad} blocks are bad; in use: {held:?}"
             ));
         }
         Ok(())
@@ -373,7 +408,7 @@ impl InUse<'_> {
 
 const ROOT_INO: u64 = flashkit_flashlight::ROOT_DIR as u64;
 
-/// Blocks that an emptied volume may have fewer than a new one: open blocks, and what the checkpoint holds.
+/// Blocks that an emptied volume, cleaned, may have fewer than a new one: open blocks, and what the checkpoint holds.
 const ALLOWED: u32 = 8;
 
 fn said(stop: Stop) -> String {
