@@ -51,6 +51,7 @@ mod rebuild;
 mod recover;
 mod rename;
 mod repair;
+mod room;
 mod scrub;
 mod snapshot;
 mod store;

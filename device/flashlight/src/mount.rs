@@ -195,7 +195,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         let usable = geo
             .blocks()
-            .saturating_sub(crate::gc::reserve_blocks(geo.blocks()));
+            .saturating_sub(crate::room::reserve_blocks(geo.blocks()));
         let layout = Layout::of(&geo, config.table_page);
         let in_snapshot = layout.map_or(table::size(&geo), |_| 0);
         let snapshot = in_snapshot / (geo.page_size() as usize - PIECE) + 2;

@@ -11,8 +11,8 @@
 use crate::FlashLight;
 use crate::checkpoint::ANCHOR_PAGES;
 use crate::error::Error;
-use crate::gc::FLOOR;
 use crate::header;
+use crate::room::FLOOR;
 use crate::store::{Area, Head};
 use crate::sweep::Why;
 use crate::table::State;

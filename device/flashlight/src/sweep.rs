@@ -14,7 +14,8 @@
 
 use crate::FlashLight;
 use crate::error::{Error, sound};
-use crate::gc::{FLOOR, WORTH, low, urgent};
+use crate::gc::WORTH;
+use crate::room::{FLOOR, low, urgent};
 use crate::store::{COLD, WEAR};
 use flashkit_nand::Nand;
 
