@@ -55,6 +55,7 @@ use crate::error::Error;
 use crate::header::{HEADER, Kind};
 use crate::mount::root_blocks;
 use crate::paged::Layout;
+use crate::room::Purpose;
 use crate::snapshot::{self, Piece};
 use crate::store::{
     Area, BITMAP_BLOCKS, FRONTS, HEADS, Head, LATE, RESERVES, Store, UNSEEN, UPDATE,
@@ -216,7 +217,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// afterwards.
     pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
         self.store.naming = true;
-        let result = self.take_checkpoint(clean);
+        let result = self.account(Purpose::Checkpoint, |fs| fs.take_checkpoint(clean));
         self.store.naming = false;
         if result.is_ok() {
             (self.store.unnamed, self.store.log_lost) = (0, false);
@@ -442,6 +443,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let block = self.store.pick_for(sort)?;
         self.store.set_state(block, State::System);
         self.store.free = self.store.free.saturating_sub(1);
+        self.store.drawn += 1;
         Ok(block)
     }
 

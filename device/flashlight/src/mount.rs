@@ -13,6 +13,7 @@ use crate::header::{self, Bad, HEADER, Header, Kind};
 use crate::ops::New;
 use crate::paged::{self, Layout};
 use crate::pages::{self, Pages};
+use crate::room::Purpose;
 use crate::scrub::RefreshList;
 use crate::snapshot::PIECE;
 use crate::store::{
@@ -275,6 +276,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             dead: 0,
             live: 0,
             cursor: 0,
+            drawn: 0,
             spared: u32::MAX,
             wear: Wear::new(config.wear_interval),
             counts: Counts::new(counts),
@@ -451,7 +453,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 // Erased before its next page as well.
                 fs.anchor.root_next = ANCHOR_PAGES;
             }
-            fs.recover(&start)?;
+            fs.account(Purpose::Recovery, |fs| fs.recover(&start))?;
             if fs.is_worn() {
                 fs.retire_if_possible()?;
             } else {
@@ -686,7 +688,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let Some((mut leaf, mut seq, mut names)) = self.last_checkpoint(block)? else {
             return Err(Error::Corrupt(geo.page(BlockAddr(block), 0), "checkpoint"));
         };
-        let mut copy = None;
+        let mut copy: Option<(u64, u32, u64)> = None;
         // The leaves named may go on from here; copies only lead to other copies.
         let mut i = 0;
         for _ in 0..20 {
@@ -700,8 +702,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 continue;
             };
             if crate::bytes::get_u64(self.scratch, COPY_OF) != 0 {
-                if copy.is_none_or(|(newest, _)| s > newest) {
-                    copy = Some((s, name));
+                if copy.is_none_or(|(newest, ..)| s > newest) {
+                    copy = Some((s, name, crate::bytes::get_u64(self.scratch, COPY_OF)));
                     (names, i) = (next, 0);
                 }
             } else if let Some((head, s, next)) = self.last_checkpoint(name)? {
@@ -710,7 +712,22 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 (copy, i) = (None, 0);
             }
         }
-        Ok((leaf, copy.map(|c| c.1), firm))
+        let Some((_, block, of)) = copy else {
+            return Ok((leaf, None, firm));
+        };
+        // What could not be read when the copy was made is out of date, though it may be readable now: what it needs
+        // may have been erased since.
+        for index in (0..leaf.next).rev() {
+            let at = geo.page(BlockAddr(leaf.block), index);
+            let Some((seq, _)) = self.read_checkpoint(at, 0)? else {
+                continue;
+            };
+            if seq == of || crate::bytes::get_u64(self.scratch, COPY_OF) == of {
+                leaf.next = index + 1;
+                break;
+            }
+        }
+        Ok((leaf, Some(block), firm))
     }
 
     /// The last checkpoint of a leaf block: its place, sequence, and the next leaves.

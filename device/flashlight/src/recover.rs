@@ -52,9 +52,9 @@ pub(crate) fn opened_max(page_size: usize) -> u32 {
 /// `block u16, info u16`: bits 0 to 10 the first lost page, 11 to 14 the area, 15 fresh.
 const ENTRY: usize = 4;
 const FRESH: u16 = 1 << 15;
-/// By so much the numbers of a recovery's pages are above those of all checkpoints, and roots, that could not be read:
-/// more than there are metadata pages between two checkpoints.
-const NEWER: u64 = 1 << 14;
+/// By so much the numbers of a recovery's pages are above those of what it began from: more than a recovery before,
+/// whose checkpoint could not be read, had gone on by.
+const NEWER: u64 = 1 << 17;
 /// "Area" of a data block with an unwritten tail.
 const PARTIAL: u16 = 8;
 

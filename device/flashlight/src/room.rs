@@ -20,8 +20,11 @@ pub(crate) fn urgent(geo: &Geometry) -> u32 {
 }
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 pub(crate) const FLOOR: u32 = 10;
-/// Blocks that no change takes, a removal neither: so many are left to cleaning when all else is gone.
-const LAST: u32 = 8;
+/// Free blocks with which a change begins at least, a removal as well, less one: as many as it may take, so that it does
+/// not end halfway. What it leaves is for cleaning.
+fn last(pages_per_block: u32) -> u32 {
+    8 + 16 / pages_per_block
+}
 /// Blocks that cleaning leaves when nothing is dead, but for a block of which little is valid.
 pub(crate) const CLEANING: u32 = 4;
 /// Blocks that cleaning leaves to that checkpoint.
@@ -50,7 +53,51 @@ pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
     36 + blocks / 64
 }
 
+/// What free blocks are taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A change, between two calls of [`FlashLight::make_room`].
+    Change,
+    /// A step of cleaning: one page, or what [`FlashLight::sweep_on`] is allowed.
+    Step,
+    /// A checkpoint, with what it makes durable.
+    Checkpoint,
+    /// All of a recovery.
+    Recovery,
+}
+
 impl<N: Nand> FlashLight<'_, N> {
+    /// Does something that takes free blocks, and asserts that they are not more than it may take.
+    pub(crate) fn account<T>(&mut self, purpose: Purpose, f: impl FnOnce(&mut Self) -> T) -> T {
+        let before = core::mem::replace(&mut self.store.drawn, 0);
+        let result = f(self);
+        self.assert_drawn(purpose);
+        self.store.drawn = before;
+        result
+    }
+
+    /// With many free blocks, reservations are made ahead in batches: only few are counted.
+    fn assert_drawn(&self, purpose: Purpose) {
+        let (drawn, most) = (self.store.drawn, self.takes(purpose));
+        debug_assert!(
+            drawn <= most || self.store.free >= 64,
+            "{purpose:?} takes {drawn} blocks, not {most} at most"
+        );
+    }
+
+    /// The blocks that something takes at most: one of each log that it writes, one of data, those that the
+    /// allocation log and the checkpoint keep ahead; and with few pages a block, what it writes fills more. Each that
+    /// fails is one more, and is not counted.
+    fn takes(&self, purpose: Purpose) -> u32 {
+        let pages = self.store.ppb();
+        match purpose {
+            Purpose::Change => last(pages),
+            Purpose::Step => 6 + 32 / pages,
+            Purpose::Checkpoint => 12 + 32 / pages,
+            Purpose::Recovery => 8 + (64 + self.store.index_pages) / pages,
+        }
+    }
+
     pub(crate) fn is_writable(&self) -> bool {
         !self.read_only && !self.store.nand.failed
     }
@@ -106,6 +153,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Called before every change: takes a checkpoint or cleans when it is time.
     pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
+        self.assert_drawn(Purpose::Change);
         if self.is_worn() {
             self.retire()?;
             return Err(Error::ReadOnly);
@@ -131,13 +179,14 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         for _ in 0..ROUNDS {
-            if self.store.available() > LAST || !self.reclaim()? {
+            if self.store.available() > last(self.store.ppb()) || !self.reclaim()? {
                 break;
             }
         }
-        if self.store.available() <= LAST {
+        if self.store.available() <= last(self.store.ppb()) {
             return Err(Error::NoSpace);
         }
+        self.store.drawn = 0;
         Ok(())
     }
 

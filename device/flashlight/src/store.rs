@@ -293,6 +293,8 @@ pub(crate) struct Store<'r, N: Nand> {
     pub live: u32,
     /// Where the search for a free block goes on.
     pub cursor: u32,
+    /// Free blocks taken or reserved for one purpose ([`FlashLight::account`](crate::FlashLight::account)).
+    pub drawn: u32,
     /// In a recovery, a free block that is taken when there is no other; all ones: none.
     pub spared: u32,
     pub wear: Wear,
@@ -598,6 +600,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     pub fn note_failing(&mut self, block: u32) {
+        self.drawn = self.drawn.saturating_sub(1);
         if let Some(slot) = self.failing.iter_mut().find(|b| **b == u16::MAX) {
             *slot = block as u16;
         }
@@ -831,6 +834,7 @@ impl<N: Nand> Store<'_, N> {
         if self.nand.erase(BlockAddr(block))? == OpStatus::Done {
             return Ok(true);
         }
+        self.drawn = self.drawn.saturating_sub(1);
         self.mark_bad(block)?;
         Ok(false)
     }
@@ -908,6 +912,7 @@ impl<N: Nand> Store<'_, N> {
         self.reserves[self.reserved] = (block as u16, area as u8);
         self.reserved += 1;
         self.unnamed += 1;
+        self.drawn += 1;
         self.update_blocks += usize::from(area == Area::Update);
     }
 

@@ -15,7 +15,7 @@
 use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::gc::WORTH;
-use crate::room::{FLOOR, low, urgent};
+use crate::room::{FLOOR, Purpose, low, urgent};
 use crate::store::{COLD, WEAR};
 use flashkit_nand::Nand;
 
@@ -209,7 +209,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if sweep.why == Why::Wear {
             self.store.mover = WEAR;
         }
-        let result = self.move_some(sweep, limit);
+        let result = self.account(Purpose::Step, |fs| fs.move_some(sweep, limit));
         self.store.mover = COLD;
         let written = &mut self.store.written;
         match sweep.why {

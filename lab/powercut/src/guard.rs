@@ -1,20 +1,26 @@
-//! A chip that watches the file system on it: what the last checkpoint needs, and what was written since, is not
-//! erased before the next one.
+//! A chip that watches the file system on it. What the last checkpoint needs, and what was written since, is not erased
+//! before the next one. What a mount would find after each checkpoint is checked: counts and valid pages against a walk;
+//! and it finds the same however pages read that a cut has left unsettled.
 //!
 //! When a checkpoint has been programmed, a copy of the chip is mounted read-only and walked. The blocks of the pages
 //! in use are needed until another checkpoint is there. Pages that the recovery on the copy has written itself are not
 //! counted: their blocks were erased for that, or the chip holds something else in their place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::{Config, FlashLight, Kind, Page, Visitor, ram_needed_for};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{Counters, Metered, PowerCut, SimNand};
+use flashkit_vfs::check::check;
 
 use crate::recorder::kind_of;
 
+/// Where a checkpoint says what it is a copy of (docs/format.md).
+const COPY_OF: usize = 104;
+
 /// A chip of which a copy can be had.
-pub(crate) trait Copied {
+pub trait Copied {
+    /// As it is now.
     fn copy(&self) -> SimNand;
 }
 
@@ -36,24 +42,25 @@ impl<N: Copied + flashkit_sim::Tearable> Copied for PowerCut<N> {
     }
 }
 
-/// See the module's text.
-pub(crate) struct Guard<N> {
-    inner: N,
-    /// How the copies are mounted; without one nothing is watched.
-    config: Option<Config>,
+/// What is watched on a chip.
+#[derive(Clone)]
+pub(crate) struct Invariants {
+    /// How the copies are mounted.
+    config: Config,
+    pages_per_block: u32,
     needed: BTreeSet<u32>,
-    /// Blocks written since, those of the anchors left out.
-    since: BTreeSet<u32>,
+    /// Blocks written since, those of the anchors left out, with what was written last.
+    since: BTreeMap<u32, Option<Kind>>,
     /// Checkpoints that have been walked.
-    pub checkpoints: u64,
+    checkpoints: u64,
 }
 
 #[derive(Default)]
-struct InUse(Vec<PageAddr>);
+struct InUse(Vec<Page>);
 
 impl Visitor for InUse {
     fn page(&mut self, page: Page) {
-        self.0.push(page.page);
+        self.0.push(page);
     }
     fn problem(&mut self, _: PageAddr, _: u32, _: &'static str) {}
 }
@@ -65,57 +72,137 @@ fn bytes(chip: &mut SimNand, page: PageAddr) -> Option<(ReadStatus, Vec<u8>)> {
     Some((status, data))
 }
 
-impl<N: Nand + Copied> Guard<N> {
-    pub fn new(inner: N, config: Option<Config>) -> Guard<N> {
-        let mut guard = Guard {
-            inner,
-            config,
+impl Invariants {
+    /// Begins with what is on the chip, if that is a volume.
+    pub fn new(chip: &impl Copied, config: Config) -> Invariants {
+        let chip = chip.copy();
+        let mut watch = Invariants {
+            config: Config {
+                read_only: true,
+                ..config
+            },
+            pages_per_block: chip.geometry().pages_per_block(),
             needed: BTreeSet::new(),
-            since: BTreeSet::new(),
+            since: BTreeMap::new(),
             checkpoints: 0,
         };
-        guard.walk();
-        guard
-    }
-
-    pub fn inner(&self) -> &N {
-        &self.inner
-    }
-
-    /// Notes the blocks that the volume on the chip needs as it is.
-    fn walk(&mut self) {
-        let Some(config) = self.config else {
-            return;
-        };
-        let mut before = self.inner.copy();
-        let mut ram = vec![0; ram_needed_for(&before.geometry(), config.table_page)];
-        let read_only = Config {
-            read_only: true,
-            ..config
-        };
-        let mut in_use = InUse::default();
-        // What fails here fails in the mount that follows a cut, and is told there.
-        let Ok(mut volume) = FlashLight::mount(before.clone(), &mut ram, read_only) else {
-            return;
-        };
-        if volume.walk(&mut in_use).is_err() {
-            return;
+        if let Ok(found) = watch.look(chip.clone()) {
+            watch.note(chip, found);
         }
-        let mut after = volume.nand().clone();
+        watch
+    }
+
+    /// What a mount of the chip finds in use, and the chip then.
+    fn look(&self, chip: SimNand) -> Result<(Vec<Page>, SimNand), String> {
+        let mut ram = vec![0; ram_needed_for(&chip.geometry(), self.config.table_page)];
+        let mut volume =
+            FlashLight::mount(chip, &mut ram, self.config).map_err(|e| e.to_string())?;
+        if let Some(first) = check(&mut volume)?.findings.first() {
+            return Err(format!("check: {} (page {:?})", first.what, first.page));
+        }
+        let mut in_use = InUse::default();
+        volume.walk(&mut in_use).map_err(|e| e.to_string())?;
+        Ok((in_use.0, volume.nand().clone()))
+    }
+
+    fn note(&mut self, mut before: SimNand, (in_use, mut after): (Vec<Page>, SimNand)) {
         self.checkpoints += 1;
         self.needed.clear();
         self.since.clear();
         let (erased, erased_after) = (before.erase_counts(), after.erase_counts());
-        for page in in_use.0 {
-            let block = before.geometry().block_of(page).0;
+        for page in in_use {
+            let block = before.geometry().block_of(page.page).0;
             let stays = erased[block as usize] == erased_after[block as usize];
             if stays
                 && !self.needed.contains(&block)
-                && bytes(&mut before, page) == bytes(&mut after, page)
+                && bytes(&mut before, page.page) == bytes(&mut after, page.page)
             {
                 self.needed.insert(block);
             }
         }
+    }
+
+    /// A page has been programmed on that chip.
+    ///
+    /// # Panics
+    /// It is a checkpoint, and what a mount finds then is not as it must be.
+    pub fn programmed(&mut self, page: PageAddr, data: &[u8], chip: &impl Copied) {
+        match kind_of(data) {
+            Some(Kind::Checkpoint) => self.checkpoint(data, chip.copy()),
+            // A recovery makes the changes of the block table again.
+            Some(Kind::Root | Kind::Second | Kind::Snapshot | Kind::Alloc | Kind::Table) => {}
+            kind => {
+                let block = page.0 / self.pages_per_block;
+                self.since.insert(block, kind);
+            }
+        }
+    }
+
+    fn checkpoint(&mut self, page: &[u8], chip: SimNand) {
+        let found = self.look(chip.clone());
+        if self.checkpoints == 0 && found.is_err() {
+            // That of a format, which nothing leads to yet.
+            return;
+        }
+        let found = found.unwrap_or_else(|e| panic!("a mount after this checkpoint: {e}"));
+        // A recovery begins with a copy of the checkpoint that it begins from: until another, what was cut is not
+        // settled.
+        let is_copy = page[COPY_OF..COPY_OF + 8] != [0; 8];
+        if !is_copy {
+            for well in [true, false] {
+                let mut settled = chip.clone();
+                if !settled.settle(well).expect("no file") {
+                    break;
+                }
+                let seen = self.look(settled).map(|seen| seen.0);
+                assert!(
+                    seen.as_ref() == Ok(&found.0),
+                    "a mount after this checkpoint depends on pages that are not settled ({well}): {seen:?}"
+                );
+            }
+        }
+        self.note(chip, found);
+    }
+
+    /// # Panics
+    /// The last checkpoint needs the block.
+    pub fn erasing(&self, block: BlockAddr) {
+        assert!(
+            !self.needed.contains(&block.0),
+            "erase of block {}, which the last checkpoint needs",
+            block.0
+        );
+        let since = self.since.get(&block.0);
+        assert!(
+            since.is_none(),
+            "erase of block {}, which was written since the last checkpoint ({since:?})",
+            block.0
+        );
+    }
+}
+
+/// See the module's text.
+pub struct Guard<N> {
+    inner: N,
+    /// Without one nothing is watched.
+    invariants: Option<Invariants>,
+}
+
+impl<N: Nand + Copied> Guard<N> {
+    /// Watches the chip, copies of which are mounted so; without a configuration it does not.
+    pub fn new(inner: N, config: Option<Config>) -> Guard<N> {
+        let invariants = config.map(|config| Invariants::new(&inner, config));
+        Guard { inner, invariants }
+    }
+
+    /// The chip.
+    pub fn inner(&self) -> &N {
+        &self.inner
+    }
+
+    /// Checkpoints that have been looked at.
+    pub fn checkpoints(&self) -> u64 {
+        self.invariants.as_ref().map_or(0, |kept| kept.checkpoints)
     }
 }
 
@@ -142,30 +229,20 @@ impl<N: Nand + Copied> Nand for Guard<N> {
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, N::Error> {
         let status = self.inner.program(page, data, spare)?;
-        match kind_of(data) {
-            _ if status == OpStatus::Failed || self.config.is_none() => {}
-            Some(Kind::Checkpoint) => self.walk(),
-            Some(Kind::Root | Kind::Second | Kind::Snapshot | Kind::Alloc) => {}
-            _ => {
-                self.since.insert(self.geometry().block_of(page).0);
-            }
+        if let Some(watch) = self
+            .invariants
+            .as_mut()
+            .filter(|_| status == OpStatus::Done)
+        {
+            watch.programmed(page, data, &self.inner);
         }
         Ok(status)
     }
 
-    /// # Panics
-    /// The last checkpoint needs the block.
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, N::Error> {
-        assert!(
-            !self.needed.contains(&block.0),
-            "erase of block {}, which the last checkpoint needs",
-            block.0
-        );
-        assert!(
-            !self.since.contains(&block.0),
-            "erase of block {}, which was written since the last checkpoint",
-            block.0
-        );
+        if let Some(watch) = &self.invariants {
+            watch.erasing(block);
+        }
         self.inner.erase(block)
     }
 
@@ -206,8 +283,8 @@ mod tests {
     fn a_needed_block_is_not_erased() {
         let chip = SMALL_CHIP.formatted().unwrap();
         let mut guard = Guard::new(chip, Some(SMALL_CHIP.config()));
-        assert_eq!(guard.checkpoints, 1);
-        let needed = guard.needed.first().copied().unwrap();
+        assert_eq!(guard.checkpoints(), 1);
+        let needed = *guard.invariants.as_ref().unwrap().needed.first().unwrap();
         let _ = guard.erase(BlockAddr(needed));
     }
 }

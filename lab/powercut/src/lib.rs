@@ -15,7 +15,7 @@
 //! | `survive` | what must hold of a chip after a cut |
 //! | `search`, `again`, `plan` | cuts of one script; cut after cut on one chip; the budgets |
 //! | `tree`, `copying` | cut after cut in a copy of a real tree |
-//! | `guard` | a chip on which nothing is erased that the last checkpoint needs |
+//! | `guard` | a chip on which nothing is erased that the last checkpoint needs, and each checkpoint is checked |
 //! | `history` | a chip in use: thousands of names, nearly full, cut hundreds of times |
 //! | `sequence` | operations and cuts as a fuzzer draws them |
 //! | `id`, `replay`, `shrink` | what replays a violation, its story, a shorter script for it |
@@ -51,6 +51,7 @@ mod tree;
 pub use again::{Loop, again};
 pub use chip::Chip;
 pub use forced::Forced;
+pub use guard::{Copied, Guard};
 pub use history::{Histories, History};
 pub use id::{Cut, Id, Place};
 pub use op::{Op, Piece, parse, text};

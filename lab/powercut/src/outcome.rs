@@ -73,8 +73,7 @@ impl Outcome {
     pub fn more_of_program() -> Vec<Outcome> {
         let mut outcomes = [1, 2, 4, 8].map(Outcome::Fading).to_vec();
         outcomes.extend([2, 6].map(Outcome::Mixed));
-        // Not `Late`: the contract of a chip does not have it, and it meets the weak point of lost claims
-        // (docs/design.md, section 18). An id may name it, and histories draw it.
+        outcomes.extend([1, 4, 8].map(Outcome::Late));
         outcomes
     }
 

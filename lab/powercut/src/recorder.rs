@@ -8,6 +8,7 @@ use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{Counters, Faults, Metered, Rate, SimError, SimNand, Tearable};
 
 use crate::forced::{Forced, forced_by};
+use crate::guard::Invariants;
 use crate::outcome::Outcome;
 
 /// A modifying operation.
@@ -142,6 +143,8 @@ pub(crate) struct Recorder {
     pub fail_erase: Option<(u64, u64)>,
     /// Reads that are as they are before one corrects many bits.
     pub weak_read: Option<u64>,
+    /// What is kept watch over, if anything is.
+    pub invariants: Option<Invariants>,
 }
 
 impl Recorder {
@@ -155,6 +158,7 @@ impl Recorder {
             fail_program: None,
             fail_erase: None,
             weak_read: None,
+            invariants: None,
         }
     }
 
@@ -261,6 +265,8 @@ impl Nand for Recorder {
         let status = self.failing(seed, |chip| chip.program(page, data, spare))?;
         if status == OpStatus::Failed {
             self.count(Forced::ProgramFailure);
+        } else if let Some(kept) = &mut self.invariants {
+            kept.programmed(page, data, &self.chip);
         }
         let index = self.geometry().index_of(page);
         for what in forced_by(kind_of(data), data, index) {
@@ -271,6 +277,9 @@ impl Nand for Recorder {
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, SimError> {
         self.note(|| Change::Erase(block));
+        if let Some(kept) = &self.invariants {
+            kept.erasing(block);
+        }
         let seed = turn(&mut self.fail_erase);
         let status = self.failing(seed, |chip| chip.erase(block))?;
         if status == OpStatus::Failed {

@@ -8,6 +8,7 @@ use flashkit_sim::SimNand;
 
 use crate::chip::Chip;
 use crate::forced::Forced;
+use crate::guard::Invariants;
 use crate::live::{Done, Live};
 use crate::model::Model;
 use crate::op::Op;
@@ -51,6 +52,7 @@ pub(crate) fn run(
     let (mut ram, config) = (vec![0; shape.ram(&chip.geometry())], shape.config());
     let mut recorder = Recorder::new(chip);
     recorder.recording = false;
+    recorder.invariants = Some(Invariants::new(recorder.chip(), config));
     let mut steps = ops.enumerate();
     let mut remounting: Option<(usize, Op)> = None;
     loop {

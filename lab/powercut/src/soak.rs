@@ -11,6 +11,7 @@ use flashkit_nand::Nand;
 use flashkit_sim::{Faults, Metered, Rate, Rng, SimNand};
 
 use crate::chip::Chip;
+use crate::guard::Invariants;
 use crate::live::{Done, Live};
 use crate::model::Model;
 use crate::op::Op;
@@ -167,6 +168,9 @@ impl Chipful<'_> {
     fn round(&mut self, chip: SimNand) -> Result<End, String> {
         let mut recorder = Recorder::new(chip);
         recorder.recording = false;
+        if self.soaked.rounds.is_multiple_of(8) {
+            recorder.invariants = Some(Invariants::new(recorder.chip(), self.config));
+        }
         let mut ram = std::mem::take(&mut self.ram);
         let mut live = Live::mount(recorder, &mut ram, self.config)?;
         let end = self.session(&mut live);

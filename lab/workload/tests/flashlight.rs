@@ -5,6 +5,7 @@ mod common;
 use common::{Volume, chip};
 use flashkit_flashlight::{Cleaner, Config, ram_needed_for, ram_to_level, ram_useful};
 use flashkit_nand::Nand;
+use flashkit_powercut::Guard;
 use flashkit_sim::SimNand;
 use flashkit_workload::model::{self, ModelRun, Target};
 use flashkit_workload::{Options, replay_fs, trace};
@@ -29,13 +30,14 @@ fn run(
     config: Config,
     load: &Load,
 ) -> usize {
-    run_in(name, seeds, || Volume::new(make(), config), load)
+    let make = || Volume::new(Guard::new(make(), Some(config)), config);
+    run_in(name, seeds, make, load)
 }
 
 fn run_in(
     name: &str,
     seeds: std::ops::Range<u64>,
-    make: impl Fn() -> Volume<SimNand>,
+    make: impl Fn() -> Volume<Guard<SimNand>>,
     load: &Load,
 ) -> usize {
     let (mut bad, mut runs) = (0, 0);
@@ -60,7 +62,8 @@ fn run_in(
         if let Err(failure) = run.run(&mut volume) {
             panic!("{failure}");
         }
-        bad += volume.flashlight().nand().bad_blocks().len();
+        assert!(volume.flashlight().nand().checkpoints() > 0);
+        bad += volume.flashlight().nand().inner().bad_blocks().len();
         runs += 1;
     }
     bad / runs
@@ -223,7 +226,8 @@ fn model_with_pages_kept() {
             } else {
                 ram_useful(&geo)
             };
-            Volume::in_ram(chip, ram, Config::default())
+            let config = Config::default();
+            Volume::in_ram(Guard::new(chip, Some(config)), ram, config)
         };
         let load = Load {
             space: 1 << 20,
@@ -247,7 +251,7 @@ fn model_with_a_table_on_flash() {
     let make = || {
         let chip = chip(2048, 40, 16, 256);
         let ram = ram_needed_for(&chip.geometry(), 48) + 10 * 1024;
-        Volume::in_ram(chip, ram, config)
+        Volume::in_ram(Guard::new(chip, Some(config)), ram, config)
     };
     run_in("model_with_a_table_on_flash", 116..120, make, &LIGHT);
 }
