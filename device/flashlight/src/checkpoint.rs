@@ -52,7 +52,7 @@ use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::dirmap::DirMap;
 use crate::erased::OF_LEAF;
 use crate::error::Error;
-use crate::header::{HEADER, Kind};
+use crate::header::{HEADER, Kind, SEQ};
 use crate::mount::root_blocks;
 use crate::paged::Layout;
 use crate::room::Purpose;
@@ -205,6 +205,16 @@ pub(crate) fn block_number(v: u16) -> u32 {
 /// The leaves that a checkpoint page names.
 pub(crate) fn next_leaves(page: &[u8]) -> [u32; 2] {
     [38, AFTER_NEXT].map(|at| block_number(get_u16(page, at)))
+}
+
+/// The number of the checkpoint that a checkpoint page repeats, or its own: pages with larger ones are changes since.
+pub(crate) fn since(page: &[u8]) -> u64 {
+    // What it is a copy of is older.
+    let own = get_u64(page, SEQ);
+    match get_u64(page, COPY_OF) {
+        seq if (1..own).contains(&seq) => seq,
+        _ => own,
+    }
 }
 
 /// Whether a checkpoint page says that the volume was unmounted.
@@ -782,19 +792,14 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         s.dirty.load(&b[end - dirty..end]);
         let sane = (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.table.blocks());
-        // What it is a copy of is older.
-        let own = get_u64(b, 8);
-        let since = match get_u64(b, COPY_OF) {
-            seq if (1..own).contains(&seq) => seq,
-            _ => own,
-        };
+        let since = since(b);
         sane.then_some(Start {
             clean: b[32] & CONFIRMED != 0,
             since,
             snapshot: pages,
             snapshot_len: count,
             copy: u32::MAX,
-            is_copy: since != own,
+            is_copy: since != get_u64(b, SEQ),
             firm: false,
         })
     }

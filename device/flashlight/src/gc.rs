@@ -19,6 +19,8 @@ use flashkit_nand::{Nand, PageAddr};
 
 /// Blocks tried in vain, at a few reads each, before a round of cleaning ends.
 const FUTILE: u32 = 512;
+/// Rounds of cleaning that one change waits for at most.
+const ROUNDS: u32 = 16;
 /// Dead blocks that are worth a checkpoint.
 pub(crate) const WORTH: u32 = 8;
 
@@ -78,8 +80,7 @@ impl<N: Nand> FlashLight<'_, N> {
         for _ in 0..self.config.gc_batch {
             let dirty = &self.store.dirty;
             let victim = (0..dirty.len())
-                .filter(|&i| !self.store.is_open(dirty.block(i)))
-                .filter(|&i| !self.store.stuck.contains(&(dirty.block(i) as u16)))
+                .filter(|&i| self.store.may_be_cleaned(dirty.block(i)))
                 .min_by_key(|&i| dirty.valid(i));
             let Some(i) = victim else { return Ok(()) };
             if self.store.available() <= FLOOR {
@@ -87,6 +88,16 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             let block = self.store.dirty.block(i);
             self.clean_block(block, CLEANING)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on until more blocks than that are free, or no more can be won, as long as a change may wait.
+    pub(crate) fn reclaim_above(&mut self, free: u32) -> Result<(), Error<N::Error>> {
+        for _ in 0..ROUNDS {
+            if self.store.available() > free || !self.reclaim()? {
+                break;
+            }
         }
         Ok(())
     }
@@ -161,8 +172,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 cheapest = cheapest.min(share(self.store.state(block), full));
                 if best.is_none_or(|b| rank < b.0)
                     && rank > self.store.stuck_rank
-                    && !self.store.is_open(block)
-                    && !self.store.stuck.contains(&(block as u16))
+                    && self.store.may_be_cleaned(block)
                 {
                     best = Some((rank, block));
                 }

@@ -3,7 +3,7 @@
 use crate::bytes::get_u32;
 use crate::cache::Slot;
 use crate::checkpoint::{
-    ANCHOR_PAGES, Anchor, COPY_OF, SNAPSHOT_PAGES, Start, is_unmounted, next_leaves,
+    ANCHOR_PAGES, Anchor, COPY_OF, SNAPSHOT_PAGES, Start, is_unmounted, next_leaves, since,
 };
 use crate::dirmap::{DirMap, MAP_PAGES};
 use crate::dirty::{self, DirtyList};
@@ -703,7 +703,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             };
             if crate::bytes::get_u64(self.scratch, COPY_OF) != 0 {
                 if copy.is_none_or(|(newest, ..)| s > newest) {
-                    copy = Some((s, name, crate::bytes::get_u64(self.scratch, COPY_OF)));
+                    copy = Some((s, name, since(self.scratch)));
                     (names, i) = (next, 0);
                 }
             } else if let Some((head, s, next)) = self.last_checkpoint(name)? {
@@ -719,10 +719,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         // may have been erased since.
         for index in (0..leaf.next).rev() {
             let at = geo.page(BlockAddr(leaf.block), index);
-            let Some((seq, _)) = self.read_checkpoint(at, 0)? else {
-                continue;
-            };
-            if seq == of || crate::bytes::get_u64(self.scratch, COPY_OF) == of {
+            if self.read_checkpoint(at, 0)?.is_some() && since(self.scratch) == of {
                 leaf.next = index + 1;
                 break;
             }

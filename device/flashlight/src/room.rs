@@ -3,7 +3,7 @@
 use crate::FlashLight;
 use crate::error::Error;
 use crate::store::BITMAP_BLOCKS;
-use crate::sweep::{ROUNDS, Why};
+use crate::sweep::Why;
 use crate::table::State;
 use flashkit_nand::{Geometry, Nand};
 
@@ -27,7 +27,7 @@ fn last(pages_per_block: u32) -> u32 {
 }
 /// Blocks that cleaning leaves when nothing is dead, but for a block of which little is valid.
 pub(crate) const CLEANING: u32 = 4;
-/// Blocks that cleaning leaves to that checkpoint.
+/// Blocks that cleaning leaves in any case, to the checkpoint that makes free what it has won.
 pub(crate) const FOR_CHECKPOINT: u32 = 2;
 /// Free blocks that no write takes: above what cleaning leaves alone, so that it can always begin.
 const FOR_CLEANING: u32 = FLOOR + 2;
@@ -178,12 +178,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.reclaim()?;
             }
         }
-        for _ in 0..ROUNDS {
-            if self.store.available() > last(self.store.ppb()) || !self.reclaim()? {
-                break;
-            }
-        }
-        if self.store.available() <= last(self.store.ppb()) {
+        let last = last(self.store.ppb());
+        self.reclaim_above(last)?;
+        if self.store.available() <= last {
             return Err(Error::NoSpace);
         }
         self.store.drawn = 0;
@@ -232,9 +229,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 State::Data(n) if is_data => n,
                 _ => 0,
             };
-            (1..=few).contains(&valid)
-                && !self.store.is_open(block)
-                && !self.store.stuck.contains(&(block as u16))
+            (1..=few).contains(&valid) && self.store.may_be_cleaned(block)
         })
     }
 

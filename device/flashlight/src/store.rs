@@ -468,10 +468,10 @@ impl<N: Nand> Store<'_, N> {
             self.settle_table();
         }
         let mut failed = false;
-        let log = match area {
-            Area::Bitmap => area,
-            _ if self.together => Area::Extent,
-            _ => area,
+        let log = if self.together && area != Area::Bitmap {
+            Area::Extent
+        } else {
+            area
         };
         loop {
             let at = self.next_page(log);
@@ -1072,6 +1072,11 @@ impl<N: Nand> Store<'_, N> {
             .any(|h| h.block == block)
             || self.table.head().block == block
             || self.looked_through[..self.looked_count].contains(&(block as u16))
+    }
+
+    /// Whether cleaning may take a block: it is not being written, and not one that could not be won.
+    pub fn may_be_cleaned(&self, block: u32) -> bool {
+        !self.is_open(block) && !self.stuck.contains(&(block as u16))
     }
 
     /// Valid pages of a block of metadata or file data.

@@ -32,8 +32,6 @@ const STEP: u32 = 12;
 const AT_ONCE: u32 = 64;
 /// Records in a file's log from which on they are taken for overwrites.
 const SCATTERED: usize = 4;
-/// Rounds of cleaning that one change waits for at most.
-pub(crate) const ROUNDS: u32 = 16;
 
 /// Why a block is being cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +65,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// A change's share of the cleaning. With few free blocks left, all that it takes.
     pub(crate) fn clean_some(&mut self) -> Result<(), Error<N::Error>> {
         let (low, urgent) = (low(&self.store.geo), urgent(&self.store.geo));
-        for _ in 0..ROUNDS {
-            if self.store.available() > urgent || !self.reclaim()? {
-                break;
-            }
-        }
+        self.reclaim_above(urgent)?;
         if self.sweep.is_none()
             && let Some((block, why)) = self.next_to_sweep()?
         {

@@ -260,9 +260,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 _ => false,
             };
             if nearly
-                && !self.store.is_open(block)
+                && self.store.may_be_cleaned(block)
                 && self.store.remnants.find(block).is_none()
-                && !self.store.stuck.contains(&(block as u16))
             {
                 return Some(block);
             }

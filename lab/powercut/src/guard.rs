@@ -43,7 +43,6 @@ impl<N: Copied + flashkit_sim::Tearable> Copied for PowerCut<N> {
 }
 
 /// What is watched on a chip.
-#[derive(Clone)]
 pub(crate) struct Invariants {
     /// How the copies are mounted.
     config: Config,
@@ -76,7 +75,7 @@ impl Invariants {
     /// Begins with what is on the chip, if that is a volume.
     pub fn new(chip: &impl Copied, config: Config) -> Invariants {
         let chip = chip.copy();
-        let mut watch = Invariants {
+        let mut kept = Invariants {
             config: Config {
                 read_only: true,
                 ..config
@@ -86,10 +85,10 @@ impl Invariants {
             since: BTreeMap::new(),
             checkpoints: 0,
         };
-        if let Ok(found) = watch.look(chip.clone()) {
-            watch.note(chip, found);
+        if let Ok(found) = kept.look(chip.clone()) {
+            kept.note(chip, found);
         }
-        watch
+        kept
     }
 
     /// What a mount of the chip finds in use, and the chip then.
@@ -229,19 +228,19 @@ impl<N: Nand + Copied> Nand for Guard<N> {
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, N::Error> {
         let status = self.inner.program(page, data, spare)?;
-        if let Some(watch) = self
+        if let Some(kept) = self
             .invariants
             .as_mut()
             .filter(|_| status == OpStatus::Done)
         {
-            watch.programmed(page, data, &self.inner);
+            kept.programmed(page, data, &self.inner);
         }
         Ok(status)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, N::Error> {
-        if let Some(watch) = &self.invariants {
-            watch.erasing(block);
+        if let Some(kept) = &self.invariants {
+            kept.erasing(block);
         }
         self.inner.erase(block)
     }
