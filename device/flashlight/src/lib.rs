@@ -158,6 +158,7 @@ pub struct FlashLight<'r, N: Nand> {
     /// How many files write in turn, each in a block of its own, times [`data::APART`].
     pub(crate) apart: u16,
     pub(crate) read_only: bool,
+    recovered: bool,
     /// The block that is being cleaned.
     pub(crate) sweep: Option<sweep::Sweep>,
     /// What cleaning may cost now, in reads; negative when it has cost more than its share.

@@ -70,6 +70,10 @@ pub struct Config {
     /// Refuses every change. A volume that was not unmounted needs its recovery all the same,
     /// so the chip is written then.
     pub read_only: bool,
+    /// Nothing of what is written is kept: the chip is a copy, or one laid over an image that is to stay as it is.
+    /// A recovery makes nothing durable then and needs no free block: where there is none, it takes those of the
+    /// checkpoint that it began from. Only with `read_only`, and never on the chip itself: that loses the volume.
+    pub discarded: bool,
     /// Default: [`Cleaner::Space`].
     pub cleaner: Cleaner,
     /// [`Cleaner::Paper`]: blocks on the dirty list that start cleaning (paper: 140).
@@ -100,6 +104,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             read_only: false,
+            discarded: false,
             cleaner: Cleaner::default(),
             dirty_threshold: 140,
             gc_batch: 9,
@@ -298,6 +303,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             together: false,
             written: Written::default(),
             formatting: false,
+            discarded: config.read_only && config.discarded,
             failing: [u16::MAX; 8],
             stuck: [u16::MAX; 8],
             stuck_next: 0,
@@ -337,6 +343,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             small_files: false,
             apart: 0,
             read_only: config.read_only,
+            recovered: false,
             sweep: None,
             credit: 0,
             given_up: None,
@@ -454,7 +461,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 fs.anchor.root_next = ANCHOR_PAGES;
             }
             fs.account(Purpose::Recovery, |fs| fs.recover(&start))?;
-            if fs.is_worn() {
+            fs.recovered = true;
+            if fs.store.discarded {
+                // There is nothing to be made room for.
+            } else if fs.is_worn() {
                 fs.retire_if_possible()?;
             } else {
                 fs.restore_room()?;
@@ -806,6 +816,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// The chip, for what does not change its contents.
     pub fn nand_mut(&mut self) -> &mut N {
         &mut self.store.nand.inner
+    }
+
+    /// Whether the mount found that the volume had not been unmounted, and brought it to where it was.
+    pub fn is_recovered(&self) -> bool {
+        self.recovered
     }
 
     /// The volume's number.

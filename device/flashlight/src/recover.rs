@@ -257,7 +257,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.together = true;
         self.store.seq += NEWER;
         self.store.spared = self.anchor.meant;
-        self.repeat_checkpoint(start)?;
+        if !self.store.discarded {
+            self.repeat_checkpoint(start)?;
+        }
         self.store.spared = u32::MAX;
         self.store.free_dead(true)?;
         self.close_at_checkpoint();
@@ -300,9 +302,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if mend {
             self.mend_replaced()?;
         }
-        self.clean_hardly_written()?;
-        self.checkpoint(false)?;
-        self.store.together = false;
+        if !self.store.discarded {
+            self.clean_hardly_written()?;
+            self.checkpoint(false)?;
+            self.store.together = false;
+        }
         Ok(())
     }
 

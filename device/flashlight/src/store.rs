@@ -332,6 +332,8 @@ pub(crate) struct Store<'r, N: Nand> {
     /// block.
     pub together: bool,
     pub written: Written,
+    /// Nothing of what is written is kept: see [`Config::discarded`](crate::Config::discarded).
+    pub discarded: bool,
     /// Set while formatting: no allocation records.
     pub formatting: bool,
     /// Blocks whose program failed: what is valid in them is moved, then they are marked bad. One
@@ -862,7 +864,11 @@ impl<N: Nand> Store<'_, N> {
 
     /// Finds the next free block that is not reserved.
     pub fn pick(&mut self) -> Result<u32, Error<N::Error>> {
-        let block = self.free_from(self.cursor).ok_or(Error::NoSpace)?;
+        let mut found = self.free_from(self.cursor);
+        if found.is_none() && self.discarded {
+            found = self.of_the_checkpoint();
+        }
+        let block = found.ok_or(Error::NoSpace)?;
         self.cursor = (block + 1) % self.table.blocks();
         Ok(self.pick_lagging(block))
     }
@@ -1273,6 +1279,18 @@ impl<N: Nand> Store<'_, N> {
             }
         }
         Ok(())
+    }
+
+    /// A block of the checkpoint or of the allocation log, free now: where nothing is kept, a mount that has read them
+    /// does without.
+    fn of_the_checkpoint(&mut self) -> Option<u32> {
+        let mut blocks = 0..self.table.blocks();
+        let block = blocks.find(|&block| {
+            self.state(block) == State::System && !self.is_open(block) && !self.is_spoken_for(block)
+        })?;
+        self.set_state(block, State::Free);
+        self.free += 1;
+        Some(block)
     }
 
     /// Counts good, free and dead blocks, and valid pages, anew.

@@ -419,7 +419,7 @@ impl<N: Nand> Store<'_, N> {
     pub fn pick_for(&mut self, sort: usize) -> Result<u32, Error<N::Error>> {
         let before = core::mem::replace(&mut self.wear.taken[sort], self.wear.clock);
         let lasting = self.wear.clock.wrapping_sub(before) > self.table.blocks();
-        if self.wear.interval > 0 && lasting {
+        if self.wear.interval > 0 && lasting && !self.discarded {
             self.place_at_rest().ok_or(Error::NoSpace)
         } else {
             self.pick()

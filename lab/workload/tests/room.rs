@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Fs, NOW, chip, clean, cut, file, formatted, mount, remount, try_unmount};
+use common::{Fs, NOW, chip, clean, cut, file, formatted, mount, remount, try_mount, try_unmount};
+use flashkit_flashlight::{BlockState, Config};
+use flashkit_nand::{BlockAddr, Nand};
 use flashkit_sim::{Rng, SimNand};
 use flashkit_vfs::{FileSystem, Ino, NewInode, path};
 
@@ -192,6 +194,74 @@ fn a_chip_is_full_when_it_says_so() {
             };
             let free = full.blocks_free;
             assert!(free <= 1, "{blocks} blocks of {pages}, way {way}: {full:?}");
+        }
+    }
+}
+
+/// All names of a volume, with what is in the files.
+fn contents(fs: &mut Fs) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let root = fs.root();
+    let mut names = Vec::new();
+    let mut to = |e: flashkit_vfs::DirEntry| {
+        names.push(e.name.clone());
+        true
+    };
+    fs.readdir(root, 0, &mut to).unwrap();
+    names.sort();
+    let each = names.into_iter();
+    each.map(|name| {
+        let path = [b"/", &name[..]].concat();
+        (name, path::read_file(fs, &path).unwrap())
+    })
+    .collect()
+}
+
+/// Whoever only reads a volume that was cut needs no free block, and finds what a mount that writes finds.
+#[test]
+fn a_volume_without_a_free_block_is_read() {
+    for (pages, blocks) in [(64, 64), (16, 100), (8, 200), (32, 112)] {
+        let mut fs = formatted(chip(1024, 64, pages, blocks));
+        let root = fs.root();
+        let mut rng = Rng::new(u64::from(pages));
+        for n in 0..400 {
+            let ino = match fs.lookup(root, &name(n % 60)) {
+                Ok(at) => at.ino,
+                Err(_) => file(&mut fs, root, &name(n % 60), 1),
+            };
+            let data = vec![n as u8; 1 + rng.below(3000) as usize];
+            fs.write(ino, rng.below(8000), &data, NOW).unwrap();
+            if n % 3 > 0 {
+                fs.fsync(ino).unwrap();
+            }
+            if n % 40 > 0 {
+                continue;
+            }
+            let mut full: SimNand = fs.volume().nand().clone();
+            let mut writing = mount(full.clone());
+            let free: Vec<u32> = (0..blocks)
+                .filter(|&b| {
+                    let state = fs.volume().block_state(b);
+                    matches!(
+                        state,
+                        BlockState::Free | BlockState::Clean | BlockState::Dead
+                    )
+                })
+                .collect();
+            for block in free {
+                full.mark_bad(BlockAddr(block)).unwrap();
+            }
+            let config = Config {
+                read_only: true,
+                discarded: true,
+                ..Config::default()
+            };
+            let mut reading = try_mount(full, config).unwrap();
+            clean(&mut reading);
+            assert_eq!(
+                contents(&mut reading),
+                contents(&mut writing),
+                "{pages} pages, {n}"
+            );
         }
     }
 }

@@ -86,6 +86,8 @@ fn format(
 fn config(tuning: Tuning, read_only: bool) -> Config {
     Config {
         read_only,
+        // A medium that is opened to be read keeps what is written in memory.
+        discarded: read_only,
         cleaner: match tuning.cleaner {
             None => Config::default().cleaner,
             Some(Cleaner::Paper) => flashkit_flashlight::Cleaner::Paper,
@@ -95,14 +97,18 @@ fn config(tuning: Tuning, read_only: bool) -> Config {
     }
 }
 
-fn mount(mut chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
+fn mount(chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
+    mount_as(chip, tuning, config(tuning, read_only))
+}
+
+fn mount_as(mut chip: Chip, tuning: Tuning, config: Config) -> anyhow::Result<Fs> {
     let geometry = chip.geometry();
     let useful = tuning.roomy.then(|| ram_useful(&geometry));
     let ram = check_ram(chip.inner().name(), geometry, tuning.ram.or(useful))?;
-    let after_transfer = !read_only && chip.inner_mut().transfer().place()?;
+    let after_transfer = !config.read_only && chip.inner_mut().transfer().place()?;
     let config = Config {
         after_transfer,
-        ..config(tuning, read_only)
+        ..config
     };
     let mut volume = match FlashLight::mount(chip, leak_ram(ram), config) {
         // Made before the block table of such a chip lay on flash.

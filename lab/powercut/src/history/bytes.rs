@@ -150,6 +150,7 @@ pub(super) struct SeenFile {
 }
 
 /// A file: what is durable of it, and what it has gone through since.
+#[derive(Clone)]
 pub(super) struct File {
     /// Its number on the volume, once that is known.
     pub ino: Option<u64>,

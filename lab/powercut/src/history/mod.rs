@@ -13,7 +13,7 @@ mod work;
 
 use std::collections::BTreeMap;
 
-use flashkit_flashlight::{BlockState, FlashLight, Page, Visitor};
+use flashkit_flashlight::{BlockState, Config, FlashLight, Page, Visitor};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{CutError, Metered, PowerCut, Rng, SimNand};
 use flashkit_vfs::FileSystem;
@@ -217,14 +217,38 @@ impl InUse<'_> {
         ram: &'r mut [u8],
         guarded: bool,
     ) -> Result<Option<Fs<'r, 'c>>, String> {
+        Self::mount_as(plan.config(), nand, ram, guarded)
+    }
+
+    fn mount_as<'r, 'c>(
+        config: Config,
+        nand: PowerCut<&'c mut SimNand>,
+        ram: &'r mut [u8],
+        guarded: bool,
+    ) -> Result<Option<Fs<'r, 'c>>, String> {
         let size = ram.len();
-        let config = plan.config();
         let guard = Guard::new(nand, guarded.then_some(config));
         match FlashLight::mount(guard, ram, config) {
             Ok(volume) => Ok(Some(FlashLightFs::new(volume, size))),
             Err(flashkit_flashlight::Error::Driver(CutError::PowerOff)) => Ok(None),
             Err(e) => Err(format!("mount fails: {e}")),
         }
+    }
+
+    /// Mounts a copy of the chip only to read it: it must show what a mount that writes may.
+    fn read_copy(&mut self, chip: &SimNand) -> Result<(), String> {
+        let mut copy = chip.clone();
+        let config = Config {
+            read_only: true,
+            discarded: true,
+            ..self.plan.config()
+        };
+        let mut ram = vec![0; self.ram.len()];
+        let nand = PowerCut::never(&mut copy);
+        let mut fs = Self::mount_as(config, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        check_all(&mut fs)?;
+        let mut model = self.model.clone();
+        look(&mut fs, &mut model, self.done, 40, self.number)
     }
 
     /// A mount, a look, operations, and the end. The first fills the chip and is not cut.
@@ -235,6 +259,10 @@ impl InUse<'_> {
         empty: &mut (u32, u32),
     ) -> Result<(), String> {
         let cut = self.plan.cut(&mut self.rng);
+        if self.number % 8 == 5 {
+            let read = self.read_copy(chip);
+            read.map_err(|e| format!("a copy mounted to be read: {e}"))?;
+        }
         let nand = if first {
             PowerCut::never(chip)
         } else {

@@ -18,11 +18,13 @@ pub(super) enum Entry {
 pub(super) type Names = BTreeMap<String, Entry>;
 
 /// Names that one operation gives another meaning: name, before, after.
+#[derive(Clone)]
 struct Change {
     op: u64,
     edits: Vec<(String, Option<Entry>, Option<Entry>)>,
 }
 
+#[derive(Clone)]
 pub(super) struct Dir {
     /// Its number on the volume, once that is known.
     pub ino: Option<u64>,
@@ -36,6 +38,7 @@ pub(super) struct Dir {
 pub(super) type Listed = BTreeMap<String, (u64, bool)>;
 
 /// See the module's text.
+#[derive(Clone)]
 pub(super) struct Model {
     pub dirs: BTreeMap<Id, Dir>,
     pub files: BTreeMap<Id, File>,

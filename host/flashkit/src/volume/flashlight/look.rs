@@ -5,25 +5,20 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use flashkit_flashlight::inspect::{TAG_SIZE, data_tag};
-use flashkit_flashlight::{Area, BlockState, FORMAT_VERSION, Page, Visitor, ram_needed};
+use flashkit_flashlight::{Area, BlockState, Config, FORMAT_VERSION, Page, Visitor, ram_needed};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::Metered;
 use flashkit_vfs::check::{Checked, Finding as Found, check};
 use flashkit_vfs::{FileSystem, FlashCost};
 use serde_json::{Map, Value, json};
 
-use super::{Chip, Fs, check_ram, mount};
+use super::{Chip, Fs, check_ram, config, mount, mount_as};
 use crate::volume::medium::Medium;
 use crate::volume::{Access, Finding, Fsck, Recovery, Repair, Tuning};
 
 /// Opens an image so that nothing reaches it, recovery included.
 fn open_untouched(image: &Path) -> anyhow::Result<Chip> {
     Ok(Chip::never(Medium::open(image, Access::ReadOnly)?))
-}
-
-/// Whether mounting has rolled forward: a read-only mount writes for nothing else.
-fn was_recovered(fs: &Fs) -> bool {
-    fs.cost().page_programs > 0
 }
 
 pub fn fsck(image: &Path, repair: Repair, tuning: Tuning) -> anyhow::Result<Fsck> {
@@ -33,7 +28,7 @@ pub fn fsck(image: &Path, repair: Repair, tuning: Tuning) -> anyhow::Result<Fsck
         Ok(fs) => fs,
         Err(error) => return Ok(Fsck::unmountable(format!("{error:#}"))),
     };
-    let recovery = match (was_recovered(&fs), repair) {
+    let recovery = match (fs.volume().is_recovered(), repair) {
         (false, _) => Recovery::NotNeeded,
         (true, Repair::Nothing) => Recovery::Simulated,
         (true, _) => Recovery::Done,
@@ -168,7 +163,15 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
     let geometry = chip.geometry();
     let bad = chip.inner_mut().bad_blocks()?;
     let transfer = transfer(chip.inner_mut());
-    let mut fs = mount(chip, tuning, true)?;
+    // Its cost is that of a mount that writes; one for which there is no room can be looked at all the same.
+    let writing = Config {
+        discarded: false,
+        ..config(tuning, true)
+    };
+    let mut fs = match mount_as(chip, tuning, writing) {
+        Ok(fs) => fs,
+        Err(_) => mount(open_untouched(image)?, tuning, true)?,
+    };
     let mounted = fs.cost();
     // Recovery would show in the wear: this is what the image holds.
     let wear = Medium::open(image, Access::ReadOnly)?.erase_counts();
@@ -179,7 +182,7 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
         "chip": name,
         "format_version": FORMAT_VERSION,
         "volume": format!("{:08x}", fs.volume().volume()),
-        "clean": !was_recovered(&fs),
+        "clean": !fs.volume().is_recovered(),
         "geometry": {
             "page_size": geometry.page_size(),
             "spare_size": geometry.spare_size(),
