@@ -73,11 +73,29 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
     let mut rng = Rng::keyed(seed, 20);
     let page = one(&mut rng, &[1024, 2048, 2048, 4096]);
     let spare = one(&mut rng, &[0, 24, 38, 64, 64]);
-    let pages = one(&mut rng, &[16, 32, 64, 64, 128]);
+    // Room is tightest on small chips of short blocks, and a session there costs least.
+    let small = rng.one_in(3);
+    let pages = match small {
+        true => one(&mut rng, &[8, 16, 16, 32]),
+        false => one(&mut rng, &[16, 32, 64, 64, 128]),
+    };
     let most = bytes_max / (u64::from(page) * u64::from(pages));
     let top = most.clamp(64, 4096) / 64;
-    let blocks = 64 * any_size(&mut rng, top) + rng.below(64);
+    let blocks = match small {
+        true => 64 + any_size(&mut rng, 240),
+        false => 64 * any_size(&mut rng, top) + rng.below(64),
+    };
     let mut chip = Chip::new(page, spare, pages, (blocks as u32).min(4096));
+    if rng.one_in(4) {
+        // As data sheets allow.
+        for _ in 0..any_size(&mut rng, 1 + blocks / 50) {
+            let block = rng.below(blocks) as u32;
+            if !chip.bad.contains(&block) {
+                chip.bad.push(block);
+            }
+        }
+        chip.bad.sort_unstable();
+    }
     chip.paper = rng.one_in(10);
     chip.kept = rng.one_in(4);
     if rng.one_in(8) {
