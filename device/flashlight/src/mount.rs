@@ -207,7 +207,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let snapshot = in_snapshot / (geo.page_size() as usize - PIECE) + 2;
         if geo.page_size() < 1024
             || geo.pages_per_block() < 8
-            || usable < 8
+            || usable < LEAST
             || snapshot > SNAPSHOT_PAGES
         {
             return Err(Error::Geometry);
@@ -354,7 +354,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// volumes on the chip: it keys the name hashes, and pages of other volumes are not believed.
     ///
     /// # Errors
-    /// [`Error::Geometry`] when the chip is too small, [`Error::RamTooSmall`].
+    /// [`Error::Geometry`] when the chip is too small, or has too few good blocks: 44 on one of less than 64, and
+    /// one more for each 64 blocks, good or not. [`Error::RamTooSmall`].
     pub fn format(
         nand: N,
         ram: &'r mut [u8],
@@ -404,6 +405,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         (fs.store.formatting, fs.store.session) = (true, true);
         fs.begin_table()?;
         fs.store.recount();
+        if fs.usable_pages() < LEAST * fs.store.ppb() {
+            return Err(Error::Geometry);
+        }
         fs.anchor.roots = root_blocks(&mut fs.store.nand.inner)?;
         fs.anchor.limit_roots();
         fs.new_dir(ROOT_DIR, ROOT_DIR, b"", root)?;
@@ -833,6 +837,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.written
     }
 }
+
+/// Blocks that files have at least, when a volume is made.
+const LEAST: u32 = 8;
 
 /// Root blocks are among the first so many.
 pub(crate) const ROOT_BLOCKS: u32 = 64;

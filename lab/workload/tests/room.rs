@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Fs, NOW, chip, clean, cut, file, formatted, mount, remount, try_mount, try_unmount};
-use flashkit_flashlight::{BlockState, Config};
+use flashkit_flashlight::{BlockState, Config, FlashLight, New, ram_needed};
 use flashkit_nand::{BlockAddr, Nand};
 use flashkit_sim::{Rng, SimNand};
 use flashkit_vfs::{FileSystem, Ino, NewInode, path};
@@ -262,6 +262,37 @@ fn a_volume_without_a_free_block_is_read() {
                 contents(&mut writing),
                 "{pages} pages, {n}"
             );
+        }
+    }
+}
+
+/// The least chip is counted in good blocks, when the volume is made; it holds what it says, and can be emptied.
+#[test]
+fn a_chip_is_large_enough_if_its_good_blocks_are() {
+    for (blocks, bad, enough) in [
+        (44, 0, true),
+        (44, 1, false),
+        (50, 6, true),
+        (50, 7, false),
+        (64, 19, true),
+        (64, 20, false),
+    ] {
+        let mut chip = chip(1024, 64, 16, blocks);
+        for n in 0..bad {
+            chip.mark_bad(BlockAddr(3 + 2 * n)).unwrap();
+        }
+        let mut ram = vec![0; ram_needed(&chip.geometry())];
+        let made = FlashLight::format(&mut chip, &mut ram, 1, &New::default()).map(drop);
+        assert_eq!(made.is_ok(), enough, "{blocks} blocks, {bad} bad: {made:?}");
+        if enough {
+            let mut fs = mount(chip);
+            let mut rng = Rng::new(1);
+            let mut files = fill(&mut fs, &mut rng, 2);
+            while !files.is_empty() {
+                let (dir, name) = files.swap_remove(rng.below(files.len() as u64) as usize);
+                fs.unlink(dir, &name, NOW).unwrap();
+                clean_after_cut(&mut fs);
+            }
         }
     }
 }
