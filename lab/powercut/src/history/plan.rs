@@ -96,7 +96,8 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
         }
         chip.bad.sort_unstable();
     }
-    chip.paper = rng.one_in(10);
+    // Without tags each page that is cleaned costs a look through all files, and the paper's cleaner never rests.
+    chip.paper = chip.spare >= 24 && rng.one_in(10);
     chip.kept = rng.one_in(4);
     if rng.one_in(8) {
         chip.table = one(&mut rng, &[32, 64, 256]);
