@@ -203,7 +203,7 @@ fn contents(fs: &mut Fs) -> Vec<(Vec<u8>, Vec<u8>)> {
     let root = fs.root();
     let mut names = Vec::new();
     let mut to = |e: flashkit_vfs::DirEntry| {
-        names.push(e.name.clone());
+        names.push(e.name);
         true
     };
     fs.readdir(root, 0, &mut to).unwrap();

@@ -212,15 +212,6 @@ impl InUse<'_> {
     }
 
     fn mount<'r, 'c>(
-        plan: &Plan,
-        nand: PowerCut<&'c mut SimNand>,
-        ram: &'r mut [u8],
-        guarded: bool,
-    ) -> Result<Option<Fs<'r, 'c>>, String> {
-        Self::mount_as(plan.config(), nand, ram, guarded)
-    }
-
-    fn mount_as<'r, 'c>(
         config: Config,
         nand: PowerCut<&'c mut SimNand>,
         ram: &'r mut [u8],
@@ -245,7 +236,7 @@ impl InUse<'_> {
         };
         let mut ram = vec![0; self.ram.len()];
         let nand = PowerCut::never(&mut copy);
-        let mut fs = Self::mount_as(config, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mut fs = Self::mount(config, nand, &mut ram, false)?.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         let mut model = self.model.clone();
         look(&mut fs, &mut model, self.done, 40, self.number)
@@ -270,8 +261,8 @@ impl InUse<'_> {
         };
         let mut ram = std::mem::take(&mut self.ram);
         let guarded = self.number % 8 == 3;
-        let end =
-            Self::mount(&self.plan, nand, &mut ram, guarded).and_then(|mounted| match mounted {
+        let end = Self::mount(self.plan.config(), nand, &mut ram, guarded).and_then(|mounted| {
+            match mounted {
                 None => {
                     self.done.mounts_cut += 1;
                     self.cut = format!("in a mount, {cut:?}");
@@ -286,7 +277,8 @@ impl InUse<'_> {
                     self.cut = format!("{cut:?}");
                     Ok(())
                 }
-            });
+            }
+        });
         self.ram = ram;
         end
     }
@@ -349,13 +341,15 @@ impl InUse<'_> {
         self.text.clear();
         let mut ram = std::mem::take(&mut self.ram);
         let nand = PowerCut::never(&mut *chip);
-        let mut fs = Self::mount(&self.plan, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mut fs =
+            Self::mount(self.plan.config(), nand, &mut ram, false)?.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.fill_up(&mut fs)?;
         self.end(fs, End::Unmount)?;
         let nand = PowerCut::never(&mut *chip);
-        let mut fs = Self::mount(&self.plan, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mut fs =
+            Self::mount(self.plan.config(), nand, &mut ram, false)?.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.remove_all(&mut fs)?;
@@ -367,7 +361,8 @@ impl InUse<'_> {
         {}
         self.end(fs, End::Unmount)?;
         let nand = PowerCut::never(&mut *chip);
-        let mut fs = Self::mount(&self.plan, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mut fs =
+            Self::mount(self.plan.config(), nand, &mut ram, false)?.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         let now = free(&mut fs);
         let held = held(&mut fs);
