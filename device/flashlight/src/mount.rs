@@ -466,12 +466,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
             fs.account(Purpose::Recovery, |fs| fs.recover(&start))?;
             fs.recovered = true;
-            if fs.store.discarded {
-                // There is nothing to be made room for.
-            } else if fs.is_worn() {
-                fs.retire_if_possible()?;
-            } else {
-                fs.restore_room()?;
+            match (fs.store.discarded, fs.is_worn()) {
+                (true, _) => {}
+                (false, true) => fs.retire_if_possible()?,
+                (false, false) => fs.restore_room()?,
             }
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;
