@@ -825,6 +825,7 @@ impl<N: Nand> Store<'_, N> {
     pub fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         // A session that was cut may have marked it, and no checkpoint says so.
         if !self.is_good(block)? {
+            self.drawn = self.drawn.saturating_sub(1);
             return Ok(false);
         }
         self.written.erases += 1;
