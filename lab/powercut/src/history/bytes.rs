@@ -155,6 +155,8 @@ pub(super) struct File {
     /// Its number on the volume, once that is known.
     pub ino: Option<u64>,
     pub symlink: bool,
+    /// Whether it has changed since a look compared it.
+    pub fresh: bool,
     base: (Bytes, Attrs),
     now: (Bytes, Attrs),
     changes: Vec<Change>,
@@ -168,6 +170,7 @@ impl File {
         File {
             ino: None,
             symlink,
+            fresh: true,
             base: (bytes.clone(), attrs.clone()),
             now: (bytes, attrs),
             changes: Vec::new(),
@@ -194,6 +197,7 @@ impl File {
         }
         self.now.1 = change.attrs.clone();
         self.changes.push(change);
+        self.fresh = true;
     }
 
     /// Only what it is now can be seen from now on.
@@ -236,6 +240,7 @@ impl File {
         self.base = self.at(state, page);
         self.now = self.base.clone();
         self.changes.clear();
+        self.fresh = false;
     }
 
     /// It is in this state after an operation that found no space, and older ones can be seen still.

@@ -74,7 +74,7 @@ struct Look<'a, 'r, 'c> {
     fs: &'a mut Fs<'r, 'c>,
     model: &'a Model,
     done: &'a mut Histories,
-    /// Of durable files one in so many is read.
+    /// Of files that no change since the last look has touched one in so many is read.
     every: u64,
     salt: u64,
     dirs: BTreeMap<u64, Listed>,
@@ -174,7 +174,7 @@ impl Look<'_, '_, '_> {
         }
         let file = self.model.file(f);
         let sampled = Rng::keyed(self.salt, f.into()).one_in(self.every);
-        if file.is_durable() && file.ino.is_some() && !sampled {
+        if file.is_durable() && !file.fresh && file.ino.is_some() && !sampled {
             self.files.insert(f, (ino, None));
             return Ok(());
         }
@@ -211,8 +211,8 @@ pub(super) fn check_all(fs: &mut Fs<'_, '_>) -> Result<(), String> {
     }
 }
 
-/// Compares the whole tree with the model, which takes it over as it was found. Files that may be in one of
-/// several states are read, and one in `every` of the others.
+/// Compares the whole tree with the model, which takes it over as it was found. Files that have
+/// changed since the last look are read, whether that is durable or not, and one in `every` of the others.
 ///
 /// # Errors
 /// Says what should not be.

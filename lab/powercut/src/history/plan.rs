@@ -43,6 +43,8 @@ impl Kind {
 pub(super) struct Plan {
     pub chip: Chip,
     pub kind: Kind,
+    /// All names are in one directory, so large that index pages lead to its hash maps.
+    pub large: bool,
     /// So many hundredths of the volume are in use.
     pub fill: u64,
     /// Names that a directory may have.
@@ -105,16 +107,67 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
     chip
 }
 
+fn bytes_of(chip: &Chip) -> u64 {
+    u64::from(chip.page) * u64::from(chip.pages) * u64::from(chip.blocks)
+}
+
+/// The least chip that has the names for one large directory.
+const LARGE: u64 = 12 << 20;
+
+/// Whether a history is of one directory so large that index pages lead to its hash maps: what its own page records
+/// is then moved to several maps at a time, and each is one more page to give back when that page is written.
+fn is_large_directory(history: &History) -> bool {
+    let enough = match &history.chip {
+        // Without tags cleaning may look through all files for the owner of a page.
+        Some(chip) => chip.spare >= 24 && bytes_of(chip) >= LARGE,
+        None => history.bytes_max >= LARGE,
+    };
+    enough && Rng::keyed(history.seed, 23).one_in(6)
+}
+
+/// The chip of such a history, of the pages that take the fewest names for an index.
+fn chip_of_large_directory(seed: u64, bytes_max: u64) -> Chip {
+    let mut rng = Rng::keyed(seed, 24);
+    let bytes = LARGE + rng.below(bytes_max.min(2 * LARGE) - LARGE + 1);
+    let mut chip = chip(seed, bytes);
+    (chip.page, chip.spare) = (1024, 64);
+    chip.pages = one(&mut rng, &[16, 32, 64, 64]);
+    chip.blocks = (bytes / 1024) as u32 / chip.pages;
+    chip.bad.retain(|&bad| bad < chip.blocks);
+    chip
+}
+
 impl Plan {
     pub fn new(history: &History) -> Plan {
+        let mut plan = Plan::drawn(history);
+        if plan.large {
+            let mut rng = Rng::keyed(history.seed, 25);
+            let page = u64::from(plan.chip.page);
+            plan.dirs = 1;
+            plan.size_max = 2 * page;
+            plan.names = bytes_of(&plan.chip) / page;
+            plan.cut_max = one(&mut rng, &[3000, 10_000, 40_000]);
+            plan.sessions = 100;
+            if history.fill.is_none() {
+                plan.fill = one(&mut rng, &[50, 65, 80, 90]);
+            }
+        }
+        plan
+    }
+
+    fn drawn(history: &History) -> Plan {
         let seed = history.seed;
-        let drawn = || chip(seed, history.bytes_max);
+        let large = is_large_directory(history);
+        let drawn = || match large {
+            true => chip_of_large_directory(seed, history.bytes_max),
+            false => chip(seed, history.bytes_max),
+        };
         let chip = history.chip.clone().unwrap_or_else(drawn);
         let mut rng = Rng::keyed(seed, 21);
         let fill = one(&mut rng, &[50, 65, 80, 90, 95, 98]);
         let kind = one(&mut rng, &[Kind::Plain, Kind::Names, Kind::Data, Kind::All]);
         let cut_max = one(&mut rng, &[100, 1000, 3000, 3000, 10_000, 100_000]);
-        let bytes = u64::from(chip.page) * u64::from(chip.pages) * u64::from(chip.blocks);
+        let bytes = bytes_of(&chip);
         let size_max = one(&mut rng, &[bytes / 2000, bytes / 200, bytes / 20]);
         let size_max = size_max.clamp(4 * u64::from(chip.page), 20 << 20);
         let dirs = one(&mut rng, &[1, 6, 60]);
@@ -151,6 +204,7 @@ impl Plan {
         }
         Plan {
             kind,
+            large,
             fill: history.fill.unwrap_or(fill),
             names,
             dirs,
@@ -180,8 +234,12 @@ impl Plan {
 
     /// The next cut.
     pub fn cut(&self, rng: &mut Rng) -> Cut {
-        // One session in three may end in its recovery.
-        let most = if rng.one_in(3) { 100 } else { self.cut_max };
+        // One session in three may end in its recovery. In a large directory fewer: what goes wrong there takes many
+        // changes between two mounts.
+        let most = match rng.one_in(if self.large { 8 } else { 3 }) {
+            true => 100,
+            false => self.cut_max,
+        };
         let all = u64::from(self.chip.page + self.chip.spare);
         let reads = any_size(rng, 60) as u32;
         let program = match rng.below(11) {
@@ -203,7 +261,7 @@ impl Plan {
             3 => EraseTear::Mixed,
             _ => EraseTear::Complete,
         };
-        let after = match rng.one_in(2) {
+        let after = match !self.large && rng.one_in(2) {
             true => any_size(rng, most) - 1,
             false => rng.below(most),
         };

@@ -170,7 +170,11 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
     fn length(&mut self) -> u64 {
         let most = self.plan.size_max;
         match self.rng.below(100) {
-            0..=49 => self.rng.below(3 * self.model.page),
+            // What an inode holds of its file fills its page, nearly or just not.
+            0..=9 => {
+                self.rng.below(2) * self.model.page + self.model.page - 100 - self.rng.below(200)
+            }
+            10..=49 => self.rng.below(most.min(3 * self.model.page)),
             50..=89 => {
                 let half = self.rng.below(u64::from(most.ilog2()) - 3);
                 self.rng.below((most >> half).max(1))
@@ -235,7 +239,7 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         }
     }
 
-    fn create(&mut self) -> Done {
+    pub fn create(&mut self) -> Done {
         let (d, name) = self.any_name();
         if self.model.dir(d).names.contains_key(&name) {
             return Ok(());
@@ -361,16 +365,24 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         let Some((at, f, attr)) = self.pick_regular()? else {
             return Ok(());
         };
-        let from = self.rng.below(attr.size);
-        let to = (from + 1 + self.length()).min(attr.size);
-        if from >= to {
+        if attr.size == 0 {
             return Ok(());
         }
+        let from = self.rng.below(attr.size);
+        // Of a small file most holes end in it: what its inode holds is then kept, in part.
+        let len = match self.rng.below(4) {
+            0 => self.length(),
+            _ => self.rng.below(attr.size.min(4 * self.model.page)),
+        };
+        let to = (from + 1 + len).min(attr.size);
         let op = self.begin(format_args!("punch {}/{} from {from} to {to}", at.0, at.1));
         let what = What::Put { from, to, write: 0 };
         self.model.change(f, what, |_| {});
         let punched = self.fs.punch_hole(attr.ino, from, to - from, time(op));
-        self.in_part(&at, f, punched).map(drop)
+        if self.in_part(&at, f, punched)? && self.rng.one_in(2) {
+            self.fsync_file(&at, f, attr.ino)?;
+        }
+        Ok(())
     }
 
     fn unlink(&mut self) -> Done {
