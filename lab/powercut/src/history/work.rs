@@ -368,13 +368,18 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         if attr.size == 0 {
             return Ok(());
         }
-        let from = self.rng.below(attr.size);
-        // Of a small file most holes end in it: what its inode holds is then kept, in part.
-        let len = match self.rng.below(4) {
-            0 => self.length(),
-            _ => self.rng.below(attr.size.min(4 * self.model.page)),
+        let page = self.model.page;
+        let tail = attr.size % page;
+        // What is behind the last whole page may be in the inode: holes that reach into that, and leave some of it, are
+        // rare by chance.
+        let (from, to) = if tail > 0 && tail < attr.size && self.rng.one_in(3) {
+            let border = attr.size - tail;
+            let from = border - 1 - self.rng.below(page);
+            (from, border + 1 + self.rng.below(tail))
+        } else {
+            let from = self.rng.below(attr.size);
+            (from, (from + 1 + self.length()).min(attr.size))
         };
-        let to = (from + 1 + len).min(attr.size);
         let op = self.begin(format_args!("punch {}/{} from {from} to {to}", at.0, at.1));
         let what = What::Put { from, to, write: 0 };
         self.model.change(f, what, |_| {});
