@@ -243,10 +243,16 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(left == 0)
     }
 
-    /// A block that is worth cleaning when nothing else is to be done: half of it at least is won.
+    /// A block that is worth cleaning when nothing else is to be done: half of it at least is won, of metadata three
+    /// quarters. A page of metadata may move with two more, of its map and of the index above: those
+    /// are the next to be won, and with more of them than are won there would be no end.
     fn idle_sweep(&mut self) -> Option<Sweep> {
         let block = self.victim()?;
-        let worth = self.store.valid_pages(block) <= self.store.ppb() / 2;
+        let share = match self.store.state(block) {
+            State::Meta(_) => 4,
+            _ => 2,
+        };
+        let worth = self.store.valid_pages(block) <= self.store.ppb() / share;
         (worth && self.store.available() > FLOOR).then(|| self.begin_sweep(block, Why::Space))
     }
 

@@ -359,15 +359,12 @@ impl InUse<'_> {
         check_all(&mut fs)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.remove_all(&mut fs)?;
-        // What is left of the maps of directories, each page in another block, comes together. Below index pages that
-        // does not end: each map that moves makes an index page, which is soon something to win. So no more than
-        // twice what it takes to move all pages.
-        for _ in 0..self.plan.chip.blocks * self.plan.chip.pages / 32 {
-            let cleaned = fs.volume().gc(64);
-            if !cleaned.map_err(|e| format!("cleaning fails: {e}"))? {
-                break;
-            }
-        }
+        // What is left of the maps of directories, each page in another block, comes together.
+        while fs
+            .volume()
+            .gc(64)
+            .map_err(|e| format!("cleaning fails: {e}"))?
+        {}
         self.end(fs, End::Unmount)?;
         let nand = PowerCut::never(&mut *chip);
         let mut fs =
@@ -379,14 +376,11 @@ impl InUse<'_> {
         let bad = chip.bad_blocks().len() as u32;
         let allowed = ALLOWED + bad;
         let pages = chip.geometry().pages_per_block();
-        // A directory keeps its maps. Those of a large one are many, and may be in a block each (see above).
-        let of_maps = held.iter().filter(|e| e.0.starts_with("Hash"));
-        let maps: u32 = if self.plan.large {
-            of_maps.map(|e| e.1).sum()
-        } else {
-            0
-        };
-        if now.1 + allowed + maps < empty.1 || now.0 + allowed * pages + maps < empty.0 {
+        // A directory keeps its maps, and idle cleaning leaves blocks alone of which they fill more than a quarter.
+        let maps = held.iter().filter(|e| e.0.starts_with("Hash"));
+        let maps: u32 = maps.map(|e| e.1).sum();
+        if now.1 + allowed + 4 * maps / pages < empty.1 || now.0 + allowed * pages + maps < empty.0
+        {
             return Err(format!(
                 "of {empty:?} free pages and blocks after the format {now:?} are left, {bad} blocks are bad; in use: {held:?}"
             ));
