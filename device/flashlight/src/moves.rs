@@ -40,6 +40,11 @@ struct Seen {
     waiting: bool,
 }
 
+/// What says that the scratch page holds a page of data: no place of a page of metadata.
+fn in_scratch(data: PageAddr) -> PageAddr {
+    PageAddr(data.0 | 1 << 31)
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the maps
     /// that named them up to date; whether the block has come to its end.
@@ -333,7 +338,9 @@ impl<N: Nand> FlashLight<'_, N> {
                 true
             }
         };
-        if !tag.is_some_and(|tag| Tag::matches(tag, self.scratch)) {
+        // Not the checksum alone: one in 2^32 of the pages that a lookup has left there would pass.
+        let is_there = self.store.scratch_at == in_scratch(at);
+        if !tag.is_some_and(|tag| is_there && Tag::matches(tag, self.scratch)) {
             self.store.scratch_at = PageAddr::NONE;
             // One that cannot be read stays where it is, for the reader to be told.
             self.store.read_data(at, self.scratch, file.ino, index)?;
@@ -434,6 +441,9 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         if !self.store.nand.read(at, 0, data, &mut spare)?.is_readable() {
             return Err(Error::Corrupt(at, FILE_DATA));
+        }
+        if whole {
+            self.store.scratch_at = in_scratch(at);
         }
         let owner = Tag::decode(&spare).map(|t| (t.owner, t.index));
         Ok((owner, whole.then_some(spare)))

@@ -350,7 +350,7 @@ pub(crate) struct Store<'r, N: Nand> {
     pub late: [u16; LATE],
     pub late_count: usize,
     /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
-    /// found there is the current one.
+    /// found there is the current one. While data is moved, with the highest bit set, the page of data there.
     pub scratch_at: PageAddr,
 }
 
