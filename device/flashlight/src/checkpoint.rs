@@ -186,7 +186,7 @@ pub(crate) struct Start {
     pub since: u64,
     pub snapshot: [u32; SNAPSHOT_PAGES],
     pub snapshot_len: usize,
-    /// The block with the newest copy that came to nothing; all ones: none.
+    /// The block with the newest copy that is complete and came to nothing; all ones: none.
     pub copy: u32,
     /// It is such a copy itself, of a checkpoint that an earlier recovery began from.
     pub is_copy: bool,
@@ -317,13 +317,13 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.reserve_bitmap()?;
             self.store.scratch_at = PageAddr::NONE;
             let len = self.encode(flags, 0, &pages[..count]);
-            if !self.write_leaf(len, switch)? {
+            if !self.write_leaf(len, switch, 1)? {
                 continue;
             }
             if pages_left == 2 {
                 let len = self.encode(flags | CONFIRMED, 0, &pages[..count]);
                 // When this fails, the next mount recovers from the page before.
-                self.write_leaf(len, false)?;
+                self.write_leaf(len, false, 1)?;
             }
             return Ok(());
         }
@@ -331,7 +331,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Begins a recovery: repeats the checkpoint it starts from in a new leaf, where it cannot fail
-    /// any more. Nothing that it says has changed yet. Three programs and an erase, more when the
+    /// any more. Nothing that it says has changed yet. Four programs and an erase, more when the
     /// second level is full.
     pub(crate) fn repeat_checkpoint(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
         self.anchor.push_chain(self.anchor.leaf.block);
@@ -340,15 +340,32 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.next_leaves.swap(0, 1);
         }
         self.store.forget_vain_changes()?;
+        self.erase_unreadable_copy(from)?;
         for _ in 0..TRIES {
             let switch = self.plan_leaf(1)?;
             self.store.scratch_at = PageAddr::NONE;
             let len = self.encode(0, from.since, &from.snapshot[..from.snapshot_len]);
-            if self.write_leaf(len, switch)? {
+            if self.write_leaf(len, switch, 2)? {
                 return Ok(());
             }
         }
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+    }
+
+    /// The leaf that stays named may hold a copy whose program was cut, and which can be read later and not now. One read,
+    /// and an erase if there is one.
+    fn erase_unreadable_copy(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
+        let block = self.anchor.next_leaves[1];
+        if block >= self.store.table.blocks() || block == from.copy {
+            return Ok(());
+        }
+        let at = self.store.geo.page(BlockAddr(block), 0);
+        self.store.scratch_at = PageAddr::NONE;
+        let status = self.store.nand.read(at, 0, self.scratch, &mut [])?;
+        if !status.is_readable() && !self.store.erase(block)? {
+            self.anchor.next_leaves[1] = u32::MAX;
+        }
+        Ok(())
     }
 
     /// Copies the two directories without which nothing is found. Two reads and two programs.
@@ -589,23 +606,33 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Programs the checkpoint page, and when that is in a new leaf what points there; `false` when
-    /// a block failed, and another leaf is to be tried.
-    fn write_leaf(&mut self, len: usize, switch: bool) -> Result<bool, Error<N::Error>> {
+    /// a block failed, and another leaf is to be tried. A copy in a new leaf is programmed twice: what it claims
+    /// is used behind the second only, so a mount that finds nothing there knows that nothing of it was used.
+    fn write_leaf(
+        &mut self,
+        len: usize,
+        switch: bool,
+        times: u32,
+    ) -> Result<bool, Error<N::Error>> {
         let leaf = self.anchor.leaf;
         let mut done = self.store.prepare(leaf.block, switch)?;
         if self.store.unseen.take(OF_LEAF) && !switch {
             done &= self.store.goes_on(leaf)?;
         }
-        if done {
+        for _ in 0..times {
+            if !done {
+                break;
+            }
             self.anchor.leaf.next += 1;
             self.store.written.checkpoint += 1;
-            let at = self.store.geo.page(BlockAddr(leaf.block), leaf.next);
+            let index = self.anchor.leaf.next - 1;
+            let at = self.store.geo.page(BlockAddr(leaf.block), index);
             let page = &mut self.scratch[..len];
             done = self
                 .store
                 .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
             if !done && switch {
-                // Nothing is in it: a mount is to know at once that this leaf is none.
+                // Nothing leads to it: a mount is to know at once that this leaf is none.
                 self.store.mark_bad(leaf.block)?;
             } else if !done {
                 self.store.note_failing(leaf.block);

@@ -32,6 +32,8 @@ use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
 struct Root {
     /// The second-level block.
     second: u32,
+    /// That which the newest page leads to that leads to another; all ones: none.
+    before: u32,
     seq: u64,
     blocks: [RootBlock; 2],
     /// It is in both root blocks: the first of the two cannot fail any more.
@@ -53,6 +55,63 @@ struct RootBlock {
     /// it.
     end: u32,
 }
+
+/// What the second-level block says.
+struct Second {
+    /// The number of its newest page, and the leaf that leads to.
+    seq: u64,
+    leaf: u32,
+    /// The leaf that the newest page leads to which leads to another; all ones: none.
+    before: u32,
+    /// The newest page is known to be complete, as there is something behind it.
+    firm: bool,
+}
+
+/// Blocks that are named as leaves to come, each once.
+struct Names {
+    list: [u32; 12],
+    len: usize,
+}
+
+impl Names {
+    fn new(names: [u32; 2]) -> Names {
+        let mut all = Names {
+            list: [0; 12],
+            len: 0,
+        };
+        all.add(names);
+        all
+    }
+
+    fn add(&mut self, names: [u32; 2]) {
+        for name in names {
+            if self.len < self.list.len() && !self.list[..self.len].contains(&name) {
+                self.list[self.len] = name;
+                self.len += 1;
+            }
+        }
+    }
+}
+
+/// Takes an anchor for the newest, if it is: its number and the block that it leads to. Keeps the newest of those that lead to
+/// another block.
+fn note_newest(newest: &mut Lead, before: &mut Lead, page: Lead) {
+    let leads = |lead: Lead| lead.map(|page| page.1);
+    if page > *newest {
+        if leads(page) != leads(*newest) {
+            *before = *newest;
+        }
+        *newest = page;
+    } else if leads(page) != leads(*newest) {
+        *before = page.max(*before);
+    }
+}
+
+/// A checkpoint: its place, its number, and the leaves to come that it names.
+type Found = (Head, u64, [u32; 2]);
+
+/// The number of an anchor page, and the block that it leads to.
+type Lead = Option<(u64, u32)>;
 
 /// When blocks with obsolete pages are cleaned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -503,8 +562,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let mut start = self.decode(leaf)?.ok_or(Error::Corrupt(at, "checkpoint"))?;
             self.store.seq = self.store.seq.max(seq + 1);
             start.firm = firm && start.is_copy;
-            if let Some(block) = copy {
-                start.copy = block;
+            if let Some((block, complete)) = copy {
+                start.copy = complete;
                 at = self.store.geo.page(BlockAddr(block), 0);
                 let Some((seq, _)) = self.read_checkpoint(at, seq)? else {
                     continue;
@@ -542,7 +601,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let (root_next, second_next) = (self.scratch[34], self.scratch[35]);
         // The second-level block that the root leads to may not be the one that was meant to be
         // used: then that one was never reached, and the next switch takes another.
-        self.anchor.second_next = if meant == root.second {
+        self.anchor.second_next = if meant == self.anchor.second {
             self.anchor.second_next.max(second_next.into())
         } else {
             ANCHOR_PAGES
@@ -550,7 +609,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
         self.anchor.round = self.scratch[33];
         for side in 0..2 {
-            self.anchor.stale[side] = root.blocks[side].round != Some(self.anchor.round.into());
+            let RootBlock { newest, round, .. } = root.blocks[side];
+            // Pages of this round that others follow in the other block may be what an erase that was cut has left.
+            let is_behind = !root.twice && newest < root.blocks[1 - side].newest;
+            self.anchor.stale[side] = is_behind || round != Some(self.anchor.round.into());
             if !self.anchor.stale[side] {
                 self.anchor.root_next = self.anchor.root_next.max(root.blocks[side].end);
             }
@@ -599,6 +661,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     fn find_root(&mut self) -> Result<Root, Error<N::Error>> {
         let geo = self.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
+        let (mut newest, mut before) = (None, None);
         let (mut version, mut fits) = (None, true);
         let (mut blocks, mut good) = ([RootBlock::default(); 2], 0);
         for (side, seen) in blocks.iter_mut().enumerate() {
@@ -619,6 +682,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                         seen.round = Some(word(6));
                         seen.pages += 1;
                         seen.newest = seen.newest.max(Some((h.seq, index, word(4))));
+                        note_newest(&mut newest, &mut before, Some((h.seq, word(4))));
                         if best.is_none_or(|b| h.seq > b.0.seq) {
                             fits = [
                                 geo.page_size(),
@@ -651,6 +715,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.anchor.first = if twice { 1 - side } else { side };
         Ok(Root {
             second,
+            before: before.map_or(u32::MAX, |page| page.1),
             seq: header.seq,
             blocks,
             twice,
@@ -658,11 +723,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         })
     }
 
-    /// The newest second-level page: its number, the leaf, and whether the page is known to be complete, as there is
-    /// something after it. Notes where what was programmed ends, whoever claimed it. 8 reads.
-    fn find_second(&mut self, second: u32) -> Result<(u64, u32, bool), Error<N::Error>> {
+    /// Reads the second-level block. Notes where what was programmed ends, whoever claimed it. 8 reads.
+    fn find_second(&mut self, second: u32) -> Result<Second, Error<N::Error>> {
         let geo = self.store.geo;
-        let (mut newest, mut last, mut firm) = (None, None, false);
+        let (mut newest, mut before) = (None, None);
+        let (mut last, mut firm) = (None, false);
         self.anchor.second_next = 0;
         for index in 0..ANCHOR_PAGES {
             let at = geo.page(BlockAddr(second), index);
@@ -674,11 +739,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let is_second = index % 2 == 1;
             if page.is_some() && page > newest {
                 firm = is_second && last == Some(leaf);
-                newest = page;
             } else if is_second && last.is_some() && last == newest.map(|n| n.1) {
                 firm |= !header::is_blank(self.scratch);
             }
             last = page.map(|page| page.1);
+            note_newest(&mut newest, &mut before, page);
             if !header::is_blank(self.scratch) {
                 // Pages are claimed in twos.
                 self.anchor.second_next = index / 2 * 2 + 2;
@@ -686,25 +751,32 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         let newest = newest.filter(|n: &(u64, u32)| n.1 < geo.blocks());
         let corrupt = Error::Corrupt(geo.page(BlockAddr(second), 0), "second-level checkpoint");
-        newest.map(|(seq, leaf)| (seq, leaf, firm)).ok_or(corrupt)
+        let (seq, leaf) = newest.ok_or(corrupt)?;
+        Ok(Second {
+            seq,
+            leaf,
+            before: before.map_or(u32::MAX, |page| page.1),
+            firm,
+        })
     }
 
-    /// Finds the block and page of the newest checkpoint, the block with the newest copy of it
-    /// that no anchor points to, and whether those that point to the first cannot fail any more. 8 reads, 7 for a
-    /// leaf, 2 for the leaves that it names.
-    fn find_leaf(&mut self, root: &Root) -> Result<(Head, Option<u32>, bool), Error<N::Error>> {
+    /// Finds the block and page of the newest checkpoint; the blocks with the newest copy of it that no anchor points
+    /// to, and with the newest that is complete for sure (all ones: none); and whether those that point to the first
+    /// cannot fail any more. 8 reads, 7 for a leaf, 2 for the leaves that it names, one more for a copy.
+    #[allow(clippy::type_complexity)]
+    fn find_leaf(
+        &mut self,
+        root: &Root,
+    ) -> Result<(Head, Option<(u32, u32)>, bool), Error<N::Error>> {
         let geo = self.store.geo;
-        let (second_seq, block, firm) = self.find_second(root.second)?;
-        let firm = firm && (root.twice || root.seq < second_seq);
-        self.store.seq = self.store.seq.max(second_seq + 1);
-        let Some((mut leaf, mut seq, mut names)) = self.last_checkpoint(block)? else {
-            return Err(Error::Corrupt(geo.page(BlockAddr(block), 0), "checkpoint"));
-        };
+        let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root)?;
         let mut copy: Option<(u64, u32, u64)> = None;
-        // The leaves named may go on from here; copies only lead to other copies.
+        let mut complete = (0, u32::MAX);
+        // The leaves named may go on from here. Copies only lead to other copies, and what one of them names may not be
+        // what the leaf names: it was made by a mount that found another leaf.
+        let mut names = Names::new(names);
         let mut i = 0;
-        for _ in 0..20 {
-            let Some(&name) = names.get(i) else { break };
+        while let Some(&name) = names.list[..names.len].get(i) {
             i += 1;
             if name >= geo.blocks() {
                 continue;
@@ -714,14 +786,19 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 continue;
             };
             if crate::bytes::get_u64(self.scratch, COPY_OF) != 0 {
+                names.add(next);
                 if copy.is_none_or(|(newest, ..)| s > newest) {
                     copy = Some((s, name, since(self.scratch)));
-                    (names, i) = (next, 0);
+                }
+                if s > complete.0 && self.is_complete_copy(name)? {
+                    complete = (s, name);
                 }
             } else if let Some((head, s, next)) = self.last_checkpoint(name)? {
                 self.anchor.push_chain(leaf.block);
-                (leaf, seq, names) = (head, s, next);
-                (copy, i) = (None, 0);
+                (leaf, seq) = (head, s);
+                (names, i) = (Names::new(next), 0);
+                copy = None;
+                complete = (0, u32::MAX);
             }
         }
         let Some((_, block, of)) = copy else {
@@ -736,15 +813,55 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 break;
             }
         }
-        Ok((leaf, Some(block), firm))
+        Ok((leaf, Some((block, complete.1)), firm))
     }
 
-    /// The last checkpoint of a leaf block: its place, sequence, and the next leaves.
-    #[allow(clippy::type_complexity)]
-    fn last_checkpoint(
-        &mut self,
-        block: u32,
-    ) -> Result<Option<(Head, u64, [u32; 2])>, Error<N::Error>> {
+    /// Whether what leads to the leaf that the anchors lead to cannot fail any more, and the last checkpoint there.
+    ///
+    /// Where there is none, a mount in between could not read the newest page that leads there, and has used the block for
+    /// another copy of a checkpoint: then that page may be the one whose program was cut, and the one before it counts.
+    fn find_anchored(&mut self, root: &Root) -> Result<(bool, Found), Error<N::Error>> {
+        let geo = self.store.geo;
+        let mut corrupt = None;
+        let before = if root.twice { u32::MAX } else { root.before };
+        for block in [root.second, before] {
+            if block == u32::MAX {
+                continue;
+            }
+            let second = match self.find_second(block) {
+                Err(e @ Error::Corrupt(..)) => {
+                    corrupt = corrupt.or(Some(e));
+                    continue;
+                }
+                second => second?,
+            };
+            self.store.seq = self.store.seq.max(second.seq + 1);
+            let mut found = self.last_checkpoint(second.leaf)?;
+            if found.is_none() && !second.firm && second.before < geo.blocks() {
+                found = self.last_checkpoint(second.before)?;
+            }
+            if let Some(found) = found {
+                self.anchor.second = block;
+                let firm = second.firm && (root.twice || root.seq < second.seq);
+                return Ok((firm, found));
+            }
+            let at = geo.page(BlockAddr(second.leaf), 0);
+            corrupt = corrupt.or(Some(Error::Corrupt(at, "checkpoint")));
+        }
+        Err(corrupt.unwrap_or(Error::Corrupt(PageAddr::NONE, "second-level checkpoint")))
+    }
+
+    /// Whether the copy of a checkpoint in a block is complete for sure: there is something behind it. If not, its program
+    /// may have been cut, and nothing has been done that it claims. One read.
+    fn is_complete_copy(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        let behind = self.store.geo.page(BlockAddr(block), 1);
+        self.store.scratch_at = PageAddr::NONE;
+        self.store.read_meta(behind, self.scratch)?;
+        Ok(!header::is_blank(self.scratch))
+    }
+
+    /// The last checkpoint of a leaf block.
+    fn last_checkpoint(&mut self, block: u32) -> Result<Option<Found>, Error<N::Error>> {
         let (mut lo, mut hi) = (0, self.store.ppb());
         let geo = self.store.geo;
         let page = |index| geo.page(BlockAddr(block), index);

@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::{chip, clean, file, formatted, try_mount};
+use common::{Fs, chip, clean, cut, file, formatted, mount, try_mount, try_unmount};
 use flashkit_flashlight::Config;
-use flashkit_sim::{Cut, EraseTear, PowerCut, Rng, SimNand, Tear};
+use flashkit_nand::Nand;
+use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, SimNand, Tear};
 use flashkit_vfs::FileSystem;
 
 fn any_cut(rng: &mut Rng, ops: u64) -> Cut {
@@ -73,4 +74,126 @@ fn a_root_is_left_whichever_recovery_is_cut() {
         file(&mut fs, root, b"f", 5000);
         cut_recoveries(fs.volume().nand().clone(), seed, seed % 2 == 0);
     }
+}
+
+/// Says what was tried, if that panics.
+struct Said(String);
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}
+
+/// Three recoveries in a row are cut, each in one of its first operations. What one of them has claimed and not written
+/// is claimed for the next, whichever copies of the checkpoint can be read when; and what one that came to its end has made
+/// durable is found again, though a copy of before can be read later that it could not read.
+#[test]
+fn what_three_cut_recoveries_leave_costs_nothing_later() {
+    let unstable = |reads| Tear::Unstable { reads };
+    let late = |reads| Tear::Late { reads };
+    let tears = [
+        Tear::LooksBlank,
+        Tear::Garbage,
+        unstable(2),
+        unstable(4),
+        unstable(6),
+        late(2),
+        late(4),
+    ];
+    let cuts = |seed: u64| {
+        let each = (0..6).flat_map(|after| tears.map(|program| (after, program)));
+        each.map(move |(after, program)| Cut {
+            after,
+            program,
+            erase: [EraseTear::Partial, EraseTear::Mixed][seed as usize % 2],
+            seed,
+        })
+    };
+    let recovers = |chip: &SimNand, cut| {
+        let mut chip = PowerCut::new(chip.clone(), cut);
+        drop(try_mount(&mut chip, Config::default()));
+        chip.into_inner()
+    };
+    let mut fs = formatted(chip(1024, 40, 8, 64));
+    let root = fs.root();
+    file(&mut fs, root, b"f", 5000);
+    let begin = fs.volume().nand().clone();
+    for first in cuts(1) {
+        let chip = recovers(&begin, first);
+        for second in cuts(2) {
+            let chip = recovers(&chip, second);
+            for third in cuts(4) {
+                let _said = Said(format!("{first:?}, {second:?}, {third:?}"));
+                let chip = recovers(&chip, third);
+                let mut fs = mount(chip);
+                assert!(fs.lookup(root, b"f").is_ok_and(|f| f.size == 5000));
+                file(&mut fs, root, b"g", 100);
+                let mut fs = cut(fs);
+                assert!(fs.lookup(root, b"g").is_ok_and(|f| f.size == 100));
+            }
+        }
+    }
+}
+
+/// Some recoveries in a row are cut in their first operations, then one comes to its end and a file is made durable; over and
+/// over on one chip, so that second-level and root blocks fill.
+fn cut_runs(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut fs = formatted(chip(1024, 40, 8, 64));
+    let root = fs.root();
+    let mut chip = fs.volume().nand().clone();
+    let mut said = Said(format!("seed {seed}"));
+    for round in 0..40u64 {
+        for n in 0..rng.below(6) {
+            let mut cut = any_cut(&mut rng, 10);
+            if rng.one_in(3) {
+                let reads = 1 + rng.below(12) as u32;
+                cut.program = one_of(
+                    &mut rng,
+                    [Tear::Late { reads }, Tear::UnstableBlank { reads }],
+                );
+            }
+            if rng.one_in(4) {
+                cut.erase = EraseTear::Mixed;
+            }
+            let mut cut_chip = PowerCut::new(chip, cut);
+            said.0 = format!("seed {seed}, round {round}.{n}: {cut:?}");
+            match try_mount(&mut cut_chip, Config::default()) {
+                Ok(mut fs) => all_there(&mut fs, round),
+                Err(e) => assert!(e.contains("PowerOff"), "{e}"),
+            }
+            chip = cut_chip.into_inner();
+        }
+        let mut fs = mount(chip);
+        all_there(&mut fs, round);
+        file(&mut fs, root, round.to_string().as_bytes(), 100);
+        chip = match rng.one_in(4) {
+            true => try_unmount(fs).unwrap(),
+            false => fs.volume().nand().clone(),
+        };
+    }
+    clean(&mut mount(chip));
+}
+
+fn one_of<T: Copy, const N: usize>(rng: &mut Rng, all: [T; N]) -> T {
+    all[rng.below(N as u64) as usize]
+}
+
+fn all_there<N: Nand + Metered>(fs: &mut Fs<N>, files: u64) {
+    for n in 0..files {
+        let found = fs.lookup(fs.root(), n.to_string().as_bytes());
+        assert!(found.is_ok_and(|f| f.size == 100), "file {n}");
+    }
+}
+
+#[test]
+fn recoveries_cut_in_runs_lose_nothing() {
+    let seeds = std::env::var("FLASHKIT_ROOTS").map_or(0..60, |s| {
+        let from = s.parse().unwrap();
+        from..from + 10_000
+    });
+    seeds.for_each(cut_runs);
 }

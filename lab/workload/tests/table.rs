@@ -252,7 +252,7 @@ fn recoveries_may_be_cut_for_ever() {
     let needed = ram_needed_for(&chip.geometry(), 64);
     for round in 0..300 {
         let cut = Cut {
-            after: 4 + round % 5,
+            after: 5 + round % 5,
             program: Tear::Random,
             erase: EraseTear::Partial,
             seed: round,
