@@ -196,7 +196,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether free blocks are so few that what counts is what each one costs.
-    fn is_urgent(&self) -> bool {
+    pub(crate) fn is_urgent(&self) -> bool {
         self.store.available() <= urgent(&self.store.geo)
     }
 

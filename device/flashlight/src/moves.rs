@@ -8,13 +8,13 @@
 use crate::error::{Error, FILE_DATA, sound};
 use crate::extent::{self, Extent, INDEX_END};
 use crate::header::Kind;
-use crate::inode::{DirView, FileView};
+use crate::inode::{DirView, FileView, Inode};
 use crate::mappage::{ExtentPage, MapPage};
 use crate::store::{Area, Store};
 use crate::sweep::{LOOK, MAP, MOVE, Sweep, Why};
 use crate::table::State;
 use crate::tag::{self, Tag};
-use crate::tree::{self, EXTENT, HASH, Put};
+use crate::tree::{self, BATCH, COPIES, Copied, EXTENT, HASH, MapKind};
 use crate::waiting::Waiting;
 use crate::{FileRef, FlashLight, Node};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -44,6 +44,41 @@ struct Seen {
 fn in_scratch(data: PageAddr) -> PageAddr {
     PageAddr(data.0 | 1 << 31)
 }
+
+/// How an inode leads to a map.
+struct Way {
+    levels: u8,
+    /// Which of its pointers, to the map itself or to an index page, and where that is.
+    root: usize,
+    page: PageAddr,
+    /// Maps below one index page that move at a time, at most.
+    most: usize,
+}
+
+impl Way {
+    /// To the map that covers `key`. With few free blocks, when it counts what each one costs, as many maps move at a time
+    /// as the inode's log has room to note, with their index page, which is written once for all of them. Written
+    /// once for each, the pages of a block of which half is maps fill another, of which half is in use again.
+    fn to<const REC: usize>(inode: &Inode<&[u8], REC>, key: u32, is_urgent: bool) -> Option<Way> {
+        if inode.levels() == 0 {
+            return None;
+        }
+        let root = inode.pointer_for(key);
+        let notes = inode.room().saturating_sub(tree::SLACK) / REC;
+        let most = notes.saturating_sub(1).clamp(BATCH, COPIES);
+        Some(Way {
+            levels: inode.levels(),
+            root,
+            page: inode.pointer(root).1,
+            most: if is_urgent { most } else { 1 },
+        })
+    }
+}
+
+const NO_COPIES: [Copied; COPIES] = [Copied {
+    from: PageAddr::NONE,
+    to: PageAddr::NONE,
+}; COPIES];
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the maps
@@ -173,16 +208,77 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Copies the map page `at` to the head of its log.
-    fn copy_map(&mut self, at: PageAddr, kind: Kind, area: Area) -> Result<Put, Error<N::Error>> {
+    fn copy_map(
+        &mut self,
+        at: PageAddr,
+        kind: Kind,
+        area: Area,
+    ) -> Result<PageAddr, Error<N::Error>> {
         self.load_scratch(at, kind, "map page")?;
         self.store.scratch_at = PageAddr::NONE;
         let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-        let key = page.first_key();
         let len = crate::bytes::get_u16(page.0, 24) as usize;
-        let page = self
-            .store
-            .append(area, &mut self.scratch[..len], kind, at)?;
-        Ok(Put { key, page })
+        self.store.append(area, &mut self.scratch[..len], kind, at)
+    }
+
+    /// Copies the map page `at` if the inode leads to it that way, with the next ones of its block below the same index
+    /// page; how many.
+    fn copy_maps(
+        &mut self,
+        at: PageAddr,
+        kind: Kind,
+        maps: MapKind,
+        way: &Way,
+        copies: &mut [Copied; COPIES],
+    ) -> Result<usize, Error<N::Error>> {
+        copies[0].from = at;
+        let mut found = usize::from(way.page == at);
+        if found == 0 && way.levels == 2 && kind == maps.map {
+            found = self.maps_below(maps, way, copies)?;
+        }
+        let mut copied = 0_usize;
+        for copy in &mut copies[..found] {
+            match self.copy_map(copy.from, kind, maps.area) {
+                Ok(to) => copy.to = to,
+                // It has a turn of its own.
+                Err(_) if copied > 0 => break,
+                Err(e) => return Err(e),
+            }
+            copied += 1;
+        }
+        self.store.written.moved_meta += copied.saturating_sub(1) as u64;
+        Ok(copied)
+    }
+
+    /// Adds maps behind the first one, in its block, that the same index page leads to; how many there are now. None if
+    /// it does not lead to the first.
+    fn maps_below(
+        &mut self,
+        maps: MapKind,
+        way: &Way,
+        copies: &mut [Copied; COPIES],
+    ) -> Result<usize, Error<N::Error>> {
+        self.load_scratch(way.page, maps.index, maps.what_index)?;
+        let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+        let (at, geo) = (copies[0].from, &self.store.geo);
+        let (mut leads, mut n) = (false, 1);
+        for p in 0..page.count().min(page.capacity()) {
+            let map = page.pointer(p).1;
+            leads |= map == at;
+            let is_next = map.0 > at.0 && geo.block_of(map) == geo.block_of(at);
+            if is_next && n < way.most && copies[..n].iter().all(|c| c.from != map) {
+                copies[n].from = map;
+                n += 1;
+            }
+        }
+        Ok(if leads { n } else { 0 })
+    }
+
+    /// Gives back copies that nothing leads to.
+    fn drop_copies(&mut self, copies: &[Copied]) {
+        for copy in copies {
+            self.store.invalidate(copy.to);
+        }
     }
 
     fn move_hash_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
@@ -190,29 +286,27 @@ impl<N: Nand> FlashLight<'_, N> {
         let (owner, key) = (page.owner(), page.first_key());
         self.dir_reserve(owner.ino)?;
         let i = self.load_dir(owner.ino)?;
-        let root = {
-            let view = self.dirs[i].dir();
-            if view.levels() == 0 {
-                return Ok(());
-            }
-            view.pointer_for(key)
+        let urgent = self.is_urgent();
+        let Some(way) = Way::to(&self.dirs[i].dir(), key, urgent) else {
+            return Ok(());
         };
-        let direct = self.dirs[i].dir().pointer(root).1 == at;
-        if !direct && (kind == Kind::HashIndex || !self.index_has(at, i, root, true)?) {
+        let mut copies = NO_COPIES;
+        let n = self.copy_maps(at, kind, HASH, &way, &mut copies)?;
+        let copies = &copies[..n];
+        if copies.is_empty() {
             return Ok(());
         }
-        let put = self.copy_map(at, kind, Area::Hash)?;
-        let mut inode = self.dirs[i].dir_mut();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let old = match tree::repoint(store, HASH, scratch, &mut inode, owner, root, at, put) {
+        let mut inode = self.dirs[i].dir_mut();
+        let old = match tree::repoint(store, HASH, scratch, &mut inode, way.root, copies) {
             Ok(old) => old,
             Err(e) => {
-                self.store.invalidate(put.page);
+                self.drop_copies(copies);
                 return Err(e);
             }
         };
         self.dirs[i].dirty = true;
-        for page in [Some(at), old].into_iter().flatten() {
+        for page in copies.iter().map(|c| c.from).chain(old) {
             self.store.invalidate(page);
             self.dir_note_freed_page(i, page)?;
         }
@@ -223,30 +317,28 @@ impl<N: Nand> FlashLight<'_, N> {
         let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         let (owner, key) = (page.owner(), page.first_key());
         let i = self.load_file(owner)?;
-        self.file_room(i, 4 * extent::SIZE)?;
-        let root = {
-            let view = self.files[i].file();
-            if view.levels() == 0 {
-                return Ok(());
-            }
-            view.pointer_for(key)
+        self.file_room(i, (BATCH + 1) * extent::SIZE)?;
+        let urgent = self.is_urgent();
+        let Some(way) = Way::to(&self.files[i].file(), key, urgent) else {
+            return Ok(());
         };
-        let direct = self.files[i].file().pointer(root).1 == at;
-        if !direct && (kind == Kind::ExtentIndex || !self.index_has(at, i, root, false)?) {
+        let mut copies = NO_COPIES;
+        let n = self.copy_maps(at, kind, EXTENT, &way, &mut copies)?;
+        let copies = &copies[..n];
+        if copies.is_empty() {
             return Ok(());
         }
-        let put = self.copy_map(at, kind, Area::Extent)?;
-        let mut inode = self.files[i].file_mut();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let old = match tree::repoint(store, EXTENT, scratch, &mut inode, owner, root, at, put) {
+        let mut inode = self.files[i].file_mut();
+        let old = match tree::repoint(store, EXTENT, scratch, &mut inode, way.root, copies) {
             Ok(old) => old,
             Err(e) => {
-                self.store.invalidate(put.page);
+                self.drop_copies(copies);
                 return Err(e);
             }
         };
         self.files[i].dirty = true;
-        for page in [Some(at), old].into_iter().flatten() {
+        for page in copies.iter().map(|c| c.from).chain(old) {
             self.free_run(i, page.0, 1);
         }
         Ok(())
@@ -263,29 +355,6 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         self.load_names(i, at)?;
         self.put_names_page(i, Some(pointer))
-    }
-
-    /// Whether the index page that pointer `root` leads to points to `at`.
-    fn index_has(
-        &mut self,
-        at: PageAddr,
-        i: usize,
-        root: usize,
-        is_dir: bool,
-    ) -> Result<bool, Error<N::Error>> {
-        let (levels, page, kind) = if is_dir {
-            let view = self.dirs[i].dir();
-            (view.levels(), view.pointer(root).1, Kind::HashIndex)
-        } else {
-            let view = self.files[i].file();
-            (view.levels(), view.pointer(root).1, Kind::ExtentIndex)
-        };
-        if levels < 2 {
-            return Ok(false);
-        }
-        self.load_scratch(page, kind, "index page")?;
-        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-        Ok((0..page.count().min(page.capacity())).any(|p| page.pointer(p).1 == at))
     }
 
     /// Moves a page of file data, if it is valid; `known` to be so, or not.

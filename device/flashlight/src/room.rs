@@ -58,7 +58,7 @@ pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
 pub(crate) enum Purpose {
     /// A change, between two calls of [`FlashLight::make_room`].
     Change,
-    /// A step of cleaning: one page, or what [`FlashLight::sweep_on`] is allowed.
+    /// A step of cleaning: one page, the maps of one index page, or what [`FlashLight::sweep_on`] is allowed.
     Step,
     /// A checkpoint, with what it makes durable.
     Checkpoint,

@@ -92,6 +92,8 @@ pub(crate) struct Put {
 
 /// Maps of one index page that one migration writes at most.
 pub(crate) const BATCH: usize = 3;
+/// Maps of one index page that cleaning copies at a time at most.
+pub(crate) const COPIES: usize = 16;
 /// Maps that one becomes at most, split as records move to it.
 const PARTS: usize = 4;
 
@@ -503,33 +505,43 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
     Ok(Some(old))
 }
 
-/// Makes the pointer to a map, or index page, that was copied from `old` lead to the copy. `root` is
-/// the pointer of the inode that leads there. Returns the index page that was replaced.
-#[allow(clippy::too_many_arguments)]
+/// A map page, or index page, that cleaning has copied.
+#[derive(Clone, Copy)]
+pub(crate) struct Copied {
+    pub from: PageAddr,
+    pub to: PageAddr,
+}
+
+/// Makes the pointers to maps below one pointer of the inode, `root`, or the one to an index page, lead to their
+/// copies. Returns the index page that was replaced. At the index level one read and one program.
 pub(crate) fn repoint<const REC: usize, N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
     scratch: &mut [u8],
     inode: &mut Inode<&mut [u8], REC>,
-    owner: Owner,
     root: usize,
-    old: PageAddr,
-    copy: Put,
+    copies: &[Copied],
 ) -> Result<Option<PageAddr>, Error<N::Error>> {
-    let (key, page) = inode.pointer(root);
-    if page == old {
-        inode.pointer_set(root, key, copy.page);
+    let (first, old) = inode.pointer(root);
+    if let Some(copy) = copies.iter().find(|c| c.from == old) {
+        inode.pointer_set(root, first, copy.to);
         return Ok(None);
     }
-    let mut changes = Changes::new();
-    changes.push(copy);
-    let target = MapTarget {
-        root,
-        page: old,
-        first: key,
-        end: 0,
-    };
-    apply(store, kind, scratch, inode, owner, &target, &changes)
+    store.get_meta(old, scratch, kind.index, kind.what_index)?;
+    let mut index: MapPage<&mut [u8], 8> = MapPage(scratch);
+    if !index.belongs_to(inode.ino(), first) {
+        return Err(Error::Corrupt(old, kind.what_index));
+    }
+    for p in 0..index.count() {
+        let (key, page) = index.pointer(p);
+        if let Some(copy) = copies.iter().find(|c| c.from == page) {
+            index.set(p, &pointer_record(key, copy.to));
+        }
+    }
+    let len = index.len();
+    let at = store.append(kind.area, &mut scratch[..len], kind.index, old)?;
+    inode.pointer_set(root, first, at);
+    Ok(Some(old))
 }
 
 fn root_of<const REC: usize>(inode: &Inode<&mut [u8], REC>, page: PageAddr) -> Option<usize> {

@@ -161,6 +161,75 @@ fn a_full_chip_is_emptied_in_any_order() {
     }
 }
 
+/// Fills a chip with files of these sizes in one directory, so many that its hash maps have index pages, then changes
+/// as many as there are, and removes all of them in any order.
+fn empty_a_full_directory(sizes: &[usize], changes: bool, seed: u64) {
+    let mut fs = formatted(chip(1024, 64, 16, 859));
+    let root = fs.root();
+    let mut rng = Rng::new(seed);
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    let mut made = 0;
+    while let Ok(at) = fs.create(root, &name(made), &NewInode::default()) {
+        names.push(name(made));
+        made += 1;
+        let size = sizes[rng.below(sizes.len() as u64) as usize];
+        let written = fs.write(at.ino, 0, &vec![0x5a; size], NOW);
+        if written.and_then(|_| fs.fsync(at.ino)).is_err() {
+            break;
+        }
+    }
+    let remove = |fs: &mut Fs, names: &mut Vec<Vec<u8>>, k: usize| {
+        if let Err(e) = fs.unlink(root, &names[k], NOW) {
+            panic!(
+                "files of {sizes:?}, seed {seed}: {} are left: {e:?}",
+                names.len()
+            );
+        }
+        names.swap_remove(k);
+    };
+    for _ in 0..if changes { names.len() } else { 0 } {
+        let k = rng.below(names.len() as u64) as usize;
+        made += 1;
+        match rng.below(4) {
+            0 => {
+                let to = name(made);
+                if fs.rename(root, &names[k], root, &to, false, NOW).is_ok() {
+                    names[k] = to;
+                }
+            }
+            1 => {
+                remove(&mut fs, &mut names, k);
+                if fs.create(root, &name(made), &NewInode::default()).is_ok() {
+                    names.push(name(made));
+                }
+            }
+            _ => {
+                let ino = fs.lookup(root, &names[k]).unwrap().ino;
+                let written = fs.write(ino, rng.below(300), b"changed", NOW);
+                let _ = written.and_then(|_| fs.fsync(ino));
+            }
+        }
+    }
+    while !names.is_empty() {
+        let k = rng.below(names.len() as u64) as usize;
+        remove(&mut fs, &mut names, k);
+    }
+    fs.sync().unwrap();
+    clean(&mut fs);
+}
+
+/// A hash map moves with its index page. Written for each map, the index pages that a block of maps leaves behind fill
+/// the room that cleaning it makes, when half of it is maps: and cleaning goes round in such blocks while there is
+/// room to be won elsewhere.
+#[test]
+fn a_full_chip_of_one_large_directory_is_emptied_in_any_order() {
+    for seed in 0..2 {
+        empty_a_full_directory(&[300, 1500], false, seed);
+        empty_a_full_directory(&[300, 1500, 6000], true, seed);
+        empty_a_full_directory(&[300, 3000], true, seed);
+    }
+}
+
 /// What is said to be free can be had to the last page: of one file written in order or at random, of files of a page.
 #[test]
 fn a_chip_is_full_when_it_says_so() {
