@@ -187,6 +187,15 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Whether there are blocks for another step of what makes room, above what cleaning leaves alone. A checkpoint comes
+    /// before, if a recovery might not find enough or what is dead is needed.
+    pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.is_spent() || self.store.dead > 0 && self.store.available() <= FLOOR {
+            self.checkpoint(false)?;
+        }
+        Ok(self.store.available() > FLOOR)
+    }
+
     /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are hardly written, as
     /// long as free blocks are not many. Each session that is cut leaves such blocks, one for each log that it has
     /// written; so as many become free as were taken, and the next recovery does not find fewer.

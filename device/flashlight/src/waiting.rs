@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::extent::{self, Extent, INDEX_END};
 use crate::file::unmasked;
 use crate::mappage::{ExtentPage, MapPage};
+use crate::room::Purpose;
 use crate::store::Store;
 use crate::tree::{self, BATCH, Changes, EXTENT, MapTarget};
 use flashkit_nand::{Nand, PageAddr};
@@ -360,18 +361,22 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Moves all that waits in index pages of a cached file to its extent maps.
-    pub(crate) fn settle_all(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    /// Moves all that waits in index pages of a cached file to its extent maps, as long as there are blocks for it;
+    /// whether it has come to the end.
+    pub(crate) fn settle_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
         let mut root = 0;
         while self.files[i].file().levels() == 2 && root < self.files[i].file().pointers() {
             self.load_index(i, root)?;
             if MapPage::<&[u8], 8>::on(&*self.scratch).waiting() == 0 {
                 root += 1;
-            } else {
-                self.settle(i, root, None)?;
+                continue;
             }
+            if !self.has_room_for_step()? {
+                return Ok(false);
+            }
+            self.account(Purpose::Step, |fs| fs.settle(i, root, None))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Hands the runs to `each` that the extent map in the scratch page makes count as valid: all but those

@@ -230,6 +230,43 @@ fn a_full_chip_of_one_large_directory_is_emptied_in_any_order() {
     }
 }
 
+/// What waits in the index pages of a file goes to its maps when a chip is full, as cleaning does not see what that
+/// makes free: many pages, and no more of them at a time than there are blocks for. Nothing can be changed any more in a
+/// session that has run out of blocks in between.
+#[test]
+fn a_chip_full_of_overwrites_of_one_file_is_emptied() {
+    for (small, pages) in [(2000, 11_000), (4000, 9000)] {
+        let mut fs = formatted(chip(1024, 64, 16, 859));
+        let root = fs.root();
+        let mut rng = Rng::new(1);
+        let large = file(&mut fs, root, b"large", 1);
+        for n in 0..small {
+            file(&mut fs, root, &name(n), 300);
+        }
+        let mut full = 0;
+        while full < 10 {
+            let at = rng.below(pages) * 1024;
+            let written = fs.write(large, at, &[0x5a; 1024], NOW).map(drop);
+            let synced = written.and_then(|()| match rng.below(4) {
+                0 => fs.fsync(large),
+                _ => Ok(()),
+            });
+            full += u32::from(synced.is_err());
+        }
+        let mut names: Vec<Vec<u8>> = (0..small).map(name).collect();
+        while !names.is_empty() {
+            let k = rng.below(names.len() as u64) as usize;
+            if let Err(e) = fs.unlink(root, &names[k], NOW) {
+                panic!("{small} files: {} are left: {e:?}", names.len());
+            }
+            names.swap_remove(k);
+        }
+        fs.unlink(root, b"large", NOW).unwrap();
+        fs.sync().unwrap();
+        clean(&mut fs);
+    }
+}
+
 /// What is said to be free can be had to the last page: of one file written in order or at random, of files of a page.
 #[test]
 fn a_chip_is_full_when_it_says_so() {
