@@ -397,7 +397,10 @@ impl<N: Nand> FlashLight<'_, N> {
         let old_leaf = self.anchor.leaf.block;
         let [mut block, next] = self.anchor.next_leaves;
         if block == u32::MAX {
-            block = self.take_system(LEAF)?;
+            block = match self.take_system(LEAF) {
+                Err(Error::NoSpace) => self.take_from_log()?,
+                taken => taken?,
+            };
         }
         self.anchor.leaf = Head { block, next: 0 };
         if old_leaf != u32::MAX {
@@ -429,8 +432,10 @@ impl<N: Nand> FlashLight<'_, N> {
             // Recoveries that are cut one after another may have taken all: one of the leaves to come will do.
             Err(Error::NoSpace) => {
                 let mut named = self.anchor.next_leaves.iter_mut().rev();
-                let named = named.find(|leaf| **leaf != u32::MAX);
-                core::mem::replace(named.ok_or(Error::NoSpace)?, u32::MAX)
+                match named.find(|leaf| **leaf != u32::MAX) {
+                    Some(leaf) => core::mem::replace(leaf, u32::MAX),
+                    None => self.take_from_log()?,
+                }
             }
             taken => taken?,
         };
@@ -463,6 +468,31 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Ok(block);
             }
         }
+    }
+
+    /// In a recovery that finds no free block: takes one for a leaf or the second level that is kept for the allocation
+    /// log and in which there is no record since the checkpoint. One read for each that is kept.
+    fn take_from_log(&mut self) -> Result<u32, Error<N::Error>> {
+        let since = match &self.store.recovery {
+            Some(recovery) => recovery.since,
+            None => return Err(Error::NoSpace),
+        };
+        for i in (0..self.store.reserved).rev() {
+            let (block, area) = self.store.reserves[i];
+            let at = self.store.geo.page(BlockAddr(block.into()), 0);
+            self.store.scratch_at = PageAddr::NONE;
+            if area != Area::Bitmap as u8 {
+                continue;
+            }
+            let header = self.store.read_meta(at, self.scratch)?;
+            if header.is_none_or(|h| h.seq <= since) {
+                let block = self.store.unreserve(i);
+                self.store.set_state(block, State::System);
+                self.store.drawn += 1;
+                return Ok(block);
+            }
+        }
+        Err(Error::NoSpace)
     }
 
     /// Takes a block for a leaf or the second level ([`LEAF`], [`SECOND`]).

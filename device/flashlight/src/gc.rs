@@ -117,9 +117,12 @@ impl<N: Nand> FlashLight<'_, N> {
             // moves takes the page that points to it along, and at times one of its directory. One of which little
             // is valid takes a block at most.
             let (valid, pages) = (self.store.valid_pages(block), self.store.ppb());
+            let few = valid <= (pages / 8).max(2);
             let (floor, takes) = match self.store.dead {
-                0 if valid <= pages / 8 => (FOR_CHECKPOINT, 0),
+                0 if few => (FOR_CHECKPOINT, 0),
                 0 => (CLEANING, 3 * valid / pages),
+                // The more of these before a checkpoint, the less that takes of what they win.
+                _ if few => (CLEANING, 0),
                 _ => (FLOOR, 0),
             };
             if self.store.available() <= floor + takes {

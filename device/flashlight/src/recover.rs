@@ -67,6 +67,8 @@ pub(crate) struct Recovery<'r> {
     list: &'r mut [u8],
     len: usize,
     pages_per_block: u32,
+    /// Pages with larger numbers were written after the checkpoint.
+    pub since: u64,
     /// Pages that may be read well now and not later, or the other way round: not to be looked at
     /// again.
     suspects: [PageAddr; SUSPECTS],
@@ -371,6 +373,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             list,
             len: 0,
             pages_per_block: self.store.ppb(),
+            since,
             suspects: [PageAddr::NONE; SUSPECTS],
             last: [(0, PageAddr::NONE, PageAddr::NONE); 2],
             copy: None,

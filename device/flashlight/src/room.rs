@@ -205,7 +205,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let (mut next, mut alone) = (0, is_data);
             loop {
                 let free = self.store.available();
-                if free <= FOR_CHECKPOINT || free + self.store.dead > enough {
+                if free <= CLEANING || free + self.store.dead > enough {
                     break;
                 }
                 let Some(block) = self.hardly_written(next, is_data) else {

@@ -755,7 +755,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Takes a block from the list of reserved ones.
-    fn unreserve(&mut self, i: usize) -> u32 {
+    pub fn unreserve(&mut self, i: usize) -> u32 {
         let block = u32::from(self.reserves[i].0);
         if i >= self.reserved - self.unnamed {
             self.unnamed -= 1;
