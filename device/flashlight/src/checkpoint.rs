@@ -16,7 +16,7 @@
 //!   84 bitmap blocks: u16 each, 8; all ones: none
 //!  100 reserved u8, snapshot pages u8, dirty entries u16
 //!  104 copy of u64: 0, or the number of the checkpoint that this one repeats
-//!  112 leaf after that u16, 0
+//!  112 leaf after that u16     114 root page that counts u16
 //!  116 copies of the DirInodes of the root and of the index directory: u32 each, all ones: none
 //!  124 failing blocks: u16 each, 8; all ones: none
 //!  140 wear levelling: next block u16, last place u16, moves u16, erases u16
@@ -73,6 +73,7 @@ pub(crate) const CHAIN: usize = 16;
 pub(crate) const SNAPSHOT_PAGES: usize = 72;
 pub(crate) const COPY_OF: usize = 104;
 const AFTER_NEXT: usize = 112;
+const COUNTS: usize = 114;
 pub(crate) const DIR_COPIES: usize = 116;
 pub(crate) const FAILING: usize = 124;
 pub(crate) const LEVELLING: usize = 140;
@@ -99,14 +100,18 @@ pub(crate) struct Anchor {
     pub last_root: u32,
     /// Blocks that were good at format time.
     pub good: u32,
-    /// Pages of the root blocks that are claimed, and in which round: a root block is erased before
-    /// its first page of a round.
+    /// Pages of the root blocks that are claimed, and in which round: both root blocks are erased before
+    /// their first page of a round, and never but for a new round.
     pub root_next: u32,
     pub round: u8,
+    /// The rounds of which there are pages in the root blocks, whatever has left them; all ones: none.
+    pub rounds: [u32; 2],
     /// Root blocks that have no page of this round yet.
     pub stale: [bool; 2],
-    /// The root block with the newest page; if that is in both, the one that had it first.
+    /// The root block with the page that counts; if that is in both, the one that had it first.
     pub first: usize,
+    /// That page ([`root_name`]).
+    pub counts: u16,
     pub second: u32,
     pub second_next: u32,
     /// The second-level block that the root pages lead to, while `second` is being begun.
@@ -133,8 +138,10 @@ impl Anchor {
             good: 0,
             root_next: ANCHOR_PAGES,
             round: 0,
+            rounds: [u32::MAX; 2],
             stale: [true; 2],
             first: 0,
+            counts: 0,
             second: u32::MAX,
             second_next: ANCHOR_PAGES,
             old_second: u32::MAX,
@@ -153,6 +160,27 @@ impl Anchor {
             self.chain[self.chained] = leaf;
             self.chained += 1;
         }
+    }
+
+    /// Claims a root page. A round begins when a root block is to be erased, also if that has been so before and was cut: so
+    /// what shows the round of the newest checkpoint has not been left by an erase.
+    fn claim_root(&mut self) {
+        if self.root_next >= ANCHOR_PAGES || self.is_stale() {
+            self.root_next = 0;
+            self.stale = [true; 2];
+            loop {
+                self.round = self.round.wrapping_add(1);
+                if !self.rounds.contains(&self.round.into()) {
+                    break;
+                }
+            }
+        }
+        self.root_next += 1;
+    }
+
+    /// Whether a root block is to be erased before its next page.
+    fn is_stale(&self) -> bool {
+        (0..2).any(|side| self.stale[side] && self.roots[side] != u32::MAX)
     }
 
     /// Forgets root blocks beyond those kept for roots.
@@ -200,6 +228,16 @@ pub(crate) fn block_number(v: u16) -> u32 {
     } else {
         u32::from(v)
     }
+}
+
+/// What a checkpoint page calls the root page of that round and index: 0 for none.
+pub(crate) fn root_name(round: u32, index: u32) -> u16 {
+    1 << 15 | (index as u16 & 7) << 8 | round as u16 & 0xff
+}
+
+/// The root page that counted when a checkpoint page was written.
+pub(crate) fn counted(page: &[u8]) -> u16 {
+    get_u16(page, COUNTS)
 }
 
 /// The leaves that a checkpoint page names.
@@ -423,6 +461,10 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.second_next = 0;
         }
         self.anchor.second_next += 2;
+        if self.anchor.new_second && self.anchor.is_stale() {
+            // Behind the root page as well.
+            self.anchor.second_next += 2;
+        }
         Ok(true)
     }
 
@@ -448,12 +490,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.anchor.new_second = true;
         self.anchor.second_next = 0;
-        if self.anchor.root_next >= ANCHOR_PAGES {
-            self.anchor.root_next = 0;
-            self.anchor.round = self.anchor.round.wrapping_add(1);
-            self.anchor.stale = [true; 2];
-        }
-        self.anchor.root_next += 1;
+        self.anchor.claim_root();
         Ok(())
     }
 
@@ -570,7 +607,8 @@ impl<N: Nand> FlashLight<'_, N> {
         b[35] = a.second_next as u8;
         put_u16(b, 36, a.second as u16);
         put_u16(b, 38, a.next_leaves[0] as u16);
-        put_u32(b, AFTER_NEXT, a.next_leaves[1] & 0xffff);
+        put_u16(b, AFTER_NEXT, a.next_leaves[1] as u16);
+        put_u16(b, COUNTS, a.counts);
         put_u32(b, 40, self.next_ino);
         put_u32(b, 44, s.live);
         put_u32(b, 48, self.orphans);
@@ -687,10 +725,34 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.second_next = ANCHOR_PAGES;
             return Ok(false);
         }
+        let pair = match self.anchor.new_second {
+            true => 0,
+            false => self.anchor.second_next - 2,
+        };
+        if !self.write_second(pair)? {
+            return Ok(false);
+        }
+        if self.anchor.new_second {
+            if !self.write_root()? {
+                self.anchor.second_next = ANCHOR_PAGES;
+                return Ok(false);
+            }
+            self.store.retire_late(self.anchor.old_second);
+            self.anchor.old_second = u32::MAX;
+            self.anchor.new_second = false;
+        }
+        for i in 0..core::mem::take(&mut self.anchor.chained) {
+            self.store.retire_late(self.anchor.chain[i]);
+        }
+        Ok(true)
+    }
+
+    /// Writes two pages of the second-level block that lead to the leaf. `false` when it fails.
+    fn write_second(&mut self, pair: u32) -> Result<bool, Error<N::Error>> {
+        let second = self.anchor.second;
         let mut page = [0u8; HEADER + 4];
         put_u32(&mut page, HEADER, self.anchor.leaf.block);
-        let next = self.anchor.second_next;
-        for index in next - 2..next {
+        for index in pair..pair + 2 {
             let at = self.store.geo.page(BlockAddr(second), index);
             self.store.written.checkpoint += 1;
             if !self
@@ -702,21 +764,13 @@ impl<N: Nand> FlashLight<'_, N> {
                 return Ok(false);
             }
         }
-        if self.anchor.new_second {
-            self.write_root()?;
-            self.store.retire_late(self.anchor.old_second);
-            self.anchor.old_second = u32::MAX;
-            self.anchor.new_second = false;
-        }
-        for i in 0..core::mem::take(&mut self.anchor.chained) {
-            self.store.retire_late(self.anchor.chain[i]);
-        }
         Ok(true)
     }
 
-    /// Writes the root page that was claimed in both root blocks: first where nothing is erased for it, else where
-    /// no page is needed while that block is erased. A block that fails is replaced when the other has the page.
-    fn write_root(&mut self) -> Result<(), Error<N::Error>> {
+    /// Writes the root page that was claimed in both root blocks: first where the page is not that counts, so that it counts until this one
+    /// cannot fail any more. If the other is to be erased then, what this one leads to is written once more before: that
+    /// shows that it is complete. A block that fails is replaced. `false` when there is nothing that counts.
+    fn write_root(&mut self) -> Result<bool, Error<N::Error>> {
         let geo = self.store.geo;
         let mut page = [0u8; HEADER + 32];
         let fields = [
@@ -732,45 +786,58 @@ impl<N: Nand> FlashLight<'_, N> {
         for (i, v) in fields.into_iter().enumerate() {
             put_u32(&mut page, HEADER + 4 * i, v);
         }
-        let index = self.anchor.root_next - 1;
-        let mut written = [false; 2];
-        let begin = match self.anchor.stale {
-            [false, true] => 0,
-            [true, false] => 1,
-            _ => 1 - self.anchor.first,
+        let (first, roots) = (self.anchor.first, self.anchor.roots);
+        let begin = if roots[1 - first] == u32::MAX {
+            first
+        } else {
+            1 - first
         };
-        for side in [begin, 1 - begin] {
-            let block = BlockAddr(self.anchor.roots[side]);
-            if block.0 == u32::MAX {
-                continue;
-            }
-            let at = geo.page(block, index);
-            self.store.written.checkpoint += 1;
-            let erased =
-                !self.anchor.stale[side] || self.store.nand.erase(block)? == OpStatus::Done;
-            written[side] = erased
-                && self
-                    .store
-                    .program_at(at, &mut page, Kind::Root, PageAddr::NONE)?;
-            self.anchor.stale[side] &= !erased;
+        if !self.write_root_page(begin, &mut page)? {
+            let is_last = roots[1 - begin] == u32::MAX;
+            self.replace_root(begin)?;
+            return match is_last {
+                true => Err(Error::Corrupt(PageAddr::NONE, "root block")),
+                false => Ok(false),
+            };
         }
-        if written == [false; 2] {
-            return Err(Error::Corrupt(PageAddr::NONE, "root block"));
+        let other = 1 - begin;
+        let is_other = roots[other] != u32::MAX;
+        if is_other && self.anchor.stale[other] && !self.write_second(2)? {
+            return Ok(false);
         }
-        let first = if written[begin] { begin } else { 1 - begin };
-        for (side, written) in written.into_iter().enumerate() {
-            let block = self.anchor.roots[side];
-            if !written && block != u32::MAX {
-                self.store.mark_bad(block)?;
-            }
+        self.anchor.counts = root_name(self.anchor.round.into(), self.anchor.root_next - 1);
+        self.anchor.first = begin;
+        if is_other && !self.write_root_page(other, &mut page)? {
+            self.replace_root(other)?;
         }
-        let before = (self.anchor.roots, self.anchor.stale);
+        Ok(true)
+    }
+
+    /// Writes the page in one root block; `false` when that fails.
+    fn write_root_page(&mut self, side: usize, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
+        let block = BlockAddr(self.anchor.roots[side]);
+        self.store.written.checkpoint += 1;
+        if self.anchor.stale[side] && self.store.nand.erase(block)? == OpStatus::Failed {
+            return Ok(false);
+        }
+        self.anchor.stale[side] = false;
+        self.anchor.rounds[side] = self.anchor.round.into();
+        let at = self.store.geo.page(block, self.anchor.root_next - 1);
+        self.store.program_at(at, page, Kind::Root, PageAddr::NONE)
+    }
+
+    /// Marks a root block bad; the next good one takes its place.
+    fn replace_root(&mut self, side: usize) -> Result<(), Error<N::Error>> {
+        let (before, stale) = (self.anchor.roots, self.anchor.stale);
+        let (first, rounds) = (before[self.anchor.first], self.anchor.rounds);
+        self.store.mark_bad(before[side])?;
         self.anchor.roots = root_blocks(&mut self.store.nand.inner)?;
         self.anchor.limit_roots();
         for side in 0..2 {
-            let same = (0..2).find(|&i| before.0[i] == self.anchor.roots[side]);
-            self.anchor.stale[side] = same.is_none_or(|i| before.1[i]);
-            if same == Some(first) {
+            let same = (0..2).find(|&i| before[i] == self.anchor.roots[side]);
+            self.anchor.stale[side] = same.is_none_or(|i| stale[i]);
+            self.anchor.rounds[side] = same.map_or(u32::MAX, |i| rounds[i]);
+            if self.anchor.roots[side] == first {
                 self.anchor.first = side;
             }
         }

@@ -3,7 +3,8 @@
 use crate::bytes::get_u32;
 use crate::cache::Slot;
 use crate::checkpoint::{
-    ANCHOR_PAGES, Anchor, COPY_OF, SNAPSHOT_PAGES, Start, is_unmounted, next_leaves, since,
+    ANCHOR_PAGES, Anchor, COPY_OF, SNAPSHOT_PAGES, Start, counted, is_unmounted, next_leaves,
+    root_name, since,
 };
 use crate::dirmap::{DirMap, MAP_PAGES};
 use crate::dirty::{self, DirtyList};
@@ -28,19 +29,18 @@ use crate::wellformed::{blocks, is_well_formed};
 use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
 
-/// What the newest root page says.
+/// What the root pages say.
 struct Root {
-    /// The second-level block.
+    /// The second-level block that the newest leads to.
     second: u32,
     /// That which the newest page leads to that leads to another; all ones: none.
     before: u32,
     seq: u64,
     blocks: [RootBlock; 2],
-    /// It is in both root blocks: the first of the two cannot fail any more.
+    /// The root block that has the newest.
+    side: usize,
+    /// The newest is in both root blocks.
     twice: bool,
-    /// Nothing of its round can be read beside it, and the other block has pages of another: either it may fail yet,
-    /// and those are needed then, or they are what is left of an erase that was cut.
-    alone: bool,
 }
 
 /// What is seen in a root block.
@@ -48,23 +48,63 @@ struct Root {
 struct RootBlock {
     /// The newest page: its sequence number, index and second-level block.
     newest: Option<(u64, u32, u32)>,
+    /// What checkpoints call it.
+    name: u16,
     round: Option<u32>,
-    /// Pages that can be read.
-    pages: u32,
     /// Where what was programmed ends: of a page whose program was cut no checkpoint may be left that has claimed
     /// it.
     end: u32,
 }
 
+impl Root {
+    /// Whether the newest page cannot fail any more: it is in both blocks, or the other has been written behind it. Or there is no other
+    /// to count. If not, what it leads to may show that it is complete ([`Second::is_behind`]).
+    fn is_complete(&self) -> bool {
+        let (own, other) = (self.blocks[self.side], self.blocks[1 - self.side]);
+        let index = own.newest.map_or(0, |page| page.1);
+        self.is_one_lead() || other.round == own.round && other.end > index
+    }
+
+    /// Whether there is no choice between the blocks.
+    fn is_one_lead(&self) -> bool {
+        self.twice || self.is_in_one()
+    }
+
+    /// Whether only one block has pages that can be read.
+    fn is_in_one(&self) -> bool {
+        self.blocks[1 - self.side].newest.is_none()
+    }
+}
+
 /// What the second-level block says.
 struct Second {
-    /// The number of its newest page, and the leaf that leads to.
+    /// The numbers of its oldest and its newest page, and the leaf that the newest leads to.
+    oldest: u64,
     seq: u64,
     leaf: u32,
     /// The leaf that the newest page leads to which leads to another; all ones: none.
     before: u32,
-    /// The newest page is known to be complete, as there is something behind it.
+    /// The newest page cannot fail any more: there is something behind it, or one before it leads to the same leaf.
     firm: bool,
+    /// It is the only one that leads there.
+    alone: bool,
+}
+
+impl Second {
+    /// The leaf that counts, and that which counts where there is no checkpoint.
+    fn leaves(&self) -> [u32; 2] {
+        match (self.firm, self.alone) {
+            (true, false) => [self.leaf, u32::MAX],
+            (true, true) => [self.leaf, self.before],
+            _ if self.before == u32::MAX => [self.leaf, u32::MAX],
+            _ => [self.before, self.leaf],
+        }
+    }
+
+    /// Whether it has pages of before the root page with this number and of after it.
+    fn is_behind(&self, root: u64) -> bool {
+        self.oldest < root && root < self.seq
+    }
 }
 
 /// Blocks that are named as leaves to come, each once.
@@ -109,6 +149,18 @@ fn note_newest(newest: &mut Lead, before: &mut Lead, page: Lead) {
 
 /// A checkpoint: its place, its number, and the leaves to come that it names.
 type Found = (Head, u64, [u32; 2]);
+
+/// The newest checkpoint.
+struct Leaf {
+    head: Head,
+    /// The blocks with the newest copy of it that no anchor points to, and with the newest that is complete for sure; all ones:
+    /// none.
+    copy: Option<(u32, u32)>,
+    /// What points to it cannot fail any more.
+    firm: bool,
+    /// The root page that counted when the newest of them was written, if that was after the newest root page.
+    counted: Option<u16>,
+}
 
 /// The number of an anchor page, and the block that it leads to.
 type Lead = Option<(u64, u32)>;
@@ -515,11 +567,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let transferred = config.after_transfer;
         if !start.clean || fs.anchor.chained > 0 || transferred || fs.was_written(start.since)? {
             let unknown = transferred || fs.claims_may_be_lost()?;
-            if root.seq > start.since || unknown {
+            if root.seq > start.since && root.is_in_one() || unknown {
                 // The root page may be the newest of all pages and fail yet: it is written anew.
                 fs.anchor.second_next = ANCHOR_PAGES;
             }
-            if unknown && !root.alone {
+            if unknown {
                 // Erased before its next page as well.
                 fs.anchor.root_next = ANCHOR_PAGES;
             }
@@ -551,10 +603,27 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// Finds and unpacks the newest checkpoint.
     fn load_checkpoint(&mut self, root: &Root) -> Result<Start, Error<N::Error>> {
         let mut at = PageAddr::NONE;
+        let mut counts = None;
         // A page whose program was cut may fail between two reads: then the one before it counts.
-        for _ in 0..4 {
+        for _ in 0..5 {
             self.anchor.chained = 0;
-            let (leaf, copy, firm) = self.find_leaf(root)?;
+            let found = self.find_leaf(root, counts)?;
+            if let Some(page) = found
+                .counted
+                .filter(|_| counts.is_none() && !root.is_one_lead())
+            {
+                // What a mount has decided stays so: it may have erased what the other root page leads to.
+                counts = Some(page != root.blocks[1 - root.side].name);
+                if counts != Some(self.anchor.counts == root.blocks[root.side].name) {
+                    continue;
+                }
+            }
+            let Leaf {
+                head: leaf,
+                copy,
+                firm,
+                ..
+            } = found;
             at = self.store.geo.page(BlockAddr(leaf.block), leaf.next - 1);
             let Some((seq, _)) = self.read_checkpoint(at, 0)? else {
                 continue;
@@ -606,16 +675,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         } else {
             ANCHOR_PAGES
         };
+        if !root.twice && self.anchor.counts != root.blocks[root.side].name {
+            // A newer root page must replace the one that does not count.
+            self.anchor.second_next = ANCHOR_PAGES;
+        }
         self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
         self.anchor.round = self.scratch[33];
         for side in 0..2 {
-            let RootBlock { newest, round, .. } = root.blocks[side];
-            // Pages of this round that others follow in the other block may be what an erase that was cut has left.
-            let is_behind = !root.twice && newest < root.blocks[1 - side].newest;
-            self.anchor.stale[side] = is_behind || round != Some(self.anchor.round.into());
-            if !self.anchor.stale[side] {
-                self.anchor.root_next = self.anchor.root_next.max(root.blocks[side].end);
-            }
+            let RootBlock { round, end, .. } = root.blocks[side];
+            self.anchor.rounds[side] = round.unwrap_or(u32::MAX);
+            self.anchor.stale[side] = round != Some(self.anchor.round.into());
+            self.anchor.root_next = self.anchor.root_next.max(end);
         }
     }
 
@@ -680,8 +750,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, self.scratch, &h) => {
                         let word = |i: usize| get_u32(self.scratch, HEADER + 4 * i);
                         seen.round = Some(word(6));
-                        seen.pages += 1;
-                        seen.newest = seen.newest.max(Some((h.seq, index, word(4))));
+                        let page = Some((h.seq, index, word(4)));
+                        if page > seen.newest {
+                            (seen.newest, seen.name) = (page, root_name(word(6), index));
+                        }
                         note_newest(&mut newest, &mut before, Some((h.seq, word(4))));
                         if best.is_none_or(|b| h.seq > b.0.seq) {
                             fits = [
@@ -709,67 +781,66 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.anchor.limit_roots();
         self.anchor.second = second;
         let side = usize::from(blocks[1].newest > blocks[0].newest);
-        let (own, other) = (blocks[side], blocks[1 - side]);
         let page = |block: RootBlock| block.newest.map(|(_, index, second)| (index, second));
-        let twice = page(own) == page(other);
-        self.anchor.first = if twice { 1 - side } else { side };
         Ok(Root {
             second,
             before: before.map_or(u32::MAX, |page| page.1),
             seq: header.seq,
             blocks,
-            twice,
-            alone: own.pages == 1 && other.round.is_some() && other.round != own.round,
+            side,
+            twice: page(blocks[0]) == page(blocks[1]),
         })
     }
 
     /// Reads the second-level block. Notes where what was programmed ends, whoever claimed it. 8 reads.
     fn find_second(&mut self, second: u32) -> Result<Second, Error<N::Error>> {
         let geo = self.store.geo;
-        let (mut newest, mut before) = (None, None);
-        let (mut last, mut firm) = (None, false);
+        let (mut newest, mut before, mut oldest) = (None, None, u64::MAX);
+        let mut newest_at = ANCHOR_PAGES;
+        let (mut firm, mut alone) = (false, false);
         self.anchor.second_next = 0;
         for index in 0..ANCHOR_PAGES {
             let at = geo.page(BlockAddr(second), index);
             let header = self.store.read_meta(at, self.scratch)?;
             let leaf = get_u32(self.scratch, HEADER);
             let page = header
-                .filter(|h| h.kind == Kind::Second)
+                .filter(|h| h.kind == Kind::Second && leaf < geo.blocks())
                 .map(|h| (h.seq, leaf));
+            let is_blank = header::is_blank(self.scratch);
+            // They are written in twos.
             let is_second = index % 2 == 1;
             if page.is_some() && page > newest {
-                firm = is_second && last == Some(leaf);
-            } else if is_second && last.is_some() && last == newest.map(|n| n.1) {
-                firm |= !header::is_blank(self.scratch);
+                let again = newest.is_some_and(|page: (u64, u32)| page.1 == leaf);
+                (firm, alone) = (is_second || again && firm, !again);
+            } else if is_second && newest_at + 1 == index {
+                firm |= !is_blank;
             }
-            last = page.map(|page| page.1);
+            if page > newest {
+                newest_at = index;
+            }
+            oldest = oldest.min(page.map_or(u64::MAX, |page| page.0));
             note_newest(&mut newest, &mut before, page);
-            if !header::is_blank(self.scratch) {
-                // Pages are claimed in twos.
+            if !is_blank {
                 self.anchor.second_next = index / 2 * 2 + 2;
             }
         }
-        let newest = newest.filter(|n: &(u64, u32)| n.1 < geo.blocks());
         let corrupt = Error::Corrupt(geo.page(BlockAddr(second), 0), "second-level checkpoint");
         let (seq, leaf) = newest.ok_or(corrupt)?;
         Ok(Second {
+            oldest,
             seq,
             leaf,
             before: before.map_or(u32::MAX, |page| page.1),
             firm,
+            alone,
         })
     }
 
-    /// Finds the block and page of the newest checkpoint; the blocks with the newest copy of it that no anchor points
-    /// to, and with the newest that is complete for sure (all ones: none); and whether those that point to the first
-    /// cannot fail any more. 8 reads, 7 for a leaf, 2 for the leaves that it names, one more for a copy.
-    #[allow(clippy::type_complexity)]
-    fn find_leaf(
-        &mut self,
-        root: &Root,
-    ) -> Result<(Head, Option<(u32, u32)>, bool), Error<N::Error>> {
+    /// Finds the newest checkpoint; whether the newest root page `counts` may have been decided. 8 reads, 7 for a leaf, 2 for the leaves that it names, one more for a copy.
+    fn find_leaf(&mut self, root: &Root, counts: Option<bool>) -> Result<Leaf, Error<N::Error>> {
         let geo = self.store.geo;
-        let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root)?;
+        let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root, counts)?;
+        let mut last = (seq, counted(self.scratch));
         let mut copy: Option<(u64, u32, u64)> = None;
         let mut complete = (0, u32::MAX);
         // The leaves named may go on from here. Copies only lead to other copies, and what one of them names may not be
@@ -785,6 +856,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let Some((s, next)) = self.read_checkpoint(at, seq)? else {
                 continue;
             };
+            let says = (s, counted(self.scratch));
             if crate::bytes::get_u64(self.scratch, COPY_OF) != 0 {
                 names.add(next);
                 if copy.is_none_or(|(newest, ..)| s > newest) {
@@ -792,17 +864,26 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 }
                 if s > complete.0 && self.is_complete_copy(name)? {
                     complete = (s, name);
+                    last = last.max(says);
                 }
             } else if let Some((head, s, next)) = self.last_checkpoint(name)? {
                 self.anchor.push_chain(leaf.block);
                 (leaf, seq) = (head, s);
+                last = (s, counted(self.scratch));
                 (names, i) = (Names::new(next), 0);
                 copy = None;
                 complete = (0, u32::MAX);
             }
         }
+        let counted = Some(last.1).filter(|&page| page != 0 && last.0 > root.seq);
         let Some((_, block, of)) = copy else {
-            return Ok((leaf, None, firm));
+            let copy = None;
+            return Ok(Leaf {
+                head: leaf,
+                copy,
+                firm,
+                counted,
+            });
         };
         // What could not be read when the copy was made is out of date, though it may be readable now: what it needs
         // may have been erased since.
@@ -813,18 +894,38 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 break;
             }
         }
-        Ok((leaf, Some((block, complete.1)), firm))
+        let copy = Some((block, complete.1));
+        Ok(Leaf {
+            head: leaf,
+            copy,
+            firm,
+            counted,
+        })
     }
 
     /// Whether what leads to the leaf that the anchors lead to cannot fail any more, and the last checkpoint there.
     ///
-    /// Where there is none, a mount in between could not read the newest page that leads there, and has used the block for
-    /// another copy of a checkpoint: then that page may be the one whose program was cut, and the one before it counts.
-    fn find_anchored(&mut self, root: &Root) -> Result<(bool, Found), Error<N::Error>> {
-        let geo = self.store.geo;
+    /// A root page or second-level page that may fail yet does not count: nothing has been done behind it, so what the one before it leads
+    /// to is as it was. Where there is no checkpoint, a mount in between did not count the page that leads there, and has used the
+    /// block for a copy of a checkpoint: then the one before counts again.
+    fn find_anchored(
+        &mut self,
+        root: &Root,
+        counts: Option<bool>,
+    ) -> Result<(bool, Found), Error<N::Error>> {
+        let other = root.blocks[1 - root.side].newest;
+        let counts = match counts {
+            Some(counts) => counts,
+            None => root.is_complete() || self.is_behind(root)?,
+        };
+        let candidates = match other {
+            _ if root.twice => [root.second, u32::MAX],
+            Some((.., second)) if counts => [root.second, second],
+            Some((.., second)) => [second, root.second],
+            None => [root.second, root.before],
+        };
         let mut corrupt = None;
-        let before = if root.twice { u32::MAX } else { root.before };
-        for block in [root.second, before] {
+        for (i, block) in candidates.into_iter().enumerate() {
             if block == u32::MAX {
                 continue;
             }
@@ -836,19 +937,38 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 second => second?,
             };
             self.store.seq = self.store.seq.max(second.seq + 1);
-            let mut found = self.last_checkpoint(second.leaf)?;
-            if found.is_none() && !second.firm && second.before < geo.blocks() {
-                found = self.last_checkpoint(second.before)?;
+            let mut found = None;
+            for leaf in second.leaves() {
+                if found.is_none() && leaf != u32::MAX {
+                    found = self.last_checkpoint(leaf)?;
+                }
             }
             if let Some(found) = found {
                 self.anchor.second = block;
-                let firm = second.firm && (root.twice || root.seq < second.seq);
-                return Ok((firm, found));
+                // The other block is written first.
+                let is_other = root.twice || counts == (i > 0);
+                self.anchor.first = if is_other { 1 - root.side } else { root.side };
+                self.anchor.counts = root.blocks[self.anchor.first].name;
+                let firm = i == 0 && (second.firm || second.before != u32::MAX);
+                return Ok((firm && (!root.is_in_one() || root.seq < second.seq), found));
             }
-            let at = geo.page(BlockAddr(second.leaf), 0);
+            let at = self.store.geo.page(BlockAddr(second.leaf), 0);
             corrupt = corrupt.or(Some(Error::Corrupt(at, "checkpoint")));
+            if counts && !root.is_in_one() && second.before != u32::MAX {
+                // Other leaves have followed: what counted before is out of date.
+                break;
+            }
         }
         Err(corrupt.unwrap_or(Error::Corrupt(PageAddr::NONE, "second-level checkpoint")))
+    }
+
+    /// Whether what the newest root page leads to shows that it is complete. 8 reads.
+    fn is_behind(&mut self, root: &Root) -> Result<bool, Error<N::Error>> {
+        match self.find_second(root.second) {
+            Ok(second) => Ok(second.is_behind(root.seq)),
+            Err(Error::Corrupt(..)) => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// Whether the copy of a checkpoint in a block is complete for sure: there is something behind it. If not, its program

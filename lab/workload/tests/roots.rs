@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::{Fs, chip, clean, cut, file, formatted, mount, try_mount, try_unmount};
-use flashkit_flashlight::Config;
+use common::{Fs, chip, clean, cut, file, format_with, formatted, mount, try_mount, try_unmount};
+use flashkit_flashlight::{Config, Error, FlashLight, ram_needed_for};
 use flashkit_nand::Nand;
 use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, SimNand, Tear};
 use flashkit_vfs::FileSystem;
@@ -138,6 +138,19 @@ fn what_three_cut_recoveries_leave_costs_nothing_later() {
     }
 }
 
+/// One that leaves what one mount can read and the next cannot, or the other way round, more often.
+fn treacherous_cut(rng: &mut Rng, ops: u64) -> Cut {
+    let mut cut = any_cut(rng, ops);
+    if rng.one_in(3) {
+        let reads = 1 + rng.below(12) as u32;
+        cut.program = one_of(rng, [Tear::Late { reads }, Tear::UnstableBlank { reads }]);
+    }
+    if rng.one_in(4) {
+        cut.erase = EraseTear::Mixed;
+    }
+    cut
+}
+
 /// Some recoveries in a row are cut in their first operations, then one comes to its end and a file is made durable; over and
 /// over on one chip, so that second-level and root blocks fill.
 fn cut_runs(seed: u64) {
@@ -148,17 +161,7 @@ fn cut_runs(seed: u64) {
     let mut said = Said(format!("seed {seed}"));
     for round in 0..40u64 {
         for n in 0..rng.below(6) {
-            let mut cut = any_cut(&mut rng, 10);
-            if rng.one_in(3) {
-                let reads = 1 + rng.below(12) as u32;
-                cut.program = one_of(
-                    &mut rng,
-                    [Tear::Late { reads }, Tear::UnstableBlank { reads }],
-                );
-            }
-            if rng.one_in(4) {
-                cut.erase = EraseTear::Mixed;
-            }
+            let cut = treacherous_cut(&mut rng, 10);
             let mut cut_chip = PowerCut::new(chip, cut);
             said.0 = format!("seed {seed}, round {round}.{n}: {cut:?}");
             match try_mount(&mut cut_chip, Config::default()) {
@@ -191,9 +194,58 @@ fn all_there<N: Nand + Metered>(fs: &mut Fs<N>, files: u64) {
 
 #[test]
 fn recoveries_cut_in_runs_lose_nothing() {
-    let seeds = std::env::var("FLASHKIT_ROOTS").map_or(0..60, |s| {
+    seeds(60, 10_000).for_each(cut_runs);
+}
+
+/// A few, or with `FLASHKIT_ROOTS` many from that one on.
+fn seeds(few: u64, many: u64) -> std::ops::Range<u64> {
+    std::env::var("FLASHKIT_ROOTS").map_or(0..few, |s| {
         let from = s.parse().unwrap();
-        from..from + 10_000
-    });
-    seeds.for_each(cut_runs);
+        from..from + many
+    })
+}
+
+/// No recovery comes to its end: each is cut in one of a few operations, always the same. None of them keeps a block.
+fn cut_for_ever(seed: u64, config: Config, from: u64, ops: u64) {
+    let blocks = if config.table_page > 0 { 256 } else { 64 };
+    let chip = format_with(chip(1024, 40, 8, blocks), 1, config);
+    let mut fs = try_mount(chip, config).unwrap();
+    let root = fs.root();
+    file(&mut fs, root, b"f", 5000);
+    let mut chip = fs.volume().nand().clone();
+    let mut ram = vec![0; ram_needed_for(&chip.geometry(), config.table_page)];
+    let mut rng = Rng::new(seed << 8 | from << 4 | ops);
+    for round in 0..400 {
+        let mut cut = treacherous_cut(&mut rng, ops);
+        cut.after += from;
+        let _said = Said(format!(
+            "seed {seed}, operations {from} and {ops} more, round {round}, {cut:?}"
+        ));
+        let mut cut_chip = PowerCut::new(chip, cut);
+        let mounted = FlashLight::mount(&mut cut_chip, &mut ram, config).map(drop);
+        assert!(
+            matches!(mounted, Ok(()) | Err(Error::Driver(_))),
+            "{mounted:?}"
+        );
+        chip = cut_chip.into_inner();
+    }
+    let mut fs = try_mount(chip, config).unwrap();
+    assert!(fs.lookup(root, b"f").is_ok_and(|f| f.size == 5000));
+    clean(&mut fs);
+}
+
+#[test]
+fn recoveries_that_are_cut_for_ever_keep_no_blocks() {
+    let on_flash = Config {
+        table_page: 64,
+        ..Config::default()
+    };
+    for seed in seeds(1, 100) {
+        for from in 0..12 {
+            for ops in 1..10 {
+                cut_for_ever(seed, Config::default(), from, ops);
+                cut_for_ever(seed, on_flash, from, ops);
+            }
+        }
+    }
 }

@@ -250,9 +250,9 @@ fn recoveries_may_be_cut_for_ever() {
     overwrite(&mut fs, &mut Rng::new(4), 2_000, 20);
     let mut chip = fs.into_volume().nand().clone();
     let needed = ram_needed_for(&chip.geometry(), 64);
-    for round in 0..300 {
+    for round in 0..3000 {
         let cut = Cut {
-            after: 5 + round % 5,
+            after: round % 13,
             program: Tear::Random,
             erase: EraseTear::Partial,
             seed: round,
