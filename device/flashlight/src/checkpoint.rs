@@ -360,8 +360,10 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             if pages_left == 2 {
                 let len = self.encode(flags | CONFIRMED, 0, &pages[..count]);
-                // When this fails, the next mount recovers from the page before.
-                self.write_leaf(len, false, 1)?;
+                // The page before would do for a mount, but nothing there says that the block has failed.
+                if !self.write_leaf(len, false, 1)? {
+                    continue;
+                }
             }
             return Ok(());
         }
