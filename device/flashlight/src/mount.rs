@@ -608,13 +608,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         for _ in 0..5 {
             self.anchor.chained = 0;
             let found = self.find_leaf(root, counts)?;
-            if let Some(page) = found
-                .counted
-                .filter(|_| counts.is_none() && !root.is_one_lead())
+            if let Some(page) = found.counted
+                && counts.is_none()
+                && !root.is_one_lead()
             {
                 // What a mount has decided stays so: it may have erased what the other root page leads to.
-                counts = Some(page != root.blocks[1 - root.side].name);
-                if counts != Some(self.anchor.counts == root.blocks[root.side].name) {
+                let decided = page != root.blocks[1 - root.side].name;
+                if decided != (self.anchor.counts == root.blocks[root.side].name) {
+                    counts = Some(decided);
                     continue;
                 }
             }
@@ -809,14 +810,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let is_blank = header::is_blank(self.scratch);
             // They are written in twos.
             let is_second = index % 2 == 1;
-            if page.is_some() && page > newest {
+            if page > newest {
+                newest_at = index;
                 let again = newest.is_some_and(|page: (u64, u32)| page.1 == leaf);
                 (firm, alone) = (is_second || again && firm, !again);
             } else if is_second && newest_at + 1 == index {
                 firm |= !is_blank;
-            }
-            if page > newest {
-                newest_at = index;
             }
             oldest = oldest.min(page.map_or(u64::MAX, |page| page.0));
             note_newest(&mut newest, &mut before, page);
@@ -836,7 +835,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         })
     }
 
-    /// Finds the newest checkpoint; whether the newest root page `counts` may have been decided. 8 reads, 7 for a leaf, 2 for the leaves that it names, one more for a copy.
+    /// Finds the newest checkpoint; whether the newest root page `counts` may have been decided. 8 reads, 7 for a leaf, 2 for
+    /// the leaves that it names, one more for a copy.
     fn find_leaf(&mut self, root: &Root, counts: Option<bool>) -> Result<Leaf, Error<N::Error>> {
         let geo = self.store.geo;
         let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root, counts)?;
@@ -876,28 +876,20 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
         }
         let counted = Some(last.1).filter(|&page| page != 0 && last.0 > root.seq);
-        let Some((_, block, of)) = copy else {
-            let copy = None;
-            return Ok(Leaf {
-                head: leaf,
-                copy,
-                firm,
-                counted,
-            });
-        };
         // What could not be read when the copy was made is out of date, though it may be readable now: what it needs
         // may have been erased since.
-        for index in (0..leaf.next).rev() {
-            let at = geo.page(BlockAddr(leaf.block), index);
-            if self.read_checkpoint(at, 0)?.is_some() && since(self.scratch) == of {
-                leaf.next = index + 1;
-                break;
+        if let Some((.., of)) = copy {
+            for index in (0..leaf.next).rev() {
+                let at = geo.page(BlockAddr(leaf.block), index);
+                if self.read_checkpoint(at, 0)?.is_some() && since(self.scratch) == of {
+                    leaf.next = index + 1;
+                    break;
+                }
             }
         }
-        let copy = Some((block, complete.1));
         Ok(Leaf {
             head: leaf,
-            copy,
+            copy: copy.map(|(_, block, _)| (block, complete.1)),
             firm,
             counted,
         })

@@ -241,7 +241,7 @@ impl<N: Nand> FlashLight<'_, N> {
             match self.copy_map(copy.from, kind, maps.area) {
                 Ok(to) => copy.to = to,
                 // It has a turn of its own.
-                Err(_) if copied > 0 => break,
+                Err(_) if copied > 0 && !self.store.nand.failed => break,
                 Err(e) => return Err(e),
             }
             copied += 1;
@@ -274,13 +274,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(if leads { n } else { 0 })
     }
 
-    /// Gives back copies that nothing leads to.
-    fn drop_copies(&mut self, copies: &[Copied]) {
-        for copy in copies {
-            self.store.invalidate(copy.to);
-        }
-    }
-
     fn move_hash_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
         let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         let (owner, key) = (page.owner(), page.first_key());
@@ -298,13 +291,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
         let mut inode = self.dirs[i].dir_mut();
-        let old = match tree::repoint(store, HASH, scratch, &mut inode, way.root, copies) {
-            Ok(old) => old,
-            Err(e) => {
-                self.drop_copies(copies);
-                return Err(e);
-            }
-        };
+        let old = tree::repoint(store, HASH, scratch, &mut inode, way.root, copies)?;
         self.dirs[i].dirty = true;
         for page in copies.iter().map(|c| c.from).chain(old) {
             self.store.invalidate(page);
@@ -330,13 +317,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
         let mut inode = self.files[i].file_mut();
-        let old = match tree::repoint(store, EXTENT, scratch, &mut inode, way.root, copies) {
-            Ok(old) => old,
-            Err(e) => {
-                self.drop_copies(copies);
-                return Err(e);
-            }
-        };
+        let old = tree::repoint(store, EXTENT, scratch, &mut inode, way.root, copies)?;
         self.files[i].dirty = true;
         for page in copies.iter().map(|c| c.from).chain(old) {
             self.free_run(i, page.0, 1);

@@ -513,8 +513,26 @@ pub(crate) struct Copied {
 }
 
 /// Makes the pointers to maps below one pointer of the inode, `root`, or the one to an index page, lead to their
-/// copies. Returns the index page that was replaced. At the index level one read and one program.
+/// copies. Returns the index page that was replaced. At the index level one read and one program. With an error nothing leads to the
+/// copies, and they are given back.
 pub(crate) fn repoint<const REC: usize, N: Nand>(
+    store: &mut Store<'_, N>,
+    kind: MapKind,
+    scratch: &mut [u8],
+    inode: &mut Inode<&mut [u8], REC>,
+    root: usize,
+    copies: &[Copied],
+) -> Result<Option<PageAddr>, Error<N::Error>> {
+    let replaced = try_repoint(store, kind, scratch, inode, root, copies);
+    if replaced.is_err() {
+        for copy in copies {
+            store.invalidate(copy.to);
+        }
+    }
+    replaced
+}
+
+fn try_repoint<const REC: usize, N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
     scratch: &mut [u8],
