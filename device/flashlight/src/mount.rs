@@ -582,6 +582,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 (false, true) => fs.retire_if_possible()?,
                 (false, false) => fs.restore_room()?,
             }
+            fs.store.together = fs.store.discarded;
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;
             fs.store.unseen = Unseen::all();

@@ -307,7 +307,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if !self.store.discarded {
             self.clean_hardly_written()?;
             self.checkpoint(false)?;
-            self.store.together = false;
         }
         Ok(())
     }

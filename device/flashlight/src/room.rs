@@ -242,27 +242,45 @@ impl<N: Nand> FlashLight<'_, N> {
         })
     }
 
-    /// After a recovery: cleans until there are as many free blocks as a change wants.
+    /// After a recovery: cleans until there are as many free blocks as a change wants. What it writes is still the
+    /// recovery's: a mount that is cut has taken no free block from the next one.
     pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
+        let mut named = self.store.seq;
         for _ in 0..self.store.table.blocks() {
             if self.store.available() > urgent(&self.store.geo) {
                 break;
             }
             match self.reclaim() {
-                Ok(true) => {}
+                Ok(true) => named = self.store.seq,
                 Ok(false) | Err(Error::NoSpace) => break,
                 Err(e) if e.is_damage() && !self.store.nand.failed => break,
                 Err(e) => return Err(e),
             }
         }
         self.store.stuck_rank = (0, 0);
-        Ok(())
+        if self.store.seq == named {
+            return Ok(());
+        }
+        // No change may build on what no checkpoint names.
+        match self.checkpoint(false) {
+            Err(e) if matches!(e, Error::NoSpace) || e.is_damage() && !self.store.nand.failed => {
+                self.read_only = true;
+                Ok(())
+            }
+            r => r,
+        }
     }
 
     /// Whether a recovery from the last checkpoint might not find enough free blocks, and would with another: of
     /// those that a checkpoint makes free, none is free for it.
     pub(crate) fn is_spent(&self) -> bool {
-        let left = self.store.sure.saturating_sub(self.store.taken);
+        // What has been taken without a record is free for it.
+        let taken = if self.store.together {
+            0
+        } else {
+            self.store.taken
+        };
+        let left = self.store.sure.saturating_sub(taken);
         left < self.for_recovery() && left < self.store.unreserved()
     }
 

@@ -327,9 +327,9 @@ pub(crate) struct Store<'r, N: Nand> {
     /// Whether this session has written yet (see [`Store::begin_session`]).
     pub session: bool,
     pub recovery: Option<Recovery<'r>>,
-    /// In a recovery: the checkpoint that ends it names all blocks that it takes, so there are no records of them,
-    /// and nobody looks for inode pages among what it writes. So metadata of all areas, little of each, goes to one
-    /// block.
+    /// In a recovery, and while the mount restores room after it: the checkpoint that ends it names all blocks that it
+    /// takes, so there are no records of them, and nobody looks for inode pages among what it writes. So metadata of all
+    /// areas, little of each, goes to one block.
     pub together: bool,
     pub written: Written,
     /// Nothing of what is written is kept: see [`Config::discarded`](crate::Config::discarded).

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Fs, NOW, chip, clean, cut, file, formatted, mount, remount, try_mount, try_unmount};
-use flashkit_flashlight::{BlockState, Config, FlashLight, New, ram_needed};
+use flashkit_flashlight::{BlockState, Cleaner, Config, FlashLight, New, ram_needed};
 use flashkit_nand::{BlockAddr, Nand};
-use flashkit_sim::{Rng, SimNand};
+use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, SimNand, Tear};
 use flashkit_vfs::{FileSystem, Ino, NewInode, path};
 
 /// The area of directories in the counts of what has been written.
@@ -148,6 +148,65 @@ fn empty_a_full_chip(blocks: u32, pages: u32, seed: u64) {
         "seed {seed}: {left} of {free}"
     );
     try_unmount(cut(fs)).unwrap();
+}
+
+/// A chip has been full; from then on each mount is cut, or what follows it soon after. What each has taken is free for the
+/// next, or was worth it.
+fn cut_mounts_of_a_full_chip(blocks: u32, pages: u32, cleaner: Cleaner, seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut fs = formatted(chip(2048, 64, pages, blocks));
+    let mut files = fill(&mut fs, &mut rng, 40);
+    for _ in 0..files.len() / 5 {
+        let (dir, name) = files.swap_remove(rng.below(files.len() as u64) as usize);
+        fs.unlink(dir, &name, NOW).unwrap();
+    }
+    fs.sync().unwrap();
+    let config = Config {
+        cleaner,
+        ..Config::default()
+    };
+    let mut chip = fs.volume().nand().clone();
+    for round in 0..1500 {
+        let cut = Cut {
+            after: rng.below(100),
+            program: Tear::Unstable {
+                reads: 1 + rng.below(8) as u32,
+            },
+            erase: EraseTear::Partial,
+            seed: rng.below(1000),
+        };
+        let mut cut_chip = PowerCut::new(chip, cut);
+        match try_mount(&mut cut_chip, config) {
+            Ok(mut fs) => (0..50).for_each(|_| change(&mut fs, &files, &mut rng)),
+            Err(e) => assert!(e.contains("PowerOff"), "seed {seed}, round {round}: {e}"),
+        }
+        chip = cut_chip.into_inner();
+    }
+    let mut fs = try_mount(chip, config).unwrap();
+    clean(&mut fs);
+    let (dir, name) = &files[0];
+    fs.unlink(*dir, name, NOW).unwrap();
+}
+
+/// Writes to a file of those that there are, if there is power and room.
+fn change<N: Nand + Metered>(fs: &mut Fs<N>, files: &[(Ino, Vec<u8>)], rng: &mut Rng) {
+    let (dir, name) = &files[rng.below(files.len() as u64) as usize];
+    if let Ok(at) = fs.lookup(*dir, name)
+        && fs
+            .write(at.ino, rng.below(at.size), b"changed", NOW)
+            .is_ok()
+    {
+        fs.fsync(at.ino).unwrap_or_default();
+    }
+}
+
+#[test]
+fn mounts_that_are_cut_do_not_use_up_a_full_chip() {
+    for seed in 20..28 {
+        cut_mounts_of_a_full_chip(160, 64, Cleaner::Space, seed);
+    }
+    cut_mounts_of_a_full_chip(201, 32, Cleaner::Paper, 12);
+    cut_mounts_of_a_full_chip(160, 8, Cleaner::Space, 0);
 }
 
 #[test]
