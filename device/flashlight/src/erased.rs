@@ -3,14 +3,15 @@
 //! A checkpoint that a clean unmount has left is believed: the blocks that it calls open are written
 //! from where they had got to, and those that were never written since the volume was made are not
 //! erased first. It may be a forged one, or older than what is in these blocks. So the page that is
-//! programmed first in an open block is read before. Unless it reads as erased, the block is given up, and
-//! nothing is believed to be erased any more. One read for each open block, when it comes to be written.
+//! programmed first in such a block is read before. Unless it reads as erased, an open block is given up, another is erased
+//! first, and nothing is believed to be erased any more. One read for each block, when it comes to be written.
 //!
 //! What reads as erased, and is not, no read tells: after an unclean stop no such block is used.
 
 use crate::error::Error;
 use crate::header::{HEADER, is_blank};
 use crate::store::{Area, HEADS, Head, Store, UPDATE};
+use crate::table::State;
 use crate::tag;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -64,6 +65,18 @@ impl<N: Nand> Store<'_, N> {
         }
         let next = self.geo.page(BlockAddr(head.block), head.next);
         self.reads_erased(next)
+    }
+
+    /// Whether a block need not be erased before it is written. One read, if it has not been written since the volume was made.
+    pub fn is_clean(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        if self.state(block) != State::Clean {
+            return Ok(false);
+        }
+        let clean = self.formatting || self.reads_erased(self.geo.page(BlockAddr(block), 0))?;
+        if !clean {
+            self.table.forget_clean();
+        }
+        Ok(clean)
     }
 
     /// Before an open block is written: looks at it when that is the first time since the mount, and gives it

@@ -725,7 +725,7 @@ impl<N: Nand> Store<'_, N> {
                 return Err(Error::NoSpace);
             }
             let block = self.unreserve(i);
-            let clean = self.state(block) == State::Clean && self.beginning.is_none();
+            let clean = self.beginning.is_none() && self.is_clean(block)?;
             let erased = clean || self.log_ready == block;
             if self.log_ready == block {
                 // Once only: the block may be taken again, for another area.
@@ -783,7 +783,7 @@ impl<N: Nand> Store<'_, N> {
                 Some(i) if u32::from(self.reserves[i].0) == self.log_ready => break,
                 Some(i) => {
                     let block = u32::from(self.reserves[i].0);
-                    let erased = self.state(block) == State::Clean;
+                    let erased = self.is_clean(block)?;
                     if self.prepare(block, !erased)? {
                         self.log_ready = block;
                     } else {

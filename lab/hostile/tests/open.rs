@@ -7,12 +7,12 @@ use flashkit_nand::Nand;
 use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileSystem, NewInode, SetXattr, Time};
 
-/// Puts something behind what is in a block, as if it had been written since the checkpoint; whether there
-/// is room for it.
-fn write_behind(image: &mut Image, block: u32) -> bool {
+/// Puts something behind what is in a block, or in one that is `erased`, as if it had been written since the checkpoint;
+/// whether there is such a place.
+fn write_behind(image: &mut Image, block: u32, erased: bool) -> bool {
     let geo = image.geometry;
     let next = image.attempted(block);
-    if next == 0 || next == geo.pages_per_block() {
+    if erased != (next == 0) || next == geo.pages_per_block() {
         return false;
     }
     let data = vec![0x5a; geo.page_size() as usize];
@@ -57,25 +57,35 @@ fn change(image: &Image) {
     drop(fs.into_volume().unmount());
 }
 
-#[test]
-fn what_is_behind_an_open_block_is_not_written_over() {
+/// In all blocks, and in one alone. Returns in how many.
+fn forge(erased: bool) -> u32 {
+    let mut forged_blocks = 0;
     for (name, image) in stored() {
         if matches!(
             *name,
             "clean" | "bare" | "hash" | "extents" | "wide" | "table"
         ) {
-            let mut forged = image.clone();
+            let mut all = image.clone();
             for block in 0..image.geometry.blocks() {
-                write_behind(&mut forged, block);
-            }
-            change(&forged);
-            // One alone.
-            for block in 0..image.geometry.blocks() {
+                write_behind(&mut all, block, erased);
                 let mut forged = image.clone();
-                if write_behind(&mut forged, block) {
+                if write_behind(&mut forged, block, erased) {
                     change(&forged);
+                    forged_blocks += 1;
                 }
             }
+            change(&all);
         }
     }
+    forged_blocks
+}
+
+#[test]
+fn what_is_behind_an_open_block_is_not_written_over() {
+    assert!(forge(false) > 50);
+}
+
+#[test]
+fn what_is_in_a_block_that_is_called_erased_is_not_written_over() {
+    assert!(forge(true) > 50);
 }

@@ -200,7 +200,7 @@ fn no_area_waits_for_blocks_of_another() {
         longest = longest.max((fs.volume().nand().counters().time_ns - before) / 1000);
     }
     // 147 pages with their inode, and a checkpoint.
-    assert_eq!(longest, 39_750);
+    assert_eq!(longest, 39_984);
 }
 
 fn moved_by(fs: &mut Fs) -> u64 {
