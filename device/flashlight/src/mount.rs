@@ -867,7 +867,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     complete = (s, name);
                     last = last.max(says);
                 }
-            } else if let Some((head, s, next)) = self.last_checkpoint(name)? {
+            } else if let Some((head, s, next)) = self.last_checkpoint(name)?
+                && s > seq
+            {
+                // Each of a forged ring of leaves could be newer than the last of the one before.
                 self.anchor.push_chain(leaf.block);
                 (leaf, seq) = (head, s);
                 last = (s, counted(self.scratch));

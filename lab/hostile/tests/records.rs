@@ -100,3 +100,31 @@ fn notes_longer_than_the_chip_make_a_page_none() {
         }
     }
 }
+
+/// Two leaves that name each other, each with a first page that is newer than the last page of the other: a mount ends.
+#[test]
+fn leaves_in_a_ring_are_followed_once() {
+    let image = unclean();
+    let pages = image.geometry.pages_per_block();
+    let newest = image.kinds[Kind::Checkpoint as usize][0];
+    let leaf = newest / pages;
+    let word = |page: u32, at: usize| match &image.pages[page as usize] {
+        Page::Written(data, _) => seal::u32_at(data, at),
+        _ => panic!("page {page} is not written"),
+    };
+    assert!(newest > leaf * pages, "one checkpoint alone");
+    let next = word(newest, 38) & 0xffff;
+    let mut ring = image.clone();
+    let sequences = [word(newest, 8) + 10, word(leaf * pages, 8) - 1];
+    for (page, sequence) in (next * pages..).zip(sequences) {
+        let mut forged = image.pages[newest as usize].clone();
+        if let Page::Written(data, _) = &mut forged {
+            data[8..12].copy_from_slice(&sequence.to_le_bytes());
+            data[16..20].copy_from_slice(&page.to_le_bytes());
+            data[38..40].copy_from_slice(&(leaf as u16).to_le_bytes());
+            seal::seal(data);
+        }
+        ring.pages[page as usize] = forged;
+    }
+    assert_eq!(outcome(&ring), outcome(&image));
+}
