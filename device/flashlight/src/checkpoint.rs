@@ -67,6 +67,8 @@ use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 /// Pages used of a root block and of a second-level block.
 pub(crate) const ANCHOR_PAGES: u32 = 8;
+/// Pages of a root block that a round uses. The others are for when one root block is left, which is not erased.
+const ROUND_PAGES: u32 = 6;
 /// Leaf blocks that one after another could not be anchored, at most.
 pub(crate) const CHAIN: usize = 16;
 /// Pages of a snapshot at most.
@@ -106,6 +108,8 @@ pub(crate) struct Anchor {
     pub round: u8,
     /// The rounds of which there are pages in the root blocks, whatever has left them; all ones: none.
     pub rounds: [u32; 2],
+    /// Pages of each root block that are claimed, in the round that it shows.
+    ends: [u8; 2],
     /// Root blocks that have no page of this round yet.
     pub stale: [bool; 2],
     /// The root block with the page that counts; if that is in both, the one that had it first.
@@ -139,6 +143,7 @@ impl Anchor {
             root_next: ANCHOR_PAGES,
             round: 0,
             rounds: [u32::MAX; 2],
+            ends: [0; 2],
             stale: [true; 2],
             first: 0,
             counts: 0,
@@ -162,10 +167,35 @@ impl Anchor {
         }
     }
 
+    /// Whether one root block is left. It is never erased, nor given up.
+    pub fn has_one_root(&self) -> bool {
+        self.roots.contains(&u32::MAX)
+    }
+
+    /// With one root block left its round goes on, whatever has been claimed of another.
+    pub fn go_on_alone(&mut self) {
+        let left = (0..2).find(|&side| self.roots[side] != u32::MAX);
+        if let Some(side) = left.filter(|_| self.has_one_root()) {
+            (self.round, self.root_next) = (self.rounds[side] as u8, self.ends[side].into());
+            self.stale[side] = false;
+        }
+    }
+
+    /// At a mount: pages of the root blocks that are claimed, if they show another round than the newest checkpoint as well.
+    pub fn load_ends(&mut self, programmed: [u32; 2]) {
+        for side in 0..2 {
+            self.ends[side] = match programmed[side] {
+                _ if !self.stale[side] => self.root_next,
+                0..=ROUND_PAGES => ROUND_PAGES,
+                _ => ANCHOR_PAGES,
+            } as u8;
+        }
+    }
+
     /// Claims a root page. A round begins when a root block is to be erased, also if that has been so before and was cut: so
     /// what shows the round of the newest checkpoint has not been left by an erase.
     fn claim_root(&mut self) {
-        if self.root_next >= ANCHOR_PAGES || self.is_stale() {
+        if !self.has_one_root() && (self.root_next >= ROUND_PAGES || self.is_stale()) {
             self.root_next = 0;
             self.stale = [true; 2];
             loop {
@@ -176,6 +206,11 @@ impl Anchor {
             }
         }
         self.root_next += 1;
+        for side in 0..2 {
+            if !self.stale[side] {
+                self.ends[side] = self.root_next as u8;
+            }
+        }
     }
 
     /// Whether a root block is to be erased before its next page.
@@ -472,6 +507,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Takes another second-level block, and claims the root page that will lead there.
     fn begin_second(&mut self) -> Result<(), Error<N::Error>> {
+        if self.anchor.has_one_root() && self.anchor.root_next >= ANCHOR_PAGES {
+            return Err(Error::ReadOnly);
+        }
         let second = match self.take_system(SECOND) {
             // Recoveries that are cut one after another may have taken all: one of the leaves to come will do.
             Err(Error::NoSpace) => {
@@ -789,21 +827,20 @@ impl<N: Nand> FlashLight<'_, N> {
             put_u32(&mut page, HEADER + 4 * i, v);
         }
         let (first, roots) = (self.anchor.first, self.anchor.roots);
-        let begin = if roots[1 - first] == u32::MAX {
-            first
+        let is_last = self.anchor.has_one_root();
+        let begin = if is_last {
+            (0..2).find(|&side| roots[side] != u32::MAX).unwrap_or(0)
         } else {
             1 - first
         };
         if !self.write_root_page(begin, &mut page)? {
-            let is_last = roots[1 - begin] == u32::MAX;
-            self.replace_root(begin)?;
-            return match is_last {
-                true => Err(Error::Corrupt(PageAddr::NONE, "root block")),
-                false => Ok(false),
-            };
+            if !is_last {
+                self.replace_root(begin)?;
+            }
+            return Ok(false);
         }
         let other = 1 - begin;
-        let is_other = roots[other] != u32::MAX;
+        let is_other = !is_last;
         if is_other && self.anchor.stale[other] && !self.write_second(2)? {
             return Ok(false);
         }
@@ -824,6 +861,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.anchor.stale[side] = false;
         self.anchor.rounds[side] = self.anchor.round.into();
+        self.anchor.ends[side] = self.anchor.root_next as u8;
         let at = self.store.geo.page(block, self.anchor.root_next - 1);
         self.store.program_at(at, page, Kind::Root, PageAddr::NONE)
     }
@@ -831,7 +869,11 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Marks a root block bad; the next good one takes its place.
     fn replace_root(&mut self, side: usize) -> Result<(), Error<N::Error>> {
         let (before, stale) = (self.anchor.roots, self.anchor.stale);
-        let (first, rounds) = (before[self.anchor.first], self.anchor.rounds);
+        let (first, rounds, ends) = (
+            before[self.anchor.first],
+            self.anchor.rounds,
+            self.anchor.ends,
+        );
         self.store.mark_bad(before[side])?;
         self.anchor.roots = root_blocks(&mut self.store.nand.inner)?;
         self.anchor.limit_roots();
@@ -839,10 +881,12 @@ impl<N: Nand> FlashLight<'_, N> {
             let same = (0..2).find(|&i| before[i] == self.anchor.roots[side]);
             self.anchor.stale[side] = same.is_none_or(|i| stale[i]);
             self.anchor.rounds[side] = same.map_or(u32::MAX, |i| rounds[i]);
+            self.anchor.ends[side] = same.map_or(0, |i| ends[i]);
             if self.anchor.roots[side] == first {
                 self.anchor.first = side;
             }
         }
+        self.anchor.go_on_alone();
         Ok(())
     }
 

@@ -689,6 +689,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.anchor.stale[side] = round != Some(self.anchor.round.into());
             self.anchor.root_next = self.anchor.root_next.max(end);
         }
+        self.anchor.load_ends(root.blocks.map(|block| block.end));
+        self.anchor.go_on_alone();
     }
 
     /// Whether a recovery may have claimed pages that nothing found here tells of: it started from a
@@ -781,6 +783,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.volume = header.volume;
         (self.anchor.last_root, self.anchor.good) = (last_root, good);
         self.anchor.limit_roots();
+        for side in 0..2 {
+            if self.anchor.roots[side] == u32::MAX {
+                // A block of something else was looked at.
+                blocks[side] = RootBlock::default();
+            }
+        }
         self.anchor.second = second;
         let side = usize::from(blocks[1].newest > blocks[0].newest);
         let page = |block: RootBlock| block.newest.map(|(_, index, second)| (index, second));

@@ -129,11 +129,11 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Whether more blocks have gone bad in use than one in fifty and eight. Then nothing is
-    /// changed any more: the rest will follow soon, and what is stored can still be read.
+    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of those kept for roots. Then
+    /// nothing is changed any more: the rest will follow soon, and what is stored can still be read.
     pub fn is_worn(&self) -> bool {
         let grown = self.anchor.good.saturating_sub(self.store.good);
-        grown > grown_max(self.store.geo.blocks())
+        grown > grown_max(self.store.geo.blocks()) || self.anchor.has_one_root()
     }
 
     /// Makes everything durable for the last time, while there are blocks that can be erased.

@@ -4,11 +4,13 @@
 
 mod common;
 
-use common::{Fs, chip, clean, cut, file, format_with, formatted, mount, try_mount, try_unmount};
+use common::{
+    Fs, NOW, chip, clean, cut, file, format_with, formatted, mount, try_mount, try_unmount,
+};
 use flashkit_flashlight::{Config, Error, FlashLight, ram_needed_for};
 use flashkit_nand::Nand;
-use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, SimNand, Tear};
-use flashkit_vfs::FileSystem;
+use flashkit_sim::{Cut, EraseTear, Faults, Metered, PowerCut, Rng, SimNand, Tear, Weak};
+use flashkit_vfs::{FileSystem, NewInode};
 
 fn any_cut(rng: &mut Rng, ops: u64) -> Cut {
     Cut {
@@ -248,4 +250,59 @@ fn recoveries_that_are_cut_for_ever_keep_no_blocks() {
             }
         }
     }
+}
+
+/// All root blocks but one can be erased no more; mounts, and what follows them, are cut all the time. What has been synced
+/// can be read for ever, in the end without a change of the chip.
+fn root_blocks_wear_out(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut fs = formatted(chip(1024, 40, 8, 64));
+    let root = fs.root();
+    file(&mut fs, root, b"f", 5000);
+    let mut chip = fs.volume().nand().clone();
+    let left = rng.below(5) as u32;
+    let worn = (0..5).filter(|&block| block != left);
+    let weak_blocks = worn.map(|at| Weak {
+        at,
+        good: rng.below(3) as u32,
+    });
+    let faults = Faults {
+        weak_blocks: weak_blocks.collect(),
+        ..Faults::default()
+    };
+    chip.set_faults(faults).unwrap();
+    let mut said = Said(format!("seed {seed}"));
+    let mut files = 0;
+    for round in 0..200 {
+        let cut = treacherous_cut(&mut rng, 60);
+        said.0 = format!("seed {seed}, round {round}, {cut:?}");
+        let mut cut_chip = PowerCut::new(chip, cut);
+        match try_mount(&mut cut_chip, Config::default()) {
+            Ok(mut fs) => {
+                all_there(&mut fs, files);
+                let new = fs.create(root, files.to_string().as_bytes(), &NewInode::default());
+                let written = new.and_then(|new| {
+                    fs.write(new.ino, 0, &[0x5a; 100], NOW)?;
+                    fs.fsync(new.ino)
+                });
+                files += u64::from(written.is_ok());
+            }
+            Err(e) => assert!(e.contains("PowerOff") || e.contains("read-only"), "{e}"),
+        }
+        chip = cut_chip.into_inner();
+    }
+    let config = Config {
+        read_only: true,
+        discarded: true,
+        ..Config::default()
+    };
+    let mut fs = try_mount(chip, config).unwrap();
+    all_there(&mut fs, files);
+    assert!(fs.volume().is_worn(), "seed {seed}: {files} files");
+    assert!(fs.lookup(root, b"f").is_ok_and(|f| f.size == 5000));
+}
+
+#[test]
+fn the_last_root_block_is_not_erased() {
+    seeds(60, 10_000).for_each(root_blocks_wear_out);
 }
