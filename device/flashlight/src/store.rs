@@ -899,11 +899,16 @@ impl<N: Nand> Store<'_, N> {
         matches!(self.state(block), State::Free | State::Clean)
     }
 
-    /// Whether a free block is reserved, or was when power failed.
+    /// Whether a free block is reserved, or was when power failed; or has failed, and is to be marked bad.
     fn is_spoken_for(&self, block: u32) -> bool {
+        self.is_reserved(block)
+            || self.failing.iter().any(|&b| u32::from(b) == block)
+            || self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
+    }
+
+    fn is_reserved(&self, block: u32) -> bool {
         let mut reserves = self.reserves[..self.reserved].iter();
         reserves.any(|r| u32::from(r.0) == block)
-            || self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
     }
 
     fn reserve_one(&mut self, area: Area) -> Result<(), Error<N::Error>> {
@@ -1232,10 +1237,10 @@ impl<N: Nand> Store<'_, N> {
     /// which writes, they stay dead until the next checkpoint.
     pub fn free_dead(&mut self, marking: bool) -> Result<(), Error<N::Error>> {
         self.wear.ready = true;
-        self.sure = self.unreserved();
         if marking {
             self.mark_failed()?;
         }
+        self.sure = self.unreserved();
         if self.dead == 0 && self.table.paged.is_none() {
             return Ok(());
         }
@@ -1266,20 +1271,39 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Blocks that the checkpoint calls bad because they have failed: whoever wrote it may not have come to mark
-    /// them, and they wait no longer.
+    /// Blocks that the checkpoint calls bad because they have failed, or free, because they had been taken when its block
+    /// table was on flash: whoever wrote it may not have come to mark them, and they wait no longer.
     fn mark_failed(&mut self) -> Result<(), Error<N::Error>> {
         for slot in 0..self.failing.len() {
             let block = u32::from(self.failing[slot]);
-            if block == u16::MAX.into() || self.state(block) != State::Bad {
+            if block == u16::MAX.into() || self.is_reserved(block) {
                 continue;
             }
-            self.failing[slot] = u16::MAX;
-            if !self.nand.is_bad(BlockAddr(block))? {
-                self.nand.mark_bad(BlockAddr(block))?;
+            match self.state(block) {
+                State::Bad if self.nand.is_bad(BlockAddr(block))? => {}
+                State::Bad => self.nand.mark_bad(BlockAddr(block))?,
+                State::Free | State::Clean => {
+                    self.free = self.free.saturating_sub(1);
+                    self.mark_bad(block)?;
+                }
+                _ => continue,
             }
+            self.failing[slot] = u16::MAX;
         }
         Ok(())
+    }
+
+    /// An open block has not failed, whatever a checkpoint says: it could until commit 50e3ca0, which took blocks that had
+    /// failed again.
+    pub fn forget_open_failed(&mut self) {
+        for slot in 0..self.failing.len() {
+            let block = u32::from(self.failing[slot]);
+            if block != u16::MAX.into()
+                && (self.is_open(block) || self.remnants.find(block).is_some())
+            {
+                self.failing[slot] = u16::MAX;
+            }
+        }
     }
 
     /// A block of the checkpoint or of the allocation log, free now: where nothing is kept, a mount that has read them

@@ -388,6 +388,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// A table that lies on flash is asked when something is to be written for the first time
     /// ([`FlashLight::compare_states`]).
     pub(crate) fn is_consistent(&mut self) -> bool {
+        self.store.forget_open_failed();
         self.has_one_use_each() && (self.store.table.paged.is_some() || self.states_agree())
     }
 
@@ -449,10 +450,8 @@ impl<N: Nand> FlashLight<'_, N> {
             && s.reserves[..s.reserved]
                 .iter()
                 .all(|&(block, area)| area <= Area::Update as u8 && seen.note(block.into()))
-            && (s.failing.iter().map(|b| u32::from(*b))).all(|b| {
-                b == u16::MAX.into()
-                    || (b < s.table.blocks() && !s.is_open(b) && s.remnants.find(b).is_none())
-            })
+            && (s.failing.iter().map(|b| u32::from(*b)))
+                .all(|b| b == u16::MAX.into() || b < s.table.blocks())
             && { pages }.all(|page| page.is_none() || page.0 < s.table.blocks() * s.ppb())
     }
 

@@ -1,6 +1,6 @@
 //! Pages of other kinds in the logs that a recovery follows, and notes that would take it long.
 
-use flashkit_flashlight::{FlashLight, Kind};
+use flashkit_flashlight::{BlockState, FlashLight, Kind};
 use flashkit_hostile::image::{self, Image, Page, stored};
 use flashkit_hostile::{Guard, seal};
 use flashkit_nand::{BlockAddr, Nand};
@@ -127,4 +127,31 @@ fn leaves_in_a_ring_are_followed_once() {
         ring.pages[page as usize] = forged;
     }
     assert_eq!(outcome(&ring), outcome(&image));
+}
+
+/// The checkpoint says that a block has failed: one that is free is marked bad and not taken, and of an open one it is not true.
+#[test]
+fn a_block_that_has_failed() {
+    let image = unclean();
+    let newest = image.kinds[Kind::Checkpoint as usize][0];
+    let Page::Written(data, _) = &image.pages[newest as usize] else {
+        panic!("page {newest} is not written");
+    };
+    let heads = (1..6).map(|area| u32::from(seal::u16_at(data, 60 + 4 * area)));
+    let open = { heads }.find(|&block| block != 0xffff).unwrap();
+    // Behind those that are kept for roots.
+    let free = (8..image.geometry.blocks()).find(|&block| image.attempted(block) == 0);
+    for (block, is_bad) in [(free.unwrap(), true), (open, false)] {
+        let mut forged = image.clone();
+        if let Page::Written(data, _) = &mut forged.pages[newest as usize] {
+            data[124..126].copy_from_slice(&(block as u16).to_le_bytes());
+            seal::seal(data);
+        }
+        let mut ram = image::ram(&forged.geometry);
+        let mut guard = Guard::new(&forged);
+        guard.allow("all", u64::MAX);
+        let mut fs = FlashLight::mount(guard, &mut ram, image::config()).unwrap();
+        let state = fs.block_state(block);
+        assert_eq!(state == BlockState::Bad, is_bad, "{block}: {state:?}");
+    }
 }
