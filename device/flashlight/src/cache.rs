@@ -248,6 +248,22 @@ impl<N: Nand> FlashLight<'_, N> {
         (0..2).find(|&i| self.files[i].ino == ino && ino != 0)
     }
 
+    /// Does what only reads, though it may have to write an inode that is cached to make place for another. Where that
+    /// finds no block, as failing ones have taken those that the allocation log was to go on in, a checkpoint names others, and it
+    /// is done again.
+    pub(crate) fn reading<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
+    ) -> Result<T, Error<N::Error>> {
+        match read(self) {
+            Err(Error::NoSpace) if self.is_writable() => {
+                self.checkpoint(false)?;
+                read(self)
+            }
+            done => done,
+        }
+    }
+
     /// Brings a directory into a slot. Two reads at most, and the write of what was there.
     pub(crate) fn load_dir(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
         let tick = self.touch();

@@ -34,7 +34,7 @@ impl<N: Nand> FlashLight<'_, N> {
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, Error<N::Error>> {
-        let i = self.load_data_file(node)?;
+        let i = self.reading(|fs| fs.load_data_file(node))?;
         let size = self.files[i].file().size();
         if offset >= size {
             return Ok(0);

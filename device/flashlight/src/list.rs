@@ -42,6 +42,17 @@ impl<N: Nand> FlashLight<'_, N> {
         cookie: u64,
         each: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> Result<(), Error<N::Error>> {
+        self.reading(|fs| fs.load_dir(dir))?;
+        self.list(dir, cookie, each)
+    }
+
+    /// The same in the middle of something.
+    pub(crate) fn list(
+        &mut self,
+        dir: u32,
+        cookie: u64,
+        each: &mut dyn FnMut(Entry<'_>) -> bool,
+    ) -> Result<(), Error<N::Error>> {
         self.load_dir(dir)?;
         let mut hash = (cookie >> 32) as u32 & NO_HASH;
         let mut after = cookie as u32;

@@ -419,7 +419,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// # Errors
     /// [`Error::NotFound`], [`Error::NameTooLong`].
     pub fn lookup(&mut self, dir: u32, name: &[u8]) -> Result<Attr, Error<N::Error>> {
-        let found = self.find(dir, name)?;
+        let found = self.reading(|fs| fs.find(dir, name))?;
         Ok(self.attr_at(found.node, found.place))
     }
 
@@ -438,10 +438,10 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Attributes of an inode. No read when it is cached, at most three when not.
     pub fn getattr(&mut self, node: Node) -> Result<Attr, Error<N::Error>> {
-        let place = match node {
-            Node::Dir(ino) => self.peek_dir(ino)?,
-            Node::File(file) => self.peek_file(file)?,
-        };
+        let place = self.reading(|fs| match node {
+            Node::Dir(ino) => fs.peek_dir(ino),
+            Node::File(file) => fs.peek_file(file),
+        })?;
         Ok(self.attr_at(node, place))
     }
 
@@ -819,7 +819,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// The target of a symbolic link, as far as `buf` reaches.
     pub fn readlink(&mut self, file: FileRef, buf: &mut [u8]) -> Result<usize, Error<N::Error>> {
-        let i = self.load_file(file)?;
+        let i = self.reading(|fs| fs.load_file(file))?;
         if self.files[i].file().mode() & MODE_TYPE != MODE_SYMLINK {
             return Err(Error::Invalid);
         }

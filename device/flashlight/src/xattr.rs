@@ -129,7 +129,7 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         value: &mut [u8],
     ) -> Result<usize, Error<N::Error>> {
-        if !self.load_attributes(node)? {
+        if !self.reading(|fs| fs.load_attributes(node))? {
             return Err(Error::NoAttribute);
         }
         let found = Attributes::on(self.scratch).find(name);
@@ -145,7 +145,7 @@ impl<N: Nand> FlashLight<'_, N> {
         node: Node,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error<N::Error>> {
-        if self.load_attributes(node)? {
+        if self.reading(|fs| fs.load_attributes(node))? {
             for (_, name, _) in Attributes::on(self.scratch).iter() {
                 each(name);
             }
