@@ -82,8 +82,14 @@ impl Run {
         }
     }
 
-    /// Adds the next page, if it is that.
+    /// Adds the next page, if it is that; or the last once more, whose program had failed and that reads well.
     fn goes_on(&mut self, page: Found) -> bool {
+        let place = |page: &Found| (page.tag.owner.ino, page.tag.index, page.update.left);
+        if place(&page) == place(&self.last) {
+            self.pages[self.len - 1] = page.at;
+            self.last = page;
+            return true;
+        }
         let next = (self.last.tag.owner.ino, self.last.tag.index.wrapping_add(1));
         let is_next = (page.tag.owner.ino, page.tag.index) == next
             && self.last.update.left.checked_sub(1) == Some(page.update.left)

@@ -419,3 +419,35 @@ fn go_round(mut chip: FailAt, config: Config) {
     }
     clean(&mut try_mount(chip.chip, config).unwrap());
 }
+
+/// A write of some pages over old ones, one of which fails and reads well all the same: after a cut all of them are new.
+#[test]
+fn a_page_of_an_update_fails_and_reads_well() {
+    const PAGE: usize = 2048;
+    let overwrite = |volume: &mut Volume<FailAt>, ino, first: usize, byte: u8| {
+        let fs = volume.fs();
+        fs.write(ino, (first * PAGE) as u64, &[byte; 5 * PAGE], NOW)
+            .unwrap();
+        fs.fsync(ino).unwrap();
+    };
+    for left in 0..8 {
+        let chip = FailAt::new(chip(PAGE as u32, 40, 16, 64), u64::MAX);
+        let mut volume = Volume::new(chip, Config::default());
+        store(volume.fs(), "file", &[1; 16 * PAGE]).unwrap();
+        let root = volume.fs().root();
+        let ino = volume.fs().lookup(root, b"file").unwrap().ino;
+        // Blocks are reserved, and some pages of the first taken.
+        overwrite(&mut volume, ino, 0, 2);
+        let chip = volume.flashlight().nand_mut();
+        (chip.left, chip.reads) = (chip.done + left, Some(1000));
+        overwrite(&mut volume, ino, 4, 3);
+        overwrite(&mut volume, ino, 10, 4);
+        let chip = volume.flashlight().nand().chip.clone();
+        let mut fs = try_mount(chip, Config::default()).unwrap();
+        let bytes = path::read_file(&mut fs, b"/file").unwrap();
+        let found: Vec<u8> = bytes.chunks(PAGE).map(|page| page[0]).collect();
+        let want = [2, 2, 2, 2, 3, 3, 3, 3, 3, 1, 4, 4, 4, 4, 4, 1];
+        assert_eq!(found, want, "operation {left}");
+        clean(&mut fs);
+    }
+}
