@@ -578,7 +578,7 @@ fn leaf_switch(chip: Chip) -> Script {
 fn root_switch(chip: Chip) -> Script {
     let mut d = Draft::new(10);
     d.add("create a");
-    for i in 0..450 {
+    for i in 0..320 {
         d.add(&format!("write a 0 {}; sync", 10 + i));
     }
     d.cut_from_here();
