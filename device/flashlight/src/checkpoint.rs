@@ -183,8 +183,8 @@ impl Anchor {
 
     /// At a mount: pages of the root blocks that are claimed, if they show another round than the newest checkpoint as well.
     pub fn load_ends(&mut self, programmed: [u32; 2]) {
-        for side in 0..2 {
-            self.ends[side] = match programmed[side] {
+        for (side, programmed) in programmed.into_iter().enumerate() {
+            self.ends[side] = match programmed {
                 _ if !self.stale[side] => self.root_next,
                 0..=ROUND_PAGES => ROUND_PAGES,
                 _ => ANCHOR_PAGES,

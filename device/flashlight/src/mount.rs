@@ -783,10 +783,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.volume = header.volume;
         (self.anchor.last_root, self.anchor.good) = (last_root, good);
         self.anchor.limit_roots();
-        for side in 0..2 {
-            if self.anchor.roots[side] == u32::MAX {
+        for (block, seen) in self.anchor.roots.into_iter().zip(&mut blocks) {
+            if block == u32::MAX {
                 // A block of something else was looked at.
-                blocks[side] = RootBlock::default();
+                *seen = RootBlock::default();
             }
         }
         self.anchor.second = second;
