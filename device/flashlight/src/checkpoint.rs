@@ -169,15 +169,14 @@ impl Anchor {
 
     /// Whether one root block is left. It is never erased, nor given up.
     pub fn has_one_root(&self) -> bool {
-        self.roots.contains(&u32::MAX)
+        self.roots[1] == u32::MAX
     }
 
     /// With one root block left its round goes on, whatever has been claimed of another.
     pub fn go_on_alone(&mut self) {
-        let left = (0..2).find(|&side| self.roots[side] != u32::MAX);
-        if let Some(side) = left.filter(|_| self.has_one_root()) {
-            (self.round, self.root_next) = (self.rounds[side] as u8, self.ends[side].into());
-            self.stale[side] = false;
+        if self.has_one_root() {
+            (self.round, self.root_next) = (self.rounds[0] as u8, self.ends[0].into());
+            self.stale[0] = false;
         }
     }
 
@@ -828,8 +827,8 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let (first, roots) = (self.anchor.first, self.anchor.roots);
         let is_last = self.anchor.has_one_root();
-        let begin = if is_last {
-            (0..2).find(|&side| roots[side] != u32::MAX).unwrap_or(0)
+        let begin = if roots[1 - first] == u32::MAX {
+            first
         } else {
             1 - first
         };
@@ -840,13 +839,12 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(false);
         }
         let other = 1 - begin;
-        let is_other = !is_last;
-        if is_other && self.anchor.stale[other] && !self.write_second(2)? {
+        if !is_last && self.anchor.stale[other] && !self.write_second(2)? {
             return Ok(false);
         }
         self.anchor.counts = root_name(self.anchor.round.into(), self.anchor.root_next - 1);
         self.anchor.first = begin;
-        if is_other && !self.write_root_page(other, &mut page)? {
+        if !is_last && !self.write_root_page(other, &mut page)? {
             self.replace_root(other)?;
         }
         Ok(true)
@@ -1022,6 +1020,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 n += 1;
             }
         }
+        self.store.forget_open_failed();
         if n != table + roots + 4 + 4 * partials || !self.is_consistent() {
             return corrupt(PageAddr::NONE);
         }

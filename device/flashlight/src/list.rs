@@ -46,14 +46,13 @@ impl<N: Nand> FlashLight<'_, N> {
         self.list(dir, cookie, each)
     }
 
-    /// The same in the middle of something.
+    /// The same of a cached directory, in the middle of something.
     pub(crate) fn list(
         &mut self,
         dir: u32,
         cookie: u64,
         each: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> Result<(), Error<N::Error>> {
-        self.load_dir(dir)?;
         let mut hash = (cookie >> 32) as u32 & NO_HASH;
         let mut after = cookie as u32;
         let mut damage = (cookie & PASSED_DAMAGE != 0).then(|| self.bad_entry(dir));

@@ -558,6 +558,7 @@ impl<N: Nand> FlashLight<'_, N> {
         cookie: u64,
     ) -> Result<Option<(FileRef, u64)>, Error<N::Error>> {
         let mut found = None;
+        self.load_dir(dir)?;
         self.list(dir, cookie, &mut |entry| {
             if let Node::File(file) = entry.node {
                 found = Some((file, entry.cookie));

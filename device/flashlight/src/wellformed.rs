@@ -388,7 +388,6 @@ impl<N: Nand> FlashLight<'_, N> {
     /// A table that lies on flash is asked when something is to be written for the first time
     /// ([`FlashLight::compare_states`]).
     pub(crate) fn is_consistent(&mut self) -> bool {
-        self.store.forget_open_failed();
         self.has_one_use_each() && (self.store.table.paged.is_some() || self.states_agree())
     }
 
