@@ -260,8 +260,8 @@ fn root_blocks_wear_out(seed: u64) {
     let root = fs.root();
     file(&mut fs, root, b"f", 5000);
     let mut chip = fs.volume().nand().clone();
-    let left = rng.below(5) as u32;
-    let worn = (0..5).filter(|&block| block != left);
+    let left = rng.below(4) as u32;
+    let worn = (0..4).filter(|&block| block != left);
     let weak_blocks = worn.map(|at| Weak {
         at,
         good: rng.below(3) as u32,

@@ -111,7 +111,7 @@ fn more_ram_holds_more_of_it() {
         clean(&mut fs);
         (spent.page_reads + spent.spare_reads, spent.page_programs)
     });
-    assert_eq!(spent, [(1128, 3_014), (445, 3_014), (198, 3_014)]);
+    assert_eq!(spent, [(1_128, 3_014), (445, 3_014), (198, 3_014)]);
 }
 
 /// One copy of a page is enough, and it is written anew. Without both nothing is changed any more, and what is stored
