@@ -11,9 +11,7 @@ use std::collections::BTreeMap;
 use common::{NOW, Volume, chip, clean, try_mount};
 use flashkit_flashlight::{Config, FlashLight};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::{
-    Counters, Cut, EraseTear, Faults, Metered, PowerCut, Rng, SimNand, Tear, Tearable, Weak,
-};
+use flashkit_sim::{Counters, Faults, Metered, Rng, SimNand, Tear, Tearable, Weak};
 use flashkit_vfs::{Error, FileSystem, NewInode, path};
 use flashkit_workload::model::{ModelRun, Target};
 
@@ -128,29 +126,6 @@ impl Nand for FailAt {
 
     fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Self::Error> {
         self.chip.mark_bad(block)
-    }
-}
-
-impl Tearable for FailAt {
-    fn program_torn(
-        &mut self,
-        page: PageAddr,
-        data: &[u8],
-        spare: &[u8],
-        tear: Tear,
-        seed: u64,
-    ) -> Result<(), Self::Error> {
-        self.chip.program_torn(page, data, spare, tear, seed)
-    }
-
-    fn erase_torn(
-        &mut self,
-        block: BlockAddr,
-        tear: EraseTear,
-        seed: u64,
-    ) -> Result<(), Self::Error> {
-        assert_ne!(self.unfit, Some(block), "erased to be used again");
-        self.chip.erase_torn(block, tear, seed)
     }
 }
 
@@ -368,56 +343,6 @@ fn a_block_that_fails_in_a_recovery_is_not_used_again() {
             after.check().unwrap();
         }
     }
-}
-
-/// The same when the power is cut some operations after the failure, in the recovery or soon after it: the next mount may know
-/// of it or not. The chip comes round to the block again.
-#[test]
-fn a_block_fails_in_a_recovery_that_is_cut() {
-    let config = Config::default();
-    let mut before = Volume::new(FailAt::new(chip(1024, 40, 8, 64), u64::MAX), config);
-    for n in 0..60u64 {
-        let data = vec![n as u8; 900 * (n as usize % 7 + 1)];
-        store(before.fs(), &format!("f{}", n * 7 % 20), &data).unwrap();
-    }
-    let mut chip = before.flashlight().nand().chip.clone();
-    // Each recovery takes another leaf; one in four another second-level block.
-    for _ in 0..4 {
-        for left in 0..30 {
-            for after in left + 1..left + 10 {
-                let cut = Cut {
-                    after,
-                    program: Tear::Complete,
-                    erase: EraseTear::Complete,
-                    seed: left,
-                };
-                let mut fails = FailAt::new(chip.clone(), left);
-                fails.reads = Some(1000);
-                let mut fails = PowerCut::new(fails, cut);
-                drop(try_mount(&mut fails, config));
-                go_round(fails.into_inner(), config);
-            }
-        }
-        let mut recovers = PowerCut::never(chip);
-        drop(try_mount(&mut recovers, config).unwrap());
-        chip = recovers.into_inner();
-    }
-}
-
-/// Writes over and over, with a power cut now and then.
-fn go_round(mut chip: FailAt, config: Config) {
-    for n in 0..60u64 {
-        // What no checkpoint says is not known.
-        chip.unfit = None;
-        let mut found = PowerCut::never(chip);
-        let mut fs = try_mount(&mut found, config).unwrap();
-        for n in 6 * n..6 * n + 6 {
-            store(&mut fs, &format!("f{}", n * 11 % 20), &[n as u8; 2000]).unwrap();
-        }
-        drop(fs);
-        chip = found.into_inner();
-    }
-    clean(&mut try_mount(chip.chip, config).unwrap());
 }
 
 /// A write of some pages over old ones, one of which fails and reads well all the same: after a cut all of them are new.
