@@ -345,17 +345,14 @@ impl Nand for SimNand {
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, SimError> {
         let (b, index) = self.admit_program(page, data, spare)?;
-        let fails = self
-            .faults
-            .as_mut()
-            .is_some_and(|faults| faults.program_fails(page.0));
-        if fails || self.blocks[b as usize].has(FAILING) {
+        let failing = self.blocks[b as usize].has(FAILING);
+        let fails = match &mut self.faults {
+            Some(faults) => faults.program_fails(page.0, failing),
+            None => failing,
+        };
+        if fails {
             let seed = self.faults.as_mut().map_or(0, |faults| faults.seed());
-            match seed % 3 {
-                0 => self.put(b, index, PageState::Garbage, &[], &[])?,
-                1 => self.put(b, index, PageState::LooksBlank, &[], &[])?,
-                _ => self.put(b, index, PageState::Written, data, spare)?,
-            }
+            self.leave_failed(b, index, data, spare, seed)?;
             self.set_flags(b, FAILING)?;
             return Ok(OpStatus::Failed);
         }
@@ -366,15 +363,21 @@ impl Nand for SimNand {
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, SimError> {
         let b = self.admit_erase(block)?;
         let erase_count = self.blocks[b as usize].erase_count;
-        let fails = self
-            .faults
-            .as_mut()
-            .is_some_and(|faults| faults.erase_fails(b, erase_count));
-        if fails || self.blocks[b as usize].has(FAILING) {
+        let failing = self.blocks[b as usize].has(FAILING);
+        let fails = match &mut self.faults {
+            Some(faults) => faults.erase_fails(b, erase_count, failing),
+            None => failing,
+        };
+        if fails {
             let seed = self.faults.as_mut().map_or(0, |faults| faults.seed());
             self.wear(b);
             self.blocks[b as usize].flags |= FAILING;
-            self.leave_half_erased(b, EraseTear::Partial, seed)?;
+            let left = if seed.is_multiple_of(2) {
+                EraseTear::Partial
+            } else {
+                EraseTear::Mixed
+            };
+            self.leave_half_erased(b, left, seed)?;
             return Ok(OpStatus::Failed);
         }
         self.erase_fully(b)?;

@@ -34,10 +34,11 @@ pub struct Weak {
 /// What goes wrong on a chip. [`Faults::default`] is nothing.
 ///
 /// What only concerns reads is never written into the chip: without the faults, the data is there
-/// again. A block of which one program or erase has failed fails every later one, until
-/// it is marked bad and left alone.
+/// again. A block of which one program or erase has failed fails every later one, or those that
+/// `fail_again` says, until it is marked bad and left alone. The page of a program that failed reads as it should, for
+/// good or a few times, or with bits that are still 1, or as erased, or not at all.
 ///
-/// The counts behind `weak_pages`, `weak_blocks`, `grave_pages`, `read_disturb` and
+/// The counts behind `weak_pages`, `weak_blocks`, `failing_max`, `grave_pages`, `read_disturb` and
 /// `retention_ns` begin anew when an image is opened; erase counts and failing blocks persist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -63,6 +64,10 @@ pub struct Faults {
     pub erase_fail: Rate,
     /// Blocks whose erases fail after some good ones.
     pub weak_blocks: Vec<Weak>,
+    /// Chance of a program or an erase in a block that has failed to fail again. 1 by default.
+    pub fail_again: Rate,
+    /// Blocks that begin to fail, at most; 0 is no limit.
+    pub failing_max: u32,
     /// Pages that are uncorrectable after some good reads, until programmed again.
     pub grave_pages: Vec<Weak>,
     /// Erases that a block stands in its life; 0 is no limit.
@@ -87,6 +92,8 @@ impl Default for Faults {
             weak_pages: Vec::new(),
             erase_fail: Rate::NEVER,
             weak_blocks: Vec::new(),
+            fail_again: Rate(1),
+            failing_max: 0,
             grave_pages: Vec::new(),
             endurance: 0,
             read_disturb: 0,
@@ -151,6 +158,8 @@ pub(crate) struct FaultState {
     weak_pages: HashMap<u32, u32>,
     weak_blocks: HashMap<u32, u32>,
     grave_pages: HashMap<u32, u32>,
+    /// Blocks that have begun to fail.
+    failing: u32,
 }
 
 /// Takes one operation from what a weak thing has left; true when nothing was left.
@@ -173,22 +182,41 @@ impl FaultState {
             weak_pages: map(&faults.weak_pages),
             weak_blocks: map(&faults.weak_blocks),
             grave_pages: map(&faults.grave_pages),
+            failing: 0,
             faults,
         }
     }
 
-    /// Whether this program fails.
-    pub fn program_fails(&mut self, page: u32) -> bool {
+    /// Whether this program fails, in a block that has failed before or not.
+    pub fn program_fails(&mut self, page: u32, failing: bool) -> bool {
         if let Some(weak) = self.faults.grave_pages.iter().find(|w| w.at == page) {
             self.grave_pages.insert(page, weak.good);
         }
-        worn_out(&mut self.weak_pages, page) | self.faults.program_fail.happens(&mut self.rng)
+        let fails =
+            worn_out(&mut self.weak_pages, page) | self.faults.program_fail.happens(&mut self.rng);
+        self.fails(fails, failing)
     }
 
-    /// Whether this erase of a block erased `erase_count` times before fails.
-    pub fn erase_fails(&mut self, block: u32, erase_count: u32) -> bool {
+    /// Whether this erase of a block erased `erase_count` times before fails, as above.
+    pub fn erase_fails(&mut self, block: u32, erase_count: u32, failing: bool) -> bool {
         let old = self.faults.endurance != 0 && erase_count >= self.faults.endurance;
-        old | worn_out(&mut self.weak_blocks, block) | self.faults.erase_fail.happens(&mut self.rng)
+        let fails = old
+            | worn_out(&mut self.weak_blocks, block)
+            | self.faults.erase_fail.happens(&mut self.rng);
+        self.fails(fails, failing)
+    }
+
+    /// Whether an operation fails that should by chance.
+    fn fails(&mut self, by_chance: bool, failing: bool) -> bool {
+        let max = self.faults.failing_max;
+        if failing {
+            self.faults.fail_again == Rate(1) || self.faults.fail_again.happens(&mut self.rng)
+        } else if by_chance && (max == 0 || self.failing < max) {
+            self.failing += 1;
+            true
+        } else {
+            false
+        }
     }
 
     /// How a read of a programmed page ends. `block_reads` counts the reads of the block since its

@@ -8,8 +8,8 @@ use crate::{Faults, FaultsError, Rate, Weak};
 const GOOD_DEFAULT: u32 = 3;
 const NS_PER_MS: u64 = 1_000_000;
 const KEYS: &str = "seed, badblocks, badrate, ecc, bitflips, bitfliprate, uncorrectable, \
-                    programfail, weakpages, erasefail, weakblocks, gravepages, endurance, \
-                    readdisturb, retention";
+                    programfail, weakpages, erasefail, weakblocks, failagain, failingmax, \
+                    gravepages, endurance, readdisturb, retention";
 
 fn number<T: core::str::FromStr>(key: &str, text: &str) -> Result<T, FaultsError> {
     let wrong = |_| FaultsError(format!("{key}: `{text}` is not a number in range"));
@@ -61,9 +61,10 @@ impl Faults {
     /// | --- | --- |
     /// | `seed` | number |
     /// | `badblocks` | blocks, apart by commas |
-    /// | `badrate`, `bitfliprate`, `uncorrectable`, `programfail`, `erasefail` | `1/N`, or `0` |
+    /// | `badrate`, `bitfliprate`, `uncorrectable`, `programfail`, `erasefail`, `failagain` | `1/N`, or `0` |
     /// | `ecc`, `bitflips` | bits |
     /// | `weakpages`, `weakblocks`, `gravepages` | `number:good operations` (3 if left out), apart by commas |
+    /// | `failingmax` | blocks |
     /// | `endurance` | erases |
     /// | `readdisturb` | reads of the block for each flip |
     /// | `retention` | milliseconds for each flip |
@@ -99,6 +100,8 @@ impl Faults {
             "weakpages" => self.weak_pages = list(v, |item| weak(key, item))?,
             "erasefail" => self.erase_fail = rate(key, v)?,
             "weakblocks" => self.weak_blocks = list(v, |item| weak(key, item))?,
+            "failagain" => self.fail_again = rate(key, v)?,
+            "failingmax" => self.failing_max = number(key, v)?,
             "gravepages" => self.grave_pages = list(v, |item| weak(key, item))?,
             "endurance" => self.endurance = number(key, v)?,
             "readdisturb" => self.read_disturb = number(key, v)?,
@@ -160,6 +163,8 @@ impl Display for Faults {
                 ("weakpages", join(&faults.weak_pages)),
                 ("erasefail", faults.erase_fail.to_string()),
                 ("weakblocks", join(&faults.weak_blocks)),
+                ("failagain", faults.fail_again.to_string()),
+                ("failingmax", faults.failing_max.to_string()),
                 ("gravepages", join(&faults.grave_pages)),
                 ("endurance", faults.endurance.to_string()),
                 ("readdisturb", faults.read_disturb.to_string()),
@@ -200,8 +205,8 @@ mod tests {
     fn text_round_trips() {
         let text = "seed=7;badblocks=1,2;badrate=1/50;ecc=4;bitflips=3;bitfliprate=1/2;\
                     uncorrectable=1/9;programfail=1/1000;weakpages=9:0;erasefail=1/8;\
-                    weakblocks=113:2;gravepages=1401:3;endurance=3000;readdisturb=100;\
-                    retention=5000";
+                    weakblocks=113:2;failagain=1/2;failingmax=9;gravepages=1401:3;endurance=3000;\
+                    readdisturb=100;retention=5000";
         let faults: Faults = text.parse().unwrap();
         assert_eq!(faults.to_string(), text);
         assert_eq!(faults.retention_ns, 5_000_000_000);

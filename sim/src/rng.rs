@@ -37,6 +37,14 @@ impl Rng {
         n != 0 && self.below(n) == 0
     }
 
+    /// One of them, all as likely.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+
     /// Fills a buffer.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {

@@ -155,6 +155,31 @@ impl SimNand {
         Ok(any)
     }
 
+    /// Leaves what a failed program may: see [`Faults`](crate::Faults).
+    pub(crate) fn leave_failed(
+        &mut self,
+        b: u32,
+        index: u32,
+        data: &[u8],
+        spare: &[u8],
+        seed: u64,
+    ) -> Result<(), SimError> {
+        let mut rng = Rng::new(seed);
+        let reads = 1 + rng.below(8) as u8;
+        match rng.below(5) {
+            0 => self.put(b, index, PageState::Garbage, &[], &[]),
+            1 => self.put(b, index, PageState::LooksBlank, &[], &[]),
+            2 => self.put(b, index, PageState::Written, data, spare),
+            3 => self.put(b, index, PageState::Unstable(reads), data, spare),
+            _ => {
+                let (mut data, mut spare) = (data.to_vec(), spare.to_vec());
+                program_some_bits(&mut rng, &mut data);
+                program_some_bits(&mut rng, &mut spare);
+                self.put(b, index, PageState::Written, &data, &spare)
+            }
+        }
+    }
+
     /// Leaves a half-erased block behind, as a torn or failed erase does.
     pub(crate) fn leave_half_erased(
         &mut self,

@@ -322,10 +322,9 @@ mod tests {
     use super::*;
     use crate::script::{FAILURE_SEEDS, SMALL_CHIP};
 
-    /// Between the seeds of the catalogue a failed program leaves all that it may.
     #[test]
-    fn failures_leave_different_pages() {
-        let mut digests: Vec<u64> = Vec::new();
+    fn failures_leave_what_the_catalogue_says() {
+        let mut left = Vec::new();
         for seed in FAILURE_SEEDS {
             let mut recorder = Recorder::new(SMALL_CHIP.formatted().unwrap());
             recorder.erase(BlockAddr(9)).unwrap();
@@ -337,10 +336,15 @@ mod tests {
                 (OpStatus::Done, OpStatus::Failed)
             );
             assert_eq!(recorder.census[&Forced::ProgramFailure], 1);
-            digests.push(recorder.chip().digest().unwrap());
+            let mut chip = recorder.into_inner();
+            let mut reads = |page| {
+                let mut data = vec![0; 1024];
+                let status = chip.read(PageAddr(page), 0, &mut data, &mut []);
+                status.unwrap().is_readable().then_some(data)
+            };
+            // More often than a page that fails after some reads is read well.
+            left.push((0..100).map(|_| reads(73)).last().unwrap());
         }
-        digests.sort_unstable();
-        digests.dedup();
-        assert_eq!(digests.len(), 3);
+        assert_eq!(left, [None, Some(vec![0xff; 1024]), Some(vec![7; 1024])]);
     }
 }

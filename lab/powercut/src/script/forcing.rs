@@ -13,7 +13,7 @@ const WIDER_BARE: Chip = Chip::new(1024, 0, 8, 128);
 
 /// Seeds with which a failed program leaves a page that is uncorrectable, reads as erased, or as
 /// written.
-pub(crate) const FAILURE_SEEDS: [u64; 3] = [0, 1, 4];
+pub(crate) const FAILURE_SEEDS: [u64; 3] = [4, 3, 0];
 
 /// A script under work.
 struct Draft {
