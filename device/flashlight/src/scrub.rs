@@ -100,14 +100,9 @@ impl<N: Nand> FlashLight<'_, N> {
     /// As of other operations; a page that cannot be read is no error.
     pub fn scrub(&mut self, pages: u32) -> Result<Scrub, Error<N::Error>> {
         let mut out = Scrub::default();
-        if self.writable().is_ok() {
-            if self.store.session {
-                self.make_room()?;
-            }
-            if self.refresh()? {
-                out.refreshed = 1;
-                return Ok(out);
-            }
+        if self.writable().is_ok() && self.reading(Self::refresh_in_room)? {
+            out.refreshed = 1;
+            return Ok(out);
         }
         let end = self.store.table.blocks() * self.store.ppb();
         while out.read < pages && out.unreadable.is_none() && self.store.scrub_at < end {
@@ -131,6 +126,13 @@ impl<N: Nand> FlashLight<'_, N> {
             out.done = true;
         }
         Ok(out)
+    }
+
+    fn refresh_in_room(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.store.session {
+            self.make_room()?;
+        }
+        self.refresh()
     }
 
     /// Whether a page, or one behind it in its block, may be in use.
