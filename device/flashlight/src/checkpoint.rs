@@ -121,6 +121,8 @@ pub(crate) struct Anchor {
     /// The second-level block that the root pages lead to, while `second` is being begun.
     pub old_second: u32,
     pub new_second: bool,
+    /// Whether a program of the root page claimed last has been tried.
+    root_tried: bool,
     /// The second-level block that the checkpoint found meant to be anchored in.
     pub meant: u32,
     pub leaf: Head,
@@ -151,6 +153,7 @@ impl Anchor {
             second_next: ANCHOR_PAGES,
             old_second: u32::MAX,
             new_second: false,
+            root_tried: false,
             meant: u32::MAX,
             leaf: Head::NONE,
             next_leaves: [u32::MAX; 2],
@@ -205,6 +208,7 @@ impl Anchor {
             }
         }
         self.root_next += 1;
+        self.root_tried = false;
         for side in 0..2 {
             if !self.stale[side] {
                 self.ends[side] = self.root_next as u8;
@@ -404,6 +408,21 @@ impl<N: Nand> FlashLight<'_, N> {
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
     }
 
+    /// What a recovery has come to that makes it durable. `false` when the last root block is full, and a root page is
+    /// needed: then nothing is written any more.
+    pub(crate) fn unless_roots_are_full(
+        &mut self,
+        result: Result<(), Error<N::Error>>,
+    ) -> Result<bool, Error<N::Error>> {
+        match result {
+            Err(Error::ReadOnly) if self.anchor.has_one_root() && !self.store.nand.failed => {
+                self.read_only = true;
+                Ok(false)
+            }
+            r => r.map(|()| true),
+        }
+    }
+
     /// Begins a recovery: repeats the checkpoint it starts from in a new leaf, where it cannot fail
     /// any more. Nothing that it says has changed yet. Four programs and an erase, more when the
     /// second level is full.
@@ -506,7 +525,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Takes another second-level block, and claims the root page that will lead there.
     fn begin_second(&mut self) -> Result<(), Error<N::Error>> {
-        if self.anchor.has_one_root() && self.anchor.root_next >= ANCHOR_PAGES {
+        // One whose program has not been tried will lead to this block instead.
+        let claimed = self.anchor.new_second && !self.anchor.root_tried;
+        if !claimed && self.anchor.has_one_root() && self.anchor.root_next >= ANCHOR_PAGES {
             return Err(Error::ReadOnly);
         }
         let second = match self.take_system(SECOND) {
@@ -529,7 +550,9 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.anchor.new_second = true;
         self.anchor.second_next = 0;
-        self.anchor.claim_root();
+        if !claimed {
+            self.anchor.claim_root();
+        }
         Ok(())
     }
 
@@ -854,6 +877,7 @@ impl<N: Nand> FlashLight<'_, N> {
     fn write_root_page(&mut self, side: usize, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
         let block = BlockAddr(self.anchor.roots[side]);
         self.store.written.checkpoint += 1;
+        self.anchor.root_tried = true;
         if self.anchor.stale[side] && self.store.nand.erase(block)? == OpStatus::Failed {
             return Ok(false);
         }

@@ -575,14 +575,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 // Erased before its next page as well.
                 fs.anchor.root_next = ANCHOR_PAGES;
             }
-            fs.account(Purpose::Recovery, |fs| fs.recover(&start))?;
+            let lasts = fs.account(Purpose::Recovery, |fs| fs.recover(&start))?;
             fs.recovered = true;
-            match (fs.store.discarded, fs.is_worn()) {
-                (true, _) => {}
-                (false, true) => fs.retire_if_possible()?,
-                (false, false) => fs.restore_room()?,
+            match (lasts, fs.is_worn()) {
+                (false, _) => {}
+                (true, true) => fs.retire_if_possible()?,
+                (true, false) => fs.restore_room()?,
             }
-            fs.store.together = fs.store.discarded;
+            fs.store.together = !lasts;
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;
             fs.store.unseen = Unseen::all();
@@ -1064,6 +1064,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// Whether the mount found that the volume had not been unmounted, and brought it to where it was.
     pub fn is_recovered(&self) -> bool {
         self.recovered
+    }
+
+    /// Whether what the mount has recovered is durable. It is not when one root block is left and full, or with
+    /// [`Config::discarded`]: then the next mount does it again.
+    pub fn recovery_lasts(&self) -> bool {
+        !self.recovered || !self.store.together
     }
 
     /// The volume's number.

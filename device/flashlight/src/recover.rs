@@ -240,8 +240,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         is_lost(&self.store, at)
     }
 
-    /// Brings the volume from the checkpoint just loaded to where it was.
-    pub(crate) fn recover(&mut self, start: &Start) -> Result<(), Error<N::Error>> {
+    /// Brings the volume from the checkpoint just loaded to where it was. Returns whether that is durable: it is not where the
+    /// last root block is full. Then what is written is in blocks that are free for the next mount as well, which does
+    /// it again.
+    pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
         let since = start.since;
         self.store.session = true;
         // A recovery that was cut may have written any of them.
@@ -259,11 +261,19 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.store.together = true;
         self.store.seq += NEWER;
         self.store.spared = self.anchor.meant;
-        if !self.store.discarded {
-            self.repeat_checkpoint(start)?;
+        let mut lasts = !self.store.discarded;
+        if lasts {
+            let own = self.store.seq;
+            let repeated = self.repeat_checkpoint(start);
+            lasts = self.unless_roots_are_full(repeated)?;
+            if !lasts {
+                self.leave_newer_alone(since, own)?;
+            }
         }
-        self.store.spared = u32::MAX;
-        self.store.free_dead(true)?;
+        if lasts || self.store.discarded {
+            self.store.spared = u32::MAX;
+            self.store.free_dead(true)?;
+        }
         self.close_at_checkpoint();
         self.copy_suspects(since)?;
         let copy = self.store.recovery.as_ref().and_then(|r| r.copy);
@@ -304,11 +314,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if mend {
             self.mend_replaced()?;
         }
-        if !self.store.discarded {
+        if lasts {
             self.clean_hardly_written()?;
-            self.checkpoint(false)?;
+            let named = self.checkpoint(false);
+            lasts = self.unless_roots_are_full(named)?;
         }
-        Ok(())
+        Ok(lasts)
     }
 
     /// Step 4: DirInode and FileInode pages in the order of their numbers, the copy of the newest last.

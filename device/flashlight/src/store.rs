@@ -900,7 +900,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Whether a free block is reserved, or was when power failed; or has failed, and is to be marked bad.
-    fn is_spoken_for(&self, block: u32) -> bool {
+    pub fn is_spoken_for(&self, block: u32) -> bool {
         self.is_reserved(block)
             || self.failing.iter().any(|&b| u32::from(b) == block)
             || self.recovery.as_ref().is_some_and(|r| r.is_opened(block))

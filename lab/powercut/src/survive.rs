@@ -299,7 +299,9 @@ pub(crate) fn last_look(
         if fs.create(fs.root(), b"new", &NewInode::default()) != Err(Error::ReadOnly) {
             return Err("worn out, and not read-only".into());
         }
-        let mut finished = fs.volume().nand().changes > 0;
+        // Where there is no room for another root page, each mount repeats the recovery.
+        let finishes = fs.volume().recovery_lasts();
+        let mut finished = finishes && fs.volume().nand().changes > 0;
         for which in ["second", "third"] {
             let chip = fs.volume().nand().chip().clone();
             fs = mount(chip, &mut ram, config).map_err(|e| format!("the {which} {e}"))?;
@@ -307,7 +309,7 @@ pub(crate) fn last_look(
             if finished && writes {
                 return Err(format!("the {which} mount of a worn-out chip writes"));
             }
-            finished |= writes;
+            finished |= writes && finishes;
             if observe(&mut fs)?.0 != seen {
                 return Err(format!(
                     "the {which} mount of a worn-out chip shows another tree"
