@@ -35,6 +35,8 @@ const MIX: Mix = Mix {
     dirs: 4,
     write_max: 5000,
     offset_max: 6000,
+    updates: 0,
+    page: 1024,
 };
 
 impl Loop {

@@ -2,13 +2,13 @@
 //!
 //! A round is a session: random operations, then an unmount or a cut in the middle of an operation,
 //! and at times further cuts in the recoveries. All the while bits flip, reads disturb, time passes,
-//! programs and erases fail. After each round the tree must be one that the guarantees allow. The
+//! programs and erases fail, seldom on one chip and often on another. After each round the tree must be one that the guarantees allow. The
 //! blocks of a chip stand so many erases; when too many have failed, the volume is read-only and
 //! everything synced must be there.
 
 use flashkit_flashlight::Config;
 use flashkit_nand::Nand;
-use flashkit_sim::{Faults, Metered, Rate, Rng, SimNand};
+use flashkit_sim::{Faults, Metered, Rate, Rng, SimNand, Weak};
 
 use crate::chip::Chip;
 use crate::guard::Invariants;
@@ -23,8 +23,8 @@ use crate::survive::{Looked, last_look, same_but_for_probe, survive_or_wear_out}
 /// What a soak is made of. Equal ones do the same.
 #[derive(Clone, Debug)]
 pub struct Soak {
-    /// The chip.
-    pub chip: Chip,
+    /// The chip; without one the seed says.
+    pub chip: Option<Chip>,
     /// What all chance follows from. The next chip's is one more.
     pub seed: u64,
     /// Erases that a block stands.
@@ -64,6 +64,8 @@ const MIX: Mix = Mix {
     dirs: 6,
     write_max: 20_000,
     offset_max: 40_000,
+    updates: 0,
+    page: 1024,
 };
 const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -75,6 +77,7 @@ enum End {
 
 struct Chipful<'a> {
     rng: Rng,
+    mix: Mix,
     config: Config,
     model: Model,
     soaked: &'a mut Soaked,
@@ -83,8 +86,36 @@ struct Chipful<'a> {
     text: String,
 }
 
+/// A small chip.
+fn drawn(seed: u64) -> Chip {
+    let mut rng = Rng::keyed(seed, 27);
+    let page = rng.one_of(&[1024, 2048]);
+    let spare = rng.one_of(&[0, 24, 40, 64, 64]);
+    let pages = rng.one_of(&[8, 16, 16, 32]);
+    let blocks = 64 + rng.below(65) as u32;
+    let mut chip = Chip::new(page, spare, pages, blocks);
+    chip.paper = spare >= 24 && rng.one_in(8);
+    chip.kept = rng.one_in(4);
+    if rng.one_in(8) {
+        chip.table = rng.one_of(&[32, 64]);
+    }
+    chip
+}
+
 impl Soak {
     fn faults(&self) -> Faults {
+        let mut rng = Rng::keyed(self.seed, 28);
+        // What fails and what is cut come together only where much fails.
+        let often = !rng.one_in(4);
+        let program_fail = rng.one_of(&[30, 150, 400, 1500, 5000]);
+        let erase_fail = rng.one_of(&[15, 60, 150, 500]);
+        // Of the few blocks of the roots hardly one fails by chance.
+        let roots = if rng.one_in(4) { 0..3 } else { 0..0 };
+        let weak = |at| Weak {
+            at,
+            good: rng.below(10) as u32,
+        };
+        let weak_blocks = roots.map(weak).collect();
         Faults {
             seed: self.seed,
             endurance: self.endurance,
@@ -93,8 +124,10 @@ impl Soak {
             // A wrong bit a page in so many reads of its block, and in half a year.
             read_disturb: 2_000,
             retention_ns: 4_380 * HOUR_NS,
-            program_fail: Rate(200_000),
-            erase_fail: Rate(100_000),
+            program_fail: Rate(if often { program_fail } else { 200_000 }),
+            erase_fail: Rate(if often { erase_fail } else { 100_000 }),
+            weak_blocks,
+            fail_again: Rate(rng.one_of(&[1, 2, 4])),
             ..Faults::default()
         }
     }
@@ -119,15 +152,23 @@ impl Soak {
         round: &mut u64,
         more: &mut dyn FnMut(&Soaked) -> bool,
     ) -> Result<(), String> {
-        let mut chip = self.chip.formatted()?;
+        let shape = self.chip.clone().unwrap_or_else(|| drawn(self.seed));
+        let mut chip = shape.formatted()?;
         let good = chip.bad_blocks().len() as u64;
         chip.set_faults(self.faults()).map_err(|e| e.to_string())?;
         let geometry = chip.geometry();
-        let least = flashkit_flashlight::ram_needed_for(&geometry, self.chip.table);
+        let least = flashkit_flashlight::ram_needed_for(&geometry, shape.table);
         let ram = vec![0; flashkit_flashlight::ram_to_level(&geometry).max(least)];
+        let mut rng = Rng::keyed(self.seed, 6);
+        let mix = Mix {
+            updates: rng.one_of(&[0, 0, 50, 200]),
+            page: shape.page.into(),
+            ..MIX
+        };
         let mut chipful = Chipful {
-            rng: Rng::keyed(self.seed, 6),
-            config: self.chip.config(),
+            rng,
+            mix,
+            config: shape.config(),
             model: Model::new(chip.geometry().page_size() as usize),
             soaked,
             ram,
@@ -209,7 +250,7 @@ impl Chipful<'_> {
             .map_err(|e| e.to_string())?;
         while left > 0 {
             if ops.is_empty() {
-                random_op(&mut self.rng, &MIX, &mut ops);
+                random_op(&mut self.rng, &self.mix, &mut ops);
                 ops.reverse();
             }
             let Some(op) = ops.pop() else { continue };

@@ -15,7 +15,7 @@ use crate::text;
 /// Everything at once, chip after chip, each to its wear-out.
 ///
 /// Random operations, power cuts, cuts in the recoveries, failing blocks, flipping bits, disturbing
-/// reads and passing time on one simulated chip; after every session the whole tree is compared
+/// reads and passing time on one small simulated chip; after every session the whole tree is compared
 /// with what docs/guarantees.md allows. When the chip is worn out it must be read-only, with
 /// everything synced readable; then the next one follows.
 ///
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 300)]
     endurance: u32,
     /// Page and spare in bytes, pages of a block, blocks; with -paper behind it, the paper's cleaner
-    /// [default: 2048+64x16x128; with --in-use, what the seed says]
+    /// [default: what the seed says]
     #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS")]
     chip: Option<Chip>,
     /// Long histories of chips in use
@@ -59,7 +59,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return run_in_use(args, out);
     }
     let soak = Soak {
-        chip: args.chip(),
+        chip: args.chip.clone(),
         seed: args.seed,
         endurance: args.endurance,
     };
@@ -83,13 +83,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     })
 }
 
-impl Args {
-    fn chip(&self) -> Chip {
-        let usual = || Chip::new(2048, 64, 16, 128);
-        self.chip.clone().unwrap_or_else(usual)
-    }
-}
-
 fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
     let history = History {
         seed: args.seed,
@@ -109,6 +102,7 @@ fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
         (done.violation.as_ref()).map(|(seed, session, _)| again(args, &done, *seed, *session));
     let rows = [
         ("histories_ended", "histories that ended", done.ended),
+        ("worn_out", "  as they were worn out", done.worn),
         ("rounds", "sessions", done.sessions),
         ("mounts_cut", "  cut while they mounted", done.mounts_cut),
         ("cuts", "  cut later", done.cuts),
@@ -120,6 +114,7 @@ fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
         ("bytes_compared", "bytes compared", done.bytes),
         ("programs", "pages programmed", done.programs),
         ("erases", "blocks erased", done.erases),
+        ("bad_blocks", "blocks gone bad", done.bad_blocks),
         (
             "violations",
             "violations",
@@ -209,12 +204,13 @@ fn print(args: &Args, soaked: &Soaked, out: &mut dyn Write) -> std::io::Result<(
             out,
             "\nsession {round} of the chip with seed {seed}: {what}"
         )?;
-        writeln!(
-            out,
-            "    flashkit soak --seed {seed} --rounds {round} --endurance {} --chip {}",
-            args.endurance,
-            args.chip()
-        )?;
+        let endurance = args.endurance;
+        let mut line =
+            format!("flashkit soak --seed {seed} --rounds {round} --endurance {endurance}");
+        if let Some(chip) = &args.chip {
+            line += &format!(" --chip {chip}");
+        }
+        writeln!(out, "    {line}")?;
     }
     Ok(())
 }

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 
 use flashkit_flashlight::{BlockState, Config, FlashLight, Page, Visitor};
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{CutError, Metered, PowerCut, Rng, SimNand};
-use flashkit_vfs::FileSystem;
+use flashkit_sim::{CutError, Faults, Metered, PowerCut, Rate, Rng, SimNand};
 use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::{Error, FileSystem, NewInode};
 
 use crate::caught::caught;
 use crate::chip::Chip;
@@ -45,6 +45,10 @@ pub struct History {
 pub struct Histories {
     /// Histories that came to their ends.
     pub ended: u64,
+    /// Of them, as the volume was worn out.
+    pub worn: u64,
+    /// Blocks that went bad in use.
+    pub bad_blocks: u64,
     /// Sessions.
     pub sessions: u64,
     /// Of them, cut while they mounted.
@@ -78,6 +82,7 @@ pub struct Histories {
 enum End {
     Cut,
     Unmount,
+    Worn,
 }
 
 /// A chip and all that is known of it.
@@ -93,6 +98,8 @@ struct InUse<'a> {
     text: String,
     /// The last cut, for people.
     cut: String,
+    /// Blocks that were bad after the format.
+    bad: usize,
 }
 
 /// Free pages by the running count, and free blocks.
@@ -167,10 +174,12 @@ impl History {
             number: 0,
             text: String::new(),
             cut: String::new(),
+            bad: chip.bad_blocks().len(),
         };
         let mut empty = (0, 0);
         let result = in_use.sessions(&mut chip, &mut empty, session, more);
-        let now = chip.counters();
+        let (now, bad) = (chip.counters(), chip.bad_blocks().len() - in_use.bad);
+        done.bad_blocks += bad as u64;
         done.programs += now.page_programs;
         done.erases += now.block_erases;
         result
@@ -195,12 +204,54 @@ impl InUse<'_> {
             self.text.clear();
             let first = *session == 1;
             let ran = caught(|| self.session(chip, first, empty));
-            ran.map_err(|e| self.told(&e))?;
+            if ran.map_err(|e| self.told(&e))? == End::Worn {
+                return self.worn_out(chip);
+            }
         }
-        let ended = caught(|| self.fill_and_empty(chip, *empty));
-        ended.map_err(|e| self.told(&format!("in the end: {e}")))?;
-        self.done.ended += 1;
+        // What has failed stays so.
+        let faults = Faults {
+            program_fail: Rate::NEVER,
+            erase_fail: Rate::NEVER,
+            ..self.plan.faults.clone()
+        };
+        chip.set_faults(faults).map_err(|e| e.to_string())?;
+        let Err(e) = caught(|| self.fill_and_empty(chip, *empty)) else {
+            self.done.ended += 1;
+            return Ok(());
+        };
+        // What fails as the chip is worn out fails rightly.
+        let told = self.told(&format!("in the end: {e}"));
+        self.worn_out(chip).map_err(|_| told)
+    }
+
+    /// Looks at a volume that is worn out, twice: nothing that was durable is lost, and nothing changes any more.
+    fn worn_out(&mut self, chip: &mut SimNand) -> Result<(), String> {
+        for _ in 0..2 {
+            let looked = caught(|| self.last_look(chip));
+            looked.map_err(|e| self.told(&format!("worn out: {e}")))?;
+        }
+        (self.done.ended, self.done.worn) = (self.done.ended + 1, self.done.worn + 1);
         Ok(())
+    }
+
+    fn last_look(&mut self, chip: &mut SimNand) -> Result<(), String> {
+        let bad = chip.bad_blocks().len() - self.bad;
+        if bad < ROOTS - 1 {
+            return Err(format!("with {bad} blocks that have gone bad"));
+        }
+        let mut ram = vec![0; self.ram.len()];
+        let nand = PowerCut::never(&mut *chip);
+        let mut fs =
+            Self::mount(self.plan.config(), nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        if !fs.volume().is_worn() {
+            return Err("and no more after a mount".into());
+        }
+        check_all(&mut fs)?;
+        look(&mut fs, &mut self.model, self.done, 1, 0)?;
+        match fs.create(ROOT_INO, b"new", &NewInode::default()) {
+            Err(Error::ReadOnly) => Ok(()),
+            other => Err(format!("and not read-only: {other:?}")),
+        }
     }
 
     fn told(&self, what: &str) -> String {
@@ -248,7 +299,7 @@ impl InUse<'_> {
         chip: &mut SimNand,
         first: bool,
         empty: &mut (u32, u32),
-    ) -> Result<(), String> {
+    ) -> Result<End, String> {
         let cut = self.plan.cut(&mut self.rng);
         if self.number % 8 == 5 {
             let read = self.read_copy(chip);
@@ -267,16 +318,15 @@ impl InUse<'_> {
                 None => {
                     self.done.mounts_cut += 1;
                     self.cut = format!("in a mount, {cut:?}");
-                    Ok(())
+                    Ok(End::Cut)
                 }
                 Some(mut fs) => {
                     if first {
                         *empty = free(&mut fs);
                     }
                     let end = self.mounted(&mut fs, first)?;
-                    self.end(fs, end)?;
                     self.cut = format!("{cut:?}");
-                    Ok(())
+                    self.end(fs, end)
                 }
             }
         });
@@ -284,21 +334,25 @@ impl InUse<'_> {
         end
     }
 
-    fn end(&mut self, fs: Fs<'_, '_>, end: End) -> Result<(), String> {
+    fn end(&mut self, mut fs: Fs<'_, '_>, end: End) -> Result<End, String> {
         if end == End::Cut {
             self.done.cuts += 1;
-            return Ok(());
         }
+        if end != End::Unmount {
+            return Ok(end);
+        }
+        let worn = fs.volume().is_worn();
         match fs.into_volume().unmount() {
             Ok(_) => {
                 self.model.settle_all();
-                Ok(())
+                Ok(end)
             }
             Err((_, flashkit_flashlight::Error::Driver(CutError::PowerOff))) => {
                 self.done.cuts += 1;
-                Ok(())
+                Ok(End::Cut)
             }
-            Err((_, flashkit_flashlight::Error::NoSpace)) => Ok(()),
+            Err((_, flashkit_flashlight::Error::NoSpace)) => Ok(end),
+            Err((_, flashkit_flashlight::Error::ReadOnly)) if worn => Ok(End::Worn),
             Err((_, e)) => Err(format!("unmount fails: {e}")),
         }
     }
@@ -315,6 +369,9 @@ impl InUse<'_> {
             return Ok(End::Cut);
         }
         looked?;
+        if fs.volume().is_worn() {
+            return Ok(End::Worn);
+        }
         let unmounts = self.rng.one_in(12);
         let most = if unmounts {
             self.rng.below(3000)
@@ -336,6 +393,7 @@ impl InUse<'_> {
             match stepped {
                 Ok(()) => {}
                 Err(Stop::Cut) => return Ok(End::Cut),
+                Err(Stop::Worn) => return Ok(End::Worn),
                 Err(Stop::Bad(what)) => return Err(what),
             }
         }
@@ -444,9 +502,13 @@ const ROOT_INO: u64 = flashkit_flashlight::ROOT_DIR as u64;
 /// Blocks that an emptied volume, cleaned, may have fewer than a new one: open blocks, and what the checkpoint holds.
 const ALLOWED: u32 = 8;
 
+/// Blocks that are kept for roots (docs/format.md).
+const ROOTS: usize = 4;
+
 fn said(stop: Stop) -> String {
     match stop {
         Stop::Cut => "cut without a cut".into(),
+        Stop::Worn => "worn out".into(),
         Stop::Bad(what) => what,
     }
 }

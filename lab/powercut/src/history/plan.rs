@@ -1,7 +1,7 @@
 //! What a history is made of: all of it follows from its seed.
 
 use flashkit_flashlight::Config;
-use flashkit_sim::{Cut, EraseTear, Faults, Rng, Tear, Weak};
+use flashkit_sim::{Cut, EraseTear, Faults, Rate, Rng, Tear, Weak};
 
 use super::History;
 use crate::chip::Chip;
@@ -60,11 +60,6 @@ pub(super) struct Plan {
     pub faults: Faults,
 }
 
-/// One of them.
-fn one<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
-    of[rng.below(of.len() as u64) as usize]
-}
-
 /// A number from 1 to `most`, any order of magnitude as likely as another.
 fn any_size(rng: &mut Rng, most: u64) -> u64 {
     let top = rng.below(u64::from(most.max(1).ilog2()) + 1);
@@ -73,13 +68,13 @@ fn any_size(rng: &mut Rng, most: u64) -> u64 {
 
 fn chip(seed: u64, bytes_max: u64) -> Chip {
     let mut rng = Rng::keyed(seed, 20);
-    let page = one(&mut rng, &[1024, 2048, 2048, 4096]);
-    let spare = one(&mut rng, &[0, 24, 38, 64, 64]);
+    let page = rng.one_of(&[1024, 2048, 2048, 4096]);
+    let spare = rng.one_of(&[0, 24, 38, 64, 64]);
     // Room is tightest on small chips of short blocks, and a session there costs least.
     let small = rng.one_in(3);
     let pages = match small {
-        true => one(&mut rng, &[8, 16, 16, 32]),
-        false => one(&mut rng, &[16, 32, 64, 64, 128]),
+        true => rng.one_of(&[8, 16, 16, 32]),
+        false => rng.one_of(&[16, 32, 64, 64, 128]),
     };
     let most = bytes_max / (u64::from(page) * u64::from(pages));
     let top = most.clamp(64, 4096) / 64;
@@ -102,9 +97,51 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
     chip.paper = chip.spare >= 24 && rng.one_in(10);
     chip.kept = rng.one_in(4);
     if rng.one_in(8) {
-        chip.table = one(&mut rng, &[32, 64, 256]);
+        chip.table = rng.one_of(&[32, 64, 256]);
     }
     chip
+}
+
+/// What fails in a history: nothing in half of them.
+fn faults(seed: u64, chip: &Chip) -> Faults {
+    let mut faults = Faults {
+        seed,
+        ..Faults::default()
+    };
+    let mut rng = Rng::keyed(seed, 26);
+    let (blocks, pages) = (u64::from(chip.blocks), u64::from(chip.pages));
+    let few = 1 + rng.below(2 + blocks / 64);
+    let which = rng.below(8);
+    if which >= 4 && rng.one_in(2) {
+        // A block that has failed may do well again.
+        faults.fail_again = Rate(rng.one_of(&[2, 4]));
+    }
+    match which {
+        0..4 => {}
+        // Some blocks at some time, those of the roots as well.
+        4 => {
+            for _ in 0..few {
+                let among = if rng.one_in(4) { 4 } else { blocks };
+                let at = rng.below(among);
+                let good = rng.below(12) as u32;
+                if rng.one_in(2) {
+                    let at = at as u32;
+                    faults.weak_blocks.push(Weak { at, good });
+                } else {
+                    let at = (at * pages + rng.below(pages)) as u32;
+                    faults.weak_pages.push(Weak { at, good });
+                }
+            }
+        }
+        // Some soon, or now and then; or all, until the volume is worn out.
+        _ => {
+            let seldom = rng.one_of(&[1, 10, 100]);
+            faults.program_fail = Rate(seldom * rng.one_of(&[150, 400, 1500]));
+            faults.erase_fail = Rate(seldom * rng.one_of(&[60, 150, 500]));
+            faults.failing_max = if which == 7 { 0 } else { few as u32 };
+        }
+    }
+    faults
 }
 
 fn bytes_of(chip: &Chip) -> u64 {
@@ -131,7 +168,7 @@ fn chip_of_large_directory(seed: u64, bytes_max: u64) -> Chip {
     let bytes = LARGE + rng.below(bytes_max.min(2 * LARGE) - LARGE + 1);
     let mut chip = chip(seed, bytes);
     (chip.page, chip.spare) = (1024, 64);
-    chip.pages = one(&mut rng, &[16, 32, 64, 64]);
+    chip.pages = rng.one_of(&[16, 32, 64, 64]);
     chip.blocks = (bytes / 1024) as u32 / chip.pages;
     chip.bad.retain(|&bad| bad < chip.blocks);
     chip
@@ -146,10 +183,10 @@ impl Plan {
             plan.dirs = 1;
             plan.size_max = 2 * page;
             plan.names = bytes_of(&plan.chip) / page;
-            plan.cut_max = one(&mut rng, &[3000, 10_000, 40_000]);
+            plan.cut_max = rng.one_of(&[3000, 10_000, 40_000]);
             plan.sessions = 100;
             if history.fill.is_none() {
-                plan.fill = one(&mut rng, &[50, 65, 80, 90]);
+                plan.fill = rng.one_of(&[50, 65, 80, 90]);
             }
         }
         plan
@@ -164,16 +201,16 @@ impl Plan {
         };
         let chip = history.chip.clone().unwrap_or_else(drawn);
         let mut rng = Rng::keyed(seed, 21);
-        let fill = one(&mut rng, &[50, 65, 80, 90, 95, 98]);
-        let kind = one(&mut rng, &[Kind::Plain, Kind::Names, Kind::Data, Kind::All]);
-        let cut_max = one(&mut rng, &[100, 1000, 3000, 3000, 10_000, 100_000]);
+        let fill = rng.one_of(&[50, 65, 80, 90, 95, 98]);
+        let kind = rng.one_of(&[Kind::Plain, Kind::Names, Kind::Data, Kind::All]);
+        let cut_max = rng.one_of(&[100, 1000, 3000, 3000, 10_000, 100_000]);
         let bytes = bytes_of(&chip);
-        let size_max = one(&mut rng, &[bytes / 2000, bytes / 200, bytes / 20]);
+        let size_max = rng.one_of(&[bytes / 2000, bytes / 200, bytes / 20]);
         let size_max = size_max.clamp(4 * u64::from(chip.page), 20 << 20);
-        let dirs = one(&mut rng, &[1, 6, 60]);
+        let dirs = rng.one_of(&[1, 6, 60]);
         // As many as it takes to fill the chip, of files as long as they are in the mean.
         let enough = 2 * bytes / (dirs * (size_max / 10 + u64::from(chip.page)));
-        let mut names = one(&mut rng, &[64, 1000, 6000]).max(enough);
+        let mut names = rng.one_of(&[64, 1000, 6000]).max(enough);
         if chip.spare < 24 {
             // Without tags cleaning may look through all files for the owner of a page.
             names = names.min(400 / dirs);
@@ -183,25 +220,6 @@ impl Plan {
             1001..=10_000 => 200,
             _ => 60,
         };
-        let mut faults = Faults {
-            seed,
-            ..Faults::default()
-        };
-        // Fewer than wear a volume out, and none where the roots are.
-        if rng.one_in(4) {
-            let (blocks, per_block) = (u64::from(chip.blocks), u64::from(chip.pages));
-            for _ in 0..1 + rng.below(2 + blocks / 64) {
-                let at = 4 + rng.below(blocks - 4);
-                let good = rng.below(12) as u32;
-                if rng.one_in(2) {
-                    let at = at as u32;
-                    faults.weak_blocks.push(Weak { at, good });
-                } else {
-                    let at = (at * per_block + rng.below(per_block)) as u32;
-                    faults.weak_pages.push(Weak { at, good });
-                }
-            }
-        }
         Plan {
             kind,
             large,
@@ -211,7 +229,7 @@ impl Plan {
             size_max,
             cut_max,
             sessions,
-            faults,
+            faults: faults(seed, &chip),
             chip,
         }
     }

@@ -12,6 +12,8 @@ use super::plan::{Kind, Plan};
 /// Why a session goes no further.
 pub(super) enum Stop {
     Cut,
+    /// The volume is worn out.
+    Worn,
     Bad(String),
 }
 
@@ -90,6 +92,7 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
                 Ok(Some(t))
             }
             Err(_) if is_off(self.fs) => Err(Stop::Cut),
+            Err(Error::ReadOnly) if self.fs.volume().is_worn() => Err(Stop::Worn),
             Err(Error::NoSpace | Error::TooManyLinks) => {
                 self.tight = 20;
                 if self.model.is_at_work() {
@@ -296,6 +299,9 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         let seen = found.and_then(|attr| read(self.fs, &attr));
         if is_off(self.fs) {
             return Err(Stop::Cut);
+        }
+        if let (Err(Error::ReadOnly), true) = (&seen, self.fs.volume().is_worn()) {
+            return Err(Stop::Worn);
         }
         if let Err(Error::NoSpace) = seen {
             // What is done of it is seen after the next mount.

@@ -18,6 +18,10 @@ pub struct Mix {
     pub write_max: u64,
     /// Largest offset of a write, and largest size.
     pub offset_max: u64,
+    /// So many operations more of 104 overwrite whole pages.
+    pub updates: u64,
+    /// Data bytes of these pages.
+    pub page: u64,
 }
 
 /// Few names and small files.
@@ -27,6 +31,8 @@ pub const SMALL: Mix = Mix {
     dirs: 4,
     write_max: 3000,
     offset_max: 6000,
+    updates: 0,
+    page: 1024,
 };
 
 /// Files that fill a small chip, so that it is cleaned all the time.
@@ -36,6 +42,8 @@ const FULL: Mix = Mix {
     dirs: 4,
     write_max: 16_000,
     offset_max: 12_000,
+    updates: 0,
+    page: 1024,
 };
 
 /// Scripts of each kind and chip.
@@ -65,7 +73,7 @@ fn dir(rng: &mut Rng, mix: &Mix) -> String {
 /// Appends a random operation, or a few that belong together.
 pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
     let p = path(rng, mix);
-    match rng.below(104) {
+    match rng.below(104 + mix.updates) {
         0..=17 => {
             if rng.one_in(12) {
                 ops.push(Op::Mknod(p, rng.below(1 << 20) as u32));
@@ -85,13 +93,7 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
         }
         18..=32 => {
             if rng.one_in(4) {
-                // Whole pages of the small chips: an update, if the file has them.
-                let (page, pages) = (rng.below(mix.offset_max / 1024), 1 + rng.below(3));
-                ops.push(Op::Fsync(p.clone()));
-                ops.push(Op::Write(p.clone(), page * 1024, pages as usize * 1024));
-                if rng.one_in(2) {
-                    ops.push(Op::Fsync(p));
-                }
+                update(rng, mix, p, 3, ops);
                 return;
             }
             if rng.one_in(6) {
@@ -147,7 +149,22 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
         98 => ops.push(Op::Remount),
         99 => ops.push(Op::Scrub),
         100..=102 => ops.push(Op::Link(p, path(rng, mix))),
-        _ => ops.push(Op::Chown(p, rng.below(9) as u32, 3)),
+        103 => ops.push(Op::Chown(p, rng.below(9) as u32, 3)),
+        _ => update(rng, mix, p, 8, ops),
+    }
+}
+
+/// Whole pages: an update, if the file has them.
+fn update(rng: &mut Rng, mix: &Mix, path: String, most: u64, ops: &mut Vec<Op>) {
+    let (at, pages) = (rng.below(mix.offset_max / mix.page), 1 + rng.below(most));
+    ops.push(Op::Fsync(path.clone()));
+    ops.push(Op::Write(
+        path.clone(),
+        at * mix.page,
+        (pages * mix.page) as usize,
+    ));
+    if rng.one_in(2) {
+        ops.push(Op::Fsync(path));
     }
 }
 
