@@ -312,6 +312,9 @@ impl Chipful<'_> {
             }
             Ok(Looked::WornOut(worn)) => {
                 let (seen, chip) = *worn;
+                let Some(seen) = seen else {
+                    return last_look(chip, self.config, &allows).map(End::Worn);
+                };
                 self.soaked.files += seen.files();
                 // The write that was too much for it may have left a name.
                 last_look(chip, self.config, &|now| same_but_for_probe(&seen, now)).map(End::Worn)

@@ -153,8 +153,8 @@ pub(crate) fn survive(
 /// What a look with a write in it comes to.
 pub(crate) enum Looked {
     Survived(Box<Survived>),
-    /// The write was too much for the chip, which is given as it is then, with what was seen before.
-    WornOut(Box<(SeenDir, SimNand)>),
+    /// The write was too much for the chip, which is given as it is then, with what was seen before, if that is durable.
+    WornOut(Box<(Option<SeenDir>, SimNand)>),
 }
 
 /// Whether a tree is what was seen before, or that with the probe.
@@ -203,8 +203,9 @@ pub(crate) fn survive_or_wear_out(
             .ok_or("no name is left for a probe")?;
         let probed = match probe(&mut fs, name, &mut inodes) {
             Err(_) if fs.volume().is_worn() => {
+                let lasts = fs.volume().recovery_lasts();
                 let chip = fs.volume().nand().chip().clone();
-                return Ok(Looked::WornOut(Box::new((seen, chip))));
+                return Ok(Looked::WornOut(Box::new((lasts.then_some(seen), chip))));
             }
             probed => probed?.then_some(name),
         };
@@ -299,7 +300,8 @@ pub(crate) fn last_look(
         if fs.create(fs.root(), b"new", &NewInode::default()) != Err(Error::ReadOnly) {
             return Err("worn out, and not read-only".into());
         }
-        // Where there is no room for another root page, each mount repeats the recovery.
+        // Where there is no room for another root page, each mount repeats the recovery. What was not synced, and is in a
+        // page that is not settled, may come and go.
         let finishes = fs.volume().recovery_lasts();
         let mut finished = finishes && fs.volume().nand().changes > 0;
         for which in ["second", "third"] {
@@ -310,10 +312,13 @@ pub(crate) fn last_look(
                 return Err(format!("the {which} mount of a worn-out chip writes"));
             }
             finished |= writes && finishes;
-            if observe(&mut fs)?.0 != seen {
-                return Err(format!(
-                    "the {which} mount of a worn-out chip shows another tree"
-                ));
+            let again = observe(&mut fs)?.0;
+            if again != seen {
+                let what = format!("the {which} mount of a worn-out chip shows another tree");
+                match finishes {
+                    true => return Err(what),
+                    false => allows(&again).map_err(|e| format!("{what}: {e}"))?,
+                }
             }
         }
         Ok(fs.volume().nand().chip().clone())
