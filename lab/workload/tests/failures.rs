@@ -376,3 +376,24 @@ fn a_page_of_an_update_fails_and_reads_well() {
         clean(&mut fs);
     }
 }
+
+/// A scrub writes blocks anew while three operations in a row fail, those of the allocation log among them: it goes on.
+#[test]
+fn the_allocation_log_fails_in_a_scrub() {
+    for left in 0..60 {
+        let fails = FailAt::new(chip(1024, 40, 8, 64), u64::MAX);
+        let mut volume = Volume::new(fails, Config::default());
+        for n in 0..30 {
+            store(volume.fs(), &format!("f{n}"), &[n; 2500]).unwrap();
+        }
+        let flashlight = volume.flashlight();
+        let chip = flashlight.nand_mut();
+        (chip.left, chip.failures, chip.weak) = (chip.done + left, 3, true);
+        for _ in 0..60 {
+            let scrubbed = flashlight.scrub(16);
+            assert!(scrubbed.is_ok(), "operation {left}: {scrubbed:?}");
+        }
+        flashlight.nand_mut().weak = false;
+        volume.check().unwrap();
+    }
+}
