@@ -639,7 +639,12 @@ impl<N: Nand> FlashLight<'_, N> {
             view.set_time(stamp, new.now);
         }
         self.adopt_dir(i);
-        self.flush_dir(i)
+        let written = self.flush_dir(i);
+        if written.is_err() && self.dirs[i].dirty {
+            // Nothing will lead to it.
+            self.dirs[i].clear();
+        }
+        written
     }
 
     /// Removes a name of a file or symbolic link. A file whose number is in use, as `in_use`

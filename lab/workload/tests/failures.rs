@@ -397,3 +397,36 @@ fn the_allocation_log_fails_in_a_scrub() {
         volume.check().unwrap();
     }
 }
+
+/// A directory is made while three operations in a row fail, so that the allocation log cannot go on: it is there, or nothing of
+/// it is.
+#[test]
+fn the_allocation_log_fails_in_a_mkdir() {
+    for left in 0..100 {
+        let fails = FailAt::new(chip(1024, 40, 8, 64), u64::MAX);
+        let mut volume = Volume::new(fails, Config::default());
+        let chip = volume.flashlight().nand_mut();
+        (chip.left, chip.failures) = (chip.done + left, 3);
+        let mut made = Vec::new();
+        for n in 0..24 {
+            let name = format!("d{n}");
+            let root = volume.fs().root();
+            let new = volume
+                .fs()
+                .mkdir(root, name.as_bytes(), &NewInode::default());
+            if new.is_ok() {
+                made.push(name);
+            }
+        }
+        volume.check().unwrap();
+        volume.remount().unwrap();
+        volume
+            .check()
+            .unwrap_or_else(|e| panic!("operation {left}: {e}"));
+        for name in &made {
+            let root = volume.fs().root();
+            let found = volume.fs().lookup(root, name.as_bytes());
+            assert!(found.is_ok(), "operation {left}: {name}");
+        }
+    }
+}
