@@ -418,7 +418,9 @@ fn the_allocation_log_fails_in_a_mkdir() {
                 made.push(name);
             }
         }
-        volume.check().unwrap();
+        volume
+            .check()
+            .unwrap_or_else(|e| panic!("operation {left}: {e}"));
         volume.remount().unwrap();
         volume
             .check()
