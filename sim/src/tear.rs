@@ -171,13 +171,24 @@ impl SimNand {
             1 => self.put(b, index, PageState::LooksBlank, &[], &[]),
             2 => self.put(b, index, PageState::Written, data, spare),
             3 => self.put(b, index, PageState::Unstable(reads), data, spare),
-            _ => {
-                let (mut data, mut spare) = (data.to_vec(), spare.to_vec());
-                program_some_bits(&mut rng, &mut data);
-                program_some_bits(&mut rng, &mut spare);
-                self.put(b, index, PageState::Written, &data, &spare)
-            }
+            _ => self.put_some_bits(b, index, PageState::Written, data, spare, &mut rng),
         }
+    }
+
+    /// Puts a page of which bits that should be 0 are still 1.
+    fn put_some_bits(
+        &mut self,
+        b: u32,
+        index: u32,
+        state: PageState,
+        data: &[u8],
+        spare: &[u8],
+        rng: &mut Rng,
+    ) -> Result<(), SimError> {
+        let (mut data, mut spare) = (data.to_vec(), spare.to_vec());
+        program_some_bits(rng, &mut data);
+        program_some_bits(rng, &mut spare);
+        self.put(b, index, state, &data, &spare)
     }
 
     /// Leaves a half-erased block behind, as a torn or failed erase does.
@@ -279,10 +290,7 @@ impl Tearable for SimNand {
             }
             Tear::Random => {
                 let state = mixed(rng.one_in(2));
-                let (mut data, mut spare) = (data.to_vec(), spare.to_vec());
-                program_some_bits(&mut rng, &mut data);
-                program_some_bits(&mut rng, &mut spare);
-                self.put(b, index, state, &data, &spare)
+                self.put_some_bits(b, index, state, data, spare, &mut rng)
             }
             Tear::Garbage => self.put(b, index, PageState::Garbage, &[], &[]),
             Tear::Complete => self.put(b, index, PageState::Written, data, spare),
@@ -296,10 +304,8 @@ impl Tearable for SimNand {
             }
             Tear::UnstableMixed { reads } => {
                 let reads = reads.min(u32::from(PageState::READS_MAX)) as u8;
-                let (mut data, mut spare) = (data.to_vec(), spare.to_vec());
-                program_some_bits(&mut rng, &mut data);
-                program_some_bits(&mut rng, &mut spare);
-                self.put(b, index, PageState::Unstable(reads), &data, &spare)
+                let state = PageState::Unstable(reads);
+                self.put_some_bits(b, index, state, data, spare, &mut rng)
             }
             Tear::Late { reads } => {
                 let reads = reads.min(u32::from(PageState::LATE_READS_MAX)) as u8;
