@@ -409,7 +409,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// What a recovery has come to that makes it durable. `false` when the last root block is full, and a root page is
-    /// needed: then nothing is written any more.
+    /// needed: then the volume is only read when the recovery is over.
     pub(crate) fn unless_roots_are_full(
         &mut self,
         result: Result<(), Error<N::Error>>,
