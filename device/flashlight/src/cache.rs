@@ -248,9 +248,9 @@ impl<N: Nand> FlashLight<'_, N> {
         (0..2).find(|&i| self.files[i].ino == ino && ino != 0)
     }
 
-    /// Does what only reads, though it may have to write an inode that is cached to make place for another. Where that
-    /// finds no block, as failing ones have taken those that the allocation log was to go on in, a checkpoint names others, and it
-    /// is done again.
+    /// Does what only reads, though it may have to write an inode that is cached to make place for another, or what may
+    /// be done again. Where it finds no block, as failing ones have taken those that the allocation log was to go on in, a
+    /// checkpoint names others, and it is done again.
     pub(crate) fn reading<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,

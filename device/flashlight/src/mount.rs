@@ -591,7 +591,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         fs.read_only |= fs.is_worn();
         if fs.orphans > 0 && !fs.read_only {
-            match fs.reap_orphans() {
+            match fs.reading(Self::reap_orphans) {
+                // The next mount goes on.
+                Err(Error::NoSpace) => {}
                 // Worn out meanwhile.
                 Err(Error::ReadOnly) if fs.read_only => {}
                 reaped => reaped?,

@@ -8,8 +8,8 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{NOW, Volume, chip, clean, try_mount};
-use flashkit_flashlight::{Config, FlashLight};
+use common::{NOW, Volume, chip, clean, mount, try_mount, try_unmount};
+use flashkit_flashlight::{Config, FlashLight, Time};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{Counters, Faults, Metered, Rng, SimNand, Tear, Tearable, Weak};
 use flashkit_vfs::{Error, FileSystem, NewInode, path};
@@ -430,5 +430,40 @@ fn the_allocation_log_fails_in_a_mkdir() {
             let found = volume.fs().lookup(root, name.as_bytes());
             assert!(found.is_ok(), "operation {left}: {name}");
         }
+    }
+}
+
+/// A mount removes files that have lost their names while they were open, as some operations in a row fail, those of
+/// the allocation log among them: it mounts, and removes them.
+#[test]
+fn the_allocation_log_fails_in_a_mount_that_removes_files() {
+    let fails = FailAt::new(chip(1024, 64, 8, 64), u64::MAX);
+    let mut volume = Volume::new(fails, Config::default());
+    let free = |fs: &mut FlashLight<'static, FailAt>| fs.statfs().pages_free;
+    for n in 0..40 {
+        store(volume.fs(), &format!("f{n}"), &[n; 2500]).unwrap();
+    }
+    let before = free(volume.flashlight());
+    for n in 0..40 {
+        let name = format!("f{n}");
+        volume
+            .flashlight()
+            .unlink(1, name.as_bytes(), &|_| true, Time::default())
+            .unwrap();
+    }
+    volume.fs().sync().unwrap();
+    let chip = volume.flashlight().nand().chip.clone();
+    for (left, failures) in (0..150).flat_map(|left| (3..6).map(move |n| (left, n))) {
+        let mut fails = FailAt::new(chip.clone(), left);
+        fails.failures = failures;
+        let mut after = try_mount(fails, Config::default())
+            .unwrap_or_else(|e| panic!("operation {left}, {failures} fail: {e}"));
+        let gained = free(after.volume()).saturating_sub(before);
+        clean(&mut mount(try_unmount(after).unwrap().chip));
+        // Three pages each, less blocks that are bad now.
+        assert!(
+            gained + 8 * failures as u32 >= 3 * 40 - 4,
+            "operation {left}, {failures} fail: {gained} pages"
+        );
     }
 }
