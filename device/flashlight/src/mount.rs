@@ -611,13 +611,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         for _ in 0..5 {
             self.anchor.chained = 0;
             let found = self.find_leaf(root, counts)?;
-            if let Some(page) = found.counted
-                && counts.is_none()
-                && !root.is_one_lead()
-            {
+            if counts.is_none() && !root.is_one_lead() {
+                let [newest, other] = [root.side, 1 - root.side].map(|side| root.blocks[side].name);
                 // What a mount has decided stays so: it may have erased what the other root page leads to.
-                let decided = page != root.blocks[1 - root.side].name;
-                if decided != (self.anchor.counts == root.blocks[root.side].name) {
+                let followed = self.anchor.counts == newest;
+                let decided = match found.counted {
+                    Some(page) => page != other,
+                    None if followed => true,
+                    None => self.has_counted(root, newest)?,
+                };
+                if decided != followed || found.counted.is_none() && !followed {
                     counts = Some(decided);
                     continue;
                 }
@@ -972,6 +975,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     fn is_behind(&mut self, root: &Root) -> Result<bool, Error<N::Error>> {
         match self.find_second(root.second) {
             Ok(second) => Ok(second.is_behind(root.seq)),
+            Err(Error::Corrupt(..)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Whether the newest root page has counted once, as a checkpoint says that it leads to: then it was complete, and what shows
+    /// that in the other block may be lost in an erase that was cut. As many reads as [`FlashLight::find_leaf`].
+    fn has_counted(&mut self, root: &Root, name: u16) -> Result<bool, Error<N::Error>> {
+        match self.find_leaf(root, Some(true)) {
+            Ok(found) => Ok(found.counted == Some(name)),
             Err(Error::Corrupt(..)) => Ok(false),
             Err(e) => Err(e),
         }
