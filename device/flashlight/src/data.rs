@@ -205,16 +205,21 @@ impl<N: Nand> FlashLight<'_, N> {
         self.put_page(i, index, at)
     }
 
-    /// Maps a page of a cached file that has just been written whole: what the inode kept of it is in there.
+    /// Maps a page of a cached file that has just been written whole: what the inode kept of it is in there. Making room may
+    /// write the inode: before that goes, as what of it was synced would be in neither.
     pub(crate) fn put_page(
         &mut self,
         i: usize,
         index: u32,
         at: PageAddr,
     ) -> Result<(), Error<N::Error>> {
-        let mut view = self.files[i].file_mut();
-        if view.fragment().is_some_and(|f| f.page == index) {
-            view.fragment_resize(0, 0, 0);
+        let view = self.files[i].file();
+        let need = 4 * extent::SIZE;
+        if let Some(f) = view.fragment().filter(|f| f.page == index) {
+            if view.room() + f.len < need + crate::tree::SLACK {
+                self.room_beside_fragment(i, need)?;
+            }
+            self.files[i].file_mut().fragment_resize(0, 0, 0);
         }
         self.map_insert(i, Extent::new(index, at.0, 1))
     }

@@ -301,8 +301,25 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by
     /// writing a large fragment to a page of its own, or by moving extents to an extent map.
     pub(crate) fn file_room(&mut self, i: usize, bytes: usize) -> Result<(), Error<N::Error>> {
-        // A fragment over a page that cannot be found stays.
-        let mut fragment_stays = false;
+        self.room_unless(i, bytes, false)
+    }
+
+    /// The same, and the fragment stays in the inode.
+    pub(crate) fn room_beside_fragment(
+        &mut self,
+        i: usize,
+        bytes: usize,
+    ) -> Result<(), Error<N::Error>> {
+        self.room_unless(i, bytes, true)
+    }
+
+    /// A fragment over a page that cannot be found stays in any case.
+    fn room_unless(
+        &mut self,
+        i: usize,
+        bytes: usize,
+        mut fragment_stays: bool,
+    ) -> Result<(), Error<N::Error>> {
         // A migration of two records wins no more than its notes of freed pages take.
         for _ in 0..256 {
             let view = self.files[i].file();

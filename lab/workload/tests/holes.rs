@@ -218,3 +218,35 @@ fn a_truncation_is_seen_whole() {
     }
     assert!(written > 100, "{written}");
 }
+
+/// A piece of a page in a hole, that the inode holds and that is synced, gets a page of its own when another piece is written:
+/// the room for that may be made by writing the inode. Whenever the power goes then, the piece is there.
+#[test]
+fn a_synced_piece_is_there_while_it_gets_a_page_of_its_own() {
+    const PAGE: u64 = 1024;
+    for (extents, overwritten) in (30..50).flat_map(|n| (10..56).map(move |k| (n, k))) {
+        let mut fs = formatted(chip(PAGE as u32, 24, 64, 100));
+        let root = fs.root();
+        let ino = fs.create(root, b"f", &NewInode::default()).unwrap().ino;
+        let write = |fs: &mut Fs, page: u64, data: &[u8]| {
+            fs.write(ino, page * PAGE, data, NOW).unwrap();
+        };
+        for n in 0..extents {
+            write(&mut fs, 2 * n, &[7; PAGE as usize]);
+        }
+        write(&mut fs, 1000, b"synced");
+        fs.fsync(ino).unwrap();
+        for n in 0..overwritten {
+            write(&mut fs, n * 7 % extents * 2, &[8; PAGE as usize]);
+        }
+        write(&mut fs, 501, b"other");
+        let mut fs = cut(fs);
+        let ino = fs.lookup(root, b"f").unwrap().ino;
+        let mut found = [0; 6];
+        fs.read(ino, 1000 * PAGE, &mut found).unwrap();
+        assert_eq!(
+            &found, b"synced",
+            "{extents} extents, {overwritten} overwritten"
+        );
+    }
+}
