@@ -23,6 +23,8 @@ pub(crate) const SIZE: usize = 24;
 /// Bytes of the tag of an update.
 pub(crate) const UPDATE_SIZE: usize = 38;
 const STAMP: usize = SIZE + 4;
+/// Nanoseconds of a second.
+const NANOS: u32 = 1_000_000_000;
 
 /// A data page's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +108,7 @@ impl Update {
 
     /// Whether a time can be told.
     pub fn holds(time: Time) -> bool {
-        i8::try_from(time.secs >> 32).is_ok()
+        i8::try_from(time.secs >> 32).is_ok() && time.nanos < NANOS
     }
 
     /// Puts it behind a tag.
@@ -129,8 +131,7 @@ impl Update {
             secs: high << 32 | i64::from(get_u32(b, STAMP)),
             nanos: get_u32(b, STAMP + 4),
         };
-        let sound =
-            get_u32(b, SIZE) == crc32c(&b[..SIZE], &b[STAMP..]) && time.nanos < 1_000_000_000;
+        let sound = get_u32(b, SIZE) == crc32c(&b[..SIZE], &b[STAMP..]) && time.nanos < NANOS;
         sound.then(|| Update {
             time,
             left: b[STAMP + 9],

@@ -307,3 +307,20 @@ fn a_mount_after_updates_reads_a_bounded_number_of_pages() {
         assert_eq!(most, reads, "{name}");
     }
 }
+
+/// A time of a clock that counts a leap second as more nanoseconds: what was synced is there all the same, and what follows it.
+#[test]
+fn the_nanoseconds_of_a_write_are_more_than_a_second() {
+    let mut fs = on_spare(64);
+    let ino = synced(&mut fs, 8);
+    for n in 1..8 {
+        let nanos = if n == 3 { 1_000_000_000 } else { 5 };
+        let now = Time { secs: 9, nanos };
+        fs.write(ino, at(n), &page(n), now).unwrap();
+        fs.fsync(ino).unwrap();
+    }
+    let found = bytes(&mut cut(fs), b"file");
+    for n in 1..8 {
+        assert_eq!(found[at(n) as usize], n as u8, "page {n}");
+    }
+}
