@@ -6,6 +6,7 @@
 
 use crate::error::{Error, FILE_DATA, sound};
 use crate::extent::{self, Extent, INDEX_END};
+use crate::file::KEPT_BY_WRITES;
 use crate::inode::{Fragment, Time};
 use crate::ops::Special;
 use crate::store::{Head, REMNANTS};
@@ -176,6 +177,7 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             let i = self.load_data_file(node)?;
             self.need_page()?;
+            self.need_place(i, KEPT_BY_WRITES)?;
             let piece = &data[done..done + n];
             if n == ps {
                 self.files[i].change();

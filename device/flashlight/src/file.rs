@@ -10,7 +10,7 @@ use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP, REPLACED_PAGE};
 use crate::header::Kind;
-use crate::inode::FileView;
+use crate::inode::{FileView, POINTER};
 use crate::mappage::{ExtentPage, MapPage};
 use crate::room::Purpose;
 use crate::store::Area;
@@ -20,6 +20,11 @@ use flashkit_nand::{Nand, PageAddr};
 
 /// Records that a part of a truncation takes at most.
 pub(crate) const CUT_NOTES: usize = 8;
+/// Bytes of an inode that pointers to index pages leave to the log, so that the file can be cut and removed, and its pages
+/// be moved, whatever it maps.
+pub(crate) const KEPT: usize = tree::SLACK + 16 * extent::SIZE;
+/// The same after a write: cleaning and holes divide extents as well.
+pub(crate) const KEPT_BY_WRITES: usize = KEPT + 16 * POINTER;
 
 /// What is at a page of a file, and for how many pages the same run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,6 +301,18 @@ impl<N: Nand> FlashLight<'_, N> {
             .take_while(|e| e.index < to)
             .find(|e| e.masks && e.end() > from)
             .map(|e| e.index)
+    }
+
+    /// Refuses a change that may add pointers to index pages where these leave less than so many bytes of the inode.
+    ///
+    /// # Errors
+    /// [`Error::TooBig`].
+    pub(crate) fn need_place(&self, i: usize, bytes: usize) -> Result<(), Error<N::Error>> {
+        let view = self.files[i].file();
+        if view.levels() == 2 && view.fragment_at() + bytes > self.store.page_size() {
+            return Err(Error::TooBig);
+        }
+        Ok(())
     }
 
     /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::extent::{self, Extent, INDEX_END};
-use crate::file::CUT_NOTES;
+use crate::file::{CUT_NOTES, KEPT};
 use crate::inode::Time;
 use crate::mappage::{ExtentPage, MapPage};
 use crate::tree::{self, Changes, EXTENT};
@@ -37,6 +37,7 @@ impl<N: Nand> FlashLight<'_, N> {
         while at < end {
             self.make_room()?;
             let i = self.load_data_file(node)?;
+            self.need_place(i, KEPT)?;
             let (index, off) = ((at / ps) as u32, at % ps);
             // Beyond the end of the file a page holds zeros.
             let whole = if end == size {

@@ -235,7 +235,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     fn pointers_at(&self) -> usize {
         self.names_at() + self.names_len()
     }
-    fn fragment_at(&self) -> usize {
+    pub(crate) fn fragment_at(&self) -> usize {
         self.pointers_at() + POINTER * self.pointers()
     }
     fn records_at(&self) -> usize {

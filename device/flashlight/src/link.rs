@@ -7,6 +7,7 @@
 use crate::dir::Removal;
 use crate::dirrec::{DirRec, Target};
 use crate::error::{Error, sound};
+use crate::file::KEPT;
 use crate::hash::ino_hash;
 use crate::header::Kind;
 use crate::inode::{FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Stamp, Time};
@@ -59,7 +60,9 @@ impl<N: Nand> FlashLight<'_, N> {
             self.dir_reserve(dir)?;
         }
         self.settle_removals(dir)?;
-        self.file_room(i, self.names_growth(i, name.len()))?;
+        let growth = self.names_growth(i, name.len());
+        self.need_place(i, growth + KEPT)?;
+        self.file_room(i, growth)?;
         self.load_dir(if direct { from } else { dir })?;
         self.load_dir(INDEX_DIR)?;
         self.demote_name(i)?;

@@ -178,11 +178,13 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(true)
     }
 
-    /// What a move has come to that ended so.
+    /// What a move has come to that ended so. The file may have more extents than it takes.
     fn after(&self, result: Result<(), Error<N::Error>>) -> Result<Moved, Error<N::Error>> {
         match result {
             Ok(()) | Err(Error::NotFound) => Ok(Moved::Gone),
-            Err(e) if e.is_damage() && !self.store.nand.failed => Ok(Moved::Stays),
+            Err(e) if (e.is_damage() || matches!(e, Error::TooBig)) && !self.store.nand.failed => {
+                Ok(Moved::Stays)
+            }
             Err(e) => Err(e),
         }
     }

@@ -4,6 +4,7 @@
 use crate::dir::Removal;
 use crate::dirrec::Target;
 use crate::error::Error;
+use crate::file::KEPT;
 use crate::hash::{ino_hash, name_hash};
 use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
 use crate::names::{Spot, Which};
@@ -241,6 +242,7 @@ impl<N: Nand> FlashLight<'_, N> {
         } else {
             self.names_growth(i, len)
         };
+        self.need_place(i, growth + KEPT)?;
         self.file_room(i, growth)
     }
 

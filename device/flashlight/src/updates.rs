@@ -21,6 +21,7 @@
 use crate::bytes::get_u64;
 use crate::error::{Error, sound};
 use crate::extent::{self, INDEX_END};
+use crate::file::KEPT_BY_WRITES;
 use crate::header::SEQ;
 use crate::inode::Time;
 use crate::recover::CHANGE;
@@ -197,6 +198,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.make_room()?;
         let i = self.load_data_file(node)?;
         self.need_page()?;
+        self.need_place(i, KEPT_BY_WRITES)?;
         self.file_room(i, 4 * extent::SIZE)?;
         let owner = self.files[i].file().file_ref(self.store.volume);
         let at = self.store.append_update(data, owner, index, update)?;

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{Fs, NOW, chip, cut, formatted, remount};
+use common::{Fs, NOW, chip, clean, cut, formatted, remount};
 use flashkit_sim::Rng;
 use flashkit_vfs::check::check;
-use flashkit_vfs::{FileSystem, Ino, NewInode, SetAttr};
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr};
 
 const PAGE: usize = 1024;
 const PAGES: u64 = 5200;
@@ -201,4 +201,51 @@ fn a_file_that_has_gone_is_not_settled() {
     sound(&mut fs, "full");
     fs.sync().unwrap();
     sound(&mut cut(fs), "after a cut");
+}
+
+/// A file written backwards, page by page, takes no more at some point, as its inode has no place for what leads to them. It is
+/// whole, can be cut and removed, and all else goes on: nothing that has to be moved is in the way.
+#[test]
+fn a_file_of_too_many_extents_is_in_the_way_of_nothing() {
+    const PAGE: u64 = self::PAGE as u64;
+    let mut fs = formatted(chip(PAGE as u32, 64, 64, 1500));
+    let (root, new) = (fs.root(), NewInode::default());
+    let free = fs.statfs().unwrap().blocks_free;
+    let large = fs.create(root, b"large", &new).unwrap().ino;
+    let pages = fs.statfs().unwrap().blocks_free;
+    let written = (0..pages).rev().position(|page| {
+        let written = fs.write(large, page * PAGE, &[page as u8; self::PAGE], NOW);
+        assert!(matches!(written, Ok(_) | Err(Error::TooBig)), "{written:?}");
+        written.is_err()
+    });
+    let first = pages - written.unwrap() as u64;
+    fs.fsync(large).unwrap();
+    let other = fs.create(root, b"other", &new).unwrap().ino;
+    for n in 0..30_000 {
+        fs.write(other, n % 4 * PAGE, &[7; self::PAGE], NOW)
+            .unwrap();
+        if n % 7 == 0 {
+            fs.fsync(other).unwrap();
+        }
+    }
+    let mut fs = cut(fs);
+    let large = fs.lookup(root, b"large").unwrap().ino;
+    for page in (first..pages).step_by(1000) {
+        let mut byte = [0];
+        fs.read(large, page * PAGE, &mut byte).unwrap();
+        assert_eq!(byte[0], page as u8, "page {page}");
+    }
+    fs.punch_hole(large, (pages - 900) * PAGE, 500 * PAGE, NOW)
+        .unwrap();
+    let size = Some((pages - 1000) * PAGE);
+    let set = SetAttr {
+        size,
+        ..SetAttr::default()
+    };
+    fs.setattr(large, &set).unwrap();
+    fs.unlink(root, b"large", NOW).unwrap();
+    fs.unlink(root, b"other", NOW).unwrap();
+    fs.sync().unwrap();
+    assert!(fs.statfs().unwrap().blocks_free + 8 >= free);
+    clean(&mut fs);
 }
