@@ -23,12 +23,16 @@ pub(crate) enum PageState {
     /// Uncorrectable this many more times, then holds its bytes. At most
     /// [`PageState::LATE_READS_MAX`].
     Late(u8),
+    /// Uncorrectable this many more times, at most [`PageState::FITFUL_MAX`]; then it holds its bytes for 2 to the power of the second number of
+    /// reads (at most the same), then garbage.
+    Fitful(u8, u8),
 }
 
 impl PageState {
     pub const READS_MAX: u8 = 0x7F;
     pub const BLANK_READS_MAX: u8 = 0x3F;
     pub const LATE_READS_MAX: u8 = 0x1F;
+    pub const FITFUL_MAX: u8 = 3;
 
     /// The byte that stands for the state in an image file. 0 is [`PageState::Blank`], so that a
     /// hole in a sparse file is an erased chip.
@@ -41,6 +45,9 @@ impl PageState {
             PageState::Unstable(reads) => 0x80 | reads.min(Self::READS_MAX),
             PageState::UnstableBlank(reads) => 0x40 | reads.min(Self::BLANK_READS_MAX),
             PageState::Late(reads) => 0x20 | reads.min(Self::LATE_READS_MAX),
+            PageState::Fitful(late, reads) => {
+                0x10 | late.min(Self::FITFUL_MAX) << 2 | reads.min(Self::FITFUL_MAX)
+            }
         }
     }
 
@@ -53,6 +60,7 @@ impl PageState {
             0x80.. => PageState::Unstable(byte & Self::READS_MAX),
             0x40.. => PageState::UnstableBlank(byte & Self::BLANK_READS_MAX),
             0x20.. => PageState::Late(byte & Self::LATE_READS_MAX),
+            0x10.. => PageState::Fitful(byte >> 2 & Self::FITFUL_MAX, byte & Self::FITFUL_MAX),
             _ => PageState::Garbage,
         }
     }
@@ -61,7 +69,10 @@ impl PageState {
     pub fn has_bytes(self) -> bool {
         matches!(
             self,
-            PageState::Written | PageState::Unstable(_) | PageState::Late(_)
+            PageState::Written
+                | PageState::Unstable(_)
+                | PageState::Late(_)
+                | PageState::Fitful(..)
         )
     }
 }
@@ -219,11 +230,13 @@ mod tests {
             PageState::UnstableBlank(PageState::BLANK_READS_MAX),
             PageState::Late(0),
             PageState::Late(PageState::LATE_READS_MAX),
+            PageState::Fitful(0, PageState::FITFUL_MAX),
+            PageState::Fitful(PageState::FITFUL_MAX, 0),
         ];
         for state in states {
             assert_eq!(PageState::decode(state.encode()), state);
         }
-        assert_eq!(PageState::decode(0x1F), PageState::Garbage);
+        assert_eq!(PageState::decode(0x0F), PageState::Garbage);
     }
 
     #[test]

@@ -255,11 +255,16 @@ impl SimNand {
             PageState::UnstableBlank(n) => PageState::UnstableBlank(n - 1),
             PageState::Late(0) => PageState::Written,
             PageState::Late(n) => PageState::Late(n - 1),
+            PageState::Fitful(0, n) => PageState::Unstable((1 << n) - 1),
+            PageState::Fitful(late, n) => PageState::Fitful(late - 1, n),
             stable => return Ok(stable),
         };
         self.put_state(b, index, after)?;
         Ok(
-            if matches!(after, PageState::Garbage | PageState::Written) {
+            if matches!(
+                after,
+                PageState::Garbage | PageState::Written | PageState::Unstable(_)
+            ) {
                 after
             } else {
                 state
@@ -328,7 +333,9 @@ impl Nand for SimNand {
                 spare.fill(0xFF);
                 return Ok(ReadStatus::Clean);
             }
-            PageState::Garbage | PageState::Late(_) => return Ok(noise(page, data, spare)),
+            PageState::Garbage | PageState::Late(_) | PageState::Fitful(..) => {
+                return Ok(noise(page, data, spare));
+            }
             PageState::Written | PageState::Unstable(_) => {}
         }
         let mut status = ReadStatus::Clean;

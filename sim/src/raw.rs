@@ -67,7 +67,7 @@ impl SimNand {
         let block = &self.blocks[b as usize];
         match block.page(index).state {
             PageState::Blank | PageState::LooksBlank | PageState::UnstableBlank(_) => {}
-            PageState::Garbage | PageState::Late(_) => {
+            PageState::Garbage | PageState::Late(_) | PageState::Fitful(..) => {
                 data.fill(0);
                 rest[..usable].fill(0);
             }

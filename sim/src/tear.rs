@@ -44,6 +44,14 @@ pub enum Tear {
         /// Failing reads.
         reads: u32,
     },
+    /// Uncorrectable this many times (at most 3), then it reads as complete for 2 to the power of this many times (at most 3),
+    /// then it is uncorrectable until erased.
+    Fitful {
+        /// Failing reads.
+        late: u32,
+        /// The power.
+        reads: u32,
+    },
 }
 
 /// What a cut leaves of an erase. In every case but [`EraseTear::NotBegun`] and
@@ -143,7 +151,9 @@ impl SimNand {
             self.load(b)?;
             for index in 0..self.blocks[b as usize].next() {
                 let settled = match self.blocks[b as usize].page(index).state {
-                    PageState::Unstable(_) | PageState::Late(_) => PageState::Written,
+                    PageState::Unstable(_) | PageState::Late(_) | PageState::Fitful(..) => {
+                        PageState::Written
+                    }
                     PageState::UnstableBlank(_) => PageState::LooksBlank,
                     _ => continue,
                 };
@@ -310,6 +320,11 @@ impl Tearable for SimNand {
             Tear::Late { reads } => {
                 let reads = reads.min(u32::from(PageState::LATE_READS_MAX)) as u8;
                 self.put(b, index, PageState::Late(reads), data, spare)
+            }
+            Tear::Fitful { late, reads } => {
+                let most = u32::from(PageState::FITFUL_MAX);
+                let state = PageState::Fitful(late.min(most) as u8, reads.min(most) as u8);
+                self.put(b, index, state, data, spare)
             }
         }
     }

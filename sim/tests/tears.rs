@@ -116,6 +116,10 @@ fn pages_fade_settle_and_stay_mixed_for_a_while() {
     let mut nand = torn(Tear::Late { reads: 3 }, 0);
     assert!((0..3).all(|_| lost(&mut nand, at(1, 1))));
     assert!((0..9).all(|_| holds(&mut nand, at(1, 1))));
+    let mut nand = torn(Tear::Fitful { late: 2, reads: 3 }, 0);
+    assert!((0..2).all(|_| lost(&mut nand, at(1, 1))));
+    assert!((0..8).all(|_| holds(&mut nand, at(1, 1))));
+    assert!((0..9).all(|_| lost(&mut nand, at(1, 1))));
     let mut nand = torn(Tear::UnstableMixed { reads: 3 }, 0);
     assert!(!blank(&mut nand, at(1, 1)) && !holds(&mut nand, at(1, 1)));
     assert!(!lost(&mut nand, at(1, 1)));
@@ -124,7 +128,8 @@ fn pages_fade_settle_and_stay_mixed_for_a_while() {
 
 #[test]
 fn what_is_not_settled_ends_either_way() {
-    for tear in [Tear::Unstable { reads: 3 }, Tear::Late { reads: 3 }] {
+    let fitful = Tear::Fitful { late: 1, reads: 1 };
+    for tear in [Tear::Unstable { reads: 3 }, Tear::Late { reads: 3 }, fitful] {
         let (mut well, mut ill) = (torn(tear, 0), torn(tear, 0));
         assert!(well.settle(true).unwrap() && ill.settle(false).unwrap());
         assert!((0..9).all(|_| holds(&mut well, at(1, 1)) && lost(&mut ill, at(1, 1))));

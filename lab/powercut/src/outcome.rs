@@ -33,6 +33,9 @@ pub enum Outcome {
     Mixed(u32),
     /// `late N`: a page that is uncorrectable N times, and reads as written then.
     Late(u32),
+    /// `fitful N`: a page that is uncorrectable N / 4 times, then reads as written 2 to the power of N % 4 times, and is
+    /// uncorrectable then.
+    Fitful(u32),
     /// `mixture N`: of an erase, pages with some bits erased, or as before for a while, by the seed N.
     Mixture(u32),
 }
@@ -74,6 +77,7 @@ impl Outcome {
         let mut outcomes = [1, 2, 4, 8].map(Outcome::Fading).to_vec();
         outcomes.extend([2, 6].map(Outcome::Mixed));
         outcomes.extend([1, 4, 8].map(Outcome::Late));
+        outcomes.extend([6, 9, 11].map(Outcome::Fitful));
         outcomes
     }
 
@@ -91,6 +95,7 @@ impl Outcome {
                 | Outcome::Fading(_)
                 | Outcome::Mixed(_)
                 | Outcome::Late(_)
+                | Outcome::Fitful(_)
                 | Outcome::Mixture(_)
         )
     }
@@ -108,6 +113,10 @@ impl Outcome {
             Outcome::Fading(reads) => (Tear::UnstableBlank { reads }, 0),
             Outcome::Mixed(reads) => (Tear::UnstableMixed { reads }, u64::from(reads)),
             Outcome::Late(reads) => (Tear::Late { reads }, 0),
+            Outcome::Fitful(n) => {
+                let (late, reads) = (n / 4, n % 4);
+                (Tear::Fitful { late, reads }, 0)
+            }
             Outcome::Part(_) | Outcome::Flaky(_) | Outcome::Mixture(_) => return None,
         })
     }
@@ -146,6 +155,7 @@ impl fmt::Display for Outcome {
             Outcome::Fading(n) => write!(f, "fading{n}"),
             Outcome::Mixed(n) => write!(f, "mixed{n}"),
             Outcome::Late(n) => write!(f, "late{n}"),
+            Outcome::Fitful(n) => write!(f, "fitful{n}"),
             Outcome::Mixture(n) => write!(f, "mixture{n}"),
         }
     }
@@ -173,6 +183,7 @@ impl FromStr for Outcome {
             ("fading", Ok(n)) => Ok(Outcome::Fading(n)),
             ("mixed", Ok(n)) => Ok(Outcome::Mixed(n)),
             ("late", Ok(n)) => Ok(Outcome::Late(n)),
+            ("fitful", Ok(n)) => Ok(Outcome::Fitful(n)),
             ("mixture", Ok(n)) => Ok(Outcome::Mixture(n)),
             _ => Err(format!("no such outcome of a cut: {text}")),
         }

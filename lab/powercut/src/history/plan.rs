@@ -260,7 +260,7 @@ impl Plan {
         };
         let all = u64::from(self.chip.page + self.chip.spare);
         let reads = any_size(rng, 60) as u32;
-        let program = match rng.below(11) {
+        let program = match rng.below(12) {
             0 => Tear::NotBegun,
             1 => Tear::Garbage,
             2 => Tear::Complete,
@@ -270,6 +270,10 @@ impl Plan {
             6 => Tear::UnstableBlank { reads },
             7 => Tear::UnstableMixed { reads },
             8 => Tear::Late { reads },
+            9 => Tear::Fitful {
+                late: reads / 4,
+                reads: reads % 4,
+            },
             _ => Tear::Unstable { reads },
         };
         let erase = match rng.below(5) {
