@@ -21,6 +21,8 @@ use flashkit_nand::{Nand, PageAddr};
 const FUTILE: u32 = 512;
 /// Rounds of cleaning that one change waits for at most.
 const ROUNDS: u32 = 16;
+/// What a step of cleaning in idle time costs, in reads, between two looks at whether it is time for a checkpoint.
+const IDLE_STEP: u32 = 400;
 /// Dead blocks that are worth a checkpoint.
 pub(crate) const WORTH: u32 = 8;
 
@@ -109,7 +111,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.oldest = self.store.cursor;
         }
         while self.store.dead < WORTH && tries > 0 && futile > 0 {
-            if self.is_spent() {
+            if self.is_due()? {
                 self.checkpoint(false)?;
             }
             let Some(block) = self.victim() else { break };
@@ -228,13 +230,13 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut left = (LOOK + MOVE).saturating_mul(pages);
         self.store.oldest = self.store.cursor;
         while left > 0 {
-            if self.is_spent() {
+            if self.is_due()? {
                 self.checkpoint(false)?;
             }
             let Some(mut sweep) = self.sweep.take().or_else(|| self.idle_sweep()) else {
                 break;
             };
-            if !self.sweep_on(&mut sweep, left)? {
+            if !self.sweep_on(&mut sweep, left.min(IDLE_STEP))? {
                 self.sweep = Some(sweep);
             }
             left = left.saturating_sub(sweep.cost.max(LOOK));

@@ -160,12 +160,7 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::ReadOnly);
         }
         self.begin()?;
-        if !self.store.ready_log()?
-            || self.store.taken >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
-            || self.is_spent()
-            || self.store.to_replay() >= self.replay_max()
-            || self.store.bitmap_count + 3 >= BITMAP_BLOCKS
-        {
+        if self.is_due()? {
             self.checkpoint(false)?;
         }
         self.clean_failing()?;
@@ -188,10 +183,25 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Whether it is time for a checkpoint: before every change, and every step of cleaning, of which many may come before the next
+    /// change. Else a recovery could not list the blocks taken, nor the checkpoint those of the allocation log.
+    pub(crate) fn is_due(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.store.together {
+            // There are no records.
+            return Ok(self.is_spent());
+        }
+        Ok(!self.store.ready_log()?
+            || self.store.taken
+                >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
+            || self.is_spent()
+            || self.store.to_replay() >= self.replay_max()
+            || self.store.bitmap_count + 3 >= BITMAP_BLOCKS)
+    }
+
     /// Whether there are blocks for another step of what makes room, above what cleaning leaves alone. A checkpoint comes
     /// before, if a recovery might not find enough or what is dead is needed.
     pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.is_spent() || self.store.dead > 0 && self.store.available() <= FLOOR {
+        if self.is_due()? || self.store.dead > 0 && self.store.available() <= FLOOR {
             self.checkpoint(false)?;
         }
         Ok(self.store.available() > FLOOR)

@@ -186,7 +186,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if self.sweep_on(&mut sweep, at_once)? {
                 break;
             }
-            if self.is_spent() {
+            if self.is_due()? {
                 self.checkpoint(false)?;
             }
         }

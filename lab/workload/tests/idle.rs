@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Fs, NOW, chip, clean, file, formatted, remount};
-use flashkit_flashlight::BlockState;
+use common::{Fs, NOW, chip, clean, file, formatted, mount, remount, try_mount, try_unmount};
+use flashkit_flashlight::{BlockState, Config};
 use flashkit_nand::Nand;
-use flashkit_sim::{Metered, Rng};
-use flashkit_vfs::FileSystem;
+use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, Tear};
+use flashkit_vfs::{FileSystem, SetAttr};
 
 /// What a step of a host that is idle cleans.
 const STEP: u32 = 64;
@@ -74,4 +74,57 @@ fn idle_cleaning_of_a_large_directory_ends() {
     many(2048, 64, 1024, 16000, 300);
     many(2048, 64, 1024, 8000, 4000);
     many(1024, 16, 1364, 4000, 2000);
+}
+
+/// All of the idle cleaning that there is, asked for at once, on chips of which half the pages are invalid. Whenever the power goes
+/// in it, the volume mounts and all is there.
+#[test]
+fn idle_cleaning_without_end_is_cut() {
+    for (page, pages, blocks) in [(1024, 8, 3000), (2048, 32, 600)] {
+        let mut fs = formatted(chip(page, 64, pages, blocks));
+        let root = fs.root();
+        let size = u64::from(2 * page * pages);
+        let files = u64::from(blocks) * 6 / 10 / 2;
+        let path = |n: u64| format!("f{n}");
+        for n in 0..files {
+            let ino = file(&mut fs, root, path(n).as_bytes(), size as usize);
+            for at in (0..size).step_by(2 * page as usize) {
+                fs.punch_hole(ino, at, page.into(), NOW).unwrap();
+            }
+            fs.fsync(ino).unwrap();
+        }
+        let chip = try_unmount(fs).unwrap();
+        for after in (0..12).map(|n| n * n * 400) {
+            let cut = Cut {
+                after,
+                program: Tear::Garbage,
+                erase: EraseTear::Partial,
+                seed: after,
+            };
+            let mut cut_chip = PowerCut::new(chip.clone(), cut);
+            let mut fs = try_mount(&mut cut_chip, Config::default()).unwrap();
+            let begun = fs.setattr(
+                root,
+                &SetAttr {
+                    mode: Some(0o700),
+                    ..SetAttr::default()
+                },
+            );
+            if begun.is_ok() {
+                let _ = fs.volume().gc(u32::MAX);
+            }
+            drop(fs);
+            let mut fs = mount(cut_chip.into_inner());
+            clean(&mut fs);
+            for n in 0..files {
+                let mut byte = [0];
+                let ino = fs.lookup(root, path(n).as_bytes()).unwrap().ino;
+                fs.read(ino, u64::from(page), &mut byte).unwrap();
+                assert_eq!(
+                    byte[0], 0x5a,
+                    "{page} {pages} {blocks}, cut after {after}, file {n}"
+                );
+            }
+        }
+    }
 }
