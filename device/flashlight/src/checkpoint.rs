@@ -607,6 +607,11 @@ impl<N: Nand> FlashLight<'_, N> {
     fn retire_bitmap_blocks(&mut self) {
         let head = self.store.heads[Area::Bitmap as usize];
         let mut kept = 0;
+        if head.block != u32::MAX && !self.store.is_log(head.block) {
+            // Where many have failed, there was no place for it in the list.
+            self.store.retire_system(head.block);
+            self.store.heads[Area::Bitmap as usize] = Head::NONE;
+        }
         for i in 0..self.store.bitmap_count {
             let block = u32::from(self.store.bitmap_blocks[i]);
             if block == head.block && head.next < self.store.ppb() {
