@@ -55,6 +55,7 @@ use crate::error::Error;
 use crate::header::{HEADER, Kind, SEQ};
 use crate::mount::root_blocks;
 use crate::paged::Layout;
+use crate::recover::NEWER;
 use crate::room::Purpose;
 use crate::snapshot::{self, Piece};
 use crate::store::{
@@ -307,6 +308,10 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.naming = false;
         if result.is_ok() {
             (self.store.unnamed, self.store.log_lost) = (0, false);
+            if self.store.together {
+                // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
+                self.store.seq += NEWER;
+            }
         }
         result
     }

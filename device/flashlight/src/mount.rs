@@ -14,6 +14,7 @@ use crate::header::{self, Bad, HEADER, Header, Kind};
 use crate::ops::New;
 use crate::paged::{self, Layout};
 use crate::pages::{self, Pages};
+use crate::recover::NEWER;
 use crate::room::Purpose;
 use crate::scrub::RefreshList;
 use crate::snapshot::PIECE;
@@ -583,6 +584,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 (true, false) => fs.restore_room()?,
             }
             fs.store.together = !lasts;
+            if lasts && !fs.read_only {
+                // Nothing has been written since the last checkpoint.
+                fs.store.seq -= NEWER;
+            }
         } else {
             fs.store.heads[Area::Bitmap as usize] = Head::NONE;
             fs.store.unseen = Unseen::all();
@@ -722,14 +727,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
             let block = BlockAddr(u32::from(block));
             let at = self.store.geo.page(block, 0);
-            let header = self.store.read_meta(at, self.scratch)?;
-            if header.is_none_or(|h| h.kind != Kind::Alloc || h.seq <= since) {
+            let is_record =
+                |h: Option<Header>| h.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since);
+            let first = is_record(self.store.read_meta(at, self.scratch)?);
+            if !first && self.scratch[..HEADER].iter().any(|&b| b != 0) {
                 // Not this one; it may have failed when it was erased.
                 continue;
             }
+            // One that cannot be read may be the first.
             let at = self.store.geo.page(block, 1);
-            if self.store.read_meta(at, self.scratch)?.is_some() || !header::is_blank(self.scratch)
-            {
+            let second = self.store.read_meta(at, self.scratch)?;
+            if is_record(second) || first && !header::is_blank(self.scratch) {
                 return Ok(true);
             }
         }

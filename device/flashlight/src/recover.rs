@@ -39,6 +39,7 @@ use crate::inode::{DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHA
 use crate::mappage::{ExtentPage, MapPage, RECORDS};
 use crate::store::{Area, FRONTS, HEADS, Head, REMNANTS, RESERVES, Store, UPDATE};
 use crate::table::State;
+use crate::tag::{self, Tag, Update};
 use crate::updates::UPDATE_BLOCKS;
 use crate::waiting::{CHUNK, Waiting};
 use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
@@ -54,13 +55,15 @@ const ENTRY: usize = 4;
 const FRESH: u16 = 1 << 15;
 /// By so much the numbers of a recovery's pages are above those of what it began from: more than a recovery before,
 /// whose checkpoint could not be read, had gone on by.
-const NEWER: u64 = 1 << 17;
+pub(crate) const NEWER: u64 = 1 << 17;
 /// "Area" of a data block with an unwritten tail.
 const PARTIAL: u16 = 8;
 
-/// For each of the two logs of inodes, the last page, and the first pages of the head at the
-/// checkpoint and of the blocks reserved beyond.
-const SUSPECTS: usize = 8;
+/// "Area" of a block for inodes of which nothing counts: it was not begun, or its first program was cut.
+const NOT_BEGUN: u16 = 9;
+
+/// For each of the two logs of inodes, the last page, and one before it.
+const SUSPECTS: usize = 4;
 
 /// The blocks that recovery must know.
 pub(crate) struct Recovery<'r> {
@@ -97,7 +100,7 @@ impl Recovery<'_> {
 
     /// Lists a block, once: a record whose program failed may be there twice.
     fn add(&mut self, block: u32, info: u16) {
-        if ENTRY * (self.len + 1) <= self.list.len() && !self.is_opened(block) {
+        if !self.is_full() && !self.is_opened(block) {
             put_u16(self.list, ENTRY * self.len, block as u16);
             put_u16(self.list, ENTRY * self.len + 2, info);
             self.len += 1;
@@ -106,6 +109,22 @@ impl Recovery<'_> {
 
     fn area(info: u16) -> u16 {
         info >> 11 & 15
+    }
+
+    fn is_full(&self) -> bool {
+        ENTRY * (self.len + 1) > self.list.len()
+    }
+
+    fn set_not_begun(&mut self, i: usize) {
+        let info = self.entry(i).1 & !(15 << 11) | NOT_BEGUN << 11;
+        put_u16(self.list, ENTRY * i + 2, info);
+    }
+
+    /// Moves the block listed last before another.
+    fn move_last_to(&mut self, place: usize) {
+        if place < self.len {
+            self.list[ENTRY * place..ENTRY * self.len].rotate_right(ENTRY);
+        }
     }
 
     /// Notes a block taken during recovery.
@@ -144,6 +163,17 @@ impl Recovery<'_> {
 /// may be as it was before.
 pub(crate) const CHANGE: &str = "record of a change before the last stop";
 
+/// What has been seen of the allocation log.
+#[derive(Default)]
+struct LogSeen {
+    /// A record of a change: the checkpoint before it was complete.
+    changed: bool,
+    /// A page that may have been a record.
+    gap: bool,
+    /// One that was, as others follow.
+    lost: bool,
+}
+
 /// A position in the pages of one area written since the checkpoint.
 struct Cursor {
     area: Area,
@@ -174,6 +204,21 @@ pub(crate) struct Record {
     is_first: bool,
     /// The page of the same record whose program failed, and that has been replayed.
     failed: PageAddr,
+}
+
+/// The log that pages of a kind are written to.
+fn area_of(kind: Kind) -> Option<Area> {
+    Some(match kind {
+        Kind::Root | Kind::Second | Kind::Checkpoint => return None,
+        Kind::Alloc | Kind::Snapshot => Area::Bitmap,
+        Kind::DirMap | Kind::Places | Kind::Table => Area::Map,
+        Kind::Dir => Area::Dir,
+        Kind::HashMap | Kind::HashIndex => Area::Hash,
+        Kind::File => Area::File,
+        Kind::ExtentMap | Kind::ExtentIndex | Kind::Names | Kind::Attributes | Kind::Validity => {
+            Area::Extent
+        }
+    })
 }
 
 /// Whether pages of a kind are the records of an area.
@@ -409,29 +454,23 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             rec.add(u32::from(block), u16::from(area & 7) << 11);
         }
         let mut log = self.store.heads[Area::Bitmap as usize];
-        let (mut read, mut found) = (0, false);
+        let (mut read, mut seen) = (0, LogSeen::default());
         loop {
             if log.block != u32::MAX {
-                while log.next < self.store.ppb() {
-                    let at = self.store.geo.page(BlockAddr(log.block), log.next);
-                    let header = self.store.read_meta(at, self.scratch)?;
-                    log.next += 1;
-                    match header {
-                        Some(h) if h.seq > since => {
-                            self.store.seq = self.store.seq.max(h.seq + 1);
-                            found = true;
-                            if h.kind == Kind::Alloc {
-                                list_record(&mut rec, self.scratch, self.store.geo.blocks());
-                            }
-                        }
-                        _ => break,
-                    }
-                }
+                self.read_log(log, &mut rec, &mut seen)?;
             }
             // The log goes on in the blocks reserved for it, in their order.
-            let next = (read..rec.len).find(|&i| {
-                rec.entry(i).1 & FRESH == 0 && Recovery::area(rec.entry(i).1) == Area::Bitmap as u16
-            });
+            let on = |rec: &Recovery<'_>, read| {
+                (read..rec.len).find(|&i| {
+                    let info = rec.entry(i).1;
+                    info & FRESH == 0 && Recovery::area(info) == Area::Bitmap as u16
+                })
+            };
+            let mut next = on(&rec, read);
+            if next.is_none() && core::mem::take(&mut seen.gap) {
+                self.list_unrecorded(&mut rec, seen.lost)?;
+                next = on(&rec, read);
+            }
             let Some(i) = next else { break };
             read = i + 1;
             log = Head {
@@ -440,7 +479,129 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             };
         }
         self.store.recovery = Some(rec);
-        Ok(found)
+        Ok(seen.changed)
+    }
+
+    /// Reads a block of the allocation log from a place on, and lists what its records name. A page that is none may have been one:
+    /// what follows it tells, or it is where power was cut, or where the block has not been erased yet.
+    fn read_log(
+        &mut self,
+        mut log: Head,
+        rec: &mut Recovery<'_>,
+        seen: &mut LogSeen,
+    ) -> Result<(), Error<N::Error>> {
+        let (mut gap, mut begun) = (false, log.next > 0);
+        while log.next < self.store.ppb() {
+            let at = self.store.geo.page(BlockAddr(log.block), log.next);
+            self.store.scratch_at = PageAddr::NONE;
+            let header = self.store.read_meta(at, self.scratch)?;
+            log.next += 1;
+            match header {
+                Some(h) if h.seq > rec.since => {
+                    self.store.seq = self.store.seq.max(h.seq + 1);
+                    seen.gap |= gap;
+                    seen.lost |= gap;
+                    (gap, begun) = (false, true);
+                    if h.kind == Kind::Alloc {
+                        seen.changed |= get_u16(self.scratch, HEADER + 2) == 0;
+                        list_record(rec, self.scratch, self.store.geo.blocks());
+                    }
+                }
+                None if is_blank(self.scratch) => {
+                    seen.gap |= gap;
+                    return Ok(());
+                }
+                _ if gap => break,
+                _ => gap = true,
+            }
+        }
+        seen.gap |= gap && begun;
+        Ok(())
+    }
+
+    /// Where a record of the allocation log cannot be read: lists the blocks that show by what is in them that they have been taken
+    /// since the checkpoint. Those of one log in the order in which they were written. A read for each free block, two for those with data.
+    fn list_unrecorded(
+        &mut self,
+        rec: &mut Recovery<'_>,
+        lost: bool,
+    ) -> Result<(), Error<N::Error>> {
+        // Free blocks that are not left to the recovery any more, and those that it takes.
+        let mut left = self.for_recovery();
+        for block in 0..self.store.table.blocks() {
+            let state = self.store.state(block);
+            let was_free = matches!(state, State::Free | State::Clean | State::Dead);
+            if !was_free || rec.is_opened(block) || self.anchor.owns(block) {
+                continue;
+            }
+            let Some((area, seq)) = self.taken_for(block, rec.since)? else {
+                continue;
+            };
+            let may_be_old = seq == u64::MAX && self.store.unreserved() <= left;
+            if rec.is_full() || may_be_old {
+                // If power was cut in the program of the record, there are none.
+                if lost {
+                    self.note_damage(self.store.geo.page(BlockAddr(block), 0), CHANGE);
+                }
+                continue;
+            }
+            let mut place = rec.len;
+            if matches!(area, Area::Dir | Area::File | Area::Update | Area::Bitmap) {
+                for i in 0..rec.len {
+                    let (other, info) = rec.entry(i);
+                    if Recovery::area(info) == area as u16
+                        && info & 0x7ff == 0
+                        && self.taken_for(other, rec.since)?.is_none_or(|o| o.1 > seq)
+                    {
+                        place = i;
+                        break;
+                    }
+                }
+            }
+            rec.add(block, (area as u16) << 11);
+            rec.move_last_to(place);
+            left += u32::from(state != State::Dead);
+        }
+        Ok(())
+    }
+
+    /// The area that a session has taken a block for since the checkpoint, by the first of its pages that can be read, and the number
+    /// of that. Recoveries that were cut have taken blocks as well, and their numbers are larger.
+    fn taken_for(
+        &mut self,
+        block: u32,
+        since: u64,
+    ) -> Result<Option<(Area, u64)>, Error<N::Error>> {
+        for index in 0..2 {
+            let at = self.store.geo.page(BlockAddr(block), index);
+            self.store.scratch_at = PageAddr::NONE;
+            if let Some(h) = self.store.read_meta(at, self.scratch)? {
+                let is_new = h.seq > since && h.seq - since < NEWER;
+                return Ok(area_of(h.kind).filter(|_| is_new).map(|a| (a, h.seq)));
+            }
+            if is_blank(self.scratch) {
+                if index == 0 {
+                    return Ok(None);
+                }
+                break;
+            }
+            let mut spare = [0xff; tag::UPDATE_SIZE];
+            let len = spare.len().min(self.store.geo.spare_size() as usize);
+            let status = self.store.nand.read(at, 0, &mut [], &mut spare[..len])?;
+            let tag = spare.first_chunk().and_then(Tag::decode);
+            if let Some(tag) = tag.filter(|_| status.is_readable()) {
+                let Some(seq) = tag.seq_after(since).filter(|seq| seq - since < NEWER) else {
+                    return Ok(None);
+                };
+                let area = match Update::decode(&spare, seq) {
+                    Some(_) => Area::Update,
+                    None => Area::Data,
+                };
+                return Ok(Some((area, seq)));
+            }
+        }
+        // Without tags data does not tell: what no inode refers to will not count.
+        Ok((!self.store.has_tags()).then_some((Area::Data, u64::MAX)))
     }
 
     /// Takes the checkpoint's open blocks out of use.
@@ -572,8 +733,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     || first == self.store.ppb()
                     || self.read_record(next, area, since)?.is_none()
                 {
-                    // Not begun, and not even erased perhaps; or its first program was cut.
-                    self.suspect(at);
+                    // Not even erased perhaps. What it shows may change: it is not looked into again.
+                    if let Some(rec) = &mut self.store.recovery {
+                        rec.set_not_begun(i);
+                    }
                     continue;
                 }
                 // It has become unreadable since.

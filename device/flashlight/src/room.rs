@@ -333,7 +333,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Blocks that stay free for recoveries, and for a change that begins just before: it takes more of them where
     /// they have few pages. It writes pages of directories about as often as they were written since the checkpoint.
-    fn for_recovery(&self) -> u32 {
+    pub(crate) fn for_recovery(&self) -> u32 {
         let pages = 32 + self.store.index_pages;
         FOR_RECOVERY + pages / self.store.ppb() + self.store.table.blocks_for_recovery()
     }

@@ -385,7 +385,7 @@ impl<N: Nand> Store<'_, N> {
         }
         if !status.is_readable() {
             // Whatever the buffer holds: not a page that looks erased.
-            buf[0] = 0;
+            buf[..HEADER].fill(0);
             return Ok(None);
         }
         Ok(header::parse(buf, at)
@@ -561,7 +561,7 @@ impl<N: Nand> Store<'_, N> {
         self.begin_session()?;
         self.settle_table();
         let tag = self.tag(data, owner, index);
-        let at = self.program_data(UPDATE, data, &update.encode(&tag))?;
+        let at = self.program_data(UPDATE, data, &update.encode(&tag, self.seq))?;
         self.updates += 1;
         self.written.updates += 1;
         Ok(at)
@@ -992,12 +992,13 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// ```text
-    /// 32 count u16   34 0   36 entries: block u16, area u8, 0
+    /// 32 count u16   34 written by a checkpoint u16   36 entries: block u16, area u8, 0
     /// ```
     fn write_alloc_record(&mut self) -> Result<(), Error<N::Error>> {
         let mut page = [0u8; HEADER + 4 + 4 * RESERVES];
         let new = &self.reserves[self.reserved - self.unnamed..self.reserved];
         put_u16(&mut page, HEADER, new.len() as u16);
+        put_u16(&mut page, HEADER + 2, self.naming.into());
         let mut len = HEADER + 4;
         for &(block, area) in new {
             put_u32(&mut page, len, u32::from(block) | u32::from(area) << 16);

@@ -61,6 +61,14 @@ impl Tag {
         })
     }
 
+    /// The number that the tag says, if it was given after this one: far fewer are given between two checkpoints than are told apart.
+    pub fn seq_after(&self, since: u64) -> Option<u64> {
+        let after = self.seq.wrapping_sub(since as u32);
+        (1..1 << 28)
+            .contains(&after)
+            .then(|| since.saturating_add(after.into()))
+    }
+
     /// Whether data and tag are as they were written.
     pub fn matches(b: &[u8; SIZE], data: &[u8]) -> bool {
         get_u32(b, 0) == crc32c(data, &b[4..])
@@ -111,27 +119,29 @@ impl Update {
         i8::try_from(time.secs >> 32).is_ok() && time.nanos < NANOS
     }
 
-    /// Puts it behind a tag.
-    pub fn encode(&self, tag: &[u8; SIZE]) -> [u8; UPDATE_SIZE] {
+    /// Puts it behind a tag. The upper half of the number is in the checksum: a page that has been at rest for as many numbers as a tag
+    /// tells apart is none.
+    pub fn encode(&self, tag: &[u8; SIZE], seq: u64) -> [u8; UPDATE_SIZE] {
         let mut b = [0; UPDATE_SIZE];
         b[..SIZE].copy_from_slice(tag);
         put_u32(&mut b, STAMP, self.time.secs as u32);
         put_u32(&mut b, STAMP + 4, self.time.nanos);
         b[STAMP + 8] = (self.time.secs >> 32) as u8;
         b[STAMP + 9] = self.left;
-        let crc = crc32c(tag, &b[STAMP..]);
+        let crc = crc32c(tag, &b[STAMP..]) ^ (seq >> 32) as u32;
         put_u32(&mut b, SIZE, crc);
         b
     }
 
-    /// `None` for the spare bytes of a page that is no update.
-    pub fn decode(b: &[u8; UPDATE_SIZE]) -> Option<Update> {
+    /// `None` for the spare bytes of a page that is no update with that number.
+    pub fn decode(b: &[u8; UPDATE_SIZE], seq: u64) -> Option<Update> {
         let high = i64::from(b[STAMP + 8] as i8);
         let time = Time {
             secs: high << 32 | i64::from(get_u32(b, STAMP)),
             nanos: get_u32(b, STAMP + 4),
         };
-        let sound = get_u32(b, SIZE) == crc32c(&b[..SIZE], &b[STAMP..]) && time.nanos < NANOS;
+        let crc = crc32c(&b[..SIZE], &b[STAMP..]) ^ (seq >> 32) as u32;
+        let sound = get_u32(b, SIZE) == crc && time.nanos < NANOS;
         sound.then(|| Update {
             time,
             left: b[STAMP + 9],
@@ -152,17 +162,19 @@ mod tests {
             };
             let update = Update { time, left };
             assert!(Update::holds(time));
-            let mut b = update.encode(&[7; SIZE]);
-            assert_eq!(Update::decode(&b), Some(update));
+            let seq = 9 << 32 | 5;
+            let mut b = update.encode(&[7; SIZE], seq);
+            assert_eq!(Update::decode(&b, seq), Some(update));
+            assert_eq!(Update::decode(&b, seq + (1 << 32)), None);
             for i in 0..UPDATE_SIZE {
                 b[i] ^= 1;
-                assert_eq!(Update::decode(&b), None, "byte {i}");
+                assert_eq!(Update::decode(&b, seq), None, "byte {i}");
                 b[i] ^= 1;
             }
         }
         let secs = 1 << 39;
         assert!(!Update::holds(Time { secs, nanos: 0 }));
-        assert_eq!(Update::decode(&[0xff; UPDATE_SIZE]), None);
+        assert_eq!(Update::decode(&[0xff; UPDATE_SIZE], 5), None);
     }
 
     #[test]

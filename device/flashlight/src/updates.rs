@@ -323,13 +323,12 @@ impl<N: Nand> FlashLight<'_, N> {
         if !Tag::matches(short, self.scratch) {
             return Ok(Seen::Damaged);
         }
-        // Far fewer numbers than these are given between two checkpoints.
-        let after = tag.seq.wrapping_sub(since as u32);
-        match Update::decode(&spare).filter(|_| (1..1 << 28).contains(&after)) {
-            Some(update) => Ok(Seen::Page(Found {
+        let seq = tag.seq_after(since);
+        match seq.and_then(|seq| Some((seq, Update::decode(&spare, seq)?))) {
+            Some((seq, update)) => Ok(Seen::Page(Found {
                 at,
                 tag,
-                seq: since.saturating_add(after.into()),
+                seq,
                 update,
                 len: update.len(self.scratch) as u16,
             })),

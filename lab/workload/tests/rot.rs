@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::Config;
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Metered, Rot, SimNand};
+use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rot, SimNand, Tear};
 use flashkit_vfs::check::check;
-use flashkit_vfs::{Error, FileSystem};
+use flashkit_vfs::{Error, FileSystem, NewInode, path};
 use flashkit_workload::Rng;
 
-use common::{pages_with, try_mount, try_unmount};
+use common::{Fs, NOW, pages_with, try_mount, try_unmount};
 use damage::judge::{Errors, is_damage, judge};
 use damage::pages::{Loss, losses};
 use damage::tree::{Object, Shape, Tree, Volume, fill, parent};
@@ -542,6 +542,118 @@ fn what_was_synced_after_a_lost_page_is_there() {
             }
             assert!(fs.lookup(root, b"before").is_ok(), "{case}");
             assert!(fs.volume().lost_change().is_some(), "{case}");
+        }
+    }
+}
+
+/// Metadata pages of a kind that are newer than the newest of another: their places.
+fn newer(chip: &SimNand, kind: u8, than: u8) -> Vec<PageAddr> {
+    let mut chip = chip.clone();
+    let (mut newest, mut found) = (0, Vec::new());
+    let mut page = vec![0; chip.geometry().page_size() as usize];
+    for at in (0..chip.geometry().pages()).map(PageAddr) {
+        chip.read(at, 0, &mut page, &mut []).unwrap();
+        let seq = u64::from_le_bytes(page[8..16].try_into().unwrap());
+        match (&page[4..6], page[6]) {
+            (b"FL", k) if k == kind => found.push((seq, at)),
+            (b"FL", k) if k == than => newest = newest.max(seq),
+            _ => {}
+        }
+    }
+    found.retain(|&(seq, _)| seq > newest);
+    found.into_iter().map(|(_, at)| at).collect()
+}
+
+/// Every record of the allocation log since the checkpoint is lost, one at a time, and the power goes: what was synced is
+/// there, also after as much has been written again. With tags of every kind and without, after a sync and in a new session.
+#[test]
+fn what_was_synced_is_there_without_a_record_of_the_allocation_log() {
+    const ALLOC: u8 = 4;
+    const CHECKPOINT: u8 = 3;
+    let bytes = |n: u64| vec![n as u8 + 1; 30_000];
+    let write = |fs: &mut Fs, n: u64| {
+        let dir = format!("d{}", n % 3);
+        let dir = path::mkdir_p(fs, dir.as_bytes(), &NewInode::default()).unwrap();
+        let name = format!("f{n}");
+        let new = fs.create(dir.ino, name.as_bytes(), &NewInode::default());
+        let ino = new.unwrap().ino;
+        fs.write(ino, 0, &vec![0; 30_000], NOW).unwrap();
+        fs.fsync(ino).unwrap();
+        for (k, page) in bytes(n).chunks(2048).enumerate() {
+            fs.write(ino, k as u64 * 2048, page, NOW).unwrap();
+            fs.fsync(ino).unwrap();
+        }
+        fs.fsync(dir.ino).unwrap();
+    };
+    for (spare, again) in [(64, false), (64, true), (24, false), (0, false)] {
+        let mut fs = common::formatted(common::chip(2048, spare, 16, 256));
+        write(&mut fs, 0);
+        if again {
+            fs = common::remount(fs);
+        } else {
+            fs.sync().unwrap();
+        }
+        (1..24).for_each(|n| write(&mut fs, n));
+        let chip = fs.volume().nand().clone();
+        let records = newer(&chip, ALLOC, CHECKPOINT);
+        assert!(records.len() > 5, "{} records", records.len());
+        for record in records {
+            let mut chip = chip.clone();
+            spoil(&mut chip, record, Way::Lost);
+            let mut fs = common::mount(chip);
+            let case = format!("spare {spare}, {again}, record at page {}", record.0);
+            common::clean(&mut fs);
+            for round in 0..2 {
+                for n in 0..24 {
+                    let path = format!("d{}/f{n}", n % 3);
+                    let found = path::read_file(&mut fs, path.as_bytes());
+                    assert!(found == Ok(bytes(n)), "{case}, round {round}, file {n}");
+                }
+                (0..40).for_each(|n| write(&mut fs, 100 * (round + 1) + n));
+                fs.sync().unwrap();
+            }
+            common::clean(&mut fs);
+        }
+    }
+}
+
+/// The program of a page, a directory's among them, is cut; it cannot be read at first, can be for a while, and then no more. As the chip is
+/// large, many blocks are reserved for files, and looked into as well. What a mount has believed it has written anew.
+#[test]
+fn a_page_whose_program_was_cut_is_read_late_and_no_more() {
+    let mut fs = common::formatted(common::chip(1024, 64, 32, 640));
+    let root = fs.root();
+    let name = |n: u64| format!("f{n}");
+    for n in 0..10 {
+        common::file(&mut fs, root, name(n).as_bytes(), 3000);
+    }
+    fs.sync().unwrap();
+    for n in 0..3 {
+        common::file(&mut fs, root, format!("g{n}").as_bytes(), 3000);
+    }
+    let chip = try_unmount(fs).unwrap();
+    for (late, reads, after) in
+        (0..4).flat_map(|late| (0..4).flat_map(move |reads| (0..8).map(move |n| (late, reads, n))))
+    {
+        let cut = Cut {
+            after,
+            program: Tear::Fitful { late, reads },
+            erase: EraseTear::NotBegun,
+            seed: 0,
+        };
+        let mut torn = PowerCut::new(chip.clone(), cut);
+        let mut fs = try_mount(&mut torn, Config::default()).unwrap();
+        let _ = fs.unlink(root, b"f0", NOW).and_then(|()| fs.fsync(root));
+        let _ = fs.unlink(root, b"f1", NOW).and_then(|()| fs.fsync(root));
+        drop(fs);
+        let mut fs = common::mount(torn.into_inner());
+        for mount in 0..3 {
+            for n in 2..10 {
+                let found = path::read_file(&mut fs, name(n).as_bytes());
+                let case = format!("{cut:?}, mount {mount}, file {n}");
+                assert!(found.is_ok_and(|bytes| bytes.len() == 3000), "{case}");
+            }
+            fs = common::cut(fs);
         }
     }
 }
