@@ -12,7 +12,6 @@ use crate::extent::{self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REPLACED_MAP,
 use crate::header::Kind;
 use crate::inode::{FileView, POINTER};
 use crate::mappage::{ExtentPage, MapPage};
-use crate::room::Purpose;
 use crate::store::Area;
 use crate::tree::{self, Changes, EXTENT, MapTarget, Put};
 use crate::waiting::Waiting;
@@ -382,35 +381,6 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             from = self.extent_map_for(i, index).1.max(index + 1);
         }
-    }
-
-    /// Frees the pages that only extent maps still name, of the files in the cache: their logs move
-    /// there, as far as there are blocks for it. A read and a program for each map.
-    pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..self.files.len() {
-            // An empty slot shows what it held before.
-            if self.files[i].ino == 0 {
-                continue;
-            }
-            loop {
-                let view = self.files[i].file();
-                if view.levels() == 0
-                    || view.record_search(INDEX_END, 0) == 0
-                    || !self.has_room_for_step()?
-                {
-                    break;
-                }
-                let migrated = self.account(Purpose::Step, |fs| fs.file_migrate(i, None));
-                if sound(migrated)?.is_none() {
-                    break;
-                }
-            }
-            if self.files[i].waits {
-                // With damage nothing comes of another try.
-                self.files[i].waits = sound(self.settle_all(i))? == Some(false);
-            }
-        }
-        Ok(())
     }
 
     /// Writes the inode if notes of freed pages leave no room for those of a migration.

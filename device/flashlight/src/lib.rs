@@ -45,6 +45,7 @@ mod mount;
 mod moves;
 mod names;
 mod ops;
+mod overridden;
 mod paged;
 mod pages;
 mod rebuild;
@@ -151,6 +152,8 @@ pub struct FlashLight<'r, N: Nand> {
     pub(crate) next_ino: u32,
     /// Files in the index directory that have no name any more.
     pub(crate) orphans: u32,
+    /// Pages of data written when pages that files do not show any more were looked for last in vain, and a block's worth.
+    pub(crate) looked_for_overridden: u64,
     /// Whether the frontier of a file slot is a block shared with other files.
     pub(crate) shared: [bool; 2],
     /// Whether the last file written was small.

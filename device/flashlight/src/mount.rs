@@ -451,6 +451,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             tick: 0,
             next_ino: FIRST_FILE,
             orphans: 0,
+            looked_for_overridden: 0,
             shared: [false; 2],
             small_files: false,
             apart: 0,

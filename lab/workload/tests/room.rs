@@ -468,3 +468,36 @@ fn a_chip_is_large_enough_if_its_good_blocks_are() {
         }
     }
 }
+
+/// Files of which each page is an extent of its own are overwritten in order: what they do not show any more is room for others, though
+/// only their maps say so, and they are not in the cache.
+#[test]
+fn what_files_do_not_show_any_more_is_room_for_others() {
+    let mut fs = formatted(chip(1024, 64, 16, 2048));
+    let root = fs.root();
+    let usable = fs.statfs().unwrap().blocks_free;
+    let pages = usable * 48 / 100 / 8;
+    let files: Vec<Ino> = (0..8).map(|n| file(&mut fs, root, &name(n), 0)).collect();
+    for &ino in &files {
+        for page in (0..pages).step_by(2).chain((1..pages).step_by(2)) {
+            fs.write(ino, page * 1024, &[1; 1024], NOW).unwrap();
+        }
+    }
+    fs.sync().unwrap();
+    for &ino in &files {
+        for page in (0..pages).step_by(16) {
+            let bytes = vec![2; 1024 * 16.min(pages - page) as usize];
+            fs.write(ino, page * 1024, &bytes, NOW).unwrap();
+        }
+        fs.fsync(ino).unwrap();
+    }
+    let new = file(&mut fs, root, b"new", 0);
+    let mut written = 0;
+    while fs.write(new, written * 1024, &[3; 1024], NOW).is_ok() {
+        written += 1;
+    }
+    let all = 8 * pages + written;
+    assert!(all * 100 > usable * 97, "{all} of {usable} pages");
+    let mut fs = cut(fs);
+    clean(&mut fs);
+}
