@@ -255,6 +255,7 @@ impl<N: Nand> FlashLight<'_, N> {
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
     ) -> Result<T, Error<N::Error>> {
+        self.store.nand.only_reads = true;
         match read(self) {
             Err(Error::NoSpace) if self.is_writable() => {
                 self.checkpoint(false)?;

@@ -221,6 +221,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if !self.is_writable() {
             return Ok(false);
         }
+        self.store.nand.only_reads = false;
         if self.refresh()? {
             return Ok(true);
         }

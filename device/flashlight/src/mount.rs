@@ -361,6 +361,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             nand: Latch {
                 inner: nand,
                 failed: false,
+                only_reads: false,
                 untold: None,
                 refresh: RefreshList::new(refresh_bits, ppb),
                 pages: Pages::new(pages, geo.page_size()),

@@ -834,6 +834,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes a file's data, size and name durable (one program, if anything has changed), or a
     /// directory's entries.
     pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
+        self.store.nand.only_reads = false;
         match node {
             Node::File(file) => match self.file_slot(file.ino) {
                 Some(i) => self.sync_file(i),

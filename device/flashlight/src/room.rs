@@ -109,6 +109,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
+        self.store.nand.only_reads = false;
         self.store.nand.may_write()
     }
 
@@ -154,6 +155,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Called before every change: takes a checkpoint or cleans when it is time.
     pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
+        self.store.nand.only_reads = false;
         self.assert_drawn(Purpose::Change);
         if self.is_worn() {
             self.retire()?;

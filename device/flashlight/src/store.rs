@@ -186,6 +186,9 @@ impl<'r> Remnants<'r> {
 pub(crate) struct Latch<'r, N: Nand> {
     pub inner: N,
     pub failed: bool,
+    /// A call is under way that only reads, and nothing has been programmed in it: if the driver fails in a read, no more
+    /// is lost than this call.
+    pub only_reads: bool,
     /// The driver's error, as long as no call has had it as its result.
     pub untold: Option<N::Error>,
     pub refresh: RefreshList,
@@ -219,10 +222,9 @@ impl<N: Nand> Latch<'_, N> {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, Error<N::Error>> {
-        let status = self
-            .inner
-            .read(page, offset, data, spare)
-            .map_err(Error::Driver)?;
+        let result = self.inner.read(page, offset, data, spare);
+        self.failed |= result.is_err() && !self.only_reads;
+        let status = result.map_err(Error::Driver)?;
         self.refresh.note(page, status);
         Ok(status)
     }
@@ -233,6 +235,7 @@ impl<N: Nand> Latch<'_, N> {
         spare: &[u8],
     ) -> Result<OpStatus, Error<N::Error>> {
         self.may_write()?;
+        self.only_reads = false;
         let result = self.inner.program(page, data, spare);
         self.note(result)
     }

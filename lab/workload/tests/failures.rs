@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use common::{NOW, Volume, chip, clean, mount, try_mount, try_unmount};
 use flashkit_flashlight::{Config, FlashLight, Time};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::{Counters, Faults, Metered, Rng, SimNand, Tear, Tearable, Weak};
-use flashkit_vfs::{Error, FileSystem, NewInode, path};
+use flashkit_sim::{Counters, Faults, Metered, Rng, SimError, SimNand, Tear, Tearable, Weak};
+use flashkit_vfs::check::check;
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, path};
 use flashkit_workload::model::{ModelRun, Target};
 
 /// A chip of which some operations fail, and from then on all in the block of the last.
@@ -29,6 +30,8 @@ struct FailAt {
     reads: Option<u32>,
     /// The block in which a program failed last.
     unfit: Option<BlockAddr>,
+    /// Reads until one in which the driver fails.
+    bus: Option<u32>,
 }
 
 impl FailAt {
@@ -41,6 +44,7 @@ impl FailAt {
             weak: false,
             reads: None,
             unfit: None,
+            bus: None,
         }
     }
 
@@ -75,6 +79,14 @@ impl Nand for FailAt {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, Self::Error> {
+        match &mut self.bus {
+            Some(0) => {
+                self.bus = None;
+                return Err(SimError::Promise("the driver fails".into()));
+            }
+            Some(reads) => *reads -= 1,
+            None => {}
+        }
         match self.chip.read(page, offset, data, spare)? {
             ReadStatus::Clean if self.weak => Ok(ReadStatus::Corrected(self.correctable_bits())),
             status => Ok(status),
@@ -576,5 +588,89 @@ fn the_allocation_log_fails_in_more_blocks_than_are_listed() {
             let after = try_mount(chip, Config::default());
             assert!(after.is_ok(), "{failures} failures from file {from} on");
         }
+    }
+}
+
+/// The driver fails in each read of a change in turn. After a sync, whatever that says, and a mount, the change has been made or not:
+/// nothing of it is in one structure only.
+#[test]
+fn the_driver_fails_in_a_read_of_a_change() {
+    type Change = fn(&mut dyn FileSystem, Ino) -> Result<(), Error>;
+    let changes: [(&str, Change); 9] = [
+        ("link", |fs, dir| {
+            let ino = path::resolve(fs, b"large")?.ino;
+            fs.link(ino, dir, b"new", NOW).map(drop)
+        }),
+        ("unlink", |fs, _| fs.unlink(fs.root(), b"large", NOW)),
+        ("unlink one of two", |fs, dir| {
+            fs.unlink(dir, b"second", NOW)
+        }),
+        ("rename", |fs, dir| {
+            fs.rename(fs.root(), b"large", dir, b"moved", false, NOW)
+        }),
+        ("rename over", |fs, dir| {
+            fs.rename(dir, b"other", fs.root(), b"large", false, NOW)
+        }),
+        ("rename a directory", |fs, dir| {
+            fs.rename(dir, b"sub", fs.root(), b"sub", false, NOW)
+        }),
+        ("rmdir", |fs, dir| fs.rmdir(dir, b"sub", NOW)),
+        ("truncate", |fs, _| {
+            let ino = path::resolve(fs, b"large")?.ino;
+            let size = Some(70_000);
+            fs.setattr(
+                ino,
+                &SetAttr {
+                    size,
+                    ..SetAttr::default()
+                },
+            )
+            .map(drop)
+        }),
+        ("write", |fs, _| {
+            let ino = path::resolve(fs, b"large")?.ino;
+            fs.write(ino, 77_777, &[9; 5000], NOW).map(drop)
+        }),
+    ];
+    let mut base = volume(chip(1024, 40, 8, 400), u64::MAX);
+    let fs = base.fs();
+    let root = fs.root();
+    let dir = path::mkdir_p(fs, b"dir", &NewInode::default()).unwrap().ino;
+    path::mkdir_p(fs, b"dir/sub", &NewInode::default()).unwrap();
+    for n in 0..200 {
+        store(fs, &format!("dir/f{n}"), b"small").unwrap();
+    }
+    store(fs, "dir/other", &[3; 3000]).unwrap();
+    store(fs, "linked", &[4; 3000]).unwrap();
+    let linked = fs.lookup(root, b"linked").unwrap().ino;
+    fs.link(linked, dir, b"second", NOW).unwrap();
+    let large = fs.create(root, b"large", &NewInode::default()).unwrap().ino;
+    for n in 0..300 {
+        fs.write(large, n * 7 % 300 * 2048, &[5; 1024], NOW)
+            .unwrap();
+    }
+    fs.sync().unwrap();
+    base.remount().unwrap();
+    let chip = base.flashlight().nand().chip.clone();
+    for (what, change) in changes {
+        let mut failed = 0;
+        for reads in 0..200 {
+            let mut volume = Volume::found(FailAt::new(chip.clone(), u64::MAX), Config::default());
+            volume.flashlight().nand_mut().bus = Some(reads);
+            let dir = volume.fs().lookup(root, b"dir").map(|node| node.ino);
+            let done = dir.and_then(|dir| change(volume.fs(), dir));
+            let met = volume.flashlight().nand().bus.is_none();
+            let _ = volume.fs().sync();
+            let chip = volume.flashlight().nand().chip.clone();
+            let mut after = try_mount(chip, Config::default()).unwrap();
+            let found = check(after.volume()).unwrap().findings;
+            assert_eq!(found, [], "{what}, read {reads}, {done:?}");
+            assert!(done.is_ok() || met, "{what}: {done:?}");
+            failed += u32::from(done.is_err());
+            if !met {
+                break;
+            }
+        }
+        assert!(failed > 0, "{what} reads nothing");
     }
 }
