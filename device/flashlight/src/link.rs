@@ -56,7 +56,8 @@ impl<N: Nand> FlashLight<'_, N> {
         for dir in [from, dir] {
             self.settle_creations(dir, 0)?;
         }
-        for dir in [INDEX_DIR, from, dir] {
+        self.reserve_index(direct)?;
+        for dir in [from, dir] {
             self.dir_reserve(dir)?;
         }
         self.settle_removals(dir)?;

@@ -512,6 +512,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 fs.anchor.last_root = block;
             }
         }
+        if spare_roots < ROOTS || fs.anchor.last_root >= ROOT_BLOCKS {
+            // No mount would find them.
+            return Err(Error::Geometry);
+        }
         fs.store.free = fs.store.good - spare_roots;
         fs.anchor.good = fs.store.good;
         fs.store.cursor = volume % fs.store.table.blocks();

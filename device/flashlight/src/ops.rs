@@ -685,7 +685,7 @@ impl<N: Nand> FlashLight<'_, N> {
         if keep || rec.target == Target::Indirect {
             self.make_orphan(i, dir, &rec)?;
             if !keep {
-                self.reap(self.files[i].file().file_ref(self.store.volume))?;
+                self.reap_now(self.files[i].file().file_ref(self.store.volume))?;
             }
         } else {
             let loc = self.files[i].loc;
@@ -739,6 +739,15 @@ impl<N: Nand> FlashLight<'_, N> {
         let old = core::mem::replace(&mut self.files[i].loc, at);
         self.store.invalidate(old);
         Ok(at)
+    }
+
+    /// [`FlashLight::reap`] of a file that has just lost its name. That has been made durable; where the file cannot be removed now, the
+    /// next mount does it.
+    pub(crate) fn reap_now(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+        match self.reap(file) {
+            Err(Error::NoSpace | Error::ReadOnly | Error::TooBig) => Ok(()),
+            reaped => reaped,
+        }
     }
 
     /// Ends the life of a file that lost its name while in use.

@@ -44,7 +44,8 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.check_replace(source.node, target.map(|t| t.node), to_dir)?;
         self.check_hash(&source, from_dir, to_dir, to)?;
-        for dir in [INDEX_DIR, from_dir, to_dir] {
+        self.reserve_index(source.rec.target == Target::File)?;
+        for dir in [from_dir, to_dir] {
             self.dir_reserve(dir)?;
         }
         let mut kept = None;
@@ -78,9 +79,19 @@ impl<N: Nand> FlashLight<'_, N> {
             self.stamp_dir(dir, now)?;
         }
         if let Some(ino) = doomed {
-            self.reap(FileRef::by_number(self.store.volume, ino))?;
+            self.reap_now(FileRef::by_number(self.store.volume, ino))?;
         }
         Ok((node, kept))
+    }
+
+    /// Makes sure that the index directory can be changed, and takes a `new` file.
+    pub(crate) fn reserve_index(&mut self, new: bool) -> Result<(), Error<N::Error>> {
+        self.dir_reserve(INDEX_DIR)?;
+        let i = self.load_dir(INDEX_DIR)?;
+        if new && !self.dirs[i].dir().takes_names() {
+            return Err(Error::TooBig);
+        }
+        Ok(())
     }
 
     /// A directory cannot go into itself, or what is below it.

@@ -97,7 +97,8 @@ pub(crate) struct Wear {
 impl Wear {
     pub fn new(interval: u32) -> Self {
         Wear {
-            interval,
+            // More than blocks have erases.
+            interval: interval.min(1 << 20),
             ..Wear::default()
         }
     }

@@ -7,7 +7,7 @@ mod common;
 use common::{
     Fs, NOW, chip, clean, cut, file, format_with, formatted, mount, try_mount, try_unmount,
 };
-use flashkit_flashlight::{Config, Error, FlashLight, ram_needed_for};
+use flashkit_flashlight::{Config, Error, FlashLight, New, ram_needed_for};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{
     Counters, Cut, EraseTear, Faults, Metered, PowerCut, Rate, Rng, SimNand, Tear, Weak,
@@ -441,4 +441,24 @@ fn the_erase_of_a_root_block_to_be_written_anew_is_cut() {
     seeds(10, 10_000)
         .chain([368])
         .for_each(roots_are_written_anew);
+}
+
+/// Root blocks are among the first 64. Where four of these are not good there is no volume, and formatting says so.
+#[test]
+fn a_chip_without_blocks_for_roots_is_refused() {
+    for (bad, fits) in [(60, true), (61, false)] {
+        let mut chip = chip(1024, 40, 8, 160);
+        let faults = Faults {
+            bad_blocks: (1..=bad).collect(),
+            ..Faults::default()
+        };
+        chip.set_faults(faults).unwrap();
+        let mut ram = vec![0; ram_needed_for(&chip.geometry(), 0)];
+        let formatted = FlashLight::format(chip, &mut ram, 1, &New::default());
+        match formatted {
+            Ok(chip) if fits => clean(&mut mount(chip)),
+            Err(Error::Geometry) if !fits => {}
+            r => panic!("{bad} bad: {:?}", r.map(drop)),
+        }
+    }
 }

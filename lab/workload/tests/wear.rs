@@ -206,3 +206,25 @@ fn to_a_thousand(name: &str, order: Order) {
         assert!(!counted || with.sigma <= 0.01 * with.mean);
     }
 }
+
+/// Any interval, with erase counts and without: the longest moves nothing.
+#[test]
+fn every_interval_is_taken() {
+    for interval in [1, 2, 1 << 20, 1 << 30, u32::MAX] {
+        for extra in [0, 64] {
+            let config = Config {
+                wear_interval: interval,
+                ..Config::default()
+            };
+            let chip = common::format(common::chip(1024, 40, 8, 64), 1);
+            let ram = flashkit_flashlight::ram_needed(&chip.geometry()) + extra;
+            let mut fs = common::try_mount_in(chip, ram, config).unwrap();
+            let root = fs.root();
+            for n in 0..200 {
+                let name = (n % 10).to_string();
+                let _ = fs.unlink(root, name.as_bytes(), common::NOW);
+                common::file(&mut fs, root, name.as_bytes(), 4000);
+            }
+        }
+    }
+}
