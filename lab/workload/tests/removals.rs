@@ -127,7 +127,7 @@ fn the_order_of_a_directory_stays() {
 /// What a mount reads at most after a cut while files come and go, whatever the size of the chip.
 #[test]
 fn a_mount_after_removals_reads_a_bounded_number_of_pages() {
-    for (name, reads) in [("slc-256m", 1217), ("slc-8g", 1091)] {
+    for (name, reads) in [("slc-256m", 1210), ("slc-8g", 1086)] {
         let mut fs = if name == "slc-256m" {
             of_paper()
         } else {
