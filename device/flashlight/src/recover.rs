@@ -526,8 +526,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         rec: &mut Recovery<'_>,
         lost: bool,
     ) -> Result<(), Error<N::Error>> {
-        // Free blocks that are not left to the recovery any more, and those that it takes.
-        let mut left = self.for_recovery();
+        // Blocks that are left to the recovery: it takes these alone.
+        let mut left = 0;
+        for block in 0..self.store.table.blocks() {
+            left += u32::from(self.store.is_free(block) && !rec.is_opened(block));
+        }
         for block in 0..self.store.table.blocks() {
             let state = self.store.state(block);
             let was_free = matches!(state, State::Free | State::Clean | State::Dead);
@@ -537,7 +540,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let Some((area, seq)) = self.taken_for(block, rec.since)? else {
                 continue;
             };
-            let may_be_old = seq == u64::MAX && self.store.unreserved() <= left;
+            let may_be_old = seq == u64::MAX && left <= self.for_recovery();
             if rec.is_full() || may_be_old {
                 // If power was cut in the program of the record, there are none.
                 if lost {
@@ -560,7 +563,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             }
             rec.add(block, (area as u16) << 11);
             rec.move_last_to(place);
-            left += u32::from(state != State::Dead);
+            left = left.saturating_sub(u32::from(state != State::Dead));
         }
         Ok(())
     }

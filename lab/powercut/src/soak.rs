@@ -119,8 +119,9 @@ impl Soak {
         Faults {
             seed: self.seed,
             endurance: self.endurance,
-            bitflips: 3,
-            bitflip_rate: Rate(256),
+            // With six bits a block is written anew, those of the roots as well; two more may rot.
+            bitflips: rng.one_of(&[3, 6]),
+            bitflip_rate: Rate(rng.one_of(&[256, 64, 16])),
             // A wrong bit a page in so many reads of its block, and in half a year.
             read_disturb: 2_000,
             retention_ns: 4_380 * HOUR_NS,

@@ -109,6 +109,11 @@ fn faults(seed: u64, chip: &Chip) -> Faults {
         ..Faults::default()
     };
     let mut rng = Rng::keyed(seed, 26);
+    if rng.one_in(3) {
+        // As many bits as may be corrected: blocks are written anew, those of the roots as well.
+        faults.bitflips = faults.ecc;
+        faults.bitflip_rate = Rate(rng.one_of(&[30, 100, 400]));
+    }
     let (blocks, pages) = (u64::from(chip.blocks), u64::from(chip.pages));
     let few = 1 + rng.below(2 + blocks / 64);
     let which = rng.below(8);

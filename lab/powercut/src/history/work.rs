@@ -324,6 +324,9 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         let Some((at, f, attr)) = self.pick_regular()? else {
             return Ok(());
         };
+        if !appends && !self.plan.large && self.rng.one_in(60) {
+            return self.scatter(&at, f, attr.ino);
+        }
         let page = self.model.page;
         let from = match self.rng.below(4) {
             _ if appends => attr.size,
@@ -343,6 +346,32 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         }
         if self.put(&at, f, attr.ino, from, len)? && self.rng.one_in(2) {
             self.fsync_file(&at, f, attr.ino)?;
+        }
+        Ok(())
+    }
+
+    /// Writes pages of a file at random, so that it has many extents, and pieces of pages, of which one is synced, between them.
+    fn scatter(&mut self, at: &At, f: Id, ino: u64) -> Done {
+        let page = self.model.page;
+        let pages = (self.plan.size_max / page).min(2000);
+        if pages < 64 {
+            return Ok(());
+        }
+        for synced in [true, false] {
+            for _ in 0..10 + self.rng.below(60) {
+                let from = self.rng.below(pages / 2) * 2 * page;
+                if self.is_tight() || !self.put(at, f, ino, from, page)? {
+                    return Ok(());
+                }
+            }
+            let from = self.rng.below(pages) * page + self.rng.below(page / 2);
+            let len = 1 + self.rng.below(8);
+            if !self.put(at, f, ino, from, len)? {
+                return Ok(());
+            }
+            if synced {
+                self.fsync_file(at, f, ino)?;
+            }
         }
         Ok(())
     }
@@ -698,7 +727,8 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
 
     fn gc(&mut self) -> Done {
         self.begin(format_args!("gc"));
-        let cleaned = self.fs.gc(16);
+        let most = if self.rng.one_in(4) { u32::MAX } else { 16 };
+        let cleaned = self.fs.gc(most);
         self.came(cleaned).map(drop)
     }
 }
