@@ -346,13 +346,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     fn take_checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
         self.begin()?;
-        for i in 0..2 {
-            self.settle_file(i)?;
-        }
-        for i in 0..2 {
-            self.flush_dir(i)?;
-        }
-        self.flush_map()?;
+        self.write_cached()?;
         if clean {
             for i in 0..2 {
                 self.drop_file(i);

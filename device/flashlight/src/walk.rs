@@ -165,17 +165,23 @@ impl<N: Nand> FlashLight<'_, N> {
         walked
     }
 
-    fn walk_chip(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
-        let left = self.store.geo.pages();
-        let visitor = &mut Limited { visitor, left };
-        self.walk_rebuilt(visitor)?;
+    /// Writes what is dirty in the cache.
+    pub(crate) fn write_cached(&mut self) -> Result<(), Error<N::Error>> {
         for i in 0..2 {
             self.settle_file(i)?;
         }
         for i in 0..2 {
             self.flush_dir(i)?;
         }
-        self.flush_map()?;
+        self.flush_map()
+    }
+
+    fn walk_chip(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
+        let left = self.store.geo.pages();
+        let visitor = &mut Limited { visitor, left };
+        self.reading(Self::write_cached)?;
+        self.walk_rebuilt(visitor)?;
+        self.write_cached()?;
         let (area, ino) = (Area::DirMap, 0);
         for page in self.map.places() {
             visitor.page(Page { page, area, ino });
