@@ -32,6 +32,8 @@ struct FailAt {
     unfit: Option<BlockAddr>,
     /// Reads until one in which the driver fails.
     bus: Option<u32>,
+    /// So many programs of the allocation log fail, and read well.
+    log: u32,
 }
 
 impl FailAt {
@@ -45,6 +47,7 @@ impl FailAt {
             reads: None,
             unfit: None,
             bus: None,
+            log: 0,
         }
     }
 
@@ -99,6 +102,12 @@ impl Nand for FailAt {
         data: &[u8],
         spare: &[u8],
     ) -> Result<OpStatus, Self::Error> {
+        let is_log = data.len() > 32 && &data[4..6] == b"FL" && [4, 5].contains(&data[6]);
+        if is_log && self.log > 0 {
+            self.log -= 1;
+            self.chip.program(page, data, spare)?;
+            return Ok(OpStatus::Failed);
+        }
         let due = self.due();
         if due {
             self.unfit = Some(self.geometry().block_of(page));
@@ -142,76 +151,6 @@ impl Nand for FailAt {
 }
 
 impl Metered for FailAt {
-    fn counters(&self) -> Counters {
-        self.chip.counters()
-    }
-
-    fn erase_counts(&self) -> Vec<u32> {
-        self.chip.erase_counts()
-    }
-
-    fn idle(&mut self, ns: u64) {
-        self.chip.idle(ns);
-    }
-}
-
-/// A chip on which programs of the allocation log fail.
-struct FailLog {
-    chip: SimNand,
-    /// So many more.
-    failures: u32,
-}
-
-impl Nand for FailLog {
-    type Error = <SimNand as Nand>::Error;
-
-    fn geometry(&self) -> Geometry {
-        self.chip.geometry()
-    }
-
-    fn correctable_bits(&self) -> u32 {
-        self.chip.correctable_bits()
-    }
-
-    fn read(
-        &mut self,
-        page: PageAddr,
-        offset: u32,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<ReadStatus, Self::Error> {
-        self.chip.read(page, offset, data, spare)
-    }
-
-    fn program(
-        &mut self,
-        page: PageAddr,
-        data: &[u8],
-        spare: &[u8],
-    ) -> Result<OpStatus, Self::Error> {
-        let status = self.chip.program(page, data, spare)?;
-        let is_log = data.len() > 32 && &data[4..6] == b"FL" && [4, 5].contains(&data[6]);
-        if is_log && self.failures > 0 {
-            self.failures -= 1;
-            return Ok(OpStatus::Failed);
-        }
-        Ok(status)
-    }
-
-    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {
-        self.chip.erase(block)
-    }
-
-    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Self::Error> {
-        self.chip.is_bad(block)
-    }
-
-    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Self::Error> {
-        self.chip.mark_bad(block)
-    }
-}
-
-impl Metered for FailLog {
     fn counters(&self) -> Counters {
         self.chip.counters()
     }
@@ -555,22 +494,18 @@ fn the_allocation_log_fails_in_a_mount_that_removes_files() {
 #[test]
 fn the_allocation_log_fails_in_more_blocks_than_are_listed() {
     for (failures, from) in (5..8).flat_map(|n| (0..260).map(move |k| (n, k))) {
-        let fails = FailLog {
-            chip: chip(1024, 64, 8, 400),
-            failures: 0,
-        };
-        let mut volume = Volume::new(fails, Config::default());
+        let mut volume = volume(chip(1024, 64, 8, 400), u64::MAX);
         let dirs = ["a", "b", "c", "d"];
         for dir in dirs {
             path::mkdir_p(volume.fs(), dir.as_bytes(), &NewInode::default()).unwrap();
         }
         volume.fs().sync().unwrap();
         for n in 0..from + 40 {
-            if n > from + 2 && volume.flashlight().nand().failures == 0 {
+            if n > from + 2 && volume.flashlight().nand().log == 0 {
                 break;
             }
             if n == from {
-                volume.flashlight().nand_mut().failures = failures;
+                volume.flashlight().nand_mut().log = failures;
             }
             let path = format!("{}/f{n}", dirs[n % 4]);
             // May say that there is no space.
