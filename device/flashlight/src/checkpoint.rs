@@ -91,6 +91,8 @@ const TRIES: usize = 9;
 const UNMOUNTED: u8 = 1;
 const CONFIRMED: u8 = 2;
 pub(crate) const WIDE: u8 = 4;
+/// What a mount has cleaned after its recovery, and was cut in, has numbers of a recovery.
+const TOLD: u8 = 8;
 /// Bit of the next page of a block with an unwritten tail: it holds updates, and goes on with them.
 const OF_UPDATES: u16 = 1 << 15;
 
@@ -249,6 +251,8 @@ impl Anchor {
 pub(crate) struct Start {
     /// Unmounted, and said so twice.
     pub clean: bool,
+    /// What no record names and is newer than it, but not by far, is a session's: so since commit 8bc1af7.
+    pub told: bool,
     /// Pages with larger numbers are changes since.
     pub since: u64,
     pub snapshot: [u32; SNAPSHOT_PAGES],
@@ -391,12 +395,12 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             self.store.reserve_bitmap()?;
             self.store.scratch_at = PageAddr::NONE;
-            let len = self.encode(flags, 0, &pages[..count]);
+            let len = self.encode(flags | TOLD, 0, &pages[..count]);
             if !self.write_leaf(len, switch, 1)? {
                 continue;
             }
             if pages_left == 2 {
-                let len = self.encode(flags | CONFIRMED, 0, &pages[..count]);
+                let len = self.encode(flags | CONFIRMED | TOLD, 0, &pages[..count]);
                 // The page before would do for a mount, but nothing there says that the block has failed.
                 if !self.write_leaf(len, false, 1)? {
                     continue;
@@ -436,7 +440,8 @@ impl<N: Nand> FlashLight<'_, N> {
         for _ in 0..TRIES {
             let switch = self.plan_leaf(1)?;
             self.store.scratch_at = PageAddr::NONE;
-            let len = self.encode(0, from.since, &from.snapshot[..from.snapshot_len]);
+            let told = if from.told { TOLD } else { 0 };
+            let len = self.encode(told, from.since, &from.snapshot[..from.snapshot_len]);
             if self.write_leaf(len, switch, 2)? {
                 return Ok(());
             }
@@ -991,6 +996,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let since = since(b);
         sane.then_some(Start {
             clean: b[32] & CONFIRMED != 0,
+            told: b[32] & TOLD != 0,
             since,
             snapshot: pages,
             snapshot_len: count,

@@ -297,7 +297,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.give_up_meant();
         // A page written after the checkpoint shows that it was complete; but what leads to a copy of it may be
         // the last page of the recovery before, and fail yet: then what led to the one before is needed.
-        let changed = self.list_opened(since)?;
+        let changed = self.list_opened(start)?;
         if start.firm || changed && !start.is_copy {
             self.store.free_dead(true)?;
         }
@@ -421,7 +421,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Step 1: reads the allocation log and lists the blocks. Returns whether there are records.
-    fn list_opened(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
+    fn list_opened(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
+        let since = start.since;
         self.files[1].clear();
         let list = core::mem::take(&mut self.files[1].buf);
         let mut rec = Recovery {
@@ -467,7 +468,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 })
             };
             let mut next = on(&rec, read);
-            if next.is_none() && core::mem::take(&mut seen.gap) {
+            if next.is_none() && core::mem::take(&mut seen.gap) && start.told {
                 self.list_unrecorded(&mut rec, seen.lost)?;
                 next = on(&rec, read);
             }
