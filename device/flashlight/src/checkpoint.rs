@@ -251,7 +251,7 @@ impl Anchor {
 pub(crate) struct Start {
     /// Unmounted, and said so twice.
     pub clean: bool,
-    /// What no record names and is newer than it, but not by far, is a session's: so since commit 8bc1af7.
+    /// What no record names and is newer than it, but not by far, is a session's: not so until commit 4eab370.
     pub told: bool,
     /// Pages with larger numbers are changes since.
     pub since: u64,
