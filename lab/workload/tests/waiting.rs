@@ -205,20 +205,20 @@ fn a_file_that_has_gone_is_not_settled() {
 
 /// A file written backwards, page by page, takes no more at some point, as its inode has no place for what leads to them. It is
 /// whole, can be cut and removed, and all else goes on: nothing that has to be moved is in the way.
-#[test]
-fn a_file_of_too_many_extents_is_in_the_way_of_nothing() {
+fn too_many_extents(name: &[u8], most: usize) {
     const PAGE: u64 = self::PAGE as u64;
     let mut fs = formatted(chip(PAGE as u32, 64, 64, 1500));
     let (root, new) = (fs.root(), NewInode::default());
     let free = fs.statfs().unwrap().blocks_free;
-    let large = fs.create(root, b"large", &new).unwrap().ino;
+    let large = fs.create(root, name, &new).unwrap().ino;
     let pages = fs.statfs().unwrap().blocks_free;
     let written = (0..pages).rev().position(|page| {
         let written = fs.write(large, page * PAGE, &[page as u8; self::PAGE], NOW);
         assert!(matches!(written, Ok(_) | Err(Error::TooBig)), "{written:?}");
         written.is_err()
     });
-    let first = pages - written.unwrap() as u64;
+    assert_eq!(written, Some(most), "a name of {} bytes", name.len());
+    let first = pages - most as u64;
     fs.fsync(large).unwrap();
     let other = fs.create(root, b"other", &new).unwrap().ino;
     for n in 0..30_000 {
@@ -229,7 +229,7 @@ fn a_file_of_too_many_extents_is_in_the_way_of_nothing() {
         }
     }
     let mut fs = cut(fs);
-    let large = fs.lookup(root, b"large").unwrap().ino;
+    let large = fs.lookup(root, name).unwrap().ino;
     for page in (first..pages).step_by(1000) {
         let mut byte = [0];
         fs.read(large, page * PAGE, &mut byte).unwrap();
@@ -243,9 +243,15 @@ fn a_file_of_too_many_extents_is_in_the_way_of_nothing() {
         ..SetAttr::default()
     };
     fs.setattr(large, &set).unwrap();
-    fs.unlink(root, b"large", NOW).unwrap();
+    fs.unlink(root, name, NOW).unwrap();
     fs.unlink(root, b"other", NOW).unwrap();
     fs.sync().unwrap();
     assert!(fs.statfs().unwrap().blocks_free + 8 >= free);
     clean(&mut fs);
+}
+
+#[test]
+fn a_file_of_too_many_extents_is_in_the_way_of_nothing() {
+    too_many_extents(b"large", 68_420);
+    too_many_extents(&[b'n'; 255], 16_633);
 }
