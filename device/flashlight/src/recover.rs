@@ -521,7 +521,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Where a record of the allocation log cannot be read: lists the blocks that show by what is in them that they have been taken
-    /// since the checkpoint. Those of one log in the order in which they were written. A read for each free block, two for those with data.
+    /// since the checkpoint. Those of one log in the order in which they were written. A read for each free block, two for those with data;
+    /// for each that is found with inodes or updates as much for those listed of its log.
     fn list_unrecorded(
         &mut self,
         rec: &mut Recovery<'_>,
@@ -550,7 +551,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 continue;
             }
             let mut place = rec.len;
-            if matches!(area, Area::Dir | Area::File | Area::Update | Area::Bitmap) {
+            // Blocks of the allocation log are read from where the list has been read to: they come last.
+            if matches!(area, Area::Dir | Area::File | Area::Update) {
                 for i in 0..rec.len {
                     let (other, info) = rec.entry(i);
                     if Recovery::area(info) == area as u16
