@@ -380,6 +380,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Writes the snapshot and the checkpoint page, and what points to a new leaf, in a leaf with so
     /// many `pages` left; when these are two, the page once more, to say that the first is complete.
     fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Error<N::Error>> {
+        let flags = flags | TOLD;
         for _ in 0..TRIES {
             // What the first of two equal pages needs must be there for the second one's life.
             if self.store.beginning.is_none() && pages_left != UNMOUNT_PAGES - 1 {
@@ -395,12 +396,12 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             self.store.reserve_bitmap()?;
             self.store.scratch_at = PageAddr::NONE;
-            let len = self.encode(flags | TOLD, 0, &pages[..count]);
+            let len = self.encode(flags, 0, &pages[..count]);
             if !self.write_leaf(len, switch, 1)? {
                 continue;
             }
             if pages_left == 2 {
-                let len = self.encode(flags | CONFIRMED | TOLD, 0, &pages[..count]);
+                let len = self.encode(flags | CONFIRMED, 0, &pages[..count]);
                 // The page before would do for a mount, but nothing there says that the block has failed.
                 if !self.write_leaf(len, false, 1)? {
                     continue;

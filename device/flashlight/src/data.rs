@@ -219,7 +219,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let need = 4 * extent::SIZE;
         if let Some(f) = view.fragment().filter(|f| f.page == index) {
             if view.room() + f.len < need + crate::tree::SLACK {
-                self.room_beside_fragment(i, need)?;
+                self.room_in_inode(i, need, true)?;
             }
             self.files[i].file_mut().fragment_resize(0, 0, 0);
         }

@@ -317,20 +317,11 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by
     /// writing a large fragment to a page of its own, or by moving extents to an extent map.
     pub(crate) fn file_room(&mut self, i: usize, bytes: usize) -> Result<(), Error<N::Error>> {
-        self.room_unless(i, bytes, false)
+        self.room_in_inode(i, bytes, false)
     }
 
-    /// The same, and the fragment stays in the inode.
-    pub(crate) fn room_beside_fragment(
-        &mut self,
-        i: usize,
-        bytes: usize,
-    ) -> Result<(), Error<N::Error>> {
-        self.room_unless(i, bytes, true)
-    }
-
-    /// A fragment over a page that cannot be found stays in any case.
-    fn room_unless(
+    /// The same; the fragment may be left where it is. One over a page that cannot be found stays in any case.
+    pub(crate) fn room_in_inode(
         &mut self,
         i: usize,
         bytes: usize,

@@ -27,21 +27,17 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         for block in 0..self.store.table.blocks() {
-            if self.need_page().is_ok() {
+            let holds = matches!(self.store.state(block), State::Meta(1..));
+            if holds && self.free_overridden_by(block)? {
                 return Ok(());
             }
-            if matches!(self.store.state(block), State::Meta(1..)) {
-                self.free_overridden_by(block)?;
-            }
         }
-        if self.need_page().is_err() {
-            self.looked_for_overridden = written + u64::from(self.store.ppb());
-        }
+        self.looked_for_overridden = written + u64::from(self.store.ppb());
         Ok(())
     }
 
-    /// The same of the files whose inodes are in a block.
-    fn free_overridden_by(&mut self, block: u32) -> Result<(), Error<N::Error>> {
+    /// The same of the files whose inodes are in a block, until a change fits; whether it does.
+    fn free_overridden_by(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         for index in 0..self.store.programmed(block) {
             let at = self.store.geo.page(BlockAddr(block), index);
             if self.listed_valid(at) == Some(false) {
@@ -69,10 +65,10 @@ impl<N: Nand> FlashLight<'_, N> {
                 Err(e) => return Err(e),
             }
             if self.need_page().is_ok() {
-                break;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// The same of a cached file.

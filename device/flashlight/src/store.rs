@@ -387,7 +387,7 @@ impl<N: Nand> Store<'_, N> {
             status = self.nand.read(at, 0, buf, &mut [])?;
         }
         if !status.is_readable() {
-            // Whatever the buffer holds: not a page that looks erased.
+            // Whatever the buffer holds: not a page that looks erased. Zeros are no header, and say that it could not be read.
             buf[..HEADER].fill(0);
             return Ok(None);
         }
