@@ -69,7 +69,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
     };
     let used = header.len;
     match header.kind {
-        Kind::Root => used >= HEADER + 32 && chip.root(page),
+        Kind::Root => used >= HEADER + 32 && chip.root(page, geo.pages_per_block()),
         Kind::Second => used >= HEADER + 4,
         // Its lists are checked when it is unpacked.
         Kind::Checkpoint => used >= crate::checkpoint::FIELDS,
@@ -137,11 +137,13 @@ impl Chip {
         count > 0 && page.checked_add(count).is_some_and(|end| end <= self.pages)
     }
 
-    /// Whether the second-level block is one, and the blocks kept for roots are the first. That the
-    /// shape is the chip's is another question.
-    fn root(&self, page: &[u8]) -> bool {
+    /// Whether the second-level block is one, and the blocks kept for roots are the first, this page's among them.
+    /// That the shape is the chip's is another question.
+    fn root(&self, page: &[u8], pages_per_block: u32) -> bool {
         let last_root = get_u32(page, HEADER + 20);
-        last_root < self.blocks.min(ROOT_BLOCKS) && get_u32(page, HEADER + 16) < self.blocks
+        last_root < self.blocks.min(ROOT_BLOCKS)
+            && get_u32(page, 16) / pages_per_block <= last_root
+            && get_u32(page, HEADER + 16) < self.blocks
     }
 
     fn alloc(&self, page: &[u8], used: usize) -> bool {

@@ -1,6 +1,6 @@
 //! Pages of other kinds in the logs that a recovery follows, and notes that would take it long.
 
-use flashkit_flashlight::{BlockState, FlashLight, Kind};
+use flashkit_flashlight::{BlockState, Error, FlashLight, Kind};
 use flashkit_hostile::image::{self, Image, Page, stored};
 use flashkit_hostile::{Guard, seal};
 use flashkit_nand::{BlockAddr, Nand};
@@ -154,4 +154,30 @@ fn a_block_that_has_failed() {
         let state = fs.block_state(block);
         assert_eq!(state == BlockState::Bad, is_bad, "{block}: {state:?}");
     }
+}
+
+/// Root pages that say that no block where they are may be a root block: there is no root page.
+#[test]
+fn a_root_page_outside_the_blocks_kept_for_roots() {
+    let mut image = unclean();
+    image.bad[0] = true;
+    let pages = image.geometry.pages_per_block();
+    image.pages[..pages as usize].fill(Page::Blank);
+    image.index();
+    let roots = image.kinds[Kind::Root as usize].clone();
+    assert!(roots.iter().all(|page| page / pages == 1) && !roots.is_empty());
+    assert!(outcome(&image).contains("findings: []"));
+    for at in roots {
+        let Page::Written(data, _) = &mut image.pages[at as usize] else {
+            panic!("page {at} is not written");
+        };
+        data[52..56].fill(0);
+        seal::seal(data);
+    }
+    let mut guard = Guard::new(&image);
+    let geometry = guard.geometry();
+    guard.allow("mount", u64::from(geometry.pages()));
+    let mut ram = image::ram(&geometry);
+    let mounted = FlashLight::mount(guard, &mut ram, image::config());
+    assert!(matches!(mounted, Err(Error::NotFormatted)));
 }
