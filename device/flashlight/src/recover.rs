@@ -45,10 +45,13 @@ use crate::waiting::{CHUNK, Waiting};
 use crate::{FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
-/// Blocks that may be taken between checkpoints so that recovery can list them in a page.
+/// Blocks that may be taken between checkpoints, and by a recovery for the pages of directories, so that it can list them in a page.
 pub(crate) fn opened_max(page_size: usize) -> u32 {
-    (page_size / ENTRY) as u32 - (RESERVES + REMNANTS + HEADS + FRONTS + 16) as u32
+    (page_size / ENTRY) as u32 - (RESERVES + REMNANTS + HEADS + FRONTS + OWN) as u32
 }
+
+/// Blocks that a recovery takes at most, but for those with the pages of directories.
+const OWN: usize = 16;
 
 /// `block u16, info u16`: bits 0 to 10 the first lost page, 11 to 14 the area, 15 fresh.
 const ENTRY: usize = 4;
@@ -127,9 +130,16 @@ impl Recovery<'_> {
         }
     }
 
-    /// Notes a block taken during recovery.
-    pub fn note_fresh(&mut self, block: u32) {
+    /// Notes a block taken during recovery. `false` when there is no place: what is in it would not count.
+    pub fn note_fresh(&mut self, block: u32) -> bool {
+        let has_room = !self.is_full();
         self.add(block, FRESH);
+        has_room
+    }
+
+    /// Whether there are places but for the blocks that the recovery takes.
+    fn has_room(&self) -> bool {
+        ENTRY * (self.len + 1 + OWN) <= self.list.len()
     }
 
     /// Whether a block was taken, or open, when power failed.
@@ -204,6 +214,25 @@ pub(crate) struct Record {
     is_first: bool,
     /// The page of the same record whose program failed, and that has been replayed.
     failed: PageAddr,
+}
+
+/// A run of data, or a note, that a page of an inode or of a map has.
+fn nth_run(kind: Kind, page: &[u8], n: usize) -> Option<Extent> {
+    match kind {
+        Kind::File => {
+            let view = FileView::on(page);
+            (n < view.records()).then(|| Extent::decode(view.record(n)))
+        }
+        Kind::ExtentMap => {
+            let map = ExtentPage::on(page);
+            (n < map.count()).then(|| Extent::decode(map.record(n)))
+        }
+        Kind::ExtentIndex => {
+            let index: MapPage<&[u8], 8> = MapPage(page);
+            (n < index.waiting()).then(|| index.extent(n))
+        }
+        _ => None,
+    }
 }
 
 /// The log that pages of a kind are written to.
@@ -522,34 +551,20 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Where a record of the allocation log cannot be read: lists the blocks that show by what is in them that they have been taken
     /// since the checkpoint. Those of one log in the order in which they were written. A read for each free block, two for those with data;
-    /// for each that is found with inodes or updates as much for those listed of its log.
+    /// for each that is found with inodes or updates as much for those listed of its log. Without tags data does not tell: one more for each
+    /// page of inodes and maps since the checkpoint.
     fn list_unrecorded(
         &mut self,
         rec: &mut Recovery<'_>,
         lost: bool,
     ) -> Result<(), Error<N::Error>> {
-        // Blocks that are left to the recovery: it takes these alone.
-        let mut left = 0;
         for block in 0..self.store.table.blocks() {
-            left += u32::from(self.store.is_free(block) && !rec.is_opened(block));
-        }
-        for block in 0..self.store.table.blocks() {
-            let state = self.store.state(block);
-            let was_free = matches!(state, State::Free | State::Clean | State::Dead);
-            if !was_free || rec.is_opened(block) || self.anchor.owns(block) {
+            if !self.may_be_unrecorded(rec, block) {
                 continue;
             }
             let Some((area, seq)) = self.taken_for(block, rec.since)? else {
                 continue;
             };
-            let may_be_old = seq == u64::MAX && left <= self.for_recovery();
-            if rec.is_full() || may_be_old {
-                // If power was cut in the program of the record, there are none.
-                if lost {
-                    self.note_damage(self.store.geo.page(BlockAddr(block), 0), CHANGE);
-                }
-                continue;
-            }
             let mut place = rec.len;
             // Blocks of the allocation log are read from where the list has been read to: they come last.
             if matches!(area, Area::Dir | Area::File | Area::Update) {
@@ -564,11 +579,82 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     }
                 }
             }
-            rec.add(block, (area as u16) << 11);
-            rec.move_last_to(place);
-            left = left.saturating_sub(u32::from(state != State::Dead));
+            if self.add_unrecorded(rec, block, area, lost) {
+                rec.move_last_to(place);
+            }
+        }
+        if !self.store.has_tags() {
+            self.list_named(rec, lost)?;
         }
         Ok(())
+    }
+
+    /// Whether a block may have been taken by a record that is lost.
+    fn may_be_unrecorded(&mut self, rec: &Recovery<'_>, block: u32) -> bool {
+        let state = self.store.state(block);
+        matches!(state, State::Free | State::Clean | State::Dead)
+            && !rec.is_opened(block)
+            && !self.anchor.owns(block)
+    }
+
+    /// Lists such a block last, if there is a place.
+    fn add_unrecorded(
+        &mut self,
+        rec: &mut Recovery<'_>,
+        block: u32,
+        area: Area,
+        lost: bool,
+    ) -> bool {
+        let has_room = rec.has_room();
+        if has_room {
+            rec.add(block, (area as u16) << 11);
+        } else if lost {
+            self.note_damage(self.store.geo.page(BlockAddr(block), 0), CHANGE);
+        }
+        has_room
+    }
+
+    /// Lists the blocks with data that pages of inodes and maps written since the checkpoint lead to, and no record.
+    fn list_named(&mut self, rec: &mut Recovery<'_>, lost: bool) -> Result<(), Error<N::Error>> {
+        for i in 0..rec.len {
+            let (block, info) = rec.entry(i);
+            let area = Recovery::area(info);
+            if area != Area::File as u16 && area != Area::Extent as u16 {
+                continue;
+            }
+            for index in u32::from(info & 0x7ff)..self.store.ppb() {
+                let at = self.store.geo.page(BlockAddr(block), index);
+                self.store.scratch_at = PageAddr::NONE;
+                let header = self.store.read_meta(at, self.scratch)?;
+                let Some(header) = header.filter(|h| h.seq > rec.since) else {
+                    if is_blank(self.scratch) {
+                        break;
+                    }
+                    continue;
+                };
+                for n in 0.. {
+                    let Some(run) = nth_run(header.kind, self.scratch, n) else {
+                        break;
+                    };
+                    self.list_run(rec, run, lost);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the blocks that a run of data is in.
+    fn list_run(&mut self, rec: &mut Recovery<'_>, run: Extent, lost: bool) {
+        if !run.is_mapping() || run.count == 0 {
+            return;
+        }
+        let pages = self.store.ppb();
+        let last = run.page.saturating_add(run.count - 1) / pages;
+        for block in run.page / pages..=last.min(self.store.table.blocks() - 1) {
+            if self.may_be_unrecorded(rec, block) {
+                self.add_unrecorded(rec, block, Area::Data, lost);
+            }
+        }
     }
 
     /// The area that a session has taken a block for since the checkpoint, by the first of its pages that can be read, and the number
@@ -585,29 +671,29 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 let is_new = h.seq > since && h.seq - since < NEWER;
                 return Ok(area_of(h.kind).filter(|_| is_new).map(|a| (a, h.seq)));
             }
-            if is_blank(self.scratch) {
-                if index == 0 {
-                    return Ok(None);
-                }
-                break;
-            }
+            let is_blank = is_blank(self.scratch);
             let mut spare = [0xff; tag::UPDATE_SIZE];
             let len = spare.len().min(self.store.geo.spare_size() as usize);
-            let status = self.store.nand.read(at, 0, &mut [], &mut spare[..len])?;
-            let tag = spare.first_chunk().and_then(Tag::decode);
-            if let Some(tag) = tag.filter(|_| status.is_readable()) {
-                let Some(seq) = tag.seq_after(since).filter(|seq| seq - since < NEWER) else {
-                    return Ok(None);
-                };
-                let area = match Update::decode(&spare, seq) {
-                    Some(_) => Area::Update,
-                    None => Area::Data,
-                };
-                return Ok(Some((area, seq)));
+            if self.store.has_tags() {
+                let status = self.store.nand.read(at, 0, &mut [], &mut spare[..len])?;
+                let tag = spare.first_chunk().and_then(Tag::decode);
+                if let Some(tag) = tag.filter(|_| status.is_readable()) {
+                    let Some(seq) = tag.seq_after(since).filter(|seq| seq - since < NEWER) else {
+                        return Ok(None);
+                    };
+                    let area = match Update::decode(&spare, seq) {
+                        Some(_) => Area::Update,
+                        None => Area::Data,
+                    };
+                    return Ok(Some((area, seq)));
+                }
+            }
+            // What data looks like, its tag does not.
+            if is_blank && spare.iter().all(|&b| b == 0xff) {
+                break;
             }
         }
-        // Without tags data does not tell: what no inode refers to will not count.
-        Ok((!self.store.has_tags()).then_some((Area::Data, u64::MAX)))
+        Ok(None)
     }
 
     /// Takes the checkpoint's open blocks out of use.

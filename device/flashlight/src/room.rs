@@ -192,9 +192,11 @@ impl<N: Nand> FlashLight<'_, N> {
             // There are no records.
             return Ok(self.is_spent());
         }
+        // Those of the directories that a recovery writes.
+        let more = self.store.index_pages / self.store.ppb();
         Ok(!self.store.ready_log()?
-            || self.store.taken
-                >= TAKEN_MAX.min(crate::recover::opened_max(self.store.page_size()))
+            || self.store.taken >= TAKEN_MAX
+            || self.store.taken + more >= crate::recover::opened_max(self.store.page_size())
             || self.is_spent()
             || self.store.to_replay() >= self.replay_max()
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS)

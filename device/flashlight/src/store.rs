@@ -750,8 +750,10 @@ impl<N: Nand> Store<'_, N> {
                 self.bitmap_blocks[self.bitmap_count] = block as u16;
                 self.bitmap_count += 1;
             }
-            if let Some(recovery) = &mut self.recovery {
-                recovery.note_fresh(block);
+            if let Some(recovery) = &mut self.recovery
+                && !recovery.note_fresh(block)
+            {
+                return Err(Error::NoSpace);
             }
             return Ok(Some(block));
         }

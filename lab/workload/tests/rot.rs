@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::Config;
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rot, SimNand, Tear};
+use flashkit_sim::{Cut, EraseTear, Metered, OpKind, PowerCut, Rot, SimNand, Tear, Trace};
 use flashkit_vfs::check::check;
 use flashkit_vfs::{Error, FileSystem, NewInode, path};
 use flashkit_workload::Rng;
@@ -654,6 +654,132 @@ fn a_page_whose_program_was_cut_is_read_late_and_no_more() {
                 assert!(found.is_ok_and(|bytes| bytes.len() == 3000), "{case}");
             }
             fs = common::cut(fs);
+        }
+    }
+}
+
+/// A chip whose free blocks hold what files were: pages of 1 KiB, 8 in a block.
+fn used_chip(spare: u32) -> SimNand {
+    let mut fs = common::formatted(common::chip(1024, spare, 8, 460));
+    let root = fs.root();
+    let bytes = fs.statfs().unwrap().blocks_free * 1024 / 10 * 9;
+    for round in 0..2 {
+        let ino = fs.create(root, b"old", &NewInode::default()).unwrap().ino;
+        for at in (0..bytes).step_by(32 << 10) {
+            fs.write(ino, at, &[0xaa + round; 32 << 10], NOW).unwrap();
+        }
+        fs.sync().unwrap();
+        fs.unlink(root, b"old", NOW).unwrap();
+        fs.sync().unwrap();
+    }
+    try_unmount(fs).unwrap()
+}
+
+/// Files of nine pages, of one byte or of 0xff alone.
+struct Files {
+    blank: bool,
+}
+
+impl Files {
+    fn bytes(&self, n: u64) -> Vec<u8> {
+        vec![if self.blank { 0xff } else { n as u8 + 1 }; 9000]
+    }
+
+    fn write<N: Nand + Metered>(&self, fs: &mut Fs<N>, n: u64) -> Result<(), Error> {
+        let root = fs.root();
+        let name = format!("f{n}");
+        let ino = fs.create(root, name.as_bytes(), &NewInode::default())?.ino;
+        fs.write(ino, 0, &self.bytes(n), NOW)?;
+        fs.fsync(ino)
+    }
+
+    /// The first `there` of them are, also after as much has been written again.
+    fn judge(&self, fs: &mut Fs, there: u64, case: &str) {
+        common::clean(fs);
+        for round in 0..2 {
+            for n in 0..there {
+                let found = path::read_file(fs, format!("f{n}").as_bytes());
+                assert!(
+                    found == Ok(self.bytes(n)),
+                    "{case}, round {round}, file {n}"
+                );
+            }
+            (0..220).for_each(|n| self.write(fs, 1000 * (round + 1) + n).unwrap_or(()));
+            fs.sync().unwrap();
+            for n in 0..220 {
+                let name = format!("f{}", 1000 * (round + 1) + n);
+                let _ = fs.unlink(fs.root(), name.as_bytes(), NOW);
+            }
+        }
+        common::clean(fs);
+    }
+}
+
+/// The program of a record of the allocation log is cut on a chip whose free blocks are full of old data: what was synced is there,
+/// with tags and without.
+#[test]
+fn a_record_of_the_allocation_log_is_cut_on_a_chip_in_use() {
+    let files = Files { blank: false };
+    for spare in [0, 24] {
+        let base = used_chip(spare);
+        let mut trace = Trace::new(base.clone(), usize::MAX);
+        let mut fs = try_mount(&mut trace, Config::default()).unwrap();
+        (0..40).for_each(|n| files.write(&mut fs, n).unwrap());
+        drop(fs);
+        let ops = trace.take();
+        let mut end = trace.into_inner();
+        let (mut cuts, mut after) = (0, 0);
+        for op in ops {
+            let mut head = [0; 32];
+            match op.kind {
+                OpKind::Program { page, .. } => {
+                    end.read(page, 0, &mut head, &mut []).unwrap();
+                }
+                OpKind::Erase(_) | OpKind::MarkBad(_) => {}
+                _ => continue,
+            }
+            after += 1;
+            if &head[4..6] != b"FL" || ![4, 5].contains(&head[6]) {
+                continue;
+            }
+            cuts += 1;
+            let cut = Cut {
+                after: after - 1,
+                program: Tear::Garbage,
+                erase: EraseTear::NotBegun,
+                seed: 1,
+            };
+            let mut torn = PowerCut::new(base.clone(), cut);
+            let mut there = 0;
+            let mut fs = try_mount(&mut torn, Config::default()).unwrap();
+            while files.write(&mut fs, there).is_ok() {
+                there += 1;
+            }
+            drop(fs);
+            let mut fs = common::mount(torn.into_inner());
+            files.judge(
+                &mut fs,
+                there,
+                &format!("spare {spare}, cut in {}", after - 1),
+            );
+        }
+        assert!(cuts > 5, "{cuts} cuts");
+    }
+}
+
+/// One record of the allocation log rots on such a chip: also where the files' data looks as if it were erased.
+#[test]
+fn a_record_of_the_allocation_log_is_lost_on_a_chip_in_use() {
+    for (spare, blank) in [(0, false), (24, true), (24, false), (0, true)] {
+        let files = Files { blank };
+        let mut fs = common::mount(used_chip(spare));
+        (0..40).for_each(|n| files.write(&mut fs, n).unwrap());
+        let chip = fs.volume().nand().clone();
+        for record in newer(&chip, 4, 3) {
+            let mut chip = chip.clone();
+            spoil(&mut chip, record, Way::Lost);
+            let case = format!("spare {spare}, blank {blank}, record at {}", record.0);
+            files.judge(&mut common::mount(chip), 40, &case);
         }
     }
 }
