@@ -126,6 +126,11 @@ pub(crate) fn is_blank(page: &[u8]) -> bool {
     page[..HEADER].iter().all(|&b| b == 0xff)
 }
 
+/// The number that the first bytes of a page say, if it is a metadata page, whatever its checksum.
+pub(crate) fn seq(page: &[u8]) -> Option<u64> {
+    (get_u16(page, 4) == MAGIC).then(|| get_u64(page, SEQ))
+}
+
 /// Why a page has no valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {

@@ -396,6 +396,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             cursor: 0,
             drawn: 0,
             spared: u32::MAX,
+            newer: None,
             wear: Wear::new(config.wear_interval),
             counts: Counts::new(counts),
             mover: COLD,

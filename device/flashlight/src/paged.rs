@@ -36,7 +36,7 @@ use crate::table::{self, Entries, State, Table};
 use crate::wellformed::blocks;
 use core::mem::replace;
 use core::ops::Range;
-use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr, ReadStatus};
+use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 
 /// Where a page's entries begin.
 pub(crate) const ENTRIES: usize = HEADER + 4;
@@ -674,11 +674,15 @@ impl<N: Nand> Store<'_, N> {
         let bytes = &mut bytes[..entries.size()];
         let offset = (ENTRIES + entry * entries.size()) as u32;
         for at in places {
-            let status = self.nand.read(at, offset, bytes, &mut []);
-            if status.is_ok_and(ReadStatus::is_readable)
-                && let Some(p) = &self.table.paged
-            {
-                return p.meant(entries.get(bytes, 0), is_new);
+            match (
+                self.nand.read(at, offset, bytes, &mut []),
+                &self.table.paged,
+            ) {
+                (Ok(status), Some(p)) if status.is_readable() => {
+                    return p.meant(entries.get(bytes, 0), is_new);
+                }
+                (Err(e), _) => self.nand.tell_later(e),
+                _ => {}
             }
         }
         self.nand.failed = true;

@@ -37,7 +37,7 @@ use crate::hash::{ino_hash, name_hash};
 use crate::header::{HEADER, Header, Kind, SEQ, is_blank};
 use crate::inode::{DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
 use crate::mappage::{ExtentPage, MapPage, RECORDS};
-use crate::store::{Area, FRONTS, HEADS, Head, REMNANTS, RESERVES, Store, UPDATE};
+use crate::store::{Area, FRONTS, HEADS, Head, Newer, REMNANTS, RESERVES, Store, UPDATE};
 use crate::table::State;
 use crate::tag::{self, Tag, Update};
 use crate::updates::UPDATE_BLOCKS;
@@ -341,7 +341,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let repeated = self.repeat_checkpoint(start);
             lasts = self.unless_roots_are_full(repeated)?;
             if !lasts {
-                self.leave_newer_alone(since, own)?;
+                self.store.newer = Some(Newer {
+                    since,
+                    own,
+                    silent: false,
+                });
             }
         }
         if lasts || self.store.discarded {

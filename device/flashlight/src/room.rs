@@ -2,11 +2,10 @@
 
 use crate::FlashLight;
 use crate::error::Error;
-use crate::header;
 use crate::store::BITMAP_BLOCKS;
 use crate::sweep::Why;
 use crate::table::State;
-use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
+use flashkit_nand::{Geometry, Nand};
 
 /// Free blocks below which writing waits for cleaning. A victim's pages may each need a page of an
 /// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
@@ -284,35 +283,6 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             r => r,
         }
-    }
-
-    /// Before a recovery that will not be durable: leaves free blocks alone in which a checkpoint may have something that
-    /// cannot be read now, and can be by a later mount. Their first pages tell: they are newer than the checkpoint found,
-    /// and older than `own`, from where on such a recovery writes. Those that do not tell are left alone, too, as long as
-    /// there are others. One read for each free block.
-    pub(crate) fn leave_newer_alone(
-        &mut self,
-        since: u64,
-        own: u64,
-    ) -> Result<(), Error<N::Error>> {
-        for block in 0..self.store.table.blocks() {
-            if !self.store.is_free(block) || self.store.is_spoken_for(block) {
-                continue;
-            }
-            let at = self.store.geo.page(BlockAddr(block), 0);
-            self.store.scratch_at = PageAddr::NONE;
-            let newer = match self.store.read_meta(at, self.scratch)? {
-                Some(first) => first.seq > since && first.seq < own,
-                None if header::is_blank(self.scratch) => false,
-                None => self.store.unreserved() > self.takes(Purpose::Recovery),
-            };
-            if newer {
-                self.store.set_state(block, State::Dead);
-                (self.store.free, self.store.dead) =
-                    (self.store.free.saturating_sub(1), self.store.dead + 1);
-            }
-        }
-        Ok(())
     }
 
     /// Whether a recovery from the last checkpoint might not find enough free blocks, and would with another: of

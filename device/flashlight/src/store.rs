@@ -260,6 +260,19 @@ impl<N: Nand> Latch<'_, N> {
     }
 }
 
+/// What a recovery that is not durable leaves alone: free blocks in which a checkpoint may have something that cannot be read
+/// now, and can be by a later mount. Their first pages tell: they are newer than the checkpoint found, and older than what such a
+/// recovery writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newer {
+    /// The number of the checkpoint found.
+    pub since: u64,
+    /// The first number of such a recovery.
+    pub own: u64,
+    /// No block is left that tells: any other is taken.
+    pub silent: bool,
+}
+
 /// See the module's text.
 pub(crate) struct Store<'r, N: Nand> {
     pub nand: Latch<'r, N>,
@@ -300,6 +313,7 @@ pub(crate) struct Store<'r, N: Nand> {
     pub drawn: u32,
     /// In a recovery, a free block that is taken when there is no other; all ones: none.
     pub spared: u32,
+    pub newer: Option<Newer>,
     pub wear: Wear,
     pub counts: Counts<'r>,
     /// The frontier that pages are moved to.
@@ -683,7 +697,8 @@ impl<N: Nand> Store<'_, N> {
     /// Takes a block for a data frontier.
     fn take_front(&mut self, front: usize) -> Result<u32, Error<N::Error>> {
         while front == WEAR && self.reserved + LOG_AHEAD + 1 < RESERVES {
-            let block = self.pick_at_rest().ok_or(Error::NoSpace)?;
+            let block = self.pick_at_rest();
+            let block = self.if_any(block)?;
             self.push_reserve(block, Area::Data);
             self.record_reserves()?;
             let taken = self.take_reserved(Area::Data, |r| u32::from(r.0) == block)?;
@@ -874,29 +889,79 @@ impl<N: Nand> Store<'_, N> {
         if found.is_none() && self.discarded {
             found = self.of_the_checkpoint();
         }
-        let block = found.ok_or(Error::NoSpace)?;
+        let block = self.if_any(found)?;
         self.cursor = (block + 1) % self.table.blocks();
         Ok(self.pick_lagging(block))
     }
 
+    /// A block that was looked for. When there is none since the driver has failed, that is told.
+    pub fn if_any(&mut self, found: Option<u32>) -> Result<u32, Error<N::Error>> {
+        match found {
+            Some(block) => Ok(block),
+            None => self.nand.may_write().and(Err(Error::NoSpace)),
+        }
+    }
+
     /// The first block from one on that is free and not reserved. One that says which pages of others are valid
-    /// only when there is no other, or it lags in wear; a spared one only when there is no other.
+    /// only when there is no other, or it lags in wear; then one that does not tell whether it is left alone
+    /// ([`Newer`]), and a spared one at last.
     pub fn free_from(&mut self, from: u32) -> Option<u32> {
         let n = self.table.blocks();
         let mut last = None;
-        for block in (0..n).map(|step| (from + step) % n) {
+        let silent = self.newer.is_some_and(|newer| newer.silent);
+        for step in 0..n {
+            // Of those that do not tell the last: where a session goes on from the checkpoint is not known.
+            let step = if silent { n - 1 - step } else { step };
+            let block = (from + step) % n;
             if !self.is_free(block) || self.is_spoken_for(block) {
                 continue;
             }
-            let is_last = block == self.spared || self.validity.is_in(block) && !self.lags(block);
-            if !is_last {
+            let rank = match self.is_left_alone(block) {
+                Some(true) => continue,
+                _ if block == self.spared => 3,
+                None => 2,
+                _ => u8::from(self.validity.is_in(block) && !self.lags(block)),
+            };
+            if rank == 0 {
                 return Some(block);
             }
-            if last.is_none_or(|last| last == self.spared) {
-                last = Some(block);
+            if last.is_none_or(|(least, _)| rank < least) {
+                last = Some((rank, block));
             }
         }
-        last
+        match (&mut self.newer, last) {
+            (Some(newer), Some((2, _))) => {
+                newer.silent = true;
+                self.free_from(from)
+            }
+            _ => last.map(|(_, block)| block),
+        }
+    }
+
+    /// Whether a free block is left alone, as a newer checkpoint may need it; none if it does not tell. One read, of its first page, in
+    /// a recovery that is not durable.
+    fn is_left_alone(&mut self, block: u32) -> Option<bool> {
+        let Some(newer) = self.newer else {
+            return Some(false);
+        };
+        let is_newer = |seq: u64| seq > newer.since && seq < newer.own;
+        let (mut data, mut spare) = ([0; HEADER], [0xff; tag::SIZE]);
+        let len = if self.has_tags() { spare.len() } else { 0 };
+        let at = self.geo.page(BlockAddr(block), 0);
+        let told = match self.nand.read(at, 0, &mut data, &mut spare[..len]) {
+            Ok(status) if !status.is_readable() => None,
+            Ok(_) => match (header::seq(&data), Tag::decode(&spare)) {
+                (Some(seq), _) => Some(is_newer(seq)),
+                (None, Some(tag)) => Some(tag.seq_after(newer.since).is_some_and(is_newer)),
+                (None, None) if header::is_blank(&data) => Some(false),
+                (None, None) => None,
+            },
+            Err(e) => {
+                self.nand.tell_later(e);
+                Some(true)
+            }
+        };
+        told.or(newer.silent.then_some(false))
     }
 
     /// Whether nothing is in a block, and nothing must have been.

@@ -421,7 +421,8 @@ impl<N: Nand> Store<'_, N> {
         let before = core::mem::replace(&mut self.wear.taken[sort], self.wear.clock);
         let lasting = self.wear.clock.wrapping_sub(before) > self.table.blocks();
         if self.wear.interval > 0 && lasting && !self.discarded {
-            self.place_at_rest().ok_or(Error::NoSpace)
+            let found = self.place_at_rest();
+            self.if_any(found)
         } else {
             self.pick()
         }
