@@ -682,7 +682,8 @@ struct Files {
 
 impl Files {
     fn bytes(&self, n: u64) -> Vec<u8> {
-        vec![if self.blank { 0xff } else { n as u8 + 1 }; 9000]
+        let byte = (n % 250) as u8 + 1;
+        vec![if self.blank { 0xff } else { byte }; 9000]
     }
 
     fn write<N: Nand + Metered>(&self, fs: &mut Fs<N>, n: u64) -> Result<(), Error> {
