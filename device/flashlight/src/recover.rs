@@ -620,6 +620,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Lists the blocks with data that pages of inodes and maps written since the checkpoint lead to, and no record.
     fn list_named(&mut self, rec: &mut Recovery<'_>, lost: bool) -> Result<(), Error<N::Error>> {
+        // Forged pages could name all blocks in each record.
+        let in_page = (self.store.page_size() / extent::SIZE) as u32 + self.store.table.blocks();
+        let mut left = u64::from(2 * self.replay_max()) * u64::from(in_page);
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
             let area = Recovery::area(info);
@@ -640,22 +643,23 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                     let Some(run) = nth_run(header.kind, self.scratch, n) else {
                         break;
                     };
-                    self.list_run(rec, run, lost);
+                    self.list_run(rec, run, lost, &mut left);
                 }
             }
         }
         Ok(())
     }
 
-    /// Lists the blocks that a run of data is in.
-    fn list_run(&mut self, rec: &mut Recovery<'_>, run: Extent, lost: bool) {
+    /// Lists the blocks that a run of data is in, if they are not more than are `left`.
+    fn list_run(&mut self, rec: &mut Recovery<'_>, run: Extent, lost: bool, left: &mut u64) {
         if !run.is_mapping() || run.count == 0 {
             return;
         }
         let pages = self.store.ppb();
         let last = run.page.saturating_add(run.count - 1) / pages;
         for block in run.page / pages..=last.min(self.store.table.blocks() - 1) {
-            if self.may_be_unrecorded(rec, block) {
+            *left = left.saturating_sub(1);
+            if *left > 0 && self.may_be_unrecorded(rec, block) {
                 self.add_unrecorded(rec, block, Area::Data, lost);
             }
         }

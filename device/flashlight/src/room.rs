@@ -298,7 +298,7 @@ impl<N: Nand> FlashLight<'_, N> {
         left < self.for_recovery() && left < self.store.unreserved()
     }
 
-    fn replay_max(&self) -> u32 {
+    pub(crate) fn replay_max(&self) -> u32 {
         match self.store.table.paged {
             Some(_) => INODE_PAGES_PAGED,
             None => INODE_PAGES_MAX,
