@@ -19,8 +19,8 @@ use crate::room::Purpose;
 use crate::scrub::RefreshList;
 use crate::snapshot::PIECE;
 use crate::store::{
-    Area, BITMAP_BLOCKS, COLD, FRONTS, HEADS, Head, LATE, Latch, REMNANTS, RESERVES, Remnants,
-    Store, Written,
+    Area, BITMAP_BLOCKS, COLD, FRONTS, HEADS, Head, LATE, Latch, Newer, REMNANTS, RESERVES,
+    Remnants, Store, Written,
 };
 use crate::table::{self, Entries, State, Table};
 use crate::updates::UPDATE_BLOCKS;
@@ -396,7 +396,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             cursor: 0,
             drawn: 0,
             spared: u32::MAX,
-            newer: None,
+            newer: Newer::NONE,
             wear: Wear::new(config.wear_interval),
             counts: Counts::new(counts),
             mover: COLD,

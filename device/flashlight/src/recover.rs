@@ -341,11 +341,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let repeated = self.repeat_checkpoint(start);
             lasts = self.unless_roots_are_full(repeated)?;
             if !lasts {
-                self.store.newer = Some(Newer {
-                    since,
-                    own,
-                    silent: false,
-                });
+                self.store.newer = Newer::between(since, own);
             }
         }
         if lasts || self.store.discarded {

@@ -265,12 +265,35 @@ impl<N: Nand> Latch<'_, N> {
 /// recovery writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newer {
-    /// The number of the checkpoint found.
-    pub since: u64,
-    /// The first number of such a recovery.
-    pub own: u64,
-    /// No block is left that tells: any other is taken.
-    pub silent: bool,
+    /// The number of the checkpoint found, but for its upper half.
+    since: u32,
+    /// So far above it the numbers of such a recovery begin, below 2^31; 0: nothing is left alone. And [`SILENT`].
+    span: u32,
+}
+
+/// No block is left that tells: any other is taken.
+const SILENT: u32 = 1 << 31;
+
+impl Newer {
+    pub const NONE: Newer = Newer { since: 0, span: 0 };
+
+    /// Newer than the checkpoint of one number, and older than what is written from another on.
+    pub fn between(since: u64, own: u64) -> Newer {
+        let span = (own - since).min(u64::from(SILENT - 1));
+        Newer {
+            since: since as u32,
+            span: span as u32,
+        }
+    }
+
+    fn is_silent(self) -> bool {
+        self.span & SILENT != 0
+    }
+
+    /// Whether a page of this number, but for its upper half, is.
+    fn has(self, seq: u32) -> bool {
+        (1..self.span & !SILENT).contains(&seq.wrapping_sub(self.since))
+    }
 }
 
 /// See the module's text.
@@ -313,7 +336,7 @@ pub(crate) struct Store<'r, N: Nand> {
     pub drawn: u32,
     /// In a recovery, a free block that is taken when there is no other; all ones: none.
     pub spared: u32,
-    pub newer: Option<Newer>,
+    pub newer: Newer,
     pub wear: Wear,
     pub counts: Counts<'r>,
     /// The frontier that pages are moved to.
@@ -908,7 +931,7 @@ impl<N: Nand> Store<'_, N> {
     pub fn free_from(&mut self, from: u32) -> Option<u32> {
         let n = self.table.blocks();
         let mut last = None;
-        let silent = self.newer.is_some_and(|newer| newer.silent);
+        let silent = self.newer.is_silent();
         for step in 0..n {
             // Of those that do not tell the last: where a session goes on from the checkpoint is not known.
             let step = if silent { n - 1 - step } else { step };
@@ -929,30 +952,28 @@ impl<N: Nand> Store<'_, N> {
                 last = Some((rank, block));
             }
         }
-        match (&mut self.newer, last) {
-            (Some(newer), Some((2, _))) => {
-                newer.silent = true;
-                self.free_from(from)
-            }
-            _ => last.map(|(_, block)| block),
+        if last.is_some_and(|(rank, _)| rank == 2) {
+            self.newer.span |= SILENT;
+            return self.free_from(from);
         }
+        last.map(|(_, block)| block)
     }
 
     /// Whether a free block is left alone, as a newer checkpoint may need it; none if it does not tell. One read, of its first page, in
     /// a recovery that is not durable.
     fn is_left_alone(&mut self, block: u32) -> Option<bool> {
-        let Some(newer) = self.newer else {
+        let newer = self.newer;
+        if newer.span == 0 {
             return Some(false);
-        };
-        let is_newer = |seq: u64| seq > newer.since && seq < newer.own;
+        }
         let (mut data, mut spare) = ([0; HEADER], [0xff; tag::SIZE]);
         let len = if self.has_tags() { spare.len() } else { 0 };
         let at = self.geo.page(BlockAddr(block), 0);
         let told = match self.nand.read(at, 0, &mut data, &mut spare[..len]) {
             Ok(status) if !status.is_readable() => None,
             Ok(_) => match (header::seq(&data), Tag::decode(&spare)) {
-                (Some(seq), _) => Some(is_newer(seq)),
-                (None, Some(tag)) => Some(tag.seq_after(newer.since).is_some_and(is_newer)),
+                (Some(seq), _) => Some(newer.has(seq as u32)),
+                (None, Some(tag)) => Some(newer.has(tag.seq)),
                 (None, None) if header::is_blank(&data) => Some(false),
                 (None, None) => None,
             },
@@ -961,7 +982,7 @@ impl<N: Nand> Store<'_, N> {
                 Some(true)
             }
         };
-        told.or(newer.silent.then_some(false))
+        told.or(newer.is_silent().then_some(false))
     }
 
     /// Whether nothing is in a block, and nothing must have been.
