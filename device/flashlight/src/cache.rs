@@ -379,12 +379,10 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Writes a directory's page if it has changed. One program.
     pub(crate) fn flush_dir(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        if self.dirs[i].ino == 0 || !self.dirs[i].dirty {
+        let slot = &mut self.dirs[i];
+        if slot.ino == 0 || !slot.dirty {
             return Ok(());
         }
-        // The page of the map that must lead to it: another may have to be written for that.
-        self.load_map(self.dirs[i].ino)?;
-        let slot = &mut self.dirs[i];
         let len = slot.dir().len();
         let at = self
             .store
@@ -395,8 +393,7 @@ impl<N: Nand> FlashLight<'_, N> {
         slot.removals = false;
         let ino = slot.ino;
         self.store.invalidate(old);
-        let led = self.map_set(ino, at);
-        self.not_in_part(led)
+        self.map_set(ino, at)
     }
 
     /// Empties a file slot for reuse and returns it.
@@ -602,15 +599,14 @@ impl<N: Nand> FlashLight<'_, N> {
         // The page is a record: a page of the directory that is written after it must show it.
         let ready = match old.is_some() {
             true => self.repoint_reserve(dir, hash, target, old),
-            false => self.load_dir(dir).map(|_| ()),
+            false => Ok(()),
         };
         if let Err(e) = ready {
             self.give_up_file(i, &e);
             return Err(e);
         }
         let at = self.write_file_page(i)?;
-        let led = self.dir_repoint(dir, hash, target, old, at);
-        if let Err(e) = self.not_in_part(led) {
+        if let Err(e) = self.dir_repoint(dir, hash, target, old, at) {
             if e.is_damage() {
                 self.store.invalidate(at);
             }

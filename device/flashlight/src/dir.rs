@@ -489,8 +489,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 Err(e) if k > 0 && e.is_damage() && !self.store.nand.failed => continue,
                 r => r?,
             }
-            let merged = self.dir_merge(i, target, &mut changes);
-            self.missing_unless(merged)?;
+            self.dir_merge(i, target, &mut changes)?;
             *old = target.page;
         }
         self.apply_dir_changes(i, &targets[0], &changes)?;
@@ -560,6 +559,8 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let view = self.dirs[i].dir();
         if view.room() < tree::pointers_need(view.levels(), target, changes) {
+            // What is in RAM now misses entries.
+            self.store.nand.failed = true;
             return Err(Error::TooBig);
         }
         let page: HashPage<'_> = MapPage(self.scratch);
