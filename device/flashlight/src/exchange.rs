@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::hash::name_hash;
 use crate::header::Kind;
 use crate::inode::{DirView, FLAG_EXCHANGED, FileView, NAME_MAX, Stamp, Time};
-use crate::names::{Which, name_at, page_names, paged_name};
+use crate::names::{Spot, Which, name_at, page_names, paged_name};
 use crate::ops::Found;
 use crate::recover::{CHANGE, Record};
 use crate::{FIRST_FILE, FileRef, FlashLight, INDEX_DIR, Node};
@@ -86,12 +86,29 @@ impl<N: Nand> FlashLight<'_, N> {
         self.settle_file(1)?;
         self.exchange_room(dir, other_dir)?;
         let (first, other) = (self.find(dir, name)?, self.find(other_dir, other_name)?);
+        self.check_own_name(first.node, dir, name)?;
+        self.check_own_name(other.node, other_dir, other_name)?;
         let nodes =
             self.record_exchange((dir, name, first), (other_dir, other_name, other), now)?;
         for dir in [dir, other_dir] {
             self.stamp_dir(dir, now)?;
         }
         Ok(nodes)
+    }
+
+    /// Asks before the record whether an inode can give this name up for another: see [`FlashLight::free_own_name`].
+    fn check_own_name(&mut self, node: Node, dir: u32, name: &[u8]) -> Result<(), Error<N::Error>> {
+        let Node::File(file) = node else {
+            return Ok(());
+        };
+        let i = self.load_file(file)?;
+        let own = self.files[i]
+            .file()
+            .spot(self.store.volume, dir, Which::Name(name));
+        if own == Some(Spot::Own) {
+            return Ok(());
+        }
+        self.place_for_own_name(i).map(|_| ())
     }
 
     fn exchange_room(&mut self, dir: u32, other_dir: u32) -> Result<(), Error<N::Error>> {
@@ -211,6 +228,11 @@ impl<N: Nand> FlashLight<'_, N> {
         match self.take_name(node, pending.taken, new, None) {
             Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
                 self.note_damage(page, what);
+                Ok(())
+            }
+            // It has as many names as it takes: builds until commit 40772d6 made such records.
+            Err(Error::TooManyLinks) => {
+                self.note_damage(pending.first.2, CHANGE);
                 Ok(())
             }
             Err(Error::NotFound) => Ok(()),

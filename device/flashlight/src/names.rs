@@ -199,6 +199,15 @@ pub(crate) fn name_at<'p>(inode: &'p [u8], spot: Spot, names: &'p [u8]) -> &'p [
     }
 }
 
+/// Where an own name goes that becomes one of the further ones.
+pub(crate) enum Place {
+    /// There is none.
+    None,
+    Inode,
+    /// A names page, in place of the one named here.
+    Page(Option<(usize, PageAddr)>),
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// Loads a names page of a cached file into the scratch page. One read.
     pub(crate) fn load_names(&mut self, i: usize, at: PageAddr) -> Result<(), Error<N::Error>> {
@@ -251,21 +260,21 @@ impl<N: Nand> FlashLight<'_, N> {
         (len + HEAD + notes).saturating_sub(leaving)
     }
 
-    /// Makes a cached file's own name one of the further ones, so that another can take its place.
-    /// No flash operation; when the inode holds too many, one program, and at times a read, which
-    /// move them to a names page. An error leaves everything as it was.
-    pub(crate) fn demote_name(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    /// Where a cached file's own name would go as one of the further ones. At times a read, which brings the names page into the
+    /// scratch page.
+    ///
+    /// # Errors
+    /// [`Error::TooManyLinks`] when there is no place.
+    pub(crate) fn place_for_own_name(&mut self, i: usize) -> Result<Place, Error<N::Error>> {
         let max = names_max(self.store.page_size());
         let view = self.files[i].file();
         if view.name().is_empty() {
-            return Ok(());
-        }
-        if view.names_len() + HEAD + view.name().len() <= max {
-            self.files[i].file_mut().name_demote();
-            self.files[i].change();
-            return Ok(());
+            return Ok(Place::None);
         }
         let bytes = view.names_len() + HEAD + view.name().len();
+        if bytes <= max {
+            return Ok(Place::Inode);
+        }
         let pages = view.names().pages().count();
         let more = HEAD * (pages + 1) <= max;
         let old =
@@ -273,6 +282,22 @@ impl<N: Nand> FlashLight<'_, N> {
         if old.is_none() && !more {
             return Err(Error::TooManyLinks);
         }
+        Ok(Place::Page(old))
+    }
+
+    /// Makes a cached file's own name one of the further ones, so that another can take its place.
+    /// No flash operation; when the inode holds too many, one program, and at times a read, which
+    /// move them to a names page. An error leaves everything as it was.
+    pub(crate) fn demote_name(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        let old = match self.place_for_own_name(i)? {
+            Place::None => return Ok(()),
+            Place::Inode => {
+                self.files[i].file_mut().name_demote();
+                self.files[i].change();
+                return Ok(());
+            }
+            Place::Page(old) => old,
+        };
         self.store.scratch_at = PageAddr::NONE;
         let ino = self.files[i].ino;
         let owner = Owner {

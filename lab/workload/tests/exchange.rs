@@ -256,3 +256,36 @@ fn pages_of(fs: &mut Fs, ino: Ino) -> PageAddr {
     fs.volume().walk(&mut find).unwrap();
     find.1
 }
+
+/// A file that has as many names as it takes gives one of them for another's: the exchange is made, or refused as a whole.
+#[test]
+fn a_file_of_as_many_names_as_it_takes() {
+    let mut fs = small();
+    let root = fs.root();
+    let name = |n: usize| format!("{n:0255}").into_bytes();
+    let many = file(&mut fs, root, &name(0), 100);
+    let mut names = 1;
+    while fs.link(many, root, &name(names), NOW).is_ok() {
+        names += 1;
+    }
+    assert!(names > 30, "{names} names");
+    file(&mut fs, root, b"other", 50);
+    fs.sync().unwrap();
+    for n in (0..names).step_by(5) {
+        let done = fs.exchange(root, b"other", root, &name(n), NOW);
+        assert!(
+            matches!(done, Ok(()) | Err(Error::TooManyLinks)),
+            "name {n}: {done:?}"
+        );
+        // What was refused has changed nothing, and stopped nothing.
+        let sizes = [at(&mut fs, root, b"other"), at(&mut fs, root, &name(n))].map(|at| at.size);
+        let due = if done.is_ok() { [100, 50] } else { [50, 100] };
+        assert_eq!(sizes, due, "name {n}");
+        clean(&mut fs);
+        if done.is_ok() {
+            fs.exchange(root, b"other", root, &name(n), NOW).unwrap();
+        }
+        fs = cut(fs);
+        clean(&mut fs);
+    }
+}
