@@ -225,7 +225,7 @@ fn nth_run(kind: Kind, page: &[u8], n: usize) -> Option<Extent> {
         }
         Kind::ExtentMap => {
             let map = ExtentPage::on(page);
-            (n < map.count()).then(|| Extent::decode(map.record(n)))
+            (n < map.count()).then(|| map.extent(n))
         }
         Kind::ExtentIndex => {
             let index: MapPage<&[u8], 8> = MapPage(page);

@@ -933,7 +933,7 @@ impl<N: Nand> Store<'_, N> {
         let mut last = None;
         let silent = self.newer.is_silent();
         for step in 0..n {
-            // Of those that do not tell the last: where a session goes on from the checkpoint is not known.
+            // Of those that do not tell the one that a session from the checkpoint on would come to last.
             let step = if silent { n - 1 - step } else { step };
             let block = (from + step) % n;
             if !self.is_free(block) || self.is_spoken_for(block) {

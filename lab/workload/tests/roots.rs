@@ -6,6 +6,7 @@ mod common;
 
 use common::{
     Fs, NOW, chip, clean, cut, file, format_with, formatted, mount, try_mount, try_unmount,
+    write_and_remove,
 };
 use flashkit_flashlight::{Config, Error, FlashLight, New, ram_needed_for};
 use flashkit_nand::{BlockAddr, Nand};
@@ -324,14 +325,8 @@ fn the_last_root_block_of_a_chip_in_use() {
         };
         let mut fs = try_mount(format_with(chip(1024, 40, 8, blocks), 1, config), config).unwrap();
         let root = fs.root();
-        let old = fs.create(root, b"old", &NewInode::default()).unwrap().ino;
         let bytes = fs.statfs().unwrap().blocks_free * 1024 / 100 * 85;
-        for at in (0..bytes).step_by(16 << 10) {
-            fs.write(old, at, &[0xaa; 16 << 10], NOW).unwrap();
-        }
-        fs.sync().unwrap();
-        fs.unlink(root, b"old", NOW).unwrap();
-        fs.sync().unwrap();
+        write_and_remove(&mut fs, bytes, &[0xaa; 16 << 10]);
         file(&mut fs, root, b"f", 5000);
         let chip = try_unmount(fs).unwrap();
         for seed in seeds(6, 1000) {

@@ -661,16 +661,9 @@ fn a_page_whose_program_was_cut_is_read_late_and_no_more() {
 /// A chip whose free blocks hold what files were: pages of 1 KiB, 8 in a block.
 fn used_chip(spare: u32) -> SimNand {
     let mut fs = common::formatted(common::chip(1024, spare, 8, 460));
-    let root = fs.root();
     let bytes = fs.statfs().unwrap().blocks_free * 1024 / 10 * 9;
     for round in 0..2 {
-        let ino = fs.create(root, b"old", &NewInode::default()).unwrap().ino;
-        for at in (0..bytes).step_by(32 << 10) {
-            fs.write(ino, at, &[0xaa + round; 32 << 10], NOW).unwrap();
-        }
-        fs.sync().unwrap();
-        fs.unlink(root, b"old", NOW).unwrap();
-        fs.sync().unwrap();
+        common::write_and_remove(&mut fs, bytes, &[0xaa + round; 32 << 10]);
     }
     try_unmount(fs).unwrap()
 }

@@ -126,6 +126,18 @@ pub fn pages_with(chip: &SimNand, name: &[u8]) -> Vec<PageAddr> {
     found
 }
 
+/// Leaves old data in free blocks: a file of so many bytes, or a piece more, is written piece by piece, and removed.
+pub fn write_and_remove(fs: &mut Fs, bytes: u64, piece: &[u8]) {
+    let root = fs.root();
+    let old = fs.create(root, b"old", &NewInode::default()).unwrap().ino;
+    for at in (0..bytes).step_by(piece.len()) {
+        fs.write(old, at, piece, NOW).unwrap();
+    }
+    fs.sync().unwrap();
+    fs.unlink(root, b"old", NOW).unwrap();
+    fs.sync().unwrap();
+}
+
 /// A file of so many bytes, synced.
 pub fn file(fs: &mut Fs, dir: Ino, name: &[u8], bytes: usize) -> Ino {
     let ino = fs.create(dir, name, &NewInode::default()).unwrap().ino;
