@@ -684,8 +684,11 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         if keep || rec.target == Target::Indirect {
             self.make_orphan(i, dir, &rec)?;
+            let file = self.files[i].file().file_ref(self.store.volume);
+            // Reaping makes room, which may be the last that a worn volume writes.
+            self.stamp_dir(dir, now)?;
             if !keep {
-                self.reap_now(self.files[i].file().file_ref(self.store.volume))?;
+                self.reap_now(file)?;
             }
         } else {
             let loc = self.files[i].loc;
@@ -697,8 +700,8 @@ impl<N: Nand> FlashLight<'_, N> {
             self.dir_remove(dir, &rec, how)?;
             self.free_file(i)?;
             self.store.park(i);
+            self.stamp_dir(dir, now)?;
         }
-        self.stamp_dir(dir, now)?;
         Ok(if keep {
             Unlinked::InUse
         } else {

@@ -16,7 +16,7 @@ use fail_at::FailAt;
 use flashkit_flashlight::{Config, FlashLight};
 use flashkit_sim::{Faults, Rng, SimNand};
 use flashkit_vfs::check::check;
-use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, path};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr, path};
 use flashkit_workload::model::{ModelRun, Target};
 
 /// A small volume on a chip of which that operation fails.
@@ -334,5 +334,109 @@ fn the_driver_fails_in_a_read_of_a_change() {
             }
         }
         assert!(failed > 0, "{what} reads nothing");
+    }
+}
+
+/// What a tree shows: of each path all attributes.
+fn shown(fs: &mut dyn FileSystem) -> BTreeMap<Vec<u8>, String> {
+    let mut tree = BTreeMap::new();
+    let root = fs.root();
+    let mut left = vec![(Vec::new(), fs.getattr(root).unwrap())];
+    while let Some((path, attr)) = left.pop() {
+        if attr.kind == FileKind::Dir {
+            let mut names = Vec::new();
+            fs.readdir(attr.ino, 0, &mut |entry| {
+                names.push(entry.name.to_vec());
+                true
+            })
+            .unwrap();
+            for name in names {
+                let attr = fs.lookup(attr.ino, &name).unwrap();
+                left.push(([&path[..], b"/", &name].concat(), attr));
+            }
+        }
+        tree.insert(path, format!("{attr:?}"));
+    }
+    tree
+}
+
+/// The last block that may fail does so in a change, in each operation of it in turn. What a sync after that calls durable is there
+/// after a mount: also what the change did after the volume had been found worn, and stopped.
+#[test]
+fn a_chip_is_worn_out_in_the_middle_of_a_change() {
+    type Change = fn(&mut dyn FileSystem, Ino) -> Result<(), Error>;
+    let changes: [(&str, Change); 9] = [
+        ("link", |fs, dir| {
+            let ino = path::resolve(fs, b"one")?.ino;
+            fs.link(ino, dir, b"new", NOW).map(drop)
+        }),
+        ("unlink", |fs, _| fs.unlink(fs.root(), b"one", NOW)),
+        ("unlink one of two", |fs, dir| fs.unlink(dir, b"two", NOW)),
+        ("unlink the last of two", |fs, _| {
+            fs.unlink(fs.root(), b"last", NOW)
+        }),
+        ("rename over the last of two", |fs, dir| {
+            fs.rename(dir, b"other", fs.root(), b"last", false, NOW)
+        }),
+        ("rename a directory over one", |fs, dir| {
+            fs.rename(dir, b"sub", fs.root(), b"sub", false, NOW)
+        }),
+        ("exchange", |fs, dir| {
+            fs.exchange(dir, b"sub", fs.root(), b"one", NOW)
+        }),
+        ("rmdir", |fs, dir| fs.rmdir(dir, b"sub", NOW)),
+        ("write", |fs, _| {
+            let ino = path::resolve(fs, b"one")?.ino;
+            fs.write(ino, 777, &[9; 5000], NOW).map(drop)
+        }),
+    ];
+    let mut base = volume(chip(1024, 40, 8, 200), u64::MAX);
+    let fs = base.fs();
+    let root = fs.root();
+    let dir = path::mkdir_p(fs, b"dir", &NewInode::default()).unwrap().ino;
+    for path in ["dir/sub", "sub"] {
+        path::mkdir_p(fs, path.as_bytes(), &NewInode::default()).unwrap();
+    }
+    for path in ["one", "two", "last", "dir/other"] {
+        store(fs, path, &[3; 3000]).unwrap();
+    }
+    for (name, other) in [(b"two".as_slice(), b"two".as_slice()), (b"last", b"gone")] {
+        let ino = fs.lookup(root, name).unwrap().ino;
+        fs.link(ino, dir, other, NOW).unwrap();
+    }
+    fs.unlink(dir, b"gone", NOW).unwrap();
+    // As many blocks as may fail do so, one after the other.
+    while base.flashlight().nand().chip.bad_blocks().len() < 12 {
+        let chip = base.flashlight().nand_mut();
+        (chip.left, chip.failures) = (chip.done, 1);
+        store(base.fs(), "failing", b"x").unwrap();
+        base.remount().unwrap();
+    }
+    let chip = base.flashlight().nand().chip.clone();
+    for (what, change) in changes {
+        let mut hits = 0;
+        for (pages, at) in (0..9).flat_map(|n| (0..16).map(move |at| (n, at))) {
+            let mut volume = Volume::found(FailAt::new(chip.clone(), u64::MAX), Config::default());
+            assert!(!volume.flashlight().is_worn());
+            for _ in 0..pages {
+                store(volume.fs(), "more", b"x").unwrap();
+            }
+            let chip = volume.flashlight().nand_mut();
+            chip.left = chip.done + at;
+            let changed = change(volume.fs(), dir);
+            if !volume.flashlight().is_worn() || volume.fs().sync().is_err() {
+                continue;
+            }
+            hits += 1;
+            let case = format!("{what}, {pages} pages before, operation {at}: {changed:?}");
+            let tree = shown(volume.fs());
+            let refused = store(volume.fs(), "new", b"x");
+            assert_eq!(refused, Err(Error::ReadOnly), "{case}");
+            let chip = volume.flashlight().nand().chip.clone();
+            let mut after = try_mount(chip, Config::default()).unwrap();
+            assert_eq!(shown(&mut after), tree, "{case}");
+            clean(&mut after);
+        }
+        assert!(hits > 0, "{what}");
     }
 }
