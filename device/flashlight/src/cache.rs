@@ -379,10 +379,12 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Writes a directory's page if it has changed. One program.
     pub(crate) fn flush_dir(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        let slot = &mut self.dirs[i];
-        if slot.ino == 0 || !slot.dirty {
+        if self.dirs[i].ino == 0 || !self.dirs[i].dirty {
             return Ok(());
         }
+        // The page of the map that must lead to it: another may have to be written for that.
+        self.load_map(self.dirs[i].ino)?;
+        let slot = &mut self.dirs[i];
         let len = slot.dir().len();
         let at = self
             .store
@@ -393,7 +395,8 @@ impl<N: Nand> FlashLight<'_, N> {
         slot.removals = false;
         let ino = slot.ino;
         self.store.invalidate(old);
-        self.map_set(ino, at)
+        let led = self.map_set(ino, at);
+        self.not_in_part(led)
     }
 
     /// Empties a file slot for reuse and returns it.
@@ -599,14 +602,15 @@ impl<N: Nand> FlashLight<'_, N> {
         // The page is a record: a page of the directory that is written after it must show it.
         let ready = match old.is_some() {
             true => self.repoint_reserve(dir, hash, target, old),
-            false => Ok(()),
+            false => self.load_dir(dir).map(|_| ()),
         };
         if let Err(e) = ready {
             self.give_up_file(i, &e);
             return Err(e);
         }
         let at = self.write_file_page(i)?;
-        if let Err(e) = self.dir_repoint(dir, hash, target, old, at) {
+        let led = self.dir_repoint(dir, hash, target, old, at);
+        if let Err(e) = self.not_in_part(led) {
             if e.is_damage() {
                 self.store.invalidate(at);
             }

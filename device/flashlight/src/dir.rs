@@ -489,7 +489,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 Err(e) if k > 0 && e.is_damage() && !self.store.nand.failed => continue,
                 r => r?,
             }
-            self.dir_merge(i, target, &mut changes)?;
+            let merged = self.dir_merge(i, target, &mut changes);
+            self.missing_unless(merged)?;
             *old = target.page;
         }
         self.apply_dir_changes(i, &targets[0], &changes)?;
@@ -559,8 +560,6 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let view = self.dirs[i].dir();
         if view.room() < tree::pointers_need(view.levels(), target, changes) {
-            // What is in RAM now misses entries.
-            self.store.nand.failed = true;
             return Err(Error::TooBig);
         }
         let page: HashPage<'_> = MapPage(self.scratch);

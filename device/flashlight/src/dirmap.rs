@@ -200,7 +200,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Brings the map page of a directory number in, and says where in it that is. One read, two where
     /// the page of places tells where it is. A page that cannot be read is rebuilt
     /// ([`crate::rebuild`]), which overwrites the scratch page.
-    fn load_map(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
+    pub(crate) fn load_map(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
         if ino >= self.map.end() {
             return Err(Error::NotFound);
         }

@@ -88,8 +88,8 @@ impl<N: Nand> FlashLight<'_, N> {
         let (first, other) = (self.find(dir, name)?, self.find(other_dir, other_name)?);
         self.check_own_name(first.node, dir, name)?;
         self.check_own_name(other.node, other_dir, other_name)?;
-        let nodes =
-            self.record_exchange((dir, name, first), (other_dir, other_name, other), now)?;
+        let nodes = self.record_exchange((dir, name, first), (other_dir, other_name, other), now);
+        let nodes = self.not_in_part(nodes)?;
         for dir in [dir, other_dir] {
             self.stamp_dir(dir, now)?;
         }

@@ -419,13 +419,23 @@ impl<N: Nand> FlashLight<'_, N> {
         self.put_extent_map(i, &target, changes)
     }
 
-    /// After a step that has taken extents from the log: with an error, what is in RAM misses them.
+    /// After a step that has taken records from a log: with an error, what is in RAM misses them.
     pub(crate) fn missing_unless<T>(
         &mut self,
         result: Result<T, Error<N::Error>>,
     ) -> Result<T, Error<N::Error>> {
         self.store.nand.failed |= result.is_err();
         result
+    }
+
+    /// What the rest of a change has come to of which a part has been made, in RAM or on flash. When there was no block for it, as
+    /// the allocation log has failed several times, nothing more is written: the next mount goes by what is on flash.
+    pub(crate) fn not_in_part<T>(
+        &mut self,
+        rest: Result<T, Error<N::Error>>,
+    ) -> Result<T, Error<N::Error>> {
+        self.store.nand.failed |= matches!(rest, Err(Error::NoSpace));
+        rest
     }
 
     /// Writes the extent map in the scratch page in place of the target's, with the pointers to it and

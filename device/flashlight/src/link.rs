@@ -76,17 +76,31 @@ impl<N: Nand> FlashLight<'_, N> {
             view.set_flags(FLAG_INDIRECT | FLAG_KEPT);
             view.set_moved(from, from_hash);
         }
+        let linked = self.record_link(i, (from, from_hash), (dir, hash), direct);
+        self.not_in_part(linked)?;
+        self.stamp_dir(dir, now)?;
+        Ok(Node::File(self.files[i].file().file_ref(self.store.volume)))
+    }
+
+    /// Writes the record of a link in the page of a cached file, which was found `direct`ly by its entry in one directory, and changes
+    /// the directories.
+    fn record_link(
+        &mut self,
+        i: usize,
+        (from, from_hash): (u32, u32),
+        (dir, hash): (u32, u32),
+        direct: bool,
+    ) -> Result<(), Error<N::Error>> {
+        let ino = self.files[i].ino;
         let (old, at) = self.write_record(i)?;
-        let by_number = ino_hash(self.store.volume, file.ino);
+        let by_number = ino_hash(self.store.volume, ino);
         if direct {
             self.dir_add(INDEX_DIR, by_number, Target::File, at.0)?;
-            self.dir_make_indirect(from, from_hash, old, file.ino)?;
+            self.dir_make_indirect(from, from_hash, old, ino)?;
         } else {
             self.dir_repoint(INDEX_DIR, by_number, Target::File, old, at)?;
         }
-        self.dir_add(dir, hash, Target::Indirect, file.ino)?;
-        self.stamp_dir(dir, now)?;
-        Ok(Node::File(self.files[i].file().file_ref(self.store.volume)))
+        self.dir_add(dir, hash, Target::Indirect, ino)
     }
 
     /// Programs a cached file's page as the record of a change of its names. Returns where it was
@@ -118,10 +132,12 @@ impl<N: Nand> FlashLight<'_, N> {
         self.load_dir(INDEX_DIR)?;
         self.forget_name(i, dir, name, now)?;
         self.files[i].file_mut().set_moved(dir, rec.hash);
-        let (old, at) = self.write_record(i)?;
         let by_number = ino_hash(self.store.volume, self.files[i].ino);
-        self.dir_repoint(INDEX_DIR, by_number, Target::File, old, at)?;
-        self.dir_remove(dir, rec, Removal::Recorded)
+        let gone = self
+            .write_record(i)
+            .and_then(|(old, at)| self.dir_repoint(INDEX_DIR, by_number, Target::File, old, at))
+            .and_then(|()| self.dir_remove(dir, rec, Removal::Recorded));
+        self.not_in_part(gone)
     }
 
     /// In RAM, but for a names page: one of several names of a cached file goes. There must be room

@@ -719,17 +719,19 @@ impl<N: Nand> FlashLight<'_, N> {
         view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
         view.set_nlink(0);
         view.set_moved(dir, rec.hash);
-        let ino = view.ino();
+        let hash = ino_hash(volume, view.ino());
         let old = self.files[i].loc;
-        let at = self.append_file(i)?;
-        let hash = ino_hash(volume, ino);
-        self.orphans = self.orphans.saturating_add(1);
-        if was_indirect {
-            self.dir_repoint(INDEX_DIR, hash, Target::Orphan, old, at)?;
-        } else {
-            self.dir_add(INDEX_DIR, hash, Target::Orphan, at.0)?;
-        }
-        self.dir_remove(dir, rec, Removal::Recorded)
+        let gone = self
+            .append_file(i)
+            .and_then(|at| {
+                self.orphans = self.orphans.saturating_add(1);
+                match was_indirect {
+                    true => self.dir_repoint(INDEX_DIR, hash, Target::Orphan, old, at),
+                    false => self.dir_add(INDEX_DIR, hash, Target::Orphan, at.0),
+                }
+            })
+            .and_then(|()| self.dir_remove(dir, rec, Removal::Recorded));
+        self.not_in_part(gone)
     }
 
     /// Programs a cached file's page as the record of a change of names; the entries are the
@@ -789,12 +791,16 @@ impl<N: Nand> FlashLight<'_, N> {
             // What its files left must be free also after a power cut.
             self.flush_dir(i)?;
         }
-        self.free_dir(i)?;
-        self.dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino))?;
-        self.stamp_dir(dir, now)?;
-        // Before the number can be given to another directory.
-        let i = self.load_dir(dir)?;
-        self.flush_dir(i)
+        let gone = self
+            .free_dir(i)
+            .and_then(|()| self.dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino)))
+            .and_then(|()| self.stamp_dir(dir, now))
+            .and_then(|()| {
+                // Before the number can be given to another directory.
+                let i = self.load_dir(dir)?;
+                self.flush_dir(i)
+            });
+        self.not_in_part(gone)
     }
 
     /// Frees everything a cached, empty directory has on flash.

@@ -10,7 +10,7 @@ use crate::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
 use crate::names::{Spot, Which};
 use crate::ops::Found;
 use crate::{FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
-use flashkit_nand::Nand;
+use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Renames, atomically replacing a file by a file, or an empty directory by a directory.
@@ -74,7 +74,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.rename_file(file, &source, from_dir, from, to_dir, to, target, now)
             }
             Node::Dir(ino) => self.rename_dir(ino, &source, from_dir, to_dir, to, target, now),
-        }?;
+        };
+        let node = self.not_in_part(node)?;
         for dir in [from_dir, to_dir] {
             self.stamp_dir(dir, now)?;
         }
@@ -186,22 +187,27 @@ impl<N: Nand> FlashLight<'_, N> {
         self.flush_file(i)?;
         let rec = self.find(dir, name)?.rec;
         let i = self.load_file(file)?;
-        self.make_indirect(i, dir, rec.hash)?;
-        let at = self.files[i].loc;
         let hash = ino_hash(self.store.volume, file.ino);
-        self.dir_add(INDEX_DIR, hash, Target::File, at.0)?;
-        self.dir_remove(dir, &rec, Removal::Recorded)?;
-        self.dir_add(dir, rec.hash, Target::Indirect, file.ino)?;
-        Ok(true)
+        let moved = self
+            .make_indirect(i, dir, rec.hash)
+            .and_then(|at| self.dir_add(INDEX_DIR, hash, Target::File, at.0))
+            .and_then(|()| self.dir_remove(dir, &rec, Removal::Recorded))
+            .and_then(|()| self.dir_add(dir, rec.hash, Target::Indirect, file.ino));
+        self.not_in_part(moved).map(|()| true)
     }
 
     /// Writes a cached file's page as that of a file found by its number.
-    fn make_indirect(&mut self, i: usize, dir: u32, hash: u32) -> Result<(), Error<N::Error>> {
+    fn make_indirect(
+        &mut self,
+        i: usize,
+        dir: u32,
+        hash: u32,
+    ) -> Result<PageAddr, Error<N::Error>> {
         let mut view = self.files[i].file_mut();
         let flags = view.flags() | FLAG_INDIRECT;
         view.set_flags(flags);
         view.set_moved(dir, hash);
-        self.append_file(i).map(|_| ())
+        self.append_file(i)
     }
 
     #[allow(clippy::too_many_arguments)]
