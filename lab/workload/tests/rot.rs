@@ -20,33 +20,8 @@ use flashkit_workload::Rng;
 use common::{Fs, NOW, pages_with, try_mount, try_unmount};
 use damage::judge::{Errors, is_damage, judge};
 use damage::pages::{Loss, losses};
+use damage::rot::{WAYS, Way, newer, spoil};
 use damage::tree::{Object, Shape, Tree, Volume, fill, parent};
-
-/// How a page rots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Lost,
-    Silent,
-}
-
-const WAYS: [Way; 2] = [Way::Lost, Way::Silent];
-
-fn spoil(chip: &mut SimNand, page: PageAddr, way: Way) {
-    let mut data = vec![0; chip.geometry().page_size() as usize];
-    let rot = match way {
-        Way::Lost => Rot::Lost,
-        Way::Silent => {
-            chip.read(page, 0, &mut data, &mut []).unwrap();
-            let used = data.iter().rposition(|&b| b != 0xff).map_or(1, |n| n + 1);
-            let mut rng = Rng::new(u64::from(page.0));
-            Rot::Silent {
-                offset: rng.below(used as u64) as u32,
-                mask: 1 << rng.below(8),
-            }
-        }
-    };
-    assert!(chip.rot(page, rot).unwrap());
-}
 
 /// Files of all shapes and directories of two, in about 700 pages of 1 KiB.
 fn small_volume(shape: Shape) -> Volume {
@@ -544,24 +519,6 @@ fn what_was_synced_after_a_lost_page_is_there() {
             assert!(fs.volume().lost_change().is_some(), "{case}");
         }
     }
-}
-
-/// Metadata pages of a kind that are newer than the newest of another: their places.
-fn newer(chip: &SimNand, kind: u8, than: u8) -> Vec<PageAddr> {
-    let mut chip = chip.clone();
-    let (mut newest, mut found) = (0, Vec::new());
-    let mut page = vec![0; chip.geometry().page_size() as usize];
-    for at in (0..chip.geometry().pages()).map(PageAddr) {
-        chip.read(at, 0, &mut page, &mut []).unwrap();
-        let seq = u64::from_le_bytes(page[8..16].try_into().unwrap());
-        match (&page[4..6], page[6]) {
-            (b"FL", k) if k == kind => found.push((seq, at)),
-            (b"FL", k) if k == than => newest = newest.max(seq),
-            _ => {}
-        }
-    }
-    found.retain(|&(seq, _)| seq > newest);
-    found.into_iter().map(|(_, at)| at).collect()
 }
 
 /// Every record of the allocation log since the checkpoint is lost, one at a time, and the power goes: what was synced is
