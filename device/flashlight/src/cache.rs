@@ -15,6 +15,7 @@ use crate::hash::{ino_hash, name_hash};
 use crate::header::Kind;
 use crate::inode::{
     DirMut, DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView,
+    MODE_DIR,
 };
 use crate::mappage::MapPage;
 use crate::store::Area;
@@ -310,14 +311,18 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(i)
     }
 
-    /// Reads the copy of a directory whose page at `at` cannot be read into a slot, if there is one:
-    /// an unmount copies the two directories that everything hangs on. One read.
+    /// Reads the copy of a directory whose page at `at` cannot be read into a slot, if there is one: a checkpoint copies
+    /// the two directories that everything hangs on. What is its own copy is empty. One read.
     fn read_dir_copy(&mut self, i: usize, ino: u32, at: PageAddr) -> Result<bool, Error<N::Error>> {
         let copy = match ino {
             ROOT_DIR => self.anchor.dir_copies[0],
             INDEX_DIR => self.anchor.dir_copies[1],
             _ => PageAddr::NONE,
         };
+        if copy == at && ino == INDEX_DIR {
+            self.dirs[i].dir_mut().init(ino, ROOT_DIR, MODE_DIR, b"");
+            return Ok(true);
+        }
         let header = self.store.read_meta(copy, self.dirs[i].buf)?;
         Ok(header.is_some_and(|h| h.kind == Kind::Dir && h.prev == at))
     }
@@ -394,6 +399,9 @@ impl<N: Nand> FlashLight<'_, N> {
         slot.dirty = false;
         slot.removals = false;
         let ino = slot.ino;
+        if ino == INDEX_DIR {
+            self.anchor.dir_copies[1] = PageAddr::NONE;
+        }
         self.store.invalidate(old);
         let led = self.map_set(ino, at);
         self.not_in_part(led)

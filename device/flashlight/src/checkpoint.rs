@@ -53,6 +53,7 @@ use crate::dirmap::DirMap;
 use crate::erased::OF_LEAF;
 use crate::error::Error;
 use crate::header::{HEADER, Kind, SEQ};
+use crate::inode::DirView;
 use crate::mount::root_blocks;
 use crate::paged::Layout;
 use crate::recover::NEWER;
@@ -83,8 +84,11 @@ pub(crate) const LEVELLING: usize = 140;
 pub(crate) const SCRUB: usize = 148;
 pub(crate) const PER_PAGE: usize = 150;
 pub(crate) const FIELDS: usize = 152;
-/// Checkpoint pages that an unmount writes in one leaf.
+/// Checkpoint pages of an unmount and of others: the last repeat the first, and all are in one leaf if none fails.
 const UNMOUNT_PAGES: u32 = 3;
+const PAGES: u32 = 2;
+/// Blocks of the allocation log at most that hold the snapshot of the first of two checkpoints.
+const KEPT: usize = 4;
 /// Leaves tried for one checkpoint before it is given up.
 const TRIES: usize = 9;
 /// Flags of a checkpoint page.
@@ -93,6 +97,8 @@ const CONFIRMED: u8 = 2;
 pub(crate) const WIDE: u8 = 4;
 /// What a mount has cleaned after its recovery, and was cut in, has numbers of a recovery.
 const TOLD: u8 = 8;
+/// The checkpoint before, in the same leaf, says the same.
+const REPEATED: u8 = 16;
 /// Bit of the next page of a block with an unwritten tail: it holds updates, and goes on with them.
 const OF_UPDATES: u16 = 1 << 15;
 
@@ -251,6 +257,8 @@ impl Anchor {
 pub(crate) struct Start {
     /// Unmounted, and said so twice.
     pub clean: bool,
+    /// The checkpoint before says the same.
+    pub repeated: bool,
     /// What no record names and is newer than it, but not by far, is a session's: not so until commit 4eab370.
     pub told: bool,
     /// Pages with larger numbers are changes since.
@@ -310,12 +318,9 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.naming = true;
         let result = self.account(Purpose::Checkpoint, |fs| fs.take_checkpoint(clean));
         self.store.naming = false;
-        if result.is_ok() {
-            (self.store.unnamed, self.store.log_lost) = (0, false);
-            if self.store.together {
-                // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
-                self.store.seq += NEWER;
-            }
+        if result.is_ok() && self.store.together {
+            // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
+            self.store.seq += NEWER;
         }
         result
     }
@@ -343,7 +348,7 @@ impl<N: Nand> FlashLight<'_, N> {
             .and_then(|()| self.write_checkpoint(0, another));
         self.store.naming = before;
         written?;
-        (self.store.unnamed, self.store.log_lost) = (0, false);
+        self.all_is_named();
         self.store.beginning = None;
         Ok(())
     }
@@ -361,12 +366,13 @@ impl<N: Nand> FlashLight<'_, N> {
         for i in 0..core::mem::take(&mut self.store.late_count) {
             self.store.retire_system(u32::from(self.store.late[i]));
         }
-        self.anchor.dir_copies = [PageAddr::NONE; 2];
         if clean {
             self.write_checkpoint(UNMOUNTED, UNMOUNT_PAGES)?;
-            self.write_checkpoint(UNMOUNTED, UNMOUNT_PAGES - 1)?;
+            self.write_checkpoint(UNMOUNTED | REPEATED, UNMOUNT_PAGES - 1)?;
+            self.all_is_named();
         } else {
-            self.write_checkpoint(0, 1)?;
+            self.write_checkpoint(0, PAGES)?;
+            self.repeat()?;
         }
         self.store.free_dead(true)?;
         self.end_sweep_of_dead();
@@ -377,21 +383,49 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.nand.flush()
     }
 
+    /// Writes the checkpoint just written once more, if there is room: any one page of it may be lost.
+    fn repeat(&mut self) -> Result<(), Error<N::Error>> {
+        self.all_is_named();
+        if self.store.bitmap_count > KEPT {
+            return Ok(());
+        }
+        let log = self.store.heads[Area::Bitmap as usize].block;
+        // A block of the log that the first does not name must not be written, as that may have to do.
+        self.store.naming = false;
+        let repeated = self.write_checkpoint(REPEATED, PAGES - 1);
+        self.store.naming = true;
+        match repeated {
+            Err(Error::NoSpace) => {
+                self.store.log_lost |= self.store.heads[Area::Bitmap as usize].block != log;
+                Ok(())
+            }
+            done => done.map(|()| self.all_is_named()),
+        }
+    }
+
+    /// After a checkpoint: it names all blocks that are reserved.
+    fn all_is_named(&mut self) {
+        (self.store.unnamed, self.store.log_lost) = (0, false);
+    }
+
     /// Writes the snapshot and the checkpoint page, and what points to a new leaf, in a leaf with so
-    /// many `pages` left; when these are two, the page once more, to say that the first is complete.
+    /// many `pages` left; the last of an unmount once more, to say that the first is complete.
     fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Error<N::Error>> {
         let flags = flags | TOLD;
+        let (repeats, last) = (flags & REPEATED != 0, flags & UNMOUNTED != 0);
         for _ in 0..TRIES {
-            // What the first of two equal pages needs must be there for the second one's life.
-            if self.store.beginning.is_none() && pages_left != UNMOUNT_PAGES - 1 {
+            // What the first of two needs must be there for the second one's life.
+            if self.store.beginning.is_none() && !repeats {
                 self.store.settle_for_checkpoint()?;
             }
             self.store.release_own();
             let switch = self.plan_leaf(pages_left)?;
-            self.retire_bitmap_blocks();
+            if !repeats || self.store.bitmap_count > KEPT {
+                self.retire_bitmap_blocks();
+            }
             let mut pages = [0u32; SNAPSHOT_PAGES];
             let count = self.write_snapshot(&mut pages)?;
-            if pages_left == 2 {
+            if repeats {
                 self.copy_dirs()?;
             }
             self.store.reserve_bitmap()?;
@@ -400,7 +434,7 @@ impl<N: Nand> FlashLight<'_, N> {
             if !self.write_leaf(len, switch, 1)? {
                 continue;
             }
-            if pages_left == 2 {
+            if repeats && last {
                 let len = self.encode(flags | CONFIRMED, 0, &pages[..count]);
                 // The page before would do for a mount, but nothing there says that the block has failed.
                 if !self.write_leaf(len, false, 1)? {
@@ -466,20 +500,37 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Copies the two directories without which nothing is found. Two reads and two programs.
+    /// Copies the two directories without which nothing is found. An index directory that is empty is not copied: that its
+    /// copy is in its own place says so. Two programs at most, and two reads of what is not in the cache.
     fn copy_dirs(&mut self) -> Result<(), Error<N::Error>> {
         for (i, ino) in [ROOT_DIR, INDEX_DIR].into_iter().enumerate() {
-            let at = self.map_get(ino)?;
-            self.store.scratch_at = PageAddr::NONE;
-            // One that cannot be read has no copy.
-            if let Some(h) = self.store.read_meta(at, self.scratch)?
-                && h.kind == Kind::Dir
-            {
-                let page = &mut self.scratch[..h.len];
-                self.anchor.dir_copies[i] = self.store.append(Area::Bitmap, page, Kind::Dir, at)?;
+            let (at, before) = (self.map_get(ino)?, self.anchor.dir_copies[i]);
+            if ino == INDEX_DIR && at == before {
+                continue;
             }
+            self.anchor.dir_copies[i] = PageAddr::NONE;
+            self.store.scratch_at = PageAddr::NONE;
+            match self.dir_slot(ino).filter(|&i| !self.dirs[i].dirty) {
+                Some(i) => self.scratch.copy_from_slice(self.dirs[i].buf),
+                None if self.read_dir(at, at)? || self.read_dir(before, at)? => {}
+                None => continue,
+            }
+            let view = DirView::on(&*self.scratch);
+            self.anchor.dir_copies[i] = if ino == INDEX_DIR && view.is_empty() {
+                at
+            } else {
+                let len = view.len();
+                let page = &mut self.scratch[..len];
+                self.store.append(Area::Bitmap, page, Kind::Dir, at)?
+            };
         }
         Ok(())
+    }
+
+    /// Reads the page of a directory, or its copy, into the scratch page. Whether that is what it is.
+    fn read_dir(&mut self, page: PageAddr, at: PageAddr) -> Result<bool, Error<N::Error>> {
+        let header = self.store.read_meta(page, self.scratch)?;
+        Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
     }
 
     /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in use: then the
@@ -997,6 +1048,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let since = since(b);
         sane.then_some(Start {
             clean: b[32] & CONFIRMED != 0,
+            repeated: b[32] & REPEATED != 0,
             told: b[32] & TOLD != 0,
             since,
             snapshot: pages,

@@ -216,6 +216,10 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     pub fn pointers(&self) -> usize {
         usize::from(get_u16(self.b(), POINTERS))
     }
+    /// Whether there is nothing in it, nor a record of what was.
+    pub fn is_empty(&self) -> bool {
+        self.size() == 0 && self.records() == 0 && self.pointers() == 0
+    }
     pub fn fragment(&self) -> Option<Fragment> {
         let len = usize::from(get_u16(self.b(), FRAG_LEN));
         (len > 0).then(|| Fragment {

@@ -664,22 +664,27 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Err(Error::Corrupt(at, "checkpoint"))
     }
 
-    /// The first of the two checkpoints of an unmount, when the second has led to an error.
+    /// The first of two checkpoints that say the same, when the second has led to an error.
     fn first_of_two(
         &mut self,
         second: &Start,
         e: Error<N::Error>,
     ) -> Result<Start, Error<N::Error>> {
         let Head { block, next } = self.anchor.leaf;
-        if !second.clean || next < 3 {
+        // An unmount's second is there twice.
+        let next = next.saturating_sub(if second.clean { 2 } else { 1 });
+        if next == 0 || !second.clean && !second.repeated {
             return Err(e);
         }
-        let at = self.store.geo.page(BlockAddr(block), next - 3);
-        if self.read_checkpoint(at, 0)?.is_none() || !is_unmounted(self.scratch) {
+        let at = self.store.geo.page(BlockAddr(block), next - 1);
+        if self.read_checkpoint(at, 0)?.is_none() || second.clean && !is_unmounted(self.scratch) {
             return Err(e);
         }
-        let next = next - 2;
-        self.decode(Head { block, next })?.ok_or(e)
+        let first = self.decode(Head { block, next })?.ok_or(e)?;
+        Ok(Start {
+            copy: second.copy,
+            ..first
+        })
     }
 
     /// Takes what the checkpoint page in the scratch page has claimed.

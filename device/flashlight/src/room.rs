@@ -161,13 +161,14 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::ReadOnly);
         }
         self.begin()?;
-        if self.is_due()? {
+        let due = self.is_due()?;
+        if due {
             self.checkpoint(false)?;
         }
         self.clean_failing()?;
         self.spill()?;
         self.clean_dirty_list()?;
-        self.clean_some()?;
+        self.clean_some(due)?;
         if self.need_page().is_err() {
             self.free_overridden()?;
             if self.store.available() <= FOR_CLEANING {

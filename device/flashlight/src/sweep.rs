@@ -62,8 +62,9 @@ pub(crate) struct Sweep {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// A change's share of the cleaning. With few free blocks left, all that it takes.
-    pub(crate) fn clean_some(&mut self) -> Result<(), Error<N::Error>> {
+    /// A change's share of the cleaning; one that has waited for a checkpoint leaves it to those that follow. With few free
+    /// blocks left, all that it takes.
+    pub(crate) fn clean_some(&mut self, has_waited: bool) -> Result<(), Error<N::Error>> {
         let (low, urgent) = (low(&self.store.geo), urgent(&self.store.geo));
         self.reclaim_above(urgent)?;
         if self.sweep.is_none()
@@ -77,7 +78,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let short = low.saturating_sub(self.store.available()).max(2);
         self.credit += (sweep.rate * 4 * short / (low - urgent)) as i32;
         let credit = u32::try_from(self.credit).unwrap_or(0);
-        let Some(mut sweep) = self.sweep.take_if(|_| credit >= STEP) else {
+        let Some(mut sweep) = self.sweep.take_if(|_| credit >= STEP && !has_waited) else {
             return Ok(());
         };
         let most = STEP + 2 * STEP * short / (low - urgent);

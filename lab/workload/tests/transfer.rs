@@ -275,7 +275,7 @@ fn what_it_costs() {
         let c = chip.counters();
         (c.page_reads, c.page_programs, c.block_erases)
     };
-    assert_eq!(cost(image.flash(&[1, 4])), (44, 14, 9));
+    assert_eq!(cost(image.flash(&[1, 4])), (45, 17, 9));
     let mut chip = first_use(image.flash(&[1, 4])).unwrap();
     chip.clear_counters();
     let later = cost(chip);
