@@ -87,8 +87,9 @@ pub(crate) const FIELDS: usize = 152;
 /// Checkpoint pages of an unmount and of others: the last repeat the first, and all are in one leaf if none fails.
 const UNMOUNT_PAGES: u32 = 3;
 const PAGES: u32 = 2;
-/// Blocks of the allocation log at most that hold the snapshot of the first of two checkpoints.
-const KEPT: usize = 4;
+/// Blocks of the allocation log at most that hold the snapshot of the first of two checkpoints: both, and some records, must find place in
+/// the list of these blocks.
+const KEPT: usize = 2;
 /// Leaves tried for one checkpoint before it is given up.
 const TRIES: usize = 9;
 /// Flags of a checkpoint page.
