@@ -323,8 +323,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.dirs[i].dir_mut().init(ino, ROOT_DIR, MODE_DIR, b"");
             return Ok(true);
         }
-        let header = self.store.read_meta(copy, self.dirs[i].buf)?;
-        Ok(header.is_some_and(|h| h.kind == Kind::Dir && h.prev == at))
+        self.store.read_dir(copy, at, self.dirs[i].buf)
     }
 
     /// Drops entries of files that were in RAM only when power failed.

@@ -513,7 +513,8 @@ impl<N: Nand> FlashLight<'_, N> {
             self.store.scratch_at = PageAddr::NONE;
             match self.dir_slot(ino).filter(|&i| !self.dirs[i].dirty) {
                 Some(i) => self.scratch.copy_from_slice(self.dirs[i].buf),
-                None if self.read_dir(at, at)? || self.read_dir(before, at)? => {}
+                None if self.store.read_dir(at, at, self.scratch)? => {}
+                None if self.store.read_dir(before, at, self.scratch)? => {}
                 None => continue,
             }
             let view = DirView::on(&*self.scratch);
@@ -526,12 +527,6 @@ impl<N: Nand> FlashLight<'_, N> {
             };
         }
         Ok(())
-    }
-
-    /// Reads the page of a directory, or its copy, into the scratch page. Whether that is what it is.
-    fn read_dir(&mut self, page: PageAddr, at: PageAddr) -> Result<bool, Error<N::Error>> {
-        let header = self.store.read_meta(page, self.scratch)?;
-        Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
     }
 
     /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in use: then the

@@ -409,6 +409,17 @@ impl<N: Nand> Store<'_, N> {
         self.geo.spare_size() as usize >= tag::SIZE
     }
 
+    /// Reads the page of a directory at `at`, or a `page` that may be its copy. Whether it is that. One read.
+    pub fn read_dir(
+        &mut self,
+        page: PageAddr,
+        at: PageAddr,
+        buf: &mut [u8],
+    ) -> Result<bool, Error<N::Error>> {
+        let header = self.read_meta(page, buf)?;
+        Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
+    }
+
     /// Reads a whole page and checks that it is a metadata page of this volume, and well-formed. One
     /// read; a page that is uncorrectable is read once more, for it may be at its limit.
     pub fn read_meta(
