@@ -1,0 +1,130 @@
+//! Idle cleaning comes to an end, in directories with index pages as well.
+
+use crate::common::{
+    Fs, NOW, chip, clean, file, formatted, mount, remount, try_mount, try_unmount,
+};
+use flashkit_flashlight::{BlockState, Config};
+use flashkit_nand::Nand;
+use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, Tear};
+use flashkit_vfs::{FileSystem, SetAttr};
+
+/// What a step of a host that is idle cleans.
+const STEP: u32 = 64;
+
+/// Cleans until no more can be won: pages programmed, and blocks that are free more than before.
+fn idle(fs: &mut Fs) -> (u64, i64) {
+    let geometry = fs.volume().nand().geometry();
+    let count = |fs: &mut Fs| {
+        let free = (0..geometry.blocks()).filter(|&block| {
+            let state = fs.volume().block_state(block);
+            matches!(
+                state,
+                BlockState::Free | BlockState::Clean | BlockState::Dead
+            )
+        });
+        let free = free.count() as i64;
+        (fs.volume().nand().counters().page_programs, free)
+    };
+    let before = count(fs);
+    let most = 4 * geometry.blocks() * geometry.pages_per_block() / STEP;
+    let mut calls = 0;
+    while fs.volume().gc(STEP).unwrap() {
+        calls += 1;
+        assert!(calls < most, "{calls} calls, and no end");
+    }
+    let after = count(fs);
+    (after.0 - before.0, after.1 - before.1)
+}
+
+/// Idle cleaning of one directory of so many files, and of what is left when more and more of them are removed: what it
+/// programs is less than what it wins and two blocks, and with nothing changed it has nothing to do.
+fn many(page: u32, pages: u32, blocks: u32, files: u64, size: usize) {
+    let mut fs = formatted(chip(page, 64, pages, blocks));
+    let root = fs.root();
+    let name = |n: u64| format!("{n}").into_bytes();
+    for n in 0..files {
+        file(&mut fs, root, &name(n), size);
+    }
+    let mut rng = Rng::new(1);
+    for keep in [1000, 500, 100, 0] {
+        for n in 0..files {
+            if rng.below(1000) >= keep {
+                let _ = fs.unlink(root, &name(n), NOW);
+            }
+        }
+        fs.sync().unwrap();
+        let (programs, won) = idle(&mut fs);
+        let what =
+            format!("{page}+64x{pages}x{blocks}, {files} files of {size}, {keep} in 1000 left");
+        assert!(
+            won >= 0 && programs <= (2 * won as u64 + 2) * u64::from(pages),
+            "{what}: {programs} programs win {won} blocks"
+        );
+        fs = remount(fs);
+        assert_eq!(idle(&mut fs), (0, 0), "{what}");
+    }
+    clean(&mut fs);
+}
+
+#[test]
+fn idle_cleaning_of_a_large_directory_ends() {
+    many(1024, 16, 1364, 8000, 300);
+    many(1024, 8, 2728, 8000, 300);
+    many(1024, 64, 341, 8000, 300);
+    many(2048, 64, 1024, 16000, 300);
+    many(2048, 64, 1024, 8000, 4000);
+    many(1024, 16, 1364, 4000, 2000);
+}
+
+/// All of the idle cleaning that there is, asked for at once, on chips of which half the pages are invalid. Whenever the power goes
+/// in it, the volume mounts and all is there.
+#[test]
+fn idle_cleaning_without_end_is_cut() {
+    for (page, pages, blocks) in [(1024, 8, 3000), (2048, 32, 600)] {
+        let mut fs = formatted(chip(page, 64, pages, blocks));
+        let root = fs.root();
+        let size = u64::from(2 * page * pages);
+        let files = u64::from(blocks) * 6 / 10 / 2;
+        let path = |n: u64| format!("f{n}");
+        for n in 0..files {
+            let ino = file(&mut fs, root, path(n).as_bytes(), size as usize);
+            for at in (0..size).step_by(2 * page as usize) {
+                fs.punch_hole(ino, at, page.into(), NOW).unwrap();
+            }
+            fs.fsync(ino).unwrap();
+        }
+        let chip = try_unmount(fs).unwrap();
+        for after in (0..12).map(|n| n * n * 400) {
+            let cut = Cut {
+                after,
+                program: Tear::Garbage,
+                erase: EraseTear::Partial,
+                seed: after,
+            };
+            let mut cut_chip = PowerCut::new(chip.clone(), cut);
+            let mut fs = try_mount(&mut cut_chip, Config::default()).unwrap();
+            let begun = fs.setattr(
+                root,
+                &SetAttr {
+                    mode: Some(0o700),
+                    ..SetAttr::default()
+                },
+            );
+            if begun.is_ok() {
+                let _ = fs.volume().gc(u32::MAX);
+            }
+            drop(fs);
+            let mut fs = mount(cut_chip.into_inner());
+            clean(&mut fs);
+            for n in 0..files {
+                let mut byte = [0];
+                let ino = fs.lookup(root, path(n).as_bytes()).unwrap().ino;
+                fs.read(ino, u64::from(page), &mut byte).unwrap();
+                assert_eq!(
+                    byte[0], 0x5a,
+                    "{page} {pages} {blocks}, cut after {after}, file {n}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! FlashLight: one program, as each would be compiled with all of the file system.
+
+mod big;
+mod checkpoints;
+mod common;
+mod damage;
+mod dirs;
+mod exchange;
+mod failures;
+mod figures;
+mod holes;
+mod idle;
+mod kept;
+mod links;
+mod model;
+mod names;
+mod paper;
+mod recovery;
+mod removals;
+mod repair;
+mod replay;
+mod room;
+mod roots;
+mod rot;
+mod stuck;
+mod table;
+mod transfer;
+mod updates;
+mod waiting;
+mod waits;
+mod wear;
+mod xattrs;

@@ -1,0 +1,84 @@
+//! The runs of FlashLight's paper (section 5), in flash operations: exact, so that a change for the worse fails.
+//! `SysBench` and Postmark with 2 KiB are in `figures`.
+
+use crate::common::on_preset;
+use flashkit_workload::{Options, Report, generate, replay_fs};
+
+fn report(name: &str, fsync: bool, request: usize) -> Report {
+    let mut fs = on_preset("slc-256m");
+    let options = Options {
+        fsync,
+        request,
+        verify: true,
+        ..Options::default()
+    };
+    let lines = generate::find(name).unwrap().lines();
+    let replayed = replay_fs(&mut fs, lines, options).unwrap();
+    replayed.expected.unwrap().check_fs(&mut fs).unwrap();
+    replayed.report
+}
+
+/// Reads, programs and erases of a phase.
+fn counts(name: &str, request: usize, phase: &str) -> (u64, u64, u64) {
+    let report = report(name, false, request);
+    let p = report.phases.iter().find(|p| p.name == phase).unwrap();
+    (
+        p.page_reads + p.spare_reads,
+        p.page_programs,
+        p.block_erases,
+    )
+}
+
+/// Table V: 98,805 programs, whatever the request. One read for each block.
+#[test]
+fn a_file_in_requests_of_any_size() {
+    for request in [2, 4, 16, 64] {
+        let total = report("sysbench", false, request << 10).total;
+        let counts = (total.page_reads, total.page_programs, total.block_erases);
+        assert_eq!(counts, (1_524, 97_432, 2), "{request} KiB");
+    }
+}
+
+/// What a run costs with requests of 64 KiB, but for what it prepares.
+fn demand(name: &str, want: (u64, u64, u64)) {
+    assert_eq!(counts(name, 64 << 10, "serve"), want, "{name}");
+}
+
+/// 5.4.1.
+#[test]
+fn files_created_copied_and_deleted() {
+    assert_eq!(
+        counts("filebench-createfiles", 4 << 10, "create"),
+        (119, 7_117, 1)
+    );
+    assert_eq!(
+        counts("filebench-copyfiles", 4 << 10, "copy"),
+        (34_000, 33_097, 1)
+    );
+    demand("filebench-createdelete", (46_341, 289_550, 4_138));
+}
+
+/// 5.4.2.
+#[test]
+fn threads() {
+    demand("filebench-threads-1", (21_934, 271_116, 2_975));
+    demand("filebench-threads-10", (58_739, 290_339, 3_357));
+    demand("filebench-threads-20", (68_071, 296_483, 3_521));
+}
+
+/// 5.4.3: there, updates in many pieces take longer than with UBIFS.
+#[test]
+fn updates_in_one_piece_and_in_many() {
+    demand("filebench-update-32", (44_745, 195_788, 2_686));
+    demand("filebench-update-2x16", (45_886, 196_809, 2_722));
+}
+
+/// 5.4.4: the longest wait for 64 KiB and their fsync, in microseconds. There 512.1 ms, and 304.9 with cleaning before.
+#[test]
+fn waits_of_a_stream() {
+    for (name, longest) in [("realtime", 21_574), ("realtime-idle", 19_588)] {
+        let report = report(name, true, 64 << 10);
+        let stream = report.phases.iter().find(|p| p.name == "stream").unwrap();
+        assert_eq!(stream.latency_us.max as u64, longest, "{name}");
+    }
+}

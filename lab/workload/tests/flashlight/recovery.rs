@@ -1,0 +1,72 @@
+//! What a mount costs after a power cut, at most.
+
+use crate::common::{Fs, NOW, file, format_with, reads_after_cut_with, try_mount};
+use flashkit_flashlight::Config;
+use flashkit_sim::{Rng, SimNand, preset};
+use flashkit_vfs::{FileSystem, NewInode};
+
+/// A directory with so many small files.
+fn directory(files: u64, config: Config) -> Fs {
+    let chip = format_with(SimNand::new(preset("slc-256m").unwrap()), 1, config);
+    let mut fs = try_mount(chip, config).unwrap();
+    let root = fs.root();
+    for n in 0..files {
+        let (name, new) = (n.to_string(), NewInode::default());
+        let ino = fs.create(root, name.as_bytes(), &new).unwrap().ino;
+        fs.write(ino, 0, &[7; 700], NOW).unwrap();
+    }
+    fs.sync().unwrap();
+    fs
+}
+
+/// The most reads of a mount while changes are made to files at random, if the power goes then.
+fn most_reads(files: u64, config: Config, change: impl Fn(&mut Fs, &[u8], u64)) -> u64 {
+    let mut fs = directory(files, config);
+    let (mut rng, mut most) = (Rng::new(1), 0);
+    for n in 0..1_200 {
+        let name = rng.below(files).to_string();
+        if fs.lookup(fs.root(), name.as_bytes()).is_ok() {
+            change(&mut fs, name.as_bytes(), n);
+        }
+        if n % 24 == 23 {
+            most = most.max(reads_after_cut_with(&mut fs, config));
+        }
+    }
+    most
+}
+
+fn rewrite(fs: &mut Fs, name: &[u8], n: u64) {
+    let ino = fs.lookup(fs.root(), name).unwrap().ino;
+    fs.write(ino, 0, &[n as u8; 300], NOW).unwrap();
+    fs.fsync(ino).unwrap();
+}
+
+fn rename(fs: &mut Fs, name: &[u8], n: u64) {
+    let (root, to) = (fs.root(), format!("to {n}"));
+    fs.rename(root, name, root, to.as_bytes(), false, NOW)
+        .unwrap();
+}
+
+fn replace(fs: &mut Fs, name: &[u8], n: u64) {
+    let root = fs.root();
+    fs.unlink(root, name, NOW).unwrap();
+    file(fs, root, format!("new {n}").as_bytes(), 300);
+}
+
+/// 5,000 names are in hash maps, 30,000 in hash maps under index pages.
+#[test]
+fn a_mount_after_changes_in_a_large_directory_reads_2_500_pages_at_most() {
+    // In RAM, and in 16 pages on flash, one of which is in RAM.
+    let tables = [0, 128].map(|table_page| {
+        let config = Config {
+            table_page,
+            ..Config::default()
+        };
+        let most = |files, change| most_reads(files, config, change);
+        [5_000, 30_000].map(|files| [rewrite, rename, replace].map(|change| most(files, change)))
+    });
+    let in_ram = [[1_781, 2_088, 1_390], [2_261, 2_309, 1_574]];
+    let on_flash = [[1_554, 1_747, 1_202], [2_307, 2_293, 1_725]];
+    assert_eq!(tables, [in_ram, on_flash]);
+    assert!(tables.iter().flatten().flatten().all(|&n| n <= 2_500));
+}

@@ -1,0 +1,357 @@
+//! A volume made on one chip and written to another by a programmer that passes over bad blocks: every
+//! file is there, whichever blocks are bad, whenever the power goes, and blocks that go bad later move nothing.
+//!
+//! A failure names the bad blocks, and the operation that was cut with its tear.
+
+use crate::common::{self, chip};
+use flashkit_flashlight::transfer::{Transferred, send};
+use flashkit_flashlight::{Config, Error, FlashLight, New, Node, ROOT_DIR, Time, ram_needed};
+use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
+use flashkit_sim::{Cut, EraseTear, Faults, Metered, PowerCut, Rate, Rng, SimNand, Tear, Weak};
+
+const PAGE: u32 = 1024;
+const PAGES: u32 = 16;
+const BLOCKS: u32 = 96;
+const SLACK: u32 = 7;
+const SPARE: u32 = 40;
+const NOW: Time = Time { secs: 9, nanos: 7 };
+
+type Volume<N> = FlashLight<'static, Transferred<'static, N>>;
+
+fn target() -> SimNand {
+    chip(PAGE, SPARE, PAGES, BLOCKS)
+}
+
+fn page_ram() -> &'static mut [u8] {
+    vec![0; PAGE as usize].leak()
+}
+
+fn ram(geo: &Geometry) -> &'static mut [u8] {
+    vec![0; ram_needed(geo)].leak()
+}
+
+fn open<N: Nand>(chip: N, config: Config) -> Result<Volume<N>, Error<N::Error>> {
+    let ram = ram(&chip.geometry());
+    FlashLight::mount_transferred(chip, page_ram(), ram, config)
+}
+
+/// What file `i` holds.
+fn content(i: usize) -> Vec<u8> {
+    let mut rng = Rng::new(i as u64);
+    let mut data = vec![0; i * 977 % 9_000];
+    rng.fill(&mut data);
+    data
+}
+
+const FILES: usize = 24;
+
+fn put<N: Nand>(fs: &mut Volume<N>, name: &str, data: &[u8]) -> Result<(), Error<N::Error>> {
+    let node = match fs.lookup(ROOT_DIR, name.as_bytes()) {
+        Ok(attr) => attr.node,
+        Err(Error::NotFound) => fs.create(ROOT_DIR, name.as_bytes(), &New::default())?,
+        Err(e) => return Err(e),
+    };
+    let Node::File(file) = node else { panic!() };
+    fs.write(file, 0, data, NOW)?;
+    fs.fsync(node)
+}
+
+fn get<N: Nand>(fs: &mut Volume<N>, name: &str) -> Result<Vec<u8>, Error<N::Error>> {
+    let attr = fs.lookup(ROOT_DIR, name.as_bytes())?;
+    let Node::File(file) = attr.node else {
+        panic!()
+    };
+    let mut data = vec![0; attr.size as usize];
+    let n = fs.read(file, 0, &mut data)?;
+    assert_eq!(n, data.len());
+    Ok(data)
+}
+
+/// Every file that the image came with is as it was, and nothing is wrong.
+fn verify<N: Nand>(fs: &mut Volume<N>, id: &str) {
+    for i in 0..FILES {
+        let data = get(fs, &format!("file{i}")).unwrap_or_else(|e| panic!("{id}: file {i}: {e}"));
+        assert!(data == content(i), "{id}: file {i}");
+    }
+    let found = flashkit_vfs::check::check(fs).unwrap_or_else(|e| panic!("{id}: {e}"));
+    assert!(found.findings.is_empty(), "{id}: {:?}", found.findings);
+}
+
+/// The pages of an image that is to be sent, with their spare bytes.
+struct Image(Vec<(Vec<u8>, Vec<u8>)>);
+
+impl Image {
+    fn new(spare: u32) -> Image {
+        let chip = Transferred::begin(target(), page_ram(), SLACK, spare).unwrap();
+        let chip = FlashLight::format(chip, ram(&target().geometry()), 5, &New::default()).unwrap();
+        let mut fs = open(chip.into_inner(), Config::default()).unwrap();
+        for i in 0..FILES {
+            put(&mut fs, &format!("file{i}"), &content(i)).unwrap();
+        }
+        let mut chip = fs.unmount().map_err(|(_, e)| e).unwrap().into_inner();
+        let mut pages = Vec::new();
+        for page in 0..BLOCKS * PAGES {
+            let (mut data, mut spare) = (vec![0; PAGE as usize], vec![0; spare as usize]);
+            let status = chip.read(PageAddr(page), 0, &mut data, &mut spare).unwrap();
+            assert!(status.is_readable());
+            pages.push((data, spare));
+        }
+        for block in 0..2 {
+            let blocks = send(&mut pages[block * PAGES as usize].0).unwrap();
+            assert_eq!(blocks, BLOCKS - SLACK);
+        }
+        pages.truncate(((BLOCKS - SLACK) * PAGES) as usize);
+        Image(pages)
+    }
+
+    /// What a programmer makes of a chip: erased, and every page of the image programmed, blank or not,
+    /// in the good blocks.
+    fn flash(&self, bad: &[u32]) -> SimNand {
+        let mut chip = target();
+        let bad_blocks = bad.to_vec();
+        chip.set_faults(Faults {
+            bad_blocks,
+            ..Faults::default()
+        })
+        .unwrap();
+        let good: Vec<u32> = (0..BLOCKS).filter(|b| !bad.contains(b)).collect();
+        for &block in &good {
+            chip.erase(BlockAddr(block)).unwrap();
+        }
+        for (i, (data, spare)) in self.0.iter().enumerate() {
+            let (block, index) = (good[i / PAGES as usize], i as u32 % PAGES);
+            let at = PageAddr(block * PAGES + index);
+            chip.program(at, data, spare).unwrap();
+        }
+        chip.clear_counters();
+        chip
+    }
+}
+
+fn sets() -> Vec<Vec<u32>> {
+    let mut sets = vec![
+        vec![],
+        vec![0],
+        vec![1],
+        vec![0, 1],
+        vec![2],
+        vec![0, 2, 4, 6],
+        vec![2, 3, 4, 5],
+        vec![BLOCKS - 1],
+        (0..SLACK).collect(),
+        (BLOCKS - SLACK..BLOCKS).collect(),
+    ];
+    for seed in 0..6 {
+        let mut rng = Rng::new(seed);
+        let mut set: Vec<u32> = (0..SLACK)
+            .map(|_| rng.below(u64::from(BLOCKS)) as u32)
+            .collect();
+        set.sort_unstable();
+        set.dedup();
+        sets.push(set);
+    }
+    sets
+}
+
+#[test]
+fn every_file_is_there_whichever_blocks_are_bad() {
+    for spare in [SPARE, 0] {
+        let image = Image::new(spare);
+        for bad in sets() {
+            let id = format!("spare {spare}, bad {bad:?}");
+            let chip = image.flash(&bad);
+            // To be looked at, nothing is written.
+            let config = Config {
+                read_only: true,
+                ..Config::default()
+            };
+            let mut fs = open(chip, config).unwrap();
+            verify(&mut fs, &id);
+            let chip = fs.unmount().map_err(|(_, e)| e).unwrap().into_inner();
+            let c = chip.counters();
+            assert_eq!((c.page_programs, c.block_erases), (0, 0), "{id}");
+            let mut fs = open(chip, Config::default()).unwrap();
+            assert!(fs.nand().is_settled());
+            assert_eq!(fs.nand().skipped().collect::<Vec<_>>(), bad, "{id}");
+            verify(&mut fs, &id);
+            // Blocks go bad, and what is stored stays where it is.
+            for round in 0..4 {
+                let faults = Faults {
+                    seed: round,
+                    bad_blocks: bad.clone(),
+                    erase_fail: Rate(60),
+                    ..Faults::default()
+                };
+                fs.nand_mut().inner_mut().set_faults(faults).unwrap();
+                for i in 0..40 {
+                    // A chip that wears out in this test has done its part.
+                    match put(&mut fs, &format!("new{}", i % 5), &content(40 + i)) {
+                        Ok(()) | Err(Error::ReadOnly | Error::NoSpace) => {}
+                        Err(e) => panic!("{id}: {e}"),
+                    }
+                }
+                let chip = fs.unmount().map_err(|(_, e)| e).unwrap().into_inner();
+                fs = open(chip, Config::default()).unwrap();
+                assert_eq!(fs.nand().skipped().collect::<Vec<_>>(), bad, "{id}");
+                verify(&mut fs, &id);
+            }
+        }
+    }
+}
+
+/// Opens a chip, writes a file, unmounts.
+fn first_use<N: Nand>(chip: N) -> Result<N, Error<N::Error>> {
+    let mut fs = open(chip, Config::default())?;
+    put(&mut fs, "first", &content(31))?;
+    Ok(fs.unmount().map_err(|(_, e)| e)?.into_inner())
+}
+
+#[test]
+fn the_first_mount_can_be_cut_anywhere_and_again() {
+    let image = Image::new(SPARE);
+    let bad = [1, 4, 50];
+    let whole = first_use(PowerCut::never(image.flash(&bad))).unwrap();
+    let ops = whole.ops();
+    let tears = [
+        (Tear::LooksBlank, EraseTear::Partial),
+        (Tear::Random, EraseTear::LooksErased),
+        (Tear::Unstable { reads: 1 }, EraseTear::Complete),
+        (Tear::Unstable { reads: 3 }, EraseTear::NotBegun),
+        (Tear::Complete, EraseTear::Partial),
+    ];
+    // Blocks that are erased for it: some of these fail, and are marked bad.
+    let erased = whole.inner().erase_counts();
+    let weak = (8..BLOCKS).filter(|&b| erased[b as usize] > 1).take(3);
+    let weak: Vec<Weak> = weak.map(|at| Weak { at, good: 0 }).collect();
+    assert_eq!(weak.len(), 3);
+    let mut cuts = 0;
+    for after in 0..ops {
+        for (i, (program, erase)) in tears.into_iter().enumerate() {
+            let id = format!("cut after {after}, tear {i}");
+            let mut chip = image.flash(&bad);
+            let faults = Faults {
+                bad_blocks: bad.to_vec(),
+                weak_blocks: weak.clone(),
+                ..Faults::default()
+            };
+            chip.set_faults(faults).unwrap();
+            // And the mount after it, a little later each time.
+            for again in [after, (after * 7 + i as u64 * 3) % ops] {
+                let cut = Cut {
+                    after: again,
+                    program,
+                    erase,
+                    seed: after,
+                };
+                let mut power = PowerCut::new(chip, cut);
+                let ended = first_use(&mut power).map(|_| ());
+                assert!(power.is_off() || ended.is_ok(), "{id}: {ended:?}");
+                chip = power.into_inner();
+                cuts += 1;
+            }
+            let mut fs = open(chip, Config::default()).unwrap_or_else(|e| panic!("{id}: {e}"));
+            verify(&mut fs, &id);
+            assert_eq!(fs.nand().skipped().collect::<Vec<_>>(), bad, "{id}");
+            put(&mut fs, "last", &content(33)).unwrap();
+            let chip = fs.unmount().map_err(|(_, e)| e).unwrap().into_inner();
+            let mut fs = open(chip, Config::default()).unwrap();
+            verify(&mut fs, &id);
+            assert!(get(&mut fs, "last").unwrap() == content(33), "{id}");
+        }
+    }
+    println!("{cuts} cuts");
+}
+
+/// Reads, programs and erases of the first mount, of a later one, and of one of a volume that was made on
+/// its chip: a read more than without a look for a record, which takes two on a transferred volume.
+#[test]
+fn what_it_costs() {
+    let image = Image::new(SPARE);
+    let cost = |chip: SimNand| {
+        let mut chip = open(chip, Config::default()).unwrap();
+        let chip = chip.nand_mut().inner_mut();
+        let c = chip.counters();
+        (c.page_reads, c.page_programs, c.block_erases)
+    };
+    assert_eq!(cost(image.flash(&[1, 4])), (45, 17, 9));
+    let mut chip = first_use(image.flash(&[1, 4])).unwrap();
+    chip.clear_counters();
+    let later = cost(chip);
+    let mut chip = common::format(target(), 5);
+    chip.clear_counters();
+    let plain = cost(chip);
+    assert_eq!((later, plain), ((37, 0, 0), (36, 0, 0)));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let image = Image::new(SPARE);
+    let bad: Vec<u32> = (20..20 + SLACK + 1).collect();
+    let mut chip = target();
+    chip.set_faults(Faults {
+        bad_blocks: bad.clone(),
+        ..Faults::default()
+    })
+    .unwrap();
+    let good: Vec<u32> = (0..BLOCKS).filter(|b| !bad.contains(b)).collect();
+    for (i, (data, spare)) in image
+        .0
+        .iter()
+        .enumerate()
+        .take((good.len() - 1) * PAGES as usize)
+    {
+        let block = BlockAddr(good[i / PAGES as usize]);
+        if (i as u32).is_multiple_of(PAGES) {
+            chip.erase(block).unwrap();
+        }
+        chip.program(PageAddr(block.0 * PAGES + i as u32 % PAGES), data, spare)
+            .unwrap();
+    }
+    let refused = open(chip, Config::default()).map(|_| ()).unwrap_err();
+    assert_eq!(refused, Error::TooManyBad(SLACK + 1));
+    // A chip of another size.
+    let mut other = common::chip(PAGE, SPARE, PAGES, BLOCKS + 1);
+    for (i, (data, spare)) in image.0.iter().enumerate() {
+        if (i as u32).is_multiple_of(PAGES) {
+            other.erase(BlockAddr(i as u32 / PAGES)).unwrap();
+        }
+        other.program(PageAddr(i as u32), data, spare).unwrap();
+    }
+    assert_eq!(
+        open(other, Config::default()).map(|_| ()).unwrap_err(),
+        Error::Geometry
+    );
+    assert_eq!(
+        open(target(), Config::default()).map(|_| ()).unwrap_err(),
+        Error::NotFormatted
+    );
+    let too_much = Transferred::begin(target(), page_ram(), BLOCKS, SPARE).map(|_| ());
+    assert_eq!(too_much.unwrap_err(), Error::Geometry);
+    let small = Transferred::begin(target(), vec![0; 99].leak(), SLACK, SPARE).map(|_| ());
+    assert_eq!(small.unwrap_err(), Error::RamTooSmall(PAGE as usize));
+    // What was placed around bad blocks cannot be sent on.
+    let mut chip = first_use(image.flash(&[7])).unwrap();
+    let mut page = vec![0; PAGE as usize];
+    chip.read(PageAddr(0), 0, &mut page, &mut []).unwrap();
+    assert_eq!(send(&mut page), None);
+}
+
+#[test]
+fn one_copy_of_the_record_may_rot() {
+    let image = Image::new(SPARE);
+    for lost in [0, 2] {
+        let mut chip = first_use(image.flash(&[1])).unwrap();
+        chip.erase(BlockAddr(lost)).unwrap();
+        chip.program(PageAddr(lost * PAGES), &[0; PAGE as usize], &[])
+            .unwrap();
+        chip.clear_counters();
+        let mut fs = open(chip, Config::default()).unwrap();
+        verify(&mut fs, "a copy of the record is lost");
+        let chip = fs.unmount().map_err(|(_, e)| e).unwrap().into_inner();
+        assert_eq!(chip.counters().block_erases, 1, "it is written anew");
+        let mut fs = open(chip, Config::default()).unwrap();
+        verify(&mut fs, "after that");
+        let chip = fs.unmount().map_err(|(_, e)| e).unwrap().into_inner();
+        assert_eq!(chip.counters().block_erases, 1, "once");
+    }
+}
