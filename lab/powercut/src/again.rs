@@ -44,7 +44,7 @@ impl Loop {
     pub(crate) fn all(budget: Budget) -> Vec<Loop> {
         let (seeds, cuts) = match budget {
             Budget::Small => (1, 100),
-            Budget::Usual => (8, 1000),
+            Budget::Usual => (4, 1000),
             Budget::Full => (100, 1000),
         };
         let chips = [

@@ -41,11 +41,11 @@ fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
         },
         Budget::Usual => match script.group {
             Group::Single | Group::Directed => all.deeper(&[1]).deeper_every(12),
-            Group::Pair => all,
+            Group::Pair => all.outcomes(8),
             Group::Triple if one_of(8) => all,
             Group::Forcing if script.costly => return None,
             Group::Forcing => all.outcomes(5).every(20),
-            Group::Random if one_of(3) => all.every(4).deeper(&[1]).deeper_every(9),
+            Group::Random if one_of(5) => all.every(4).deeper(&[1]).deeper_every(9),
             Group::Triple | Group::Random | Group::Given => return None,
         },
         Budget::Small => match script.group {
