@@ -41,7 +41,7 @@ fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
         },
         Budget::Usual => match script.group {
             Group::Single | Group::Directed => all.deeper(&[1]).deeper_every(12),
-            Group::Pair => all.outcomes(8),
+            Group::Pair => all.outcomes(4),
             Group::Triple if one_of(8) => all,
             Group::Forcing if script.costly => return None,
             Group::Forcing => all.outcomes(5).every(20),
