@@ -398,9 +398,6 @@ impl<N: Nand> FlashLight<'_, N> {
         slot.dirty = false;
         slot.removals = false;
         let ino = slot.ino;
-        if ino == INDEX_DIR {
-            self.anchor.dir_copies[1] = PageAddr::NONE;
-        }
         self.store.invalidate(old);
         let led = self.map_set(ino, at);
         self.not_in_part(led)

@@ -372,8 +372,9 @@ impl<N: Nand> FlashLight<'_, N> {
             self.write_checkpoint(UNMOUNTED | REPEATED, UNMOUNT_PAGES - 1)?;
             self.all_is_named();
         } else {
-            self.write_checkpoint(0, PAGES)?;
-            self.repeat()?;
+            let snapshot = self.write_checkpoint(0, PAGES)?;
+            self.all_is_named();
+            self.repeat(snapshot)?;
         }
         self.store.free_dead(true)?;
         self.end_sweep_of_dead();
@@ -384,10 +385,11 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.nand.flush()
     }
 
-    /// Writes the checkpoint just written once more, if there is room: any one page of it may be lost.
-    fn repeat(&mut self) -> Result<(), Error<N::Error>> {
-        self.all_is_named();
-        if self.store.bitmap_count > KEPT {
+    /// Writes the checkpoint just written, with a snapshot of so many pages, once more, if there is room: any one page of it
+    /// may be lost.
+    fn repeat(&mut self, snapshot: usize) -> Result<(), Error<N::Error>> {
+        let pages = snapshot + self.anchor.dir_copies.len();
+        if self.store.bitmap_count > KEPT || (self.store.log_room() as usize) < pages {
             return Ok(());
         }
         let log = self.store.heads[Area::Bitmap as usize].block;
@@ -396,12 +398,19 @@ impl<N: Nand> FlashLight<'_, N> {
         let repeated = self.write_checkpoint(REPEATED, PAGES - 1);
         self.store.naming = true;
         match repeated {
-            Err(Error::NoSpace) => {
-                self.store.log_lost |= self.store.heads[Area::Bitmap as usize].block != log;
-                Ok(())
+            Err(Error::NoSpace)
+                if self.store.log_lost || self.store.heads[Area::Bitmap as usize].block != log =>
+            {
+                // Blocks have failed, and there may be none left for the log that the first names: one that names others.
+                self.store.log_lost = true;
+                self.store.reserve_bitmap()?;
+                self.write_checkpoint(0, PAGES - 1)?;
             }
-            done => done.map(|()| self.all_is_named()),
+            Err(Error::NoSpace) => return Ok(()),
+            done => _ = done?,
         }
+        self.all_is_named();
+        Ok(())
     }
 
     /// After a checkpoint: it names all blocks that are reserved.
@@ -410,8 +419,8 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Writes the snapshot and the checkpoint page, and what points to a new leaf, in a leaf with so
-    /// many `pages` left; the last of an unmount once more, to say that the first is complete.
-    fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Error<N::Error>> {
+    /// many `pages` left; the last of an unmount once more, to say that the first is complete. Returns the pages of the snapshot.
+    fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<usize, Error<N::Error>> {
         let flags = flags | TOLD;
         let (repeats, last) = (flags & REPEATED != 0, flags & UNMOUNTED != 0);
         for _ in 0..TRIES {
@@ -421,7 +430,7 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             self.store.release_own();
             let switch = self.plan_leaf(pages_left)?;
-            if !repeats || self.store.bitmap_count > KEPT {
+            if !repeats || last && self.store.bitmap_count > KEPT {
                 self.retire_bitmap_blocks();
             }
             let mut pages = [0u32; SNAPSHOT_PAGES];
@@ -429,7 +438,10 @@ impl<N: Nand> FlashLight<'_, N> {
             if repeats {
                 self.copy_dirs()?;
             }
-            self.store.reserve_bitmap()?;
+            if !repeats || last {
+                // Else a session would go on in a block of the log that only the second of two names.
+                self.store.reserve_bitmap()?;
+            }
             self.store.scratch_at = PageAddr::NONE;
             let len = self.encode(flags, 0, &pages[..count]);
             if !self.write_leaf(len, switch, 1)? {
@@ -442,7 +454,7 @@ impl<N: Nand> FlashLight<'_, N> {
                     continue;
                 }
             }
-            return Ok(());
+            return Ok(count);
         }
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
     }
@@ -533,25 +545,30 @@ impl<N: Nand> FlashLight<'_, N> {
     /// pages that will point to it are claimed.
     fn plan_leaf(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
         let named = !self.anchor.next_leaves.contains(&u32::MAX);
-        if self.anchor.leaf.block != u32::MAX
-            && self.anchor.leaf.next + pages <= self.store.ppb()
+        let leaf = self.anchor.leaf;
+        // One without a page was planned for a checkpoint that came to nothing: it has not been erased, nor does anything lead to it.
+        let planned = leaf.block != u32::MAX && leaf.next == 0;
+        if !planned
+            && leaf.block != u32::MAX
+            && leaf.next + pages <= self.store.ppb()
             && (named || self.store.unreserved() < 4)
         {
             return Ok(false);
         }
-        let old_leaf = self.anchor.leaf.block;
-        let [mut block, next] = self.anchor.next_leaves;
-        if block == u32::MAX {
-            block = match self.take_system(LEAF) {
-                Err(Error::NoSpace) => self.take_from_log()?,
-                taken => taken?,
-            };
+        if !planned {
+            let [mut block, next] = self.anchor.next_leaves;
+            if block == u32::MAX {
+                block = match self.take_system(LEAF) {
+                    Err(Error::NoSpace) => self.take_from_log()?,
+                    taken => taken?,
+                };
+            }
+            self.anchor.leaf = Head { block, next: 0 };
+            if leaf.block != u32::MAX {
+                self.anchor.push_chain(leaf.block);
+            }
+            self.anchor.next_leaves = [next, u32::MAX];
         }
-        self.anchor.leaf = Head { block, next: 0 };
-        if old_leaf != u32::MAX {
-            self.anchor.push_chain(old_leaf);
-        }
-        self.anchor.next_leaves = [next, u32::MAX];
         for i in 0..2 {
             // The names of a leaf do not change: with less than two, another is begun soon.
             if self.anchor.next_leaves[i] == u32::MAX && self.store.unreserved() > 0 {

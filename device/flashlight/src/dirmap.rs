@@ -20,7 +20,7 @@ use crate::bytes::{get_u32, put_u32};
 use crate::error::{Error, sound};
 use crate::header::{HEADER, Kind};
 use crate::store::{Area, Store};
-use crate::{FIRST_FILE, FlashLight};
+use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
 /// Places in a checkpoint.
@@ -310,6 +310,12 @@ impl<N: Nand> FlashLight<'_, N> {
         let at = self.load_map(ino)?;
         put_u32(self.map.buf, at, page.0);
         self.map.dirty = true;
+        // Of a page that it may be written to again a copy must not tell.
+        match ino {
+            ROOT_DIR => self.anchor.dir_copies[0] = PageAddr::NONE,
+            INDEX_DIR => self.anchor.dir_copies[1] = PageAddr::NONE,
+            _ => {}
+        }
         Ok(())
     }
 

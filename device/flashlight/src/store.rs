@@ -1093,6 +1093,18 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
+    /// Pages that the allocation log has in the block being written and in those kept for it, but the last of them.
+    pub fn log_room(&self) -> u32 {
+        let head = self.heads[Area::Bitmap as usize];
+        let open = match head.block {
+            u32::MAX => 0,
+            _ => self.ppb() - head.next,
+        };
+        let kept = self.reserves[..self.reserved].iter();
+        let ahead = kept.filter(|r| r.1 == Area::Bitmap as u8).count() as u32;
+        open + ahead.saturating_sub(1) * self.ppb()
+    }
+
     /// ```text
     /// 32 count u16   34 written by a checkpoint u16   36 entries: block u16, area u8, 0
     /// ```

@@ -12,7 +12,7 @@ use crate::common::try_mount;
 use crate::damage::judge::judge;
 use crate::damage::pages::{Loss, losses};
 use crate::damage::rot::{WAYS, Way, newer, spoil};
-use crate::damage::tree::{Volume, fill};
+use crate::damage::tree::{Shape, Volume, fill};
 
 /// Numbers of the kinds of page.
 const CHECKPOINT: u8 = 3;
@@ -55,7 +55,11 @@ fn live(v: &mut Volume, rng: &mut Rng, changes: u64) {
 
 /// A small volume that is rather full and has been cleaned, some changes after its last sync.
 fn lived(seed: u64, changes: u64) -> Volume {
-    let mut v = Volume::format((1024, 40, 16, 160));
+    lived_on((1024, 40, 16, 160), seed, changes)
+}
+
+fn lived_on(shape: Shape, seed: u64, changes: u64) -> Volume {
+    let mut v = Volume::format(shape);
     let mut rng = Rng::new(seed);
     for dir in ["a", "b", "c"] {
         v.mkdir(dir).unwrap();
@@ -130,4 +134,34 @@ fn the_first_directories_are_there_twice_after_a_sync() {
         }
         assert_eq!(found, 2, "seed {seed}");
     }
+}
+
+/// With few pages a block the log of the session goes on in other blocks soon: each must be found by the first of the two checkpoints
+/// as well.
+#[test]
+fn a_session_goes_on_and_the_second_is_lost() {
+    let mut cases = 0;
+    for seed in 0..8 {
+        let mut v = lived_on((1024, 40, 8, 320), seed, 0);
+        let mut rng = Rng::new(seed);
+        for round in 0..12 {
+            v.fs.sync().unwrap();
+            let checkpoints = v.fs.volume().written().checkpoints;
+            for step in 0..8 {
+                live(&mut v, &mut rng, 6);
+                for dir in ["a", "b", "c"] {
+                    v.fsync(dir).unwrap();
+                }
+                if v.fs.volume().written().checkpoints != checkpoints {
+                    break;
+                }
+                let chip = v.fs.volume().nand().clone();
+                let page = newer(&chip, CHECKPOINT, 0).pop().unwrap();
+                let case = format!("seed {seed}, round {round}, step {step}");
+                without(&v, &chip, page, Way::Lost, &case);
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases > 100, "{cases}");
 }
