@@ -438,3 +438,38 @@ fn the_allocation_log_fails_as_a_new_file_is_written() {
     }
     assert!(hits > 5, "{hits} calls failed");
 }
+
+/// Operations in a row fail in a sync, those of the second of its two checkpoints among them, which may find no block any more: what
+/// it has begun is not taken for begun by the next one.
+#[test]
+fn the_second_checkpoint_fails() {
+    // Each block has been used: one that is not erased anew cannot be programmed.
+    let mut first = volume(chip(1024, 40, 8, 160), u64::MAX);
+    for n in (0..20).cycle().take(600) {
+        store(first.fs(), &format!("f{n}"), &[n; 3000]).unwrap();
+    }
+    first.fs().sync().unwrap();
+    let used = first.flashlight().nand().chip.clone();
+    for (failures, left) in (1..9).flat_map(|n| (0..24).map(move |left| (n, left))) {
+        let case = format!("operation {left}, {failures} fail");
+        let mut volume = Volume::found(FailAt::new(used.clone(), u64::MAX), Config::default());
+        let chip = volume.flashlight().nand_mut();
+        (chip.left, chip.failures) = (chip.done + left, failures);
+        let mut synced = 0..0;
+        for n in 20..60 {
+            let stored = store(volume.fs(), &format!("f{n}"), &[n; 3000]);
+            let done = stored.and_then(|()| volume.fs().sync());
+            assert!(
+                matches!(done, Ok(()) | Err(Error::NoSpace | Error::ReadOnly)),
+                "{case}: {done:?}"
+            );
+            synced.end += u8::from(done.is_ok() && synced.end == n - 20);
+        }
+        let mut after = mount(volume.flashlight().nand().chip.clone());
+        clean(&mut after);
+        for n in 0..20 + synced.end {
+            let found = path::read_file(&mut after, format!("f{n}").as_bytes());
+            assert_eq!(found, Ok(vec![n; 3000]), "{case}: f{n}");
+        }
+    }
+}
