@@ -1063,11 +1063,7 @@ impl<N: Nand> Store<'_, N> {
     fn record_reserves(&mut self) -> Result<(), Error<N::Error>> {
         let head = self.heads[Area::Bitmap as usize];
         let full = head.block == u32::MAX || head.next >= self.ppb();
-        let ahead = self.reserves[..self.reserved]
-            .iter()
-            .filter(|r| r.1 == Area::Bitmap as u8)
-            .count();
-        for i in ahead..LOG_AHEAD + usize::from(full) {
+        for i in self.log_ahead()..LOG_AHEAD + usize::from(full) {
             match self.reserve_one(Area::Bitmap) {
                 // The checkpoint names those ahead itself.
                 Err(Error::NoSpace) if self.naming && i >= usize::from(full) => break,
@@ -1080,11 +1076,7 @@ impl<N: Nand> Store<'_, N> {
     /// Makes sure that blocks for the allocation log are reserved; the checkpoint that follows
     /// names them.
     pub fn reserve_bitmap(&mut self) -> Result<(), Error<N::Error>> {
-        let ahead = self.reserves[..self.reserved]
-            .iter()
-            .filter(|r| r.1 == Area::Bitmap as u8)
-            .count();
-        for i in ahead..LOG_AHEAD {
+        for i in self.log_ahead()..LOG_AHEAD {
             match self.reserve_one(Area::Bitmap) {
                 Err(Error::NoSpace) if i > 0 => break,
                 r => r?,
@@ -1100,9 +1092,13 @@ impl<N: Nand> Store<'_, N> {
             u32::MAX => 0,
             _ => self.ppb() - head.next,
         };
+        open + (self.log_ahead() as u32).saturating_sub(1) * self.ppb()
+    }
+
+    /// Blocks kept for the allocation log.
+    fn log_ahead(&self) -> usize {
         let kept = self.reserves[..self.reserved].iter();
-        let ahead = kept.filter(|r| r.1 == Area::Bitmap as u8).count() as u32;
-        open + ahead.saturating_sub(1) * self.ppb()
+        kept.filter(|r| r.1 == Area::Bitmap as u8).count()
     }
 
     /// ```text
