@@ -178,6 +178,9 @@ impl<N: Nand> FlashLight<'_, N> {
             let i = self.load_data_file(node)?;
             self.need_page()?;
             self.need_place(i, KEPT_BY_WRITES)?;
+            if at + n as u64 > self.files[i].file().size() {
+                self.finish_truncate(i)?;
+            }
             let piece = &data[done..done + n];
             if n == ps {
                 self.files[i].change();
@@ -382,6 +385,9 @@ impl<N: Nand> FlashLight<'_, N> {
             if let Some(f) = self.files[i].file().fragment() {
                 self.cut_fragment(i, f, index, off);
             }
+        }
+        if size > old {
+            self.finish_truncate(i)?;
         }
         let mut view = self.files[i].file_mut();
         view.set_size(size);

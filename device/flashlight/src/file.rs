@@ -19,6 +19,9 @@ use flashkit_nand::{Nand, PageAddr};
 
 /// Records that a part of a truncation takes at most.
 pub(crate) const CUT_NOTES: usize = 8;
+/// Records that a truncation takes at most until what is left of it are whole maps beyond the size: the cut of the log, an index
+/// page, and the map that is cut through.
+const CUT: usize = 4 + CUT_NOTES;
 /// Bytes of an inode that pointers to index pages leave to the log, so that the file can be cut and removed, and its pages
 /// be moved, whatever it maps.
 pub(crate) const KEPT: usize = tree::SLACK + 16 * extent::SIZE;
@@ -103,7 +106,8 @@ impl<N: Nand> FlashLight<'_, N> {
             next = Extent::decode(view.record(after)).index.min(INDEX_END);
         }
         let levels = view.levels();
-        let pointer = self.extent_map_for(i, index).0?;
+        let (pointer, range_end) = self.extent_map_for(i, index);
+        let pointer = pointer?;
         if levels == 2 {
             let waits: MapPage<&[u8], 8> = MapPage(&*self.scratch);
             if let Some(e) = waits.extents_in(index, next).next() {
@@ -126,7 +130,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let map: ExtentPage<&[u8]> = MapPage(&*self.scratch);
         let found = map.extents_in(index, INDEX_END).next();
-        let end = next.min(map.end_key().max(index + 1));
+        let end = next.min(range_end.max(index + 1));
         Ok(match found {
             Some(e) if e.index == index => Mapped {
                 page: PageAddr(e.page),
@@ -143,6 +147,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Notes in the log that something is free with this inode's next page on flash.
     pub(crate) fn note_freed(&mut self, i: usize, note: Extent) {
+        self.files[i].dirty = true;
         let mut view = self.files[i].file_mut();
         let n = view.records();
         if note.index == FREED_RUN && n > 0 {
@@ -650,7 +655,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.settle_at(i, end)?;
         }
         // For a page of data and the cut: between the size and the cut the inode is not to be written.
-        let (view, need) = (self.files[i].file(), 8 * extent::SIZE);
+        let (view, need) = (self.files[i].file(), (4 + CUT) * extent::SIZE);
         let cut = match size % self.store.page_size() as u64 {
             0 => view.fragment_from(end),
             _ => 0,
@@ -663,7 +668,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let view = self.files[i].file();
         let p = view.pointer_for(end);
-        if view.pointer(p).0 >= end && (p > 0 || end == 0) {
+        if is_beyond(p, view.pointer(p).0, end) {
             return Ok(());
         }
         self.load_extent_map(i, end).map(|_| ())
@@ -685,45 +690,82 @@ impl<N: Nand> FlashLight<'_, N> {
         let result = self.cut_maps(i, end);
         // Damage was looked for before. What is in RAM now may map pages that are free.
         self.store.nand.failed |= result.as_ref().is_err_and(Error::is_damage);
-        result
+        self.not_in_part(result)
     }
 
+    /// The inode may be written before all is done, with the new size: then whole maps beyond it tell what is left
+    /// ([`FlashLight::finish_truncate`]). So the map that `end` falls into is cut first, and until then there is room for all notes.
     fn cut_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
-        self.truncate_room(i, 4)?;
+        self.truncate_room(i, CUT)?;
         self.files[i].change();
         // Making room may have moved records to where the cut goes through.
         self.settle_masked(i, end, INDEX_END)?;
         self.log_cut(i, end, INDEX_END);
         self.settle_at(i, end)?;
-        loop {
-            self.truncate_room(i, CUT_NOTES)?;
-            let view = self.files[i].file();
-            let Some(last) = view.pointers().checked_sub(1) else {
-                return Ok(());
-            };
-            let (key, at) = view.pointer(last);
-            let levels = view.levels();
-            if key >= end && (last > 0 || end == 0) {
-                self.free_map(i, at, levels)?;
-                self.note_freed(i, Extent::new(FREED_MAP, at.0, 0));
-                let mut view = self.files[i].file_mut();
-                view.pointer_remove(last);
-                if last == 0 {
-                    view.set_levels(0);
+        let view = self.files[i].file();
+        if view.levels() > 0 {
+            let p = view.pointer_for(end);
+            let (key, levels) = (view.pointer(p).0, view.levels());
+            if !is_beyond(p, key, end) {
+                if levels == 2 {
+                    self.truncate_index(i, p, end)?;
                 }
-                continue;
+                self.truncate_map(i, end)?;
             }
-            if levels == 2 && self.truncate_index(i, last, end)? {
-                continue;
-            }
-            return self.truncate_map(i, end);
         }
+        self.drop_maps(i, end)
     }
 
-    /// Drops the maps from `end` on from the last index page, and what waits there for them; `false` when
+    /// Drops the maps that cover nothing before `end`, the last first.
+    fn drop_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+        while self.has_maps_from(i, end) {
+            self.truncate_room(i, CUT_NOTES)?;
+            // Making room may have written the inode.
+            self.files[i].change();
+            let view = self.files[i].file();
+            let (last, levels) = (view.pointers() - 1, view.levels());
+            let (_, at) = view.pointer(last);
+            self.free_map(i, at, levels)?;
+            self.note_freed(i, Extent::new(FREED_MAP, at.0, 0));
+            let mut view = self.files[i].file_mut();
+            view.pointer_remove(last);
+            if last == 0 {
+                view.set_levels(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the last of a file's maps covers nothing before `end`.
+    fn has_maps_from(&self, i: usize, end: u32) -> bool {
+        let view = self.files[i].file();
+        let last = view.pointers().checked_sub(1);
+        last.is_some_and(|last| is_beyond(last, view.pointer(last).0, end))
+    }
+
+    /// Whether a truncation of a file has not come to its end when power was cut: maps are left beyond its size.
+    pub(crate) fn is_half_cut(&self, i: usize) -> bool {
+        let ps = self.store.page_size() as u64;
+        let size = self.files[i].file().size();
+        self.has_maps_from(i, size.div_ceil(ps) as u32)
+    }
+
+    /// Before a file grows: the rest of a truncation that was cut. What it has left would be seen.
+    pub(crate) fn finish_truncate(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        if !self.is_half_cut(i) {
+            return Ok(());
+        }
+        let ps = self.store.page_size() as u64;
+        let end = self.files[i].file().size().div_ceil(ps) as u32;
+        let dropped = self.drop_maps(i, end);
+        self.store.nand.failed |= dropped.as_ref().is_err_and(Error::is_damage);
+        self.not_in_part(dropped)
+    }
+
+    /// Drops the maps from `end` on from an index page, and what waits there for them; `false` when
     /// there is nothing.
-    fn truncate_index(&mut self, i: usize, last: usize, end: u32) -> Result<bool, Error<N::Error>> {
-        let (key, at) = self.files[i].file().pointer(last);
+    fn truncate_index(&mut self, i: usize, root: usize, end: u32) -> Result<bool, Error<N::Error>> {
+        let (key, at) = self.files[i].file().pointer(root);
         let ino = self.files[i].ino;
         let mut p = 1;
         loop {
@@ -750,7 +792,7 @@ impl<N: Nand> FlashLight<'_, N> {
             at,
         )?;
         self.note_replaced(i, at, new);
-        self.files[i].file_mut().pointer_set(last, key, new);
+        self.files[i].file_mut().pointer_set(root, key, new);
         Ok(true)
     }
 
@@ -780,6 +822,11 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         self.put_extent_map(i, &target, Changes::new())
     }
+}
+
+/// Whether a map, of this place in its file and with this key, covers nothing before `end`.
+fn is_beyond(place: usize, key: u32, end: u32) -> bool {
+    key >= end && (place > 0 || end == 0)
 }
 
 /// The parts of an extent of a map that a log does not mask.

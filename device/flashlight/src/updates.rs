@@ -155,7 +155,8 @@ impl<N: Nand> FlashLight<'_, N> {
         (1..=PAGES_MOST).contains(&pages)
             && len.is_multiple_of(ps)
             && offset.is_multiple_of(ps as u64)
-            && (end <= view.size() || offset == view.size() && pages <= GROWTH)
+            && (end <= view.size()
+                || offset == view.size() && pages <= GROWTH && !self.is_half_cut(i))
             && view
                 .fragment()
                 .is_none_or(|f| !indexes.contains(&u64::from(f.page)))
@@ -234,7 +235,9 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Whether the write of a piece of one page can be a tail.
     pub(crate) fn tail(&self, i: usize, offset: u64, data: &[u8], now: Time) -> Option<Update> {
-        let can_be = offset == self.files[i].file().size() && self.takes_updates(i, 1, now);
+        let can_be = offset == self.files[i].file().size()
+            && !self.is_half_cut(i)
+            && self.takes_updates(i, 1, now);
         can_be.then(|| Update::tail(now, data)).flatten()
     }
 

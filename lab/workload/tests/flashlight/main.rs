@@ -25,6 +25,7 @@ mod rot;
 mod stuck;
 mod table;
 mod transfer;
+mod truncations;
 mod updates;
 mod waiting;
 mod waits;

@@ -4,7 +4,7 @@
 //! A failure names the seed and the operation: `FLASHKIT_FAIL=seed:operation` replays it,
 //! `FLASHKIT_FAIL_FULL=1` lets every operation fail instead of a sample of them.
 
-mod fail_at;
+pub mod fail_at;
 mod log;
 
 use std::collections::BTreeMap;

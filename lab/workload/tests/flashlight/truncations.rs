@@ -1,0 +1,219 @@
+//! Files of many pieces that are cut: what is beyond the new size is gone for good, whenever the inode is written meanwhile,
+//! wherever power is cut and whatever fails.
+
+use flashkit_flashlight::Config;
+use flashkit_nand::Nand;
+use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, SimNand, Tear};
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr};
+
+use crate::common::{Fs, NOW, chip, clean, cost, formatted, mount, remount, try_mount};
+use crate::failures::fail_at::FailAt;
+
+/// A file of single pages, with a hole between two of them each: sizes of page, pieces.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    page: u32,
+    pieces: u64,
+}
+
+const MAPS: Shape = Shape {
+    page: 1024,
+    pieces: 1_200,
+};
+const INDEXED: Shape = Shape {
+    page: 1024,
+    pieces: 6_000,
+};
+
+impl Shape {
+    fn at(self, piece: u64) -> u64 {
+        2 * piece * u64::from(self.page)
+    }
+
+    fn size(self) -> u64 {
+        self.at(self.pieces - 1) + u64::from(self.page)
+    }
+
+    fn of_bytes(self, byte: u8) -> Vec<u8> {
+        vec![byte; self.page as usize]
+    }
+
+    /// A synced volume with the file.
+    fn made(self) -> SimNand {
+        let mut fs = formatted(chip(self.page, 40, 64, 512));
+        let root = fs.root();
+        let ino = fs.create(root, b"f", &NewInode::default()).unwrap().ino;
+        for piece in (0..self.pieces).rev() {
+            let byte = 1 + (piece % 250) as u8;
+            fs.write(ino, self.at(piece), &self.of_bytes(byte), NOW)
+                .unwrap();
+        }
+        fs.fsync(ino).unwrap();
+        fs.sync().unwrap();
+        fs.into_volume().nand().clone()
+    }
+
+    /// Overwrites pages far apart, which fills the log of the inode.
+    fn scatter<N: Nand + Metered>(self, fs: &mut Fs<N>, ino: Ino, overwrites: u64) {
+        for k in 0..overwrites {
+            let piece = (k * 7_919 + 3) % self.pieces;
+            fs.write(ino, self.at(piece), &self.of_bytes(254), NOW)
+                .unwrap();
+        }
+    }
+
+    /// The file has its old size, or the new one and nothing beyond.
+    fn is_whole_or_cut(self, fs: &mut Fs, size: u64, case: &str) {
+        let ino = found(fs);
+        clean(fs);
+        let now = fs.getattr(ino).unwrap().size;
+        assert!([size, self.size()].contains(&now), "{case}: {now}");
+        if now == size {
+            self.shows_zeros(fs, ino, case);
+        }
+    }
+
+    /// Makes the file as long as it was: what is beyond its size reads as zeros.
+    fn shows_zeros<N: Nand + Metered>(self, fs: &mut Fs<N>, ino: Ino, case: &str) {
+        let from = fs.getattr(ino).unwrap().size;
+        truncate(fs, ino, self.size()).unwrap();
+        let mut page = self.of_bytes(0);
+        for at in (from..self.size()).step_by(self.page as usize) {
+            let n = fs.read(ino, at, &mut page).unwrap();
+            assert!(page[..n].iter().all(|&b| b == 0), "{case}: byte {at}");
+        }
+    }
+}
+
+fn truncate<N: Nand + Metered>(fs: &mut Fs<N>, ino: Ino, size: u64) -> Result<(), Error> {
+    let size = SetAttr {
+        size: Some(size),
+        ..SetAttr::default()
+    };
+    fs.setattr(ino, &size).map(|_| ())
+}
+
+fn found<N: Nand + Metered>(fs: &mut Fs<N>) -> Ino {
+    fs.lookup(fs.root(), b"f").unwrap().ino
+}
+
+#[test]
+fn a_truncation_is_there_after_an_fsync() {
+    for (shape, sizes, fills) in [
+        (MAPS, [0, 100 * 1024, 1_500 * 1024], 30..70),
+        (INDEXED, [0, 100 * 1024, 9_000 * 1024], 36..44),
+    ] {
+        let made = shape.made();
+        for (size, fill) in sizes
+            .into_iter()
+            .flat_map(|s| fills.clone().map(move |f| (s, f)))
+        {
+            let case = format!("{shape:?}, size {size}, {fill} overwrites");
+            let mut fs = mount(made.clone());
+            let ino = found(&mut fs);
+            shape.scatter(&mut fs, ino, fill);
+            truncate(&mut fs, ino, size).unwrap();
+            fs.fsync(ino).unwrap();
+            clean(&mut fs);
+            for fs in [&mut cut_of(&mut fs), &mut remount(fs)] {
+                let ino = found(fs);
+                assert_eq!(fs.getattr(ino).unwrap().size, size, "{case}");
+                shape.shows_zeros(fs, ino, &case);
+                clean(fs);
+            }
+        }
+    }
+}
+
+fn cut_of(fs: &mut Fs) -> Fs {
+    mount(fs.volume().nand().clone())
+}
+
+#[test]
+fn a_truncation_that_is_cut_leaves_nothing_to_be_seen() {
+    let mut cuts = 0;
+    for (shape, size, fill) in [
+        (MAPS, 0, 38),
+        (MAPS, 0, 56),
+        (MAPS, 100 * 1024, 38),
+        (MAPS, 1_500 * 1024, 40),
+        (INDEXED, 0, 40),
+        (INDEXED, 9_000 * 1024, 38),
+    ] {
+        let made = shape.made();
+        let cut_at = |after: u64| {
+            let mut chip = PowerCut::new(
+                made.clone(),
+                Cut {
+                    after,
+                    program: Tear::Garbage,
+                    erase: EraseTear::Partial,
+                    seed: after,
+                },
+            );
+            let mut fs = try_mount(&mut chip, Config::default()).unwrap();
+            let ino = found(&mut fs);
+            shape.scatter(&mut fs, ino, fill);
+            let before = fs.volume().nand().ops();
+            let done = truncate(&mut fs, ino, size)
+                .and_then(|()| fs.fsync(ino))
+                .is_ok();
+            drop(fs);
+            (before, done, chip.ops(), chip.into_inner())
+        };
+        let (first, _, end, _) = cut_at(u64::MAX);
+        for after in first..end {
+            let case = format!("{shape:?}, size {size}, {fill} overwrites, operation {after}");
+            let (_, done, _, chip) = cut_at(after);
+            assert!(!done, "{case}");
+            cuts += 1;
+            let mut fs = mount(chip);
+            shape.is_whole_or_cut(&mut fs, size, &case);
+            fs.sync().unwrap();
+            clean(&mut fs);
+        }
+    }
+    assert!(cuts > 15, "{cuts}");
+}
+
+/// Programs fail one after another, those of the allocation log among them: a truncation that is refused ends the session, and the
+/// file is as it was or cut.
+#[test]
+fn a_truncation_that_fails_leaves_nothing_to_be_seen() {
+    let mut refused = 0;
+    for (shape, size, fill) in [(MAPS, 0, 38), (INDEXED, 100 * 1024, 0)] {
+        let made = shape.made();
+        for (from, failures) in (0..14).flat_map(|from| [6, 12, 20].map(|n| (from, n))) {
+            let case = format!("{shape:?}, {failures} fail from operation {from} on");
+            let fails = FailAt::new(made.clone(), u64::MAX);
+            let mut fs = try_mount(fails, Config::default()).unwrap();
+            let ino = found(&mut fs);
+            shape.scatter(&mut fs, ino, fill);
+            let chip = fs.volume().nand_mut();
+            (chip.left, chip.failures) = (chip.done + from, failures);
+            if truncate(&mut fs, ino, size).is_ok() {
+                continue;
+            }
+            refused += 1;
+            assert!(fs.sync().is_err(), "{case}");
+            let mut fs = mount(fs.volume().nand().chip.clone());
+            shape.is_whole_or_cut(&mut fs, size, &case);
+        }
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+/// A hole at the end of a file of many pieces costs the reads of the maps before it.
+#[test]
+fn a_hole_behind_many_pieces_is_passed_at_once() {
+    for shape in [MAPS, INDEXED] {
+        let mut fs = mount(shape.made());
+        let ino = found(&mut fs);
+        truncate(&mut fs, ino, shape.size() / 2).unwrap();
+        truncate(&mut fs, ino, 1 << 40).unwrap();
+        let (reads, _) = cost(&mut fs, |fs| {
+            assert_eq!(fs.next_data(ino, shape.size()).unwrap(), None);
+        });
+        assert!(reads <= 4, "{shape:?}: {reads}");
+    }
+}
