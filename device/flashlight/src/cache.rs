@@ -326,20 +326,31 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.read_dir(copy, at, self.dirs[i].buf)
     }
 
+    /// Whether an entry of a directory is that of a file that was in RAM only when power failed.
+    fn is_stale(&self, dir: u32, rec: &DirRec) -> bool {
+        let has_it = |f: &Slot<'_>| {
+            f.ino != 0 && f.loc.is_none() && f.file().holder(self.store.volume) == (dir, rec.hash)
+        };
+        rec.is_entry()
+            && rec.target == Target::File
+            && rec.ptr == u32::MAX
+            && !self.files.iter().any(has_it)
+    }
+
+    /// Whether the directory in the scratch page has such entries: it is to be loaded, as its size counts them.
+    pub(crate) fn has_stale_entries(&self) -> bool {
+        let dir = DirView::on(&*self.scratch);
+        let mut entries = (0..dir.records()).map(|r| DirRec::decode(dir.record(r)));
+        entries.any(|rec| self.is_stale(dir.ino(), &rec))
+    }
+
     /// Drops entries of files that were in RAM only when power failed.
     fn drop_stale_pending(&mut self, i: usize) {
         let ino = self.dirs[i].dir().ino();
         let mut r = 0;
         while r < self.dirs[i].dir().records() {
             let rec = DirRec::decode(self.dirs[i].dir().record(r));
-            let stale = rec.is_entry()
-                && rec.target == Target::File
-                && rec.ptr == u32::MAX
-                && !self.files.iter().any(|f| {
-                    f.ino != 0
-                        && f.loc.is_none()
-                        && f.file().holder(self.store.volume) == (ino, rec.hash)
-                });
+            let stale = self.is_stale(ino, &rec);
             if stale {
                 let mut dir = self.dirs[i].dir_mut();
                 dir.record_remove(r);

@@ -392,6 +392,9 @@ impl<N: Nand> FlashLight<'_, N> {
         if DirView::on(self.scratch).ino() != ino {
             return Err(Error::Corrupt(at, "directory"));
         }
+        if self.has_stale_entries() {
+            return self.load_dir(ino).map(Place::Dir);
+        }
         Ok(Place::Scratch)
     }
 

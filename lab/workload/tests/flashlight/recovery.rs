@@ -1,9 +1,12 @@
-//! What a mount costs after a power cut, at most.
+//! What a mount costs after a power cut, at most, and what it shows of a directory.
 
-use crate::common::{Fs, NOW, file, format_with, reads_after_cut_with, try_mount};
+use crate::common::{
+    Fs, NOW, chip, clean, cut, file, format_with, formatted, reads_after_cut_with, remount,
+    try_mount,
+};
 use flashkit_flashlight::Config;
 use flashkit_sim::{Rng, SimNand, preset};
-use flashkit_vfs::{FileSystem, NewInode};
+use flashkit_vfs::{FileSystem, NewInode, SetAttr};
 
 /// A directory with so many small files.
 fn directory(files: u64, config: Config) -> Fs {
@@ -69,4 +72,40 @@ fn a_mount_after_changes_in_a_large_directory_reads_2_500_pages_at_most() {
     let on_flash = [[1_554, 1_747, 1_202], [2_307, 2_293, 1_725]];
     assert_eq!(tables, [in_ram, on_flash]);
     assert!(tables.iter().flatten().flatten().all(|&n| n <= 2_500));
+}
+
+/// A directory was written with the name of a file that was in RAM only, and power went: its size does not count that name, whether it is
+/// looked at alone, after it has been listed, or after a sync.
+#[test]
+fn a_name_that_is_lost_does_not_count_in_the_size() {
+    let mut fs = formatted(chip(2048, 40, 64, 128));
+    let root = fs.root();
+    let mode = SetAttr {
+        mode: Some(0o700),
+        ..SetAttr::default()
+    };
+    let dir = fs.mkdir(root, b"d", &NewInode::default()).unwrap().ino;
+    file(&mut fs, dir, b"kept", 1);
+    fs.create(dir, b"in RAM", &NewInode::default()).unwrap();
+    // Others push it from the cache.
+    for name in [b"x", b"y", b"z"] {
+        let other = fs.mkdir(root, name, &NewInode::default()).unwrap().ino;
+        fs.setattr(other, &mode).unwrap();
+    }
+    let mut fs = cut(fs);
+    let push = |fs: &mut Fs| {
+        for name in [b"x", b"y", b"z"] {
+            let other = fs.lookup(root, name).unwrap().ino;
+            fs.setattr(other, &mode).unwrap();
+        }
+    };
+    let empty = fs.lookup(root, b"x").unwrap().size;
+    let one = fs.getattr(dir).unwrap().size;
+    assert_eq!(one, empty + 1, "alone");
+    push(&mut fs);
+    assert_eq!(fs.getattr(dir).unwrap().size, one, "after others");
+    fs.sync().unwrap();
+    let mut fs = remount(fs);
+    assert_eq!(fs.getattr(dir).unwrap().size, one, "after a sync");
+    clean(&mut fs);
 }
