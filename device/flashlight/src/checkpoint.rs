@@ -43,10 +43,11 @@
 //!   programmed, the first is complete. Only the second says that the unmount is over. When it is not
 //!   there, or no more, the first is where a recovery starts.
 //!
-//! Pages rot. After an unmount everything here is there twice: root pages in two blocks, second-level
-//! pages, and the checkpoint with its snapshot. Beside the second snapshot are copies of the two
-//! directories that everything hangs on. Three good blocks after the root blocks are kept to replace
-//! them: a root block that fails is marked bad, and the next one counts among the first two.
+//! Pages rot. So everything here is there twice: root pages in two blocks, second-level pages, and the
+//! checkpoint with its snapshot. Both snapshots are written before the first of the checkpoint pages, and
+//! with the second copies of the two directories that everything hangs on. Two good blocks after the root
+//! blocks are kept to replace them: a root block that fails is marked bad, and the next one counts among
+//! the first two.
 
 use crate::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::dirmap::DirMap;
@@ -141,6 +142,8 @@ pub(crate) struct Anchor {
     /// Leaves that lead from the anchored one to the current one.
     pub chain: [u32; CHAIN],
     pub chained: usize,
+    /// The newest root page is in one of two root blocks only: the next checkpoint leads to one that is in both.
+    pub root_alone: bool,
     /// Copies of the DirInodes of the root and of the index directory, as they were at the
     /// unmount.
     pub dir_copies: [PageAddr; 2],
@@ -169,6 +172,7 @@ impl Anchor {
             next_leaves: [u32::MAX; 2],
             chain: [0; CHAIN],
             chained: 0,
+            root_alone: false,
             dir_copies: [PageAddr::NONE; 2],
         }
     }
@@ -367,15 +371,13 @@ impl<N: Nand> FlashLight<'_, N> {
         for i in 0..core::mem::take(&mut self.store.late_count) {
             self.store.retire_system(u32::from(self.store.late[i]));
         }
-        if clean {
-            self.write_checkpoint(UNMOUNTED, UNMOUNT_PAGES)?;
-            self.write_checkpoint(UNMOUNTED | REPEATED, UNMOUNT_PAGES - 1)?;
-            self.all_is_named();
+        let (flags, pages) = if clean {
+            (UNMOUNTED, UNMOUNT_PAGES)
         } else {
-            let snapshot = self.write_checkpoint(0, PAGES)?;
-            self.all_is_named();
-            self.repeat(snapshot)?;
-        }
+            (0, PAGES)
+        };
+        self.write_checkpoint(flags, pages)?;
+        self.all_is_named();
         self.store.free_dead(true)?;
         self.end_sweep_of_dead();
         (self.store.taken, self.store.index_pages) = (0, 0);
@@ -385,78 +387,70 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store.nand.flush()
     }
 
-    /// Writes the checkpoint just written, with a snapshot of so many pages, once more, if there is room: any one page of it
-    /// may be lost.
-    fn repeat(&mut self, snapshot: usize) -> Result<(), Error<N::Error>> {
-        let pages = snapshot + self.anchor.dir_copies.len();
-        if self.store.bitmap_count > KEPT || (self.store.log_room() as usize) < pages {
-            return Ok(());
-        }
-        let log = self.store.heads[Area::Bitmap as usize].block;
-        // A block of the log that the first does not name must not be written, as that may have to do.
-        self.store.naming = false;
-        let repeated = self.write_checkpoint(REPEATED, PAGES - 1);
-        self.store.naming = true;
-        match repeated {
-            Err(Error::NoSpace)
-                if self.store.log_lost || self.store.heads[Area::Bitmap as usize].block != log =>
-            {
-                // Blocks have failed, and there may be none left for the log that the first names: one that names others.
-                self.store.log_lost = true;
-                self.store.reserve_bitmap()?;
-                self.write_checkpoint(0, PAGES - 1)?;
-            }
-            Err(Error::NoSpace) => return Ok(()),
-            done => _ = done?,
-        }
-        self.all_is_named();
-        Ok(())
-    }
-
     /// After a checkpoint: it names all blocks that are reserved.
     fn all_is_named(&mut self) {
         (self.store.unnamed, self.store.log_lost) = (0, false);
     }
 
-    /// Writes the snapshot and the checkpoint page, and what points to a new leaf, in a leaf with so
-    /// many `pages` left; the last of an unmount once more, to say that the first is complete. Returns the pages of the snapshot.
-    fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<usize, Error<N::Error>> {
+    /// Writes two snapshots, with copies of two directories, then a checkpoint page for each, and what points to a new leaf, in a
+    /// leaf with so many `pages_left`: any one page may be lost. The last of an unmount once more, to say that the others are complete.
+    fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Error<N::Error>> {
         let flags = flags | TOLD;
-        let (repeats, last) = (flags & REPEATED != 0, flags & UNMOUNTED != 0);
+        let last = flags & UNMOUNTED != 0;
         for _ in 0..TRIES {
-            // What the first of two needs must be there for the second one's life.
-            if self.store.beginning.is_none() && !repeats {
+            if self.store.beginning.is_none() {
                 self.store.settle_for_checkpoint()?;
             }
             self.store.release_own();
             let switch = self.plan_leaf(pages_left)?;
-            if !repeats || last && self.store.bitmap_count > KEPT {
-                self.retire_bitmap_blocks();
-            }
-            let mut pages = [0u32; SNAPSHOT_PAGES];
-            let count = self.write_snapshot(&mut pages)?;
-            if repeats {
-                self.copy_dirs()?;
-            }
-            if !repeats || last {
-                // Else a session would go on in a block of the log that only the second of two names.
-                self.store.reserve_bitmap()?;
-            }
+            self.retire_bitmap_blocks();
+            let (mut first, mut second) = ([0; SNAPSHOT_PAGES], [0; SNAPSHOT_PAGES]);
+            let pages = self.write_snapshot(&mut first)?;
+            let copied = self.write_copies(pages, &mut second)?;
+            let twice = copied.is_some();
+            let first = &first[..pages];
+            let second = copied.map_or(first, |pages| &second[..pages]);
+            self.store.reserve_bitmap()?;
             self.store.scratch_at = PageAddr::NONE;
-            let len = self.encode(flags, 0, &pages[..count]);
-            if !self.write_leaf(len, switch, 1)? {
-                continue;
-            }
-            if repeats && last {
-                let len = self.encode(flags | CONFIRMED, 0, &pages[..count]);
-                // The page before would do for a mount, but nothing there says that the block has failed.
-                if !self.write_leaf(len, false, 1)? {
-                    continue;
+            let mut done = self.begin_leaf(switch)?;
+            let both = [(0, first), (REPEATED, second)];
+            let count = 1 + usize::from(last || twice);
+            for (flag, snapshot) in &both[..count] {
+                if done {
+                    let len = self.encode(flags | flag, 0, snapshot);
+                    done = self.program_leaf(len, switch)?;
                 }
             }
-            return Ok(count);
+            done = self.end_leaf(done, switch)?;
+            if done && last {
+                // Behind what leads to it: that may not fail any more when the unmount counts.
+                let len = self.encode(flags | REPEATED | CONFIRMED, 0, second);
+                let confirmed = self.program_leaf(len, false)?;
+                done = self.end_leaf(confirmed, false)?;
+            }
+            if done {
+                return Ok(());
+            }
         }
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+    }
+
+    /// Writes copies of two directories and the second snapshot, if the log has room for them and as many `pages` as the first takes.
+    /// Gives its pages; none if it has not: then the first is all there is.
+    fn write_copies(
+        &mut self,
+        pages: usize,
+        second: &mut [u32],
+    ) -> Result<Option<usize>, Error<N::Error>> {
+        let needed = pages + self.anchor.dir_copies.len();
+        if self.store.bitmap_count > KEPT || (self.store.log_room() as usize) < needed {
+            return Ok(None);
+        }
+        let copied = self.copy_dirs();
+        match copied.and_then(|()| self.write_snapshot(second)) {
+            Err(Error::NoSpace) => Ok(None),
+            written => written.map(Some),
+        }
     }
 
     /// What a recovery has come to that makes it durable. `false` when the last root block is full, and a root page is
@@ -489,8 +483,13 @@ impl<N: Nand> FlashLight<'_, N> {
             let switch = self.plan_leaf(1)?;
             self.store.scratch_at = PageAddr::NONE;
             let told = if from.told { TOLD } else { 0 };
+            let mut done = self.begin_leaf(switch)?;
             let len = self.encode(told, from.since, &from.snapshot[..from.snapshot_len]);
-            if self.write_leaf(len, switch, 2)? {
+            // What it claims is used behind the second only: a mount that finds nothing there knows that nothing of it was used.
+            for _ in 0..2 {
+                done = done && self.program_leaf(len, switch)?;
+            }
+            if self.end_leaf(done, switch)? {
                 return Ok(());
             }
         }
@@ -548,7 +547,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let leaf = self.anchor.leaf;
         // One without a page was planned for a checkpoint that came to nothing: it has not been erased, nor does anything lead to it.
         let planned = leaf.block != u32::MAX && leaf.next == 0;
+        let root_alone = core::mem::take(&mut self.anchor.root_alone);
         if !planned
+            && !root_alone
             && leaf.block != u32::MAX
             && leaf.next + pages <= self.store.ppb()
             && (named || self.store.unreserved() < 4)
@@ -577,6 +578,9 @@ impl<N: Nand> FlashLight<'_, N> {
                     leaf => self.anchor.next_leaves[i] = leaf?,
                 }
             }
+        }
+        if root_alone {
+            self.anchor.second_next = ANCHOR_PAGES;
         }
         if self.anchor.second_next + 2 > ANCHOR_PAGES {
             self.begin_second()?;
@@ -809,45 +813,42 @@ impl<N: Nand> FlashLight<'_, N> {
         at + usize::from(n) * size
     }
 
-    /// Programs the checkpoint page, and when that is in a new leaf what points there; `false` when
-    /// a block failed, and another leaf is to be tried. A copy in a new leaf is programmed twice: what it claims
-    /// is used behind the second only, so a mount that finds nothing there knows that nothing of it was used.
-    fn write_leaf(
-        &mut self,
-        len: usize,
-        switch: bool,
-        times: u32,
-    ) -> Result<bool, Error<N::Error>> {
+    /// Makes sure that the leaf can be programmed; `false` when it cannot.
+    fn begin_leaf(&mut self, switch: bool) -> Result<bool, Error<N::Error>> {
         let leaf = self.anchor.leaf;
         let mut done = self.store.prepare(leaf.block, switch)?;
         if self.store.unseen.take(OF_LEAF) && !switch {
             done &= self.store.goes_on(leaf)?;
         }
-        for _ in 0..times {
-            if !done {
-                break;
-            }
-            self.anchor.leaf.next += 1;
-            self.store.written.checkpoint += 1;
-            let index = self.anchor.leaf.next - 1;
-            let at = self.store.geo.page(BlockAddr(leaf.block), index);
-            let page = &mut self.scratch[..len];
-            done = self
-                .store
-                .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
-            if !done && switch {
-                // Nothing leads to it: a mount is to know at once that this leaf is none.
-                self.store.mark_bad(leaf.block)?;
-            } else if !done {
-                self.store.note_failing(leaf.block);
-            }
+        Ok(done)
+    }
+
+    /// Programs the checkpoint page in the scratch page; `false` when the block fails.
+    fn program_leaf(&mut self, len: usize, switch: bool) -> Result<bool, Error<N::Error>> {
+        let Head { block, next } = self.anchor.leaf;
+        self.anchor.leaf.next += 1;
+        self.store.written.checkpoint += 1;
+        let at = self.store.geo.page(BlockAddr(block), next);
+        let page = &mut self.scratch[..len];
+        let done = self
+            .store
+            .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
+        if !done && switch {
+            // Nothing leads to it: a mount is to know at once that this leaf is none.
+            self.store.mark_bad(block)?;
+        } else if !done {
+            self.store.note_failing(block);
         }
-        if done && switch {
-            done = self.anchor_leaf()?;
-        }
+        Ok(done)
+    }
+
+    /// Writes what points to a new leaf, when its pages are `done`; `false` when a block failed, and another leaf is to be tried.
+    fn end_leaf(&mut self, done: bool, switch: bool) -> Result<bool, Error<N::Error>> {
+        let block = self.anchor.leaf.block;
+        let done = done && (!switch || self.anchor_leaf()?);
         if !done {
             // Given up, for good once another is anchored.
-            self.anchor.push_chain(leaf.block);
+            self.anchor.push_chain(block);
             self.anchor.leaf = Head::NONE;
         }
         Ok(done)
@@ -943,6 +944,11 @@ impl<N: Nand> FlashLight<'_, N> {
         self.anchor.first = begin;
         if !is_last && !self.write_root_page(other, &mut page)? {
             self.replace_root(other)?;
+            let new = 1 - self.anchor.first;
+            if !self.anchor.has_one_root() && !self.write_root_page(new, &mut page)? {
+                self.replace_root(new)?;
+                self.anchor.root_alone = true;
+            }
         }
         Ok(true)
     }

@@ -575,8 +575,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let transferred = config.after_transfer;
         if !start.clean || fs.anchor.chained > 0 || transferred || fs.was_written(start.since)? {
             let unknown = transferred || fs.claims_may_be_lost()?;
-            if root.seq > start.since && root.is_in_one() || unknown {
-                // The root page may be the newest of all pages and fail yet: it is written anew.
+            let may_fail = root.seq > start.since && root.is_in_one();
+            if may_fail || fs.root_stands_alone(&root) || unknown {
+                // The root page may be the newest of all pages and fail yet, or rot: it is written anew.
                 fs.anchor.second_next = ANCHOR_PAGES;
             }
             if unknown {
@@ -600,6 +601,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             fs.store.unseen = Unseen::all();
             fs.store.free_dead(false)?;
             fs.store.count_updates();
+            if fs.root_stands_alone(&root) {
+                fs.anchor.root_alone = true;
+            }
         }
         fs.read_only |= fs.is_worn();
         if fs.orphans > 0 && !fs.read_only {
@@ -613,6 +617,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         fs.store.nand.pages.begin();
         Ok(fs)
+    }
+
+    /// Whether the newest root page is in one of two root blocks only: the program of the other was cut or failed, or its
+    /// page has rotted.
+    fn root_stands_alone(&self, root: &Root) -> bool {
+        !root.twice && !self.anchor.has_one_root()
     }
 
     /// Finds and unpacks the newest checkpoint.

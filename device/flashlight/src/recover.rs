@@ -87,6 +87,8 @@ pub(crate) struct Recovery<'r> {
     copy_of: u32,
     /// Whether a rename has replaced a file in the index directory that is not known to know.
     mend: bool,
+    /// A page of a directory cannot be read that may have been a record.
+    doubt: bool,
     /// The last exchange, while its second inode is not known to know.
     pub exchange: Option<Pending>,
     /// Pages that may yet be looked into for what they name ([`Recovery::look_into`]).
@@ -464,6 +466,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             copy: None,
             copy_of: 0,
             mend: false,
+            doubt: false,
             exchange: None,
             left: 0,
         };
@@ -764,6 +767,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 Some(_) => {}
                 None => {
                     self.suspect(at);
+                    self.doubt(area);
                     torn = true;
                 }
             }
@@ -786,6 +790,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             (rec.copy, rec.copy_of) = (Some((at, header, before)), ino);
         }
         Ok(())
+    }
+
+    /// A record of an area may be lost.
+    fn doubt(&mut self, area: Area) {
+        if let Some(rec) = &mut self.store.recovery {
+            rec.doubt |= area == Area::Dir;
+        }
     }
 
     /// Notes a page that is not to be looked at again.
@@ -823,12 +834,16 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let (block, mut first) = (BlockAddr(block), u32::from(info & 0x7ff));
             let at = self.store.geo.page(block, first);
             if self.read_record(at, area, since)?.is_none() {
+                let blank = is_blank(self.scratch);
                 first += 1;
                 let next = self.store.geo.page(block, first);
-                if is_blank(self.scratch)
+                if blank
                     || first == self.store.ppb()
                     || self.read_record(next, area, since)?.is_none()
                 {
+                    if !blank {
+                        self.doubt(area);
+                    }
                     // Not even erased perhaps. What it shows may change: it is not looked into again.
                     if let Some(rec) = &mut self.store.recovery {
                         rec.set_not_begun(i);
@@ -923,6 +938,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     fn note_gap(&mut self, cursor: &mut Cursor) {
         let gap = core::mem::replace(&mut cursor.gap, PageAddr::NONE);
         if gap.is_some() {
+            self.doubt(cursor.area);
             self.note_damage(gap, CHANGE);
         }
     }
@@ -936,6 +952,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if let Some((at, header)) = cursor.at
             && next != Some((cursor.ino, header.prev))
         {
+            self.doubt(cursor.area);
             self.note_damage(at, CHANGE);
         }
     }
@@ -1402,7 +1419,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             match found {
                 Some(r) if r.ptr == rec.at.0 => {}
                 Some(r) => self.dir_repoint(dir, hash, target, PageAddr(r.ptr), rec.at)?,
-                None => self.dir_add(dir, hash, target, rec.at.0)?,
+                None => {
+                    if rec.is_first && self.store.recovery.as_ref().is_some_and(|r| r.doubt) {
+                        self.unlink_same_name(rec)?;
+                    }
+                    self.dir_add(dir, hash, target, rec.at.0)?;
+                }
             }
         }
         if indirect && !orphan {
@@ -1411,6 +1433,35 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             if rec.flags & FLAG_KEPT != 0 {
                 self.link_if(rec, rec.moved, target, ino)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Before the entry of a new file, the page of which is in slot 0, is added: what has its name was removed or renamed before, and
+    /// what said so is lost. One read for each other file or directory with this hash.
+    fn unlink_same_name(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+        let mut n = 0;
+        while let Some(Some(r)) = sound(self.dir_nth(rec.parent, rec.hash, n))? {
+            n += 1;
+            let (at, kind) = match r.target {
+                Target::File => (PageAddr(r.ptr), Kind::File),
+                Target::Dir => match sound(self.map_get(r.ptr))? {
+                    Some(at) => (at, Kind::Dir),
+                    None => continue,
+                },
+                Target::Orphan | Target::Indirect => continue,
+            };
+            self.store.scratch_at = PageAddr::NONE;
+            let header = self.store.read_meta(at, self.scratch)?;
+            let (old, new) = (FileView::on(&*self.scratch), self.files[0].file());
+            if header.is_none_or(|h| h.kind != kind)
+                || old.ino() == rec.ino
+                || (old.parent(), old.name()) != (rec.parent, new.name())
+            {
+                continue;
+            }
+            self.note_damage(at, CHANGE);
+            return self.dir_remove(rec.parent, &r, Removal::Recorded);
         }
         Ok(())
     }

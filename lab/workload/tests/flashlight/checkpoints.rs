@@ -2,10 +2,10 @@
 //! of the two directories without which nothing is found may be lost.
 
 use flashkit_flashlight::Config;
-use flashkit_nand::PageAddr;
-use flashkit_sim::SimNand;
-use flashkit_vfs::FileSystem;
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+use flashkit_sim::{Faults, SimNand, Weak};
 use flashkit_vfs::check::check;
+use flashkit_vfs::{FileSystem, path};
 use flashkit_workload::Rng;
 
 use crate::common::try_mount;
@@ -15,8 +15,10 @@ use crate::damage::rot::{WAYS, Way, newer, spoil};
 use crate::damage::tree::{Shape, Volume, fill};
 
 /// Numbers of the kinds of page.
+const ROOT: u8 = 1;
 const CHECKPOINT: u8 = 3;
 const SNAPSHOT: u8 = 5;
+const DIR: u8 = 7;
 
 fn random_path(rng: &mut Rng) -> String {
     format!(
@@ -164,4 +166,139 @@ fn a_session_goes_on_and_the_second_is_lost() {
         }
     }
     assert!(cases > 100, "{cases}");
+}
+
+/// Loses each of the newest checkpoints and snapshots, as after a cut now.
+fn without_each(v: &mut Volume, case: &str) {
+    let chip = v.fs.volume().nand().clone();
+    let newest = |kind: u8| newer(&chip, kind, 0).into_iter().rev().take(4);
+    for page in newest(CHECKPOINT).chain(newest(SNAPSHOT)) {
+        without(
+            v,
+            &chip,
+            page,
+            Way::Lost,
+            &format!("{case}, page {}", page.0),
+        );
+    }
+}
+
+fn weak(page: Weak) -> Faults {
+    Faults {
+        weak_pages: vec![page],
+        ..Faults::default()
+    }
+}
+
+/// The block of the checkpoints fails at the first page of a sync or an unmount, at the second, at the last.
+#[test]
+fn a_leaf_that_fails_does_not_leave_one_checkpoint_alone() {
+    for (seed, good, unmount) in (0..4).flat_map(|seed| {
+        [(0, false), (1, false), (0, true), (1, true), (2, true)].map(|(n, last)| (seed, n, last))
+    }) {
+        let case = format!("seed {seed}, {good} pages are good, unmount: {unmount}");
+        let mut v = lived(seed, 20);
+        let last = newer(v.fs.volume().nand(), CHECKPOINT, 0).pop().unwrap();
+        let failing = Weak {
+            at: last.0 + 1 + good,
+            good: 0,
+        };
+        v.fs.volume().nand_mut().set_faults(weak(failing)).unwrap();
+        if unmount {
+            v.fs.volume().close().unwrap();
+        } else {
+            v.fs.sync().unwrap();
+        }
+        let none = Faults::default();
+        v.fs.volume().nand_mut().set_faults(none).unwrap();
+        without_each(&mut v, &case);
+    }
+}
+
+/// The newest root page is in one root block only, as power was cut in the program of the other, or that page has rotted: the next
+/// checkpoint is followed by one that is in both, also where the volume was unmounted.
+#[test]
+fn a_root_page_that_is_there_once_is_written_anew() {
+    for (seed, unmount, side) in (0..6).flat_map(|seed| {
+        [(false, 0), (false, 1), (true, 0), (true, 1)].map(|(last, side)| (seed, last, side))
+    }) {
+        let case = format!("seed {seed}, unmount: {unmount}, side {side}");
+        let mut v = lived(seed, 20);
+        if unmount {
+            v.fs.volume().close().unwrap();
+        }
+        let mut chip = v.fs.volume().nand().clone();
+        let roots = newer(&chip, ROOT, 0);
+        spoil(&mut chip, roots[roots.len() - 1 - side], Way::Lost);
+        v.fs = try_mount(chip, Config::default()).unwrap();
+        let mut rng = Rng::new(seed);
+        for round in 0..12 {
+            live(&mut v, &mut rng, 3);
+            v.fs.sync().unwrap();
+            let chip = v.fs.volume().nand().clone();
+            for &page in newer(&chip, ROOT, 0).iter().rev().take(2) {
+                let case = format!("{case}, round {round}, page {}", page.0);
+                without(&v, &chip, page, Way::Lost, &case);
+            }
+        }
+    }
+}
+
+/// A root block fails when a page is written there: the page is written in the block that takes its place.
+#[test]
+fn a_root_page_is_in_both_blocks_after_one_has_failed() {
+    for (seed, side) in (0..4).flat_map(|seed| [0, 1].map(|side| (seed, side))) {
+        let mut v = lived(seed, 20);
+        let roots = newer(v.fs.volume().nand(), ROOT, 0);
+        let last = roots.into_iter().rev().find(|page| page.0 / 16 == side);
+        let failing = Weak {
+            at: last.unwrap().0 + 1,
+            good: 0,
+        };
+        v.fs.volume().nand_mut().set_faults(weak(failing)).unwrap();
+        let mut rng = Rng::new(seed);
+        let is_bad = |v: &mut Volume| v.fs.volume().nand_mut().is_bad(BlockAddr(side)).unwrap();
+        for round in 0..80 {
+            live(&mut v, &mut rng, 1);
+            v.fs.sync().unwrap();
+            if !is_bad(&mut v) {
+                continue;
+            }
+            let chip = v.fs.volume().nand().clone();
+            for &page in newer(&chip, ROOT, 0).iter().rev().take(2) {
+                let case = format!("seed {seed}, side {side}, round {round}, page {}", page.0);
+                without(&v, &chip, page, Way::Lost, &case);
+            }
+        }
+        assert!(is_bad(&mut v));
+    }
+}
+
+/// The page of a directory that showed a removal is lost, and another file has the name since: that one is found, and that something
+/// is lost is told.
+#[test]
+fn a_removed_file_does_not_come_back_in_place_of_another() {
+    let mut v = Volume::format((1024, 40, 16, 64));
+    for dir in ["", "d"] {
+        if !dir.is_empty() {
+            v.mkdir(dir).unwrap();
+        }
+        let path = format!("{dir}/f").trim_start_matches('/').to_string();
+        v.create(&path).unwrap();
+        v.write(&path, 0, b"the old one").unwrap();
+        v.fs.sync().unwrap();
+        v.unlink(&path).unwrap();
+        v.fsync(dir).unwrap();
+        v.create(&path).unwrap();
+        v.write(&path, 0, b"new").unwrap();
+        v.fsync(&path).unwrap();
+        let mut chip = v.fs.volume().nand().clone();
+        let page = newer(&chip, DIR, CHECKPOINT).pop().unwrap();
+        spoil(&mut chip, page, Way::Lost);
+        let mut fs = try_mount(chip, Config::default()).unwrap();
+        assert_eq!(path::read_file(&mut fs, path.as_bytes()).unwrap(), b"new");
+        assert!(fs.volume().lost_change().is_some());
+        assert!(fs.sync().is_err(), "what is lost is told once");
+        fs.sync().unwrap();
+    }
 }

@@ -55,28 +55,28 @@ fn files_created_copied_and_deleted() {
         counts("filebench-copyfiles", 4 << 10, "copy"),
         (34_000, 33_097, 1)
     );
-    demand("filebench-createdelete", (48_168, 291_081, 4_179));
+    demand("filebench-createdelete", (46_341, 289_550, 4_138));
 }
 
 /// 5.4.2.
 #[test]
 fn threads() {
-    demand("filebench-threads-1", (21_888, 271_076, 2_973));
-    demand("filebench-threads-10", (59_643, 291_004, 3_367));
-    demand("filebench-threads-20", (68_204, 296_476, 3_523));
+    demand("filebench-threads-1", (21_934, 271_116, 2_975));
+    demand("filebench-threads-10", (58_739, 290_339, 3_357));
+    demand("filebench-threads-20", (68_071, 296_483, 3_521));
 }
 
 /// 5.4.3: there, updates in many pieces take longer than with UBIFS.
 #[test]
 fn updates_in_one_piece_and_in_many() {
-    demand("filebench-update-32", (45_640, 196_481, 2_722));
-    demand("filebench-update-2x16", (45_934, 196_839, 2_703));
+    demand("filebench-update-32", (44_745, 195_788, 2_686));
+    demand("filebench-update-2x16", (45_886, 196_809, 2_722));
 }
 
 /// 5.4.4: the longest wait for 64 KiB and their fsync, in microseconds. There 512.1 ms, and 304.9 with cleaning before.
 #[test]
 fn waits_of_a_stream() {
-    for (name, longest) in [("realtime", 23_436), ("realtime-idle", 19_921)] {
+    for (name, longest) in [("realtime", 21_574), ("realtime-idle", 19_588)] {
         let report = report(name, true, 64 << 10);
         let stream = report.phases.iter().find(|p| p.name == "stream").unwrap();
         assert_eq!(stream.latency_us.max as u64, longest, "{name}");

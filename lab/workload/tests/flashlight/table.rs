@@ -88,7 +88,7 @@ fn a_page_is_written_for_many_changes() {
     assert_eq!(copies(&mut fs).len(), 16);
     let written = fs.volume().written();
     // Twice a page for some 16 overwrites.
-    assert_eq!((written.data, written.areas[1]), (8_000, 405));
+    assert_eq!((written.data, written.areas[1]), (8_000, 397));
     let mut chip = try_unmount(fs).unwrap();
     chip.clear_counters();
     let mut fs = try_mount(chip, config()).unwrap();

@@ -289,7 +289,7 @@ fn what_is_synced_is_there_after_a_cut() {
 /// the last checkpoint among it.
 #[test]
 fn a_mount_after_updates_reads_a_bounded_number_of_pages() {
-    for (name, reads) in [("slc-256m", 1914), ("slc-8g", 1715)] {
+    for (name, reads) in [("slc-256m", 1914), ("slc-8g", 1714)] {
         let file_pages = 40_000;
         let mut fs = on_preset(name);
         let ino = synced(&mut fs, file_pages);

@@ -51,7 +51,7 @@ fn small_pieces_on_a_chip_that_is_nearly_full() {
     let mut fs = of_paper();
     let file = fill(&mut fs, 90);
     let waits = overwrite(&mut fs, file, 4 * KIB, 20_000);
-    assert_eq!(quantiles(&waits), [3_617, 7_103, 9_045, 11_559]);
+    assert_eq!(quantiles(&waits), [3_617, 7_122, 8_773, 13_564]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn large_pieces_on_a_chip_that_is_rather_full() {
     let mut fs = of_paper();
     let file = fill(&mut fs, 80);
     let waits = overwrite(&mut fs, file, 64 * KIB, 5_000);
-    assert_eq!(quantiles(&waits), [12_545, 35_321, 38_374, 40_766]);
+    assert_eq!(quantiles(&waits), [12_659, 35_243, 39_230, 40_766]);
 }
 
 /// A file of three quarters of a small chip, overwritten from its end to its beginning, and in parts in
@@ -130,7 +130,7 @@ fn several_files_share_the_blocks_of_their_overwrites() {
 /// and how many there are. Most of a block may be pages that are looked at and were invalid.
 #[test]
 fn steps_of_cleaning_while_idle() {
-    for (pages, want) in [(4, (9748, 2908)), (16, (17272, 732)), (64, (48469, 185))] {
+    for (pages, want) in [(4, (9009, 3177)), (16, (19725, 801)), (64, (48938, 202))] {
         let mut fs = of_paper();
         let mut lines = generate::find("realtime").unwrap().lines();
         lines.retain(|line| !matches!(&line.op, Op::Create { path, .. } | Op::Append { path, .. } | Op::Fsync { path } if path == "stream"));
