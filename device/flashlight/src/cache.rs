@@ -350,8 +350,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut r = 0;
         while r < self.dirs[i].dir().records() {
             let rec = DirRec::decode(self.dirs[i].dir().record(r));
-            let stale = self.is_stale(ino, &rec);
-            if stale {
+            if self.is_stale(ino, &rec) {
                 let mut dir = self.dirs[i].dir_mut();
                 dir.record_remove(r);
                 dir.set_size(dir.size().saturating_sub(1));

@@ -687,10 +687,15 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Unmaps all pages from `end` on.
     pub(crate) fn map_truncate(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
-        let result = self.cut_maps(i, end);
-        // Damage was looked for before. What is in RAM now may map pages that are free.
-        self.store.nand.failed |= result.as_ref().is_err_and(Error::is_damage);
-        self.not_in_part(result)
+        let cut = self.cut_maps(i, end);
+        self.cut_in_part(cut)
+    }
+
+    /// Of a truncation that has not come to its end, what is in RAM may map pages that are free: nothing more is written. Damage was
+    /// looked for before.
+    fn cut_in_part(&mut self, cut: Result<(), Error<N::Error>>) -> Result<(), Error<N::Error>> {
+        self.store.nand.failed |= cut.as_ref().is_err_and(Error::is_damage);
+        self.not_in_part(cut)
     }
 
     /// The inode may be written before all is done, with the new size: then whole maps beyond it tell what is left
@@ -745,21 +750,19 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Whether a truncation of a file has not come to its end when power was cut: maps are left beyond its size.
     pub(crate) fn is_half_cut(&self, i: usize) -> bool {
+        self.has_maps_from(i, self.pages_of(i))
+    }
+
+    /// Pages that a file's size covers.
+    fn pages_of(&self, i: usize) -> u32 {
         let ps = self.store.page_size() as u64;
-        let size = self.files[i].file().size();
-        self.has_maps_from(i, size.div_ceil(ps) as u32)
+        self.files[i].file().size().div_ceil(ps) as u32
     }
 
     /// Before a file grows: the rest of a truncation that was cut. What it has left would be seen.
     pub(crate) fn finish_truncate(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        if !self.is_half_cut(i) {
-            return Ok(());
-        }
-        let ps = self.store.page_size() as u64;
-        let end = self.files[i].file().size().div_ceil(ps) as u32;
-        let dropped = self.drop_maps(i, end);
-        self.store.nand.failed |= dropped.as_ref().is_err_and(Error::is_damage);
-        self.not_in_part(dropped)
+        let dropped = self.drop_maps(i, self.pages_of(i));
+        self.cut_in_part(dropped)
     }
 
     /// Drops the maps from `end` on from an index page, and what waits there for them; `false` when

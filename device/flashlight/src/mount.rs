@@ -572,12 +572,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             start = fs.first_of_two(&start, e)?;
             fs.load_snapshot(&start.snapshot[..start.snapshot_len])?;
         }
+        // The program of the other was cut or failed, or its page has rotted.
+        fs.anchor.root_alone = !root.twice && !fs.anchor.has_one_root();
         let transferred = config.after_transfer;
         if !start.clean || fs.anchor.chained > 0 || transferred || fs.was_written(start.since)? {
             let unknown = transferred || fs.claims_may_be_lost()?;
-            let may_fail = root.seq > start.since && root.is_in_one();
-            if may_fail || fs.root_stands_alone(&root) || unknown {
-                // The root page may be the newest of all pages and fail yet, or rot: it is written anew.
+            if root.seq > start.since && root.is_in_one() || unknown {
+                // The root page may be the newest of all pages and fail yet: it is written anew.
                 fs.anchor.second_next = ANCHOR_PAGES;
             }
             if unknown {
@@ -601,9 +602,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             fs.store.unseen = Unseen::all();
             fs.store.free_dead(false)?;
             fs.store.count_updates();
-            if fs.root_stands_alone(&root) {
-                fs.anchor.root_alone = true;
-            }
         }
         fs.read_only |= fs.is_worn();
         if fs.orphans > 0 && !fs.read_only {
@@ -617,12 +615,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         }
         fs.store.nand.pages.begin();
         Ok(fs)
-    }
-
-    /// Whether the newest root page is in one of two root blocks only: the program of the other was cut or failed, or its
-    /// page has rotted.
-    fn root_stands_alone(&self, root: &Root) -> bool {
-        !root.twice && !self.anchor.has_one_root()
     }
 
     /// Finds and unpacks the newest checkpoint.
