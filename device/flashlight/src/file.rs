@@ -19,9 +19,8 @@ use flashkit_nand::{Nand, PageAddr};
 
 /// Records that a part of a truncation takes at most.
 pub(crate) const CUT_NOTES: usize = 8;
-/// Records that a truncation takes at most until what is left of it are whole maps beyond the size: the cut of the log, an index
-/// page, and the map that is cut through.
-const CUT: usize = 4 + CUT_NOTES;
+/// Records that the cut of a log takes at most.
+const LOG_CUT_NOTES: usize = 4;
 /// Bytes of an inode that pointers to index pages leave to the log, so that the file can be cut and removed, and its pages
 /// be moved, whatever it maps.
 pub(crate) const KEPT: usize = tree::SLACK + 16 * extent::SIZE;
@@ -332,10 +331,12 @@ impl<N: Nand> FlashLight<'_, N> {
         bytes: usize,
         mut fragment_stays: bool,
     ) -> Result<(), Error<N::Error>> {
+        let mut damage = None;
         // A migration of two records wins no more than its notes of freed pages take.
         for _ in 0..256 {
             let view = self.files[i].file();
-            if view.room() >= bytes + tree::SLACK {
+            let room = view.room();
+            if room >= bytes + tree::SLACK {
                 return Ok(());
             }
             let mapping = view.record_search(INDEX_END, 0);
@@ -348,12 +349,20 @@ impl<N: Nand> FlashLight<'_, N> {
                     .fragment()
                     .is_some_and(|f| f.len > extent::SIZE * mapping)
             {
-                fragment_stays = sound(self.write_out_fragment(i))?.is_none();
+                match self.write_out_fragment(i) {
+                    Err(e) if e.is_damage() && !self.store.nand.failed => damage = Some(e),
+                    r => r?,
+                }
+                fragment_stays = damage.is_some();
             } else {
                 self.file_migrate_some(i)?;
+                // Without records it makes room only when index pages take the pointers.
+                if mapping == 0 && self.files[i].file().room() <= room {
+                    break;
+                }
             }
         }
-        Err(Error::TooBig)
+        Err(damage.unwrap_or(Error::TooBig))
     }
 
     /// Moves the records of one range of indexes to its extent map: the range with the most of
@@ -654,14 +663,18 @@ impl<N: Nand> FlashLight<'_, N> {
             self.settle_masked(i, end, INDEX_END)?;
             self.settle_at(i, end)?;
         }
-        // For a page of data and the cut: between the size and the cut the inode is not to be written.
-        let (view, need) = (self.files[i].file(), (4 + CUT) * extent::SIZE);
-        let cut = match size % self.store.page_size() as u64 {
-            0 => view.fragment_from(end),
-            _ => 0,
-        };
-        if view.room() + cut < need + tree::SLACK {
-            self.file_room(i, need)?;
+        // Making room may give a file its first map.
+        for _ in 0..2 {
+            // For a page of data and the cut: between the size and the cut the inode is not to be written.
+            let need = (4 + self.cut_notes(i)) * extent::SIZE;
+            let view = self.files[i].file();
+            let cut = match size % self.store.page_size() as u64 {
+                0 => view.fragment_from(end),
+                _ => 0,
+            };
+            if view.room() + cut < need + tree::SLACK {
+                self.file_room(i, need)?;
+            }
         }
         if self.files[i].file().levels() == 0 {
             return Ok(());
@@ -672,6 +685,15 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(());
         }
         self.load_extent_map(i, end).map(|_| ())
+    }
+
+    /// Records that a truncation takes at most until what is left of it are whole maps beyond the size: the cut of the log, and in
+    /// a file with maps an index page and the map that is cut through.
+    fn cut_notes(&self, i: usize) -> usize {
+        match self.files[i].file().levels() {
+            0 => LOG_CUT_NOTES,
+            _ => LOG_CUT_NOTES + CUT_NOTES,
+        }
     }
 
     /// Makes room for the notes of a part of a truncation, which has begun: notes before them are
@@ -701,7 +723,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// The inode may be written before all is done, with the new size: then whole maps beyond it tell what is left
     /// ([`FlashLight::finish_truncate`]). So the map that `end` falls into is cut first, and until then there is room for all notes.
     fn cut_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
-        self.truncate_room(i, CUT)?;
+        self.truncate_room(i, self.cut_notes(i))?;
         self.files[i].change();
         // Making room may have moved records to where the cut goes through.
         self.settle_masked(i, end, INDEX_END)?;

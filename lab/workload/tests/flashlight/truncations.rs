@@ -2,9 +2,9 @@
 //! wherever power is cut and whatever fails.
 
 use flashkit_flashlight::Config;
-use flashkit_nand::Nand;
-use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, SimNand, Tear};
-use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr};
+use flashkit_nand::{Nand, PageAddr};
+use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rot, SimNand, Tear};
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, SetXattr};
 
 use crate::common::{Fs, NOW, chip, clean, cost, formatted, mount, remount, try_mount};
 use crate::failures::fail_at::FailAt;
@@ -216,4 +216,60 @@ fn a_hole_behind_many_pieces_is_passed_at_once() {
         });
         assert!(reads <= 4, "{shape:?}: {reads}");
     }
+}
+
+/// A piece of a page in the inode, over a page that is lost: it cannot be written out. What needs the room it takes is refused for
+/// the damage, or done, in a few programs.
+#[test]
+fn a_piece_over_a_lost_page_takes_no_programs_without_end() {
+    const UNDER: u8 = 0xee;
+    let mut refused = 0;
+    for (pieces, len) in [4, 40, 100]
+        .into_iter()
+        .flat_map(|n| (300..800).step_by(40).map(move |len| (n, len)))
+    {
+        let mut fs = formatted(chip(1024, 40, 8, 512));
+        let root = fs.root();
+        let ino = fs.create(root, b"f", &NewInode::default()).unwrap().ino;
+        let shape = Shape { page: 1024, pieces };
+        for piece in 0..pieces {
+            let byte = if piece == pieces - 1 { UNDER } else { 1 };
+            fs.write(ino, shape.at(piece), &shape.of_bytes(byte), NOW)
+                .unwrap();
+        }
+        fs.sync().unwrap();
+        fs.write(ino, shape.at(pieces - 1) + 100, &vec![2; len], NOW)
+            .unwrap();
+        fs.fsync(ino).unwrap();
+        let mut lost = fs.volume().nand().clone();
+        let mut page = shape.of_bytes(0);
+        let under = (0..lost.geometry().pages()).map(PageAddr).find(|&at| {
+            lost.read(at, 0, &mut page, &mut []).unwrap();
+            page == shape.of_bytes(UNDER)
+        });
+        assert!(lost.rot(under.unwrap(), Rot::Lost).unwrap());
+        for what in ["truncate", "attribute", "hole"] {
+            let case = format!("{what}, {pieces} pieces, {len} bytes");
+            let mut fs = mount(lost.clone());
+            let ino = found(&mut fs);
+            let mut done = Ok(());
+            let (_, programs) = cost(&mut fs, |fs| {
+                done = match what {
+                    "truncate" => truncate(fs, ino, 2_500),
+                    "attribute" => fs.set_xattr(ino, b"user.a", &[1; 230], SetXattr::Any, NOW),
+                    _ => fs.punch_hole(ino, 1_500, 3_000, NOW),
+                };
+            });
+            refused += u32::from(done.is_err());
+            assert!(programs <= 16, "{case}: {programs}");
+            assert!(
+                matches!(done, Ok(()) | Err(Error::Damaged(_) | Error::Io(_))),
+                "{case}: {done:?}"
+            );
+            fs.unlink(fs.root(), b"f", NOW).unwrap();
+            fs.sync().unwrap();
+            clean(&mut fs);
+        }
+    }
+    assert!(refused > 0, "{refused}");
 }
