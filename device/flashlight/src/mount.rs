@@ -204,7 +204,8 @@ pub struct Config {
     pub after_transfer: bool,
     /// Blocks that a page of the block table has entries for, on a volume that is made so ([`FlashLight::format_with`])
     /// or was. 0: as many as fit, on a chip whose table is longer than a page; on others all of it is in RAM. Small
-    /// numbers let small chips have tables of many pages. `u32::MAX`: all of it is in RAM on any chip, as on volumes
+    /// numbers let small chips have tables of many pages, for tests; with more of them than half of those of a block, a change may
+    /// take more blocks than room is kept for. `u32::MAX`: all of it is in RAM on any chip, as on volumes
     /// that were made before there was a choice; a mount finds out by itself, and says what RAM it needs.
     pub table_page: u32,
     /// Entries of the dirty list at most, 4 or more; 0: as many as there is RAM for. With small numbers small chips do what

@@ -18,8 +18,9 @@
 //!   after the one that does not name them any more, moved by cleaning. What was written of them since the
 //!   checkpoint counts for nothing when power goes.
 //! * They fill blocks of their own. One that was taken since the last checkpoint, and all pages of which have been
-//!   written anew, is erased and filled again: no checkpoint names it. So the blocks that pages take between two
-//!   checkpoints are few, however many are written.
+//!   written anew, is erased and filled again: no checkpoint names it. When there are several of them, what is left in one is
+//!   written anew for that. So the blocks that pages take between two checkpoints are few, however many are written: with
+//!   pages for half of a block's at most, four.
 //! * Pages are written between other pages, by [`Store::settle_table`], never while an area's head or
 //!   a reservation is being changed, and not before a session, or a recovery, may write.
 //! * A page that cannot be read is read from the other copy, and both are written anew. With both lost,
@@ -754,9 +755,50 @@ impl<N: Nand> Store<'_, N> {
             return Ok(());
         }
         self.set_writing(true);
-        let written = self.rewrite_table_page(number);
+        let written = self
+            .rewrite_table_page(number)
+            .and_then(|()| self.empty_own());
         self.set_writing(false);
         written
+    }
+
+    /// Writes anew what is left in one of the blocks taken since the last checkpoint, so that it can be filled again, when there
+    /// are so many that in one of them less than half is. A page that is written often leaves copies of others behind, and each
+    /// block would keep one that is not written any more.
+    fn empty_own(&mut self) -> Result<(), Error<N::Error>> {
+        let Some(p) = &self.table.paged else {
+            return Ok(());
+        };
+        let most = 1 + (4 * p.layout.pages).div_ceil(p.layout.pages_per_block as usize);
+        let is_closed = |b: &u32| *b != u32::from(u16::MAX) && *b != p.head.block;
+        let closed = p.own.into_iter().map(u32::from).filter(is_closed);
+        if closed.clone().count() < most.min(OWN - 1) {
+            return Ok(());
+        }
+        let pages = p.layout.pages;
+        let geo = self.geo;
+        let is_in = |store: &Self, n: usize, block: u32| {
+            let paged = store.table.paged.as_ref();
+            paged.is_some_and(|p| {
+                p.places(n)
+                    .iter()
+                    .any(|at| at.is_some() && geo.block_of(*at).0 == block)
+            })
+        };
+        let left = |block| (0..pages).filter(|&n| is_in(self, n, block)).count();
+        let Some((left, block)) = closed.map(|block| (left(block), block)).min() else {
+            return Ok(());
+        };
+        let room = self.ppb() - self.table.head().next.min(self.ppb());
+        if left == 0 || 4 * left > self.ppb() as usize || 2 * left > room as usize {
+            return Ok(());
+        }
+        for n in 0..pages {
+            if is_in(self, n, block) {
+                self.rewrite_table_page(n)?;
+            }
+        }
+        Ok(())
     }
 
     /// Makes sure that there is a block for both copies of a page.

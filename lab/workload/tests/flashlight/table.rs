@@ -12,6 +12,9 @@ use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, Rot, SimNand, Tear, p
 use flashkit_vfs::check::check;
 use flashkit_vfs::{FileSystem, SetAttr};
 
+/// The area that pages of the table are in.
+const MAP: usize = 1;
+
 /// Pages of a block of the table, so few that the chips here have tables of many pages.
 fn config() -> Config {
     Config {
@@ -241,6 +244,44 @@ fn a_file_that_is_all_over_the_chip_goes() {
         let mut fs = try_mount(try_unmount(fs).unwrap(), config).unwrap();
         clean(&mut fs);
     }
+}
+
+/// A file of single pages, each part of which lies all over a part of the chip: one page of the table after another is written
+/// often, and then no more.
+#[test]
+fn a_change_takes_few_blocks_for_the_table() {
+    let config = config();
+    let blocks = 1_024;
+    // A table of 16 pages, and room for 16 with both copies in a block.
+    let mut fs = try_mount(format_with(chip(1024, 64, 32, blocks), 1, config), config).unwrap();
+    let (root, mut rng) = (fs.root(), Rng::new(7));
+    let ino = file(&mut fs, root, b"file", 0);
+    for part in 0..14 {
+        let mut pages: Vec<u64> = (part * 1_600..(part + 1) * 1_600).collect();
+        while !pages.is_empty() {
+            let page = pages.swap_remove(rng.below(pages.len() as u64) as usize);
+            fs.write(ino, 2 * page * 1024, &[1; 1024], NOW).unwrap();
+        }
+    }
+    fs.sync().unwrap();
+    let free = |fs: &mut Fs| {
+        let is_free = |s| matches!(s, BlockState::Free | BlockState::Clean);
+        (0..blocks)
+            .filter(|&b| is_free(fs.volume().block_state(b)))
+            .count()
+    };
+    let before = (free(&mut fs), fs.volume().written().areas[MAP]);
+    fs.unlink(root, b"file", NOW).unwrap();
+    let written = fs.volume().written().areas[MAP] - before.1;
+    assert!(written > 400, "{written}");
+    let taken = before.0 - free(&mut fs);
+    assert!(
+        taken <= 8,
+        "{taken} of {} blocks for {written} copies",
+        before.0
+    );
+    fs.sync().unwrap();
+    clean(&mut fs);
 }
 
 /// Recoveries that are cut one after another, each when it has written its copy of the checkpoint.
