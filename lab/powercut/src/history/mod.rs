@@ -24,7 +24,7 @@ use crate::chip::Chip;
 use crate::guard::Guard;
 use look::{Fs, check_all, is_off, look};
 use model::{Entry, Id, Model, ROOT};
-use plan::Plan;
+use plan::{Large, Plan};
 use work::{Stop, Work};
 
 /// What histories are made of. Equal ones do the same.
@@ -312,7 +312,7 @@ impl InUse<'_> {
         };
         let mut ram = std::mem::take(&mut self.ram);
         // A guard walks a copy of all at each checkpoint: with that many names that is all a history would do.
-        let guarded = self.number % 8 == 3 && !self.plan.large;
+        let guarded = self.number % 8 == 3 && self.plan.large != Large::Directory;
         let end = Self::mount(self.plan.config(), nand, &mut ram, guarded).and_then(|mounted| {
             match mounted {
                 None => {
@@ -385,11 +385,7 @@ impl InUse<'_> {
             if first && work.is_tight() {
                 break;
             }
-            let stepped = match first && self.plan.large {
-                // It takes very many other operations until there are the names.
-                true => work.create(),
-                false => work.step(),
-            };
+            let stepped = if first { work.fill() } else { work.step() };
             match stepped {
                 Ok(()) => {}
                 Err(Stop::Cut) => return Ok(End::Cut),

@@ -38,13 +38,22 @@ impl Kind {
     }
 }
 
+/// What index pages lead to the maps of: it takes more than chance brings together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Large {
+    Nothing,
+    /// One directory, with all names.
+    Directory,
+    /// A few files of single pages with holes between them.
+    Files,
+}
+
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub chip: Chip,
     pub kind: Kind,
-    /// All names are in one directory, so large that index pages lead to its hash maps.
-    pub large: bool,
+    pub large: Large,
     /// So many hundredths of the volume are in use.
     pub fill: u64,
     /// Names that a directory may have.
@@ -98,8 +107,16 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
     chip.kept = rng.one_in(4);
     if rng.one_in(8) {
         chip.table = rng.one_of(&[32, 64, 256]);
+        fit_table(&mut chip);
     }
     chip
+}
+
+/// The table of a part has no more pages than half of a block's.
+fn fit_table(chip: &mut Chip) {
+    if chip.table > 0 {
+        chip.table = chip.table.max(chip.blocks.div_ceil(chip.pages / 2));
+    }
 }
 
 /// What fails in a history: nothing in half of them.
@@ -153,22 +170,28 @@ fn bytes_of(chip: &Chip) -> u64 {
     u64::from(chip.page) * u64::from(chip.pages) * u64::from(chip.blocks)
 }
 
-/// The least chip that has the names for one large directory.
+/// The least chip for what is large.
 const LARGE: u64 = 12 << 20;
 
-/// Whether a history is of one directory so large that index pages lead to its hash maps: what its own page records
-/// is then moved to several maps at a time, and each is one more page to give back when that page is written.
-fn is_large_directory(history: &History) -> bool {
+/// What is large in a history. What a directory's own page records is then moved to several maps at a time, and each is one more page
+/// to give back when that page is written; what a truncated file's records is written before all of it is done.
+fn large(history: &History) -> Large {
     let enough = match &history.chip {
         // Without tags cleaning may look through all files for the owner of a page.
         Some(chip) => chip.spare >= 24 && bytes_of(chip) >= LARGE,
         None => history.bytes_max >= LARGE,
     };
-    enough && Rng::keyed(history.seed, 23).one_in(6)
+    if enough && Rng::keyed(history.seed, 23).one_in(6) {
+        Large::Directory
+    } else if enough && Rng::keyed(history.seed, 27).one_in(8) {
+        Large::Files
+    } else {
+        Large::Nothing
+    }
 }
 
-/// The chip of such a history, of the pages that take the fewest names for an index.
-fn chip_of_large_directory(seed: u64, bytes_max: u64) -> Chip {
+/// The chip of such a history, of the pages that take the fewest names and extents for an index.
+fn chip_of_large(seed: u64, bytes_max: u64) -> Chip {
     let mut rng = Rng::keyed(seed, 24);
     let bytes = LARGE + rng.below(bytes_max.min(2 * LARGE) - LARGE + 1);
     let mut chip = chip(seed, bytes);
@@ -176,33 +199,42 @@ fn chip_of_large_directory(seed: u64, bytes_max: u64) -> Chip {
     chip.pages = rng.one_of(&[16, 32, 64, 64]);
     chip.blocks = (bytes / 1024) as u32 / chip.pages;
     chip.bad.retain(|&bad| bad < chip.blocks);
+    fit_table(&mut chip);
     chip
 }
 
 impl Plan {
     pub fn new(history: &History) -> Plan {
         let mut plan = Plan::drawn(history);
-        if plan.large {
-            let mut rng = Rng::keyed(history.seed, 25);
-            let page = u64::from(plan.chip.page);
-            plan.dirs = 1;
-            plan.size_max = 2 * page;
-            plan.names = bytes_of(&plan.chip) / page;
-            plan.cut_max = rng.one_of(&[3000, 10_000, 40_000]);
-            plan.sessions = 100;
-            if history.fill.is_none() {
-                plan.fill = rng.one_of(&[50, 65, 80, 90]);
+        let page = u64::from(plan.chip.page);
+        match plan.large {
+            Large::Nothing => return plan,
+            Large::Directory => {
+                plan.size_max = 2 * page;
+                plan.names = bytes_of(&plan.chip) / page;
             }
+            Large::Files => {
+                plan.kind = Kind::Data;
+                plan.size_max = bytes_of(&plan.chip);
+                plan.names = 6;
+            }
+        }
+        let mut rng = Rng::keyed(history.seed, 25);
+        plan.dirs = 1;
+        plan.cut_max = rng.one_of(&[3000, 10_000, 40_000]);
+        plan.sessions = 100;
+        if history.fill.is_none() {
+            plan.fill = rng.one_of(&[50, 65, 80, 90]);
         }
         plan
     }
 
     fn drawn(history: &History) -> Plan {
         let seed = history.seed;
-        let large = is_large_directory(history);
+        let large = large(history);
         let drawn = || match large {
-            true => chip_of_large_directory(seed, history.bytes_max),
-            false => chip(seed, history.bytes_max),
+            Large::Nothing => chip(seed, history.bytes_max),
+            _ => chip_of_large(seed, history.bytes_max),
         };
         let chip = history.chip.clone().unwrap_or_else(drawn);
         let mut rng = Rng::keyed(seed, 21);
@@ -257,9 +289,10 @@ impl Plan {
 
     /// The next cut.
     pub fn cut(&self, rng: &mut Rng) -> Cut {
+        let in_large_directory = self.large == Large::Directory;
         // One session in three may end in its recovery. In a large directory fewer: what goes wrong there takes many
         // changes between two mounts.
-        let most = match rng.one_in(if self.large { 8 } else { 3 }) {
+        let most = match rng.one_in(if in_large_directory { 8 } else { 3 }) {
             true => 100,
             false => self.cut_max,
         };
@@ -288,7 +321,7 @@ impl Plan {
             3 => EraseTear::Mixed,
             _ => EraseTear::Complete,
         };
-        let after = match !self.large && rng.one_in(2) {
+        let after = match !in_large_directory && rng.one_in(2) {
             true => any_size(rng, most) - 1,
             false => rng.below(most),
         };

@@ -7,7 +7,7 @@ use super::Histories;
 use super::bytes::{Bytes, What, stamp};
 use super::look::{Fs, is_off, read, xattr_value};
 use super::model::{Entry, Id, Model, ROOT};
-use super::plan::{Kind, Plan};
+use super::plan::{Kind, Large, Plan};
 
 /// Why a session goes no further.
 pub(super) enum Stop {
@@ -171,7 +171,11 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
     }
 
     fn length(&mut self) -> u64 {
-        let most = self.plan.size_max;
+        let most = match self.plan.large {
+            // Else a few would fill the chip.
+            Large::Files => 64 * self.model.page,
+            _ => self.plan.size_max,
+        };
         match self.rng.below(100) {
             // What an inode holds of its file fills its page, nearly or just not.
             0..=9 => {
@@ -194,9 +198,25 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         self.tight > 0 || used >= u64::from(space.pages) * self.plan.fill
     }
 
+    /// A step until the volume is as full as it is to be. What is large would take very many others.
+    pub fn fill(&mut self) -> Done {
+        match self.plan.large {
+            Large::Nothing => self.step(),
+            Large::Directory => self.create(),
+            Large::Files => {
+                self.create()?;
+                match self.pick_regular()? {
+                    Some((at, f, attr)) => self.scatter(&at, f, attr.ino),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
     pub fn step(&mut self) -> Done {
         if self.is_tight() && self.rng.below(10) < 7 {
             return match self.rng.below(10) {
+                3..7 if self.plan.large == Large::Files => self.truncate(),
                 7 if self.plan.kind != Kind::Plain => self.truncate(),
                 8 if self.plan.kind != Kind::Plain => self.punch(),
                 _ => self.unlink(),
@@ -324,8 +344,17 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         let Some((at, f, attr)) = self.pick_regular()? else {
             return Ok(());
         };
-        if !appends && !self.plan.large && self.rng.one_in(60) {
-            return self.scatter(&at, f, attr.ino);
+        let scatters = match self.plan.large {
+            Large::Nothing => 60,
+            Large::Directory => u64::MAX,
+            Large::Files => 4,
+        };
+        if !appends && self.rng.one_in(scatters) {
+            self.scatter(&at, f, attr.ino)?;
+            return match self.rng.one_in(2) {
+                true => self.shorten(&at, f, attr.ino),
+                false => Ok(()),
+            };
         }
         let page = self.model.page;
         let from = match self.rng.below(4) {
@@ -353,12 +382,15 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
     /// Writes pages of a file at random, so that it has many extents, and pieces of pages, of which one is synced, between them.
     fn scatter(&mut self, at: &At, f: Id, ino: u64) -> Done {
         let page = self.model.page;
-        let pages = (self.plan.size_max / page).min(2000);
+        let (pages, most) = match self.plan.large {
+            Large::Files => (self.plan.size_max / page, 1000),
+            _ => ((self.plan.size_max / page).min(2000), 60),
+        };
         if pages < 64 {
             return Ok(());
         }
         for synced in [true, false] {
-            for _ in 0..10 + self.rng.below(60) {
+            for _ in 0..10 + self.rng.below(most) {
                 let from = self.rng.below(pages / 2) * 2 * page;
                 if self.is_tight() || !self.put(at, f, ino, from, page)? {
                     return Ok(());
@@ -376,6 +408,23 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         Ok(())
     }
 
+    /// Truncates a file, and mostly lets it grow again: what was cut off must not be seen.
+    fn shorten(&mut self, at: &At, f: Id, ino: u64) -> Done {
+        let size = self.model.file(f).bytes().size;
+        let short = if self.rng.one_in(4) {
+            0
+        } else {
+            self.rng.below(size + 1)
+        };
+        if self.resize(at, f, ino, short)? && !self.rng.one_in(4) {
+            self.resize(at, f, ino, size)?;
+        }
+        if self.rng.one_in(2) {
+            self.fsync_file(at, f, ino)?;
+        }
+        Ok(())
+    }
+
     fn truncate(&mut self) -> Done {
         let Some((at, f, attr)) = self.pick_regular()? else {
             return Ok(());
@@ -385,6 +434,11 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
             1 => 0,
             _ => self.rng.below(attr.size + 1),
         };
+        self.resize(&at, f, attr.ino, size).map(drop)
+    }
+
+    /// Returns whether there was space for all of it.
+    fn resize(&mut self, at: &At, f: Id, ino: u64, size: u64) -> Result<bool, Stop> {
         let op = self.begin(format_args!("truncate {}/{} to {size}", at.0, at.1));
         self.model.change(f, What::Resize(size), |_| {});
         let set = SetAttr {
@@ -392,8 +446,8 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
             now: time(op),
             ..SetAttr::default()
         };
-        let set = self.fs.setattr(attr.ino, &set);
-        self.in_part(&at, f, set).map(drop)
+        let set = self.fs.setattr(ino, &set);
+        self.in_part(at, f, set)
     }
 
     fn punch(&mut self) -> Done {
