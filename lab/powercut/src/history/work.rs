@@ -346,10 +346,10 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         };
         let scatters = match self.plan.large {
             Large::Nothing => 60,
-            Large::Directory => u64::MAX,
+            Large::Directory => 0,
             Large::Files => 4,
         };
-        if !appends && self.rng.one_in(scatters) {
+        if !appends && scatters > 0 && self.rng.one_in(scatters) {
             self.scatter(&at, f, attr.ino)?;
             return match self.rng.one_in(2) {
                 true => self.shorten(&at, f, attr.ino),
