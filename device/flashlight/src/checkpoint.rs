@@ -311,6 +311,11 @@ pub(crate) fn since(page: &[u8]) -> u64 {
     }
 }
 
+/// Whether the flags of a checkpoint page agree: only an unmount is confirmed.
+pub(crate) fn flags_agree(page: &[u8]) -> bool {
+    page[32] & CONFIRMED == 0 || is_unmounted(page)
+}
+
 /// Whether a checkpoint page says that the volume was unmounted.
 pub(crate) fn is_unmounted(page: &[u8]) -> bool {
     page[32] & UNMOUNTED != 0

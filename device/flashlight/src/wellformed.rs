@@ -72,7 +72,9 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::Root => used >= HEADER + 32 && chip.root(page, geo.pages_per_block()),
         Kind::Second => used >= HEADER + 4,
         // Its lists are checked when it is unpacked.
-        Kind::Checkpoint => used >= crate::checkpoint::FIELDS,
+        Kind::Checkpoint => {
+            used >= crate::checkpoint::FIELDS && crate::checkpoint::flags_agree(page)
+        }
         Kind::Alloc => used >= HEADER + 4 && chip.alloc(page, used),
         Kind::Snapshot => Piece::on(geo, page, used).is_some_and(|piece| piece.is_sane(geo)),
         Kind::DirMap | Kind::Places => {
@@ -969,6 +971,13 @@ mod tests {
                 &|p| p[44] = 127,
             ],
         );
-        demand(Kind::Checkpoint, &page, crate::checkpoint::FIELDS, &[]);
+        page[32] = 3;
+        let confirmed = |p: &mut [u8]| p[32] = 2;
+        demand(
+            Kind::Checkpoint,
+            &page,
+            crate::checkpoint::FIELDS,
+            &[&confirmed],
+        );
     }
 }
