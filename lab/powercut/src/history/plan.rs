@@ -91,7 +91,8 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
         true => 64 + any_size(&mut rng, 240),
         false => 64 * any_size(&mut rng, top) + rng.below(64),
     };
-    let mut chip = Chip::new(page, spare, pages, (blocks as u32).min(4096));
+    let blocks = blocks.min(4096);
+    let mut chip = Chip::new(page, spare, pages, blocks as u32);
     if rng.one_in(4) {
         // As data sheets allow.
         for _ in 0..any_size(&mut rng, 1 + blocks / 50) {
@@ -330,6 +331,21 @@ impl Plan {
             program,
             erase,
             seed: rng.next_u64(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_blocks_are_blocks_of_the_chip() {
+        for seed in 0..20_000 {
+            for bytes_max in [16 << 20, 1 << 30] {
+                let chip = chip(seed, bytes_max);
+                assert!(chip.bad.iter().all(|&b| b < chip.blocks), "seed {seed}");
+            }
         }
     }
 }
