@@ -746,7 +746,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Drops the maps that cover nothing before `end`, the last first.
     fn drop_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
         while self.has_maps_from(i, end) {
-            self.truncate_room(i, CUT_NOTES)?;
+            self.notes_room(i)?;
             // Making room may have written the inode.
             self.files[i].change();
             let view = self.files[i].file();
@@ -761,6 +761,16 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         Ok(())
+    }
+
+    /// Makes room for the notes of a map that is dropped: those before them are written, before records are moved to maps. That may
+    /// split these, and put those that are left into an index page with others.
+    fn notes_room(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        if self.files[i].file().room() < CUT_NOTES * extent::SIZE + tree::SLACK {
+            self.files[i].dirty = true;
+            self.flush_file(i)?;
+        }
+        self.truncate_room(i, CUT_NOTES)
     }
 
     /// Whether the last of a file's maps covers nothing before `end`.
@@ -783,8 +793,13 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Before a file grows: the rest of a truncation that was cut. What it has left would be seen.
     pub(crate) fn finish_truncate(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        let dropped = self.drop_maps(i, self.pages_of(i));
+        let dropped = self.drop_maps_beyond(i);
         self.cut_in_part(dropped)
+    }
+
+    /// Drops the maps beyond a file's size. An error has left some: they are as they were.
+    pub(crate) fn drop_maps_beyond(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        self.drop_maps(i, self.pages_of(i))
     }
 
     /// Drops the maps from `end` on from an index page, and what waits there for them; `false` when

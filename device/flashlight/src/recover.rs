@@ -89,6 +89,8 @@ pub(crate) struct Recovery<'r> {
     mend: bool,
     /// A page of a directory cannot be read that may have been a record.
     doubt: bool,
+    /// Pages of files of which a truncation has not come to its end, of the two at most that were in RAM when power failed.
+    half_cut: [PageAddr; 2],
     /// The last exchange, while its second inode is not known to know.
     pub exchange: Option<Pending>,
     /// Pages that may yet be looked into for what they name ([`Recovery::look_into`]).
@@ -375,6 +377,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.count_lost(since)?;
         let mend = self.store.recovery.as_ref().is_some_and(|r| r.mend);
         let exchange = self.store.recovery.as_ref().and_then(|r| r.exchange);
+        let half_cut = self.store.recovery.as_ref().map(|r| r.half_cut);
         self.close_opened();
         for slot in &mut self.dirs {
             if slot.ino != 0 {
@@ -391,6 +394,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.mend_replaced()?;
         }
         if lasts {
+            for at in half_cut.into_iter().flatten() {
+                self.finish_half_cut(at)?;
+            }
             self.clean_hardly_written()?;
             let named = self.checkpoint(false);
             lasts = self.unless_roots_are_full(named)?;
@@ -467,6 +473,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             copy_of: 0,
             mend: false,
             doubt: false,
+            half_cut: [PageAddr::NONE; 2],
             exchange: None,
             left: 0,
         };
@@ -1111,8 +1118,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         self.next_ino = self.next_ino.max(rec.ino.saturating_add(1));
-        if let Some(failed) = self.is_retry(1, rec.ino, rec.prev, at) {
-            rec.failed = failed;
+        let retried = self.is_retry(1, rec.ino, rec.prev, at);
+        rec.failed = retried.unwrap_or(PageAddr::NONE);
+        self.note_half_cut(&rec);
+        if retried.is_some() {
             (rec.moved, rec.replaced, rec.is_first) = ((0, 0), None, false);
             return self.replay_file_links(&rec);
         }
@@ -1120,6 +1129,41 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.replay_freed()?;
         self.replay_removed(&rec)?;
         self.replay_file_links(&rec)
+    }
+
+    /// Notes whether the FileInode in slot 0 is of a truncation that has not come to its end.
+    fn note_half_cut(&mut self, record: &Record) {
+        let half = self.is_half_cut(0);
+        let Some(rec) = &mut self.store.recovery else {
+            return;
+        };
+        for old in &mut rec.half_cut {
+            if [record.prev, record.failed].contains(old) {
+                *old = PageAddr::NONE;
+            }
+        }
+        if half && let Some(place) = rec.half_cut.iter_mut().find(|at| at.is_none()) {
+            *place = record.at;
+        }
+    }
+
+    /// Brings a truncation of the file that was at `at` to its end, before anything else changes the file: what is left of its maps
+    /// must not go into index pages with others, nor what they map be moved by cleaning. What cannot be done now is done when the
+    /// file grows.
+    fn finish_half_cut(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        if at.is_none() || sound(self.load_scratch(at, Kind::File, "file inode"))?.is_none() {
+            return Ok(());
+        }
+        let file = FileView::on(&*self.scratch).file_ref(self.store.volume);
+        let i = match self.load_file(file) {
+            Err(Error::NotFound | Error::NoSpace) => return Ok(()),
+            loaded => loaded,
+        };
+        let done = i.and_then(|i| self.drop_maps_beyond(i));
+        match self.noted(done) {
+            Err(Error::NoSpace) => Ok(()),
+            done => done,
+        }
     }
 
     /// Removes the files that the FileInode in slot 0 notes, whose record is `rec`. Each costs a read, those of

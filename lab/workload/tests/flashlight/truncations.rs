@@ -9,25 +9,28 @@ use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, SetXattr};
 use crate::common::{Fs, NOW, chip, clean, cost, formatted, mount, remount, try_mount};
 use crate::failures::fail_at::FailAt;
 
-/// A file of single pages, with a hole between two of them each: sizes of page, pieces.
+/// A file of single pages, with a hole between two of them each: sizes of page, pieces, pages from one to the next.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     page: u32,
     pieces: u64,
+    step: u64,
 }
 
 const MAPS: Shape = Shape {
     page: 1024,
     pieces: 1_200,
+    step: 2,
 };
 const INDEXED: Shape = Shape {
     page: 1024,
     pieces: 6_000,
+    step: 2,
 };
 
 impl Shape {
     fn at(self, piece: u64) -> u64 {
-        2 * piece * u64::from(self.page)
+        self.step * piece * u64::from(self.page)
     }
 
     fn size(self) -> u64 {
@@ -231,7 +234,11 @@ fn a_piece_over_a_lost_page_takes_no_programs_without_end() {
         let mut fs = formatted(chip(1024, 40, 8, 512));
         let root = fs.root();
         let ino = fs.create(root, b"f", &NewInode::default()).unwrap().ino;
-        let shape = Shape { page: 1024, pieces };
+        let shape = Shape {
+            page: 1024,
+            pieces,
+            step: 2,
+        };
         for piece in 0..pieces {
             let byte = if piece == pieces - 1 { UNDER } else { 1 };
             fs.write(ino, shape.at(piece), &shape.of_bytes(byte), NOW)
@@ -272,4 +279,94 @@ fn a_piece_over_a_lost_page_takes_no_programs_without_end() {
         }
     }
     assert!(refused > 0, "{refused}");
+}
+
+/// The mount after a cut brings a truncation to its end. Else the maps that are left would go into an index page with others as the
+/// file changes below its new size, or their pages to its log as they are moved, and be seen when it grows.
+#[test]
+fn a_truncation_that_is_cut_is_finished_by_the_mount() {
+    const SHAPE: Shape = Shape {
+        page: 2048,
+        pieces: 6_600,
+        step: 4,
+    };
+    let mut fs = mount(SHAPE.made());
+    let ino = found(&mut fs);
+    SHAPE.scatter(&mut fs, ino, SHAPE.pieces / 3);
+    fs.sync().unwrap();
+    let (made, size) = (fs.into_volume().nand().clone(), SHAPE.at(2_000));
+    let mut halves = 0;
+    for fill in 184..196 {
+        let cut_at = |after: u64| {
+            let mut chip = PowerCut::new(
+                made.clone(),
+                Cut {
+                    after,
+                    program: Tear::Garbage,
+                    erase: EraseTear::Partial,
+                    seed: after,
+                },
+            );
+            let mut fs = try_mount(&mut chip, Config::default()).unwrap();
+            let ino = found(&mut fs);
+            SHAPE.scatter(&mut fs, ino, fill);
+            let before = fs.volume().nand().ops();
+            let done = truncate(&mut fs, ino, size).and_then(|()| fs.fsync(ino));
+            let done = done.is_ok();
+            drop(fs);
+            (before, done, chip.ops(), chip.into_inner())
+        };
+        let (first, _, end, _) = cut_at(u64::MAX);
+        for after in first..end {
+            let (_, done, _, chip) = cut_at(after);
+            assert!(!done);
+            let mut fs = mount(chip);
+            let ino = found(&mut fs);
+            if fs.getattr(ino).unwrap().size != size {
+                continue;
+            }
+            halves += 1;
+            let case = format!("{fill} overwrites, operation {after}");
+            changes_and_grows(SHAPE, fs, &case);
+        }
+    }
+    assert!(halves > 5, "{halves}");
+}
+
+/// The file changes below its size, or blocks are cleaned; then it grows.
+fn changes_and_grows(shape: Shape, mut fs: Fs, case: &str) {
+    fs.sync().unwrap();
+    let chip = fs.into_volume().nand().clone();
+    let mut fs = mount(chip.clone());
+    let ino = found(&mut fs);
+    for (hole, k) in (1..4).flat_map(|hole| (0..2_000).map(move |k| (hole, k))) {
+        let at = shape.at((k * 7_919) % 2_000) + hole * u64::from(shape.page);
+        fs.write(ino, at, &shape.of_bytes(200), NOW).unwrap();
+    }
+    fs.sync().unwrap();
+    clean(&mut fs);
+    shape.shows_zeros(&mut fs, ino, &format!("{case}, written"));
+    let mut fs = mount(chip);
+    let root = fs.root();
+    let other = fs.create(root, b"other", &NewInode::default()).unwrap().ino;
+    let page = u64::from(shape.page);
+    let mut pages = 0;
+    while fs
+        .write(other, pages * page, &shape.of_bytes(7), NOW)
+        .is_ok()
+    {
+        pages += 1;
+    }
+    for k in 0..2 * pages {
+        let at = (k * 7_919) % pages * page;
+        if fs.write(other, at, &shape.of_bytes(8), NOW).is_err() {
+            break;
+        }
+    }
+    truncate(&mut fs, other, 0).unwrap();
+    fs.sync().unwrap();
+    clean(&mut fs);
+    let ino = found(&mut fs);
+    shape.shows_zeros(&mut fs, ino, &format!("{case}, cleaned"));
+    clean(&mut fs);
 }
