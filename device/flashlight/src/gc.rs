@@ -11,7 +11,7 @@ use crate::header::Kind;
 use crate::inode::{FLAG_ORPHAN, FileView};
 use crate::mount::Cleaner;
 use crate::paged::share;
-use crate::room::{CLEANING, FLOOR, FOR_CHECKPOINT, urgent};
+use crate::room::{CLEANING, FLOOR, FOR_CHECKPOINT, last, urgent};
 use crate::sweep::{LOOK, MOVE, Sweep, Why};
 use crate::table::State;
 use crate::{FileRef, FlashLight, INDEX_DIR};
@@ -104,6 +104,12 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Whether a checkpoint makes blocks free that it and the allocation log have used, and these are needed.
+    fn is_worth_a_checkpoint(&self) -> bool {
+        let retired = self.store.bitmap_count.saturating_sub(1) + self.store.late_count;
+        retired > 1 && self.store.available() <= last(self.store.ppb())
+    }
+
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     pub(crate) fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
         let (mut tries, mut futile) = (64, FUTILE);
@@ -143,7 +149,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let table = &self.store.table;
         let kept = table.blocks_for_recovery() - table.least_for_recovery();
-        if self.store.dead == 0 && kept == 0 {
+        if self.store.dead == 0 && kept == 0 && !self.is_worth_a_checkpoint() {
             return Ok(false);
         }
         self.checkpoint(false)?;

@@ -22,7 +22,7 @@ pub(crate) fn urgent(geo: &Geometry) -> u32 {
 pub(crate) const FLOOR: u32 = 10;
 /// Free blocks with which a change begins at least, a removal as well, less one: as many as it may take, so that it does
 /// not end halfway. What it leaves is for cleaning.
-fn last(pages_per_block: u32) -> u32 {
+pub(crate) fn last(pages_per_block: u32) -> u32 {
     8 + 16 / pages_per_block
 }
 /// Blocks that cleaning leaves when nothing is dead, but for a block of which little is valid.
@@ -34,6 +34,9 @@ const FOR_CLEANING: u32 = FLOOR + 2;
 /// Blocks that stay free for recoveries between two checkpoints: one for each area, those that the allocation log
 /// and the checkpoint keep ahead, and leaves of recoveries that are cut one after another.
 const FOR_RECOVERY: u32 = 12;
+/// Blocks that what is stored leaves in any case: those that no write takes, those of open logs and frontiers, of the allocation
+/// log and of the checkpoint.
+const FOR_SYSTEM: u32 = 27;
 /// Blocks taken between two checkpoints at most.
 pub(crate) const TAKEN_MAX: u32 = 256;
 /// Inode pages written between two checkpoints at most: recovery reads them. A page of an update
@@ -48,9 +51,9 @@ fn grown_max(blocks: u32) -> u32 {
     8 + blocks / 50
 }
 
-/// Blocks that no file gets: for cleaning, checkpoints and recovery.
+/// Blocks that no file gets: for cleaning, checkpoints and recovery, also when as many have gone bad as may on a full volume.
 pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
-    36 + blocks / 64
+    (36 + blocks / 64).max(FOR_SYSTEM + grown_max(blocks))
 }
 
 /// What free blocks are taken for.

@@ -438,3 +438,58 @@ fn a_chip_is_worn_out_in_the_middle_of_a_change() {
         assert!(hits > 0, "{what}");
     }
 }
+
+/// A large chip is full when blocks begin to fail: there is room for all that may until the volume is worn out. Nothing is refused before,
+/// nor when nobody syncs; and files are removed.
+#[test]
+fn a_full_volume_of_many_blocks_wears_out() {
+    for (pages, blocks, every, syncs) in [
+        (8, 4_096, 60, true),
+        (16, 2_048, 60, false),
+        (32, 2_048, 200, true),
+    ] {
+        let mut volume = volume(chip(1024, 40, pages, blocks), u64::MAX);
+        let fs = volume.fs();
+        let mut count = 0;
+        while store(fs, &format!("f{count}"), &[0x5a; 64 << 10]).is_ok() {
+            count += 1;
+        }
+        fs.sync().unwrap();
+        let most = 8 + blocks as usize / 50;
+        let (mut rng, mut changes) = (Rng::new(u64::from(every)), 0);
+        while !volume.flashlight().is_worn() {
+            let case = format!("{blocks} blocks of {pages} pages, change {changes}");
+            let chip = volume.flashlight().nand_mut();
+            (chip.left, chip.failures) = (chip.done + rng.below(2 * every), 1);
+            for _ in 0..every / 4 {
+                let name = format!("f{}", rng.below(count));
+                let ino = path::resolve(volume.fs(), name.as_bytes()).unwrap().ino;
+                let set = SetAttr {
+                    mode: Some(0o600 + (changes & 63) as u16),
+                    ..SetAttr::default()
+                };
+                let fs = volume.fs();
+                let done = fs.setattr(ino, &set).and_then(|_| fs.fsync(ino));
+                changes += 1;
+                match done {
+                    Err(Error::ReadOnly) => assert!(volume.flashlight().is_worn(), "{case}"),
+                    done => done.unwrap_or_else(|e| panic!("{case}: {e:?}")),
+                }
+            }
+            if syncs && !volume.flashlight().is_worn() {
+                volume.fs().sync().unwrap();
+            }
+            let bad = volume.flashlight().nand().chip.bad_blocks().len();
+            if bad > most - 3 && !volume.flashlight().is_worn() {
+                volume.flashlight().nand_mut().failures = 0;
+                let names: Vec<_> = (0..count).map(|n| format!("f{n}")).collect();
+                for name in names {
+                    let gone = volume.fs().unlink(1, name.as_bytes(), NOW);
+                    gone.unwrap_or_else(|e| panic!("{case}, {name} of {count}: {e:?}"));
+                }
+                break;
+            }
+        }
+        volume.remount().unwrap();
+    }
+}
