@@ -325,9 +325,13 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
     /// afterwards.
     pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
-        self.store.naming = true;
+        (self.store.naming, self.store.took_unnamed) = (true, false);
         let result = self.account(Purpose::Checkpoint, |fs| fs.take_checkpoint(clean));
         self.store.naming = false;
+        if result.is_err() && self.store.took_unnamed {
+            // What goes on in a block that it would have named counts only with another checkpoint.
+            self.store.log_lost = true;
+        }
         if result.is_ok() && self.store.together {
             // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
             self.store.seq += NEWER;

@@ -157,7 +157,7 @@ impl<N: Nand> FlashLight<'_, N> {
         node: FileRef,
         offset: u64,
     ) -> Result<Option<u64>, Error<N::Error>> {
-        self.next_edge(node, offset, true)
+        self.reading(|fs| fs.next_edge(node, offset, true))
     }
 
     /// The first byte from `offset` on that is not stored, or the end of the file; none from the end
@@ -167,7 +167,7 @@ impl<N: Nand> FlashLight<'_, N> {
         node: FileRef,
         offset: u64,
     ) -> Result<Option<u64>, Error<N::Error>> {
-        self.next_edge(node, offset, false)
+        self.reading(|fs| fs.next_edge(node, offset, false))
     }
 
     fn next_edge(

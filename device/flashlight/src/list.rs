@@ -43,7 +43,14 @@ impl<N: Nand> FlashLight<'_, N> {
         each: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> Result<(), Error<N::Error>> {
         self.reading(|fs| fs.load_dir(dir))?;
-        self.list(dir, cookie, each)
+        let mut from = cookie;
+        self.reading(|fs| {
+            let cookie = from;
+            fs.list(dir, cookie, &mut |entry| {
+                from = entry.cookie;
+                each(entry)
+            })
+        })
     }
 
     /// The same of a cached directory, in the middle of something.

@@ -388,6 +388,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             beginning: None,
             log_lost: false,
             naming: false,
+            took_unnamed: false,
             bitmap_blocks: [u16::MAX; BITMAP_BLOCKS],
             bitmap_count: 0,
             good: 0,

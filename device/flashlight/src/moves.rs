@@ -122,9 +122,9 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok(false);
         }
         // Pages that cannot be read, or that nobody owns.
-        let n = self.store.stuck_next;
-        self.store.stuck[n % self.store.stuck.len()] = block as u16;
-        self.store.stuck_next = n + 1;
+        let n = usize::from(self.store.stuck_next) % self.store.stuck.len();
+        self.store.stuck[n] = block as u16;
+        self.store.stuck_next = n as u8 + 1;
         if let Some(rank) = sweep.rank {
             self.store.stuck_rank = self.store.stuck_rank.max(rank);
         }

@@ -467,8 +467,13 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
+    /// Notes when a directory has changed, after the change. Where another must be written for it to be loaded, and there is no
+    /// room, it keeps the time it had.
     pub(crate) fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {
-        let i = self.load_dir(dir)?;
+        let i = match self.load_dir(dir) {
+            Err(Error::NoSpace) => return Ok(()),
+            loaded => loaded?,
+        };
         let mut view = self.dirs[i].dir_mut();
         view.set_modified(now);
         self.dirs[i].dirty = true;
@@ -836,7 +841,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// The parent of a directory; the root's is the root.
     pub fn parent(&mut self, dir: u32) -> Result<u32, Error<N::Error>> {
-        let place = self.peek_dir(dir)?;
+        let place = self.reading(|fs| fs.peek_dir(dir))?;
         Ok(match place {
             Place::Dir(i) => self.dirs[i].dir().parent(),
             _ => DirView::on(self.scratch).parent(),
@@ -853,8 +858,18 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Makes a file's data, size and name durable (one program, if anything has changed), or a
-    /// directory's entries.
+    /// directory's entries. Where the allocation log has failed, a checkpoint does it.
     pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
+        if self.store.log_lost && self.is_writable() {
+            return self.checkpoint(false);
+        }
+        match self.sync_node(node) {
+            Err(Error::NoSpace) if self.is_writable() => self.checkpoint(false),
+            done => done,
+        }
+    }
+
+    fn sync_node(&mut self, node: Node) -> Result<(), Error<N::Error>> {
         self.store.nand.only_reads = false;
         match node {
             Node::File(file) => match self.file_slot(file.ino) {

@@ -321,6 +321,8 @@ pub(crate) struct Store<'r, N: Nand> {
     pub log_lost: bool,
     /// A checkpoint is being written, that will name the block of the log.
     pub naming: bool,
+    /// It has taken blocks that no page names yet.
+    pub took_unnamed: bool,
     pub bitmap_blocks: [u16; BITMAP_BLOCKS],
     pub bitmap_count: usize,
     /// Blocks that are not bad.
@@ -381,7 +383,7 @@ pub(crate) struct Store<'r, N: Nand> {
     pub failing: [u16; 8],
     /// Blocks with pages that could not be moved: no victims in this session.
     pub stuck: [u16; 8],
-    pub stuck_next: usize,
+    pub stuck_next: u8,
     /// The highest rank that one of them had; zeros before the first.
     pub stuck_rank: (u32, u32),
     /// The block from which on ranks count as long as one is stuck: the one filled earliest.
@@ -767,15 +769,16 @@ impl<N: Nand> Store<'_, N> {
             let Some(i) = self.reserves[..self.reserved].iter().position(&suits) else {
                 return Ok(None);
             };
-            // Records in a block of the log that no page names would not be found.
+            // What is in a block that no page names would not be found, nor records in one in which a mount does not look for them.
             let any = self.naming || self.formatting || self.together;
             let next = u32::from(self.reserves[i].0);
-            let unfound = i >= self.reserved - self.unnamed
-                || self.beginning.is_some_and(|named| !named.contains(&next));
-            if area == Area::Bitmap && !any && unfound {
+            let unnamed = i >= self.reserved - self.unnamed;
+            let unfound = self.beginning.is_some_and(|named| !named.contains(&next));
+            if !any && (unnamed || area == Area::Bitmap && unfound) {
                 self.log_lost = true;
                 return Err(Error::NoSpace);
             }
+            self.took_unnamed |= unnamed && self.naming;
             let block = self.unreserve(i);
             let clean = self.beginning.is_none() && self.is_clean(block)?;
             let erased = clean || self.log_ready == block;

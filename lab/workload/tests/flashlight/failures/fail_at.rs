@@ -19,8 +19,9 @@ pub struct FailAt {
     pub unfit: Option<BlockAddr>,
     /// Reads until one in which the driver fails.
     pub bus: Option<u32>,
-    /// So many programs of the allocation log fail, and read well.
+    /// So many programs of the allocation log fail, and read well, or look blank.
     pub log: u32,
+    pub log_looks_blank: bool,
 }
 
 impl FailAt {
@@ -35,6 +36,7 @@ impl FailAt {
             unfit: None,
             bus: None,
             log: 0,
+            log_looks_blank: false,
         }
     }
 
@@ -92,7 +94,12 @@ impl Nand for FailAt {
         let is_log = data.len() > 32 && &data[4..6] == b"FL" && [4, 5].contains(&data[6]);
         if is_log && self.log > 0 {
             self.log -= 1;
-            self.chip.program(page, data, spare)?;
+            if self.log_looks_blank {
+                self.chip
+                    .program_torn(page, data, spare, Tear::LooksBlank, 1)?;
+            } else {
+                self.chip.program(page, data, spare)?;
+            }
             return Ok(OpStatus::Failed);
         }
         let due = self.due();

@@ -473,3 +473,85 @@ fn the_second_checkpoint_fails() {
         }
     }
 }
+
+/// It cannot go on as a file is synced, and leaves nothing that could be read: what the next syncs call durable is there after a cut,
+/// and not in a block that no record names.
+#[test]
+fn the_allocation_log_fails_as_a_file_is_synced() {
+    let (mut hits, mut synced) = (0, 0);
+    for (pages, blocks) in [(8, 200), (64, 160)] {
+        let fails = FailAt::new(format(chip(1024, 40, pages, blocks), 1), u64::MAX);
+        let fs = try_mount(fails, Config::default()).unwrap();
+        let mut volume = Failing { fs, dirs: [1; 2] };
+        let files = [b"a", b"b"].map(|name| volume.file(1, name));
+        volume.fs.sync().unwrap();
+        volume.fs.volume().nand_mut().log_looks_blank = true;
+        // Each time some blocks fail for good.
+        for n in 0..=254 {
+            if volume.fs.volume().is_worn() {
+                break;
+            }
+            for ino in files {
+                volume.fs.write(ino, 0, &[n; 100], NOW).unwrap();
+            }
+            let case = format!("blocks of {pages} pages, change {n}");
+            let (_, failed) = volume.failing(3, |v| v.fs.fsync(files[0]).is_ok());
+            let again = [files[1], files[0]].map(|ino| volume.fs.fsync(ino).is_ok());
+            assert!(again[0] && again[1], "{case}: {again:?}");
+            if !failed {
+                continue;
+            }
+            hits += 1;
+            let mut after = mount(volume.fs.volume().nand().chip.clone());
+            clean(&mut after);
+            for name in [&b"a"[..], b"b"] {
+                let found = path::read_file(&mut after, name).unwrap();
+                assert_eq!(found, [n; 100], "{case}");
+                synced += 1;
+            }
+        }
+    }
+    assert!(hits > 1 && synced == 2 * hits, "{hits} failed");
+}
+
+/// It cannot go on as a directory is listed, a hole is looked for or a parent is asked for: these change nothing, and are done.
+#[test]
+fn the_allocation_log_fails_in_a_call_that_reads() {
+    type Read = fn(&mut Fs<FailAt>, [Ino; 2], Ino) -> Result<(), Error>;
+    let reads: [(&str, Read); 3] = [
+        ("readdir", |fs, [d, _], _| {
+            let mut names = Vec::new();
+            fs.readdir(d, 0, &mut |entry| {
+                names.push(entry.name.to_vec());
+                true
+            })?;
+            names.sort();
+            assert!(names.windows(2).all(|two| two[0] != two[1]), "{names:?}");
+            Ok(())
+        }),
+        ("next_data", |fs, _, ino| fs.next_data(ino, 0).map(drop)),
+        ("parent", |fs, [_, e], _| fs.parent(e).map(drop)),
+    ];
+    let mut hits = 0;
+    for (name, read) in reads {
+        for stamps in 0..56 {
+            let mut volume = Failing::new(200, stamps);
+            let (dirs, root) = (volume.dirs, volume.fs.root());
+            let other = volume.file(root, b"other");
+            // Three directories and two files that have changed: what is read next takes the place of one.
+            for n in 0..2 {
+                volume.stamp(dirs[n], 1);
+            }
+            for ino in [b"a", b"i"].map(|name| volume.fs.lookup(dirs[0], name).unwrap().ino) {
+                volume.fs.write(ino, 0, &[1; 100], NOW).unwrap();
+            }
+            volume.stamp(root, 77);
+            let (done, failed) = volume.failing(3, |v| read(&mut v.fs, dirs, other));
+            hits += u32::from(failed);
+            let case = format!("{name}, {stamps} stamps");
+            assert_eq!(done, Ok(()), "{case}");
+            volume.check(&case);
+        }
+    }
+    assert!(hits > 3, "{hits} reads met it");
+}
