@@ -539,8 +539,8 @@ fn the_allocation_log_fails_in_a_call_that_reads() {
             let (dirs, root) = (volume.dirs, volume.fs.root());
             let other = volume.file(root, b"other");
             // Three directories and two files that have changed: what is read next takes the place of one.
-            for n in 0..2 {
-                volume.stamp(dirs[n], 1);
+            for dir in dirs {
+                volume.stamp(dir, 1);
             }
             for ino in [b"a", b"i"].map(|name| volume.fs.lookup(dirs[0], name).unwrap().ino) {
                 volume.fs.write(ino, 0, &[1; 100], NOW).unwrap();

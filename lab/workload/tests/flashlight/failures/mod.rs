@@ -456,7 +456,7 @@ fn a_full_volume_of_many_blocks_wears_out() {
         }
         fs.sync().unwrap();
         let most = 8 + blocks as usize / 50;
-        let (mut rng, mut changes) = (Rng::new(u64::from(every)), 0);
+        let (mut rng, mut changes) = (Rng::new(every), 0);
         while !volume.flashlight().is_worn() {
             let case = format!("{blocks} blocks of {pages} pages, change {changes}");
             let chip = volume.flashlight().nand_mut();
