@@ -65,6 +65,36 @@ impl Shape {
         }
     }
 
+    /// The chips that a truncation leaves, and the fsync after it, when power goes in each of their operations: which, and the chip.
+    fn cut_anywhere(
+        self,
+        made: SimNand,
+        size: u64,
+        overwrites: u64,
+    ) -> impl Iterator<Item = (u64, SimNand)> {
+        let cut_at = move |after: u64| {
+            let mut chip = PowerCut::new(
+                made.clone(),
+                Cut {
+                    after,
+                    program: Tear::Garbage,
+                    erase: EraseTear::Partial,
+                    seed: after,
+                },
+            );
+            let mut fs = try_mount(&mut chip, Config::default()).unwrap();
+            let ino = found(&mut fs);
+            self.scatter(&mut fs, ino, overwrites);
+            let before = fs.volume().nand().ops();
+            let done = truncate(&mut fs, ino, size).and_then(|()| fs.fsync(ino));
+            assert_eq!(done.is_ok(), after == u64::MAX, "operation {after}");
+            drop(fs);
+            (before, chip.ops(), chip.into_inner())
+        };
+        let (first, end, _) = cut_at(u64::MAX);
+        (first..end).map(move |after| (after, cut_at(after).2))
+    }
+
     /// The file has its old size, or the new one and nothing beyond.
     fn is_whole_or_cut(self, fs: &mut Fs, size: u64, case: &str) {
         let ino = found(fs);
@@ -143,32 +173,8 @@ fn a_truncation_that_is_cut_leaves_nothing_to_be_seen() {
         (INDEXED, 0, 40),
         (INDEXED, 9_000 * 1024, 38),
     ] {
-        let made = shape.made();
-        let cut_at = |after: u64| {
-            let mut chip = PowerCut::new(
-                made.clone(),
-                Cut {
-                    after,
-                    program: Tear::Garbage,
-                    erase: EraseTear::Partial,
-                    seed: after,
-                },
-            );
-            let mut fs = try_mount(&mut chip, Config::default()).unwrap();
-            let ino = found(&mut fs);
-            shape.scatter(&mut fs, ino, fill);
-            let before = fs.volume().nand().ops();
-            let done = truncate(&mut fs, ino, size)
-                .and_then(|()| fs.fsync(ino))
-                .is_ok();
-            drop(fs);
-            (before, done, chip.ops(), chip.into_inner())
-        };
-        let (first, _, end, _) = cut_at(u64::MAX);
-        for after in first..end {
+        for (after, chip) in shape.cut_anywhere(shape.made(), size, fill) {
             let case = format!("{shape:?}, size {size}, {fill} overwrites, operation {after}");
-            let (_, done, _, chip) = cut_at(after);
-            assert!(!done, "{case}");
             cuts += 1;
             let mut fs = mount(chip);
             shape.is_whole_or_cut(&mut fs, size, &case);
@@ -297,29 +303,7 @@ fn a_truncation_that_is_cut_is_finished_by_the_mount() {
     let (made, size) = (fs.into_volume().nand().clone(), SHAPE.at(2_000));
     let mut halves = 0;
     for fill in 184..196 {
-        let cut_at = |after: u64| {
-            let mut chip = PowerCut::new(
-                made.clone(),
-                Cut {
-                    after,
-                    program: Tear::Garbage,
-                    erase: EraseTear::Partial,
-                    seed: after,
-                },
-            );
-            let mut fs = try_mount(&mut chip, Config::default()).unwrap();
-            let ino = found(&mut fs);
-            SHAPE.scatter(&mut fs, ino, fill);
-            let before = fs.volume().nand().ops();
-            let done = truncate(&mut fs, ino, size).and_then(|()| fs.fsync(ino));
-            let done = done.is_ok();
-            drop(fs);
-            (before, done, chip.ops(), chip.into_inner())
-        };
-        let (first, _, end, _) = cut_at(u64::MAX);
-        for after in first..end {
-            let (_, done, _, chip) = cut_at(after);
-            assert!(!done);
+        for (after, chip) in SHAPE.cut_anywhere(made.clone(), size, fill) {
             let mut fs = mount(chip);
             let ino = found(&mut fs);
             if fs.getattr(ino).unwrap().size != size {
