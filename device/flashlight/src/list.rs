@@ -42,9 +42,9 @@ impl<N: Nand> FlashLight<'_, N> {
         cookie: u64,
         each: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> Result<(), Error<N::Error>> {
-        self.reading(|fs| fs.load_dir(dir))?;
         let mut from = cookie;
         self.reading(|fs| {
+            fs.load_dir(dir)?;
             let cookie = from;
             fs.list(dir, cookie, &mut |entry| {
                 from = entry.cookie;

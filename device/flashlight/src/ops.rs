@@ -861,12 +861,10 @@ impl<N: Nand> FlashLight<'_, N> {
     /// directory's entries. Where the allocation log has failed, a checkpoint does it.
     pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
         if self.store.log_lost && self.is_writable() {
-            return self.checkpoint(false);
+            self.checkpoint(false)?;
         }
-        match self.sync_node(node) {
-            Err(Error::NoSpace) if self.is_writable() => self.checkpoint(false),
-            done => done,
-        }
+        // After a checkpoint it still tells of what was lost.
+        self.reading(|fs| fs.sync_node(node))
     }
 
     fn sync_node(&mut self, node: Node) -> Result<(), Error<N::Error>> {

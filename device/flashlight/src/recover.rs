@@ -1155,13 +1155,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             return Ok(());
         }
         let file = FileView::on(&*self.scratch).file_ref(self.store.volume);
-        let i = match self.load_file(file) {
-            Err(Error::NotFound | Error::NoSpace) => return Ok(()),
-            loaded => loaded,
-        };
-        let done = i.and_then(|i| self.drop_maps_beyond(i));
+        let loaded = self.load_file(file);
+        let done = loaded.and_then(|i| self.drop_maps_beyond(i));
         match self.noted(done) {
-            Err(Error::NoSpace) => Ok(()),
+            Err(Error::NotFound | Error::NoSpace) => Ok(()),
             done => done,
         }
     }

@@ -1,7 +1,7 @@
 //! A chip of which chosen operations fail.
 
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::{Counters, Faults, Metered, SimError, SimNand, Tear, Tearable, Weak};
+use flashkit_sim::{Counters, Faults, Metered, Rot, SimError, SimNand, Tear, Tearable, Weak};
 
 /// A chip of which some operations fail, and from then on all in the block of the last.
 pub struct FailAt {
@@ -46,6 +46,17 @@ impl FailAt {
         (self.done - 1)
             .checked_sub(self.left)
             .is_some_and(|n| n < self.failures)
+    }
+
+    /// No page of a directory can be read any more.
+    pub fn lose_dir(&mut self, dir: u32) {
+        let mut page = vec![0; self.geometry().page_size() as usize];
+        for at in (0..self.geometry().pages()).map(PageAddr) {
+            self.chip.read(at, 0, &mut page, &mut []).unwrap();
+            if page[4..7] == *b"FL\x07" && page[32..36] == dir.to_le_bytes() {
+                assert!(self.chip.rot(at, Rot::Lost).unwrap());
+            }
+        }
     }
 
     fn set(&mut self, faults: Faults) {

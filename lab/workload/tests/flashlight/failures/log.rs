@@ -555,3 +555,23 @@ fn the_allocation_log_fails_in_a_call_that_reads() {
     }
     assert!(hits > 3, "{hits} reads met it");
 }
+
+/// It cannot go on as a file is synced whose directory cannot be read any more: the sync tells, though a checkpoint has been taken.
+#[test]
+fn the_allocation_log_fails_as_a_lost_file_is_synced() {
+    let mut hits = 0;
+    for stamps in 0..28 {
+        let mut volume = Failing::new(200, stamps);
+        let ([d, e], root) = (volume.dirs, volume.fs.root());
+        let a = volume.fs.lookup(d, b"a").unwrap().ino;
+        volume.fs.write(a, 0, &[1; 100], NOW).unwrap();
+        // Two others take the place of its directory in RAM.
+        volume.stamp(root, 77);
+        volume.stamp(e, 77);
+        volume.fs.volume().nand_mut().lose_dir(d as u32);
+        let (synced, failed) = volume.failing(3, |v| v.fs.fsync(a));
+        assert!(synced.is_err(), "{stamps} stamps, the log fails: {failed}");
+        hits += u32::from(failed);
+    }
+    assert!(hits > 0);
+}
