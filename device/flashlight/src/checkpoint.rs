@@ -101,6 +101,7 @@ pub(crate) const WIDE: u8 = 4;
 const TOLD: u8 = 8;
 /// The checkpoint before, in the same leaf, says the same.
 const REPEATED: u8 = 16;
+const FLAGS: u8 = UNMOUNTED | CONFIRMED | WIDE | TOLD | REPEATED;
 /// Bit of the next page of a block with an unwritten tail: it holds updates, and goes on with them.
 const OF_UPDATES: u16 = 1 << 15;
 
@@ -311,9 +312,9 @@ pub(crate) fn since(page: &[u8]) -> u64 {
     }
 }
 
-/// Whether the flags of a checkpoint page agree: only an unmount is confirmed.
+/// Whether the flags of a checkpoint page agree: there are no others, and only an unmount is confirmed.
 pub(crate) fn flags_agree(page: &[u8]) -> bool {
-    page[32] & CONFIRMED == 0 || is_unmounted(page)
+    page[32] & !FLAGS == 0 && (page[32] & CONFIRMED == 0 || is_unmounted(page))
 }
 
 /// Whether a checkpoint page says that the volume was unmounted.

@@ -972,12 +972,11 @@ mod tests {
             ],
         );
         page[32] = 3;
-        let confirmed = |p: &mut [u8]| p[32] = 2;
         demand(
             Kind::Checkpoint,
             &page,
             crate::checkpoint::FIELDS,
-            &[&confirmed],
+            &[&|p| p[32] = 2, &|p| p[32] |= 32],
         );
     }
 }
