@@ -108,6 +108,8 @@ fn mistakes_are_told_in_a_line() {
         (2, &["--given", "create a", "--chip", "small"]),
         (2, &["--replay", "nonsense"]),
         (2, &["--full", "--replay", "1024+24x8x64:=sync:@0"]),
+        (2, &["--part", "9/8"]),
+        (2, &["--part", "1/8", "--given", "create a"]),
         (2, &["--cuts", "20"]),
         (2, &["--chip", "1024+24x8x64"]),
         (2, &["--tree", "/", "--full"]),

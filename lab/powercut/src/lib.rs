@@ -56,7 +56,7 @@ pub use history::{Histories, History};
 pub use id::{Cut, Id, Place};
 pub use op::{Op, Piece, parse, text};
 pub use outcome::Outcome;
-pub use plan::{Budget, search_all, search_scripts};
+pub use plan::{Budget, Part, search_all, search_scripts};
 pub use replay::{Verdict, replay};
 pub use script::{BARE_CHIP, Group, SMALL_CHIP, Script, catalogue};
 pub use search::{Found, Violation, Width, search};

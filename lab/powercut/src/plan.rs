@@ -18,6 +18,37 @@ pub enum Budget {
     Full,
 }
 
+/// A part of the pieces of work, to be searched apart from the others: on another machine, or another
+/// day. All parts together are the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    nth: usize,
+    of: usize,
+}
+
+impl Part {
+    /// The whole.
+    pub const ALL: Part = Part { nth: 1, of: 1 };
+
+    /// Whether the piece at this place is in it: each part has its share of the long ones, which are first.
+    fn takes(self, place: usize) -> bool {
+        place % self.of == self.nth - 1
+    }
+}
+
+impl std::str::FromStr for Part {
+    type Err = String;
+
+    /// `2/8`: the second of eight.
+    fn from_str(text: &str) -> Result<Part, String> {
+        let parsed = text.split_once('/').and_then(|(nth, of)| {
+            let (nth, of) = (nth.parse().ok()?, of.parse().ok()?);
+            (1..=of).contains(&nth).then_some(Part { nth, of })
+        });
+        parsed.ok_or_else(|| format!("{text}: a part is one as 2/8, from 1/8 to 8/8"))
+    }
+}
+
 /// A piece of work.
 enum Job {
     Script(Box<Script>, Width),
@@ -61,9 +92,9 @@ fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
     Some(width)
 }
 
-/// Searches what a budget has of the catalogue, on all of the machine's cores. `progress` is told
-/// how many of how many pieces of work are done.
-pub fn search_all(budget: Budget, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+/// Searches a part of what a budget has of the catalogue, on all of the machine's cores. `progress` is
+/// told how many of how many pieces of work are done.
+pub fn search_all(budget: Budget, part: Part, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
     let scripts = catalogue().into_iter().enumerate();
     let mut jobs: Vec<Job> = scripts
         .filter_map(|(nth, script)| {
@@ -71,19 +102,27 @@ pub fn search_all(budget: Budget, progress: &(dyn Fn(usize, usize) + Sync)) -> F
         })
         .collect();
     jobs.extend(Loop::all(budget).into_iter().map(Job::Loop));
-    work(jobs, progress)
+    work(jobs, part, progress)
 }
 
-/// Searches scripts as wide and deep as [`Budget::Full`] does.
-pub fn search_scripts(scripts: Vec<Script>, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+/// Searches a part of these scripts as wide and deep as [`Budget::Full`] does.
+pub fn search_scripts(
+    scripts: Vec<Script>,
+    part: Part,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Found {
     let wide = |script: Script| {
         let width = width(Budget::Full, &script, 0)?;
         Some(Job::Script(Box::new(script), width))
     };
-    work(scripts.into_iter().filter_map(wide).collect(), progress)
+    work(
+        scripts.into_iter().filter_map(wide).collect(),
+        part,
+        progress,
+    )
 }
 
-fn work(mut jobs: Vec<Job>, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+fn work(mut jobs: Vec<Job>, part: Part, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
     // Long ones first, so that no core waits for one at the end.
     jobs.sort_by_key(|job| {
         std::cmp::Reverse(match job {
@@ -91,6 +130,8 @@ fn work(mut jobs: Vec<Job>, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
             Job::Script(script, width) => script.ops.len() << (4 * width.deeper.len()),
         })
     });
+    let mut places = 0..;
+    jobs.retain(|_| places.next().is_some_and(|place| part.takes(place)));
     let results = Mutex::new(Vec::new());
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -121,4 +162,22 @@ fn work(mut jobs: Vec<Job>, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
         total.merge(found);
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_piece_is_in_one_part() {
+        let parts: Vec<Part> = (1..=7).map(|nth| Part { nth, of: 7 }).collect();
+        for place in 0..100 {
+            assert_eq!(parts.iter().filter(|part| part.takes(place)).count(), 1);
+            assert!(Part::ALL.takes(place));
+        }
+        assert_eq!("3/7".parse(), Ok(parts[2]));
+        for text in ["0/7", "8/7", "3", "3/0", "a/b", "-1/2", ""] {
+            assert!(text.parse::<Part>().is_err(), "{text}");
+        }
+    }
 }

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 
 use anyhow::{Context, anyhow};
 use flashkit_powercut::{
-    Budget, Chip, Found, Id, SMALL_CHIP, Script, TREE_CHIP, Tree, TreeCuts, TreeFound, Verdict,
-    Violation, catalogue, replay, search_all, search_scripts, shrink,
+    Budget, Chip, Found, Id, Part, SMALL_CHIP, Script, TREE_CHIP, Tree, TreeCuts, TreeFound,
+    Verdict, Violation, catalogue, replay, search_all, search_scripts, shrink,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,9 @@ pub struct Args {
     /// Only the scripts whose names begin with this, as wide and deep as in the whole search
     #[arg(conflicts_with = "full")]
     script: Vec<String>,
+    /// A part of the search, to be run apart from the others: 1/8, to 8/8
+    #[arg(long, value_name = "N/OF", default_value = "1/1", conflicts_with_all = ["given", "tree", "replay", "list"])]
+    part: Part,
     /// A script of your own, such as "create a; write a 0 3000; fsync a"
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["full", "script"])]
     given: Option<String>,
@@ -108,9 +111,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         }
     };
     let found = match (args.full, scripts.is_empty()) {
-        (_, false) => search_scripts(scripts, &progress),
-        (true, _) => search_all(Budget::Full, &progress),
-        (false, _) => search_all(Budget::Usual, &progress),
+        (_, false) => search_scripts(scripts, args.part, &progress),
+        (true, _) => search_all(Budget::Full, args.part, &progress),
+        (false, _) => search_all(Budget::Usual, args.part, &progress),
     };
     drop(bar);
     if args.json {
