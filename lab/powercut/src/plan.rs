@@ -27,12 +27,14 @@ pub struct Part {
 }
 
 impl Part {
-    /// The whole.
-    pub const ALL: Part = Part { nth: 1, of: 1 };
-
-    /// Whether the piece at this place is in it: each part has its share of the long ones, which are first.
-    fn takes(self, place: usize) -> bool {
-        place % self.of == self.nth - 1
+    /// The pieces that are in it, each so many places behind the one before: of long ones, which are first,
+    /// each part has its share.
+    fn share<T>(self, pieces: Vec<T>) -> Vec<T> {
+        pieces
+            .into_iter()
+            .skip(self.nth - 1)
+            .step_by(self.of)
+            .collect()
     }
 }
 
@@ -130,8 +132,7 @@ fn work(mut jobs: Vec<Job>, part: Part, progress: &(dyn Fn(usize, usize) + Sync)
             Job::Script(script, width) => script.ops.len() << (4 * width.deeper.len()),
         })
     });
-    let mut places = 0..;
-    jobs.retain(|_| places.next().is_some_and(|place| part.takes(place)));
+    let jobs = part.share(jobs);
     let results = Mutex::new(Vec::new());
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -170,11 +171,15 @@ mod tests {
 
     #[test]
     fn each_piece_is_in_one_part() {
+        let all: Vec<u32> = (0..100).collect();
         let parts: Vec<Part> = (1..=7).map(|nth| Part { nth, of: 7 }).collect();
-        for place in 0..100 {
-            assert_eq!(parts.iter().filter(|part| part.takes(place)).count(), 1);
-            assert!(Part::ALL.takes(place));
-        }
+        let mut together: Vec<u32> = parts
+            .iter()
+            .flat_map(|part| part.share(all.clone()))
+            .collect();
+        together.sort_unstable();
+        assert_eq!(together, all);
+        assert_eq!("1/1".parse::<Part>().unwrap().share(all.clone()), all);
         assert_eq!("3/7".parse(), Ok(parts[2]));
         for text in ["0/7", "8/7", "3", "3/0", "a/b", "-1/2", ""] {
             assert!(text.parse::<Part>().is_err(), "{text}");
