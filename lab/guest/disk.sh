@@ -1,7 +1,8 @@
-# A disk of JFTL on the kernel's own MTD layer with F2FS on it: a job for a guest, over a simulated chip of 64 MiB.
+# A disk of JFTL on the kernel's own MTD layer with F2FS on it: a job for a guest, over a
+# simulated chip of 64 MiB.
 #   flashkit lab guest run "$(cat lab/guest/disk.sh)"
-# A tree is copied, compared after the disk was taken away and came back, and a device with something else on it is
-# left alone.
+# A tree is copied, compared after the disk was taken away and came back, and a device with
+# something else on it is left alone.
 set -e
 fail() { echo "FAILED: $*"; exit 1; }
 device=/dev/mtd0 disk=/tmp/disk point=/mnt/tree

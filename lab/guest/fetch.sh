@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fetches what the guest is made of from Debian's archive: kernel, busybox, mtd-utils, f2fs-tools and their
-# libraries. Nothing is installed, and nothing outside of the one folder is written.
+# Fetches what the guest is made of from Debian's archive: kernel, busybox, mtd-utils, f2fs-tools
+# and their libraries. Nothing is installed, and nothing outside of the one folder is written.
 #
 # usage: fetch.sh FOLDER
 #

@@ -1,7 +1,8 @@
 # FlashLight on the kernel's own MTD layer: a job for a guest, over a simulated chip of 64 MiB.
 #   flashkit lab guest run "$(cat lab/guest/mtd.sh)"
-# Two blocks are bad, the second erase of two fails, and every program of some pages. A tree is copied,
-# compared, the file system killed, the tree compared again. The first difference ends it with status 1.
+# Two blocks are bad, the second erase of two fails, and every program of some pages. A
+# tree is copied, compared, the file system killed, the tree compared again. The first
+# difference ends it with status 1.
 set -e
 fail() { echo "FAILED: $*"; exit 1; }
 device=/dev/mtd0 point=/mnt/flash

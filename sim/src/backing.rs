@@ -94,9 +94,9 @@ impl SimNand {
     }
 
     /// A number that stands for all that later operations depend on: the pages' bytes and
-    /// states, and which blocks are bad, failing or half erased. Chips with equal contents have equal
-    /// numbers, others (but for one in 2^64 by chance) different ones. Erase counts, counters and
-    /// the clock are left out.
+    /// states, and which blocks are bad, failing or half erased. Chips with equal contents have
+    /// equal numbers, others (but for one in 2^64 by chance) different ones. Erase counts, counters
+    /// and the clock are left out.
     ///
     /// Costs some nanoseconds a page that was ever attempted. The bytes of a page that was
     /// programmed in RAM are looked at once in the page's life, however many snapshots hold it.

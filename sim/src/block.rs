@@ -23,8 +23,8 @@ pub(crate) enum PageState {
     /// Uncorrectable this many more times, then holds its bytes. At most
     /// [`PageState::LATE_READS_MAX`].
     Late(u8),
-    /// Uncorrectable this many more times, at most [`PageState::FITFUL_MAX`]; then it holds its bytes for 2 to the power of the second number of
-    /// reads (at most the same), then garbage.
+    /// Uncorrectable this many more times, at most [`PageState::FITFUL_MAX`]; then it holds its
+    /// bytes for 2 to the power of the second number of reads (at most the same), then garbage.
     Fitful(u8, u8),
 }
 

@@ -65,8 +65,9 @@ impl SimNand {
         self.first_erase = on;
     }
 
-    /// For a chip in a file that may be damaged: a program or an erase that breaks a promise of the contract is
-    /// an error from now on, [`SimError::Promise`], and no panic. The file may be what is wrong.
+    /// For a chip in a file that may be damaged: a program or an erase that breaks a promise
+    /// of the contract is an error from now on, [`SimError::Promise`], and no panic. The
+    /// file may be what is wrong.
     pub fn distrust(&mut self) {
         self.distrusted = true;
     }

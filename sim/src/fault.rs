@@ -35,8 +35,9 @@ pub struct Weak {
 ///
 /// What only concerns reads is never written into the chip: without the faults, the data is there
 /// again. A block of which one program or erase has failed fails every later one, or those that
-/// `fail_again` says, until it is marked bad and left alone. The page of a program that failed reads as it should, for
-/// good or a few times, or with bits that are still 1, or as erased, or not at all.
+/// `fail_again` says, until it is marked bad and left alone. The page of a program that
+/// failed reads as it should, for good or a few times, or with bits that are still 1, or
+/// as erased, or not at all.
 ///
 /// The counts behind `weak_pages`, `weak_blocks`, `failing_max`, `grave_pages`, `read_disturb` and
 /// `retention_ns` begin anew when an image is opened; erase counts and failing blocks persist.

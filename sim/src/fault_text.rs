@@ -61,9 +61,11 @@ impl Faults {
     /// | --- | --- |
     /// | `seed` | number |
     /// | `badblocks` | blocks, apart by commas |
-    /// | `badrate`, `bitfliprate`, `uncorrectable`, `programfail`, `erasefail`, `failagain` | `1/N`, or `0` |
+    /// | `badrate`, `bitfliprate`, `uncorrectable` | `1/N`, or `0` |
+    /// | `programfail`, `erasefail`, `failagain` | `1/N`, or `0` |
     /// | `ecc`, `bitflips` | bits |
-    /// | `weakpages`, `weakblocks`, `gravepages` | `number:good operations` (3 if left out), apart by commas |
+    /// | `weakpages`, `weakblocks` | `number:good operations` (3 if left out), apart by commas |
+    /// | `gravepages` | the same |
     /// | `failingmax` | blocks |
     /// | `endurance` | erases |
     /// | `readdisturb` | reads of the block for each flip |

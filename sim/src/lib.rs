@@ -1,8 +1,8 @@
 //! Simulated NAND and NOR chips: strict about their callers, nasty in their physics, exact in their
 //! costs.
 //!
-//! [`SimNand`] is a chip in RAM or in an image file. It panics when the software above breaks a promise of the
-//! [`flashkit_nand`] contract, and only then; faults of the medium are
+//! [`SimNand`] is a chip in RAM or in an image file. It panics when the software above breaks a
+//! promise of the [`flashkit_nand`] contract, and only then; faults of the medium are
 //! reported as the contract says. A virtual clock advances by the chip's [`Timing`], so that a
 //! run has a flash time that no noise of the machine changes.
 //!

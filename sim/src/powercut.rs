@@ -7,7 +7,8 @@ use crate::{Counters, EraseTear, Metered, Tear, Tearable};
 /// Which operation is cut, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Modifying operations (programs, erases and bad-block marks) that still complete before the torn one.
+    /// Modifying operations (programs, erases and bad-block marks) that still
+    /// complete before the torn one.
     pub after: u64,
     /// What is left if the torn operation is a program.
     pub program: Tear,

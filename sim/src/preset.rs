@@ -35,7 +35,8 @@ pub struct Power {
     pub erase_ua: u64,
 }
 
-/// Numonyx NAND02G-B2C, data sheet, table 23: typical of an SLC chip of 256 MiB with pages of 2 KiB, at 3 V.
+/// Numonyx NAND02G-B2C, data sheet, table 23: typical of an SLC chip of 256 MiB
+/// with pages of 2 KiB, at 3 V.
 const SLC_POWER: Power = Power {
     supply_mv: 3_000,
     read_ua: 10_000,

@@ -47,8 +47,8 @@ impl SimNand {
         page_size + raw_spare
     }
 
-    /// Fills `raw`, of the length of [`SimNand::raw_page_len`], with a page and, if there is room, its raw
-    /// spare, as [`SimNand::export_raw`] writes them.
+    /// Fills `raw`, of the length of [`SimNand::raw_page_len`], with a page and, if there is room,
+    /// its raw spare, as [`SimNand::export_raw`] writes them.
     ///
     /// # Errors
     /// [`SimError::Io`].
@@ -95,8 +95,8 @@ impl SimNand {
         self.import(path.as_ref(), with_spare, false)
     }
 
-    /// The same as nandwrite does it: bad blocks are passed over, stay bad, and get nothing. Markers in
-    /// the file are not looked at.
+    /// The same as nandwrite does it: bad blocks are passed over, stay bad, and get nothing.
+    /// Markers in the file are not looked at.
     ///
     /// # Errors
     /// As [`SimNand::import_raw`]; the file must fit the good blocks.

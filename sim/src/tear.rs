@@ -44,8 +44,8 @@ pub enum Tear {
         /// Failing reads.
         reads: u32,
     },
-    /// Uncorrectable this many times (at most 3), then it reads as complete for 2 to the power of this many times (at most 3),
-    /// then it is uncorrectable until erased.
+    /// Uncorrectable this many times (at most 3), then it reads as complete for 2 to the power of
+    /// this many times (at most 3), then it is uncorrectable until erased.
     Fitful {
         /// Failing reads.
         late: u32,
@@ -64,8 +64,9 @@ pub enum EraseTear {
     Partial,
     /// Every page reads as erased, one to three times by the seed, and is uncorrectable then.
     LooksErased,
-    /// By the seed, each page holds what it held, for good or for one to eight more reads, or some of its bits
-    /// are 1 that were 0, or it reads as erased, for good or one to eight times, or is uncorrectable.
+    /// By the seed, each page holds what it held, for good or for one to eight more reads, or
+    /// some of its bits are 1 that were 0, or it reads as erased, for good or one to eight
+    /// times, or is uncorrectable.
     Mixed,
     /// The power held just long enough.
     Complete,
@@ -139,9 +140,9 @@ fn program_some_bits(rng: &mut Rng, bytes: &mut [u8]) {
 }
 
 impl SimNand {
-    /// Ends what is not settled: every page that reads one way for a while and another way then reads for good as it
-    /// was meant to when `well`, and as uncorrectable otherwise. A later power-up may find either. Returns whether there was such
-    /// a page.
+    /// Ends what is not settled: every page that reads one way for a while and another way then
+    /// reads for good as it was meant to when `well`, and as uncorrectable otherwise. A later
+    /// power-up may find either. Returns whether there was such a page.
     ///
     /// # Errors
     /// The image file cannot be read or written.

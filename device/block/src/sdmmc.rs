@@ -9,8 +9,8 @@ const SECTOR: usize = 512;
 
 /// A block device of `embedded-sdmmc` as a device. Each sector passes through 512 bytes of stack.
 ///
-/// That crate has neither a trim nor a flush: a write is durable when it returns, which is so for an
-/// SD card.
+/// That crate has neither a trim nor a flush: a write is durable when it returns,
+/// which is so for an SD card.
 pub struct FromSdmmc<D: Sdmmc> {
     device: D,
     sectors: u32,

@@ -1,8 +1,8 @@
 //! Cleaning in bounded steps: what is valid in a block is moved, and the block is free once the log
 //! says so.
 //!
-//! The tags tell who may own a page; the map decides. A block is given up only when the table counts
-//! nobody in it, so a tag that is wrong or lost costs a search, never data.
+//! The tags tell who may own a page; the map decides. A block is given up only when the table
+//! counts nobody in it, so a tag that is wrong or lost costs a search, never data.
 
 use flashkit_nand::{Nand, PageAddr};
 
@@ -25,8 +25,8 @@ const LOOKS: u32 = 8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub block: u32,
-    /// Its next page, or behind the last one the next segment of the map to search: first those of the journal,
-    /// then all.
+    /// Its next page, or behind the last one the next segment of the map to search: first those
+    /// of the journal, then all.
     next: u32,
     /// The search through the map is on.
     searching: bool,
@@ -56,8 +56,8 @@ impl<N: Nand> Jftl<'_, N> {
         self.shorten_log()
     }
 
-    /// Writes map pages and a snapshot until the log is short enough. Sessions that end early make it
-    /// long; while one lasts, `maintain` does the work in time.
+    /// Writes map pages and a snapshot until the log is short enough. Sessions that end early make
+    /// it long; while one lasts, `maintain` does the work in time.
     pub(crate) fn shorten_log(&mut self) -> Result<(), Error<N::Error>> {
         let mut patience = 2 * self.ram.slots() + 4;
         while self.log.at - self.log_droppable() >= self.lay.log_max && patience > 0 {
@@ -82,8 +82,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Blocks that are kept free: for the heads, and for the log, which grows with each session that a cut
-    /// ends early.
+    /// Blocks that are kept free: for the heads, and for the log, which grows with each
+    /// session that a cut ends early.
     fn reserve(&self) -> u32 {
         let growth = self.lay.log_list().saturating_sub(self.log.len);
         FREE_MIN + growth.min(2 * self.lay.log_ahead + 1)
@@ -115,8 +115,8 @@ impl<N: Nand> Jftl<'_, N> {
             && !self.stuck.contains(&block)
     }
 
-    /// The next block to clean: one that fails, one that rots, one at rest whose turn it is, or the one
-    /// with the fewest owners.
+    /// The next block to clean: one that fails, one that rots, one at rest whose turn it is, or the
+    /// one with the fewest owners.
     fn victim(&mut self) -> Option<(u32, usize)> {
         let failing = self.failing.iter().copied();
         if let Some(block) = failing.into_iter().find(|block| self.can_clean(*block)) {
@@ -297,8 +297,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(true)
     }
 
-    /// A block with a page that cannot be read and is needed stays as it is: the page is its reader's
-    /// to be told of.
+    /// A block with a page that cannot be read and is needed stays as it is: the page is
+    /// its reader's to be told of.
     pub(crate) fn note_stuck(&mut self, block: u32) {
         if let Some(place) = self.stuck.iter_mut().find(|listed| **listed == NONE) {
             *place = block;
@@ -307,7 +307,8 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// Searches a segment of the map, or the places of map pages, for owners in the block under work.
+    /// Searches a segment of the map, or the places of map pages, for
+    /// owners in the block under work.
     fn search(&mut self, job: &mut Job) -> Result<u32, Error<N::Error>> {
         let (segments, mut moved) = (self.lay.segments, 0);
         while job.next < segments && !self.is_journal(job.next) {

@@ -125,8 +125,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.free
     }
 
-    /// What the mount needed and could not read. Then nothing can be written: a sector holds what it held after
-    /// the newest change that can be read, or is [`Error::Unreadable`]. Copy it, and format.
+    /// What the mount needed and could not read. Then nothing can be written: a sector
+    /// holds what it held after the newest change that can be read, or is
+    /// [`Error::Unreadable`]. Copy it, and format.
     pub fn damage(&self) -> Option<Damage> {
         self.damage
     }
@@ -265,8 +266,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.maintain()
     }
 
-    /// From now on, whether a sector of zeros is programmed as any other is, instead of being mapped to no page: to
-    /// measure with programs whose data is nothing but zeros.
+    /// From now on, whether a sector of zeros is programmed as any other is, instead of being
+    /// mapped to no page: to measure with programs whose data is nothing but zeros.
     pub fn program_zeros(&mut self, on: bool) {
         self.programs_zeros = on;
     }
@@ -285,8 +286,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(true)
     }
 
-    /// Forgets the contents of `count` sectors from `first` on: they read as zeros, after the next flush
-    /// for good.
+    /// Forgets the contents of `count` sectors from `first` on: they read as zeros,
+    /// after the next flush for good.
     ///
     /// Costs a record of 8 bytes for each 16 sectors in a row that held something.
     ///
@@ -378,8 +379,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         result
     }
 
-    /// Says in the log, before anything else is changed, that the orderly end before is past. The newest
-    /// anchor may be that of a session that was cut before it came so far, and not last.
+    /// Says in the log, before anything else is changed, that the orderly end before is past. The
+    /// newest anchor may be that of a session that was cut before it came so far, and not last.
     fn begin_session(&mut self) -> Result<(), Error<N::Error>> {
         self.anchor()?;
         self.commit()?;

@@ -1,6 +1,7 @@
 //! Finds the journal of an ext3 or ext4 file system: superblock, inode, and the inode's blocks.
 //!
-//! All that is read here is a guess about somebody else's data. A wrong one costs savings, nothing else.
+//! All that is read here is a guess about somebody else's data. A wrong one
+//! costs savings, nothing else.
 
 use flashkit_nand::Nand;
 
@@ -89,8 +90,8 @@ impl<N: Nand> Reader<'_, '_, N> {
         Ok(u32::from_le_bytes(word))
     }
 
-    /// Finds the journal of the first file system that has one: on the whole disk, or in a partition. Its
-    /// pieces are then in the table.
+    /// Finds the journal of the first file system that has one: on the whole disk, or in a
+    /// partition. Its pieces are then in the table.
     pub fn find(&mut self, table: &mut [u8]) -> Result<Found, Why> {
         let mut why = match self.at(0, table) {
             Ok(found) => return Ok(found),

@@ -8,8 +8,9 @@ use crate::ram::State;
 use crate::record::{NONE, get};
 
 impl<N: Nand> Jftl<'_, N> {
-    /// Checks that the whole map can be read, that it leads to blocks that hold data, and that the table
-    /// counts the owners of each block as the map does. Reads every map page twice; writes nothing.
+    /// Checks that the whole map can be read, that it leads to blocks that hold data, and
+    /// that the table counts the owners of each block as the map does. Reads every map
+    /// page twice; writes nothing.
     ///
     /// # Errors
     /// [`Error::Damaged`] names what is wrong and a page; [`Error::Flash`].
@@ -23,7 +24,8 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// Takes each owner off the counts, and adds it again. Returns a block that had some left in between.
+    /// Takes each owner off the counts, and adds it again. Returns a block that
+    /// had some left in between.
     fn count_twice(&mut self) -> Result<Option<u32>, Error<N::Error>> {
         self.count(-1)?;
         let mut blocks = 0..self.lay.blocks;

@@ -27,9 +27,9 @@
 //!
 //! # Durability
 //!
-//! What was written or trimmed is durable when the next flush returns. After a power cut every sector
-//! holds what it held at some moment since then, whole, and all sectors of the same moment. See
-//! `docs/jftl.md`.
+//! What was written or trimmed is durable when the next flush returns. After a power cut every
+//! sector holds what it held at some moment since then, whole, and all sectors of the same
+//! moment. See `docs/jftl.md`.
 //!
 //! ```
 //! use flashkit_jftl::{Jftl, MapCache, ram_bytes};

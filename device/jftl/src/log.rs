@@ -97,8 +97,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Writes the records that wait: one program; an erase more when the log's block is full, and at
-    /// times an anchor and a part of a snapshot.
+    /// Writes the records that wait: one program; an erase more when the log's block is full, and
+    /// at times an anchor and a part of a snapshot.
     pub(crate) fn commit(&mut self) -> Result<(), Error<N::Error>> {
         self.emit()?;
         self.log_room()?;
@@ -319,7 +319,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Writes the first `parts` parts of a snapshot, the newest from then on. Nothing waits to be logged.
+    /// Writes the first `parts` parts of a snapshot, the newest from then on.
+    /// Nothing waits to be logged.
     pub(crate) fn snapshot(&mut self, parts: u32) -> Result<(), Error<N::Error>> {
         self.log.snap_new = 0;
         self.log_room()?;

@@ -113,8 +113,8 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// Whether the table can count one number more that is mapped to a page, and all that the rest of its block
-    /// may still get. What is being cleaned gets no more.
+    /// Whether the table can count one number more that is mapped to a page, and all that the rest
+    /// of its block may still get. What is being cleaned gets no more.
     pub(crate) fn can_gain(&self, page: u32) -> bool {
         if !self.lay.contains(page) {
             return false;
@@ -146,7 +146,8 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// One number less is mapped to a page. A count at its limit may be too low: it stays until all are counted anew.
+    /// One number less is mapped to a page. A count at its limit may be too low: it stays
+    /// until all are counted anew.
     pub(crate) fn lose(&mut self, page: u32) {
         if page == NONE || !self.lay.contains(page) {
             return;
@@ -185,8 +186,8 @@ impl<N: Nand> Jftl<'_, N> {
             }
         };
         self.stats.map_pages += 1;
-        // First, as in `set`: this may write a log page that has no room for the record. Until the record is there,
-        // a recovery needs the page before, and what was logged since.
+        // First, as in `set`: this may write a log page that has no room for the record. Until the
+        // record is there, a recovery needs the page before, and what was logged since.
         self.append(self.lay.sectors + map_page, page)?;
         for segment in first..first + self.lay.per_page {
             if let Some(slot) = self.ram.find(segment) {
@@ -239,8 +240,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Log pages after which a changed segment is written. A small cache is written often, so that a
-    /// recovery with it has little to do.
+    /// Log pages after which a changed segment is written. A small cache is written often, so that
+    /// a recovery with it has little to do.
     pub(crate) fn age_max(&self) -> u32 {
         let most = self.lay.window() * 5 / 8;
         if self.ram.direct { most } else { most.min(32) }

@@ -1,7 +1,7 @@
 //! RAM that saves reads: sums of what homes hold, and copies of pages of the journal.
 //!
-//! A sum is a hint, and may be another sector's. A copy is what its page holds, from the program to the erase
-//! of its block.
+//! A sum is a hint, and may be another sector's. A copy is what its page holds, from the program
+//! to the erase of its block.
 
 use crate::disk::Jftl;
 use crate::layout::TAG;
@@ -96,11 +96,13 @@ fn slot(number: u32, count: usize) -> Option<usize> {
 }
 
 impl<'a, N> Jftl<'a, N> {
-    /// Lends RAM to the following of a journal, that saves programs and reads. It may be of any length.
+    /// Lends RAM to the following of a journal, that saves programs and
+    /// reads. It may be of any length.
     ///
-    /// `sums`: 4 bytes for each sector of the disk; of fewer, sectors share. With them a sector of the journal that
-    /// holds what its home's newest copy does is mapped to that copy's page. `copies`: so many of the journal's
-    /// pages as last programmed, for 12 bytes and a page each; what is found there is compared without a read.
+    /// `sums`: 4 bytes for each sector of the disk; of fewer, sectors share. With them a sector of
+    /// the journal that holds what its home's newest copy does is mapped to that copy's page.
+    /// `copies`: so many of the journal's pages as last programmed, for 12 bytes and a page each;
+    /// what is found there is compared without a read.
     pub fn remember(&mut self, sums: &'a mut [u8], copies: &'a mut [u8]) {
         self.memory = Memory::new(self.lay.page, sums, copies);
     }

@@ -95,8 +95,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// lost. Costs some erases and, for 256 MiB, about a hundred programs.
     ///
     /// # Errors
-    /// [`Error::Config`], [`Error::RamTooSmall`], [`Error::Full`] on a chip with too many bad blocks,
-    /// [`Error::Flash`].
+    /// [`Error::Config`], [`Error::RamTooSmall`], [`Error::Full`] on a chip with too many bad
+    /// blocks, [`Error::Flash`].
     pub fn format(nand: N, ram: &'a mut [u8], volume: u32) -> Result<(), Error<N::Error>> {
         let mut disk = Self::new(nand, ram)?;
         disk.volume = volume;
@@ -120,18 +120,20 @@ impl<'a, N: Nand> Jftl<'a, N> {
         disk.close()
     }
 
-    /// Opens the disk on a chip. `ram` has [`ram_bytes`] bytes at least; what is beyond goes to the cache.
+    /// Opens the disk on a chip. `ram` has [`ram_bytes`] bytes at least; what is
+    /// beyond goes to the cache.
     ///
-    /// After an orderly end this only reads: the anchors, the last block of the log and its snapshot.
-    /// After anything else it reads all pages of the map and what has been logged lately, and programs
-    /// two pages or a few more.
+    /// After an orderly end this only reads: the anchors, the last block of the log and its
+    /// snapshot. After anything else it reads all pages of the map and what has been logged lately,
+    /// and programs two pages or a few more.
     ///
-    /// Where a page of the log or of the map cannot be read, and RAM has the whole map, the disk is there for
-    /// reading: see [`Jftl::damage`].
+    /// Where a page of the log or of the map cannot be read, and RAM has the whole map, the disk is
+    /// there for reading: see [`Jftl::damage`].
     ///
     /// # Errors
     /// [`Error::Config`], [`Error::RamTooSmall`], [`Error::CacheTooSmall`],
-    /// [`Error::NotFormatted`], [`Error::Geometry`], [`Error::Damaged`], [`Error::Full`], [`Error::Flash`].
+    /// [`Error::NotFormatted`], [`Error::Geometry`], [`Error::Damaged`],
+    /// [`Error::Full`], [`Error::Flash`].
     pub fn mount(nand: N, ram: &'a mut [u8]) -> Result<Self, Error<N::Error>> {
         let mut disk = Self::new(nand, ram)?;
         // The page that a cut has hit may go between two reads; then the one before is the last.
@@ -296,8 +298,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.log.len = anchor.count;
         self.log.anchor = self.lay.block_of(page);
         self.log.anchor_home = self.log.anchor;
-        // Pages behind it may have been cut, and it may be of a cut itself: the next one goes to another
-        // block, and the block with the one before it stays.
+        // Pages behind it may have been cut, and it may be of a cut itself: the next one goes to
+        // another block, and the block with the one before it stays.
         self.log.anchor_page = self.lay.pages;
         self.log.anchor_seq = anchor.seq;
         for i in 0..anchor.count {
@@ -378,8 +380,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.ram.set_log(i, block, first);
     }
 
-    /// What a cut has torn is the last page of its block. If there is a newer one behind a page that cannot be
-    /// read, it is lost, and the log does not end there.
+    /// What a cut has torn is the last page of its block. If there is a newer one behind a page
+    /// that cannot be read, it is lost, and the log does not end there.
     fn nothing_behind(&mut self, i: u32, page: u32, seq: u32) -> Result<(), Error<N::Error>> {
         let (block, _) = self.ram.log(i);
         let is_torn = |disk: &mut Self| {
@@ -395,8 +397,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
         }
     }
 
-    /// When many mounts in a row were cut, each after it had repeated the last page, and no block is left
-    /// to do so again: the page that the newest block repeats, so that this block can be taken once more.
+    /// When many mounts in a row were cut, each after it had repeated the last page, and no
+    /// block is left to do so again: the page that the newest block repeats, so that this
+    /// block can be taken once more.
     pub(crate) fn find_repeated(&mut self, seq: u32) -> Result<Option<u32>, Error<N::Error>> {
         let newest = self.log.at;
         for at in (newest.saturating_sub(3)..newest).rev() {
@@ -501,8 +504,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(())
     }
 
-    /// Ends in good order: the next mount is short. Costs a program for each changed map page and for
-    /// each part of the snapshot. The disk can be used on.
+    /// Ends in good order: the next mount is short. Costs a program for each changed map page and
+    /// for each part of the snapshot. The disk can be used on.
     ///
     /// # Errors
     /// As [`Jftl::write`].
@@ -544,7 +547,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         })
     }
 
-    /// The page that holds a sector, or a part of which does; none, too, as long as that is not programmed.
+    /// The page that holds a sector, or a part of which does; none, too, as long
+    /// as that is not programmed.
     ///
     /// # Errors
     /// As [`Jftl::read`].

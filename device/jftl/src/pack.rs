@@ -1,9 +1,10 @@
 //! Several sectors of the journal in a page.
 //!
-//! Metadata is journalled with each transaction that changes it, a sector for a few changed bytes. Such sectors are
-//! collected in RAM as [`packed`] has them, and programmed as one page when the next one has no room, before a log
-//! page or a map page is written, and before the head's last page is taken. Until then the map and the
-//! records that wait say [`OPEN_PAGE`]; no page on flash ever does.
+//! Metadata is journalled with each transaction that changes it, a sector for a few changed
+//! bytes. Such sectors are collected in RAM as [`packed`] has them, and programmed as one page
+//! when the next one has no room, before a log page or a map page is written, and before the
+//! head's last page is taken. Until then the map and the records that wait say [`OPEN_PAGE`];
+//! no page on flash ever does.
 
 use flashkit_nand::{Nand, PageAddr};
 
@@ -31,12 +32,12 @@ pub(crate) struct Pack<'a> {
 }
 
 impl<'a, N: Nand> Jftl<'a, N> {
-    /// Lends a page of RAM to pack sectors of the journal in that can be coded in three quarters of their bytes:
-    /// inodes, directories, bitmaps, descriptors, and ends of files. Several of them take one program then, and a
-    /// read each. A flush programs the page too.
+    /// Lends a page of RAM to pack sectors of the journal in that can be coded in three quarters of
+    /// their bytes: inodes, directories, bitmaps, descriptors, and ends of files. Several of them
+    /// take one program then, and a read each. A flush programs the page too.
     ///
-    /// Needs the whole map in RAM. Nothing is packed with less, or with a shorter `page`; a page lent before stays in
-    /// use. What has been packed is read and cleaned without.
+    /// Needs the whole map in RAM. Nothing is packed with less, or with a shorter `page`; a page
+    /// lent before stays in use. What has been packed is read and cleaned without.
     pub fn pack(&mut self, page: &'a mut [u8]) {
         let len = self.lay.page;
         if self.ram.direct && self.pack.page.is_empty() && page.len() >= len {
@@ -83,8 +84,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(true)
     }
 
-    /// Whether the head's block can count another slot: all owners that it may have got when the page is there, and
-    /// later two for each slot, so that homes can still be mapped to them.
+    /// Whether the head's block can count another slot: all owners that it may have got when the
+    /// page is there, and later two for each slot, so that homes can still be mapped to them.
     fn has_room_to_pack(&self) -> bool {
         let count = self.pack.count + 1;
         let is_same = self.pack.block == self.heads[HOST].block;
@@ -97,7 +98,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.has_room_for(HOST, count) && 2 * (slots + count + others) < self.ram.count_max()
     }
 
-    /// Programs the page under construction, if there is anything in it, and tells the map and the records that wait.
+    /// Programs the page under construction, if there is anything in it, and tells the map
+    /// and the records that wait.
     pub(crate) fn emit(&mut self) -> Result<(), Error<N::Error>> {
         if self.pack.count == 0 {
             return Ok(());
@@ -154,7 +156,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(())
     }
 
-    /// Whether a place is a slot of the page under construction. A damaged map may say so when there is none.
+    /// Whether a place is a slot of the page under construction. A damaged map may
+    /// say so when there is none.
     pub(crate) fn is_open(&self, place: u32) -> bool {
         page_of(place) == OPEN_PAGE && (1..=self.pack.count).contains(&slot_of(place))
     }
@@ -194,8 +197,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         }
     }
 
-    /// Moves a packed page, if an owner that it names still has a slot of it: as it is, or, where the head's block
-    /// cannot count as many owners, slot by slot. Returns the pages programmed.
+    /// Moves a packed page, if an owner that it names still has a slot of it: as it is, or, where
+    /// the head's block cannot count as many owners, slot by slot. Returns the pages programmed.
     pub(crate) fn move_packed(&mut self, page: u32, head: usize) -> Result<u32, Error<N::Error>> {
         self.scratch_uses = self.scratch_uses.wrapping_add(1);
         if !self.read_page(page, &mut [0; TAG])? {
@@ -248,7 +251,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(1)
     }
 
-    /// Moves one slot to a page of its own, for those of its owners that have it. Returns the pages programmed.
+    /// Moves one slot to a page of its own, for those of its owners that have it.
+    /// Returns the pages programmed.
     pub(crate) fn move_slot(
         &mut self,
         place: u32,

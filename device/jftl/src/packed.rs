@@ -1,11 +1,13 @@
 //! A page of several sectors, each as [`squeeze`] codes it.
 //!
 //! ```text
-//! | "JP" | count | 0 |  10 bytes a slot: sector, home, where it begins (16 bits) | ... | slot 2 | slot 1 |
+//! | "JP" | count | 0 |  10 bytes a slot: sector, home, where it begins (16 bits)
+//! | ... | slot 2 | slot 1 |
 //! ```
 //!
-//! A slot ends where the one before begins, and slot 1 with the page. All of it can be read without any other page.
-//! A place in the map is the page's number in 28 bits, and above it the slot; 0: the page is one sector.
+//! A slot ends where the one before begins, and slot 1 with the page. All of it can be read
+//! without any other page. A place in the map is the page's number in 28 bits, and above it the
+//! slot; 0: the page is one sector.
 
 use crate::layout::PAGE_BITS;
 use crate::record::{NONE, get, put};
@@ -113,7 +115,8 @@ pub(crate) fn add(page: &mut [u8], owners: [u32; 2], data: &[u8]) -> Added {
     let gap = page.get_mut(from..to).unwrap_or_default();
     let room = gap.len();
     let len = squeeze::encode(data, gap);
-    // What is longer closes the page for others; of the limits tried, Postmark takes the fewest pages with this one.
+    // What is longer closes the page for others; of the limits tried, Postmark takes the
+    // fewest pages with this one.
     let is_long = len > data.len() / 4 * 3;
     if is_long || len > room || slot > SLOTS {
         gap.fill(0);

@@ -96,8 +96,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Programs a page at a head that has room: `data`, or the scratch page. `None`: the block failed,
-    /// and the head needs room again.
+    /// Programs a page at a head that has room: `data`, or the scratch page. `None`: the block
+    /// failed, and the head needs room again.
     pub(crate) fn try_program(
         &mut self,
         head: usize,
@@ -184,8 +184,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// A program failed: what the block holds is moved, and then it is marked. A full list forgets; the
-    /// block's next failure is noticed again.
+    /// A program failed: what the block holds is moved, and then it is marked. A full list forgets;
+    /// the block's next failure is noticed again.
     pub(crate) fn note_failing(&mut self, block: u32) {
         if !self.is_failing(block)
             && let Some(place) = self.failing.iter_mut().find(|listed| **listed == NONE)

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! | block table | places of map pages | log list: 8 each | pending log page | scratch page |
-//! | marks: a bit a map page | tags of open blocks, where there are no spare bytes | slots: 12 + 512 each |
+//! | marks: a bit a map page | tags of open blocks, where there are no spare bytes |
+//! | slots: 12 + 512 each |
 //! ```
 
 use crate::layout::{HEADER, HEADS, Layout, PER_SEGMENT, SEGMENT, TAG};
@@ -258,7 +259,8 @@ impl<'a> Ram<'a> {
         put(self.meta, slot * META, segment);
     }
 
-    /// Number of the log page with the slot's oldest change that is in no map page; 0: there is none.
+    /// Number of the log page with the slot's oldest change that is in no
+    /// map page; 0: there is none.
     pub fn dirty(&self, slot: usize) -> u32 {
         get(self.meta, slot * META + 4)
     }

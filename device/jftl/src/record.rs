@@ -1,23 +1,25 @@
 //! The pages of the log and the anchors, as bytes.
 //!
 //! ```text
-//! log page:  | magic | crc | volume | seq | ordinal | kind flags count | redo | snap | part | cursor |
-//!            | wear | 0 |  8 bytes a record ...
+//! log page:  | magic | crc | volume | seq | ordinal | kind flags count | redo | snap | part |
+//!            | cursor | wear | 0 |  8 bytes a record ...
 //! record:    | number 0..27, run - 1 28..31 | page |
-//! anchor:    | magic | crc | volume | seq | page size | pages | blocks | sectors | ordinal | count |
-//!            | 0 | 0 | 0 |  4 bytes a block ...
+//! anchor:    | magic | crc | volume | seq | page size | pages | blocks | sectors | ordinal |
+//!            | count | 0 | 0 | 0 |  4 bytes a block ...
 //! ```
 //!
-//! All words are 32 bits, little-endian. The CRC-32C is of all that follows it, as far as it is in use.
+//! All words are 32 bits, little-endian. The CRC-32C is of all that follows
+//! it, as far as it is in use.
 //!
-//! * `seq` grows by one with every page of the log. A page that repeats the number of the one before
-//!   replaces it.
-//! * `ordinal` counts the blocks of the log, so that a page of a block's earlier life is not believed.
-//! * `redo`: the first page of the log whose records may not be in the map pages yet; `snap`: the first
-//!   of the newest whole snapshot.
-//! * A record says that `run` sectors from `number` on are in the pages from `page` on; all ones: nowhere. Where the
-//!   4 bits above the page's number are not 0, they are in its slots from that one on (`packed.rs`).
-//!   Numbers from the count of sectors on are map pages.
+//! * `seq` grows by one with every page of the log. A page that repeats the number of
+//!   the one before replaces it.
+//! * `ordinal` counts the blocks of the log, so that a page of a block's
+//!   earlier life is not believed.
+//! * `redo`: the first page of the log whose records may not be in the map pages yet; `snap`: the
+//!   first of the newest whole snapshot.
+//! * A record says that `run` sectors from `number` on are in the pages from `page` on; all ones:
+//!   nowhere. Where the 4 bits above the page's number are not 0, they are in its slots from that
+//!   one on (`packed.rs`). Numbers from the count of sectors on are map pages.
 
 use crc::{CRC_32_ISCSI, Crc};
 

@@ -85,7 +85,8 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// Loads places, bad blocks and, after an orderly end, the block table; holds what records name.
+    /// Loads places, bad blocks and, after an orderly end, the block
+    /// table; holds what records name.
     pub(crate) fn load(&mut self, end: Header, clean: bool) -> Result<bool, Error<N::Error>> {
         let from = self.log.start.min(end.seq);
         let mut walk = self.walk(from, end.seq)?;
@@ -228,8 +229,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(true)
     }
 
-    /// Caches the segments with records that no map page has. There are no more than the cache of the
-    /// session before could hold: a changed segment that is pushed out is written.
+    /// Caches the segments with records that no map page has. There are no more than the cache of
+    /// the session before could hold: a changed segment that is pushed out is written.
     fn cache_changed(&mut self, end: Header) -> Result<bool, Error<N::Error>> {
         if self.ram.direct {
             return Ok(true);

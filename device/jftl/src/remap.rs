@@ -13,8 +13,8 @@ impl<N: Nand> Jftl<'_, N> {
     /// Writes a sector of a journal, whose contents will belong to the sector `home` once a
     /// [`Jftl::remap`] says so. Costs and durability as [`Jftl::write`].
     ///
-    /// A journal written with [`Jftl::write`] can be remapped as well; cleaning then has to search for
-    /// the homes.
+    /// A journal written with [`Jftl::write`] can be remapped as well; cleaning then
+    /// has to search for the homes.
     ///
     /// # Errors
     /// As [`Jftl::write`].
@@ -35,12 +35,12 @@ impl<N: Nand> Jftl<'_, N> {
         })
     }
 
-    /// A transaction: each home of the pairs (home, journal) holds what the journal's sector holds, and
-    /// the sectors of the deallocated runs (first, count) hold nothing. All of it or, after a power cut,
-    /// nothing. Durable when it returns, and with it all that was written before.
+    /// A transaction: each home of the pairs (home, journal) holds what the journal's sector holds,
+    /// and the sectors of the deallocated runs (first, count) hold nothing. All of it or, after a
+    /// power cut, nothing. Durable when it returns, and with it all that was written before.
     ///
-    /// A sector that is a home may not be another pair's journal. Costs a record of 8 bytes for each
-    /// run of up to 16 pairs; no data is read or programmed.
+    /// A sector that is a home may not be another pair's journal. Costs a record of 8 bytes for
+    /// each run of up to 16 pairs; no data is read or programmed.
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::Full`] when there are too many pairs for the log, before
@@ -78,7 +78,8 @@ impl<N: Nand> Jftl<'_, N> {
         pairs: &[(u32, u32)],
         deallocated: &[(u32, u32)],
     ) -> Result<(), Error<N::Error>> {
-        // A block's count has an end: then a page is copied, and the copy serves the homes that follow.
+        // A block's count has an end: then a page is copied, and the copy
+        // serves the homes that follow.
         let (mut from, mut copy) = (NONE, NONE);
         for (home, journal) in pairs {
             let mut page = self.lookup(*journal)?;

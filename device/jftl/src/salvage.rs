@@ -1,7 +1,7 @@
 //! A mount where a page of the log, or of the map, cannot be read: for reading alone.
 //!
-//! All of the log that can be read is applied, in order. A page that a sector is then thought to be in may
-//! hold another's data by now, because the record that says so is lost: tags tell.
+//! All of the log that can be read is applied, in order. A page that a sector is then thought to be
+//! in may hold another's data by now, because the record that says so is lost: tags tell.
 
 use flashkit_nand::{Nand, PageAddr};
 
@@ -43,7 +43,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// The newest page of the log; what counts of each block begins where its first readable page says.
+    /// The newest page of the log; what counts of each block begins where its
+    /// first readable page says.
     fn last_readable(&mut self) -> Result<Option<Header>, Error<N::Error>> {
         let mut end: Option<Header> = None;
         for i in 0..self.log.len {
@@ -103,8 +104,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Applies the page of records that a walk has come to. A map page holds all changes before the record of its
-    /// place: what an older record says of its sectors is void there.
+    /// Applies the page of records that a walk has come to. A map page holds all changes before the
+    /// record of its place: what an older record says of its sectors is void there.
     fn apply(&mut self, walk: &Walk, len: usize) -> Result<(), Error<N::Error>> {
         for i in 0..len / RECORD {
             let record = Record::get(self.ram.scratch, HEADER + i * RECORD);
@@ -131,8 +132,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(())
     }
 
-    /// Whether a page's tag, or a slot, names a number. Without spare bytes the tags of blocks that a cut found open are not
-    /// known, and so is nothing in them.
+    /// Whether a page's tag, or a slot, names a number. Without spare bytes the tags of blocks that
+    /// a cut found open are not known, and so is nothing in them.
     pub(crate) fn is_owned(&mut self, place: u32, number: u32) -> Result<bool, Error<N::Error>> {
         if slot_of(place) != 0 {
             self.scratch_uses = self.scratch_uses.wrapping_add(1);

@@ -1,8 +1,9 @@
 //! A code that makes journalled metadata short, without another sector to refer to.
 //!
-//! Inodes repeat every 128 or 256 bytes, directory entries every few words, and descriptors count block numbers
-//! up, big-endian. So each word of 32 bits is coded with one of eight that it is likely to be: the words 64, 32, 4, 3,
-//! 2 and 1 before it, and those 4 and 2 before it plus one, big-endian; 0 where there are none.
+//! Inodes repeat every 128 or 256 bytes, directory entries every few words, and descriptors count
+//! block numbers up, big-endian. So each word of 32 bits is coded with one of eight that it is
+//! likely to be: the words 64, 32, 4, 3, 2 and 1 before it, and those 4 and 2 before it plus one,
+//! big-endian; 0 where there are none.
 //!
 //! | bits, the first ones lowest | the word |
 //! | --- | --- |

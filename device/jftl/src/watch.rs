@@ -1,10 +1,10 @@
 //! Follows the journal of an ext3 or ext4 file system as it is written, as a hint.
 //!
-//! A descriptor block says for each block of the journal behind it where its home is. So a page of the
-//! journal is tagged with its home when it is programmed. When the home is written, with the same bytes,
-//! it is mapped to that page instead of being programmed. A block that is journalled again is mapped to the
-//! pages of its older copy as far as it is the same. The bytes are compared with those of the page: whatever was
-//! misread here, a sector holds what was written to it.
+//! A descriptor block says for each block of the journal behind it where its home is. So a page of
+//! the journal is tagged with its home when it is programmed. When the home is written, with the
+//! same bytes, it is mapped to that page instead of being programmed. A block that is journalled
+//! again is mapped to the pages of its older copy as far as it is the same. The bytes are compared
+//! with those of the page: whatever was misread here, a sector holds what was written to it.
 //!
 //! ```text
 //! table: | sector | homes: 4 a block of the journal | pieces: 8 each |
@@ -75,7 +75,8 @@ pub enum JournalState {
 
 /// What is known of a journal.
 pub(crate) struct Watch<'a> {
-    /// For each block of the journal the home of what it holds, or [`NONE`]; behind them the pieces.
+    /// For each block of the journal the home of what it holds, or
+    /// [`NONE`]; behind them the pieces.
     table: &'a mut [u8],
     /// One sector.
     buf: &'a mut [u8],
@@ -333,12 +334,13 @@ impl<'a> Watch<'a> {
 }
 
 impl<'a, N: Nand> Jftl<'a, N> {
-    /// Begins to remap: looks for the journal of an ext3 or ext4 file system, and follows it from now on.
-    /// Looks again when a superblock has been written.
+    /// Begins to remap: looks for the journal of an ext3 or ext4 file system, and follows it from
+    /// now on. Looks again when a superblock has been written.
     ///
-    /// `table` is a sector, 4 bytes for each block of a journal, and 8 for each of its pieces; a journal that takes
-    /// more is not followed. One of ext3 has a piece more for each indirect block, of a block's bytes / 4 blocks.
-    /// Costs some ten reads, and one for each sector of the journal's indirect blocks.
+    /// `table` is a sector, 4 bytes for each block of a journal, and 8 for each of its pieces; a
+    /// journal that takes more is not followed. One of ext3 has a piece more for each indirect
+    /// block, of a block's bytes / 4 blocks. Costs some ten reads, and one for each sector of the
+    /// journal's indirect blocks.
     pub fn watch_journal(&mut self, table: &'a mut [u8]) {
         let mut watch = Watch::new(self.lay.page, table);
         if watch.buf.len() == self.lay.page {
@@ -480,7 +482,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(())
     }
 
-    /// Maps a sector to the page of another if that holds the same bytes, and its tag names the home.
+    /// Maps a sector to the page of another if that holds the same bytes,
+    /// and its tag names the home.
     fn share(
         &mut self,
         sector: u32,

@@ -67,8 +67,8 @@ fn operations_cost_what_is_said() {
     assert_eq!(spent.page_programs, 1);
 }
 
-/// The paper's chip, 80 % full, written at random with a flush now and then: no flush takes longer than
-/// 10 ms of flash time. Then the mounts, after an orderly end and after none.
+/// The paper's chip, 80 % full, written at random with a flush now and then: no flush takes longer
+/// than 10 ms of flash time. Then the mounts, after an orderly end and after none.
 #[test]
 fn flushes_and_mounts_are_bounded() {
     let chip = SimNand::new(preset("small-256m").unwrap());
@@ -116,7 +116,8 @@ fn flushes_and_mounts_are_bounded() {
     assert_eq!(spent.page_programs, 0);
 }
 
-/// Data at rest takes its share of the wear: 60 % of the disk is never written again, 20 % all the time.
+/// Data at rest takes its share of the wear: 60 % of the disk is never written
+/// again, 20 % all the time.
 #[test]
 fn wear_is_levelled() {
     let setup = common::Setup {

@@ -1,5 +1,5 @@
-//! A page that cannot be read, whichever it is: the disk is there all the same, and no sector holds what it
-//! never held.
+//! A page that cannot be read, whichever it is: the disk is there all the same, and no sector
+//! holds what it never held.
 
 mod common;
 

@@ -140,8 +140,8 @@ fn mounts_that_are_cut_again_and_again_end() {
     }
 }
 
-/// Pages that the ECC takes for good, though they are not, and pages that are gone: errors, perhaps wrong
-/// data, but no panic, no endless loop and no breach of the chip's contract.
+/// Pages that the ECC takes for good, though they are not, and pages that are gone: errors, perhaps
+/// wrong data, but no panic, no endless loop and no breach of the chip's contract.
 #[test]
 fn damage_is_borne() {
     for setup in &SETUPS[..3] {

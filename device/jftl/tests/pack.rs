@@ -1,5 +1,5 @@
-//! Sectors of the journal that share pages: what they cost, and that they are read back, whatever becomes of the
-//! others.
+//! Sectors of the journal that share pages: what they cost, and that they are read back,
+//! whatever becomes of the others.
 
 mod common;
 
@@ -88,7 +88,8 @@ fn sectors_of_the_journal_share_a_page() {
             read(disk, 200, &sparse(200, 7));
         });
         assert_eq!((spent.page_reads, spent.page_programs), (4, 0));
-        // One more in the journal is not as its home, and goes into the same page as the one behind it.
+        // One more in the journal is not as its home, and goes into the same
+        // page as the one behind it.
         ext::write(&mut disk, journal_block(5), &sparse(201, 8));
         ext::write(&mut disk, journal_block(6), &sparse(202, 7));
         let stats = disk.stats();
@@ -107,8 +108,8 @@ fn sectors_of_the_journal_share_a_page() {
     }
 }
 
-/// A file system that journals blocks and writes them home later, on a disk that is full, and what each of its
-/// sectors holds.
+/// A file system that journals blocks and writes them home later, on a disk that is full, and what
+/// each of its sectors holds.
 struct Load {
     rng: Rng,
     holds: HashMap<u32, Vec<u8>>,
@@ -151,7 +152,8 @@ impl Load {
         self.worst[1] = spent.max(self.worst[1]);
     }
 
-    /// A transaction of up to 20 blocks, some of noise; before the log comes round all that it holds is written home.
+    /// A transaction of up to 20 blocks, some of noise; before the log comes round all that
+    /// it holds is written home.
     fn transaction<N: Nand + Metered>(&mut self, disk: &mut Jftl<'_, N>) {
         let count = 1 + self.rng.below(20) as u32;
         if self.at + count + 1 >= JOURNAL {
@@ -317,7 +319,8 @@ fn programs_that_fail_are_repeated() {
     }
 }
 
-/// Blocks of pages with many owners each are moved too, where no block can count those of as many pages.
+/// Blocks of pages with many owners each are moved too, where no block can
+/// count those of as many pages.
 #[test]
 fn many_owners_are_moved() {
     let setup = Setup {
@@ -360,8 +363,8 @@ fn many_owners_are_moved() {
     load.compare(&mut Jftl::mount(disk.into_nand(), &mut ram).unwrap());
 }
 
-/// Whichever page is lost: a sector holds what it held at some time, or is an error, and what is not packed is lost
-/// alone.
+/// Whichever page is lost: a sector holds what it held at some time, or is an error, and what is
+/// not packed is lost alone.
 #[test]
 fn a_packed_page_that_is_lost_is_its_own_sectors_error() {
     let setup = Setup {
@@ -417,7 +420,8 @@ fn a_packed_page_that_is_lost_is_its_own_sectors_error() {
     assert!(packed > 20 && alone > 20, "{packed} {alone}");
 }
 
-/// Bits flip that no ECC tells of: what is read may be wrong, but reading, cleaning and writing go on.
+/// Bits flip that no ECC tells of: what is read may be wrong, but reading,
+/// cleaning and writing go on.
 #[test]
 fn bits_that_flip_are_borne() {
     let mut chip = made(&SETUP, Features::default());
@@ -463,8 +467,8 @@ fn bits_that_flip_are_borne() {
     assert!(written > 60 * 1_000, "{written}");
 }
 
-/// What was packed with the whole map in RAM is read, cleaned and trimmed with four pieces of it, and the other way
-/// round, an orderly end between or none.
+/// What was packed with the whole map in RAM is read, cleaned and trimmed with four pieces of it,
+/// and the other way round, an orderly end between or none.
 #[test]
 fn packed_sectors_outlive_mounts_with_little_ram() {
     for (setup, seed) in [(SETUP, 11), (IN_BAND, 12), (LARGE, 13)] {

@@ -1,7 +1,7 @@
 //! Power cuts at every program and erase of scripts, and again in what follows.
 //!
-//! By default each operation is cut in one of the ways, in turn. `FLASHKIT_FULL=1` cuts in all of them,
-//! of longer scripts. A failure prints an id; `FLASHKIT_REPLAY=id` repeats it.
+//! By default each operation is cut in one of the ways, in turn. `FLASHKIT_FULL=1` cuts in all of
+//! them, of longer scripts. A failure prints an id; `FLASHKIT_REPLAY=id` repeats it.
 
 mod common;
 
@@ -92,7 +92,8 @@ impl Case {
         };
         let mut ram = self.setup.ram();
         let ran = Jftl::mount(&mut nand, &mut ram).and_then(|mut disk| {
-            // What a mount shows stays: compared before the power fails, if it does not fail before.
+            // What a mount shows stays: compared before the power fails,
+            // if it does not fail before.
             if i > 0 {
                 match model.compare(&mut disk, true) {
                     // A read may push a changed piece of the map out of the cache.
@@ -144,8 +145,8 @@ fn again(sectors: u32) -> Vec<Op> {
     ]
 }
 
-/// Cuts a script at every `stride`-th operation in so many ways, and what follows every `double`-th cut
-/// everywhere, and what follows every seventh of these once more.
+/// Cuts a script at every `stride`-th operation in so many ways, and what follows every `double`-th
+/// cut everywhere, and what follows every seventh of these once more.
 fn search(setup: Setup, seed: u64, ops: u32, stride: u64, turns: u64, double: u64) -> [u64; 3] {
     let chip = setup.formatted();
     let mut case = Case {

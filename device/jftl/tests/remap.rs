@@ -114,8 +114,8 @@ fn a_home_written_like_its_journal_is_not_programmed() {
     }
 }
 
-/// Sectors of the journal that are as in the newest copy of their home share its page, whose owners may leave in
-/// any order; sectors of zeros have no page.
+/// Sectors of the journal that are as in the newest copy of their home share its page, whose owners
+/// may leave in any order; sectors of zeros have no page.
 #[test]
 fn what_is_journalled_again_unchanged_is_not_programmed() {
     let features = Features::default();
@@ -336,8 +336,8 @@ fn put<N: Nand>(
     disk.write(2 * block, bytes)
 }
 
-/// Transactions, each flushed before its commit block and behind it, and their homes when the log comes round; other
-/// sectors of a full disk, and trims.
+/// Transactions, each flushed before its commit block and behind it, and their homes when the log
+/// comes round; other sectors of a full disk, and trims.
 fn transactions<N: Nand>(
     disk: &mut Jftl<'_, N>,
     seed: u64,
@@ -589,8 +589,9 @@ fn session(
 #[test]
 fn nonsense_in_the_journal_changes_nothing() {
     let full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
-    // Found before: a transaction without an end that had gone on into a block of its own; and a map page whose
-    // record had no room in the log page that was written then, and that said that recovery begins behind it.
+    // Found before: a transaction without an end that had gone on into a block of its own; and a
+    // map page whose record had no room in the log page that was written then, and that said that
+    // recovery begins behind it.
     for (setup, seed, after) in [(SETUP, 2, 912), (SMALL, 1, 3181)] {
         let cut = Cut {
             after,
@@ -648,8 +649,8 @@ fn nonsense_in_the_journal_changes_nothing() {
     }
 }
 
-/// What was packed with the whole map in RAM is moved, written over and trimmed with four pieces of it, and the power
-/// cut meanwhile.
+/// What was packed with the whole map in RAM is moved, written over and trimmed with four pieces of
+/// it, and the power cut meanwhile.
 #[test]
 fn packed_pages_outlive_cuts_with_little_ram() {
     let full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
@@ -881,8 +882,8 @@ fn random_damage_to_the_file_system_is_borne() {
     }
 }
 
-/// On small blocks a record's run goes over three of them. The one in the middle holds data too, also where no map page
-/// says so yet: a recovery took it for free, and for the log.
+/// On small blocks a record's run goes over three of them. The one in the middle holds data too,
+/// also where no map page says so yet: a recovery took it for free, and for the log.
 #[test]
 fn a_block_in_the_middle_of_a_run_is_not_free() {
     let whole = Setup {
@@ -898,7 +899,8 @@ fn a_block_in_the_middle_of_a_run_is_not_free() {
             let mut disk = Jftl::mount(setup.formatted(), &mut ram).unwrap();
             let others = disk.sector_count() - 260;
             for round in 0..310 {
-                // More homes of one page than a count goes to, so that there are copies side by side.
+                // More homes of one page than a count goes to, so that
+                // there are copies side by side.
                 let (set, journal) = (128 * rng.below(2) as u32, 256 + round % 4);
                 let bytes = [round as u8 | 1; 512];
                 disk.write_for(journal, set, &bytes).unwrap();

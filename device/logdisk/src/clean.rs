@@ -98,8 +98,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         self.changing(|disk| disk.step(false))
     }
 
-    /// As [`LogDisk::clean_step`], whatever the policy's threshold is, as a write does that finds no
-    /// room; waits where that would be [`Step::Waiting`].
+    /// As [`LogDisk::clean_step`], whatever the policy's threshold is, as a write does that finds
+    /// no room; waits where that would be [`Step::Waiting`].
     ///
     /// # Errors
     /// As [`LogDisk::write`].
@@ -201,8 +201,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         Some(segment)
     }
 
-    /// Erases the segment that has been cleaned. Not in haste, a bounded disk does so only if writes
-    /// can go on elsewhere, or if nothing else brings room.
+    /// Erases the segment that has been cleaned. Not in haste, a bounded disk does so only if
+    /// writes can go on elsewhere, or if nothing else brings room.
     fn finish_job(&mut self, in_haste: bool) -> Result<bool, Error<F::Error>> {
         let Some(job) = self.job else {
             return Ok(false);

@@ -81,15 +81,16 @@ pub struct Config {
     /// nor trims wait for an erase. What would have to is refused with [`crate::Error::Busy`].
     ///
     /// Below [`Start::Reserve`] each sector written pays for cleaning: v / (b - v) blocks, rounded
-    /// up, of a victim with v of its b blocks valid, and twice as many when more than one segment is
-    /// missing. No fuller victim is taken than this many pay for. [`Config::queue`] says how many
-    /// sectors can be written during an erase: a bank erases only while others have room for as many.
+    /// up, of a victim with v of its b blocks valid, and twice as many when more than one
+    /// segment is missing. No fuller victim is taken than this many pay for.
+    /// [`Config::queue`] says how many sectors can be written during an erase: a bank erases
+    /// only while others have room for as many.
     pub moves_max: u16,
     /// Moves the data of a segment that has been erased so many times less than another; 0: never
     /// (the paper has no wear levelling).
     pub wear_gap: u32,
-    /// Ages are measured with [`crate::LogDisk::set_clock`], in units of the caller's choice, and not in
-    /// sectors written.
+    /// Ages are measured with [`crate::LogDisk::set_clock`], in units of the caller's choice,
+    /// and not in sectors written.
     pub caller_clock: bool,
     /// Pairs of blocks in the flag update queue (paper, 2.4: 600), at least 1.
     pub queue: u16,

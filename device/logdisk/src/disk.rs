@@ -246,8 +246,8 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         self.changing(|disk| (first..first + count).try_for_each(|sector| disk.trim_sector(sector)))
     }
 
-    /// Returns when everything written or trimmed before is durable. Waits only for trims of sectors
-    /// in a bank under erase.
+    /// Returns when everything written or trimmed before is durable. Waits only for trims of
+    /// sectors in a bank under erase.
     ///
     /// # Errors
     /// [`Error::Flash`], [`Error::Latched`].

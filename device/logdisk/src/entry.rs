@@ -21,8 +21,8 @@
 //! | anything before | a write that was cut | *invalid* |
 //!
 //! Why two steps: a bit that a cut left between 0 and 1 may read as 0 at one mount and as 1 at the
-//! next. An *invalid* byte that reads as wholly 0 was cut in its second step at the earliest, so its
-//! first step stands for good. *Pre-valid* is programmed again before anything follows from it.
+//! next. An *invalid* byte that reads as wholly 0 was cut in its second step at the earliest, so
+//! its first step stands for good. *Pre-valid* is programmed again before anything follows from it.
 //! *Valid* that is lost again leaves a block that the next mount completes once more.
 
 /// Bytes of an entry.

@@ -226,9 +226,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
 
     /// Programs every *valid* flag of a bank once more, once after each mount.
     ///
-    /// While the bank erases, a sector of it may get a new block, pre-valid until the erase is done.
-    /// Were the old block's *valid* one that a cut had left unstable, and were it lost, both would
-    /// look the same.
+    /// While the bank erases, a sector of it may get a new block, pre-valid until the erase is
+    /// done. Were the old block's *valid* one that a cut had left unstable, and were it lost,
+    /// both would look the same.
     fn firm_up(&mut self, bank: u32) -> Result<(), Error<F::Error>> {
         if self.ram.is_firm(bank) {
             return Ok(());

@@ -26,8 +26,8 @@ pub enum Error<E> {
     /// The configuration cannot work on this chip; the text says why.
     Config(&'static str),
     /// With bounded latency: this would wait for an erase ([`crate::Config::moves_max`]). Sectors
-    /// before are written or trimmed, the rest is untouched. [`crate::LogDisk::clean_now`] makes room,
-    /// and waits; or it is tried again later.
+    /// before are written or trimmed, the rest is untouched. [`crate::LogDisk::clean_now`] makes
+    /// room, and waits; or it is tried again later.
     Busy,
     /// No room: segments have worn out, and what is left holds the data alone.
     Full,

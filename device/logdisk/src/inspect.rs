@@ -13,8 +13,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// Costs a read of all summaries. Changes nothing.
     ///
     /// # Errors
-    /// The first finding: [`Error::Entry`], [`Error::TwoCopies`], or [`Error::Geometry`] for a count;
-    /// [`Error::Flash`].
+    /// The first finding: [`Error::Entry`], [`Error::TwoCopies`], or [`Error::Geometry`] for
+    /// a count; [`Error::Flash`].
     pub fn check(&mut self) -> Result<(), Error<F::Error>> {
         let blocks = self.layout.blocks;
         let (mut live, mut free, mut open, mut room) = (0, 0, 0, 0);

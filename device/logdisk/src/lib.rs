@@ -2,8 +2,8 @@
 //!
 //! After A. Kawaguchi, S. Nishioka, H. Motoda: *A Flash-Memory Based File System*, USENIX Winter
 //! 1995 (*the paper*). Every write of a sector goes to a new block; a translation table in RAM says
-//! where each sector is, and is rebuilt from the segment summaries at start. A cleaner moves what is
-//! valid out of a segment and erases it, while other banks are read and written.
+//! where each sector is, and is rebuilt from the segment summaries at start. A cleaner moves what
+//! is valid out of a segment and erases it, while other banks are read and written.
 //!
 //! | module | what it is |
 //! | --- | --- |
@@ -21,13 +21,13 @@
 //!
 //! # Durability
 //!
-//! A sector is durable when its write returns; a trim when the next flush returns. After a power cut
-//! each sector in flight holds its old contents or the new ones, whole. See `docs/logdisk.md`.
+//! A sector is durable when its write returns; a trim when the next flush returns. After a power
+//! cut each sector in flight holds its old contents or the new ones, whole. See `docs/logdisk.md`.
 //!
 //! # RAM
 //!
-//! The caller hands over one slice; [`ram_bytes`] says how large. For a chip of 16 MiB with a disk of
-//! 14 MiB it is 63,232 bytes, besides the [`LogDisk`] itself (some 300 bytes).
+//! The caller hands over one slice; [`ram_bytes`] says how large. For a chip of 16 MiB with a disk
+//! of 14 MiB it is 63,232 bytes, besides the [`LogDisk`] itself (some 300 bytes).
 //!
 //! ```
 //! use flashkit_logdisk::{Config, LogDisk, Shape, ram_bytes};

@@ -70,11 +70,12 @@ fn read_header<F: BankedNorFlash>(
 
 impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     /// Makes an empty disk: erases every segment, one in each bank at a time. Erase counts that are
-    /// there are kept. `volume` should differ from format to format: an interrupted one is told by it.
+    /// there are kept. `volume` should differ from format to format: an
+    /// interrupted one is told by it.
     ///
     /// # Errors
-    /// [`Error::Config`] before anything is written; [`Error::Flash`]; [`Error::Full`] when a segment
-    /// cannot be erased.
+    /// [`Error::Config`] before anything is written; [`Error::Flash`]; [`Error::Full`] when a
+    /// segment cannot be erased.
     pub fn format(flash: &mut F, shape: &Shape, volume: u32) -> Result<(), Error<F::Error>> {
         let layout = layout_on(flash, shape, 1)?;
         let per_bank = layout.segments_per_bank();
@@ -130,11 +131,12 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
 
     /// Mounts the disk on a chip over the caller's RAM, [`ram_bytes`] of it.
     ///
-    /// Waits for erases that are still under way. Costs a read of all summaries (for `nor-16m` 258 KiB, 66 ms), twice after a power cut, and
-    /// some flag programs then.
+    /// Waits for erases that are still under way. Costs a read of all summaries (for `nor-16m` 258
+    /// KiB, 66 ms), twice after a power cut, and some flag programs then.
     ///
     /// # Errors
-    /// [`Error::Magic`], [`Error::Header`], [`Error::Geometry`], [`Error::Volume`], [`Error::Entry`],
+    /// [`Error::Magic`], [`Error::Header`], [`Error::Geometry`],
+    /// [`Error::Volume`], [`Error::Entry`],
     /// [`Error::TwoCopies`]: with nothing written. [`Error::Config`], [`Error::RamTooSmall`],
     /// [`Error::Flash`].
     pub fn mount(

@@ -2,15 +2,15 @@
 //!
 //! A *frontier* is an open segment that takes new blocks; there is one, or one for the host and one
 //! for the cleaner. It stays in its bank, the *active bank*, while there is room; then it moves to
-//! the bank with the most free blocks (paper, 2.5). A bank under erase, and if possible the one whose
-//! segment is being cleaned, is on no list: a frontier there moves elsewhere and its segment stays
-//! open for later.
+//! the bank with the most free blocks (paper, 2.5). A bank under erase, and if possible the one
+//! whose segment is being cleaned, is on no list: a frontier there moves elsewhere and its
+//! segment stays open for later.
 //!
 //! Invariant: the host leaves as many blocks as the cleaner may have to move: those still valid in
-//! the segment being cleaned, or those of any segment that has something to gain; and some more, for
-//! each power cut in the middle of a block wastes that block, and until the next erase is done no
-//! room comes back. Where the cleaner has a frontier of its own the host also leaves it the last free
-//! segment; in need it writes to the host's.
+//! the segment being cleaned, or those of any segment that has something to gain; and some more,
+//! for each power cut in the middle of a block wastes that block, and until the next erase is done
+//! no room comes back. Where the cleaner has a frontier of its own the host also leaves it the last
+//! free segment; in need it writes to the host's.
 
 use flashkit_nor::BankedNorFlash;
 

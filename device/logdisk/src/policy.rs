@@ -66,7 +66,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         (account > threshold).then_some(segment)
     }
 
-    /// The banks that may erase without a wait, a bit for each; those from the 64th on share theirs.
+    /// The banks that may erase without a wait, a bit for each; those from
+    /// the 64th on share theirs.
     fn banks_to_spare(&self) -> u64 {
         let spared = (0..self.layout.banks).filter(|bank| self.can_spare(*bank));
         spared.fold(0, |banks, bank| banks | 1 << bank.min(63))

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Each of the first three little-endian words holds a number of 23 bits and, above it, 9 bits of
-//! the check: c0 its lowest, c2 its highest. The check is a CRC of 27 bits (x^27 + x^10 + x^8 + x^7 +
-//! 1, which is primitive; reflected, without a final XOR) over all 512 bytes with the check's own
-//! bits zero. It starts from a number of 32 bits, added to the first four bytes, that says what the
-//! block must be, so that a block of another kind, file or place is not taken for it. Into the lower
-//! 9 bits of a node's check its epoch is mixed (XOR): who does not know the epoch has 18 bits to
-//! check, and sees any change within 8 bits in a row; with all of the check, within 27.
+//! the check: c0 its lowest, c2 its highest. The check is a CRC of 27 bits (x^27 + x^10 + x^8 +
+//! x^7 + 1, which is primitive; reflected, without a final XOR) over all 512 bytes with the check's
+//! own bits zero. It starts from a number of 32 bits, added to the first four bytes, that says what
+//! the block must be, so that a block of another kind, file or place is not taken for it. Into the
+//! lower 9 bits of a node's check its epoch is mixed (XOR): who does not know the epoch has 18 bits
+//! to check, and sees any change within 8 bits in a row; with all of the check, within 27.
 
 /// Bytes in a block.
 pub const BLOCK: usize = 512;
@@ -30,7 +30,8 @@ pub(crate) const NUMBER_BITS: u32 = 23;
 /// What an epoch is in the check.
 pub(crate) const EPOCH_BITS: u32 = 0x1ff;
 
-/// Takes the check off a block, so that the numbers are bare; gives what it must be, and what it was.
+/// Takes the check off a block, so that the numbers are bare; gives what it
+/// must be, and what it was.
 #[inline(never)]
 pub(crate) fn unseal(block: &mut Block, init: u32) -> (u32, u32) {
     let mut held = 0;

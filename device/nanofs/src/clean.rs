@@ -97,7 +97,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         more
     }
 
-    /// Trims dirty blocks and makes them free, with at most `left` operations; whether more is left.
+    /// Trims dirty blocks and makes them free, with at most `left`
+    /// operations; whether more is left.
     ///
     /// All blocks are looked at twice, the first time for long runs only.
     fn clean_dirty(&mut self) -> bool {

@@ -159,8 +159,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// each header and one write.
     ///
     /// # Errors
-    /// `Exists`, `NameTooLong`, `BadName`, `TooManyOpen`; `TooManyFiles`, perhaps because of deleted
-    /// ones that are not cleaned yet.
+    /// `Exists`, `NameTooLong`, `BadName`, `TooManyOpen`; `TooManyFiles`, perhaps because of
+    /// deleted ones that are not cleaned yet.
     pub fn create(&mut self, name: &[u8]) -> Result<Handle> {
         self.find(name, Error::Exists);
         self.free_handle();
@@ -242,8 +242,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.value(size)
     }
 
-    /// Sets the position of the next read or write; [`crate::SEEK_END`] is the end of the file at that
-    /// time.
+    /// Sets the position of the next read or write; [`crate::SEEK_END`] is the end
+    /// of the file at that time.
     ///
     /// # Errors
     /// `BadHandle`. A position beyond the end is reported by the write that follows.
@@ -420,8 +420,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     }
 
     /// Deletes a file, in one atomic step. Costs a read for each header that is looked at, what
-    /// is left of an earlier cut, at most a block of the bitmap, and one write; the blocks are given
-    /// up later, by [`NanoFs::clean`].
+    /// is left of an earlier cut, at most a block of the bitmap, and one write; the blocks are
+    /// given up later, by [`NanoFs::clean`].
     ///
     /// # Errors
     /// `NotFound`, `Busy`.
@@ -468,7 +468,8 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             }
             if cursor != self.spare {
                 self.load(cursor);
-                // What leaving it would do later: its header may move to a slot that is still to come.
+                // What leaving it would do later: its header may move to a
+                // slot that is still to come.
                 self.shorten();
                 if !self.forgive(Error::NotFound) && self.slot <= cursor {
                     return self.value(cursor);

@@ -1,5 +1,5 @@
-//! What operations cost, in blocks of the card and in its time: exact, so that a change for the worse
-//! fails like a bug.
+//! What operations cost, in blocks of the card and in its time: exact, so that a change for
+//! the worse fails like a bug.
 
 mod common;
 

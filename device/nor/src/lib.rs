@@ -1,9 +1,9 @@
 //! The contract of a NOR chip with banks, over the `embedded-storage` traits.
 //!
 //! [`MultiwriteNorFlash`] says what a program does: it clears bits, and may be repeated on the same
-//! word. Its `erase` blocks. [`BankedNorFlash`] adds what a driver needs that does not want to stand
-//! still for the second that an erase takes: erases that are begun and asked about, one in each
-//! bank.
+//! word. Its `erase` blocks. [`BankedNorFlash`] adds what a driver needs that does not
+//! want to stand still for the second that an erase takes: erases that are begun and
+//! asked about, one in each bank.
 //!
 //! # What a chip may do (the fault model)
 //!
@@ -20,8 +20,8 @@
 //! * No program, and no second erase, in a bank while it erases; no read of the segment that is
 //!   being erased. Reads of the bank's other segments are served (the chip suspends the erase).
 //! * Nothing is programmed in a segment whose erase was cut or failed before it was erased again.
-//! * A byte that is not `0xFF` is programmed only where it clears bits, never where it would have to
-//!   set one.
+//! * A byte that is not `0xFF` is programmed only where it clears bits, never where
+//!   it would have to set one.
 
 #![no_std]
 #![forbid(unsafe_code)]

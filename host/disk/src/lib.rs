@@ -45,8 +45,8 @@ pub trait Disk {
     /// As [`Disk::read`].
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<()>;
 
-    /// Makes a range read as zeros, after the next flush for good, and gives its space back where the
-    /// device can.
+    /// Makes a range read as zeros, after the next flush for good, and gives its space
+    /// back where the device can.
     ///
     /// # Errors
     /// As [`Disk::read`].

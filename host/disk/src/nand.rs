@@ -18,16 +18,17 @@ const COPIES: usize = 16 << 20;
 pub struct OnNand<N: Nand = SimNand> {
     disk: Jftl<'static, N>,
     told: JournalState,
-    /// Most pages that were the journal's and a home's at once, and the elided sectors when that was looked at.
+    /// Most pages that were the journal's and a home's at once, and the elided
+    /// sectors when that was looked at.
     shared: (u32, u64),
     tell: fn(&str),
     describe: fn(&OnNand<N>) -> String,
 }
 
 impl<N: Nand> OnNand<N> {
-    /// Mounts the disk on a chip for the life of the process, whose RAM it keeps. With `remaps`, journals
-    /// are followed, and `tell` gets a line when that begins or ends, or when the disk is there for reading
-    /// alone. `describe` is for [`Translation::summary`].
+    /// Mounts the disk on a chip for the life of the process, whose RAM it keeps. With `remaps`,
+    /// journals are followed, and `tell` gets a line when that begins or ends, or when the disk is
+    /// there for reading alone. `describe` is for [`Translation::summary`].
     ///
     /// # Errors
     /// Of the disk.

@@ -78,7 +78,8 @@ impl<T: Translation> Sectors<T> {
         }
     }
 
-    /// Splits a range at sectors: what is before the first whole one, the whole ones, what is after.
+    /// Splits a range at sectors: what is before the first whole one, the
+    /// whole ones, what is after.
     fn split(&self, offset: u64, len: u64) -> [(u64, u64); 3] {
         let end = offset + len;
         let first = offset.next_multiple_of(self.sector).min(end);

@@ -2,8 +2,8 @@
 //!
 //! The kernel mounts ext4 once, on a recorder behind FUSE and a loop device. What it wrote, trimmed
 //! and flushed is then replayed on logdisk over a chip whose power fails in a word program or an
-//! erase. After each cut every sector must hold what it may, and after the journal's replay `e2fsck`
-//! must find nothing.
+//! erase. After each cut every sector must hold what it may, and after the journal's replay
+//! `e2fsck` must find nothing.
 //!
 //! A dozen cuts by default; `FLASHKIT_CUTS=1000` takes as many. A failure leaves the recording in a
 //! file and names it: `FLASHKIT_TRACE=file FLASHKIT_CUT=n` repeats that case, without root.

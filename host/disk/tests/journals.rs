@@ -1,14 +1,15 @@
 //! A real ext3 and ext4 on jftl, with remapping and without, and the power cut anywhere.
 //!
-//! The kernel mounts the file system once, on a recorder behind FUSE and a loop device. What it wrote,
-//! trimmed and flushed is replayed on a simulated NAND chip whose power fails in a program or an erase. After
-//! each cut the disk must be as it was at some moment since the last flush that returned; after the journal's
-//! replay `e2fsck` must find nothing, and each byte that a program had synced must be in its file.
+//! The kernel mounts the file system once, on a recorder behind FUSE and a loop device. What it
+//! wrote, trimmed and flushed is replayed on a simulated NAND chip whose power fails in a program
+//! or an erase. After each cut the disk must be as it was at some moment since the last flush that
+//! returned; after the journal's replay `e2fsck` must find nothing, and each byte that a program
+//! had synced must be in its file.
 //!
-//! Two file systems and a few cuts by default. `FLASHKIT_CUTS=1000` takes as many, half of them on each
-//! layer, and all eighteen: both file systems, the three modes, with discard and without, with checksums of
-//! metadata and without. A failure leaves the recording in a file: `FLASHKIT_TRACE=file FLASHKIT_CUT=n`
-//! repeats that case, without root.
+//! Two file systems and a few cuts by default. `FLASHKIT_CUTS=1000` takes as many, half of them on
+//! each layer, and all eighteen: both file systems, the three modes, with discard and without, with
+//! checksums of metadata and without. A failure leaves the recording in a file:
+//! `FLASHKIT_TRACE=file FLASHKIT_CUT=n` repeats that case, without root.
 
 mod kernel;
 
@@ -196,7 +197,8 @@ fn recover(chip: SimNand) -> Result<Vec<u8>, String> {
     Ok(found)
 }
 
-/// Something else is written to the disk in between, so that blocks hold what stays beside what goes.
+/// Something else is written to the disk in between, so that blocks hold
+/// what stays beside what goes.
 fn with_others(trace: Vec<Event>) -> Vec<Event> {
     let mut rng = Rng::new(7);
     let mut other = || {
@@ -329,8 +331,9 @@ fn file_systems_are_clean_after_any_power_cut() {
     assert!(all > 0 || cuts.end - cuts.start == 1);
 }
 
-/// `dd` of a disk in use, and the copy written to another: the log of the copy is newer than the homes before
-/// it, and older than those behind. The other disk holds what was copied, byte by byte.
+/// `dd` of a disk in use, and the copy written to another: the log of the copy is
+/// newer than the homes before it, and older than those behind. The other disk holds
+/// what was copied, byte by byte.
 #[test]
 fn a_raw_copy_of_a_disk_in_use_is_restored() {
     if !can_record() {
@@ -375,7 +378,8 @@ fn a_raw_copy_of_a_disk_in_use_is_restored() {
     assert!(recover(other.into_nand()).unwrap()[..copy.len()] == copy);
 }
 
-/// With blocks of 1 KiB a block of pointers is behind each 256 blocks of the journal, and often on both sides of it.
+/// With blocks of 1 KiB a block of pointers is behind each 256 blocks of the journal, and
+/// often on both sides of it.
 #[test]
 fn a_journal_of_ext3_in_many_pieces_is_followed() {
     if !can_record() {

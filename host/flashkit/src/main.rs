@@ -1,4 +1,5 @@
-//! The `flashkit` command: file systems and block devices for raw flash, on simulated chips and real ones.
+//! The `flashkit` command: file systems and block devices for raw flash, on
+//! simulated chips and real ones.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -37,7 +38,8 @@ use commands::{
 /// What a subcommand gives back; an error is one line on stderr.
 type Outcome = anyhow::Result<ExitCode>;
 
-/// File systems and block devices for raw flash and cards: simulated chips in image files, and real chips.
+/// File systems and block devices for raw flash and cards: simulated chips in
+/// image files, and real chips.
 #[derive(Parser)]
 #[command(
     name = "flashkit",

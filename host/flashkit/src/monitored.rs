@@ -29,7 +29,8 @@ pub struct Monitored {
 
 impl Monitored {
     /// Starts to count, once nothing has happened for a while: a fresh UBI or JFFS2 goes on erasing
-    /// blocks after it was mounted. Blocks are those of `chip`, or as many as the last one that is erased.
+    /// blocks after it was mounted. Blocks are those of `chip`, or as many as
+    /// the last one that is erased.
     pub fn start(chip: &Preset) -> Result<Monitored, flashkit_flashmon::Error> {
         let start = Instant::now();
         let mut monitor = Flashmon::start()?;

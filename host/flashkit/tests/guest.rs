@@ -1,6 +1,6 @@
-//! `flashkit lab guest`, studies and `flashkit monitor`: what goes wrong without a guest, over programs that
-//! play QEMU and apt; and with `FLASHKIT_GUEST=1` real guests, for which QEMU and Debian's archive
-//! (or an image in the cache folder) are needed.
+//! `flashkit lab guest`, studies and `flashkit monitor`: what goes wrong without a guest, over
+//! programs that play QEMU and apt; and with `FLASHKIT_GUEST=1` real guests, for which QEMU and
+//! Debian's archive (or an image in the cache folder) are needed.
 
 mod common;
 
@@ -96,8 +96,9 @@ impl Stage {
     }
 }
 
-/// Copies a program, in a process of its own: what this one has open for writing, a child that another test begins at
-/// that moment has open too until it runs its own program, and what is open for writing does not run.
+/// Copies a program, in a process of its own: what this one has open for writing, a child that
+/// another test begins at that moment has open too until it runs its own program, and what is open
+/// for writing does not run.
 fn install(program: &Path, to: &Path) {
     let mut command = Command::new("install");
     assert!(command.arg(program).arg(to).status().unwrap().success());
@@ -300,8 +301,8 @@ fn study(place: &Stage, more: &[&str]) -> Output {
     place.run(&[&args, more].concat())
 }
 
-/// The second of three cases kills the guest: the first has its result, the second an error, the third is
-/// run in a guest of its own, and nothing is run twice.
+/// The second of three cases kills the guest: the first has its result, the second an error, the
+/// third is run in a guest of its own, and nothing is run twice.
 #[test]
 fn a_study_survives_a_guest_that_dies() {
     let place = Stage::new();
@@ -586,8 +587,8 @@ fn a_study_in_a_guest() {
         let test = phases.iter().find(|phase| phase["name"] == "test").unwrap();
         assert_eq!(test["user_bytes"], 20 << 20);
         let programs = test["page_programs"].as_u64().unwrap();
-        // Each request once and no more than twice, or each page of the file where a page cache takes
-        // what is overwritten.
+        // Each request once and no more than twice, or each page of the file where a page cache
+        // takes what is overwritten.
         let least = if case.ends_with("ubifs") {
             6_144
         } else {

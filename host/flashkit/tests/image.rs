@@ -135,7 +135,8 @@ fn damage_is_found_and_stays() {
             assert!(said.lines().last().unwrap().contains("x.img: damaged, "));
         }
         if !is_data {
-            // The name of a file that cannot be read goes; of damaged data nothing says what it was.
+            // The name of a file that cannot be read goes; of damaged data
+            // nothing says what it was.
             fs::copy(here.path("x.img"), here.path("y.img")).unwrap();
             let said = here.said(1, &["fsck", "-y", "y.img"]);
             assert!(said.contains("this directory: repaired\n"), "{said}");
@@ -317,7 +318,8 @@ fn a_device_table_makes_devices_and_sets_attributes() {
     assert_eq!(refused, "b.img: filling it: /x: no such file or directory");
 }
 
-/// Bits flipped anywhere in the file, in what it says of the chip's pages too: no panic, one line at most.
+/// Bits flipped anywhere in the file, in what it says of the chip's pages too:
+/// no panic, one line at most.
 #[test]
 fn an_image_with_bits_flipped_panics_nothing() {
     let here = Place::new();

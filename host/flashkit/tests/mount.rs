@@ -432,8 +432,8 @@ fn a_mount_is_recorded() {
 /// Stands in the inode of a small file, and nowhere else.
 const MARK: &[u8] = b"a text to be found in the image";
 
-/// A mount that meets a damaged inode: the call fails, what is sound can still be read, nothing can be
-/// changed, and one line says why. With `errors=continue` only what is damaged fails.
+/// A mount that meets a damaged inode: the call fails, what is sound can still be read, nothing can
+/// be changed, and one line says why. With `errors=continue` only what is damaged fails.
 #[test]
 fn a_mount_that_meets_damage_is_read_only_from_then_on() {
     if !can_mount() {
@@ -519,7 +519,8 @@ fn a_mount_that_meets_damage_is_read_only_from_then_on() {
     here.said(0, &["fsck", "flash.img"]);
 }
 
-/// The page cache takes what the volume has no room for; a replay that fills it notices, and goes on.
+/// The page cache takes what the volume has no room for; a replay that
+/// fills it notices, and goes on.
 #[test]
 fn a_replay_fills_a_mount() {
     if !can_mount() {

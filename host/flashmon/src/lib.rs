@@ -12,8 +12,8 @@
 //! | `mtd` | the MTD devices of this machine, from sysfs |
 //!
 //! What is counted is what the driver is asked for, retries and the driver's own bad-block table
-//! included, whoever asks: file system, UBI, a dump of the chip. SPI NAND has other functions and is
-//! not seen. On a chip of several dies, addresses are those within a die.
+//! included, whoever asks: file system, UBI, a dump of the chip. SPI NAND has other functions and
+//! is not seen. On a chip of several dies, addresses are those within a die.
 
 #![forbid(unsafe_code)]
 
@@ -36,8 +36,8 @@ pub use text::Event;
 
 /// Where tracefs is, or was before Linux 4.1.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Blocks whose erases are counted apart: those there are, within these limits. The kernel allocates
-/// room for all of them at once.
+/// Blocks whose erases are counted apart: those there are, within these limits. The kernel
+/// allocates room for all of them at once.
 const BLOCKS: std::ops::RangeInclusive<u32> = 1 << 10..=1 << 17;
 /// Processes that are counted apart.
 const PROCESSES: u32 = 1 << 11;

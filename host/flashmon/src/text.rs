@@ -106,7 +106,7 @@ pub fn overrun(text: &str) -> u64 {
 }
 
 /// Parses a line of `trace_pipe` that belongs to monitor `id`:
-/// `  ubi_bgt0d-100   [000] .....     5.948395: page_program_7: (nand...+0x0/0x70) chip=0x1 page=9`.
+/// `  ubi_bgt0d-100   [000] .....     5.948395: page_program_7: (nand...+0/0x70) chip=0x1 page=9`.
 pub fn event(line: &str, id: u32) -> Option<Event> {
     let (head, arguments) = line.split_once(": (")?;
     let (head, event) = head.rsplit_once(": ")?;

@@ -144,8 +144,8 @@ impl Bridge {
         Ok(())
     }
 
-    /// Takes set-ID bits and capabilities from a file that is written to, cut or given away: bits of
-    /// what is executable by its group, as `chown(2)` says.
+    /// Takes set-ID bits and capabilities from a file that is written to, cut or given away: bits
+    /// of what is executable by its group, as `chown(2)` says.
     fn kill_privileges(inner: &mut Inner, ino: Ino, now: Time) -> Result<(), Error> {
         let fs = inner.fs()?;
         let attr = fs.getattr(ino)?;
@@ -222,9 +222,9 @@ fn sets_times_alone(set: &SetAttr) -> bool {
     set.size.is_none() && set.mode.is_none() && set.uid.is_none() && set.gid.is_none()
 }
 
-/// The answer for a file that the kernel still knows and whose last name is gone: as it keeps the times, it hands
-/// them over once more after that, and keeps a refusal for the next sync of all. It asks for no more than that
-/// there be an answer.
+/// The answer for a file that the kernel still knows and whose last name is gone: as it keeps the
+/// times, it hands them over once more after that, and keeps a refusal for the next sync of all. It
+/// asks for no more than that there be an answer.
 fn gone(ino: Ino, set: &SetAttr) -> Attr {
     Attr {
         ino,
@@ -242,8 +242,8 @@ fn gone(ino: Ino, set: &SetAttr) -> Attr {
     }
 }
 
-/// Whether extended attributes of such names are kept. Access control lists, which are attributes of
-/// the namespace `system`, are not: nobody would heed them.
+/// Whether extended attributes of such names are kept. Access control lists, which are attributes
+/// of the namespace `system`, are not: nobody would heed them.
 fn has_namespace(name: &[u8]) -> bool {
     let namespaces = [&b"user."[..], b"trusted.", b"security."];
     namespaces.iter().any(|space| name.starts_with(space))

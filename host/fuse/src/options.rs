@@ -26,7 +26,8 @@ pub struct MountOptions {
     pub commit: Duration,
     /// Send what goes wrong to the system's log as well: nobody reads this process's stderr.
     pub syslog: bool,
-    /// When the file system's own records are found to be damaged, changes are refused from then on.
+    /// When the file system's own records are found to be damaged, changes
+    /// are refused from then on.
     pub fall_back: bool,
     /// Which reads change access times.
     pub atime: AccessTimes,
@@ -34,8 +35,8 @@ pub struct MountOptions {
     pub flags: Vec<MountFlag>,
 }
 
-/// Which reads change access times. The kernel answers from what it keeps without asking: such reads
-/// change none.
+/// Which reads change access times. The kernel answers from what it keeps without
+/// asking: such reads change none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
     /// None: each would cost flash.
@@ -85,8 +86,8 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
-    /// The default where a disk is shown as a file: every write goes through at once. Who writes to a
-    /// disk has a cache of his own, decides what is written when, and wants to know what fails.
+    /// The default where a disk is shown as a file: every write goes through at once. Who writes to
+    /// a disk has a cache of his own, decides what is written when, and wants to know what fails.
     pub fn for_disk() -> Self {
         MountOptions {
             writeback: false,

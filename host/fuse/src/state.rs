@@ -15,8 +15,8 @@ use crate::tails::Tails;
 /// Distinct I/O errors that are reported before a mount falls silent.
 const REPORTED_MAX: usize = 100;
 
-/// What is said when a change is refused: the kernel lets none through to a mount that is read-only by
-/// its options.
+/// What is said when a change is refused: the kernel lets none through to a mount that is
+/// read-only by its options.
 const READ_ONLY: &str = "the volume can only be read from now on: after an error of the chip its state is \
     not known, or too many blocks have gone bad";
 
@@ -150,8 +150,8 @@ impl Shared {
         Ok(more.unwrap_or(false))
     }
 
-    /// Has the file system do what no request asks for; an error is reported, and there is no result.
-    /// `Err`: the file system panicked.
+    /// Has the file system do what no request asks for; an error is reported, and there is no
+    /// result. `Err`: the file system panicked.
     fn by_itself<T>(
         &self,
         what: &str,

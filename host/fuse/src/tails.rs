@@ -1,17 +1,17 @@
 //! What the kernel hands over again: the last page of a file that grows.
 //!
-//! A kernel that gathers writes hands over whole pages of its own, the last one up to the end of the file. For an
-//! append of 100 bytes that is all that this page holds, and pages of flash that have not changed would be
-//! written once more. So what was handed over of such a page is kept here, for the files written to last, and the
-//! next write begins where it differs.
+//! A kernel that gathers writes hands over whole pages of its own, the last one up to the end of
+//! the file. For an append of 100 bytes that is all that this page holds, and pages of flash that
+//! have not changed would be written once more. So what was handed over of such a page is kept
+//! here, for the files written to last, and the next write begins where it differs.
 
 use std::collections::VecDeque;
 
 use flashkit_vfs::Ino;
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Files that are remembered: logs that grow at the same time. To ask the file system what another file holds would cost
-/// more reads than the programs that it saves are worth.
+/// Files that are remembered: logs that grow at the same time. To ask the file system what another
+/// file holds would cost more reads than the programs that it saves are worth.
 const FILES: usize = 64;
 
 /// What a file holds from the start of a page to the end of the file.
@@ -37,8 +37,8 @@ impl Tails {
         }
     }
 
-    /// A file is about to be written: how many of the first bytes it is known to hold already. What the write
-    /// reaches is not known any more, until [`Tails::written`].
+    /// A file is about to be written: how many of the first bytes it is known to hold already. What
+    /// the write reaches is not known any more, until [`Tails::written`].
     pub(crate) fn writes(&mut self, ino: Ino, offset: u64, data: &[u8]) -> usize {
         let end = offset.saturating_add(data.len() as u64);
         let Some(at) = self.tails.iter().position(|tail| tail.ino == ino) else {

@@ -62,8 +62,8 @@ fn bytes(number: u64) -> [u8; 100] {
     std::array::from_fn(|i| (number * 7 + i as u64) as u8)
 }
 
-/// The kernel hands over the last page of a file, 4 KiB of its own, with each append; only what is new is
-/// written.
+/// The kernel hands over the last page of a file, 4 KiB of its own, with each append;
+/// only what is new is written.
 #[test]
 fn an_append_costs_what_it_costs_without_a_mount() {
     const APPENDS: u64 = 400;
@@ -87,7 +87,8 @@ fn an_append_costs_what_it_costs_without_a_mount() {
         }) else {
             return;
         };
-        // Where the kernel has set the file's times since, a page that is not full yet needs its inode as well.
+        // Where the kernel has set the file's times since, a page that is not full
+        // yet needs its inode as well.
         let tails = APPENDS * 100 / 2_048 + 1;
         let least = in_process.page_programs;
         assert!(

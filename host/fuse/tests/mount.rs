@@ -131,8 +131,8 @@ fn holes_are_made_and_found() {
     m.unmount();
 }
 
-/// What the kernel has gathered it does not hand over before it asks for holes, so it is not told of
-/// any.
+/// What the kernel has gathered it does not hand over before it asks for holes,
+/// so it is not told of any.
 #[test]
 fn gathered_writes_are_no_holes() {
     use nix::unistd::{Whence, lseek};
@@ -824,8 +824,8 @@ fn io_errors_of_gathered_writes_reach_the_fsync() {
     m.unmount();
 }
 
-/// The kernel hands over a file's times once more when its last name has gone. Were that refused, the next
-/// `sync` of the whole file system would fail.
+/// The kernel hands over a file's times once more when its last name has gone. Were that refused,
+/// the next `sync` of the whole file system would fail.
 #[test]
 fn removed_files_leave_no_error_behind() {
     let Some(m) = Mounted::new() else { return };

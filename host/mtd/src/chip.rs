@@ -48,8 +48,8 @@ impl MtdNand {
     /// Opens a device, to be changed with `write`. Nothing is changed by that.
     ///
     /// # Errors
-    /// [`MtdError::NotMtd`], [`MtdError::NotNand`], [`MtdError::Geometry`] for what is no NAND chip,
-    /// [`MtdError::InUse`], and what the system says.
+    /// [`MtdError::NotMtd`], [`MtdError::NotNand`], [`MtdError::Geometry`] for what is no NAND
+    /// chip, [`MtdError::InUse`], and what the system says.
     pub fn open(path: &Path, write: bool) -> Result<MtdNand, MtdError> {
         // Before it is opened: that alone does something to other devices.
         let metadata = std::fs::metadata(path).map_err(|_| MtdError::NotMtd)?;

@@ -1,8 +1,8 @@
 //! Real NAND chips on Linux: `/dev/mtdN` as a [`Nand`](flashkit_nand::Nand).
 //!
-//! The kernel's MTD driver has the ECC and the table of bad blocks; everything above is the volume's.
-//! Spare bytes are those that the driver leaves free (`oobavail`), read and written in the places
-//! that it assigns.
+//! The kernel's MTD driver has the ECC and the table of bad blocks; everything above is the
+//! volume's. Spare bytes are those that the driver leaves free (`oobavail`), read and written in
+//! the places that it assigns.
 //!
 //! | module | what it does |
 //! | --- | --- |

@@ -1,13 +1,13 @@
 //! A disk over NBD, the network block device protocol, on a stream.
 //!
 //! The fixed newstyle handshake with `NBD_OPT_EXPORT_NAME`, `GO`, `INFO`, `LIST` and `ABORT`, and
-//! simple replies to `READ`, `WRITE` (with FUA), `DISC`, `FLUSH`, `TRIM` and `WRITE_ZEROES`. That is
-//! what the kernel, QEMU and libnbd ask of a disk.
+//! simple replies to `READ`, `WRITE` (with FUA), `DISC`, `FLUSH`, `TRIM` and `WRITE_ZEROES`. That
+//! is what the kernel, QEMU and libnbd ask of a disk.
 //!
 //! There are three libraries on crates.io, and none fits: `nbd` 0.3.1 answers TRIM and WRITE_ZEROES
-//! with an error and knows no FUA and no `GO`; `nbdkit` 0.3.0 makes plugins for a server that has to
-//! be installed; `tokio-nbd` 0.3.0 is under the GPL and brings a runtime. So the protocol is here,
-//! two hundred lines of it.
+//! with an error and knows no FUA and no `GO`; `nbdkit` 0.3.0 makes plugins for a server that has
+//! to be installed; `tokio-nbd` 0.3.0 is under the GPL and brings a runtime. So the protocol is
+//! here, two hundred lines of it.
 
 #![forbid(unsafe_code)]
 

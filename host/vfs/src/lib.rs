@@ -288,8 +288,8 @@ pub trait FileSystem {
     /// Creates a special file; `device` is the number of a device, else 0.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`], the default, by a file system that has none; [`Error::Invalid`] when
-    /// `kind` is none.
+    /// [`Error::NotPermitted`], the default, by a file system that has none;
+    /// [`Error::Invalid`] when `kind` is none.
     fn mknod(
         &mut self,
         dir: Ino,
@@ -346,8 +346,8 @@ pub trait FileSystem {
     /// file, nothing happens.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when one is a directory that the other is below, and, the default, by a file
-    /// system that cannot do it.
+    /// [`Error::Invalid`] when one is a directory that the other is below, and, the default, by a
+    /// file system that cannot do it.
     fn exchange(
         &mut self,
         dir: Ino,
@@ -376,8 +376,8 @@ pub trait FileSystem {
     /// Writes all of `data`, extending the file (with zeros, up to `offset`) as needed.
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<()>;
 
-    /// Makes a range of a file read as zeros and gives its space back; the size stays, and what lies
-    /// beyond it is left alone.
+    /// Makes a range of a file read as zeros and gives its space back; the size stays, and what
+    /// lies beyond it is left alone.
     ///
     /// # Errors
     /// [`Error::Unsupported`], the default.
@@ -393,8 +393,8 @@ pub trait FileSystem {
         Ok((offset < size).then_some(offset))
     }
 
-    /// The first byte from `offset` on that is not stored, or the end of the file; none from the end
-    /// on.
+    /// The first byte from `offset` on that is not stored, or the end of the
+    /// file; none from the end on.
     fn next_hole(&mut self, ino: Ino, offset: u64) -> Result<Option<u64>> {
         let size = self.getattr(ino)?.size;
         Ok((offset < size).then_some(size))
@@ -419,7 +419,8 @@ pub trait FileSystem {
     /// Gives an inode an extended attribute.
     ///
     /// # Errors
-    /// As [`SetXattr`] says; [`Error::NoSpace`] also when those of the inode are too many or too long.
+    /// As [`SetXattr`] says; [`Error::NoSpace`] also when those of the inode
+    /// are too many or too long.
     fn set_xattr(
         &mut self,
         ino: Ino,

@@ -410,8 +410,8 @@ fn read_full(from: &mut File, buf: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Copies the file `from` to the host path, or what the directory `from` holds into the host
-/// directory, which is created if absent. Modes, symbolic and hard links and the mtimes of files and
-/// directories are kept. Files in the way are replaced; symbolic links in the way are never
+/// directory, which is created if absent. Modes, symbolic and hard links and the mtimes of files
+/// and directories are kept. Files in the way are replaced; symbolic links in the way are never
 /// written through. Where the host has no hard links, the file is copied again.
 ///
 /// `progress` is called with the bytes copied so far.

@@ -41,8 +41,8 @@ impl Only<'_> {
     }
 }
 
-/// Runs an experiment, or what is asked for of it; tells how many pieces are done. Some keep their results
-/// in the folder that is named, and do not run again what is there.
+/// Runs an experiment, or what is asked for of it; tells how many pieces are done. Some keep their
+/// results in the folder that is named, and do not run again what is there.
 pub type Run = fn(Scale, Only<'_>, &Path, &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report>;
 
 /// What a folder of results has of an experiment.

@@ -243,7 +243,8 @@ impl Set {
                 continue;
             }
             for &system in self.systems.iter().filter(|system| run.is_for(**system)) {
-                // The mount makes all durable every five seconds: on a slow machine so much more often to an operation.
+                // The mount makes all durable every five seconds: on a slow machine so much
+                // more often to an operation.
                 let timed = run.is_timed() || system == System::FlashLightMtd;
                 cases.push(Case {
                     id: self.id(run, system),
@@ -376,8 +377,8 @@ impl Run {
             || macros.iter().any(|name| self.trace.starts_with(name))
     }
 
-    /// Twice what littlefs takes for the trace, or for others enough to know the cost of an overwrite: a second of
-    /// its flash time takes the processor a tenth.
+    /// Twice what littlefs takes for the trace, or for others enough to know the cost of an
+    /// overwrite: a second of its flash time takes the processor a tenth.
     fn flash_limit(&self) -> u64 {
         if self.trace == "postmark" {
             12_000

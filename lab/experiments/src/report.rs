@@ -165,8 +165,8 @@ impl Table {
 }
 
 impl Figure {
-    /// The series that have anything, with their places among all: what is listed in the same order has the same
-    /// colour in all figures.
+    /// The series that have anything, with their places among all: what is listed in the same order
+    /// has the same colour in all figures.
     pub fn shown(&self) -> impl Iterator<Item = (usize, &str, &[Option<f64>])> + Clone {
         let all = self.series.iter().enumerate();
         all.map(|(place, (name, values))| (place, &name[..], &values[..]))

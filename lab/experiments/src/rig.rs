@@ -9,8 +9,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use flashkit_disk::{Disk, DiskFs};
 use flashkit_fuse::MountOptions;
 
-/// The disk, for FUSE and for its counters. It does nothing in idle time: figures must not depend on how idle
-/// the machine was.
+/// The disk, for FUSE and for its counters. It does nothing in idle time: figures must not depend
+/// on how idle the machine was.
 struct Shared<D>(Arc<Mutex<Option<D>>>);
 
 impl<D> Clone for Shared<D> {
@@ -112,7 +112,8 @@ impl<D: Disk + Send + 'static> Rig<D> {
         Rig::serve(disk, &[])
     }
 
-    /// Serves a disk whose file the kernel does not cache: it is read as often as it would be without a loop device.
+    /// Serves a disk whose file the kernel does not cache: it is read as often as it would
+    /// be without a loop device.
     pub fn uncached(disk: D) -> Result<Rig<D>> {
         Rig::serve(disk, &["--direct-io=on"])
     }

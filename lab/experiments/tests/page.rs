@@ -1,12 +1,12 @@
-//! The page: whatever results there are, no plot is empty and no figure is NaN, and nothing is loaded from
-//! elsewhere.
+//! The page: whatever results there are, no plot is empty and no figure is NaN, and nothing
+//! is loaded from elsewhere.
 
 use flashkit_experiments::page::Page;
 use flashkit_experiments::study::{self, Case, Folder, How, Made, Outcome, System};
 use flashkit_experiments::{Scale, studies};
 
-/// Some cases of all studies. All other systems get the results of FlashLight in this process: what is tested
-/// is the page.
+/// Some cases of all studies. All other systems get the results of FlashLight in this process:
+/// what is tested is the page.
 fn results(folder: &Folder) -> Vec<Case> {
     let wanted = |case: &Case| {
         let id = &case.id;

@@ -181,7 +181,8 @@ fn what_cannot_be_run_is_left_out() {
     assert!(folder.load("s/littlefs").unwrap().is_none());
 }
 
-/// The kernel's ext4 on the disk in this process: what it is asked to keep reaches the chip, and is counted.
+/// The kernel's ext4 on the disk in this process: what it is asked to keep reaches
+/// the chip, and is counted.
 #[test]
 fn ext4_on_a_translation_layer() {
     if let Some(why) = System::Ext4Jftl.missing() {

@@ -73,7 +73,8 @@ impl Image {
         Some(cache.join("flashkit/guest"))
     }
 
-    /// The image in a folder; fetched first if there is none, or one of an earlier version. `say` gets a line for each package.
+    /// The image in a folder; fetched first if there is none, or one of an earlier version. `say`
+    /// gets a line for each package.
     ///
     /// # Errors
     /// No Debian tools, no package, no space: the script's own words.

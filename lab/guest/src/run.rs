@@ -23,17 +23,19 @@ pub struct Job {
     /// The shared folder. Results stay there, however the guest ends; `stdout`, `stderr`,
     /// `console`, `status` and `job` are the guest's own.
     pub folder: PathBuf,
-    /// A program of the host to have in the guest, with its libraries: its name there, and its file.
+    /// A program of the host to have in the guest, with its libraries: its
+    /// name there, and its file.
     pub program: Option<(&'static str, PathBuf)>,
-    /// RAM of the guest, in MiB, beside what its root file system takes, whose files live in RAM: a larger
-    /// program is not to leave less to the page cache. Simulated chips live in it.
+    /// RAM of the guest, in MiB, beside what its root file system takes, whose files live in RAM: a
+    /// larger program is not to leave less to the page cache. Simulated chips live in it.
     pub memory: u32,
     /// Seconds until the guest is stopped, from its start.
     pub limit: u64,
     /// Use KVM, where the machine has it and it starts this kernel.
     pub kvm: bool,
-    /// Time in the guest goes by instructions, one a nanosecond, and is skipped while there is nothing
-    /// to do: the same every time, pauses cost nothing, work is slower by half. Not with KVM.
+    /// Time in the guest goes by instructions, one a nanosecond, and is skipped while
+    /// there is nothing to do: the same every time, pauses cost nothing, work is
+    /// slower by half. Not with KVM.
     pub skip_idle: bool,
 }
 

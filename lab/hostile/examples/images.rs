@@ -198,8 +198,8 @@ fn changes(fs: &mut Fs<'_>) -> Result<(), Error> {
     write_synced(fs, "last", 0, 10)
 }
 
-/// Pages of two files overwritten and synced since the last checkpoint, some of them more than once, among other
-/// changes; the last with no fsync.
+/// Pages of two files overwritten and synced since the last checkpoint, some of them more than
+/// once, among other changes; the last with no fsync.
 fn updates(fs: &mut Fs<'_>) -> Result<(), Error> {
     for (name, pages) in [("db", 200), ("g/other", 20)] {
         write_synced(fs, name, 0, pages * 1_024)?;
@@ -240,8 +240,8 @@ fn many_names(fs: &mut Fs<'_>) -> Result<(), Error> {
     fs.sync()
 }
 
-/// A file of so many extents that its maps need an index, overwritten and cleaned: some wait there, and some
-/// mask what the maps say.
+/// A file of so many extents that its maps need an index, overwritten and cleaned: some wait there,
+/// and some mask what the maps say.
 fn many_extents(fs: &mut Fs<'_>) -> Result<(), Error> {
     for i in (0..2_700).rev() {
         write(fs, "file", 2_048 * i, 1_024)?;

@@ -141,8 +141,8 @@ fn select(image: &Image, kind: u8, nth: u8) -> Option<u32> {
     list.get(usize::from(nth) % list.len().max(1)).copied()
 }
 
-/// First byte, length and number of the records of an inode or a map page, and of the pointers of an
-/// inode.
+/// First byte, length and number of the records of an inode or a map page, and of
+/// the pointers of an inode.
 fn records(page: &[u8], of_pointers: bool) -> (usize, usize, usize) {
     let count = |at| usize::from(u16_at(page, at));
     match page[6] {

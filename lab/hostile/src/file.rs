@@ -12,9 +12,9 @@ const LEN_MAX: u64 = 1 << 30;
 /// Where the block table begins.
 const TABLE: u64 = 4096;
 
-/// Runs an input: a byte that says how to go on, then an image file's header, and what follows it or
-/// the beginning of its block table. The header's checksum is made right, and the file as long as a
-/// header may demand (1 GiB, sparse), when the first byte says so.
+/// Runs an input: a byte that says how to go on, then an image file's header, and what follows it
+/// or the beginning of its block table. The header's checksum is made right, and the file as long
+/// as a header may demand (1 GiB, sparse), when the first byte says so.
 ///
 /// # Panics
 /// That is a finding.

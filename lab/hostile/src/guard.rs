@@ -11,14 +11,15 @@ use crate::image::Image;
 ///
 /// * takes more flash operations for one call than [`Guard::allow`] allows,
 /// * programs a page twice or out of order that it has itself programmed or passed over,
-/// * programs a page that can be seen to have been programmed before the mount, if it is [strict](Guard::strict),
+/// * programs a page that can be seen to have been programmed before the mount, if it
+///   is [strict](Guard::strict),
 /// * programs or erases a block that is marked bad,
 /// * names an address that is not on the chip.
 ///
-/// What it does not blame its user for is programming a page that was attempted before the mount, or
-/// stands before one that was, and reads as erased: to find out would take a read for each page. (One that
-/// is not strict does not blame its user for any page that the volume's own records call erased.)
-/// Such a page holds garbage from then on, as it would on a real chip.
+/// What it does not blame its user for is programming a page that was attempted before the mount,
+/// or stands before one that was, and reads as erased: to find out would take a read for each page.
+/// (One that is not strict does not blame its user for any page that the volume's own records call
+/// erased.) Such a page holds garbage from then on, as it would on a real chip.
 #[derive(Debug)]
 pub struct Guard {
     chip: SimNand,

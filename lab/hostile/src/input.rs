@@ -53,8 +53,8 @@ impl Chance {
     }
 }
 
-/// Changes an input of `size` bytes in place, as a custom mutator of libFuzzer does: whole edits and
-/// steps come, go, are copied, or have one of their bytes changed. Returns the new size.
+/// Changes an input of `size` bytes in place, as a custom mutator of libFuzzer does: whole edits
+/// and steps come, go, are copied, or have one of their bytes changed. Returns the new size.
 pub fn mutate(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     let mut chance = Chance(u64::from(seed) << 1 | 1 << 40 | 1);
     let input = data[..size.min(max_size)].to_vec();

@@ -4,8 +4,8 @@ use flashkit_powercut::{BARE_CHIP, Chip, Draw, Op, Planned, SMALL_CHIP, cut_sequ
 
 /// Bytes of a step.
 const STEP: usize = 6;
-/// Steps, cuts and failures of the chip at most: what is beyond is ignored. Each cut may leave a file
-/// that proved the volume writable, and there are twelve names for such.
+/// Steps, cuts and failures of the chip at most: what is beyond is ignored. Each cut may leave a
+/// file that proved the volume writable, and there are twelve names for such.
 const STEPS_MAX: usize = 240;
 const CUTS_MAX: usize = 5;
 const FAILURES_MAX: usize = 2;

@@ -5,8 +5,8 @@ use flashkit_workload::trace::{Op, parse, parse_line, write};
 /// Longest text that a compressed input may stand for: what is read of a trace is kept in RAM.
 const TEXT_MAX: u64 = 1 << 20;
 
-/// Runs an input: a trace, compressed or not. What is read is written and read again: it must be the
-/// same.
+/// Runs an input: a trace, compressed or not. What is read is written and read
+/// again: it must be the same.
 ///
 /// # Panics
 /// That is a finding.

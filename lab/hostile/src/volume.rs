@@ -67,9 +67,9 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Repairs the volume of an input: what is found then is found again after another repair and another mount,
-/// and nothing else. That is not asked of a volume that calls a page erased which is not: there what a
-/// repair writes may be lost, as on a chip that fails without a word.
+/// Repairs the volume of an input: what is found then is found again after another repair and
+/// another mount, and nothing else. That is not asked of a volume that calls a page erased which is
+/// not: there what a repair writes may be lost, as on a chip that fails without a word.
 ///
 /// # Panics
 /// That is a finding.
@@ -131,7 +131,8 @@ pub fn repair(bytes: &[u8]) {
     }
 }
 
-/// Whether two structures claim the same page or block, so that what is written next may take it from one.
+/// Whether two structures claim the same page or block, so that what is written
+/// next may take it from one.
 fn is_contested(found: &[Finding]) -> bool {
     let mut what = found.iter().map(|f| &f.what);
     what.any(|what| what.starts_with("block ") || what == "page is in use twice")

@@ -42,7 +42,8 @@ fn every_kind_of_record_is_in_some_image() {
         })
         .map(|kind: Kind| kind as u8)
         .collect();
-    // Places take some 15,000 directories; which pages are valid is of use to the session that has written it only.
+    // Places take some 15,000 directories; which pages are valid is of use to the session
+    // that has written it only.
     let wanted = Kind::ALL
         .into_iter()
         .filter(|kind| !matches!(kind, Kind::Places | Kind::Validity));

@@ -7,8 +7,8 @@ use flashkit_nand::Nand;
 use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileSystem, NewInode, SetXattr, Time};
 
-/// Puts something behind what is in a block, or in one that is `erased`, as if it had been written since the checkpoint;
-/// whether there is such a place.
+/// Puts something behind what is in a block, or in one that is `erased`, as if it had been written
+/// since the checkpoint; whether there is such a place.
 fn write_behind(image: &mut Image, block: u32, erased: bool) -> bool {
     let geo = image.geometry;
     let next = image.attempted(block);

@@ -16,7 +16,8 @@ fn unclean() -> Image {
     image.clone()
 }
 
-/// Adds notes to a FileInode page, as many as fit, each of a run of `count` pages from the first on.
+/// Adds notes to a FileInode page, as many as fit, each of a run of
+/// `count` pages from the first on.
 fn add_notes(image: &mut Image, at: u32, count: u32) {
     let Page::Written(data, _) = &mut image.pages[at as usize] else {
         panic!("page {at} is not written");
@@ -43,7 +44,8 @@ fn set_kind(image: &mut Image, at: u32, kind: Kind) {
     seal::seal(data);
 }
 
-/// What a check of a volume finds, how many pages of each block count as valid, and what a sync tells of damage.
+/// What a check of a volume finds, how many pages of each block count as valid, and
+/// what a sync tells of damage.
 fn outcome(image: &Image) -> String {
     let mut guard = Guard::new(image);
     let geometry = guard.geometry();
@@ -58,8 +60,8 @@ fn outcome(image: &Image) -> String {
     format!("{found:?} {states:?} {:?}", fs.sync())
 }
 
-/// FileInode pages written since the last checkpoint: a recovery misses them. With each of them the outcome
-/// without it.
+/// FileInode pages written since the last checkpoint: a recovery misses them. With each of
+/// them the outcome without it.
 fn missed(image: &Image) -> Vec<(u32, String)> {
     let newest = &image.kinds[Kind::File as usize];
     let outcomes = newest.iter().take(40).map(|&at| {
@@ -101,7 +103,8 @@ fn notes_longer_than_the_chip_make_a_page_none() {
     }
 }
 
-/// Two leaves that name each other, each with a first page that is newer than the last page of the other: a mount ends.
+/// Two leaves that name each other, each with a first page that is newer than the last page
+/// of the other: a mount ends.
 #[test]
 fn leaves_in_a_ring_are_followed_once() {
     let image = unclean();
@@ -129,7 +132,8 @@ fn leaves_in_a_ring_are_followed_once() {
     assert_eq!(outcome(&ring), outcome(&image));
 }
 
-/// The checkpoint says that a block has failed: one that is free is marked bad and not taken, and of an open one it is not true.
+/// The checkpoint says that a block has failed: one that is free is marked bad and not taken, and
+/// of an open one it is not true.
 #[test]
 fn a_block_that_has_failed() {
     let image = unclean();

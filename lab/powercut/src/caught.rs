@@ -1,5 +1,5 @@
-//! Panics as errors: a breach of the chip's contract, or a bug, is a violation like others. `RUST_BACKTRACE=1` adds
-//! where.
+//! Panics as errors: a breach of the chip's contract, or a bug, is a violation like others.
+//! `RUST_BACKTRACE=1` adds where.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, RefCell};

@@ -8,8 +8,9 @@ use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
 
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
-/// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are kept, `-tableN`
-/// for a block table on flash of so many blocks a page, and `-dirtyN` for a dirty list of so many entries.
+/// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are
+/// kept, `-tableN` for a block table on flash of so many blocks a page, and `-dirtyN` for a
+/// dirty list of so many entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chip {
     /// Data bytes of a page.
@@ -73,7 +74,8 @@ impl Chip {
         self
     }
 
-    /// The RAM of a volume on it while it is worked on. What comes after a cut has the least there may be.
+    /// The RAM of a volume on it while it is worked on. What comes after a cut
+    /// has the least there may be.
     pub(crate) fn ram(&self, geometry: &Geometry) -> usize {
         if self.kept {
             ram_useful(geometry)

@@ -1,10 +1,12 @@
-//! A chip that watches the file system on it. What the last checkpoint needs, and what was written since, is not erased
-//! before the next one. What a mount would find after each checkpoint is checked: counts and valid pages against a walk;
-//! and it finds the same however pages read that a cut has left unsettled.
+//! A chip that watches the file system on it. What the last checkpoint needs, and what was
+//! written since, is not erased before the next one. What a mount would find after each
+//! checkpoint is checked: counts and valid pages against a walk; and it finds the same however
+//! pages read that a cut has left unsettled.
 //!
-//! When a checkpoint has been programmed, a copy of the chip is mounted read-only and walked. The blocks of the pages
-//! in use are needed until another checkpoint is there. Pages that the recovery on the copy has written itself are not
-//! counted: their blocks were erased for that, or the chip holds something else in their place.
+//! When a checkpoint has been programmed, a copy of the chip is mounted read-only and walked. The
+//! blocks of the pages in use are needed until another checkpoint is there. Pages that the recovery
+//! on the copy has written itself are not counted: their blocks were erased for that, or the chip
+//! holds something else in their place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,8 +73,9 @@ fn bytes(chip: &mut SimNand, page: PageAddr) -> Option<(ReadStatus, Vec<u8>)> {
     Some((status, data))
 }
 
-/// Where two mounts differ in what is in use: pages of which area, of which inode, where, and the bytes of files. Where
-/// blocks fail, one may have written to others than the other: then pages may be elsewhere.
+/// Where two mounts differ in what is in use: pages of which area, of which inode, where,
+/// and the bytes of files. Where blocks fail, one may have written to others than the other:
+/// then pages may be elsewhere.
 fn differs(a: &mut (Vec<Page>, SimNand), b: &mut (Vec<Page>, SimNand)) -> Option<String> {
     if a.0.len() != b.0.len() {
         return Some(format!("{} and {} pages", a.0.len(), b.0.len()));
@@ -168,8 +171,8 @@ impl Invariants {
             return;
         }
         let mut found = found.unwrap_or_else(|e| panic!("a mount after this checkpoint: {e}"));
-        // A recovery begins with a copy of the checkpoint that it begins from: until another, what was cut is not
-        // settled.
+        // A recovery begins with a copy of the checkpoint that it begins from: until another,
+        // what was cut is not settled.
         let is_copy = page[COPY_OF..COPY_OF + 8] != [0; 8];
         if !is_copy {
             for well in [true, false] {

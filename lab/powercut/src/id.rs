@@ -1,7 +1,7 @@
 //! What replays a violation: `CHIP:SCRIPT:CUT[:CUT...]`.
 //!
-//! The script is one of the catalogue by its name, or `=` and its text with `_` for spaces and `,` for
-//! semicolons. A cut is `POINT.OUTCOME`. The points are the modifying flash operations of the
+//! The script is one of the catalogue by its name, or `=` and its text with `_` for spaces and `,`
+//! for semicolons. A cut is `POINT.OUTCOME`. The points are the modifying flash operations of the
 //! script, from 0, then those of the recovery after the first cut, and so on. The first cut may be
 //! `@STEP`: between operations, after that step of the script. `CHIP:loop-SEED:N` is cut N
 //! of a [loop](crate::again).

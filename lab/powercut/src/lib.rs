@@ -1,21 +1,23 @@
 //! The power-cut search: scripts of operations on a small simulated chip, cut at every program and
 //! erase, with every outcome that a cut may have, and in the recoveries from that.
 //!
-//! What a fresh mount finds must be one of the states that `docs/guarantees.md` allows, as a model of
-//! the script tells them; the check of all structures must be clean, a new file can be written, and
-//! a second mount shows the same. One chip of sixteen is looked at read-only before that: what its recovery
-//! leaves is seen before files without a name have gone. `flashkit powercut` is the command.
+//! What a fresh mount finds must be one of the states that `docs/guarantees.md` allows, as a
+//! model of the script tells them; the check of all structures must be clean, a new file can be
+//! written, and a second mount shows the same. One chip of sixteen is looked at read-only before
+//! that: what its recovery leaves is seen before files without a name have gone.
+//! `flashkit powercut` is the command.
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | `op`, `script` | operations as text; the catalogue of scripts |
-//! | `chip`, `outcome`, `recorder` | the chips, what a cut may leave, snapshots before every flash operation |
+//! | `chip`, `outcome` | the chips, what a cut may leave |
+//! | `recorder` | snapshots before every flash operation |
 //! | `model`, `content`, `seen` | what may be seen, and what is |
 //! | `run`, `live` | a script on a volume and its model, step by step |
 //! | `survive` | what must hold of a chip after a cut |
 //! | `search`, `again`, `plan` | cuts of one script; cut after cut on one chip; the budgets |
 //! | `tree`, `copying` | cut after cut in a copy of a real tree |
-//! | `guard` | a chip on which nothing is erased that the last checkpoint needs, and each checkpoint is checked |
+//! | `guard` | a chip where nothing is erased that the last checkpoint needs; checks each one |
 //! | `history` | a chip in use: thousands of names, nearly full, cut hundreds of times |
 //! | `sequence` | operations and cuts as a fuzzer draws them |
 //! | `id`, `replay`, `shrink` | what replays a violation, its story, a shorter script for it |

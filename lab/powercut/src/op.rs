@@ -14,10 +14,11 @@
 //!
 //! Paths start at the root, which is `/`; names have no spaces. `close` closes the oldest open
 //! file. `mknod` makes a FIFO, a socket, or a character or block device of that number, as the
-//! remainder of the number by four says. What is written, and every timestamp, follows from the number of the operation.
-//! `fail-program N SEED` makes the N-th program from there on (0: the next) fail, and its block with it;
-//! what is left of the page follows from the seed. `fail-erase` does so with an erase. `weak-read N` makes
-//! the N-th read correct so many bits that the page's block is due to be written anew.
+//! remainder of the number by four says. What is written, and every timestamp, follows from the
+//! number of the operation. `fail-program N SEED` makes the N-th program from there on (0: the
+//! next) fail, and its block with it; what is left of the page follows from the seed. `fail-erase`
+//! does so with an erase. `weak-read N` makes the N-th read correct so many bits that the page's
+//! block is due to be written anew.
 
 use std::fmt;
 use std::ops::Range;

@@ -33,10 +33,11 @@ pub enum Outcome {
     Mixed(u32),
     /// `late N`: a page that is uncorrectable N times, and reads as written then.
     Late(u32),
-    /// `fitful N`: a page that is uncorrectable N / 4 times, then reads as written 2 to the power of N % 4 times, and is
-    /// uncorrectable then.
+    /// `fitful N`: a page that is uncorrectable N / 4 times, then reads as written 2 to the power
+    /// of N % 4 times, and is uncorrectable then.
     Fitful(u32),
-    /// `mixture N`: of an erase, pages with some bits erased, or as before for a while, by the seed N.
+    /// `mixture N`: of an erase, pages with some bits erased, or as before
+    /// for a while, by the seed N.
     Mixture(u32),
 }
 

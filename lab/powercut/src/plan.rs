@@ -18,8 +18,8 @@ pub enum Budget {
     Full,
 }
 
-/// A part of the pieces of work, to be searched apart from the others: on another machine, or another
-/// day. All parts together are the whole.
+/// A part of the pieces of work, to be searched apart from the others: on another machine, or
+/// another day. All parts together are the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     nth: usize,
@@ -27,8 +27,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// The pieces that are in it, each so many places behind the one before: of long ones, which are first,
-    /// each part has its share.
+    /// The pieces that are in it, each so many places behind the one before: of long ones, which
+    /// are first, each part has its share.
     fn share<T>(self, pieces: Vec<T>) -> Vec<T> {
         pieces
             .into_iter()
@@ -94,8 +94,8 @@ fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
     Some(width)
 }
 
-/// Searches a part of what a budget has of the catalogue, on all of the machine's cores. `progress` is
-/// told how many of how many pieces of work are done.
+/// Searches a part of what a budget has of the catalogue, on all of the machine's cores. `progress`
+/// is told how many of how many pieces of work are done.
 pub fn search_all(budget: Budget, part: Part, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
     let scripts = catalogue().into_iter().enumerate();
     let mut jobs: Vec<Job> = scripts

@@ -43,8 +43,8 @@ impl Point {
         }
     }
 
-    /// Those, and in one point of three pages that change what they are, and mixtures. Chance draws from the first
-    /// alone, so that what it has found is found again.
+    /// Those, and in one point of three pages that change what they are, and mixtures. Chance draws
+    /// from the first alone, so that what it has found is found again.
     pub fn all_outcomes(&self) -> Vec<Outcome> {
         let mut all = self.outcomes();
         match &self.change {

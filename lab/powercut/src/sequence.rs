@@ -108,7 +108,8 @@ impl Watch for Session<'_> {
     }
 }
 
-/// Runs a sequence on an empty volume, and cuts it at the end as well. Returns how often it was cut.
+/// Runs a sequence on an empty volume, and cuts it at the end as well.
+/// Returns how often it was cut.
 ///
 /// # Errors
 /// Says what was not as guaranteed, and what had been done.

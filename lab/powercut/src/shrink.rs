@@ -6,7 +6,8 @@ use crate::script::Script;
 use crate::search::{Found, Violation, Width, search};
 
 /// Leaves out operations of a violation's script as long as a violation of the same
-/// [class](Violation::class) is found, and returns the one found last. Loops are returned as they are.
+/// [class](Violation::class) is found, and returns the one found last. Loops
+/// are returned as they are.
 ///
 /// Every try is a whole search of what is left of the script, as deep as the violation.
 pub fn shrink(violation: &Violation) -> Violation {

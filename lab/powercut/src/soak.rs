@@ -1,10 +1,10 @@
 //! Everything at once, on one chip after another, each until it is worn out.
 //!
 //! A round is a session: random operations, then an unmount or a cut in the middle of an operation,
-//! and at times further cuts in the recoveries. All the while bits flip, reads disturb, time passes,
-//! programs and erases fail, seldom on one chip and often on another. After each round the tree must be one that the guarantees allow. The
-//! blocks of a chip stand so many erases; when too many have failed, the volume is read-only and
-//! everything synced must be there.
+//! and at times further cuts in the recoveries. All the while bits flip, reads disturb, time
+//! passes, programs and erases fail, seldom on one chip and often on another. After each round the
+//! tree must be one that the guarantees allow. The blocks of a chip stand so many erases; when too
+//! many have failed, the volume is read-only and everything synced must be there.
 
 use flashkit_flashlight::Config;
 use flashkit_nand::Nand;

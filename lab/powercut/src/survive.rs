@@ -94,8 +94,8 @@ fn is_read_first(chip: &SimNand) -> bool {
     chip.digest().is_ok_and(|digest| digest % 16 == 4)
 }
 
-/// Mounts a chip read-only: its recovery alone, without the ends of lives that follow it, must lead to what is
-/// allowed and to what the check finds sound.
+/// Mounts a chip read-only: its recovery alone, without the ends of lives that follow it, must lead
+/// to what is allowed and to what the check finds sound.
 fn look_only(
     chip: SimNand,
     ram: &mut [u8],
@@ -153,7 +153,8 @@ pub(crate) fn survive(
 /// What a look with a write in it comes to.
 pub(crate) enum Looked {
     Survived(Box<Survived>),
-    /// The write was too much for the chip, which is given as it is then, with what was seen before, if that is durable.
+    /// The write was too much for the chip, which is given as it is then, with what was seen
+    /// before, if that is durable.
     WornOut(Box<(Option<SeenDir>, SimNand)>),
 }
 
@@ -274,9 +275,10 @@ fn second_look(
     Ok((fs.volume().nand().chip().clone(), left))
 }
 
-/// Mounts a chip that is worn out, and again: it shows a tree that is allowed, and is not written once a mount has
-/// finished what was cut. The page that calls the volume finished may have been cut itself, and read well for a
-/// while: then that is a later mount than the first. Returns the chip.
+/// Mounts a chip that is worn out, and again: it shows a tree that is allowed, and is not
+/// written once a mount has finished what was cut. The page that calls the volume finished
+/// may have been cut itself, and read well for a while: then that is a later mount than
+/// the first. Returns the chip.
 ///
 /// # Errors
 /// Says what is not so; also when the chip is not worn out.
@@ -300,8 +302,8 @@ pub(crate) fn last_look(
         if fs.create(fs.root(), b"new", &NewInode::default()) != Err(Error::ReadOnly) {
             return Err("worn out, and not read-only".into());
         }
-        // Where there is no room for another root page, each mount repeats the recovery. What was not synced, and is in a
-        // page that is not settled, may come and go.
+        // Where there is no room for another root page, each mount repeats the recovery. What was
+        // not synced, and is in a page that is not settled, may come and go.
         let finishes = fs.volume().recovery_lasts();
         let mut finished = finishes && fs.volume().nand().changes > 0;
         for which in ["second", "third"] {

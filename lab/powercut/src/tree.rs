@@ -42,8 +42,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Reads the regular files below a directory, each of up to 1 MiB, as long as all of them have no
-    /// more than `bytes`. Symbolic links, other kinds, and names that are no UTF-8 are left out.
+    /// Reads the regular files below a directory, each of up to 1 MiB, as long as all of them have
+    /// no more than `bytes`. Symbolic links, other kinds, and names that are no UTF-8 are left out.
     ///
     /// # Errors
     /// Something cannot be read.

@@ -1,9 +1,10 @@
 //! littlefs over a simulated chip.
 //!
-//! A block of littlefs is an erase block of the chip; reads, programs and both of its caches are a page, the
-//! lookahead buffer is 256 bytes, and a metadata pair moves after 500 erases, as littlefs's own
-//! documentation advises. Bad blocks are its own affair: a program or an erase that fails is reported as
-//! corrupt, as its driver interface asks. Its cleaning for idle time (`lfs_fs_gc`) is not called.
+//! A block of littlefs is an erase block of the chip; reads, programs and both of its caches are a
+//! page, the lookahead buffer is 256 bytes, and a metadata pair moves after 500 erases, as
+//! littlefs's own documentation advises. Bad blocks are its own affair: a program or an erase that
+//! fails is reported as corrupt, as its driver interface asks. Its cleaning for idle time
+//! (`lfs_fs_gc`) is not called.
 
 use std::ffi::{CString, c_int, c_void};
 use std::mem;
@@ -94,7 +95,8 @@ impl Chip {
 /// The chip of a driver's call.
 ///
 /// # Safety
-/// `config` is one of [`LittleFs::new`], whose context is a chip that nothing else refers to during the call.
+/// `config` is one of [`LittleFs::new`], whose context is a chip that nothing else
+/// refers to during the call.
 unsafe fn chip<'a>(config: *const ll::lfs_config) -> &'a mut Chip {
     // SAFETY: as above.
     unsafe { &mut *(*config).context.cast::<Chip>() }
@@ -153,9 +155,9 @@ pub struct LittleFs {
 }
 
 impl LittleFs {
-    /// Formats a chip and mounts it; that is not counted, but for the erase counts. After `limit_s` seconds of
-    /// flash time every operation fails: a search of littlefs for free blocks has no end that one would
-    /// wait for on a full chip.
+    /// Formats a chip and mounts it; that is not counted, but for the erase counts. After `limit_s`
+    /// seconds of flash time every operation fails: a search of littlefs for free blocks has no end
+    /// that one would wait for on a full chip.
     ///
     /// # Errors
     /// What littlefs says of the chip.
@@ -203,8 +205,8 @@ impl LittleFs {
     }
 
     fn chip(&self) -> &Chip {
-        // SAFETY: the chip lives as long as `self`; littlefs reaches for it only while one of its functions runs,
-        // and they take `&mut self`.
+        // SAFETY: the chip lives as long as `self`; littlefs reaches for it only while one of its
+        // functions runs, and they take `&mut self`.
         unsafe { &*self.chip }
     }
 
@@ -353,7 +355,8 @@ impl Store for LittleFs {
             unsafe { ll::lfs_file_close(lfs, file) }
         });
         if !open.is_null() {
-            // SAFETY: it came from a box, and littlefs knows of it no more, whatever became of its last bytes.
+            // SAFETY: it came from a box, and littlefs knows of it no more, whatever
+            // became of its last bytes.
             drop(unsafe { Box::from_raw(open) });
             self.files[file] = ptr::null_mut();
         }
@@ -409,7 +412,8 @@ impl Store for LittleFs {
         Ok(())
     }
 
-    /// What is not open is durable: closing a file is a sync, and so is every change of a directory.
+    /// What is not open is durable: closing a file is a sync, and so is
+    /// every change of a directory.
     fn fsync_path(&mut self, path: &str) -> Result<()> {
         let path = self.name(path)?;
         // SAFETY: as in `LittleFs::new`.

@@ -1,4 +1,5 @@
-//! littlefs over a strict chip: it keeps what it was given, its counts are exact, and what does not end ends.
+//! littlefs over a strict chip: it keeps what it was given, its counts are exact,
+//! and what does not end ends.
 #![cfg(feature = "littlefs")]
 
 use flashkit_rivals::LittleFs;
@@ -44,8 +45,8 @@ fn what_is_written_is_read() {
 
 #[test]
 fn costs_are_exact() {
-    // 1 MiB and the pointers between its blocks are 513 pages in 9 blocks, read back as they are written; the file's
-    // name and its size are a page each.
+    // 1 MiB and the pointers between its blocks are 513 pages in 9 blocks, read back as they are
+    // written; the file's name and its size are a page each.
     let total = replay("C a 1048576\n", 1000).unwrap().report.total;
     assert_eq!(
         (total.page_reads, total.page_programs, total.block_erases),

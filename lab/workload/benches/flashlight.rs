@@ -1,5 +1,6 @@
-//! What FlashLight costs the processor: `cargo bench -p flashkit-workload --bench flashlight`. Host time is noise on a busy
-//! machine; what is to hold is a ratio within one run, and it fails as long as that does not.
+//! What FlashLight costs the processor: `cargo bench -p flashkit-workload --bench flashlight`.
+//! Host time is noise on a busy machine; what is to hold is a ratio within one run, and it fails
+//! as long as that does not.
 
 use std::hint::black_box;
 use std::process::exit;
@@ -19,7 +20,8 @@ const RAM: usize = 16_384;
 const PAGE: usize = 2_048;
 /// Bytes of a log that begins anew then: how many appends there are depends on the machine.
 const LOG: u64 = 1 << 24;
-/// Processor time of a replay of Postmark over that of programming as many pages without a file system.
+/// Processor time of a replay of Postmark over that of programming as many
+/// pages without a file system.
 const MOST: f64 = 1.5;
 
 type Fs<N = SimNand> = FlashLightFs<'static, N>;
@@ -154,7 +156,8 @@ fn main() {
     let mut criterion = Criterion::default().configure_from_args();
     operations(&mut criterion);
     criterion.final_summary();
-    // Who comes first pays for the memory of the chip, and others for what else the machine does: the best of nine.
+    // Who comes first pays for the memory of the chip, and others for what else the
+    // machine does: the best of nine.
     let ops = operations_of_postmark();
     let (mut spent, mut least) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..9 {

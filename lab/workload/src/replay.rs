@@ -40,8 +40,8 @@ pub struct Options<'a> {
     /// Of a directory: drop the host's clean pages at the end of each phase, so that what is read
     /// then comes from flash. For root alone.
     pub cold: bool,
-    /// Stop after the operation in which flash time, without pauses, passes so many seconds. What was done until
-    /// then is reported ([`Report::stopped`]).
+    /// Stop after the operation in which flash time, without pauses, passes so many seconds. What
+    /// was done until then is reported ([`Report::stopped`]).
     pub limit_s: Option<u64>,
     /// Called with the bytes written and read so far, about once a megabyte and after each line.
     pub progress: Option<&'a mut dyn FnMut(u64)>,
@@ -122,8 +122,8 @@ pub fn replay_dir(
     Replay::new(store, options)?.run(lines)
 }
 
-/// Replays over anything that has the operations, and calls its [`Store::finish`]. Whether it cleans in idle
-/// time is its own affair.
+/// Replays over anything that has the operations, and calls its [`Store::finish`]. Whether it
+/// cleans in idle time is its own affair.
 ///
 /// # Errors
 /// The first operation that fails, or data that are not as written.

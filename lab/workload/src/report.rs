@@ -23,8 +23,8 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// The whole run; its name is `total`.
     pub total: Phase,
-    /// Where it was stopped by its limit of flash time, if it was. The last of `phases` is the part that was
-    /// done then.
+    /// Where it was stopped by its limit of flash time, if it was. The last of `phases` is
+    /// the part that was done then.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stopped: Option<Stopped>,
     /// What mounting again took. Zero until the caller, who has the chip, fills it in.
@@ -62,7 +62,8 @@ pub struct Phase {
     pub block_erases: u64,
     /// Flash time in microseconds, without idle time.
     pub flash_us: u64,
-    /// Energy of the chip's operations in microjoules, where it is known what they draw: [`Report::price`].
+    /// Energy of the chip's operations in microjoules, where it is known what
+    /// they draw: [`Report::price`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub energy_uj: Option<u64>,
     /// CPU time of this process in microseconds, the simulator's and the verification of reads
@@ -79,8 +80,8 @@ pub struct Phase {
     /// Erases of the chip's blocks in this phase.
     #[serde(default)]
     pub erases: EraseCount,
-    /// `page_programs` by what they were for. Metadata that cleaning has moved is among its kind. Empty where that
-    /// is not counted.
+    /// `page_programs` by what they were for. Metadata that cleaning has moved is among its kind.
+    /// Empty where that is not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Purpose>,
     /// Bytes programmed, data of whole pages, for each byte that the operations wrote.

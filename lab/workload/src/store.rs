@@ -1,5 +1,5 @@
-//! What a replay runs over: a file system in this process, a directory of the host, or anything else that is
-//! a [`Store`].
+//! What a replay runs over: a file system in this process, a directory of the host, or anything
+//! else that is a [`Store`].
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -417,8 +417,8 @@ impl Store for DirStore {
             return Ok(());
         }
         file.sync_data().map_err(|error| {
-            // Some writes may be on their way yet: each that fails ends a sync. The next sync of the whole would
-            // tell of them once more.
+            // Some writes may be on their way yet: each that fails ends a sync. The next sync of
+            // the whole would tell of them once more.
             let more = (0..SYNCS).find(|_| file.sync_data().is_ok());
             let whole = File::open(&self.dir).map(rustix::fs::syncfs);
             drop((more, whole));

@@ -157,7 +157,8 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
     }
 
     /// Cuts or restores the power between operations. Without power every operation returns
-    /// [`SimNorError::PowerOff`]; what an erase under way leaves, [`NorTearable::tear_erases`] says.
+    /// [`SimNorError::PowerOff`]; what an erase under way leaves,
+    /// [`NorTearable::tear_erases`] says.
     pub fn set_power(&mut self, on: bool) {
         self.powered = on;
     }

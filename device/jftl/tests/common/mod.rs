@@ -167,8 +167,8 @@ impl Model {
         }
     }
 
-    /// Compares every sector with what it may hold. Without a cut it holds the newest. What was found
-    /// is what it holds from now on.
+    /// Compares every sector with what it may hold. Without a cut it holds the newest. What was
+    /// found is what it holds from now on.
     pub fn compare<N: Nand>(&mut self, disk: &mut Jftl<'_, N>, cut: bool) -> Result<(), String> {
         let len = disk.sector_size() as usize;
         for sector in 0..disk.sector_count() {

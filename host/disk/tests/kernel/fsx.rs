@@ -1,6 +1,6 @@
-//! Files under fire, after Apple's fsx: written anywhere, written through mappings, cut short, renamed onto
-//! each other, removed and synced at random. After a crash each byte that was synced, and not touched since,
-//! must be there.
+//! Files under fire, after Apple's fsx: written anywhere, written through mappings, cut short,
+//! renamed onto each other, removed and synced at random. After a crash each byte that was synced,
+//! and not touched since, must be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -21,8 +21,8 @@ const SIZE_MAX: u64 = 60_000;
 /// Operations of a load.
 const OPS: u32 = 2_000;
 
-/// Set in a seed: the mode is writeback, in which new blocks of a file may hold anything after a crash. So
-/// nothing is sure of a file that was changed since it was synced.
+/// Set in a seed: the mode is writeback, in which new blocks of a file may hold anything after a
+/// crash. So nothing is sure of a file that was changed since it was synced.
 pub const WRITEBACK: u32 = 1 << 31;
 
 type Name = u64;
@@ -322,8 +322,8 @@ impl Op {
 /// The file and the range that `writes_through_a_mapping` is for.
 const TASK: &str = "FLASHKIT_FSX_MAP";
 
-/// Writes through a shared mapping, in a process of its own: one whose own thread serves the disk would wait
-/// for itself in a page fault.
+/// Writes through a shared mapping, in a process of its own: one whose own thread serves the disk
+/// would wait for itself in a page fault.
 fn map_elsewhere(file: &Path, from: u64, len: u64, seed: u64) {
     let name = "kernel::fsx::writes_through_a_mapping";
     let mut child = Command::new(std::env::current_exe().unwrap());
@@ -352,8 +352,8 @@ fn writes_through_a_mapping() {
     assert!(file.metadata().unwrap().len() >= end as u64);
     let whole = NonZeroUsize::new(end).unwrap();
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: the mapping is of `end` bytes of a file that is as long and that nobody else changes; it is not
-    // used behind `munmap`.
+    // SAFETY: the mapping is of `end` bytes of a file that is as long and that nobody else changes;
+    // it is not used behind `munmap`.
     unsafe {
         let mapped = mmap(None, whole, access, MapFlags::MAP_SHARED, &file, 0).unwrap();
         let bytes = std::slice::from_raw_parts_mut(mapped.as_ptr().cast::<u8>(), end);

@@ -148,8 +148,9 @@ impl Drop for Undo {
     }
 }
 
-/// Unmounts what may be busy yet: the kernel may let go of a loop device's file only some time after
-/// `losetup -d` has returned, and a process that another test begins holds this one's files until it runs.
+/// Unmounts what may be busy yet: the kernel may let go of a loop device's file only some
+/// time after `losetup -d` has returned, and a process that another test begins holds this
+/// one's files until it runs.
 fn unmount_when_free(point: &Path) {
     let begun = Instant::now();
     loop {
@@ -273,7 +274,8 @@ pub fn cuts(wanted: u64) -> Range<u64> {
     number("FLASHKIT_CUT").map_or(0..wanted, |n| n..n + 1)
 }
 
-/// Says how a cut is repeated that was not survived; the recording is kept if it is not a given one.
+/// Says how a cut is repeated that was not survived; the recording is kept
+/// if it is not a given one.
 pub fn fail(given: Option<String>, trace: &[Event], n: u64, why: &str) -> ! {
     let path = given.map_or_else(|| save(trace), PathBuf::from);
     panic!("FLASHKIT_TRACE={} FLASHKIT_CUT={n}: {why}", path.display());

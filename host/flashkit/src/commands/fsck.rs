@@ -20,9 +20,9 @@ const NOT_CHECKED: u8 = 8;
 /// Check every structure of an image against the others, and repair what can be.
 ///
 /// A volume that was not unmounted cleanly is recovered first, as a mount would: in RAM, or with
-/// -a or -y on the image. That alone is no damage. With -y, what the rest of the volume gives away is put
-/// right: names, their numbers, counts of valid pages. An inode that cannot be read loses its name.
-/// Maps and file data that cannot be read stay as they are: nothing says what was there.
+/// -a or -y on the image. That alone is no damage. With -y, what the rest of the volume gives away
+/// is put right: names, their numbers, counts of valid pages. An inode that cannot be read loses
+/// its name. Maps and file data that cannot be read stay as they are: nothing says what was there.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed."

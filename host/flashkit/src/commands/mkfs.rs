@@ -47,7 +47,8 @@ pub struct Args {
     /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
-    /// Make it for `flashkit export`, for chips of which up to so many blocks are bad, no matter which
+    /// Make it for `flashkit export`, for chips of which up to so many
+    /// blocks are bad, no matter which
     #[arg(long, value_name = "BLOCKS")]
     slack: Option<u32>,
     /// Use no spare bytes, for programmers that write none: file data has no checksums then
@@ -59,7 +60,8 @@ pub struct Args {
     /// Of what is filled in: owner and group of everything are root
     #[arg(long, requires = "root")]
     squash_owner: bool,
-    /// Make devices and set attributes as in this table: path, type, mode, uid, gid, major, minor, start, inc, count
+    /// Make devices and set attributes as in this table: path, type, mode, uid, gid,
+    /// major, minor, start, inc, count
     #[arg(long, value_name = "FILE")]
     devtable: Option<PathBuf>,
     /// Overwrite a file that is no image, or a device with something else on it
@@ -105,8 +107,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An image of a directory follows from that alone: the same tree gives the same bytes. A device may
-/// have had a volume of the same number.
+/// An image of a directory follows from that alone: the same tree gives the same bytes. A device
+/// may have had a volume of the same number.
 fn birth(args: &Args, tree: Option<HostTree>) -> anyhow::Result<Birth> {
     let mut birth = Birth::here();
     if args.squash_owner {

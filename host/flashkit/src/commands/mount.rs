@@ -44,8 +44,8 @@ pub struct Args {
     /// Stay in the foreground (the default)
     #[arg(short = 'f', conflicts_with = "daemon")]
     foreground: bool,
-    /// Write what is asked of the file system as a trace for `flashkit replay`, with its pauses; compressed
-    /// if the name ends in .gz
+    /// Write what is asked of the file system as a trace for `flashkit replay`, with its pauses;
+    /// compressed if the name ends in .gz
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     #[command(flatten)]
@@ -55,7 +55,8 @@ pub struct Args {
     in_background: bool,
 }
 
-/// What mount(8) asks of a helper: `mount.flashkit SOURCE DIRECTORY [-sfnv] [-t TYPE] [-o OPTIONS]`.
+/// What mount(8) asks of a helper:
+/// `mount.flashkit SOURCE DIRECTORY [-sfnv] [-t TYPE] [-o OPTIONS]`.
 #[derive(clap::Parser)]
 #[command(name = "mount.flashkit", about = "Mount an image, for mount(8)")]
 pub struct Helper {

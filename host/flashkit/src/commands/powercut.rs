@@ -38,9 +38,9 @@ pub struct Args {
     /// A script of your own, such as "create a; write a 0 3000; fsync a"
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["full", "script"])]
     given: Option<String>,
-    /// The chip of --given or --tree: page and spare in bytes, pages of a block, blocks; with -paper behind it,
-    /// the paper's cleaner, with -kept RAM for metadata pages, with -dirtyN a dirty list
-    /// of N entries [default: a small one, or slc-256m]
+    /// The chip of --given or --tree: page and spare in bytes, pages of a block, blocks; with
+    /// -paper behind it, the paper's cleaner, with -kept RAM for metadata pages, with -dirtyN a
+    /// dirty list of N entries [default: a small one, or slc-256m]
     #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS")]
     chip: Option<Chip>,
     /// Copy this directory to one chip, cut after cut, and compare what was fsync'd with it

@@ -14,9 +14,9 @@ use crate::volume;
 
 /// Write a raw image, as nandwrite, U-Boot and gang programmers take it.
 ///
-/// A volume made with `mkfs --slack` is written for any chip of its sort, whichever of its blocks are bad: programmers
-/// pass over those. The chip must have been erased. Anything else is copied as it is, for a chip with the same
-/// bad blocks.
+/// A volume made with `mkfs --slack` is written for any chip of its sort, whichever of its blocks
+/// are bad: programmers pass over those. The chip must have been erased. Anything else is copied as
+/// it is, for a chip with the same bad blocks.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example, for boards with a chip of 1,024 blocks, of which 20 may be bad:\n  \

@@ -15,12 +15,12 @@ use crate::text;
 /// Everything at once, chip after chip, each to its wear-out.
 ///
 /// Random operations, power cuts, cuts in the recoveries, failing blocks, flipping bits, disturbing
-/// reads and passing time on one small simulated chip; after every session the whole tree is compared
-/// with what docs/guarantees.md allows. When the chip is worn out it must be read-only, with
-/// everything synced readable; then the next one follows.
+/// reads and passing time on one small simulated chip; after every session the whole tree is
+/// compared with what docs/guarantees.md allows. When the chip is worn out it must be read-only,
+/// with everything synced readable; then the next one follows.
 ///
-/// With --in-use, chips of the shape of real parts instead, more than half full, with thousands of names,
-/// each cut hundreds of times, filled and emptied in the end.
+/// With --in-use, chips of the shape of real parts instead, more than half full, with thousands of
+/// names, each cut hundreds of times, filled and emptied in the end.
 #[derive(clap::Args)]
 #[command(after_help = "Exit status: 0 all was as guaranteed, 1 it was not.")]
 pub struct Args {
@@ -36,8 +36,8 @@ pub struct Args {
     /// Erases that a block stands
     #[arg(long, value_name = "N", default_value_t = 300)]
     endurance: u32,
-    /// Page and spare in bytes, pages of a block, blocks; with -paper behind it, the paper's cleaner
-    /// [default: what the seed says]
+    /// Page and spare in bytes, pages of a block, blocks; with -paper behind it, the paper's
+    /// cleaner [default: what the seed says]
     #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS")]
     chip: Option<Chip>,
     /// Long histories of chips in use

@@ -29,7 +29,8 @@ pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
     ))
 }
 
-/// Makes an empty disk on a device that is erased; says what was made. `None`: there is a disk already.
+/// Makes an empty disk on a device that is erased; says what was made.
+/// `None`: there is a disk already.
 pub fn make_on(device: &Path) -> anyhow::Result<Option<String>> {
     let named = || device.display().to_string();
     let mut chip = Medium::whole(device, Access::ReadWrite).with_context(named)?;

@@ -54,7 +54,8 @@ pub enum Cleaning {
 /// Which disk, and how; shared by `attach` and `serve`.
 #[derive(clap::Args)]
 pub struct Choice {
-    /// Translation layer: page on NAND, jftl the same with the journal of ext3 or ext4 written once, logdisk on NOR
+    /// Translation layer: page on NAND, jftl the same with the journal of ext3 or ext4
+    /// written once, logdisk on NOR
     #[arg(long, value_enum)]
     ftl: Ftl,
     /// Chip of a new image [default: nor-16m for logdisk, else slc-256m]
@@ -66,7 +67,8 @@ pub struct Choice {
     /// Bytes of a sector of a new disk of logdisk [default: 512]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     sector: Option<usize>,
-    /// How logdisk cleans: as the paper's driver, with the least copying, so that no write waits long [default: least]
+    /// How logdisk cleans: as the paper's driver, with the least copying, so that no write
+    /// waits long [default: least]
     #[arg(long, value_enum)]
     cleaning: Option<Cleaning>,
     /// Really wait the chip's times
@@ -98,8 +100,8 @@ impl Choice {
         self.ftl.as_str()
     }
 
-    /// Opens the disk in an image or on a device; makes the image if it is absent, the disk if the device is erased,
-    /// and it may be written.
+    /// Opens the disk in an image or on a device; makes the image if it is absent, the disk if the
+    /// device is erased, and it may be written.
     pub fn open(&self, image: &Path, access: Access) -> anyhow::Result<Opened> {
         let cleaning = self.cleaning.unwrap_or_default();
         let sized = self.size.is_some() || self.sector.is_some();

@@ -1,4 +1,5 @@
-//! What FlashLight is mounted on: a chip in an image, or a real one, and the part of it that the volume has.
+//! What FlashLight is mounted on: a chip in an image, or a real one, and the part
+//! of it that the volume has.
 
 use std::path::Path;
 
@@ -91,8 +92,8 @@ impl Medium {
         Ok(Medium(Transferred::never(Bare::open(path, access)?)))
     }
 
-    /// A chip for a new volume that is transferred to others of its sort, of which up to `slack` blocks
-    /// may be bad.
+    /// A chip for a new volume that is transferred to others of its sort, of which up to
+    /// `slack` blocks may be bad.
     pub fn new_to_send(chip: SimNand, slack: u32, with_spare: bool) -> Result<Medium> {
         // As few as can be: other drivers may leave fewer of them than the simulated chip.
         let spare = match chip.geometry().spare_size() {
@@ -108,8 +109,8 @@ impl Medium {
         }
     }
 
-    /// Opens an image or a device, for some time while an image is in use. The look for a transfer record
-    /// is not counted.
+    /// Opens an image or a device, for some time while an image is in use. The look for a
+    /// transfer record is not counted.
     pub fn open(path: &Path, access: Access) -> Result<Medium> {
         let chip = Bare::open(path, access)?;
         let page = leak_page(&chip);
@@ -158,8 +159,8 @@ impl Medium {
         }
     }
 
-    /// Refuses to lose what may be somebody's: a device is either erased or has a volume on it. `way_out` says
-    /// what to do where it is somebody's, and may go.
+    /// Refuses to lose what may be somebody's: a device is either erased or has a volume on it.
+    /// `way_out` says what to do where it is somebody's, and may go.
     pub fn check_disposable(&mut self, way_out: &str) -> Result<()> {
         let chip = self.0.inner_mut();
         let geometry = chip.geometry();

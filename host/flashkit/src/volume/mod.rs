@@ -65,14 +65,15 @@ pub enum Cleaner {
 /// Choices of a mount.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Tuning {
-    /// RAM of the file system, in bytes; with 64KiB FlashLight reads less and wears more evenly [default: 16384, or what the
-    /// chip needs if that is more; `mount` takes what is of use]
+    /// RAM of the file system, in bytes; with 64KiB FlashLight reads less and wears more evenly
+    /// [default: 16384, or what the chip needs if that is more; `mount` takes what is of use]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     pub ram: Option<usize>,
     /// Where no RAM is asked for, FlashLight gets all that is of use.
     #[arg(skip)]
     pub roomy: bool,
-    /// When to clean: over a threshold of the dirty list, or when free blocks run low [default: space]
+    /// When to clean: over a threshold of the dirty list, or when free
+    /// blocks run low [default: space]
     #[arg(long, value_enum)]
     pub cleaner: Option<Cleaner>,
 }
@@ -351,7 +352,8 @@ pub struct Fsck {
     pub findings: Vec<Finding>,
     /// What was wrong.
     pub repaired: Vec<Finding>,
-    /// What has been looked at: what one and what several are called, and how many, in the order to print.
+    /// What has been looked at: what one and what several are called, and how
+    /// many, in the order to print.
     pub checked: Vec<(&'static str, &'static str, u64)>,
 }
 

@@ -33,8 +33,8 @@ struct ToSend {
 
 /// Writes a raw image of the chip in an image.
 ///
-/// A volume made for transfer is written up to the last block that holds something, ready for any chip
-/// of its sort; all else is the whole chip, bad blocks too.
+/// A volume made for transfer is written up to the last block that holds something, ready for any
+/// chip of its sort; all else is the whole chip, bad blocks too.
 pub fn export(image: &Path, raw: &Path, with_spare: bool) -> Result<Exported> {
     let open = || patiently(|| SimNand::open(image, flashkit_sim::Access::ReadOnlyCow));
     let mut page = vec![0; open()?.geometry().page_size() as usize];
@@ -105,9 +105,9 @@ fn blocks_in_use(chip: &mut SimNand) -> Result<u32> {
     Ok(0)
 }
 
-/// Makes an image of a chip with these bad blocks, from a raw image. One that is as long as the chip has
-/// the bad blocks in it; from a shorter one they are left out, as `nanddump` leaves them out and
-/// `nandwrite` passes them over.
+/// Makes an image of a chip with these bad blocks, from a raw image. One that is as long as the
+/// chip has the bad blocks in it; from a shorter one they are left out, as `nanddump` leaves them
+/// out and `nandwrite` passes them over.
 pub fn import(
     raw: &Path,
     image: &Path,

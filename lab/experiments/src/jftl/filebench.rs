@@ -1,7 +1,8 @@
 //! The seven loads of Filebench that the paper names, rebuilt from its Table I.
 //!
-//! The table gives numbers of files, files in a directory, sizes, threads and sizes of requests. What each load
-//! does is Filebench's own; where that runs for a time, a number of operations stands here.
+//! The table gives numbers of files, files in a directory, sizes, threads and sizes of
+//! requests. What each load does is Filebench's own; where that runs for a time, a number
+//! of operations stands here.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};

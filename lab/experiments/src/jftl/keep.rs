@@ -94,8 +94,8 @@ pub struct Measured {
     pub page: Ran,
     /// With remapping.
     pub jftl: Ran,
-    /// With remapping, asked word by word for what the kernel asked of the first; none, if `jftl` is that. Two
-    /// runs of a kernel differ.
+    /// With remapping, asked word by word for what the kernel asked of the first; none, if `jftl`
+    /// is that. Two runs of a kernel differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub again: Option<Ran>,
     /// What was done, where the machine decides it.
@@ -131,7 +131,8 @@ impl Measured {
 }
 
 impl Measured {
-    /// Work of the benchmark for each second of a layer, in units that are the same for all modes and both layers.
+    /// Work of the benchmark for each second of a layer, in units that are the same for
+    /// all modes and both layers.
     pub fn speed(&self, remaps: bool) -> f64 {
         let [page, jftl] = [&self.page, &self.jftl].map(Ran::busy_s);
         match (self.page.rate, remaps) {

@@ -23,8 +23,8 @@ use crate::rig::tool;
 /// Files of a tree that are taken, at most of this size.
 const FILE_MAX: u64 = 16 << 10;
 
-/// Seconds that dbench runs, after a fifth more to warm up; the paper's 90 and no less would take an hour and
-/// a half.
+/// Seconds that dbench runs, after a fifth more to warm up; the paper's 90 and no less
+/// would take an hour and a half.
 pub const DBENCH_SECONDS: u32 = 30;
 
 /// A benchmark.
@@ -319,8 +319,8 @@ fn dbench(clients: u32, at: &str) -> Result<f64> {
     rate.with_context(|| format!("dbench said no throughput: {said}"))
 }
 
-/// Bonnie's block writes: a file written 4 KiB at a time and synced. What bonnie++ does then is cut off: it
-/// says "done", and nobody reads that any more.
+/// Bonnie's block writes: a file written 4 KiB at a time and synced. What bonnie++ does then is cut
+/// off: it says "done", and nobody reads that any more.
 fn bonnie(mib: u32, at: &str) -> Result<()> {
     const BEGUN: &[u8] = b"Writing intelligently...";
     let program = find("bonnie++").context("bonnie++")?;

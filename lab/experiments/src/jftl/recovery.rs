@@ -65,8 +65,8 @@ fn mount(chip: SimNand) -> Result<Jftl<'static, SimNand>> {
     Jftl::mount(chip, vec![0; len].leak()).map_err(|e| anyhow!("{e}"))
 }
 
-/// The same through the paper's interface: a full journal of 4 MB, of which the file system reads the
-/// descriptors only.
+/// The same through the paper's interface: a full journal of 4 MB, of which the file system
+/// reads the descriptors only.
 fn explicit() -> Result<Recovery> {
     let told = |e| anyhow!("{e:?}");
     let mut disk = mount(formatted()?)?;
@@ -103,7 +103,8 @@ fn explicit() -> Result<Recovery> {
     })
 }
 
-/// Flash time of a mount in ns, 80 % full and written at random: after an orderly end, and after a cut.
+/// Flash time of a mount in ns, 80 % full and written at random: after an
+/// orderly end, and after a cut.
 fn mounts(quick: bool) -> Result<(u64, u64)> {
     let told = |e| anyhow!("{e:?}");
     let mut disk = mount(formatted()?)?;

@@ -130,7 +130,8 @@ impl Rig {
         if real_time {
             sectors = sectors.in_real_time();
         }
-        // A cache below the file system would spare reads, and many more in one mode than in another.
+        // A cache below the file system would spare reads, and many more in
+        // one mode than in another.
         let rig = rig::Rig::uncached(Recorder::new(sectors))?;
         let point = rig.point.clone();
         Ok(Rig { rig, point })

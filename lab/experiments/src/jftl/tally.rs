@@ -212,9 +212,9 @@ impl Tally {
     }
 }
 
-/// Puts noise for the data of files, which many benchmarks write as one byte over and over: a disk that codes what
-/// can be short would have it easier than with files of anybody. Sectors that held the same still do; those of zeros
-/// stay, unless they are to count.
+/// Puts noise for the data of files, which many benchmarks write as one byte over and over: a disk
+/// that codes what can be short would have it easier than with files of anybody. Sectors that held
+/// the same still do; those of zeros stay, unless they are to count.
 pub fn make_noise(events: &mut [Event], size: u64, zeros: bool) {
     let mut data = Vec::new();
     each_block(events, size, |block| {
@@ -367,7 +367,8 @@ mod tests {
             };
             let noise = of(&after, 3, BLOCK, SECTOR);
             assert!(noise.iter().filter(|byte| **byte == 0x5A).count() < 20);
-            // What was the same still is: both halves, the copy in the journal, the home, the half block.
+            // What was the same still is: both halves, the copy in the journal,
+            // the home, the half block.
             let data = [(3, BLOCK), (3, BLOCK + SECTOR), (6, BLOCK), (8, 0)];
             for (number, at) in data {
                 assert_eq!(of(&after, number, at, SECTOR), noise, "{number}");

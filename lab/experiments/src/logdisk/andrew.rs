@@ -1,8 +1,8 @@
 //! Table 8: an Andrew-like benchmark on a real ext2 on the disk, 60 times.
 //!
-//! After J. H. Howard et al.: *Scale and Performance in a Distributed File System*, ACM TOCS 6(1), 1988:
-//! make directories, copy a source tree, look at every file, read every file, compile. The compiler's
-//! output is made up, so that counts do not depend on which one is installed.
+//! After J. H. Howard et al.: *Scale and Performance in a Distributed File System*, ACM TOCS 6(1),
+//! 1988: make directories, copy a source tree, look at every file, read every file, compile. The
+//! compiler's output is made up, so that counts do not depend on which one is installed.
 
 use std::fs;
 use std::path::Path;

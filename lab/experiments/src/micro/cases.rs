@@ -12,11 +12,11 @@ use super::state::{self, State};
 use crate::Scale;
 use crate::study::{Case, System};
 
-/// Bytes that the requests of a test of writes have together (section IV.C). Tests of reads read each
-/// byte of the file once.
+/// Bytes that the requests of a test of writes have together (section IV.C). Tests of reads read
+/// each byte of the file once.
 const TOTAL: u64 = 20 << 20;
-/// The tested file on the partition of 20 MiB. The paper does not say; UBIFS and FlashLight have room for
-/// little more than 14 MiB there.
+/// The tested file on the partition of 20 MiB. The paper does not say; UBIFS and FlashLight have
+/// room for little more than 14 MiB there.
 const SMALL_TARGET: u64 = 12 << 20;
 /// The tested file on the partition of 100 MiB.
 const LARGE_TARGET: u64 = 20 << 20;
@@ -272,8 +272,8 @@ mod tests {
         let all: Vec<Case> = [cases(Scale::Full), uflip_cases(Scale::Full)].concat();
         let names: BTreeSet<&str> = all.iter().map(|case| &case.id[..]).collect();
         assert_eq!(names.len(), all.len());
-        // 9 sizes: 4 patterns, 2 durable, 3 fill levels, durable or not; 5 sizes of 4 pauses, durable or not;
-        // aged.
+        // 9 sizes: 4 patterns, 2 durable, 3 fill levels, durable or not; 5 sizes of 4
+        // pauses, durable or not; aged.
         assert_eq!(cases(Scale::Full).len(), 5 * (9 * 12 + 5 * 4 * 2 + 6));
         assert_eq!(uflip_cases(Scale::Full).len(), 5 * 282);
         assert!(cases(Scale::Quick).len() < 5 * 67);

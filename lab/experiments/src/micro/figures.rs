@@ -44,7 +44,8 @@ pub fn report(outcomes: &[Outcome]) -> Report {
     }
 }
 
-/// The curve of every system, so that each has its colour; those that have none are left out of the figure.
+/// The curve of every system, so that each has its colour; those that have none
+/// are left out of the figure.
 fn systems(data: Data<'_>, tests: Tests, metric: Metric) -> Vec<(String, Curve)> {
     let curve = |system: System| (system.title().to_owned(), data.curve(tests, system, metric));
     System::ALL.map(curve).into()

@@ -1,10 +1,10 @@
 //! Wear levelling and garbage collection under controlled initial state.
 //!
-//! P. Olivier, J. Boukhobza, E. Senn: *Micro-benchmarking Flash Memory File-System Wear Leveling and
-//! Garbage Collection: a Focus on Initial State Impact*, 2012. The paper measured JFFS2, YAFFS2 and UBIFS of
-//! Linux 2.6.37 on one board, once. Here its three groups run on a chip with the same geometry and latencies,
-//! and beside them what it does not ask: what durable requests cost, what an aged chip does, and the
-//! nine micro-benchmarks of uFLIP.
+//! P. Olivier, J. Boukhobza, E. Senn: *Micro-benchmarking Flash Memory File-System Wear Leveling
+//! and Garbage Collection: a Focus on Initial State Impact*, 2012. The paper measured JFFS2, YAFFS2
+//! and UBIFS of Linux 2.6.37 on one board, once. Here its three groups run on a chip with the same
+//! geometry and latencies, and beside them what it does not ask: what durable requests cost, what
+//! an aged chip does, and the nine micro-benchmarks of uFLIP.
 //!
 //! | module | what it does |
 //! | --- | --- |

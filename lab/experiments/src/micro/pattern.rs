@@ -1,9 +1,10 @@
 //! Request patterns: the four baselines and the nine micro-benchmarks of uFLIP.
 //!
 //! L. Bouganim, B. Jonsson, P. Bonnet: *uFLIP: Understanding Flash IO Patterns*, CIDR 2009. Each
-//! varies one parameter around sequential or random reads or writes of 32 KiB. Here the device is a file. What
-//! differs: processes that run in parallel are streams whose requests arrive in random order, because one
-//! process replays them; pauses are whole milliseconds; targets end at the file's end.
+//! varies one parameter around sequential or random reads or writes of 32 KiB. Here the
+//! device is a file. What differs: processes that run in parallel are streams whose requests
+//! arrive in random order, because one process replays them; pauses are whole milliseconds;
+//! targets end at the file's end.
 
 use flashkit_workload::{Op, Rng};
 
@@ -127,8 +128,8 @@ pub fn baseline(mut stream: Stream, count: u64, rng: &mut Rng) -> Vec<Op> {
     (0..count).map(|_| stream.next(rng)).collect()
 }
 
-/// Each place of a stream's part once, in random order if the stream is random: a cache that has seen
-/// a page once is of no use.
+/// Each place of a stream's part once, in random order if the stream is random: a cache that has
+/// seen a page once is of no use.
 pub fn once(stream: &Stream, rng: &mut Rng) -> Vec<Op> {
     let mut places: Vec<u64> = (0..stream.places()).collect();
     if stream.kind.random() {

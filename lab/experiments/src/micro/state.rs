@@ -1,7 +1,8 @@
 //! Initial states, and what the counters must say of them.
 //!
-//! The paper's point (section IV.C): a fresh chip says little, so each test begins in a state that was made
-//! on purpose. The first phases of a case make it; a result whose counters say otherwise is none.
+//! The paper's point (section IV.C): a fresh chip says little, so each test begins in a
+//! state that was made on purpose. The first phases of a case make it; a result whose
+//! counters say otherwise is none.
 
 use flashkit_workload::{Op, Report, Rng};
 

@@ -1,5 +1,5 @@
-//! The results of all studies, and of experiments that keep theirs, as one page: HTML that needs nothing beside it, and the same as CSV and
-//! JSON.
+//! The results of all studies, and of experiments that keep theirs, as one page: HTML that needs
+//! nothing beside it, and the same as CSV and JSON.
 //!
 //! | module | what it does |
 //! | --- | --- |

@@ -80,7 +80,8 @@ impl Range {
         })
     }
 
-    /// With room for the least value as a bar: where logarithms are shown, it may be at the very beginning.
+    /// With room for the least value as a bar: where logarithms are shown, it may
+    /// be at the very beginning.
     fn below(mut self, values: impl Iterator<Item = f64>) -> Range {
         let least = values.fold(f64::INFINITY, f64::min);
         if self.log && least < 2.0 * self.from {
@@ -134,7 +135,8 @@ fn number(value: f64) -> String {
     }
 }
 
-/// A number of which whole multiples of 1,024 and of its square are `K` and `M`: labels of an axis are side by side.
+/// A number of which whole multiples of 1,024 and of its square are `K` and `M`: labels of
+/// an axis are side by side.
 fn binary(value: f64) -> String {
     let units = [(1_048_576.0, "M"), (1_024.0, "K")];
     let unit = units

@@ -30,7 +30,8 @@ const HEAD: [&str; 24] = [
     "error",
 ];
 
-/// A line for each phase of each result, and for each failure; and two for each measurement on both layers.
+/// A line for each phase of each result, and for each failure; and two for each
+/// measurement on both layers.
 pub fn csv<'a>(
     outcomes: impl Iterator<Item = &'a Outcome>,
     measured: impl Iterator<Item = &'a Measured>,

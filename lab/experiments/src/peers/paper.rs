@@ -6,8 +6,8 @@ use super::PAPER;
 use crate::report::{Cell, Table};
 use crate::study::{Outcome, System};
 
-/// Table V and VI of the paper: page reads, programs and erases of FlashLight and of UBIFS. Erases of files deleted
-/// before the test are among them.
+/// Table V and VI of the paper: page reads, programs and erases of FlashLight and of UBIFS. Erases
+/// of files deleted before the test are among them.
 const COUNTED: [(&str, &str, [u64; 3], [u64; 3]); 3] = [
     (
         "Table V",

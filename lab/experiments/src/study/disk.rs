@@ -1,5 +1,5 @@
-//! Cases over ext4 on JFTL: the disk in this process, behind FUSE and a loop device; the file system is that of
-//! this machine's kernel. JFTL follows its journal.
+//! Cases over ext4 on JFTL: the disk in this process, behind FUSE and a loop device; the file
+//! system is that of this machine's kernel. JFTL follows its journal.
 
 use anyhow::{Result, anyhow};
 use flashkit_disk::{OnNand, Sectors};

@@ -1,9 +1,9 @@
 //! Studies: the same operations over several file systems on the same chip.
 //!
-//! A study is a list of cases. A case is a trace over one file system from a fresh chip, run in this
-//! process or in a guest, where the kernel's operations are counted by tracing; either way the figures are
-//! those of a replay. Each result is a file of its own, so that a study can be stopped and resumed,
-//! spread over machines, and be reported as far as it has come.
+//! A study is a list of cases. A case is a trace over one file system from a fresh chip, run in
+//! this process or in a guest, where the kernel's operations are counted by tracing; either way the
+//! figures are those of a replay. Each result is a file of its own, so that a study can be stopped
+//! and resumed, spread over machines, and be reported as far as it has come.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -147,12 +147,13 @@ pub struct Case {
     /// What must be true of its phases for the result to count: see [`Check`].
     pub check: Check,
     /// Whether time matters, because there are long pauses or a kernel's timers decide what is
-    /// written: in a guest it goes by instructions then and is skipped while there is nothing to do.
+    /// written: in a guest it goes by instructions then and is skipped
+    /// while there is nothing to do.
     pub timed: bool,
     /// Seconds that it may take in a guest.
     pub limit: u64,
-    /// Seconds of flash time after which a run of littlefs is stopped: what takes no end costs the processor more
-    /// time than it tells anything new.
+    /// Seconds of flash time after which a run of littlefs is stopped: what takes no end costs the
+    /// processor more time than it tells anything new.
     pub flash_limit: u64,
 }
 

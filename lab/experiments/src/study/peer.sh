@@ -2,8 +2,9 @@
 
 # measure NUMBER SYSTEM BLOCKS RESERVE OPTIONS-OF-REPLAY...
 #
-# NUMBER.trace.gz is the trace, NUMBER.json the result, NUMBER.err what went wrong. RESERVE is what UBI
-# keeps for blocks that go bad, in 1,024th of the chip; 0 is its default. $ram is that of FlashLight.
+# NUMBER.trace.gz is the trace, NUMBER.json the result, NUMBER.err what went wrong.
+# RESERVE is what UBI keeps for blocks that go bad, in 1,024th of the chip; 0 is its
+# default. $ram is that of FlashLight.
 measure() {
     number=$1 system=$2 blocks=$3 reserve=$4
     shift 4

@@ -67,8 +67,8 @@ impl Made {
 }
 
 impl Outcome {
-    /// The result of a case that was run; a state that is not as it should be is an error, and so is a run that
-    /// was stopped.
+    /// The result of a case that was run; a state that is not as it should be is an error, and so
+    /// is a run that was stopped.
     pub fn new(case: &Case, report: Result<Report, String>, made: Made) -> Outcome {
         let report = report.map(|mut report| {
             report.price(|reads, programs, erases| case.chip.energy_uj(reads, programs, erases));

@@ -73,7 +73,8 @@ pub(super) fn stamp(write: u64, offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Attributes; times are numbers of operations. Values of extended ones are told by length and write.
+/// Attributes; times are numbers of operations. Values of extended ones are
+/// told by length and write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Attrs {
     pub mode: u16,
@@ -243,7 +244,8 @@ impl File {
         self.fresh = false;
     }
 
-    /// It is in this state after an operation that found no space, and older ones can be seen still.
+    /// It is in this state after an operation that found no space, and
+    /// older ones can be seen still.
     pub fn keep_part(&mut self, state: State, page: u64) {
         self.now = self.at(state, page);
         self.changes.truncate(state.0 + usize::from(state.1 > 0));

@@ -212,7 +212,8 @@ pub(super) fn check_all(fs: &mut Fs<'_, '_>) -> Result<(), String> {
 }
 
 /// Compares the whole tree with the model, which takes it over as it was found. Files that have
-/// changed since the last look are read, whether that is durable or not, and one in `every` of the others.
+/// changed since the last look are read, whether that is durable or not, and one
+/// in `every` of the others.
 ///
 /// # Errors
 /// Says what should not be.

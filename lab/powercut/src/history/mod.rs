@@ -1,9 +1,9 @@
 //! Long histories: a chip in use that is cut hundreds of times and never made anew.
 //!
-//! A chip of the shape of a real part is filled to half or more. Then session follows session: a mount,
-//! a look at what is there, operations of all kinds on thousands of names, and a cut somewhere, in the
-//! recovery as well. Blocks fail in some histories, and stay failing. In the end the volume is filled
-//! until there is no space, and emptied: all space must be free again.
+//! A chip of the shape of a real part is filled to half or more. Then session follows session: a
+//! mount, a look at what is there, operations of all kinds on thousands of names, and a cut
+//! somewhere, in the recovery as well. Blocks fail in some histories, and stay failing. In the end
+//! the volume is filled until there is no space, and emptied: all space must be free again.
 
 mod bytes;
 mod look;
@@ -59,7 +59,8 @@ pub struct Histories {
     pub ops: u64,
     /// Of them, refused for want of space.
     pub full: u64,
-    /// Lookups and reads that were refused for want of space, as a directory had to be written first.
+    /// Lookups and reads that were refused for want of space, as a
+    /// directory had to be written first.
     pub reads_full: u64,
     /// Names compared.
     pub names: u64,
@@ -224,7 +225,8 @@ impl InUse<'_> {
         self.worn_out(chip).map_err(|_| told)
     }
 
-    /// Looks at a volume that is worn out, twice: nothing that was durable is lost, and nothing changes any more.
+    /// Looks at a volume that is worn out, twice: nothing that was durable is lost, and
+    /// nothing changes any more.
     fn worn_out(&mut self, chip: &mut SimNand) -> Result<(), String> {
         for _ in 0..2 {
             let looked = caught(|| self.last_look(chip));
@@ -311,7 +313,8 @@ impl InUse<'_> {
             PowerCut::new(chip, cut)
         };
         let mut ram = std::mem::take(&mut self.ram);
-        // A guard walks a copy of all at each checkpoint: with that many names that is all a history would do.
+        // A guard walks a copy of all at each checkpoint: with that many names that
+        // is all a history would do.
         let guarded = self.number % 8 == 3 && self.plan.large != Large::Directory;
         let end = Self::mount(self.plan.config(), nand, &mut ram, guarded).and_then(|mounted| {
             match mounted {
@@ -396,7 +399,8 @@ impl InUse<'_> {
         Ok(if unmounts { End::Unmount } else { End::Cut })
     }
 
-    /// Fills the volume until there is no space, compares all, and empties it: all space must be free again.
+    /// Fills the volume until there is no space, compares all, and empties it: all
+    /// space must be free again.
     fn fill_and_empty(&mut self, chip: &mut SimNand, empty: (u32, u32)) -> Result<(), String> {
         self.text.clear();
         let mut ram = std::mem::take(&mut self.ram);
@@ -430,7 +434,8 @@ impl InUse<'_> {
         let bad = chip.bad_blocks().len() as u32;
         let allowed = ALLOWED + bad;
         let pages = chip.geometry().pages_per_block();
-        // A directory keeps its maps, and idle cleaning leaves blocks alone of which they fill more than a quarter.
+        // A directory keeps its maps, and idle cleaning leaves blocks alone of which they
+        // fill more than a quarter.
         let maps = held.iter().filter(|e| e.0.starts_with("Hash"));
         let maps: u32 = maps.map(|e| e.1).sum();
         if now.1 + allowed + 4 * maps / pages < empty.1 || now.0 + allowed * pages + maps < empty.0
@@ -495,7 +500,8 @@ impl InUse<'_> {
 
 const ROOT_INO: u64 = flashkit_flashlight::ROOT_DIR as u64;
 
-/// Blocks that an emptied volume, cleaned, may have fewer than a new one: open blocks, and what the checkpoint holds.
+/// Blocks that an emptied volume, cleaned, may have fewer than a new one: open blocks, and
+/// what the checkpoint holds.
 const ALLOWED: u32 = 8;
 
 /// Blocks that are kept for roots (docs/format.md).

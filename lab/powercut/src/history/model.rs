@@ -1,5 +1,6 @@
-//! What a volume of thousands of names may show after a cut. The rules are those of the search's model
-//! (`crate::model`), which keeps all of a directory for each of its changes: here only the changes are kept.
+//! What a volume of thousands of names may show after a cut. The rules are those of the
+//! search's model (`crate::model`), which keeps all of a directory for each of its changes:
+//! here only the changes are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -228,8 +229,8 @@ impl Model {
         is_dir == seen_dir && ino.is_none_or(|ino| ino == seen)
     }
 
-    /// After how many of its changes a directory may be listed like this, the newest first. `applied`: whether the
-    /// operation at work counts as done.
+    /// After how many of its changes a directory may be listed like this, the newest first.
+    /// `applied`: whether the operation at work counts as done.
     ///
     /// # Errors
     /// It is none of its states; says what differs.

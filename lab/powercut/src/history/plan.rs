@@ -103,7 +103,8 @@ fn chip(seed: u64, bytes_max: u64) -> Chip {
         }
         chip.bad.sort_unstable();
     }
-    // Without tags each page that is cleaned costs a look through all files, and the paper's cleaner never rests.
+    // Without tags each page that is cleaned costs a look through all files, and the
+    // paper's cleaner never rests.
     chip.paper = chip.spare >= 24 && rng.one_in(10);
     chip.kept = rng.one_in(4);
     if rng.one_in(8) {
@@ -174,8 +175,9 @@ fn bytes_of(chip: &Chip) -> u64 {
 /// The least chip for what is large.
 const LARGE: u64 = 12 << 20;
 
-/// What is large in a history. What a directory's own page records is then moved to several maps at a time, and each is one more page
-/// to give back when that page is written; what a truncated file's records is written before all of it is done.
+/// What is large in a history. What a directory's own page records is then moved to several maps at
+/// a time, and each is one more page to give back when that page is written; what a truncated
+/// file's records is written before all of it is done.
 fn large(history: &History) -> Large {
     let enough = match &history.chip {
         // Without tags cleaning may look through all files for the owner of a page.
@@ -291,8 +293,8 @@ impl Plan {
     /// The next cut.
     pub fn cut(&self, rng: &mut Rng) -> Cut {
         let in_large_directory = self.large == Large::Directory;
-        // One session in three may end in its recovery. In a large directory fewer: what goes wrong there takes many
-        // changes between two mounts.
+        // One session in three may end in its recovery. In a large directory fewer: what goes wrong
+        // there takes many changes between two mounts.
         let most = match rng.one_in(if in_large_directory { 8 } else { 3 }) {
             true => 100,
             false => self.cut_max,

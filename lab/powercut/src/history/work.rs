@@ -198,7 +198,8 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         self.tight > 0 || used >= u64::from(space.pages) * self.plan.fill
     }
 
-    /// A step until the volume is as full as it is to be. What is large would take very many others.
+    /// A step until the volume is as full as it is to be. What is large
+    /// would take very many others.
     pub fn fill(&mut self) -> Done {
         match self.plan.large {
             Large::Nothing => self.step(),
@@ -379,7 +380,8 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         Ok(())
     }
 
-    /// Writes pages of a file at random, so that it has many extents, and pieces of pages, of which one is synced, between them.
+    /// Writes pages of a file at random, so that it has many extents, and pieces of pages, of which
+    /// one is synced, between them.
     fn scatter(&mut self, at: &At, f: Id, ino: u64) -> Done {
         let page = self.model.page;
         let (pages, most) = match self.plan.large {
@@ -459,8 +461,8 @@ impl<'w, 'r, 'c> Work<'w, 'r, 'c> {
         }
         let page = self.model.page;
         let tail = attr.size % page;
-        // What is behind the last whole page may be in the inode: holes that reach into that, and leave some of it, are
-        // rare by chance.
+        // What is behind the last whole page may be in the inode: holes that reach into that, and
+        // leave some of it, are rare by chance.
         let (from, to) = if tail > 0 && tail < attr.size && self.rng.one_in(3) {
             let border = attr.size - tail;
             let from = border - 1 - self.rng.below(page);

@@ -2,9 +2,10 @@
 //!
 //! A directory goes through *versions*, one for each change of its names. After a cut it shows one
 //! of them, not older than the last that was made durable: its *floor*. What an interrupted
-//! operation does to two directories is seen in both or in none. A directory's attributes go through
-//! versions of their own. A file shows, with size, contents and attributes together, what it was
-//! after one of the changes since it was last made durable; of a write of many pages, after each of them.
+//! operation does to two directories is seen in both or in none. A directory's attributes go
+//! through versions of their own. A file shows, with size, contents and attributes together,
+//! what it was after one of the changes since it was last made durable; of a write of many
+//! pages, after each of them.
 
 mod allow;
 mod apply;

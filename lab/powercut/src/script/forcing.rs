@@ -223,8 +223,8 @@ fn data_cleaning(chip: Chip) -> Script {
     )
 }
 
-/// Two logs that grow by synced pieces and whole pages, and begin anew when they are long; other changes now
-/// and then.
+/// Two logs that grow by synced pieces and whole pages, and begin anew when they are long;
+/// other changes now and then.
 fn tails(chip: Chip) -> Script {
     let mut d = Draft::new(6);
     let page = chip.page as usize;
@@ -266,8 +266,8 @@ fn tails(chip: Chip) -> Script {
     d.script("force-tails", chip, &[Forced::Update])
 }
 
-/// Whole pages of two files overwritten and synced in turn, and cleaned between, until the log is full and
-/// moves to maps; other changes now and then.
+/// Whole pages of two files overwritten and synced in turn, and cleaned between, until the log is
+/// full and moves to maps; other changes now and then.
 fn updates(chip: Chip) -> Script {
     let mut d = Draft::new(5);
     let page = chip.page as usize;
@@ -744,9 +744,9 @@ fn extent_index() -> Script {
     }
 }
 
-/// Overwrites of a file of so many extents that what its log says waits in index pages, on a chip so
-/// full that they are cleaned: pages are given back that maps, or what waits, go on naming. Then it is cut
-/// in three ways.
+/// Overwrites of a file of so many extents that what its log says waits in index pages, on a chip
+/// so full that they are cleaned: pages are given back that maps, or what waits, go on naming.
+/// Then it is cut in three ways.
 fn waiting(way: u64) -> Script {
     let mut d = Draft::new(17 + way);
     d.add("create a");

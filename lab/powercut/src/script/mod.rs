@@ -56,7 +56,8 @@ pub struct Script {
 
 /// Pages of 1 KiB, 8 a block, 64 blocks, and spare bytes for tags.
 pub const SMALL_CHIP: Chip = Chip::new(1024, 40, 8, 64);
-/// The same with a block table on flash, in four pages, and the blocks more that stay free for recoveries then.
+/// The same with a block table on flash, in four pages, and the blocks more that stay
+/// free for recoveries then.
 pub const TABLE_CHIP: Chip = Chip::new(1024, 40, 8, 69).table(18);
 /// The same as the first without spare bytes.
 pub const BARE_CHIP: Chip = Chip::new(1024, 0, 8, 64);

@@ -1,8 +1,8 @@
-//! All pairs of operations from a small alphabet, and some sequences of three, on one and two directories, each followed by
-//! an operation that makes them durable: bounded black-box testing as CrashMonkey does it
-//! (J. Mohan et al., *Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing*, OSDI
-//! 2018, section 4), with a cut at every flash operation in place of one after each persistence
-//! point.
+//! All pairs of operations from a small alphabet, and some sequences of three, on one and two
+//! directories, each followed by an operation that makes them durable: bounded black-box testing
+//! as CrashMonkey does it (J. Mohan et al., *Finding Crash-Consistency Bugs with Bounded Black-Box
+//! Crash Testing*, OSDI 2018, section 4), with a cut at every flash operation in place of one
+//! after each persistence point.
 
 use flashkit_sim::Rng;
 
@@ -88,7 +88,8 @@ pub(super) fn scripts() -> Vec<Script> {
     all
 }
 
-/// Three operations drawn from the alphabet and one that makes them durable. The first two are a pair, and cut there.
+/// Three operations drawn from the alphabet and one that makes them durable. The first two
+/// are a pair, and cut there.
 pub(super) fn triples() -> Vec<Script> {
     let mut all: Vec<Script> = Vec::new();
     let mut names = std::collections::BTreeSet::new();

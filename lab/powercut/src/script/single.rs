@@ -2,14 +2,14 @@
 
 use super::{BARE_CHIP, Group, SMALL_CHIP, Script, parse};
 
-/// A tree with one of each: files whose data is in the inode, in pages, and found by their number; a symbolic
-/// link, an empty directory.
+/// A tree with one of each: files whose data is in the inode, in pages, and found by their number;
+/// a symbolic link, an empty directory.
 pub(super) const TREE: &str = "mkdir d; mkdir e; mkdir d/s; mkdir e/s;
     create d/a; write d/a 0 2600; create d/b; write d/b 0 100; create e/a; write e/a 0 1500;
     create e/i; write e/i 0 2600; fsync e/i; rename e/i d/i; symlink d/l 30; sync";
 
-/// Name, operations, what an fsync after them is asked for. A file that was read is in RAM: its fsync lets what follows be
-/// an update.
+/// Name, operations, what an fsync after them is asked for. A file that was read is in RAM: its
+/// fsync lets what follows be an update.
 const SINGLES: [(&str, &str, &str); 93] = [
     ("create", "create d/n", "d/n"),
     ("create-in-root", "create n", "n"),

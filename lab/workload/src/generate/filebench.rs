@@ -1,9 +1,10 @@
-//! What the paper on FlashLight (J. Kim and others, ACM TECS, 2012, 5.4) runs besides `SysBench` and
-//! Postmark: three loads of Filebench by its Table VII, threads, updates of files, and a stream of data after all that.
+//! What the paper on FlashLight (J. Kim and others, ACM TECS, 2012, 5.4) runs besides `SysBench`
+//! and Postmark: three loads of Filebench by its Table VII, threads, updates of files, and a
+//! stream of data after all that.
 //!
-//! Filebench's own choices are not known: four fifths of the files are there at first, sizes follow a gamma
-//! distribution with the shape 1.5, and a load ends after so many operations instead of a thousand seconds. Each
-//! operation on a file ends in an fsync, but for the stream.
+//! Filebench's own choices are not known: four fifths of the files are there at first, sizes follow
+//! a gamma distribution with the shape 1.5, and a load ends after so many operations instead of a
+//! thousand seconds. Each operation on a file ends in an fsync, but for the stream.
 
 use std::collections::VecDeque;
 use std::f64::consts::PI;
@@ -98,8 +99,8 @@ impl Tree {
     }
 }
 
-/// A size with the mean [`SIZE`], gamma with the shape 1.5: an exponential and half the square of a normal one. In
-/// units of 512 bytes.
+/// A size with the mean [`SIZE`], gamma with the shape 1.5: an exponential and half the square of a
+/// normal one. In units of 512 bytes.
 fn gamma(rng: &mut Rng) -> u64 {
     let mut unit = || (rng.below(1 << 53) + 1) as f64 / (1u64 << 53) as f64;
     let exponential = -unit().ln();
@@ -149,8 +150,8 @@ fn create_and_delete() -> Tree {
     tree
 }
 
-/// Threads that in turn write a request each, until together they have 2,000 times created a file, appended to one, deleted one, and
-/// asked for the attributes of one.
+/// Threads that in turn write a request each, until together they have 2,000 times created a file,
+/// appended to one, deleted one, and asked for the attributes of one.
 pub fn threads(count: usize) -> Vec<Op> {
     let mut tree = Tree::new(WIDTH);
     tree.prepare(FILES / 2);
@@ -220,8 +221,8 @@ impl Thread {
     }
 }
 
-/// 2,000 times a file comes, so many extents of so many KiB of one are overwritten, one goes, and the attributes of one are asked
-/// for.
+/// 2,000 times a file comes, so many extents of so many KiB of one are overwritten, one goes, and
+/// the attributes of one are asked for.
 pub fn updates(extents: u64, kib: u64) -> Vec<Op> {
     let mut tree = Tree::new(WIDTH);
     for _ in 0..FILES {
@@ -252,8 +253,8 @@ pub fn updates(extents: u64, kib: u64) -> Vec<Op> {
     tree.load.ops
 }
 
-/// Files come and go, some are deleted for room, and then 64 MiB are written, 64 KiB at a time; with `pause` ms before each
-/// for cleaning.
+/// Files come and go, some are deleted for room, and then 64 MiB are written, 64 KiB at a time;
+/// with `pause` ms before each for cleaning.
 pub fn stream(pause: u64) -> Vec<Op> {
     let mut tree = create_and_delete();
     for _ in 0..FILES / 2 {

@@ -1,11 +1,13 @@
-//! Loads of everyday programs, sized for a chip of 256 MiB. Each is what the program asks of a file system, from
-//! a seed; files are synced where the program does, so that they are replayed without `--fsync`.
+//! Loads of everyday programs, sized for a chip of 256 MiB. Each is what the program asks of a
+//! file system, from a seed; files are synced where the program does, so that they are
+//! replayed without `--fsync`.
 //!
-//! `fileserver`, `varmail` and `webserver` have the operations and the mean sizes of Filebench's personalities of
-//! these names (V. Tarasov, E. Zadok, S. Shepler: *Filebench: A Flexible Framework for File System
-//! Benchmarking*, ;login: 41(1), 2016), with fewer files. `dbench` has what its clients do to a file server;
-//! `compile` the five phases of J. H. Howard et al.: *Scale and Performance in a Distributed File System*, ACM TOCS
-//! 6(1), 1988. `sqlite` has SQLite's rollback journal, as <https://www.sqlite.org/atomiccommit.html> tells it.
+//! `fileserver`, `varmail` and `webserver` have the operations and the mean sizes of Filebench's
+//! personalities of these names (V. Tarasov, E. Zadok, S. Shepler: *Filebench: A Flexible Framework
+//! for File System Benchmarking*, ;login: 41(1), 2016), with fewer files. `dbench` has what its
+//! clients do to a file server; `compile` the five phases of J. H. Howard et al.: *Scale and
+//! Performance in a Distributed File System*, ACM TOCS 6(1), 1988. `sqlite` has SQLite's rollback
+//! journal, as <https://www.sqlite.org/atomiccommit.html> tells it.
 
 use crate::rng::Rng;
 use crate::trace::Op;
@@ -333,7 +335,8 @@ pub fn sqlite() -> Vec<Op> {
     load.ops
 }
 
-/// 20,000 records of 64 bytes, one in 100 ms, synced ten at a time, in files of 64 KiB of which ten stay.
+/// 20,000 records of 64 bytes, one in 100 ms, synced ten at a time, in files of
+/// 64 KiB of which ten stay.
 pub fn sensor() -> Vec<Op> {
     const RECORD: u64 = 64;
     const A_FILE: u64 = 1_024;

@@ -1,14 +1,16 @@
-//! Records what is asked of a file system as a trace, so that a real program's operations can be replayed.
+//! Records what is asked of a file system as a trace, so that a real program's
+//! operations can be replayed.
 //!
 //! ```text
 //! program ──> kernel ──> FUSE ──> Recorder ──> file system
 //!                                    └──> trace
 //! ```
 //!
-//! Recorded is what reaches the file system: behind a page cache writes come gathered, and what was read before
-//! is not read again. The trace begins with what is there already (phase `before`), so that it replays on a
-//! fresh volume, and has the pauses between operations. What the format cannot say is left out and
-//! counted: attributes other than sizes, symbolic links, special files, extended attributes, holes.
+//! Recorded is what reaches the file system: behind a page cache writes come gathered, and what was
+//! read before is not read again. The trace begins with what is there already (phase `before`), so
+//! that it replays on a fresh volume, and has the pauses between operations. What the format cannot
+//! say is left out and counted: attributes other than sizes, symbolic links, special files,
+//! extended attributes, holes.
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -51,8 +53,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records to a new file, compressed when its name ends in `.gz`. What the file system holds already
-    /// is read through once.
+    /// Records to a new file, compressed when its name ends in `.gz`. What the file system holds
+    /// already is read through once.
     ///
     /// # Errors
     /// The trace cannot be written, or the file system not be read.

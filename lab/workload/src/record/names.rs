@@ -1,5 +1,6 @@
-//! What inodes are called. A trace knows files by one path: of several hard links it shows one after another, and a
-//! file that is open when its last name goes lives on under a name of this module's.
+//! What inodes are called. A trace knows files by one path: of several hard links it
+//! shows one after another, and a file that is open when its last name goes lives on
+//! under a name of this module's.
 
 use std::collections::HashMap;
 

@@ -36,8 +36,8 @@ impl Output {
     }
 }
 
-/// Writes operations; neighbours that are one are written as one. What cannot be written is told at the end:
-/// the file system goes on without its trace.
+/// Writes operations; neighbours that are one are written as one. What cannot be written is told at
+/// the end: the file system goes on without its trace.
 pub struct Script {
     to: Option<Output>,
     pending: Option<Op>,

@@ -1,7 +1,8 @@
-//! A file of more than 4 GiB on a chip of the size of `slc-8g`: written, read, cut, removed, mounted in between.
+//! A file of more than 4 GiB on a chip of the size of `slc-8g`: written, read, cut,
+//! removed, mounted in between.
 //!
-//! By itself the first 4,088 MiB are a hole; with `FLASHKIT_BIG_FULL=1` nothing is, which takes a minute or
-//! two and half a gigabyte of RAM.
+//! By itself the first 4,088 MiB are a hole; with `FLASHKIT_BIG_FULL=1` nothing is, which takes a
+//! minute or two and half a gigabyte of RAM.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

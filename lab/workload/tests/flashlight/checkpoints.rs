@@ -1,5 +1,6 @@
-//! What a mount begins with is there twice, also after a power cut: any one page of the last checkpoint, of its snapshot, and
-//! of the two directories without which nothing is found may be lost.
+//! What a mount begins with is there twice, also after a power cut: any one page of
+//! the last checkpoint, of its snapshot, and of the two directories without which
+//! nothing is found may be lost.
 
 use flashkit_flashlight::Config;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -138,8 +139,8 @@ fn the_first_directories_are_there_twice_after_a_sync() {
     }
 }
 
-/// With few pages a block the log of the session goes on in other blocks soon: each must be found by the first of the two checkpoints
-/// as well.
+/// With few pages a block the log of the session goes on in other blocks soon: each must be found
+/// by the first of the two checkpoints as well.
 #[test]
 fn a_session_goes_on_and_the_second_is_lost() {
     let mut cases = 0;
@@ -190,7 +191,8 @@ fn weak(page: Weak) -> Faults {
     }
 }
 
-/// The block of the checkpoints fails at the first page of a sync or an unmount, at the second, at the last.
+/// The block of the checkpoints fails at the first page of a sync or an unmount,
+/// at the second, at the last.
 #[test]
 fn a_leaf_that_fails_does_not_leave_one_checkpoint_alone() {
     for (seed, good, unmount) in (0..4).flat_map(|seed| {
@@ -215,8 +217,9 @@ fn a_leaf_that_fails_does_not_leave_one_checkpoint_alone() {
     }
 }
 
-/// The newest root page is in one root block only, as power was cut in the program of the other, or that page has rotted: the next
-/// checkpoint is followed by one that is in both, also where the volume was unmounted.
+/// The newest root page is in one root block only, as power was cut in the program of the other,
+/// or that page has rotted: the next checkpoint is followed by one that is in both, also where
+/// the volume was unmounted.
 #[test]
 fn a_root_page_that_is_there_once_is_written_anew() {
     for (seed, unmount, side) in (0..6).flat_map(|seed| {
@@ -244,7 +247,8 @@ fn a_root_page_that_is_there_once_is_written_anew() {
     }
 }
 
-/// A root block fails when a page is written there: the page is written in the block that takes its place.
+/// A root block fails when a page is written there: the page is written in the
+/// block that takes its place.
 #[test]
 fn a_root_page_is_in_both_blocks_after_one_has_failed() {
     for (seed, side) in (0..4).flat_map(|seed| [0, 1].map(|side| (seed, side))) {
@@ -274,8 +278,8 @@ fn a_root_page_is_in_both_blocks_after_one_has_failed() {
     }
 }
 
-/// The page of a directory that showed a removal is lost, and another file has the name since: that one is found, and that something
-/// is lost is told.
+/// The page of a directory that showed a removal is lost, and another file has the name since: that
+/// one is found, and that something is lost is told.
 #[test]
 fn a_removed_file_does_not_come_back_in_place_of_another() {
     let mut v = Volume::format((1024, 40, 16, 64));

@@ -13,8 +13,8 @@ pub type Fs<N = SimNand> = FlashLightFs<'static, N>;
 pub const NOW: Time = Time { secs: 9, nanos: 7 };
 pub const LATER: Time = Time { secs: 11, nanos: 1 };
 
-/// A chip with the paper's latencies, whose blocks must be erased before their first use. Page size,
-/// usable spare bytes, pages of a block, blocks.
+/// A chip with the paper's latencies, whose blocks must be erased before their first use. Page
+/// size, usable spare bytes, pages of a block, blocks.
 pub fn chip(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
     let geo = Geometry::new(page, spare, pages, blocks).unwrap();
     let timing = Timing {
@@ -125,7 +125,8 @@ pub fn pages_with(chip: &SimNand, name: &[u8]) -> Vec<PageAddr> {
     found
 }
 
-/// Leaves old data in free blocks: a file of so many bytes, or a piece more, is written piece by piece, and removed.
+/// Leaves old data in free blocks: a file of so many bytes, or a piece more, is written
+/// piece by piece, and removed.
 pub fn write_and_remove(fs: &mut Fs, bytes: u64, piece: &[u8]) {
     let root = fs.root();
     let old = fs.create(root, b"old", &NewInode::default()).unwrap().ino;

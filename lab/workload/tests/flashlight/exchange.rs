@@ -196,9 +196,9 @@ fn files_of_hundreds_of_names() {
     }
 }
 
-/// The record of an exchange is there and the page of the second inode is not. The name that it gets
-/// is in the page that the record replaces; when that has rotted too, a lost change is told of, and the
-/// rest is as it was.
+/// The record of an exchange is there and the page of the second inode is not. The name that it
+/// gets is in the page that the record replaces; when that has rotted too, a lost change is told
+/// of, and the rest is as it was.
 #[test]
 fn a_recovery_finishes_what_was_begun() {
     for rotten in [false, true] {
@@ -255,7 +255,8 @@ fn pages_of(fs: &mut Fs, ino: Ino) -> PageAddr {
     find.1
 }
 
-/// A file that has as many names as it takes gives one of them for another's: the exchange is made, or refused as a whole.
+/// A file that has as many names as it takes gives one of them for another's: the exchange is
+/// made, or refused as a whole.
 #[test]
 fn a_file_of_as_many_names_as_it_takes() {
     let mut fs = small();

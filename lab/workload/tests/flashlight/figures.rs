@@ -90,7 +90,8 @@ fn small_files_with_fsync() {
     assert_eq!(counts(&replay("small", true).0), SMALL);
 }
 
-/// The block table of 65,535 blocks lies on flash, in 33 pages: RAM and the reads of a mount are as of 2,048 blocks.
+/// The block table of 65,535 blocks lies on flash, in 33 pages: RAM and the reads of a
+/// mount are as of 2,048 blocks.
 #[test]
 fn a_chip_of_8_gib_in_as_much_ram() {
     let chip = SimNand::new(preset("slc-8g").unwrap());
@@ -128,8 +129,8 @@ fn overwrites_of_a_file_of_180_mib() {
     assert_eq!(overwrites("randupd75", RAM), RANDUPD75);
 }
 
-/// With four times the RAM the dirty list knows every block: no page is read to learn whose it is that is
-/// not valid. And maps are kept.
+/// With four times the RAM the dirty list knows every block: no page is read to learn whose it is
+/// that is not valid. And maps are kept.
 #[test]
 fn overwrites_with_four_times_the_ram() {
     assert_eq!(overwrites("randupd", 4 * RAM), RANDUPD_64);

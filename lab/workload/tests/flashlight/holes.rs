@@ -178,7 +178,8 @@ fn a_special_file_has_no_contents() {
     clean(&mut fs);
 }
 
-/// A truncation that makes room in the inode first has not begun: a cut leaves the file as it was, or truncated.
+/// A truncation that makes room in the inode first has not begun: a cut leaves the
+/// file as it was, or truncated.
 #[test]
 fn a_truncation_is_seen_whole() {
     let mut written = 0;
@@ -217,8 +218,9 @@ fn a_truncation_is_seen_whole() {
     assert!(written > 100, "{written}");
 }
 
-/// A piece of a page in a hole, that the inode holds and that is synced, gets a page of its own when another piece is written:
-/// the room for that may be made by writing the inode. Whenever the power goes then, the piece is there.
+/// A piece of a page in a hole, that the inode holds and that is synced, gets a page of its own
+/// when another piece is written: the room for that may be made by writing the inode. Whenever the
+/// power goes then, the piece is there.
 #[test]
 fn a_synced_piece_is_there_while_it_gets_a_page_of_its_own() {
     const PAGE: u64 = 1024;

@@ -36,8 +36,9 @@ fn idle(fs: &mut Fs) -> (u64, i64) {
     (after.0 - before.0, after.1 - before.1)
 }
 
-/// Idle cleaning of one directory of so many files, and of what is left when more and more of them are removed: what it
-/// programs is less than what it wins and two blocks, and with nothing changed it has nothing to do.
+/// Idle cleaning of one directory of so many files, and of what is left when more and more of them
+/// are removed: what it programs is less than what it wins and two blocks, and with nothing
+/// changed it has nothing to do.
 fn many(page: u32, pages: u32, blocks: u32, files: u64, size: usize) {
     let mut fs = formatted(chip(page, 64, pages, blocks));
     let root = fs.root();
@@ -76,8 +77,8 @@ fn idle_cleaning_of_a_large_directory_ends() {
     many(1024, 16, 1364, 4000, 2000);
 }
 
-/// All of the idle cleaning that there is, asked for at once, on chips of which half the pages are invalid. Whenever the power goes
-/// in it, the volume mounts and all is there.
+/// All of the idle cleaning that there is, asked for at once, on chips of which half the pages are
+/// invalid. Whenever the power goes in it, the volume mounts and all is there.
 #[test]
 fn idle_cleaning_without_end_is_cut() {
     for (page, pages, blocks) in [(1024, 8, 3000), (2048, 32, 600)] {

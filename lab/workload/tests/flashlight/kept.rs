@@ -1,5 +1,5 @@
-//! Metadata pages that are kept in RAM, where there is enough: they are not read again, and what checks the
-//! chip reads them all the same.
+//! Metadata pages that are kept in RAM, where there is enough: they are not read again, and what
+//! checks the chip reads them all the same.
 
 use crate::common::{self, Fs, NOW, chip, clean, cost, format, try_mount_in, try_unmount};
 use flashkit_flashlight::{Area, Config, Page, Visitor, ram_needed, ram_to_level, ram_useful};
@@ -67,7 +67,8 @@ fn looks(fs: &mut Fs, dir: Ino) -> u64 {
 
 #[test]
 fn what_is_kept_is_not_read_again() {
-    // For nearly all names the hash map, and the file that it leads to: the look before has left another map.
+    // For nearly all names the hash map, and the file that it leads to: the look
+    // before has left another map.
     let (mut fs, dir) = names_in(ram_needed);
     let all = looks(&mut fs, dir);
     assert!(all > 17 * NAMES as u64 / 10, "{all}");
@@ -96,8 +97,8 @@ fn what_was_written_is_not_read() {
     });
     let maps = fs.volume().written().areas[3] - written[3];
     assert!(maps > 20, "{maps}");
-    // Of each log that the checkpoint calls open, the page that is written next; the first of each block that is written
-    // for the first time. And the two directories that a checkpoint copies.
+    // Of each log that the checkpoint calls open, the page that is written next; the first of each
+    // block that is written for the first time. And the two directories that a checkpoint copies.
     assert_eq!(reads, 22);
     clean(&mut fs);
 }
@@ -130,8 +131,9 @@ fn overwrites_read_fewer_maps() {
     assert!(all > 500 && few * 4 < all, "{few} of {all}");
 }
 
-/// One hash map rots while it is kept. Names are found without a read of it; but a check, and scrubbing,
-/// tell of it, and after them, or when the map has left the RAM, whoever needs it is told too.
+/// One hash map rots while it is kept. Names are found without a read of it; but a
+/// check, and scrubbing, tell of it, and after them, or when the map has left the RAM,
+/// whoever needs it is told too.
 #[test]
 fn rot_is_not_hidden() {
     let (mut fs, dir) = names_in(ram_useful);

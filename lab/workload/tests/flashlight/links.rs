@@ -345,9 +345,10 @@ fn what_cannot_be_linked() {
     clean(&mut fs);
 }
 
-/// A rename has taken a file's last name, and power fails when the index directory is on flash that shows
-/// it and the file's own page is not: the recovery writes that too. (Ends of lives, that a volume mounted to be
-/// read does not get to, would hide it; one that is written may clean before it gets to them.)
+/// A rename has taken a file's last name, and power fails when the index directory is on flash
+/// that shows it and the file's own page is not: the recovery writes that too. (Ends of lives,
+/// that a volume mounted to be read does not get to, would hide it; one that is written may
+/// clean before it gets to them.)
 #[test]
 fn a_rename_shown_by_the_index_alone() {
     let mut fs = small(2048, 64);
@@ -379,8 +380,8 @@ fn a_rename_shown_by_the_index_alone() {
     clean(&mut fs);
 }
 
-/// The room for the second step of a symbolic link may be gone after the first: then nothing of it may
-/// have reached flash, where a cut would show it without a target.
+/// The room for the second step of a symbolic link may be gone after the first: then nothing of it
+/// may have reached flash, where a cut would show it without a target.
 #[test]
 fn no_symbolic_link_without_its_target() {
     let (mut failed, mut made) = (0, 0);

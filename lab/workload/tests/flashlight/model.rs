@@ -212,7 +212,8 @@ fn model_with_failing_blocks() {
 }
 
 /// `F` ends where space ends, and what the file holds is what was counted.
-/// Pages are kept in RAM, few or many of them: a volume never shows what a block held before its erase.
+/// Pages are kept in RAM, few or many of them: a volume never shows what a
+/// block held before its erase.
 #[test]
 fn model_with_pages_kept() {
     for (seeds, few) in [(100..104, true), (104..108, false)] {

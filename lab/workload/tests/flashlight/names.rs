@@ -1,6 +1,7 @@
 //! Directories of many names: what a name costs, whatever the order in which they come and go.
 //!
-//! `FLASHKIT_NAMES=300000` (or up to 1000000) has so many of them, on `slc-8g`, and prints the costs.
+//! `FLASHKIT_NAMES=300000` (or up to 1000000) has so many of them, on
+//! `slc-8g`, and prints the costs.
 
 use crate::common::{Fs, NOW, chip, clean, cost, cut, formatted, on_preset, remount};
 use flashkit_sim::Rng;
@@ -28,8 +29,8 @@ fn shuffled(from: u64, to: u64) -> Vec<u64> {
     names
 }
 
-/// Does something with each of some names. Reads and programs a name of the thousand that cost the most;
-/// the cost of all is printed.
+/// Does something with each of some names. Reads and programs a name of the thousand that cost the
+/// most; the cost of all is printed.
 fn each(fs: &mut Fs, what: &str, names: &[u64], act: impl Fn(&mut Fs, u64)) -> (f64, f64) {
     let (mut most, mut all) = ((0.0f64, 0.0f64), (0, 0));
     for some in names.chunks(1_000) {

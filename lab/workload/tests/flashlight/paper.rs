@@ -1,5 +1,5 @@
-//! The runs of FlashLight's paper (section 5), in flash operations: exact, so that a change for the worse fails.
-//! `SysBench` and Postmark with 2 KiB are in `figures`.
+//! The runs of FlashLight's paper (section 5), in flash operations: exact, so that a change for the
+//! worse fails. `SysBench` and Postmark with 2 KiB are in `figures`.
 
 use crate::common::on_preset;
 use flashkit_workload::{Options, Report, generate, replay_fs};
@@ -73,7 +73,8 @@ fn updates_in_one_piece_and_in_many() {
     demand("filebench-update-2x16", (45_886, 196_809, 2_722));
 }
 
-/// 5.4.4: the longest wait for 64 KiB and their fsync, in microseconds. There 512.1 ms, and 304.9 with cleaning before.
+/// 5.4.4: the longest wait for 64 KiB and their fsync, in microseconds. There 512.1 ms, and
+/// 304.9 with cleaning before.
 #[test]
 fn waits_of_a_stream() {
     for (name, longest) in [("realtime", 21_574), ("realtime-idle", 19_588)] {

@@ -74,8 +74,9 @@ fn a_mount_after_changes_in_a_large_directory_reads_2_500_pages_at_most() {
     assert!(tables.iter().flatten().flatten().all(|&n| n <= 2_500));
 }
 
-/// A directory was written with the name of a file that was in RAM only, and power went: its size does not count that name, whether it is
-/// looked at alone, after it has been listed, or after a sync.
+/// A directory was written with the name of a file that was in RAM only, and power
+/// went: its size does not count that name, whether it is looked at alone, after it has
+/// been listed, or after a sync.
 #[test]
 fn a_name_that_is_lost_does_not_count_in_the_size() {
     let mut fs = formatted(chip(2048, 40, 64, 128));

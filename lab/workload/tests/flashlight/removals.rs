@@ -1,5 +1,5 @@
-//! Files that come where others were removed: what the record of that costs, and what is there after a
-//! power cut.
+//! Files that come where others were removed: what the record of that costs, and what
+//! is there after a power cut.
 
 use crate::common::{
     Fs, NOW, chip, clean, cost, cut, file, formatted, of_paper, on_preset, pages_with,
@@ -151,8 +151,8 @@ fn a_mount_after_removals_reads_a_bounded_number_of_pages() {
     }
 }
 
-/// The page that records the removal fails, and may read well; no other block can be had. What is removed then
-/// is free once, not twice: nothing is written after that.
+/// The page that records the removal fails, and may read well; no other block can be had. What is
+/// removed then is free once, not twice: nothing is written after that.
 #[test]
 fn a_record_that_failed_is_not_contradicted() {
     for seed in 0..24 {

@@ -1,5 +1,5 @@
-//! Repair, one class of damage after another: what is derived from the rest of the volume is put right, and
-//! nothing else changes.
+//! Repair, one class of damage after another: what is derived from the rest of the volume is put
+//! right, and nothing else changes.
 
 use crate::common::{Fs, NOW, chip, clean, file, formatted, mount, remount};
 use flashkit_flashlight::{Area, Kind, Page, Visitor};
@@ -70,7 +70,8 @@ impl Visitor for Pages {
 struct Volume {
     chip: SimNand,
     pages: Vec<Page>,
-    /// Its directories d and e, e's directory s; files d/small, d/large, and one of two names, d/one and e/two.
+    /// Its directories d and e, e's directory s; files d/small, d/large, and one of
+    /// two names, d/one and e/two.
     d: Ino,
     e: Ino,
     s: Ino,
@@ -189,8 +190,9 @@ fn what_is_beyond_the_end() {
     assert!(bytes[..6_000].iter().all(|&b| b == 0x5a));
 }
 
-/// More files than inode pages may be written between two checkpoints: one is taken in the middle of the
-/// repair, and it is still the right file that is repaired next. In one pass, without another look.
+/// More files than inode pages may be written between two checkpoints: one is taken in the
+/// middle of the repair, and it is still the right file that is repaired next. In one
+/// pass, without another look.
 #[test]
 fn more_files_than_a_checkpoint_waits_for() {
     let mut fs = formatted(chip(2048, 40, 32, 128));

@@ -486,8 +486,8 @@ fn a_replay_stops_at_its_limit_of_flash_time() {
     assert!(total.flash_us < whole.total.flash_us);
 }
 
-/// What the programs of a replay on a chip were for: all of them, with nothing left over while nothing is moved
-/// for wear and nothing fails.
+/// What the programs of a replay on a chip were for: all of them, with nothing left over while
+/// nothing is moved for wear and nothing fails.
 #[test]
 fn the_programs_are_told_by_purpose() {
     let mut fs = common::of_paper();

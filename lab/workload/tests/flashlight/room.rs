@@ -1,4 +1,5 @@
-//! What a cut leaves in a large directory, holes in pieces that inodes hold, and chips that are full.
+//! What a cut leaves in a large directory, holes in pieces that inodes
+//! hold, and chips that are full.
 
 use crate::common::{
     Fs, NOW, chip, clean, cut, file, formatted, mount, remount, try_mount, try_unmount,
@@ -21,10 +22,11 @@ fn clean_after_cut(fs: &mut Fs) {
     clean(&mut mount(chip));
 }
 
-/// The page of a file that is written anew is a record: a recovery brings its entry up to date unless the
-/// directory's own page is newer. So none may be written in between, whatever its log has room for: that is short
-/// when many files in turn are written anew or moved by cleaning, and there is most to write the page for below an
-/// index, as each map that changes is a page to give back.
+/// The page of a file that is written anew is a record: a recovery brings its entry up to
+/// date unless the directory's own page is newer. So none may be written in between,
+/// whatever its log has room for: that is short when many files in turn are written anew or
+/// moved by cleaning, and there is most to write the page for below an index, as each map
+/// that changes is a page to give back.
 fn cuts_in_a_large_directory(page: u32, blocks: u32, files: u64) {
     let mut fs = formatted(chip(page, 64, 64, blocks));
     let root = fs.root();
@@ -82,8 +84,9 @@ fn a_hole_in_a_piece_that_the_inode_holds_is_there_after_a_sync() {
     }
 }
 
-/// Fills a chip with files in so many directories, some written to in their middle, until it has been full
-/// a few times; their names. With many directories nearly every change writes the page of one.
+/// Fills a chip with files in so many directories, some written to in their middle,
+/// until it has been full a few times; their names. With many directories nearly every
+/// change writes the page of one.
 fn fill(fs: &mut Fs, rng: &mut Rng, count: u64) -> Vec<(Ino, Vec<u8>)> {
     let root = fs.root();
     let mut dirs = Vec::new();
@@ -150,8 +153,8 @@ fn empty_a_full_chip(blocks: u32, pages: u32, seed: u64) {
     try_unmount(cut(fs)).unwrap();
 }
 
-/// A chip has been full; from then on each mount is cut, or what follows it soon after. What each has taken is free for the
-/// next, or was worth it.
+/// A chip has been full; from then on each mount is cut, or what follows it soon after. What each
+/// has taken is free for the next, or was worth it.
 fn cut_mounts_of_a_full_chip(blocks: u32, pages: u32, cleaner: Cleaner, seed: u64) {
     let mut rng = Rng::new(seed);
     let mut fs = formatted(chip(2048, 64, pages, blocks));
@@ -220,8 +223,8 @@ fn a_full_chip_is_emptied_in_any_order() {
     }
 }
 
-/// Fills a chip with files of these sizes in one directory, so many that its hash maps have index pages, then changes
-/// as many as there are, and removes all of them in any order.
+/// Fills a chip with files of these sizes in one directory, so many that its hash maps have index
+/// pages, then changes as many as there are, and removes all of them in any order.
 fn empty_a_full_directory(sizes: &[usize], changes: bool, seed: u64) {
     let mut fs = formatted(chip(1024, 64, 16, 859));
     let root = fs.root();
@@ -277,9 +280,9 @@ fn empty_a_full_directory(sizes: &[usize], changes: bool, seed: u64) {
     clean(&mut fs);
 }
 
-/// A hash map moves with its index page. Written for each map, the index pages that a block of maps leaves behind fill
-/// the room that cleaning it makes, when half of it is maps: and cleaning goes round in such blocks while there is
-/// room to be won elsewhere.
+/// A hash map moves with its index page. Written for each map, the index pages that a block of maps
+/// leaves behind fill the room that cleaning it makes, when half of it is maps: and cleaning goes
+/// round in such blocks while there is room to be won elsewhere.
 #[test]
 fn a_full_chip_of_one_large_directory_is_emptied_in_any_order() {
     for seed in 0..2 {
@@ -289,9 +292,9 @@ fn a_full_chip_of_one_large_directory_is_emptied_in_any_order() {
     }
 }
 
-/// What waits in the index pages of a file goes to its maps when a chip is full, as cleaning does not see what that
-/// makes free: many pages, and no more of them at a time than there are blocks for. Nothing can be changed any more in a
-/// session that has run out of blocks in between.
+/// What waits in the index pages of a file goes to its maps when a chip is full, as cleaning does
+/// not see what that makes free: many pages, and no more of them at a time than there are blocks
+/// for. Nothing can be changed any more in a session that has run out of blocks in between.
 #[test]
 fn a_chip_full_of_overwrites_of_one_file_is_emptied() {
     for (small, pages) in [(2000, 11_000), (4000, 9000)] {
@@ -326,7 +329,8 @@ fn a_chip_full_of_overwrites_of_one_file_is_emptied() {
     }
 }
 
-/// What is said to be free can be had to the last page: of one file written in order or at random, of files of a page.
+/// What is said to be free can be had to the last page: of one file written in order or at
+/// random, of files of a page.
 #[test]
 fn a_chip_is_full_when_it_says_so() {
     for (page, pages, blocks) in [
@@ -388,7 +392,8 @@ fn contents(fs: &mut Fs) -> Vec<(Vec<u8>, Vec<u8>)> {
     .collect()
 }
 
-/// Whoever only reads a volume that was cut needs no free block, and finds what a mount that writes finds.
+/// Whoever only reads a volume that was cut needs no free block, and finds what
+/// a mount that writes finds.
 #[test]
 fn a_volume_without_a_free_block_is_read() {
     for (pages, blocks) in [(64, 64), (16, 100), (8, 200), (32, 112)] {
@@ -438,7 +443,8 @@ fn a_volume_without_a_free_block_is_read() {
     }
 }
 
-/// The least chip is counted in good blocks, when the volume is made; it holds what it says, and can be emptied.
+/// The least chip is counted in good blocks, when the volume is made; it holds what it
+/// says, and can be emptied.
 #[test]
 fn a_chip_is_large_enough_if_its_good_blocks_are() {
     for (blocks, bad, enough) in [
@@ -469,8 +475,8 @@ fn a_chip_is_large_enough_if_its_good_blocks_are() {
     }
 }
 
-/// Files of which each page is an extent of its own are overwritten in order: what they do not show any more is room for others, though
-/// only their maps say so, and they are not in the cache.
+/// Files of which each page is an extent of its own are overwritten in order: what they do not show
+/// any more is room for others, though only their maps say so, and they are not in the cache.
 #[test]
 fn what_files_do_not_show_any_more_is_room_for_others() {
     let mut fs = formatted(chip(1024, 64, 16, 2048));

@@ -1,4 +1,5 @@
-//! Root blocks that are erased by recoveries that are cut in a row: one of them always leads to the volume.
+//! Root blocks that are erased by recoveries that are cut in a row: one of them
+//! always leads to the volume.
 //!
 //! A failure names the seed and the round.
 
@@ -90,9 +91,10 @@ impl Drop for Said {
     }
 }
 
-/// Three recoveries in a row are cut, each in one of its first operations. What one of them has claimed and not written
-/// is claimed for the next, whichever copies of the checkpoint can be read when; and what one that came to its end has made
-/// durable is found again, though a copy of before can be read later that it could not read.
+/// Three recoveries in a row are cut, each in one of its first operations. What one of them has
+/// claimed and not written is claimed for the next, whichever copies of the checkpoint can be read
+/// when; and what one that came to its end has made durable is found again, though a copy of before
+/// can be read later that it could not read.
 #[test]
 fn what_three_cut_recoveries_leave_costs_nothing_later() {
     let unstable = |reads| Tear::Unstable { reads };
@@ -154,8 +156,8 @@ fn treacherous_cut(rng: &mut Rng, ops: u64) -> Cut {
     cut
 }
 
-/// Some recoveries in a row are cut in their first operations, then one comes to its end and a file is made durable; over and
-/// over on one chip, so that second-level and root blocks fill.
+/// Some recoveries in a row are cut in their first operations, then one comes to its end and a file
+/// is made durable; over and over on one chip, so that second-level and root blocks fill.
 fn cut_runs(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut fs = formatted(chip(1024, 40, 8, 64));
@@ -212,7 +214,8 @@ fn seeds(few: u64, many: u64) -> std::ops::Range<u64> {
     })
 }
 
-/// No recovery comes to its end: each is cut in one of a few operations, always the same. None of them keeps a block.
+/// No recovery comes to its end: each is cut in one of a few operations, always the same.
+/// None of them keeps a block.
 fn cut_for_ever(seed: u64, config: Config, from: u64, ops: u64) {
     let blocks = if config.table_page > 0 { 256 } else { 64 };
     let chip = format_with(chip(1024, 40, 8, blocks), 1, config);
@@ -257,8 +260,8 @@ fn recoveries_that_are_cut_for_ever_keep_no_blocks() {
     }
 }
 
-/// All root blocks but one can be erased no more; mounts, and what follows them, are cut all the time. What has been synced
-/// can be read for ever, in the end without a change of the chip.
+/// All root blocks but one can be erased no more; mounts, and what follows them, are cut all the
+/// time. What has been synced can be read for ever, in the end without a change of the chip.
 fn root_blocks_wear_out(seed: u64, mut chip: SimNand, config: Config, ops: u64) {
     let mut rng = Rng::new(seed);
     let left = rng.below(4) as u32;
@@ -369,8 +372,9 @@ fn session<N: Nand + Metered>(chip: N, files: u64, overwrites: u64) -> Result<()
     written.and_then(|_| fs.fsync(new)).map_err(|e| says(&e))
 }
 
-/// Sessions that all end in a cut; in some of them bits have to be corrected, so that a scrub writes the root blocks anew,
-/// as soon as a recovery has programmed their last pages. Where the erase is cut, the other root block counts.
+/// Sessions that all end in a cut; in some of them bits have to be corrected, so that a scrub
+/// writes the root blocks anew, as soon as a recovery has programmed their last pages. Where the
+/// erase is cut, the other root block counts.
 fn roots_are_written_anew(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut fs = formatted(chip(1024, 40, 8, 64 + rng.below(65) as u32));
@@ -422,7 +426,8 @@ fn the_erase_of_a_root_block_to_be_written_anew_is_cut() {
         .for_each(roots_are_written_anew);
 }
 
-/// Root blocks are among the first 64. Where four of these are not good there is no volume, and formatting says so.
+/// Root blocks are among the first 64. Where four of these are not good there is no
+/// volume, and formatting says so.
 #[test]
 fn a_chip_without_blocks_for_roots_is_refused() {
     for (bad, fits) in [(60, true), (61, false)] {

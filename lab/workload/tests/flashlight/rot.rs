@@ -1,5 +1,5 @@
-//! Rot: every page of a volume, one after another, becomes uncorrectable, or its bits flip unseen by
-//! the ECC. What does not depend on the page must be found as it was, what does must be right or
+//! Rot: every page of a volume, one after another, becomes uncorrectable, or its bits flip unseen
+//! by the ECC. What does not depend on the page must be found as it was, what does must be right or
 //! give an error; and the volume must go on working.
 //!
 //! A failure names the case: `FLASHKIT_ROT=volume:page:way` runs it alone. `FLASHKIT_ROT_FULL=1`
@@ -482,8 +482,8 @@ fn every_page_after_a_power_cut() {
     every_page("cut", &[], 20, &cut(small_volume((1024, 40, 16, 160))));
 }
 
-/// A page of an inode written since the checkpoint is lost, and the power goes: what was synced before and after it is
-/// there, and the mount tells of it.
+/// A page of an inode written since the checkpoint is lost, and the power goes: what was synced
+/// before and after it is there, and the mount tells of it.
 #[test]
 fn what_was_synced_after_a_lost_page_is_there() {
     for (again, files) in [false, true]
@@ -518,8 +518,9 @@ fn what_was_synced_after_a_lost_page_is_there() {
     }
 }
 
-/// Every record of the allocation log since the checkpoint is lost, one at a time, and the power goes: what was synced is
-/// there, also after as much has been written again. With tags of every kind and without, after a sync and in a new session.
+/// Every record of the allocation log since the checkpoint is lost, one at a time, and the power
+/// goes: what was synced is there, also after as much has been written again. With tags of every
+/// kind and without, after a sync and in a new session.
 #[test]
 fn what_was_synced_is_there_without_a_record_of_the_allocation_log() {
     const ALLOC: u8 = 4;
@@ -571,8 +572,9 @@ fn what_was_synced_is_there_without_a_record_of_the_allocation_log() {
     }
 }
 
-/// The program of a page, a directory's among them, is cut; it cannot be read at first, can be for a while, and then no more. As the chip is
-/// large, many blocks are reserved for files, and looked into as well. What a mount has believed it has written anew.
+/// The program of a page, a directory's among them, is cut; it cannot be read at first, can be for
+/// a while, and then no more. As the chip is large, many blocks are reserved for files, and looked
+/// into as well. What a mount has believed it has written anew.
 #[test]
 fn a_page_whose_program_was_cut_is_read_late_and_no_more() {
     let mut fs = common::formatted(common::chip(1024, 64, 32, 640));
@@ -663,8 +665,8 @@ impl Files {
     }
 }
 
-/// The program of a record of the allocation log is cut on a chip whose free blocks are full of old data: what was synced is there,
-/// with tags and without.
+/// The program of a record of the allocation log is cut on a chip whose free blocks are full of old
+/// data: what was synced is there, with tags and without.
 #[test]
 fn a_record_of_the_allocation_log_is_cut_on_a_chip_in_use() {
     let files = Files { blank: false };
@@ -715,7 +717,8 @@ fn a_record_of_the_allocation_log_is_cut_on_a_chip_in_use() {
     }
 }
 
-/// One record of the allocation log rots on such a chip: also where the files' data looks as if it were erased.
+/// One record of the allocation log rots on such a chip: also where the files' data
+/// looks as if it were erased.
 #[test]
 fn a_record_of_the_allocation_log_is_lost_on_a_chip_in_use() {
     for (spare, blank) in [(0, false), (24, true), (24, false), (0, true)] {

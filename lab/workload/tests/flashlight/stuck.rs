@@ -1,5 +1,6 @@
-//! Volumes that the build of commit b2b233b has left after sessions of writes and removals, each cut, and mounts for writing
-//! no more: the recoveries have taken their last free blocks. They mount, and what is removed gives its room back.
+//! Volumes that the build of commit b2b233b has left after sessions of writes and removals, each
+//! cut, and mounts for writing no more: the recoveries have taken their last free blocks. They
+//! mount, and what is removed gives its room back.
 //!
 //! The names say page size, spare bytes, pages of a block, blocks, directories and the seed.
 

@@ -117,8 +117,8 @@ fn more_ram_holds_more_of_it() {
     assert_eq!(spent, [(1_150, 3_041), (465, 3_041), (201, 3_039)]);
 }
 
-/// One copy of a page is enough, and it is written anew. Without both nothing is changed any more, and what is stored
-/// is still read.
+/// One copy of a page is enough, and it is written anew. Without both nothing is changed any more,
+/// and what is stored is still read.
 #[test]
 fn a_copy_that_rots_is_made_again() {
     let fs = full_of_overwrites(2_000, 500);
@@ -171,7 +171,8 @@ fn loses(chip: SimNand, lost: &[PageAddr]) {
     }
 }
 
-/// A volume of a large chip from before there were such tables is mounted with as much RAM as it asks for.
+/// A volume of a large chip from before there were such tables is mounted with
+/// as much RAM as it asks for.
 #[test]
 fn a_volume_of_before_asks_for_its_ram() {
     let whole = Config {
@@ -198,7 +199,8 @@ fn a_volume_of_before_asks_for_its_ram() {
     }
 }
 
-/// A file whose pages lie all over the chip: what it makes free is more than its blocks, and there are few others.
+/// A file whose pages lie all over the chip: what it makes free is more than its blocks,
+/// and there are few others.
 #[test]
 fn a_file_that_is_all_over_the_chip_goes() {
     let config = Config {
@@ -246,8 +248,8 @@ fn a_file_that_is_all_over_the_chip_goes() {
     }
 }
 
-/// A file of single pages, each part of which lies all over a part of the chip: one page of the table after another is written
-/// often, and then no more.
+/// A file of single pages, each part of which lies all over a part of the chip: one page of the
+/// table after another is written often, and then no more.
 #[test]
 fn a_change_takes_few_blocks_for_the_table() {
     let config = config();

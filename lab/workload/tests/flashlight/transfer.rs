@@ -1,5 +1,6 @@
-//! A volume made on one chip and written to another by a programmer that passes over bad blocks: every
-//! file is there, whichever blocks are bad, whenever the power goes, and blocks that go bad later move nothing.
+//! A volume made on one chip and written to another by a programmer that passes over bad
+//! blocks: every file is there, whichever blocks are bad, whenever the power goes, and blocks
+//! that go bad later move nothing.
 //!
 //! A failure names the bad blocks, and the operation that was cut with its tear.
 
@@ -104,8 +105,8 @@ impl Image {
         Image(pages)
     }
 
-    /// What a programmer makes of a chip: erased, and every page of the image programmed, blank or not,
-    /// in the good blocks.
+    /// What a programmer makes of a chip: erased, and every page of the image programmed, blank
+    /// or not, in the good blocks.
     fn flash(&self, bad: &[u32]) -> SimNand {
         let mut chip = target();
         let bad_blocks = bad.to_vec();
@@ -262,8 +263,9 @@ fn the_first_mount_can_be_cut_anywhere_and_again() {
     println!("{cuts} cuts");
 }
 
-/// Reads, programs and erases of the first mount, of a later one, and of one of a volume that was made on
-/// its chip: a read more than without a look for a record, which takes two on a transferred volume.
+/// Reads, programs and erases of the first mount, of a later one, and of one of a volume
+/// that was made on its chip: a read more than without a look for a record, which takes
+/// two on a transferred volume.
 #[test]
 fn what_it_costs() {
     let image = Image::new(SPARE);

@@ -1,5 +1,5 @@
-//! Files of many pieces that are cut: what is beyond the new size is gone for good, whenever the inode is written meanwhile,
-//! wherever power is cut and whatever fails.
+//! Files of many pieces that are cut: what is beyond the new size is gone for good, whenever the
+//! inode is written meanwhile, wherever power is cut and whatever fails.
 
 use flashkit_flashlight::Config;
 use flashkit_nand::{Nand, PageAddr};
@@ -9,7 +9,8 @@ use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, SetXattr};
 use crate::common::{Fs, NOW, chip, clean, cost, formatted, mount, remount, try_mount};
 use crate::failures::fail_at::FailAt;
 
-/// A file of single pages, with a hole between two of them each: sizes of page, pieces, pages from one to the next.
+/// A file of single pages, with a hole between two of them each: sizes of page, pieces,
+/// pages from one to the next.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     page: u32,
@@ -65,7 +66,8 @@ impl Shape {
         }
     }
 
-    /// The chips that a truncation leaves, and the fsync after it, when power goes in each of their operations: which, and the chip.
+    /// The chips that a truncation leaves, and the fsync after it, when power goes in each of their
+    /// operations: which, and the chip.
     fn cut_anywhere(
         self,
         made: SimNand,
@@ -185,8 +187,8 @@ fn a_truncation_that_is_cut_leaves_nothing_to_be_seen() {
     assert!(cuts > 15, "{cuts}");
 }
 
-/// Programs fail one after another, those of the allocation log among them: a truncation that is refused ends the session, and the
-/// file is as it was or cut.
+/// Programs fail one after another, those of the allocation log among them: a truncation that is
+/// refused ends the session, and the file is as it was or cut.
 #[test]
 fn a_truncation_that_fails_leaves_nothing_to_be_seen() {
     let mut refused = 0;
@@ -227,8 +229,8 @@ fn a_hole_behind_many_pieces_is_passed_at_once() {
     }
 }
 
-/// A piece of a page in the inode, over a page that is lost: it cannot be written out. What needs the room it takes is refused for
-/// the damage, or done, in a few programs.
+/// A piece of a page in the inode, over a page that is lost: it cannot be written out. What needs
+/// the room it takes is refused for the damage, or done, in a few programs.
 #[test]
 fn a_piece_over_a_lost_page_takes_no_programs_without_end() {
     const UNDER: u8 = 0xee;
@@ -287,8 +289,9 @@ fn a_piece_over_a_lost_page_takes_no_programs_without_end() {
     assert!(refused > 0, "{refused}");
 }
 
-/// The mount after a cut brings a truncation to its end. Else the maps that are left would go into an index page with others as the
-/// file changes below its new size, or their pages to its log as they are moved, and be seen when it grows.
+/// The mount after a cut brings a truncation to its end. Else the maps that are left would go into
+/// an index page with others as the file changes below its new size, or their pages to its log as
+/// they are moved, and be seen when it grows.
 #[test]
 fn a_truncation_that_is_cut_is_finished_by_the_mount() {
     const SHAPE: Shape = Shape {

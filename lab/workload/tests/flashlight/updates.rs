@@ -143,8 +143,8 @@ fn what_is_no_update_writes_the_inode() {
     }
 }
 
-/// Pieces appended and synced: a page that its inode has no room for is written when it is full, and once before,
-/// as a tail.
+/// Pieces appended and synced: a page that its inode has no room for is written when it is full,
+/// and once before, as a tail.
 #[test]
 fn a_line_of_a_log_costs_one_program() {
     for (spare, programs) in [(38, 1), (37, 2)] {
@@ -285,8 +285,8 @@ fn what_is_synced_is_there_after_a_cut() {
     }
 }
 
-/// What a mount reads at most after a cut, whatever the size of the chip: the pages of updates since
-/// the last checkpoint among it.
+/// What a mount reads at most after a cut, whatever the size of the chip: the pages of updates
+/// since the last checkpoint among it.
 #[test]
 fn a_mount_after_updates_reads_a_bounded_number_of_pages() {
     for (name, reads) in [("slc-256m", 1914), ("slc-8g", 1714)] {
@@ -306,7 +306,8 @@ fn a_mount_after_updates_reads_a_bounded_number_of_pages() {
     }
 }
 
-/// A time of a clock that counts a leap second as more nanoseconds: what was synced is there all the same, and what follows it.
+/// A time of a clock that counts a leap second as more nanoseconds: what was synced is there all
+/// the same, and what follows it.
 #[test]
 fn the_nanoseconds_of_a_write_are_more_than_a_second() {
     let mut fs = on_spare(64);

@@ -1,5 +1,5 @@
-//! Files of so many extents that their records wait in index pages on the way to the maps, while the chip
-//! is cleaned: changes at random, power cuts, and what the checker says of every page.
+//! Files of so many extents that their records wait in index pages on the way to the maps, while
+//! the chip is cleaned: changes at random, power cuts, and what the checker says of every page.
 
 use crate::common::{Fs, NOW, chip, clean, cut, formatted, remount};
 use flashkit_sim::Rng;
@@ -164,8 +164,9 @@ fn a_truncation_is_recovered() {
     }
 }
 
-/// What a slot of the cache held before is no file any more when space is looked for: here the index page of
-/// a file that has gone is beside one of a file that stays, so that it can still be read.
+/// What a slot of the cache held before is no file any more when space is looked for:
+/// here the index page of a file that has gone is beside one of a file that stays, so
+/// that it can still be read.
 #[test]
 fn a_file_that_has_gone_is_not_settled() {
     let mut fs = formatted(chip(PAGE as u32, 40, 16, 720));
@@ -201,8 +202,9 @@ fn a_file_that_has_gone_is_not_settled() {
     sound(&mut cut(fs), "after a cut");
 }
 
-/// A file written backwards, page by page, takes no more at some point, as its inode has no place for what leads to them. It is
-/// whole, can be cut and removed, and all else goes on: nothing that has to be moved is in the way.
+/// A file written backwards, page by page, takes no more at some point, as its inode has no place
+/// for what leads to them. It is whole, can be cut and removed, and all else goes on: nothing that
+/// has to be moved is in the way.
 fn too_many_extents(name: &[u8], most: usize) {
     const PAGE: u64 = self::PAGE as u64;
     let mut fs = formatted(chip(PAGE as u32, 64, 64, 1500));

@@ -23,7 +23,8 @@ fn fill(fs: &mut Fs, percent: u64) -> (Ino, u64) {
     (ino, size)
 }
 
-/// Overwrites random pieces and syncs each: the flash time of each, in microseconds, in order of it.
+/// Overwrites random pieces and syncs each: the flash time of each, in
+/// microseconds, in order of it.
 fn overwrite(fs: &mut Fs, (ino, size): (Ino, u64), len: u64, times: u64) -> Vec<u64> {
     let mut rng = Rng::new(1);
     let data = vec![2; len as usize];
@@ -62,8 +63,8 @@ fn large_pieces_on_a_chip_that_is_rather_full() {
     assert_eq!(quantiles(&waits), [11_320, 35_224, 39_074, 45_613]);
 }
 
-/// A file of three quarters of a small chip, overwritten from its end to its beginning, and in parts in
-/// turn: each piece begins another block, and cleaning keeps up.
+/// A file of three quarters of a small chip, overwritten from its end to its beginning, and in
+/// parts in turn: each piece begins another block, and cleaning keeps up.
 #[test]
 fn pieces_against_the_order_of_a_file() {
     for parts in [1, 2, 4, 16] {
@@ -126,8 +127,9 @@ fn several_files_share_the_blocks_of_their_overwrites() {
     assert_eq!((data, erases), (128_000, 289));
 }
 
-/// Files have come and gone, and cleaning goes on in steps of so many page moves: the longest step, in microseconds,
-/// and how many there are. Most of a block may be pages that are looked at and were invalid.
+/// Files have come and gone, and cleaning goes on in steps of so many page moves: the longest
+/// step, in microseconds, and how many there are. Most of a block may be pages that are
+/// looked at and were invalid.
 #[test]
 fn steps_of_cleaning_while_idle() {
     for (pages, want) in [(4, (9009, 3177)), (16, (19725, 801)), (64, (48938, 202))] {
@@ -149,7 +151,8 @@ fn steps_of_cleaning_while_idle() {
     }
 }
 
-/// Overwrites at random on a chip half full: no page is moved before so many are written, and soon after some are.
+/// Overwrites at random on a chip half full: no page is moved before so many are
+/// written, and soon after some are.
 #[test]
 fn pages_can_be_written_before_cleaning_begins() {
     let mut fs = of_paper();
@@ -171,8 +174,8 @@ fn pages_can_be_written_before_cleaning_begins() {
     assert!(u64::from(fs.volume().pages_before_cleaning()) < room / 10);
 }
 
-/// Updates among files that come and go: blocks of each area are reserved when others are waiting in
-/// numbers.
+/// Updates among files that come and go: blocks of each area are reserved when
+/// others are waiting in numbers.
 #[test]
 fn no_area_waits_for_blocks_of_another() {
     let mut fs = of_paper();

@@ -1,7 +1,7 @@
 //! How evenly the blocks of a chip wear when most of its data stays, and what that costs.
 //!
-//! `FLASHKIT_WEAR_FULL=1 cargo test --release -p flashkit-workload --test flashlight wear -- --nocapture` goes
-//! to a mean of 1,000 erases on `slc-256m` and prints what it finds.
+//! `FLASHKIT_WEAR_FULL=1 cargo test --release -p flashkit-workload --test flashlight wear --
+//! --nocapture` goes to a mean of 1,000 erases on `slc-256m` and prints what it finds.
 
 use crate::common::{self, Fs, format};
 use flashkit_flashlight::{Config, FlashLight, ram_needed, ram_to_level};

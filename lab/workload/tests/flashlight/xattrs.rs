@@ -1,4 +1,5 @@
-//! Extended attributes of FlashLight: what they cost in flash operations, exactly, and their limits.
+//! Extended attributes of FlashLight: what they cost in flash operations,
+//! exactly, and their limits.
 
 use crate::common::{Fs, LATER, NOW, chip, clean, cost, cut, file, formatted, of_paper, remount};
 use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetXattr};

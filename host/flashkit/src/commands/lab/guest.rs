@@ -56,7 +56,8 @@ enum What {
 /// Where the packages are.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ImageFolder {
-    /// Folder of the guest's packages, fetched if absent [default: flashkit/guest in the user's cache folder]
+    /// Folder of the guest's packages, fetched if absent [default: flashkit/guest
+    /// in the user's cache folder]
     #[arg(long, value_name = "FOLDER")]
     image: Option<PathBuf>,
 }

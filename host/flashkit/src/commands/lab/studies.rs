@@ -31,7 +31,8 @@ pub struct Choice {
     /// Of a study: run cases again that have failed
     #[arg(long)]
     retry: bool,
-    /// Of a study: RAM of FlashLight mounted in a guest, in bytes; results of another go to a folder of their own
+    /// Of a study: RAM of FlashLight mounted in a guest, in bytes; results of another
+    /// go to a folder of their own
     #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value_t = RAM_DEFAULT)]
     mount_ram: usize,
     /// Of a study: print a command for each case that has no result yet, and run none

@@ -163,7 +163,8 @@ pub fn info(image: &Path, tuning: Tuning) -> anyhow::Result<Map<String, Value>> 
     let geometry = chip.geometry();
     let bad = chip.inner_mut().bad_blocks()?;
     let transfer = transfer(chip.inner_mut());
-    // Its cost is that of a mount that writes; one for which there is no room can be looked at all the same.
+    // Its cost is that of a mount that writes; one for which there is no room can
+    // be looked at all the same.
     let writing = Config {
         discarded: false,
         ..config(tuning, true)

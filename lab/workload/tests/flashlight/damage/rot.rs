@@ -30,7 +30,8 @@ pub fn spoil(chip: &mut SimNand, page: PageAddr, way: Way) {
     assert!(chip.rot(page, rot).unwrap());
 }
 
-/// Metadata pages of a kind that are newer than the newest of another: their places, the oldest first.
+/// Metadata pages of a kind that are newer than the newest of another: their
+/// places, the oldest first.
 pub fn newer(chip: &SimNand, kind: u8, than: u8) -> Vec<PageAddr> {
     let mut chip = chip.clone();
     let (mut newest, mut found) = (0, Vec::new());

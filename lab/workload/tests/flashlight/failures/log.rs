@@ -10,8 +10,9 @@ use super::fail_at::FailAt;
 use super::{store, volume};
 use crate::common::{Fs, NOW, Volume, chip, clean, format, mount, try_mount, try_unmount};
 
-/// A scrub writes blocks anew while three operations in a row fail, those of the allocation log among them: it goes on. Only when the
-/// page of a directory is one of them does the session end, as that page may be a record.
+/// A scrub writes blocks anew while three operations in a row fail, those of the allocation log
+/// among them: it goes on. Only when the page of a directory is one of them does the session end,
+/// as that page may be a record.
 #[test]
 fn the_allocation_log_fails_in_a_scrub() {
     let mut ended = Vec::new();
@@ -44,8 +45,8 @@ fn the_allocation_log_fails_in_a_scrub() {
     assert_eq!(ended, [58, 59]);
 }
 
-/// A directory is made while three operations in a row fail, so that the allocation log cannot go on: it is there, or nothing of
-/// it is.
+/// A directory is made while three operations in a row fail, so that the allocation log cannot go
+/// on: it is there, or nothing of it is.
 #[test]
 fn the_allocation_log_fails_in_a_mkdir() {
     for left in 0..100 {
@@ -79,8 +80,8 @@ fn the_allocation_log_fails_in_a_mkdir() {
     }
 }
 
-/// A mount removes files that have lost their names while they were open, as some operations in a row fail, those of
-/// the allocation log among them: it mounts, and removes them.
+/// A mount removes files that have lost their names while they were open, as some operations in a
+/// row fail, those of the allocation log among them: it mounts, and removes them.
 #[test]
 fn the_allocation_log_fails_in_a_mount_that_removes_files() {
     let fails = FailAt::new(chip(1024, 64, 8, 64), u64::MAX);
@@ -114,8 +115,8 @@ fn the_allocation_log_fails_in_a_mount_that_removes_files() {
     }
 }
 
-/// Pages of the allocation log fail one after another, records and snapshots, until there are more blocks of it than the checkpoint
-/// lists: it begins another, and the volume mounts.
+/// Pages of the allocation log fail one after another, records and snapshots, until there are more
+/// blocks of it than the checkpoint lists: it begins another, and the volume mounts.
 #[test]
 fn the_allocation_log_fails_in_more_blocks_than_are_listed() {
     for (failures, from) in (5..8).flat_map(|n| (0..260).map(move |k| (n, k))) {
@@ -151,15 +152,16 @@ fn the_allocation_log_fails_in_more_blocks_than_are_listed() {
     }
 }
 
-/// A volume in which several programs of the allocation log can be made to fail one after another, so that it cannot go on.
+/// A volume in which several programs of the allocation log can be made to fail one after
+/// another, so that it cannot go on.
 struct Failing {
     fs: Fs<FailAt>,
     dirs: [Ino; 2],
 }
 
 impl Failing {
-    /// Directories `d` and `e` and some files, so long before that a few more pages come before the log's next block. `stamps` is for
-    /// where in the log that is.
+    /// Directories `d` and `e` and some files, so long before that a few more pages come before the
+    /// log's next block. `stamps` is for where in the log that is.
     fn new(blocks: u32, stamps: u16) -> Failing {
         let fails = FailAt::new(format(chip(1024, 40, 8, blocks), 1), u64::MAX);
         let mut fs = try_mount(fails, Config::default()).unwrap();
@@ -208,8 +210,8 @@ impl Failing {
         (done, left == 0)
     }
 
-    /// The volume is checked as it is, and after a sync, whatever that says, with a cut and without. Returns what a mount
-    /// finds in the end.
+    /// The volume is checked as it is, and after a sync, whatever that says, with a cut and
+    /// without. Returns what a mount finds in the end.
     fn check(mut self, case: &str) -> Fs {
         let at_once = self.fs.volume().nand().chip.clone();
         clean(&mut mount(at_once));
@@ -230,7 +232,8 @@ impl Failing {
     }
 }
 
-/// The allocation log cannot go on in the middle of a change of names: it has been made or not, and no name is lost.
+/// The allocation log cannot go on in the middle of a change of names: it has been made or
+/// not, and no name is lost.
 #[test]
 fn the_allocation_log_fails_in_a_change_of_names() {
     type Change = fn(&mut dyn FileSystem, [Ino; 2]) -> Result<(), Error>;
@@ -338,8 +341,8 @@ fn the_allocation_log_fails_as_names_move() {
     }
 }
 
-/// It cannot go on when the page of a directory has been written, or a page of the directory map must be before; in a call that
-/// changes the directory, and in one that needs its place in RAM.
+/// It cannot go on when the page of a directory has been written, or a page of the directory map
+/// must be before; in a call that changes the directory, and in one that needs its place in RAM.
 #[test]
 fn the_allocation_log_fails_as_a_directory_is_written() {
     let mut hits = 0;
@@ -398,8 +401,9 @@ fn the_allocation_log_fails_as_a_directory_is_written() {
     assert!(hits > 5, "{hits} calls failed");
 }
 
-/// It cannot go on when a new file's page has been written, before its directory knows: in its fsync, and in a read of others that
-/// pushes it from the cache. A later fsync that says nothing has made it durable.
+/// It cannot go on when a new file's page has been written, before its directory knows: in its
+/// fsync, and in a read of others that pushes it from the cache. A later fsync that says
+/// nothing has made it durable.
 #[test]
 fn the_allocation_log_fails_as_a_new_file_is_written() {
     let mut hits = 0;
@@ -439,8 +443,8 @@ fn the_allocation_log_fails_as_a_new_file_is_written() {
     assert!(hits > 5, "{hits} calls failed");
 }
 
-/// Operations in a row fail in a sync, those of the second of its two checkpoints among them, which may find no block any more: what
-/// it has begun is not taken for begun by the next one.
+/// Operations in a row fail in a sync, those of the second of its two checkpoints among them, which
+/// may find no block any more: what it has begun is not taken for begun by the next one.
 #[test]
 fn the_second_checkpoint_fails() {
     // Each block has been used: one that is not erased anew cannot be programmed.
@@ -474,8 +478,8 @@ fn the_second_checkpoint_fails() {
     }
 }
 
-/// It cannot go on as a file is synced, and leaves nothing that could be read: what the next syncs call durable is there after a cut,
-/// and not in a block that no record names.
+/// It cannot go on as a file is synced, and leaves nothing that could be read: what the next syncs
+/// call durable is there after a cut, and not in a block that no record names.
 #[test]
 fn the_allocation_log_fails_as_a_file_is_synced() {
     let (mut hits, mut synced) = (0, 0);
@@ -514,7 +518,8 @@ fn the_allocation_log_fails_as_a_file_is_synced() {
     assert!(hits > 1 && synced == 2 * hits, "{hits} failed");
 }
 
-/// It cannot go on as a directory is listed, a hole is looked for or a parent is asked for: these change nothing, and are done.
+/// It cannot go on as a directory is listed, a hole is looked for or a parent is asked for: these
+/// change nothing, and are done.
 #[test]
 fn the_allocation_log_fails_in_a_call_that_reads() {
     type Read = fn(&mut Fs<FailAt>, [Ino; 2], Ino) -> Result<(), Error>;
@@ -538,7 +543,8 @@ fn the_allocation_log_fails_in_a_call_that_reads() {
             let mut volume = Failing::new(200, stamps);
             let (dirs, root) = (volume.dirs, volume.fs.root());
             let other = volume.file(root, b"other");
-            // Three directories and two files that have changed: what is read next takes the place of one.
+            // Three directories and two files that have changed: what is read
+            // next takes the place of one.
             for dir in dirs {
                 volume.stamp(dir, 1);
             }
@@ -556,7 +562,8 @@ fn the_allocation_log_fails_in_a_call_that_reads() {
     assert!(hits > 3, "{hits} reads met it");
 }
 
-/// It cannot go on as a file is synced whose directory cannot be read any more: the sync tells, though a checkpoint has been taken.
+/// It cannot go on as a file is synced whose directory cannot be read any more: the sync tells,
+/// though a checkpoint has been taken.
 #[test]
 fn the_allocation_log_fails_as_a_lost_file_is_synced() {
     let mut hits = 0;

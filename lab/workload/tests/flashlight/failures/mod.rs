@@ -74,9 +74,10 @@ fn every_operation_fails_in_turn() {
     }
 }
 
-/// A chip whose blocks stand a number of erases, until it is worn out: from then on it is read-only,
-/// and everything that was synced is there, now and after another mount, which writes nothing. A change that meets
-/// nothing but failing blocks has no space; the one after it finds that the chip is worn out.
+/// A chip whose blocks stand a number of erases, until it is worn out: from then on it is
+/// read-only, and everything that was synced is there, now and after another mount, which writes
+/// nothing. A change that meets nothing but failing blocks has no space; the one after it finds
+/// that the chip is worn out.
 #[test]
 fn the_end_of_a_chip() {
     for seed in 0..3u64 {
@@ -120,8 +121,8 @@ fn the_end_of_a_chip() {
     }
 }
 
-/// The first change of a session is a block that is written anew, and the blocks that could show the
-/// beginning of a session fail, one after the other.
+/// The first change of a session is a block that is written anew, and the blocks that could show
+/// the beginning of a session fail, one after the other.
 #[test]
 fn idle_work_begins_a_session_on_failing_blocks() {
     type Idle = fn(&mut FlashLight<'static, FailAt>) -> bool;
@@ -153,8 +154,8 @@ fn store(fs: &mut dyn FileSystem, name: &str, data: &[u8]) -> Result<(), Error> 
     fs.fsync(attr.ino)
 }
 
-/// A page whose program has failed is read well for a while. If it was a record, the next is the same, written
-/// again: nothing is lost when power goes, and nothing is called damaged.
+/// A page whose program has failed is read well for a while. If it was a record, the next is the
+/// same, written again: nothing is lost when power goes, and nothing is called damaged.
 #[test]
 fn a_record_whose_program_failed_is_no_damage() {
     let load = |volume: &mut Volume<FailAt>| {
@@ -192,8 +193,8 @@ fn a_record_whose_program_failed_is_no_damage() {
     }
 }
 
-/// Each program of a recovery and of what follows it fails in turn: the block is not erased to be used again,
-/// and is marked bad in the end.
+/// Each program of a recovery and of what follows it fails in turn: the block is not erased to be
+/// used again, and is marked bad in the end.
 #[test]
 fn a_block_that_fails_in_a_recovery_is_not_used_again() {
     for table_page in [0, 16] {
@@ -219,7 +220,8 @@ fn a_block_that_fails_in_a_recovery_is_not_used_again() {
     }
 }
 
-/// A write of some pages over old ones, one of which fails and reads well all the same: after a cut all of them are new.
+/// A write of some pages over old ones, one of which fails and reads well all the same: after
+/// a cut all of them are new.
 #[test]
 fn a_page_of_an_update_fails_and_reads_well() {
     const PAGE: usize = 2048;
@@ -251,8 +253,8 @@ fn a_page_of_an_update_fails_and_reads_well() {
     }
 }
 
-/// The driver fails in each read of a change in turn. After a sync, whatever that says, and a mount, the change has been made or not:
-/// nothing of it is in one structure only.
+/// The driver fails in each read of a change in turn. After a sync, whatever that says, and a
+/// mount, the change has been made or not: nothing of it is in one structure only.
 #[test]
 fn the_driver_fails_in_a_read_of_a_change() {
     type Change = fn(&mut dyn FileSystem, Ino) -> Result<(), Error>;
@@ -358,8 +360,9 @@ fn shown(fs: &mut dyn FileSystem) -> BTreeMap<Vec<u8>, String> {
     tree
 }
 
-/// The last block that may fail does so in a change, in each operation of it in turn. What a sync after that calls durable is there
-/// after a mount: also what the change did after the volume had been found worn, and stopped.
+/// The last block that may fail does so in a change, in each operation of it in turn. What a sync
+/// after that calls durable is there after a mount: also what the change did after the volume had
+/// been found worn, and stopped.
 #[test]
 fn a_chip_is_worn_out_in_the_middle_of_a_change() {
     type Change = fn(&mut dyn FileSystem, Ino) -> Result<(), Error>;
@@ -439,8 +442,8 @@ fn a_chip_is_worn_out_in_the_middle_of_a_change() {
     }
 }
 
-/// A large chip is full when blocks begin to fail: there is room for all that may until the volume is worn out. Nothing is refused before,
-/// nor when nobody syncs; and files are removed.
+/// A large chip is full when blocks begin to fail: there is room for all that may until the volume
+/// is worn out. Nothing is refused before, nor when nobody syncs; and files are removed.
 #[test]
 fn a_full_volume_of_many_blocks_wears_out() {
     for (pages, blocks, every, syncs) in [
