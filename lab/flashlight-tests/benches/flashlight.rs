@@ -1,4 +1,4 @@
-//! What FlashLight costs the processor: `cargo bench -p flashkit-workload --bench flashlight`.
+//! What FlashLight costs the processor: `cargo bench -p flashkit-flashlight-tests`.
 //! Host time is noise on a busy machine; what is to hold is a ratio within one run, and it fails
 //! as long as that does not.
 

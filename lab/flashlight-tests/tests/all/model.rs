@@ -47,7 +47,7 @@ fn run_in(
     for seed in model::seeds(seeds) {
         let mut volume = make();
         let run = ModelRun {
-            test: format!("-p flashkit-workload --test flashlight {name}"),
+            test: format!("-p flashkit-flashlight-tests {name}"),
             ops: 4000,
             space,
             objects,

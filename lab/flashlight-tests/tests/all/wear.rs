@@ -1,6 +1,6 @@
 //! How evenly the blocks of a chip wear when most of its data stays, and what that costs.
 //!
-//! `FLASHKIT_WEAR_FULL=1 cargo test --release -p flashkit-workload --test flashlight wear --
+//! `FLASHKIT_WEAR_FULL=1 cargo test --release -p flashkit-flashlight-tests wear --
 //! --nocapture` goes to a mean of 1,000 erases on `slc-256m` and prints what it finds.
 
 use crate::common::{self, Fs, format};

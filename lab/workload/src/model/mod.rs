@@ -74,7 +74,7 @@ pub struct ModelRun {
     pub check_every: u64,
     /// Timestamps have nanoseconds.
     pub nanos: bool,
-    /// Which test this is, as `cargo test` takes it: `-p package --test file name`.
+    /// Which test this is, as `cargo test` takes it: `-p package name`.
     pub test: String,
 }
 

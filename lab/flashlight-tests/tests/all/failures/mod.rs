@@ -32,7 +32,7 @@ fn run(seed: u64, left: u64) -> (u64, bool) {
     };
     let mut volume = Volume::new(FailAt::new(chip, left), config);
     let load = ModelRun {
-        test: "-p flashkit-workload --test flashlight failures".into(),
+        test: "-p flashkit-flashlight-tests failures".into(),
         ops: 400,
         space: 300 << 10,
         objects: 40,
