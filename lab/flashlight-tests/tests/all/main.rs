@@ -1,4 +1,4 @@
-//! FlashLight: one program, as each would be compiled with all of the file system.
+//! FlashLight on simulated chips. One program, which is linked once.
 
 mod big;
 mod checkpoints;

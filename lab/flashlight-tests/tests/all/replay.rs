@@ -1,8 +1,8 @@
 //! Traces and generated workloads over the reference file system and a host directory.
 
-use crate::common;
 use std::collections::BTreeSet;
 
+use crate::common;
 use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
 use flashkit_nand::Nand as _;
 use flashkit_sim::{SimNand, preset};

@@ -1,0 +1,9 @@
+//! The translation layer on simulated chips. One program, which is linked once.
+
+mod common;
+mod cost;
+mod damage;
+mod model;
+mod pack;
+mod powercut;
+mod remap;

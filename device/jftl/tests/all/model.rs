@@ -1,0 +1,177 @@
+//! Random operations against an array, with remounts.
+
+use crate::common::{Model, Op, SETUPS, Setup, run, script};
+use flashkit_jftl::{Error, Jftl};
+use flashkit_nand::PageAddr;
+use flashkit_sim::{Cut, CutError, EraseTear, Faults, PowerCut, Rate, Rng, Rot, Tear};
+
+/// Runs scripts one after another; between them the disk is closed, or just left.
+fn check(setup: &Setup, seed: u64, faults: Option<Faults>) {
+    let mut chip = setup.chip();
+    if let Some(faults) = faults {
+        chip.set_faults(faults).unwrap();
+    }
+    Jftl::format(&mut chip, &mut setup.ram(), 7).unwrap();
+    let sectors = setup.sectors();
+    let mut model = Model::new(sectors);
+    let fail = |why: String| -> ! { panic!("{} seed {seed}: {why}", setup.name) };
+    for round in 0..6 {
+        let fill = if round == 0 { sectors } else { 1 };
+        let ops = script(seed * 100 + round, sectors, fill, 300);
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap_or_else(|e| fail(format!("{e:?}")));
+        (model.compare(&mut disk, true)).unwrap_or_else(|e| fail(format!("round {round}: {e}")));
+        run(&mut disk, &mut model, &ops).unwrap_or_else(|e| fail(format!("{e:?}")));
+        (model.compare(&mut disk, false)).unwrap_or_else(|e| fail(format!("round {round}: {e}")));
+        disk.check()
+            .unwrap_or_else(|e| fail(format!("round {round}: {e:?}")));
+        if round % 2 == 0 {
+            disk.close().unwrap_or_else(|e| fail(format!("{e:?}")));
+            model.end(&Op::Close);
+        }
+    }
+}
+
+#[test]
+fn holds_what_was_written() {
+    for setup in &SETUPS {
+        for seed in 0..4 {
+            check(setup, seed, None);
+        }
+    }
+}
+
+/// Bad blocks from the factory and in use, programs and erases that fail, bits that flip.
+#[test]
+fn outlives_what_chips_do() {
+    let faults = |seed| Faults {
+        seed,
+        bad_blocks: vec![1, 9, 30],
+        program_fail: Rate(2_000),
+        erase_fail: Rate(1_000),
+        bitflips: 7,
+        bitflip_rate: Rate(200),
+        ..Faults::default()
+    };
+    let larger = Setup {
+        blocks: 300,
+        ..SETUPS[0]
+    };
+    let in_band = Setup {
+        blocks: 300,
+        ..SETUPS[2]
+    };
+    for seed in 0..3 {
+        check(&larger, seed, Some(faults(seed)));
+        check(&in_band, seed, Some(faults(seed)));
+        check(&SETUPS[3], seed, Some(faults(seed)));
+    }
+}
+
+/// A page that cannot be read is its sector's error, and no other's; writing the sector mends it.
+#[test]
+fn an_unreadable_page_is_told_of_and_mended() {
+    let setup = SETUPS[0];
+    let mut chip = setup.formatted();
+    let mut ram = setup.ram();
+    let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+    let sectors = disk.sector_count();
+    let mut model = Model::new(sectors);
+    run(
+        &mut disk,
+        &mut model,
+        &[Op::Write(0, sectors, 1), Op::Flush],
+    )
+    .unwrap();
+    let page = disk.page_of(5).unwrap().unwrap();
+    disk.nand_mut().rot(page, Rot::Lost).unwrap();
+    let mut sector = vec![0; 512];
+    assert_eq!(
+        disk.read(5, &mut sector),
+        Err(Error::Unreadable { sector: 5 })
+    );
+    // Cleaning everything around does not lose it, nor stop at it.
+    for version in 2..60 {
+        let ops = [Op::Write(8, sectors - 8, version)];
+        run(&mut disk, &mut model, &ops).unwrap();
+    }
+    assert_eq!(
+        disk.read(5, &mut sector),
+        Err(Error::Unreadable { sector: 5 })
+    );
+    run(&mut disk, &mut model, &[Op::Write(5, 1, 99), Op::Flush]).unwrap();
+    assert_eq!(model.compare(&mut disk, false), Ok(()));
+    assert!(disk.stats().copies > 0 && disk.stats().levelled > 0);
+}
+
+/// Many cuts in a row in the middle of the mount, whatever is left each time.
+#[test]
+fn mounts_that_are_cut_again_and_again_end() {
+    for setup in &SETUPS[..3] {
+        let sectors = setup.sectors();
+        let mut model = Model::new(sectors);
+        let mut chip = setup.formatted();
+        let ops = script(3, sectors, sectors, 200);
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        run(&mut disk, &mut model, &ops).unwrap();
+        for round in 0..60 {
+            let cut = Cut {
+                after: round % 5,
+                program: [Tear::Complete, Tear::Garbage, Tear::Unstable { reads: 30 }]
+                    [round as usize / 5 % 3],
+                erase: EraseTear::Partial,
+                seed: round,
+            };
+            let mut nand = PowerCut::new(chip, cut);
+            let mut ram = setup.ram();
+            match Jftl::mount(&mut nand, &mut ram).map(|_| ()) {
+                Ok(()) | Err(Error::Flash(CutError::PowerOff)) => {}
+                Err(e) => panic!("{} round {round}: {e:?}", setup.name),
+            }
+            chip = nand.into_inner();
+        }
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        assert_eq!(model.compare(&mut disk, true), Ok(()), "{}", setup.name);
+        disk.check().unwrap();
+    }
+}
+
+/// Pages that the ECC takes for good, though they are not, and pages that are gone: errors, perhaps
+/// wrong data, but no panic, no endless loop and no breach of the chip's contract.
+#[test]
+fn damage_is_borne() {
+    for setup in &SETUPS[..3] {
+        let sectors = setup.sectors();
+        let mut chip = setup.formatted();
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        let ops = script(5, sectors, sectors, 300);
+        run(&mut disk, &mut Model::new(sectors), &ops).unwrap();
+        let mut rng = Rng::new(8);
+        for _ in 0..150 {
+            let mut chip = chip.clone();
+            for _ in 0..1 + rng.below(8) {
+                let page = PageAddr(rng.below(u64::from(setup.blocks * setup.pages)) as u32);
+                let rot = match rng.below(3) {
+                    0 => Rot::Lost,
+                    _ => Rot::Silent {
+                        offset: rng.below(u64::from(setup.page)) as u32,
+                        mask: 1 << rng.below(8),
+                    },
+                };
+                chip.rot(page, rot).unwrap();
+            }
+            let mut ram = setup.ram();
+            let Ok(mut disk) = Jftl::mount(&mut chip, &mut ram) else {
+                continue;
+            };
+            if rng.one_in(2) {
+                let _ = disk.check();
+            }
+            let ops = script(6, sectors, 8, 60);
+            let _ = run(&mut disk, &mut Model::new(sectors), &ops);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The disk in a log on simulated NOR. One program, which is linked once.
+
+mod bounded;
+mod common;
+mod cost;
+mod damage;
+mod model;
+mod points;
+mod powercut;

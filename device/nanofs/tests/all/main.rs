@@ -1,0 +1,8 @@
+//! Nano-FS on simulated cards. One program, which is linked once.
+
+mod bad_input;
+mod basics;
+mod common;
+mod costs;
+mod model;
+mod powercut;

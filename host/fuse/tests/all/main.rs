@@ -1,0 +1,6 @@
+//! Mounts as programs see them. One program, which is linked once.
+
+mod appends;
+mod common;
+mod mount;
+mod signals;

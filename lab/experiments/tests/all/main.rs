@@ -1,0 +1,8 @@
+//! The experiments, and the page of their results. One program, which is linked once.
+
+mod common;
+mod jftl;
+mod logdisk;
+mod nanofs;
+mod page;
+mod study;

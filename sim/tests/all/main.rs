@@ -1,0 +1,8 @@
+//! The simulated chips against their contract. One program, which is linked once.
+
+mod common;
+mod faults;
+mod images;
+mod nor;
+mod strict;
+mod tears;
