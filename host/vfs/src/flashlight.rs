@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight as fl;
 use flashkit_flashlight::{FIRST_FILE, FileRef, FlashLight, Node, ROOT_DIR};
+use flashkit_meter::Metered;
 use flashkit_nand::Nand;
-use flashkit_sim::Metered;
 
 use crate::{
     Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr,

@@ -219,8 +219,8 @@ pub struct FlashCost {
     pub flash_ns: u64,
 }
 
-impl From<flashkit_sim::Counters> for FlashCost {
-    fn from(counters: flashkit_sim::Counters) -> FlashCost {
+impl From<flashkit_meter::Counters> for FlashCost {
+    fn from(counters: flashkit_meter::Counters) -> FlashCost {
         FlashCost {
             page_reads: counters.page_reads,
             spare_reads: counters.spare_reads,

@@ -7,9 +7,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use flashkit_meter::MeteredCard;
 use flashkit_nanofs as nano;
 use flashkit_nanofs::{Handle, NAME_MAX, NanoFs, SEEK_END};
-use flashkit_sim::MeteredCard;
 
 use crate::{
     Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr, StatFs,
