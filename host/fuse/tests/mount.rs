@@ -12,6 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use common::{Mounted, eventually};
 use flashkit_fuse::{EndedBy, MountOptions};
+use flashkit_vfs::FileSystem;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
