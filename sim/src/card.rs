@@ -5,6 +5,7 @@
 //! gives a medium as a power cut at one of them may leave it.
 
 use flashkit_block::BlockDevice;
+use flashkit_meter::{CardCounters, MeteredCard};
 
 use crate::Rng;
 
@@ -49,54 +50,24 @@ impl CardTiming {
     };
 }
 
-/// What a card has been asked to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CardCounters {
-    /// Read commands.
-    pub reads: u64,
-    /// Blocks read.
-    pub blocks_read: u64,
-    /// Write commands.
-    pub writes: u64,
-    /// Blocks written.
-    pub blocks_written: u64,
-    /// Trim commands.
-    pub trims: u64,
-    /// Blocks trimmed.
-    pub blocks_trimmed: u64,
-    /// Flushes.
-    pub flushes: u64,
-    /// Virtual time.
-    pub time_ns: u64,
-}
-
-impl CardCounters {
-    pub(crate) fn count_read(&mut self, timing: &CardTiming, blocks: u64) {
-        self.reads += 1;
-        self.blocks_read += blocks;
-        self.time_ns += timing.read_ns + blocks * timing.read_block_ns;
+impl CardTiming {
+    pub(crate) fn count_read(&self, counters: &mut CardCounters, blocks: u64) {
+        counters.reads += 1;
+        counters.blocks_read += blocks;
+        counters.time_ns += self.read_ns + blocks * self.read_block_ns;
     }
 
-    pub(crate) fn count_write(&mut self, timing: &CardTiming, blocks: u64) {
-        self.writes += 1;
-        self.blocks_written += blocks;
-        self.time_ns += timing.write_ns + blocks * timing.write_block_ns;
+    pub(crate) fn count_write(&self, counters: &mut CardCounters, blocks: u64) {
+        counters.writes += 1;
+        counters.blocks_written += blocks;
+        counters.time_ns += self.write_ns + blocks * self.write_block_ns;
     }
 
-    pub(crate) fn count_trim(&mut self, timing: &CardTiming, blocks: u64) {
-        self.trims += 1;
-        self.blocks_trimmed += blocks;
-        self.time_ns += timing.trim_ns + blocks * timing.trim_block_ns;
+    pub(crate) fn count_trim(&self, counters: &mut CardCounters, blocks: u64) {
+        counters.trims += 1;
+        counters.blocks_trimmed += blocks;
+        counters.time_ns += self.trim_ns + blocks * self.trim_block_ns;
     }
-}
-
-/// A card that tells what it has been asked to do.
-pub trait MeteredCard: BlockDevice {
-    /// What it has been asked to do so far.
-    fn counters(&self) -> CardCounters;
-
-    /// Lets time pass.
-    fn idle(&mut self, ns: u64);
 }
 
 /// Why a card does not do what it is asked to.
@@ -208,7 +179,7 @@ impl BlockDevice for SimCard {
     fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<(), CardError> {
         let range = self.range(first, buf.len())?;
         let n = (buf.len() / CARD_BLOCK) as u64;
-        self.counters.count_read(&self.timing, n);
+        self.timing.count_read(&mut self.counters, n);
         let blocks = first..first + n as u32;
         if let Some(block) = blocks.into_iter().find(|&b| self.unreadable[b as usize]) {
             return Err(CardError::Unreadable(block));
@@ -220,7 +191,7 @@ impl BlockDevice for SimCard {
     fn write(&mut self, first: u32, data: &[u8]) -> Result<(), CardError> {
         let range = self.range(first, data.len())?;
         let n = (data.len() / CARD_BLOCK) as u64;
-        self.counters.count_write(&self.timing, n);
+        self.timing.count_write(&mut self.counters, n);
         for block in first as usize..first as usize + n as usize {
             if std::mem::replace(&mut self.written[block], true) {
                 self.counters.time_ns += self.timing.erase_ns;
@@ -233,7 +204,7 @@ impl BlockDevice for SimCard {
 
     fn trim(&mut self, first: u32, count: u32) -> Result<(), CardError> {
         let range = self.range(first, count as usize * CARD_BLOCK)?;
-        self.counters.count_trim(&self.timing, count.into());
+        self.timing.count_trim(&mut self.counters, count.into());
         self.bytes[range].fill(0);
         self.written[first as usize..][..count as usize].fill(false);
         self.unreadable[first as usize..][..count as usize].fill(false);

@@ -7,8 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use flashkit_block::BlockDevice;
+use flashkit_meter::{CardCounters, MeteredCard};
 
-use crate::card::{CARD_BLOCK, CardCounters, CardTiming, MeteredCard};
+use crate::card::{CARD_BLOCK, CardTiming};
 
 type Block = [u8; CARD_BLOCK];
 
@@ -153,13 +154,15 @@ impl BlockDevice for CardFile {
 
     fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<()> {
         let range = self.range(first, buf.len())?;
-        self.counters.count_read(&self.timing, range.len() as u64);
+        self.timing
+            .count_read(&mut self.counters, range.len() as u64);
         self.fetch(first, buf)
     }
 
     fn write(&mut self, first: u32, data: &[u8]) -> Result<()> {
         let range = self.range(first, data.len())?;
-        self.counters.count_write(&self.timing, range.len() as u64);
+        self.timing
+            .count_write(&mut self.counters, range.len() as u64);
         let Some(kept) = &mut self.kept else {
             return self
                 .file
@@ -176,7 +179,8 @@ impl BlockDevice for CardFile {
 
     fn trim(&mut self, first: u32, count: u32) -> Result<()> {
         let range = self.range(first, count as usize * CARD_BLOCK)?;
-        self.counters.count_trim(&self.timing, range.len() as u64);
+        self.timing
+            .count_trim(&mut self.counters, range.len() as u64);
         // The file keeps what it held: a trim is a hint.
         Ok(())
     }

@@ -41,7 +41,6 @@ mod error;
 mod fault;
 mod fault_text;
 mod image;
-mod meter;
 pub mod nor;
 mod powercut;
 mod preset;
@@ -51,16 +50,14 @@ mod rot;
 mod tear;
 mod trace;
 
-pub use card::{
-    CARD_BLOCK, CardCounters, CardCut, CardError, CardLog, CardTiming, MeteredCard, SimCard,
-};
+pub use card::{CARD_BLOCK, CardCut, CardError, CardLog, CardTiming, SimCard};
 pub use card_file::CardFile;
 pub use chip::SimNand;
 pub use count::Count;
 pub use error::SimError;
 pub use fault::{Faults, FaultsError, Rate, Weak};
+pub use flashkit_meter::{CardCounters, Counters, Metered, MeteredCard};
 pub use image::{Access, ImageError};
-pub use meter::{Counters, Metered};
 pub use powercut::{Cut, CutError, PowerCut};
 pub use preset::{ChipSpec, DEFAULT_PRESET, Power, Preset, Timing, preset, presets};
 pub use rng::Rng;

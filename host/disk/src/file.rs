@@ -1,8 +1,7 @@
 //! A disk as a file system with one file, `disk`, for FUSE.
 
 use flashkit_vfs::{
-    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr, StatFs,
-    Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, SetAttr, StatFs, Time,
 };
 
 use crate::Disk;
@@ -224,12 +223,5 @@ impl<D: Disk> FileSystem for DiskFs<D> {
             return Ok(());
         }
         self.disk.close().map_err(Error::Io)
-    }
-
-    fn cost(&self) -> FlashCost {
-        FlashCost {
-            flash_ns: self.disk.flash_ns(),
-            ..FlashCost::default()
-        }
     }
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use flashkit_vfs::{Attr, Error, FileKind, Ino, NewInode, SetAttr, SetXattr, Time};
+use flashkit_vfs::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time};
 use fuser::{
     AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -57,8 +57,8 @@ const POSITION_DOTDOT: u64 = 1;
 const POSITION_ENTRIES: u64 = 2;
 
 /// Serves the kernel.
-pub(crate) struct Bridge {
-    shared: Arc<Shared>,
+pub(crate) struct Bridge<F: ?Sized> {
+    shared: Arc<Shared<F>>,
     inos: InoMap,
     options: MountOptions,
     /// It is here that set-ID bits go when a file is written, cut or given away.
@@ -67,8 +67,8 @@ pub(crate) struct Bridge {
     writeback: bool,
 }
 
-impl Bridge {
-    pub(crate) fn new(shared: Arc<Shared>, root: Ino, options: &MountOptions) -> Bridge {
+impl<F: FileSystem + ?Sized> Bridge<F> {
+    pub(crate) fn new(shared: Arc<Shared<F>>, root: Ino, options: &MountOptions) -> Bridge<F> {
         Bridge {
             shared,
             inos: InoMap::new(root),
@@ -78,15 +78,15 @@ impl Bridge {
         }
     }
 
-    fn reads<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
+    fn reads<T>(&self, work: impl FnOnce(&mut Inner<F>) -> Result<T, Error>) -> Result<T, Errno> {
         self.shared.serve(Effect::Reads, work)
     }
 
-    fn settles<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
+    fn settles<T>(&self, work: impl FnOnce(&mut Inner<F>) -> Result<T, Error>) -> Result<T, Errno> {
         self.shared.serve(Effect::Settles, work)
     }
 
-    fn changes<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
+    fn changes<T>(&self, work: impl FnOnce(&mut Inner<F>) -> Result<T, Error>) -> Result<T, Errno> {
         self.shared.serve(Effect::Changes, work)
     }
 
@@ -111,7 +111,7 @@ impl Bridge {
         req: &Request,
         parent: INodeNo,
         mode: u32,
-        make: impl FnOnce(&mut Inner, Ino, &mut NewInode, bool) -> Result<Attr, Error>,
+        make: impl FnOnce(&mut Inner<F>, Ino, &mut NewInode, bool) -> Result<Attr, Error>,
     ) -> Result<Attr, Errno> {
         let dir = self.inos.ours(parent);
         self.changes(|inner| {
@@ -135,9 +135,9 @@ impl Bridge {
     }
 }
 
-impl Bridge {
+impl<F: FileSystem + ?Sized> Bridge<F> {
     /// On a synchronous mount: makes what has changed durable.
-    fn settle(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
+    fn settle(&self, inner: &mut Inner<F>, ino: Ino) -> Result<(), Error> {
         if self.options.sync {
             inner.fs()?.fsync(ino)?;
         }
@@ -146,7 +146,7 @@ impl Bridge {
 
     /// Takes set-ID bits and capabilities from a file that is written to, cut or given away: bits
     /// of what is executable by its group, as `chown(2)` says.
-    fn kill_privileges(inner: &mut Inner, ino: Ino, now: Time) -> Result<(), Error> {
+    fn kill_privileges(inner: &mut Inner<F>, ino: Ino, now: Time) -> Result<(), Error> {
         let fs = inner.fs()?;
         let attr = fs.getattr(ino)?;
         if attr.kind != FileKind::File {
@@ -173,7 +173,7 @@ impl Bridge {
     }
 
     /// Notes that an inode was read.
-    fn accessed(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
+    fn accessed(&self, inner: &mut Inner<F>, ino: Ino) -> Result<(), Error> {
         const DAY: i64 = 24 * 3600;
         let read_only = self.options.read_only || inner.read_only;
         if read_only || self.options.atime == AccessTimes::Never {
@@ -266,7 +266,7 @@ fn reply_empty(result: Result<(), Errno>, reply: ReplyEmpty) {
     }
 }
 
-impl Filesystem for Bridge {
+impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // The nearest value that the kernel takes is good enough each time.
         let _ = config.set_max_write(WRITE_MAX);

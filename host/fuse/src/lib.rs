@@ -30,8 +30,6 @@ mod session;
 mod state;
 mod tails;
 
-use flashkit_vfs::FileSystem;
-
 pub use options::{AccessTimes, MountFlag, MountOptions};
 pub use session::{check, mount};
 
@@ -47,9 +45,9 @@ pub enum EndedBy {
 }
 
 /// How a mount ended.
-pub struct Outcome {
-    /// The file system, unmounted; ask it what the session cost. `None` when it panicked.
-    pub fs: Option<Box<dyn FileSystem + Send>>,
+pub struct Outcome<F: ?Sized> {
+    /// The file system, unmounted. `None` when it panicked.
+    pub fs: Option<Box<F>>,
     /// What ended it.
     pub ended_by: EndedBy,
     /// What the file system's own unmount said.

@@ -50,12 +50,12 @@ pub(crate) enum Event {
 ///
 /// # Errors
 /// Nothing was mounted; the file system has been unmounted all the same.
-pub fn mount(
-    fs: Box<dyn FileSystem + Send>,
+pub fn mount<F: FileSystem + Send + ?Sized + 'static>(
+    fs: Box<F>,
     point: &Path,
     options: &MountOptions,
     ready: impl FnOnce(),
-) -> Result<Outcome, MountError> {
+) -> Result<Outcome<F>, MountError> {
     let (events, inbox) = channel();
     let root = fs.root();
     let shared = Shared::new(fs, events.clone(), options.syslog, options.fall_back);
@@ -94,8 +94,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(
-        shared: &Arc<Shared>,
+    fn start<F: FileSystem + Send + ?Sized + 'static>(
+        shared: &Arc<Shared<F>>,
         root: u64,
         point: &Path,
         options: &MountOptions,
@@ -133,12 +133,12 @@ impl Running {
     }
 
     /// Takes the mount away, unmounts the file system and stops the threads.
-    fn finish(
+    fn finish<F: FileSystem + ?Sized>(
         mut self,
-        shared: &Shared,
+        shared: &Shared<F>,
         inbox: &Receiver<Event>,
         mut ended_by: EndedBy,
-    ) -> Outcome {
+    ) -> Outcome<F> {
         let mut was_busy = false;
         let mut serving = !matches!(ended_by, EndedBy::Unmount);
         if serving {
@@ -182,7 +182,11 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 /// Waits for the end of a mount; cleans while it is idle, and makes changes durable in time.
-fn wait(shared: &Shared, inbox: &Receiver<Event>, options: &MountOptions) -> EndedBy {
+fn wait<F: FileSystem + ?Sized>(
+    shared: &Shared<F>,
+    inbox: &Receiver<Event>,
+    options: &MountOptions,
+) -> EndedBy {
     let clean = !options.read_only;
     let commits = clean && !options.commit.is_zero();
     // When what has changed is made durable.

@@ -24,8 +24,8 @@ const READ_ONLY: &str = "the volume can only be read from now on: after an error
 const GONE: &str = "the file system has been unmounted";
 
 /// Shared between the thread that serves the kernel and the one that waits and cleans.
-pub(crate) struct Shared {
-    inner: Mutex<Inner>,
+pub(crate) struct Shared<F: ?Sized> {
+    inner: Mutex<Inner<F>>,
     /// Requests so far: no change over a while means idle.
     requests: AtomicU64,
     /// Something has changed since this was asked last.
@@ -36,9 +36,9 @@ pub(crate) struct Shared {
 }
 
 /// What the lock protects.
-pub(crate) struct Inner {
+pub(crate) struct Inner<F: ?Sized> {
     /// `None` once taken for the unmount.
-    fs: Option<Box<dyn FileSystem + Send>>,
+    fs: Option<Box<F>>,
     root: Ino,
     /// Inodes that the kernel refers to.
     held: HashMap<Ino, Held>,
@@ -69,13 +69,13 @@ pub(crate) enum Effect {
     Settles,
 }
 
-impl Shared {
+impl<F: FileSystem + ?Sized> Shared<F> {
     pub(crate) fn new(
-        fs: Box<dyn FileSystem + Send>,
+        fs: Box<F>,
         events: Sender<Event>,
         syslog: bool,
         fall_back: bool,
-    ) -> Arc<Shared> {
+    ) -> Arc<Shared<F>> {
         let inner = Inner {
             root: fs.root(),
             fs: Some(fs),
@@ -100,7 +100,7 @@ impl Shared {
     pub(crate) fn serve<T>(
         &self,
         effect: Effect,
-        work: impl FnOnce(&mut Inner) -> Result<T, Error>,
+        work: impl FnOnce(&mut Inner<F>) -> Result<T, Error>,
     ) -> Result<T, Errno> {
         let result = match self.inner.lock() {
             Ok(inner) if inner.read_only && effect == Effect::Changes => Err(Errno::EROFS),
@@ -156,7 +156,7 @@ impl Shared {
         &self,
         what: &str,
         settles: bool,
-        work: impl FnOnce(&mut (dyn FileSystem + Send)) -> Result<T, Error>,
+        work: impl FnOnce(&mut F) -> Result<T, Error>,
     ) -> Result<Option<T>, ()> {
         let mut inner = self.inner.lock().map_err(|_| ())?;
         if inner.read_only && !settles {
@@ -184,20 +184,18 @@ impl Shared {
     }
 
     /// Takes the file system; every later request fails. `None` when it panicked.
-    pub(crate) fn take(&self) -> Option<Box<dyn FileSystem + Send>> {
+    pub(crate) fn take(&self) -> Option<Box<F>> {
         self.inner.lock().ok()?.fs.take()
     }
 }
 
-impl Inner {
-    pub(crate) fn fs(&mut self) -> Result<&mut (dyn FileSystem + Send + 'static), Error> {
+impl<F: FileSystem + ?Sized> Inner<F> {
+    pub(crate) fn fs(&mut self) -> Result<&mut F, Error> {
         self.fs.as_deref_mut().ok_or_else(|| Error::Io(GONE.into()))
     }
 
     /// The file system and the buffer for reads.
-    pub(crate) fn fs_and_buf(
-        &mut self,
-    ) -> Result<(&mut (dyn FileSystem + Send + 'static), &mut Vec<u8>), Error> {
+    pub(crate) fn fs_and_buf(&mut self) -> Result<(&mut F, &mut Vec<u8>), Error> {
         match self.fs.as_deref_mut() {
             Some(fs) => Ok((fs, &mut self.buf)),
             None => Err(Error::Io(GONE.into())),
@@ -299,7 +297,7 @@ mod tests {
     use super::*;
     use flashkit_vfs::{MemoryFs, NewInode};
 
-    fn inner() -> Inner {
+    fn inner() -> Inner<MemoryFs> {
         let fs = MemoryFs::new();
         Inner {
             root: fs.root(),

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
+use flashkit_meter::{Counters, Metered};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::{Counters, Metered};
 
 use crate::MtdError;
 use crate::ioctl;

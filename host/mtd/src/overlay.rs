@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use flashkit_meter::{Counters, Metered};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_sim::{Counters, Metered};
 
 /// A chip that is read and never changed: programs, erases and marks are kept in RAM, as much of it
 /// as they need.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight as fl;
 use flashkit_flashlight::{FIRST_FILE, FileRef, FlashLight, Node, ROOT_DIR};
+use flashkit_meter::Metered;
 use flashkit_nand::Nand;
-use flashkit_sim::Metered;
 
 use crate::{
-    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr,
-    SetXattr, StatFs, Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, Measured, NewInode, Result,
+    SetAttr, SetXattr, StatFs, Time,
 };
 
 /// Longest target of a symbolic link.
@@ -147,7 +147,7 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
     }
 }
 
-impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
+impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
     fn root(&self) -> Ino {
         Ino::from(ROOT_DIR)
     }
@@ -482,7 +482,9 @@ impl<N: Nand + Metered> FileSystem for FlashLightFs<'_, N> {
     fn unmount(&mut self) -> Result<()> {
         self.fs.close().map_err(error)
     }
+}
 
+impl<N: Nand + Metered> Measured for FlashLightFs<'_, N> {
     fn cost(&self) -> FlashCost {
         self.fs.nand().counters().into()
     }

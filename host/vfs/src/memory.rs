@@ -15,8 +15,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, SetAttr, SetXattr, StatFs,
-    Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Result, SetAttr,
+    SetXattr, StatFs, Time,
 };
 
 /// Unit of storage; holes of at least this size take no memory.
@@ -750,3 +750,5 @@ impl FileSystem for MemoryFs {
         Ok(())
     }
 }
+
+impl Measured for MemoryFs {}

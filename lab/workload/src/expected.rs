@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use flashkit_vfs::FileSystem;
+use flashkit_vfs::Measured;
 
 use crate::content::Key;
 use crate::store::{DirStore, FsStore, Store};
@@ -163,7 +163,7 @@ impl Expected {
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub fn check_fs(&self, fs: &mut dyn FileSystem) -> Result<u64, String> {
+    pub fn check_fs(&self, fs: &mut dyn Measured) -> Result<u64, String> {
         self.check(&mut FsStore::new(fs, false))
     }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Instant;
 
-use flashkit_vfs::{FileSystem, FlashCost};
+use flashkit_vfs::{FlashCost, Measured};
 
 use crate::content::Key;
 use crate::expected::Expected;
@@ -100,7 +100,7 @@ impl std::error::Error for ReplayError {}
 /// # Errors
 /// The first operation that fails, or data that are not as written.
 pub fn replay_fs(
-    fs: &mut dyn FileSystem,
+    fs: &mut dyn Measured,
     lines: impl IntoIterator<Item = Line>,
     options: Options<'_>,
 ) -> Result<Replayed, ReplayError> {

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flashkit_vfs::{Error, FileKind, FileSystem, FlashCost, Ino, NewInode, SetAttr, Time, path};
+use flashkit_vfs::{Error, FileKind, FlashCost, Ino, Measured, NewInode, SetAttr, Time, path};
 
 /// Why an operation failed.
 #[derive(Debug)]
@@ -145,7 +145,7 @@ const IDLE_STEP_PAGES: u32 = 16;
 
 /// A file system in this process.
 pub struct FsStore<'a> {
-    fs: &'a mut dyn FileSystem,
+    fs: &'a mut dyn Measured,
     /// Clean in idle time.
     idle_gc: bool,
     /// Counts operations that set timestamps: the same trace gives the same bytes every time.
@@ -153,7 +153,7 @@ pub struct FsStore<'a> {
 }
 
 impl<'a> FsStore<'a> {
-    pub fn new(fs: &'a mut dyn FileSystem, idle_gc: bool) -> Self {
+    pub fn new(fs: &'a mut dyn Measured, idle_gc: bool) -> Self {
         FsStore {
             fs,
             idle_gc,

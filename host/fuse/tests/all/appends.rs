@@ -12,11 +12,11 @@ use flashkit_fuse::MountOptions;
 use flashkit_nand::Nand as _;
 use flashkit_sim::{SimNand, preset};
 use flashkit_vfs::flashlight::FlashLightFs;
-use flashkit_vfs::{FileSystem, FlashCost, Ino, MemoryFs, NewInode, Time};
+use flashkit_vfs::{FileSystem, FlashCost, Ino, Measured, MemoryFs, NewInode, Time};
 use nix::fcntl::{FallocateFlags, fallocate};
 
 /// A volume on a chip of 20 MiB, with pages of 2 KiB.
-fn volume() -> Box<dyn FileSystem + Send> {
+fn volume() -> Box<dyn Measured + Send> {
     let chip = SimNand::new(preset("micron-20m").unwrap());
     let ram = Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice());
     let bytes = ram.len();
@@ -31,7 +31,7 @@ fn volume() -> Box<dyn FileSystem + Send> {
 }
 
 /// What it costs from the mount to the unmount; `None` where mounting is not possible.
-fn mounted(work: impl FnOnce(&Mounted)) -> Option<FlashCost> {
+fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<FlashCost> {
     let options = MountOptions {
         // Time decides nothing.
         commit: Duration::ZERO,

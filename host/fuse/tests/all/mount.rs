@@ -10,6 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use crate::common::{self, Mounted, eventually};
 use flashkit_fuse::{EndedBy, MountOptions};
+use flashkit_vfs::FileSystem;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 

@@ -7,13 +7,14 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use flashkit_block::BlockDevice;
+use flashkit_meter::MeteredCard;
 use flashkit_nanofs as nano;
 use flashkit_nanofs::{Handle, NAME_MAX, NanoFs, SEEK_END};
-use flashkit_sim::MeteredCard;
 
 use crate::{
-    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr, StatFs,
-    Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, Measured, NewInode, Result,
+    SetAttr, StatFs, Time,
 };
 
 const ROOT: Ino = 1;
@@ -27,7 +28,7 @@ const HIDDEN: u8 = 0;
 const ZEROS: usize = 64 << 10;
 
 /// A Nano-FS volume and the files that its user knows.
-pub struct NanoFsFs<D: MeteredCard> {
+pub struct NanoFsFs<D: BlockDevice> {
     fs: NanoFs<D, 6>,
     owner: (u32, u32),
     names: HashMap<Ino, Vec<u8>>,
@@ -48,7 +49,7 @@ fn error(e: nano::Error) -> Error {
     }
 }
 
-impl<D: MeteredCard> NanoFsFs<D> {
+impl<D: BlockDevice> NanoFsFs<D> {
     /// Takes a mounted volume. Files that had lost their names when power failed are deleted, if
     /// `read_only` does not forbid it.
     ///
@@ -200,7 +201,7 @@ impl<D: MeteredCard> NanoFsFs<D> {
     }
 }
 
-impl<D: MeteredCard> FileSystem for NanoFsFs<D> {
+impl<D: BlockDevice> FileSystem for NanoFsFs<D> {
     fn root(&self) -> Ino {
         ROOT
     }
@@ -429,7 +430,9 @@ impl<D: MeteredCard> FileSystem for NanoFsFs<D> {
         }
         self.fs.sync().map_err(error)
     }
+}
 
+impl<D: MeteredCard> Measured for NanoFsFs<D> {
     fn cost(&self) -> FlashCost {
         let c = self.fs.device_ref().counters();
         FlashCost {

@@ -2,7 +2,7 @@
 
 use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
 use flashkit_sim::{Preset, SimNand};
-use flashkit_vfs::FileSystem;
+use flashkit_vfs::Measured;
 use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_workload::{Options, Report, replay_fs};
 
@@ -45,7 +45,7 @@ fn options(case: &Case) -> Options<'static> {
     }
 }
 
-fn replay(case: &Case, fs: &mut dyn FileSystem) -> Result<Report, String> {
+fn replay(case: &Case, fs: &mut dyn Measured) -> Result<Report, String> {
     let replayed = replay_fs(fs, (case.lines)(), options(case));
     Ok(replayed.map_err(|error| error.to_string())?.report)
 }

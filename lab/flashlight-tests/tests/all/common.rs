@@ -174,7 +174,7 @@ impl<N: Nand> Volume<N> {
         Volume { fs, config, ram }
     }
 
-    fn mounted(&mut self) -> &mut Fs<N> {
+    pub fn mounted(&mut self) -> &mut Fs<N> {
         self.fs.as_mut().expect("mounted")
     }
 

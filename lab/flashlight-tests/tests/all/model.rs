@@ -5,7 +5,7 @@ use flashkit_flashlight::{Cleaner, Config, ram_needed_for, ram_to_level, ram_use
 use flashkit_nand::Nand;
 use flashkit_powercut::Guard;
 use flashkit_sim::SimNand;
-use flashkit_workload::model::{self, ModelRun, Target};
+use flashkit_workload::model::{self, ModelRun};
 use flashkit_workload::{Options, replay_fs, trace};
 
 struct Load {
@@ -285,7 +285,7 @@ fn filling_ends_where_space_ends() {
             verify: true,
             ..Options::default()
         };
-        let done = replay_fs(volume.fs(), lines(text), options).unwrap();
+        let done = replay_fs(volume.mounted(), lines(text), options).unwrap();
         let fill = &done.report.phases[0];
         if full {
             assert!(fill.user_bytes > 12 << 20, "{}", fill.user_bytes);

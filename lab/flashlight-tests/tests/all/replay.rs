@@ -8,7 +8,7 @@ use flashkit_nand::Nand as _;
 use flashkit_sim::{SimNand, preset};
 use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{
-    Attr, DirEntry, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr, StatFs, Time,
+    Attr, DirEntry, FileSystem, Ino, Measured, MemoryFs, NewInode, Result, SetAttr, StatFs, Time,
 };
 use flashkit_workload::generate::{self, KNOWN, Postmark, Sysbench};
 use flashkit_workload::{
@@ -320,6 +320,8 @@ struct Damaged {
     bad_read: u32,
     bad_write: u32,
 }
+
+impl Measured for Damaged {}
 
 impl FileSystem for Damaged {
     fn root(&self) -> Ino {

@@ -11,7 +11,7 @@ use flashkit_flashlight::Config;
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Cut, EraseTear, Metered, OpKind, PowerCut, Rot, SimNand, Tear, Trace};
 use flashkit_vfs::check::check;
-use flashkit_vfs::{Error, FileSystem, NewInode, path};
+use flashkit_vfs::{Error, FileSystem, Measured, NewInode, path};
 use flashkit_workload::Rng;
 
 use crate::common::{self, Fs, NOW, pages_with, try_mount, try_unmount};

@@ -8,7 +8,7 @@ use flashkit_flashlight::{Config, FlashLight, ram_needed, ram_to_level};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Metered, Rng, SimNand, preset};
 use flashkit_vfs::flashlight::FlashLightFs;
-use flashkit_vfs::{FileSystem, Ino, NewInode};
+use flashkit_vfs::{FileSystem, Ino, Measured, NewInode};
 
 /// Blocks at the start of the chip that hold the anchors: they are erased once in many thousand
 /// checkpoints, and left out here.

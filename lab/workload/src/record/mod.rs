@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flashkit_vfs::{
-    Attr, DirEntry, FileKind, FileSystem, FlashCost, Ino, NewInode, Result, SetAttr, SetXattr,
-    StatFs, Time, path,
+    Attr, DirEntry, FileKind, FileSystem, FlashCost, Ino, Measured, NewInode, Result, SetAttr,
+    SetXattr, StatFs, Time, path,
 };
 
 use crate::trace::Op;
@@ -41,7 +41,7 @@ pub const PAUSE: Duration = Duration::from_millis(10);
 
 /// A file system, and a trace of what is asked of it.
 pub struct Recorder {
-    inner: Box<dyn FileSystem + Send>,
+    inner: Box<dyn Measured + Send>,
     names: Names,
     script: Script,
     /// Pauses at least this long are recorded; `None`: none are.
@@ -59,7 +59,7 @@ impl Recorder {
     /// # Errors
     /// The trace cannot be written, or the file system not be read.
     pub fn new(
-        inner: Box<dyn FileSystem + Send>,
+        inner: Box<dyn Measured + Send>,
         to: &Path,
         pause: Option<Duration>,
     ) -> io::Result<Recorder> {
@@ -409,7 +409,9 @@ impl FileSystem for Recorder {
         self.script.finish();
         self.inner.unmount()
     }
+}
 
+impl Measured for Recorder {
     fn cost(&self) -> FlashCost {
         self.inner.cost()
     }

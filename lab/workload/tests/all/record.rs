@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flashkit_vfs::{FileSystem, MemoryFs, NewInode, SetAttr, Time, path};
+use flashkit_vfs::{FileSystem, Measured, MemoryFs, NewInode, SetAttr, Time, path};
 use flashkit_workload::record::{PAUSE, Recorder};
 use flashkit_workload::{Op, Options, generate, replay_fs, trace};
 
@@ -25,7 +25,7 @@ fn tree(fs: &mut dyn FileSystem) -> Vec<(String, bool, u64)> {
     found
 }
 
-fn replay(fs: &mut dyn FileSystem, lines: Vec<trace::Line>) -> u64 {
+fn replay(fs: &mut dyn Measured, lines: Vec<trace::Line>) -> u64 {
     // An operation is one request.
     let options = Options {
         request: 1 << 20,

@@ -199,10 +199,10 @@ pub fn counting() -> (Box<Counting>, Arc<Calls>) {
 }
 
 /// A mount served by a thread of this process.
-pub struct Mounted {
+pub struct Mounted<F: ?Sized = Counting> {
     pub dir: tempfile::TempDir,
     pub calls: Arc<Calls>,
-    server: Option<JoinHandle<std::result::Result<Outcome, MountError>>>,
+    server: Option<JoinHandle<std::result::Result<Outcome<F>, MountError>>>,
 }
 
 impl Mounted {
@@ -218,17 +218,15 @@ impl Mounted {
         let (fs, calls) = counting();
         Mounted::serve(fs, calls, options)
     }
+}
 
+impl<F: FileSystem + Send + ?Sized + 'static> Mounted<F> {
     /// Over a file system of one's own; nothing is counted.
-    pub fn over(fs: Box<dyn FileSystem + Send>, options: &MountOptions) -> Option<Mounted> {
+    pub fn over(fs: Box<F>, options: &MountOptions) -> Option<Mounted<F>> {
         Mounted::serve(fs, Arc::default(), options)
     }
 
-    fn serve(
-        fs: Box<dyn FileSystem + Send>,
-        calls: Arc<Calls>,
-        options: &MountOptions,
-    ) -> Option<Mounted> {
+    fn serve(fs: Box<F>, calls: Arc<Calls>, options: &MountOptions) -> Option<Mounted<F>> {
         let dir = tempfile::tempdir().unwrap();
         let (ready, wait_ready) = channel();
         let (point, options) = (dir.path().to_owned(), options.clone());
@@ -254,19 +252,19 @@ impl Mounted {
     }
 
     /// Waits for the end of the mount.
-    pub fn join(mut self) -> (Outcome, Arc<Calls>) {
+    pub fn join(mut self) -> (Outcome<F>, Arc<Calls>) {
         let outcome = self.server.take().unwrap().join().unwrap().unwrap();
         (outcome, self.calls.clone())
     }
 
     /// Unmounts as `umount` does.
-    pub fn unmount(self) -> (Outcome, Arc<Calls>) {
+    pub fn unmount(self) -> (Outcome<F>, Arc<Calls>) {
         unmount(self.dir.path());
         self.join()
     }
 }
 
-impl Drop for Mounted {
+impl<F: ?Sized> Drop for Mounted<F> {
     fn drop(&mut self) {
         // A test failed: leave no mount behind.
         if self.server.is_some() {

@@ -1,5 +1,7 @@
 //! What a chip has been asked to do, and how long that takes.
 
+use alloc::vec::Vec;
+
 /// Operations of a chip since it was made, opened or cleared. Not persistent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counters {

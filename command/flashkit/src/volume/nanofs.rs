@@ -9,7 +9,7 @@ use flashkit_nanofs::{Error, FILES_MAX, FORMAT_VERSION, NanoFs};
 use flashkit_sim::{CardFile, MeteredCard};
 use flashkit_vfs::nanofs::NanoFsFs;
 use flashkit_vfs::nanofs::check::{Checked, check, key};
-use flashkit_vfs::{FileSystem, FlashCost};
+use flashkit_vfs::{FileSystem, FlashCost, Measured};
 use serde_json::{Map, Value, json};
 
 use super::{

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use flashkit_fuse::{EndedBy, MountOptions, Outcome as Ended};
 use flashkit_sim::DEFAULT_PRESET;
-use flashkit_vfs::{FileSystem, FlashCost};
+use flashkit_vfs::{FlashCost, Measured};
 use flashkit_workload::record::{PAUSE, Recorded, Recorder};
 
 use crate::Outcome;
@@ -215,10 +215,10 @@ fn serve(
     concluded
 }
 
-type Fs = Box<dyn FileSystem + Send>;
+type Fs = dyn Measured + Send;
 
 /// A file system whose operations are recorded.
-fn record(fs: Fs, to: &Path) -> anyhow::Result<(Fs, Option<Arc<Mutex<Recorded>>>)> {
+fn record(fs: Box<Fs>, to: &Path) -> anyhow::Result<(Box<Fs>, Option<Arc<Mutex<Recorded>>>)> {
     let recorder = Recorder::new(fs, to, Some(PAUSE)).with_context(|| to.display().to_string())?;
     let recorded = recorder.recorded();
     Ok((Box::new(recorder), Some(recorded)))
@@ -245,7 +245,7 @@ fn tell_recorded(recorded: &Mutex<Recorded>, to: &Path, out: &mut dyn Write) -> 
     Ok(())
 }
 
-fn tell_cost(ended: &Ended, mounted: FlashCost, out: &mut dyn Write) -> io::Result<()> {
+fn tell_cost(ended: &Ended<Fs>, mounted: FlashCost, out: &mut dyn Write) -> io::Result<()> {
     if let Some(fs) = &ended.fs {
         writeln!(out, "mounting: {}", text::cost(mounted))?;
         writeln!(out, "session:  {}", text::cost(fs.cost() - mounted))?;
@@ -255,7 +255,7 @@ fn tell_cost(ended: &Ended, mounted: FlashCost, out: &mut dyn Write) -> io::Resu
 }
 
 /// What a mount's end means for the command.
-pub(super) fn conclude(ended: Ended, point: &Path) -> Outcome {
+pub(super) fn conclude<F: ?Sized>(ended: Ended<F>, point: &Path) -> Outcome {
     if ended.was_busy {
         complain(&format!(
             "{}: files were still open; their programs get I/O errors now",

@@ -9,7 +9,7 @@ use flashkit_flashlight::{Area, BlockState, Config, FORMAT_VERSION, Page, Visito
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::Metered;
 use flashkit_vfs::check::{Checked, Finding as Found, check};
-use flashkit_vfs::{FileSystem, FlashCost};
+use flashkit_vfs::{FileSystem, FlashCost, Measured};
 use serde_json::{Map, Value, json};
 
 use super::{Chip, Fs, check_ram, config, mount, mount_as};

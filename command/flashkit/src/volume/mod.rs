@@ -21,7 +21,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use flashkit_mtd::MtdError;
 use flashkit_sim::{ImageError, Preset, SimNand};
-use flashkit_vfs::{FileSystem, FlashCost, Time};
+use flashkit_vfs::{FlashCost, Measured, Time};
 use serde_json::{Map, Value};
 
 use crate::{text, values};
@@ -115,7 +115,7 @@ pub struct Cut {
 }
 
 /// A file system mounted over a chip of its own.
-trait Adapter: FileSystem + Send {
+trait Adapter: Measured + Send {
     /// Mounts the chip again, after an unmount or a power cut. What it costs counts from 0.
     fn remount(self: Box<Self>, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>>;
 
@@ -147,12 +147,12 @@ impl Volume {
     }
 
     /// The file system.
-    pub fn fs(&mut self) -> &mut dyn FileSystem {
+    pub fn fs(&mut self) -> &mut dyn Measured {
         &mut *self.fs
     }
 
     /// The file system alone, to hand it on.
-    pub fn into_fs(self) -> Box<dyn FileSystem + Send> {
+    pub fn into_fs(self) -> Box<dyn Measured + Send> {
         self.fs
     }
 
