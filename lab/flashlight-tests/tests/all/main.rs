@@ -26,6 +26,7 @@ mod stuck;
 mod table;
 mod transfer;
 mod truncations;
+mod unclean;
 mod updates;
 mod waiting;
 mod waits;

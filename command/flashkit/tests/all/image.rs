@@ -1,11 +1,9 @@
 //! Images in every state: never formatted, stopped uncleanly, damaged.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::Place;
+use crate::common::Place;
 use flashkit_flashlight::{Config, FIRST_FILE, FlashLight, New, Node, ROOT_DIR, ram_needed};
 use flashkit_nand::Nand;
 use flashkit_sim::{Access, SimNand, preset};

@@ -2,15 +2,13 @@
 //! programs that play QEMU and apt; and with `FLASHKIT_GUEST=1` real guests, for which QEMU and
 //! Debian's archive (or an image in the cache folder) are needed.
 
-mod common;
-
 use std::fs;
 use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Place, complaint};
+use crate::common::{Place, complaint};
 use flashkit_guest::{LIBRARIES, MODULES, TOOLS};
 use serde_json::Value;
 
@@ -645,7 +643,7 @@ fn a_volume_on_an_mtd_device() {
         return;
     }
     let place = Stage::new();
-    let script = include_str!("../../../lab/guest/mtd.sh");
+    let script = include_str!("../../../../lab/guest/mtd.sh");
     let out = real(&place, script, &["--limit", "550"]);
     let said = String::from_utf8_lossy(&out.stdout);
     let complaints = String::from_utf8_lossy(&out.stderr);
@@ -660,7 +658,7 @@ fn a_disk_on_an_mtd_device() {
         return;
     }
     let place = Stage::new();
-    let script = include_str!("../../../lab/guest/disk.sh");
+    let script = include_str!("../../../../lab/guest/disk.sh");
     let out = real(&place, script, &["--limit", "300"]);
     let said = String::from_utf8_lossy(&out.stdout);
     let complaints = String::from_utf8_lossy(&out.stderr);

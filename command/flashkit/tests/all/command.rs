@@ -1,11 +1,9 @@
 //! The command as people call it: what it prints, its exit statuses, and one line for an error.
 
-mod common;
-
 use std::fs;
 use std::process::Command;
 
-use common::Place;
+use crate::common::Place;
 use serde_json::Value;
 
 #[test]

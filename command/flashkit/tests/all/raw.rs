@@ -1,11 +1,9 @@
 //! Raw images: made for chips with any bad blocks, written around these, read back.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use common::{Place, complaint};
+use crate::common::{Place, complaint};
 
 const CHIP: &str = "micron-20m";
 /// Bytes of a block of it, without and with spare bytes.

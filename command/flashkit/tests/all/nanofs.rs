@@ -1,12 +1,10 @@
 //! Nano-FS images by the command: made, filled, mounted, checked, damaged.
 
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 
-use common::{Place, can_mount, umount};
+use crate::common::{Place, can_mount, umount};
 use flashkit_nanofs::NanoFs;
 use flashkit_sim::CardFile;
 

@@ -1,7 +1,5 @@
 //! Real mounts by the command.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +9,7 @@ use std::process::{Command, Output};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use common::{Mounted, Place, can_mount, same, tool, tree, umount};
+use crate::common::{Mounted, Place, can_mount, same, tool, tree, umount};
 
 #[test]
 fn files_survive_every_kind_of_unmount() {

@@ -1,5 +1,4 @@
 //! Real mounts by the command, for the tests of several subcommands.
-#![allow(dead_code)] // each test file uses some of it
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

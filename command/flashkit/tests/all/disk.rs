@@ -1,8 +1,6 @@
 //! Block devices: `flashkit attach` under real loop devices and file systems, `flashkit serve` with
 //! real clients.
 
-mod common;
-
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -10,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use common::{Mounted, Place, can_mount, same, skipped, tool, tree, umount};
+use crate::common::{Mounted, Place, can_mount, same, skipped, tool, tree, umount};
 use nix::sys::signal::Signal;
 
 /// Whether loop devices can be had here; if not, says so, or fails where it must.

@@ -1,0 +1,11 @@
+//! `flashkit` as people call it. One program, which is linked once.
+
+mod command;
+mod common;
+mod disk;
+mod guest;
+mod image;
+mod mount;
+mod nanofs;
+mod powercut;
+mod raw;
