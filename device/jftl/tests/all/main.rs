@@ -4,6 +4,7 @@ mod common;
 mod cost;
 mod damage;
 mod model;
+mod nonsense;
 mod pack;
 mod powercut;
 mod remap;

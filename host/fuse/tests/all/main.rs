@@ -3,4 +3,5 @@
 mod appends;
 mod common;
 mod mount;
+mod names;
 mod signals;

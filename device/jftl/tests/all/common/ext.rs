@@ -1,6 +1,6 @@
 //! A file system that is nothing but its journal: superblock, inode 8, indirect block.
 
-use flashkit_jftl::{Jftl, MapCache};
+use flashkit_jftl::{Jftl, JournalState, MapCache};
 use flashkit_nand::Nand;
 use flashkit_sim::SimNand;
 
@@ -20,6 +20,10 @@ pub const IN_BAND: Setup = Setup {
     spare: 0,
     ..SETUP
 };
+pub const SMALL: Setup = Setup {
+    cache: MapCache::Pieces(4),
+    ..SETUP
+};
 
 pub const BLOCK: usize = 1024;
 /// Blocks of the journal.
@@ -28,6 +32,11 @@ const DIRECT: u32 = 20;
 const INDIRECT: u32 = 40;
 const BEHIND: u32 = 41;
 const INODES: u32 = 5;
+
+pub const WATCHED: JournalState = JournalState::Watched {
+    blocks: JOURNAL,
+    block_size: BLOCK as u32,
+};
 
 /// The features of a journal.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,6 +12,7 @@ use flashkit_vfs::{
     Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr,
     SetXattr, StatFs, Time,
 };
+use nix::errno::Errno;
 
 /// Set to 1, tests that cannot mount fail instead of being skipped.
 const REQUIRE: &str = "FLASHKIT_REQUIRE_FUSE";
@@ -299,6 +300,11 @@ pub fn skip(why: &str) {
         "{REQUIRE}=1, but {why}"
     );
     println!("skipped: {why}");
+}
+
+/// The error that the kernel gives.
+pub fn code<T: std::fmt::Debug>(result: std::io::Result<T>) -> Errno {
+    Errno::from_raw(result.unwrap_err().raw_os_error().unwrap())
 }
 
 /// Waits until something has come about.
