@@ -29,3 +29,20 @@ pub(crate) fn put_u32(b: &mut [u8], at: usize, v: u32) {
 pub(crate) fn put_u64(b: &mut [u8], at: usize, v: u64) {
     b[at..at + 8].copy_from_slice(&v.to_le_bytes());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_byte_comes_first_and_neighbours_stay() {
+        let mut b = [0xee; 20];
+        put_u16(&mut b, 1, 0x0201);
+        put_u32(&mut b, 4, 0x0403_0201);
+        put_u64(&mut b, 9, 0x0807_0605_0403_0201);
+        assert_eq!(b[..8], [0xee, 1, 2, 0xee, 1, 2, 3, 4]);
+        assert_eq!(b[8..18], [0xee, 1, 2, 3, 4, 5, 6, 7, 8, 0xee]);
+        assert_eq!((get_u16(&b, 1), get_u32(&b, 4)), (0x0201, 0x0403_0201));
+        assert_eq!(get_u64(&b, 9), 0x0807_0605_0403_0201);
+    }
+}

@@ -138,4 +138,63 @@ mod tests {
         }
         assert_eq!(NO_HASH, crate::hash::HASH_MAX + 1);
     }
+
+    const TARGETS: [Target; 4] = [Target::File, Target::Dir, Target::Indirect, Target::Orphan];
+
+    #[test]
+    fn no_state_and_no_target_is_taken_for_another() {
+        for target in TARGETS {
+            for state in [State::New, State::Update, State::Delete, State::Gone] {
+                let r = DirRec::new(NO_HASH - 1, state, target, u32::MAX);
+                assert_eq!(DirRec::decode(&r.encode()), r);
+            }
+            let freed = DirRec::new(NO_HASH, State::Freed, target, 3);
+            assert_eq!(DirRec::decode(&freed.encode()), freed);
+        }
+    }
+
+    #[test]
+    fn an_end_of_life_and_a_hidden_name_differ_by_the_hash_alone() {
+        let bytes = |hash| DirRec::new(hash, State::Freed, Target::File, 9).encode();
+        assert_eq!(DirRec::decode(&bytes(NO_HASH)).state, State::Freed);
+        assert_eq!(DirRec::decode(&bytes(NO_HASH - 1)).state, State::Gone);
+    }
+
+    /// What a damaged page says is written back as it was: a record moved is not changed.
+    #[test]
+    fn any_bytes_come_back() {
+        let mut word = 0x9e37_79b9u32;
+        for _ in 0..1000 {
+            word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let mut b = [0x5a; SIZE];
+            put_u32(&mut b, 0, word);
+            assert_eq!(DirRec::decode(&b).encode(), b, "{word:x}");
+        }
+    }
+
+    #[test]
+    fn what_hides_a_name_is_none() {
+        let is = |state| DirRec::new(1, state, Target::File, 2).is_entry();
+        assert!(is(State::New) && is(State::Update));
+        assert!(!is(State::Delete) && !is(State::Gone) && !is(State::Freed));
+    }
+
+    #[test]
+    fn a_file_that_lost_its_name_is_the_same_entry_and_nothing_else_is() {
+        let r = |hash, target, ptr| DirRec::new(hash, State::New, target, ptr);
+        let file = r(1, Target::File, 2);
+        assert!(file.same_entry(&r(1, Target::Orphan, 2)));
+        assert!(!file.same_object(Target::Orphan, 2));
+        for other in [
+            r(1, Target::Dir, 2),
+            r(1, Target::Indirect, 2),
+            r(1, Target::File, 3),
+            r(2, Target::File, 2),
+        ] {
+            assert!(
+                !file.same_entry(&other) && !other.same_entry(&file),
+                "{other:?}"
+            );
+        }
+    }
 }

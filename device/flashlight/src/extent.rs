@@ -144,4 +144,65 @@ mod tests {
         assert!(!e.joins(&Extent::new(15, 106, 1)));
         assert!(!masking.joins(&Extent::new(15, 105, 1)));
     }
+
+    #[test]
+    fn flags_do_not_reach_into_the_number_of_pages() {
+        for count in [1, COVERS - 1] {
+            for (masks, covers) in [(false, false), (false, true), (true, false), (true, true)] {
+                let e = Extent {
+                    masks,
+                    covers,
+                    ..Extent::new(u32::MAX, u32::MAX, count)
+                };
+                assert_eq!(Extent::decode(&e.encode()), e);
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_where_the_drawing_says() {
+        let e = Extent {
+            masks: true,
+            ..Extent::new(0x0403_0201, 0x0807_0605, 0x000b_0a09)
+        };
+        assert_eq!(e.encode(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 0x0a, 0x0b, 0x80]);
+        let covers = Extent {
+            masks: false,
+            covers: true,
+            ..e
+        };
+        assert_eq!(covers.encode()[11], 0x40);
+    }
+
+    #[test]
+    fn notes_of_what_is_freed_map_nothing() {
+        for index in [FREED_RUN, FREED_MAP, REPLACED_MAP, REPLACED_PAGE, REMOVED] {
+            assert!(!Extent::new(index, 0, 1).is_mapping(), "{index:x}");
+        }
+        assert!(Extent::new(INDEX_END - 1, 0, 1).is_mapping());
+    }
+
+    /// A page made to deceive has runs beyond all numbers.
+    #[test]
+    fn a_run_beyond_all_indexes_ends_with_them() {
+        let e = Extent::new(u32::MAX - 2, u32::MAX, COVERS - 1);
+        assert_eq!(e.end(), u32::MAX);
+        let last = e.clip(u32::MAX - 1, u32::MAX).unwrap();
+        assert_eq!((last.index, last.page, last.count), (u32::MAX - 1, 0, 1));
+    }
+
+    #[test]
+    fn the_parts_of_a_cut_run_join_to_the_run() {
+        let e = Extent {
+            covers: true,
+            ..Extent::new(10, 100, 7)
+        };
+        for at in 11..17 {
+            let (a, b) = (e.clip(0, at).unwrap(), e.clip(at, INDEX_END).unwrap());
+            assert!(a.joins(&b) && !b.joins(&a), "{at}");
+            assert_eq!(a.longer(b.count), e, "{at}");
+        }
+        assert_eq!(e.clip(10, 17), Some(e));
+        assert_eq!(e.clip(12, 12), None);
+    }
 }

@@ -67,4 +67,42 @@ mod tests {
             assert_eq!(crc32c(a, &[]), by_table(a, &[]), "{n}");
         }
     }
+
+    /// The hash is of the format: with another one no name of an older volume is found.
+    #[test]
+    #[cfg(not(feature = "few-hashes"))]
+    fn names_of_older_volumes_are_found() {
+        assert_eq!(name_hash(0, b""), 63_511_188);
+        assert_eq!(name_hash(0x0123_4567, b"name"), 35_659_222);
+        assert_eq!(ino_hash(0x0123_4567, 7), 210_981_355);
+        assert_eq!(ino_hash(1, 7), name_hash(1, &[7, 0, 0, 0]));
+    }
+
+    #[test]
+    fn the_volume_decides_on_the_hash() {
+        let alike = |name: &[u8]| name_hash(1, name) == name_hash(2, name);
+        let names = (0..100u32).map(u32::to_le_bytes);
+        assert!(names.filter(|name| alike(name)).count() < 10);
+    }
+
+    #[test]
+    fn no_name_has_the_hash_of_a_record_without_one() {
+        for n in 0..10_000u32 {
+            assert!(name_hash(n, &n.to_le_bytes()) <= HASH_MAX);
+        }
+    }
+
+    #[test]
+    fn a_checksum_does_not_depend_on_where_the_bytes_are_parted() {
+        let bytes = b"FlashLight";
+        for n in 0..=bytes.len() {
+            let (a, b) = bytes.split_at(n);
+            assert_eq!(crc32c(a, b), crc32c(bytes, &[]), "{n}");
+        }
+        assert_ne!(
+            crc32c(bytes, &[0]),
+            crc32c(bytes, &[]),
+            "a zero more is another text"
+        );
+    }
 }

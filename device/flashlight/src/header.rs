@@ -235,4 +235,69 @@ mod tests {
         assert_eq!(&page[24..28], &[32, 0, 0, 0]);
         assert_eq!(&page[28..32], &[0x33, 0, 0, 0]);
     }
+
+    /// A sealed page, changed and sealed over again: a CRC says nothing of what it covers.
+    fn changed(change: impl FnOnce(&mut [u8; 64])) -> Result<Header, Bad> {
+        let mut page = [0u8; 64];
+        seal(&mut page, Kind::Dir, 9, PageAddr(5), 1, PageAddr::NONE);
+        change(&mut page);
+        let len = usize::from(get_u16(&page, 24)).clamp(4, 64);
+        let crc = crc32c(&page[4..len], &[]);
+        put_u32(&mut page, 0, crc);
+        parse(&page, PageAddr(5))
+    }
+
+    #[test]
+    fn every_kind_comes_back_and_no_other_number_is_one() {
+        for number in 0..=255 {
+            let kind = changed(|page| page[6] = number).map(|h| h.kind);
+            let known = Kind::ALL.into_iter().find(|kind| *kind as u8 == number);
+            assert_eq!(kind, known.ok_or(Bad::Invalid), "{number}");
+        }
+        assert_eq!(
+            Kind::ALL.map(|kind| kind as u8),
+            core::array::from_fn(|i| i as u8 + 1)
+        );
+    }
+
+    #[test]
+    fn a_length_beyond_the_page_or_within_the_header_is_refused() {
+        for len in [0, 31, 65, 0xffff] {
+            assert_eq!(
+                changed(|page| put_u16(page, 24, len)),
+                Err(Bad::Invalid),
+                "{len}"
+            );
+        }
+        for len in [32, 63, 64] {
+            let found = changed(|page| put_u16(page, 24, len)).map(|h| h.len);
+            assert_eq!(found, Ok(usize::from(len)));
+        }
+    }
+
+    #[test]
+    fn a_number_that_no_volume_reaches_is_refused() {
+        let with = |seq| changed(|page| put_u64(page, SEQ, seq)).map(|h| h.seq);
+        assert_eq!(with(SEQ_MAX), Ok(SEQ_MAX));
+        assert_eq!(with(SEQ_MAX + 1), Err(Bad::Invalid));
+        assert_eq!(with(u64::MAX), Err(Bad::Invalid));
+    }
+
+    #[test]
+    fn a_page_cut_short_is_not_blank_and_still_tells_its_number() {
+        let mut page = [0xff; 64];
+        assert!(is_blank(&page));
+        assert_eq!(
+            (seq(&page), parse(&page, PageAddr(5))),
+            (None, Err(Bad::Invalid))
+        );
+        seal(&mut page, Kind::Dir, 9, PageAddr(5), 1, PageAddr::NONE);
+        page[40..].fill(0xff);
+        page[50] = 0;
+        assert!(!is_blank(&page));
+        assert_eq!(
+            (seq(&page), parse(&page, PageAddr(5))),
+            (Some(9), Err(Bad::Invalid))
+        );
+    }
 }

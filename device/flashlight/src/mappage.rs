@@ -372,4 +372,149 @@ mod tests {
             }
         );
     }
+
+    const OWNER: Owner = Owner {
+        ino: 0x0403_0201,
+        dir: 0x0807_0605,
+        hash: 0x0c0b_0a09,
+    };
+
+    fn empty<const REC: usize>() -> MapPage<[u8; 512], REC> {
+        let mut page = MapPage([0xaa; 512]);
+        page.init(OWNER, 5, 0x1110_0f0e);
+        page
+    }
+
+    #[test]
+    fn fields_are_where_the_drawing_says() {
+        let mut m = empty::<8>();
+        m.set_count(0x0102);
+        m.set_waiting(0x0304);
+        assert_eq!(m.0[32..44], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        assert_eq!(m.0[44..52], [5, 0, 0, 0, 0x0e, 0x0f, 0x10, 0x11]);
+        assert_eq!(m.0[52..56], [2, 1, 4, 3]);
+        assert_eq!(m.0[56], 0xaa, "records are the caller's");
+    }
+
+    #[test]
+    fn a_page_belongs_to_one_inode_and_one_key() {
+        let m = empty::<8>();
+        assert!(m.belongs_to(OWNER.ino, 5));
+        assert!(!m.belongs_to(OWNER.ino, 6) && !m.belongs_to(OWNER.ino + 1, 5));
+    }
+
+    #[test]
+    fn counts_beyond_the_page_are_refused() {
+        let mut m = empty::<8>();
+        m.set_count(57);
+        assert!(m.is_sane());
+        m.set_waiting(1);
+        assert!(!m.is_sane(), "no room for what waits");
+        for (count, waiting) in [(58, 0), (0, 39), (0xffff, 0xffff), (0, 0xffff)] {
+            m.set_count(count);
+            m.set_waiting(waiting);
+            assert!(!m.is_sane(), "{count} {waiting}");
+        }
+        assert_eq!(m.capacity(), 0, "more waits than there is room for");
+        m.set_waiting(2);
+        assert_eq!(m.capacity(), 54);
+    }
+
+    /// Runs added and cut at random: each index has the page that was put there last, and exactly
+    /// what was there is handed back.
+    fn extents_against_an_array<const REC: usize>(mut m: MapPage<[u8; 512], REC>) {
+        let (mut model, mut state) = ([None; 24], 7u32);
+        let mut below = |n: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % n
+        };
+        for round in 0..2_000u32 {
+            let from = below(24);
+            let to = from + 1 + below(24 - from);
+            let page = 100 * (1 + round % 9) + from;
+            let mut freed = vec![];
+            m.extents_cut(from, to, |e| {
+                freed.extend((0..e.count).map(|k| (e.index + k, e.page + k)));
+            });
+            let had = (from..to).filter_map(|i| Some((i, model[i as usize].take()?)));
+            assert_eq!(freed, had.collect::<std::vec::Vec<_>>(), "round {round}");
+            if round % 3 < 2 {
+                // Never more runs than there is room for: 24 in 512 bytes.
+                m.extent_add(Extent::new(from, page, to - from), |index| index % 8 == 0);
+                (from..to).for_each(|i| model[i as usize] = Some(page + i - from));
+            }
+            assert!(m.is_sane());
+            for (i, page) in (0..).zip(model) {
+                assert_eq!(
+                    m.extent_of(i).map(|e| e.page),
+                    page,
+                    "index {i}, round {round}"
+                );
+            }
+            let all: u32 = m.extents_in(0, 24).map(|e| e.count).sum();
+            assert_eq!(all as usize, model.iter().flatten().count());
+        }
+    }
+
+    #[test]
+    fn an_extent_map_keeps_what_was_put_last() {
+        extents_against_an_array(empty::<{ extent::SIZE }>());
+    }
+
+    #[test]
+    fn extents_that_wait_keep_what_was_put_last_and_leave_the_pointers() {
+        let mut m = empty::<8>();
+        m.insert(0, &rec(1));
+        m.insert(1, &rec(70));
+        extents_against_an_array(m);
+        let mut m = empty::<8>();
+        m.insert(0, &rec(70));
+        m.extent_add(Extent::new(3, 33, 2), |_| false);
+        m.insert(0, &rec(1));
+        assert_eq!((m.pointer(0).0, m.pointer(1).0), (1, 70));
+        assert_eq!(m.extent(0), Extent::new(3, 33, 2));
+        m.remove(0);
+        assert_eq!((m.pointer(0).0, m.extent(0)), (70, Extent::new(3, 33, 2)));
+    }
+
+    #[test]
+    fn a_border_keeps_runs_apart() {
+        let mut m = empty::<{ extent::SIZE }>();
+        m.extent_add(Extent::new(6, 60, 2), |index| index == 8);
+        m.extent_add(Extent::new(8, 62, 2), |index| index == 8);
+        assert_eq!(m.extents(), 2);
+        m.extent_add(Extent::new(10, 64, 1), |index| index == 8);
+        assert_eq!((m.extents(), m.extent(1)), (2, Extent::new(8, 62, 3)));
+    }
+
+    #[test]
+    fn a_page_that_replaces_another_covers_nothing() {
+        let mut m = empty::<{ extent::SIZE }>();
+        let covers = |index, page| Extent {
+            covers: true,
+            ..Extent::new(index, page, 1)
+        };
+        for (i, e) in [covers(1, 11), Extent::new(2, 12, 1), covers(9, 90)]
+            .iter()
+            .enumerate()
+        {
+            m.extent_insert(i, e);
+        }
+        m.uncover();
+        assert_eq!(m.extents(), 2);
+        assert_eq!(m.extent(0), Extent::new(1, 11, 2));
+        assert_eq!(m.extent(1), Extent::new(9, 90, 1));
+    }
+
+    #[test]
+    fn a_name_cut_from_a_names_page_leaves_the_others() {
+        let mut page = [0u8; 512];
+        let mut m: MapPage<_, 1> = MapPage(&mut page[..]);
+        m.init(OWNER, 0, 0);
+        for bytes in [&b"one"[..], b"three", b"two"] {
+            m.append_bytes(bytes);
+        }
+        m.cut_bytes(3, 5);
+        assert_eq!((m.count(), &m.0[RECORDS..RECORDS + 6]), (6, &b"onetwo"[..]));
+    }
 }

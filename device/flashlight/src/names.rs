@@ -472,3 +472,86 @@ impl Batch<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOLUME: u32 = 5;
+
+    /// Two names and a page between them.
+    fn bytes() -> std::vec::Vec<u8> {
+        let mut bytes = vec![];
+        for (dir, name) in [(1, &b"a"[..]), (77, b""), (2, b"longer")] {
+            let mut head = [0; HEAD];
+            put_head(&mut head, dir, name.len());
+            bytes.extend(head);
+            bytes.extend(name);
+        }
+        bytes
+    }
+
+    #[test]
+    fn names_and_pages_come_back_where_they_are() {
+        let (bytes, page) = (bytes(), PageAddr(77));
+        let names = Names::on(&bytes);
+        let name = |dir, name| Item::Name { dir, name };
+        let all: std::vec::Vec<_> = names.iter().collect();
+        assert_eq!(
+            all,
+            [
+                (0, name(1, b"a")),
+                (6, Item::Page(page)),
+                (11, name(2, b"longer"))
+            ]
+        );
+        assert_eq!(names.pages().collect::<std::vec::Vec<_>>(), [(6, page)]);
+        assert_eq!((names.name(11), names.page(6)), (&b"longer"[..], page));
+        assert_eq!(
+            (names.name(6), names.page(0)),
+            (&b""[..], PageAddr::NONE),
+            "the other kind"
+        );
+        assert_eq!(pointer_to(page), bytes[6..11]);
+    }
+
+    #[test]
+    fn a_name_is_found_in_its_own_directory_alone() {
+        let bytes = bytes();
+        let names = Names::on(&bytes);
+        assert_eq!(names.find(VOLUME, 2, Which::Name(b"longer")), Some(11));
+        let hash = Which::Hash(name_hash(VOLUME, b"longer"));
+        assert_eq!(names.find(VOLUME, 2, hash), Some(11));
+        assert_eq!(names.find(VOLUME, 1, Which::Name(b"longer")), None);
+        assert_eq!(names.find(VOLUME, 2, Which::Name(b"longe")), None);
+        assert_eq!(
+            names.find(VOLUME, 77, Which::Name(b"")),
+            None,
+            "a page is no name"
+        );
+    }
+
+    #[test]
+    fn a_name_longer_than_its_bytes_is_refused() {
+        let whole = bytes();
+        assert!(Names::on(&whole).are_sane() && Names::on(&[]).are_sane());
+        for len in (0..whole.len()).filter(|len| ![0, 6, 11].contains(len)) {
+            assert!(!Names::on(&whole[..len]).are_sane(), "{len}");
+        }
+        let mut longer = whole.clone();
+        longer[15] += 1;
+        assert!(!Names::on(&longer).are_sane());
+        assert_eq!(Names::on(&longer).name(11), b"");
+    }
+
+    #[test]
+    fn a_names_page_of_more_bytes_than_it_has_holds_none() {
+        let mut page = [0u8; 512];
+        page[52..54].copy_from_slice(&22u16.to_le_bytes());
+        page[56..78].copy_from_slice(&bytes());
+        assert_eq!(paged_name(&page, 11), b"longer");
+        page[52..54].copy_from_slice(&457u16.to_le_bytes());
+        assert_eq!(page_names(&page).iter().count(), 0);
+        assert_eq!(paged_name(&page, 11), b"");
+    }
+}

@@ -159,4 +159,41 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn what_means_nothing_is_a_bad_block() {
+        let narrow = Entries::of(64);
+        for value in 0..=255u8 {
+            let mut bytes = [value];
+            let state = narrow.get(&bytes, 0);
+            let meant = value < 242 || [250, 251, 253, 254, 255].contains(&value);
+            assert_eq!(state == State::Bad, !meant || value == 251, "{value}");
+            narrow.set(&mut bytes, 0, state);
+            assert_eq!(bytes[0] == value, meant, "{value}");
+        }
+        let wide = Entries::of(128);
+        for value in [0xff00, 0xfff9, 0xfffc] {
+            assert_eq!(
+                wide.get(&u16::to_le_bytes(value), 0),
+                State::Bad,
+                "{value:x}"
+            );
+        }
+        assert_eq!(wide.get(&[0xff, 0xff], 0), State::Clean);
+    }
+
+    #[test]
+    fn an_entry_leaves_its_neighbours() {
+        for ppb in [64, 128] {
+            let (t, mut bytes) = (Entries::of(ppb), [0x33; 10]);
+            t.set(&mut bytes, 2, State::Data(ppb));
+            let (from, to) = (2 * t.size(), 3 * t.size());
+            assert!(
+                bytes[..from]
+                    .iter()
+                    .chain(&bytes[to..])
+                    .all(|byte| *byte == 0x33)
+            );
+        }
+    }
 }

@@ -215,4 +215,83 @@ mod tests {
         assert!(!Tag::matches(&b, b"date"));
         assert_eq!(Tag::decode(&[0xff; SIZE]), None);
     }
+
+    #[test]
+    fn no_changed_bit_of_data_or_tag_is_believed() {
+        let tag = Tag {
+            owner: Owner {
+                ino: 1,
+                dir: 2,
+                hash: 3,
+            },
+            index: 4,
+            seq: 5,
+        };
+        let mut data = *b"what a file holds";
+        let mut b = tag.encode(&data);
+        for bit in 0..8 * SIZE {
+            b[bit / 8] ^= 1 << (bit % 8);
+            assert!(!Tag::matches(&b, &data), "bit {bit} of the tag");
+            b[bit / 8] ^= 1 << (bit % 8);
+        }
+        for bit in 0..8 * data.len() {
+            data[bit / 8] ^= 1 << (bit % 8);
+            assert!(!Tag::matches(&b, &data), "bit {bit} of the data");
+            data[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(Tag::matches(&b, &data));
+    }
+
+    #[test]
+    fn a_number_is_told_only_from_those_shortly_before() {
+        let tag = |seq: u64| Tag {
+            owner: Owner {
+                ino: 1,
+                dir: 2,
+                hash: 3,
+            },
+            index: 4,
+            seq: seq as u32,
+        };
+        let since = (7 << 32) - 2;
+        for after in [1, 2, 3, (1 << 28) - 1] {
+            let seq = since + after;
+            assert_eq!(
+                tag(seq).seq_after(since),
+                Some(seq),
+                "over the edge of 32 bits"
+            );
+        }
+        assert_eq!(tag(since).seq_after(since), None, "it is not after itself");
+        assert_eq!(tag(since - 1).seq_after(since), None);
+        assert_eq!(
+            tag(since + (1 << 28)).seq_after(since),
+            None,
+            "too long ago"
+        );
+        assert_eq!(
+            tag(0).seq_after(u64::MAX),
+            Some(u64::MAX),
+            "no number is beyond all"
+        );
+    }
+
+    #[test]
+    fn a_tag_of_another_page_is_not_taken_for_an_update() {
+        let time = Time { secs: 1, nanos: 2 };
+        let update = Update { time, left: 0 };
+        let mut b = update.encode(&[7; SIZE], 9);
+        b[..SIZE].fill(8);
+        assert_eq!(Update::decode(&b, 9), None);
+        let nanos = Time {
+            nanos: NANOS,
+            ..time
+        };
+        assert!(!Update::holds(nanos));
+        let of_no_second = Update {
+            time: nanos,
+            left: 0,
+        };
+        assert_eq!(Update::decode(&of_no_second.encode(&[7; SIZE], 9), 9), None);
+    }
 }

@@ -523,4 +523,22 @@ mod tests {
         assert_eq!(room(&geo, 1_000), 0, "the list is worth more");
         assert!(!Validity::new(&mut [], large).has(7));
     }
+
+    #[test]
+    fn a_page_of_no_range_of_the_chip_is_refused() {
+        let geo = Geometry::new(2048, 64, 64, 100).unwrap();
+        let of = |first: u32, used: usize| {
+            let mut page = [0u8; 2048];
+            page[HEADER..HEADER + 4].copy_from_slice(&first.to_le_bytes());
+            is_well_formed(&geo, &page, used)
+        };
+        let (range, whole) = (per_range(&geo), len(&geo, 0));
+        assert!(of(0, whole) && whole <= 2048);
+        assert!(!of(0, whole - 1) && !of(0, whole + 1) && !of(0, BITS - 1));
+        assert!(!of(1, whole), "a range begins at a multiple of its blocks");
+        assert!(!of(u32::MAX - u32::MAX % range, whole), "beyond the chip");
+        let last = 99 - 99 % range;
+        assert!(of(last, len(&geo, last)), "the last range is shorter");
+        assert!(range >= 100 || len(&geo, last) < whole);
+    }
 }

@@ -340,3 +340,60 @@ impl FileView<'_> {
         self.records() > 0 || self.pointers() > 0 || self.xattr().is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page with these attributes.
+    fn page(attributes: &[(&[u8], &[u8])]) -> std::vec::Vec<u8> {
+        let mut page = vec![0; mappage::RECORDS];
+        for (name, value) in attributes {
+            page.push(name.len() as u8);
+            page.extend((value.len() as u16).to_le_bytes());
+            page.extend([*name, *value].concat());
+        }
+        let n = page.len() - mappage::RECORDS;
+        MapPage::<_, 1>(&mut page[..]).set_count(n);
+        page
+    }
+
+    #[test]
+    fn attributes_come_back_with_their_values() {
+        let long = [7; 300];
+        let page = page(&[(b"user.a", b""), (b"user.b", &long)]);
+        let found = Attributes::on(&page);
+        assert!(found.are_sane());
+        let all: std::vec::Vec<_> = found.iter().collect();
+        assert_eq!(all, [(0, &b"user.a"[..], &b""[..]), (9, b"user.b", &long)]);
+        assert_eq!(found.find(b"user.b"), Some((9, &long[..])));
+        assert_eq!(found.find(b"user"), None);
+    }
+
+    #[test]
+    fn a_value_longer_than_its_page_is_refused() {
+        let mut page = page(&[(b"a", b"one"), (b"b", b"two")]);
+        for (len, at) in [(4, 56), (0xff, 63), (2, 64), (0xff, 65)] {
+            let was = std::mem::replace(&mut page[at], len);
+            assert!(!Attributes::on(&page).are_sane(), "{len} at {at}");
+            page[at] = was;
+        }
+        assert!(Attributes::on(&page).are_sane());
+        page.truncate(page.len() - 1);
+        assert_eq!(
+            Attributes::on(&page).iter().count(),
+            0,
+            "more bytes than the page has"
+        );
+    }
+
+    #[test]
+    fn attributes_without_a_name_or_with_the_same_are_refused() {
+        let sane = |attributes: &[(&[u8], &[u8])]| Attributes::on(&page(attributes)).are_sane();
+        assert!(sane(&[(b"a", b"1"), (b"b", b"1")]));
+        assert!(!sane(&[]));
+        assert!(!sane(&[(b"", b"1")]));
+        assert!(!sane(&[(b"a\0", b"1")]));
+        assert!(!sane(&[(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]));
+    }
+}
