@@ -4,9 +4,9 @@
 
 use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
-use crate::record::put;
-use crate::watch::{RUN, runs};
+use crate::bytes::{crc32c, get, put};
+use crate::journal::{RUN, runs};
+use crate::state::Jftl;
 
 /// The journal's shape.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ fn le16(bytes: &[u8], at: usize) -> u32 {
 }
 
 fn le32(bytes: &[u8], at: usize) -> u32 {
-    crate::record::get(bytes, at)
+    get(bytes, at)
 }
 
 /// Bytes of a superblock that are looked at.
@@ -51,9 +51,9 @@ pub(crate) fn is_super(sb: &[u8]) -> bool {
 /// What decides where the journal is.
 pub(crate) fn digest(sb: &[u8]) -> u32 {
     let ranges = [0x14..0x1C, 0x58..0x78, 0xD0..0xE8, 0x10C..0x150];
-    ranges.into_iter().fold(0, |sum: u32, range| {
-        sum.rotate_left(5) ^ crate::record::crc32c(&sb[range])
-    })
+    ranges
+        .into_iter()
+        .fold(0, |sum: u32, range| sum.rotate_left(5) ^ crc32c(&sb[range]))
 }
 
 /// Reads bytes of the disk through a buffer of one sector.
@@ -70,7 +70,7 @@ impl<N: Nand> Reader<'_, '_, N> {
         for (at, byte) in (at..).zip(out) {
             let sector = u32::try_from(at / page).map_err(|_| LIES)?;
             if self.holds != Some(sector) {
-                if sector >= self.disk.sector_count() {
+                if sector >= self.disk.lay.sectors {
                     return Err(LIES);
                 }
                 self.holds = None;
@@ -208,7 +208,7 @@ impl<N: Nand> Reader<'_, '_, N> {
             return Err(SHAPE);
         }
         found.run_count = list.count;
-        let last = self.disk.sector_count();
+        let last = self.disk.lay.sectors;
         for run in runs(table, found.blocks, found.run_count) {
             let end = (u64::from(run.block) + u64::from(run.len)) * u64::from(found.per_block);
             if u64::from(found.base) + end > u64::from(last) {

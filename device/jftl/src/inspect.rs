@@ -2,10 +2,11 @@
 
 use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
+use crate::bytes::get;
 use crate::error::Error;
+use crate::layout::NONE;
 use crate::ram::State;
-use crate::record::{NONE, get};
+use crate::state::Jftl;
 
 impl<N: Nand> Jftl<'_, N> {
     /// Checks that the whole map can be read, that it leads to blocks that hold data, and that the table

@@ -3,9 +3,8 @@
 //! A sum is a hint, and may be another sector's. A copy is what its page holds, from the program to the erase
 //! of its block.
 
-use crate::disk::Jftl;
-use crate::layout::TAG;
-use crate::record::{NONE, crc32c, get, put};
+use crate::bytes::{crc32c, get, put};
+use crate::layout::{NONE, TAG};
 
 /// Bytes that a copy takes beside its page's: the page's number, and its tag.
 const KEY: usize = 4 + TAG;
@@ -30,7 +29,7 @@ pub(crate) enum Likely {
 }
 
 impl<'a> Memory<'a> {
-    fn new(page: usize, sums: &'a mut [u8], copies: &'a mut [u8]) -> Memory<'a> {
+    pub fn new(page: usize, sums: &'a mut [u8], copies: &'a mut [u8]) -> Memory<'a> {
         let count = copies.len() / (KEY + page);
         let (keys, copies) = copies.split_at_mut(count * KEY);
         sums.fill(0);
@@ -93,15 +92,4 @@ impl<'a> Memory<'a> {
 
 fn slot(number: u32, count: usize) -> Option<usize> {
     (number as usize).checked_rem(count)
-}
-
-impl<'a, N> Jftl<'a, N> {
-    /// Lends RAM to the following of a journal, that saves programs and reads. It may be of any length.
-    ///
-    /// `sums`: 4 bytes for each sector of the disk; of fewer, sectors share. With them a sector of the journal that
-    /// holds what its home's newest copy does is mapped to that copy's page. `copies`: so many of the journal's
-    /// pages as last programmed, for 12 bytes and a page each; what is found there is compared without a read.
-    pub fn remember(&mut self, sums: &'a mut [u8], copies: &'a mut [u8]) {
-        self.memory = Memory::new(self.lay.page, sums, copies);
-    }
 }

@@ -7,12 +7,10 @@
 //! A slot ends where the one before begins, and slot 1 with the page. All of it can be read without any other page.
 //! A place in the map is the page's number in 28 bits, and above it the slot; 0: the page is one sector.
 
-use crate::layout::PAGE_BITS;
-use crate::record::{NONE, get, put};
+use crate::bytes::{get, put};
+use crate::layout::{NONE, PAGE_BITS, SLOTS};
 use crate::squeeze;
 
-/// Most slots; 15 is in places that are none.
-pub(crate) const SLOTS: u32 = 14;
 /// Stands for the first owner in the tag of such a page.
 pub(crate) const MARK: u32 = NONE - 1;
 /// The number of the page that is not programmed yet; it is beyond any chip.
@@ -21,21 +19,6 @@ pub(crate) const OPEN_PAGE: u32 = (1 << PAGE_BITS) - 3;
 const MAGIC: [u8; 2] = *b"JP";
 const HEAD: usize = 4;
 const ENTRY: usize = 10;
-
-/// The place of a slot.
-pub(crate) fn place(page: u32, slot: u32) -> u32 {
-    page | slot << PAGE_BITS
-}
-
-/// The page of a place.
-pub(crate) fn page_of(place: u32) -> u32 {
-    place & ((1 << PAGE_BITS) - 1)
-}
-
-/// The slot of a place; 0: the page is the sector.
-pub(crate) fn slot_of(place: u32) -> u32 {
-    place >> PAGE_BITS
-}
 
 /// Slots of a page; 0 if it is no such page.
 pub(crate) fn count(page: &[u8]) -> u32 {

@@ -5,8 +5,9 @@
 //! | marks: a bit a map page | tags of open blocks, where there are no spare bytes | slots: 12 + 512 each |
 //! ```
 
-use crate::layout::{HEADER, HEADS, Layout, PER_SEGMENT, SEGMENT, TAG};
-use crate::record::{NONE, RECORD, get, put};
+use crate::bytes::{get, put};
+use crate::layout::{HEADER, HEADS, Layout, NONE, PER_SEGMENT, SEGMENT, TAG};
+use crate::record::RECORD;
 
 /// Bytes of a slot's record: its segment, the log page of its first change or 0, its last use.
 const META: usize = 12;

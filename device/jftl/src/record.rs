@@ -19,35 +19,15 @@
 //!   4 bits above the page's number are not 0, they are in its slots from that one on (`packed.rs`).
 //!   Numbers from the count of sectors on are map pages.
 
-use crc::{CRC_32_ISCSI, Crc};
-
-use crate::layout::{ANCHOR_HEADER, HEADER, Layout, PAGE_BITS};
-use crate::packed::{SLOTS, slot_of};
+use crate::bytes::{crc32c, get, put};
+use crate::layout::{ANCHOR_HEADER, HEADER, Layout, NONE, PAGE_BITS, SLOTS, slot_of};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"JFT1");
 const ANCHOR_MAGIC: u32 = u32::from_le_bytes(*b"JFTA");
-/// No page, no owner.
-pub(crate) const NONE: u32 = u32::MAX;
 /// Longest run of a record.
 pub(crate) const RUN_MAX: u32 = 16;
 /// Bytes of a record.
 pub(crate) const RECORD: usize = 8;
-
-static CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
-
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    CRC32C.checksum(bytes)
-}
-
-pub(crate) fn get(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
-}
-
-pub(crate) fn put(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
 
 /// What a log page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

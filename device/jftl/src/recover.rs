@@ -2,13 +2,14 @@
 
 use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
+use crate::bytes::get;
 use crate::error::Error;
-use crate::layout::{HEADER, PER_SEGMENT, SEGMENT};
+use crate::layout::{HEADER, NONE, PER_SEGMENT, SEGMENT};
 use crate::log::Source;
-use crate::mount::End;
 use crate::ram::State;
-use crate::record::{Header, Kind, NONE, RECORD, Record, SECOND, get};
+use crate::record::{Header, Kind, RECORD, Record, SECOND};
+use crate::scan::End;
+use crate::state::Jftl;
 
 /// Walks over the log.
 pub(crate) struct Walk {

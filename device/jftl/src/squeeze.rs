@@ -11,7 +11,7 @@
 //! | `110 ppp bb x` | the `p`-th of those, but byte `b` is `x`, 8 bits |
 //! | `111 x` | `x`, 32 bits |
 
-use crate::record::{get, put};
+use crate::bytes::{get, put};
 
 /// Distances in words, and what is added.
 const LIKELY: [(usize, u32); 8] = [
