@@ -1,8 +1,8 @@
 //! The checker.
 
+use flashkit_bytes::get_u32;
 use flashkit_nand::Nand;
 
-use crate::bytes::get;
 use crate::error::Error;
 use crate::layout::NONE;
 use crate::ram::State;
@@ -52,7 +52,7 @@ impl<N: Nand> Jftl<'_, N> {
             self.count_one(place, add)?;
             self.fill_map_page(map_page)?;
             for at in (0..self.lay.page).step_by(4) {
-                self.count_one(get(self.ram.scratch, at), add)?;
+                self.count_one(get_u32(self.ram.scratch, at), add)?;
             }
         }
         Ok(())

@@ -5,7 +5,8 @@
 //! table: | sector | homes: 4 a block of the journal | pieces: 8 each |
 //! ```
 
-use crate::bytes::{get, put};
+use flashkit_bytes::{get_u32, put_u32};
+
 use crate::layout::{NONE, PER_SEGMENT};
 
 /// The first word of the journal's own blocks.
@@ -29,15 +30,15 @@ pub(crate) const RUN: usize = 8;
 pub(crate) fn runs(table: &[u8], blocks: u32, count: usize) -> impl Iterator<Item = Run> {
     let at = move |i: usize| 4 * blocks as usize + RUN * i;
     (0..count).map(move |i| {
-        let index = get(table, at(i) + 4);
+        let index = get_u32(table, at(i) + 4);
         let last = i + 1 == count;
         let end = if last {
             blocks
         } else {
-            get(table, at(i + 1) + 4)
+            get_u32(table, at(i + 1) + 4)
         };
         Run {
-            block: get(table, at(i)),
+            block: get_u32(table, at(i)),
             index,
             len: end - index,
         }
@@ -87,7 +88,7 @@ pub(crate) struct Watch<'a> {
 }
 
 fn be32(bytes: &[u8], at: usize) -> u32 {
-    get(bytes, at).swap_bytes()
+    get_u32(bytes, at).swap_bytes()
 }
 
 impl<'a> Watch<'a> {
@@ -118,11 +119,11 @@ impl<'a> Watch<'a> {
     }
 
     pub fn home(&self, index: u32) -> u32 {
-        get(self.table, 4 * index as usize)
+        get_u32(self.table, 4 * index as usize)
     }
 
     pub fn set_home(&mut self, index: u32, home: u32) {
-        put(self.table, 4 * index as usize, home);
+        put_u32(self.table, 4 * index as usize, home);
     }
 
     /// Takes up the journal's superblock.

@@ -7,7 +7,6 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `bytes` | words and their CRC |
 //! | `layout` | sizes that follow from the chip, and places in it |
 //! | `record` | the pages of the log and the anchors, as bytes |
 //! | `squeeze` | the code of a sector of the journal |
@@ -61,7 +60,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-mod bytes;
 mod clean;
 mod disk;
 mod error;

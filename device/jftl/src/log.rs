@@ -1,8 +1,8 @@
 //! The log: every change of the map, in order, in blocks of its own.
 
+use flashkit_bytes::put_u32;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
-use crate::bytes::put;
 use crate::error::Error;
 use crate::layout::{ANCHOR_HEADER, ANCHORS, HEADER, NONE};
 use crate::ram::State;
@@ -194,7 +194,7 @@ impl<N: Nand> Jftl<'_, N> {
         for i in 0..self.log.len {
             let at = ANCHOR_HEADER + 4 * i as usize;
             let (block, _) = self.ram.log(i);
-            put(self.ram.scratch, at, block);
+            put_u32(self.ram.scratch, at, block);
         }
         let len = anchor.seal(&self.lay, self.ram.scratch);
         let mut failed = NONE;
@@ -289,7 +289,7 @@ impl<N: Nand> Jftl<'_, N> {
             let count = per.min(self.lay.map_pages - first);
             for i in 0..count {
                 let place = self.ram.place(first + i);
-                put(self.ram.scratch, HEADER + 4 * i as usize, place);
+                put_u32(self.ram.scratch, HEADER + 4 * i as usize, place);
             }
             (Kind::Places, 4 * count as usize)
         } else if part < places + bad {

@@ -1,8 +1,8 @@
 //! The map from sectors to pages: pages of it on flash, pieces of them cached.
 
+use flashkit_bytes::put_u32;
 use flashkit_nand::Nand;
 
-use crate::bytes::put;
 use crate::error::Error;
 use crate::layout::{NONE, PER_SEGMENT, SEGMENT};
 use crate::ram::State;
@@ -217,7 +217,7 @@ impl<N: Nand> Jftl<'_, N> {
                 let at = i as usize * SEGMENT;
                 for entry in 0..PER_SEGMENT {
                     let page = self.ram.entry(slot, entry);
-                    put(self.ram.scratch, at + 4 * entry as usize, page);
+                    put_u32(self.ram.scratch, at + 4 * entry as usize, page);
                 }
             }
         }

@@ -3,7 +3,8 @@
 //! A sum is a hint, and may be another sector's. A copy is what its page holds, from the program to the erase
 //! of its block.
 
-use crate::bytes::{crc32c, get, put};
+use flashkit_bytes::{crc32c, get_u32, put_u32};
+
 use crate::layout::{NONE, TAG};
 
 /// Bytes that a copy takes beside its page's: the page's number, and its tag.
@@ -48,8 +49,8 @@ impl<'a> Memory<'a> {
         let Some(at) = slot(home, self.sums.len() / 4) else {
             return Likely::Unknown;
         };
-        let (old, new) = (get(self.sums, 4 * at), crc32c(data).max(1));
-        put(self.sums, 4 * at, new);
+        let (old, new) = (get_u32(self.sums, 4 * at), crc32c(data, &[]).max(1));
+        put_u32(self.sums, 4 * at, new);
         match old {
             0 => Likely::Unknown,
             _ if old == new => Likely::Same,
@@ -62,7 +63,7 @@ impl<'a> Memory<'a> {
         let Some(at) = slot(page, self.keys.len() / KEY) else {
             return;
         };
-        put(self.keys, at * KEY, page);
+        put_u32(self.keys, at * KEY, page);
         self.keys[at * KEY + 4..][..TAG].copy_from_slice(tag);
         self.copies[at * self.page..][..self.page].copy_from_slice(data);
     }
@@ -70,7 +71,7 @@ impl<'a> Memory<'a> {
     /// The tag and the bytes of a page.
     pub fn copy(&self, page: u32) -> Option<([u8; TAG], &[u8])> {
         let at = slot(page, self.keys.len() / KEY)?;
-        if get(self.keys, at * KEY) != page {
+        if get_u32(self.keys, at * KEY) != page {
             return None;
         }
         let mut tag = [0; TAG];
@@ -82,9 +83,9 @@ impl<'a> Memory<'a> {
     pub fn forget(&mut self, pages: core::ops::Range<u32>) {
         for page in pages {
             if let Some(at) = slot(page, self.keys.len() / KEY)
-                && get(self.keys, at * KEY) == page
+                && get_u32(self.keys, at * KEY) == page
             {
-                put(self.keys, at * KEY, NONE);
+                put_u32(self.keys, at * KEY, NONE);
             }
         }
     }

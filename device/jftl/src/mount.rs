@@ -1,8 +1,8 @@
 //! Format, mount, and the orderly end.
 
+use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 
-use crate::bytes::{get, put};
 use crate::error::Error;
 use crate::layout::{ANCHORS, HEADER, Layout, NONE, page_of};
 use crate::log::Source;
@@ -167,8 +167,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
             for (i, head) in self.heads.iter_mut().enumerate() {
                 let at = HEADER + 8 * i;
                 *head = Head {
-                    block: get(self.ram.scratch, at),
-                    next: get(self.ram.scratch, at + 4),
+                    block: get_u32(self.ram.scratch, at),
+                    next: get_u32(self.ram.scratch, at + 4),
                 };
             }
         }
@@ -287,8 +287,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
                 disk.log_room()?;
                 disk.scratch_uses = disk.scratch_uses.wrapping_add(1);
                 for (i, head) in disk.heads.iter().enumerate() {
-                    put(disk.ram.scratch, HEADER + 8 * i, head.block);
-                    put(disk.ram.scratch, HEADER + 8 * i + 4, head.next);
+                    put_u32(disk.ram.scratch, HEADER + 8 * i, head.block);
+                    put_u32(disk.ram.scratch, HEADER + 8 * i + 4, head.next);
                 }
                 let len = 8 * disk.heads.len();
                 disk.log_page(Source::Scratch, Kind::Clean, flags, 0, len)?;

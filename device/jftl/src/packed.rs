@@ -7,7 +7,8 @@
 //! A slot ends where the one before begins, and slot 1 with the page. All of it can be read without any other page.
 //! A place in the map is the page's number in 28 bits, and above it the slot; 0: the page is one sector.
 
-use crate::bytes::{get, put};
+use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
+
 use crate::layout::{NONE, PAGE_BITS, SLOTS};
 use crate::squeeze;
 
@@ -40,7 +41,7 @@ fn start(page: &[u8], slot: u32) -> usize {
         0 => page.len(),
         _ => {
             let at = entry(slot) + 8;
-            usize::from(u16::from_le_bytes([page[at], page[at + 1]]))
+            usize::from(get_u16(page, at))
         }
     }
 }
@@ -51,7 +52,7 @@ pub(crate) fn owners(page: &[u8], slot: u32) -> [u32; 2] {
         return [NONE; 2];
     }
     let at = entry(slot);
-    [get(page, at), get(page, at + 4)]
+    [get_u32(page, at), get_u32(page, at + 4)]
 }
 
 /// What codes a slot's sector.
@@ -73,9 +74,9 @@ pub(crate) fn clear(page: &mut [u8]) {
 
 fn set_entry(page: &mut [u8], slot: u32, owners: [u32; 2], start: usize) {
     let at = entry(slot);
-    put(page, at, owners[0]);
-    put(page, at + 4, owners[1]);
-    page[at + 8..at + ENTRY].copy_from_slice(&(start as u16).to_le_bytes());
+    put_u32(page, at, owners[0]);
+    put_u32(page, at + 4, owners[1]);
+    put_u16(page, at + 8, start as u16);
     page[2] = slot as u8;
 }
 
@@ -137,7 +138,7 @@ mod tests {
         clear(&mut page);
         let data = |i: u32| {
             let mut data = [0; 512];
-            put(&mut data, 4 * i as usize, 0xABCD_EF01);
+            put_u32(&mut data, 4 * i as usize, 0xABCD_EF01);
             data
         };
         let mut slots = 0;

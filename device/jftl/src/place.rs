@@ -3,9 +3,9 @@
 //! A block is erased when it is taken, not when it becomes free: a torn erase concerns a block that
 //! holds nothing.
 
+use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
 
-use crate::bytes::{get, put};
 use crate::error::Error;
 use crate::layout::{NONE, TAG, page_of, slot_of};
 use crate::packed;
@@ -99,14 +99,14 @@ impl<N: Nand> Jftl<'_, N> {
     /// A page's tag.
     pub(crate) fn tag(owners: [u32; 2]) -> [u8; TAG] {
         let mut tag = [0; TAG];
-        put(&mut tag, 0, owners[0]);
-        put(&mut tag, 4, owners[1]);
+        put_u32(&mut tag, 0, owners[0]);
+        put_u32(&mut tag, 4, owners[1]);
         tag
     }
 
     /// The owners that a page's tag names.
     pub(crate) fn parse_tag(tag: &[u8]) -> [u32; 2] {
-        [get(tag, 0), get(tag, 4)]
+        [get_u32(tag, 0), get_u32(tag, 4)]
     }
 
     /// The next free block, in turn; it is the caller's to erase.

@@ -1,8 +1,8 @@
 //! Recovery: what the log says since the map pages were written.
 
+use flashkit_bytes::get_u32;
 use flashkit_nand::Nand;
 
-use crate::bytes::get;
 use crate::error::Error;
 use crate::layout::{HEADER, NONE, PER_SEGMENT, SEGMENT};
 use crate::log::Source;
@@ -101,7 +101,7 @@ impl<N: Nand> Jftl<'_, N> {
                 {
                     let first = part * (room as u32 / 4);
                     for i in 0..header.len as u32 / 4 {
-                        let place = get(self.ram.scratch, HEADER + 4 * i as usize);
+                        let place = get_u32(self.ram.scratch, HEADER + 4 * i as usize);
                         if first + i < self.lay.map_pages
                             && (place == NONE || self.lay.is_page(place))
                         {
@@ -182,7 +182,7 @@ impl<N: Nand> Jftl<'_, N> {
             for i in 0..self.lay.per_page {
                 let at = i as usize * SEGMENT;
                 for entry in 0..PER_SEGMENT {
-                    let page = get(self.ram.scratch, at + 4 * entry as usize);
+                    let page = get_u32(self.ram.scratch, at + 4 * entry as usize);
                     self.gain(page);
                 }
                 if self.ram.direct {
