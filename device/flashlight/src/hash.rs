@@ -3,26 +3,7 @@
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
-/// CRC-32C of two slices in sequence.
-#[inline]
-pub(crate) fn crc32c(a: &[u8], b: &[u8]) -> u32 {
-    #[cfg(feature = "std")]
-    let crc = ::crc32c::crc32c_append(::crc32c::crc32c(a), b);
-    #[cfg(not(feature = "std"))]
-    let crc = by_table(a, b);
-    crc
-}
-
-/// The same on processors without an instruction for it, or of which that is not known.
-#[cfg(any(test, not(feature = "std")))]
-fn by_table(a: &[u8], b: &[u8]) -> u32 {
-    use crc::{CRC_32_ISCSI, Crc, Table};
-    static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
-    let mut digest = CRC32C.digest();
-    digest.update(a);
-    digest.update(b);
-    digest.finalize()
-}
+pub(crate) use flashkit_bytes::crc32c;
 
 /// Largest name hash. The value above it sorts records without a name behind all names.
 pub(crate) const HASH_MAX: u32 = (1 << 28) - 2;
@@ -56,18 +37,6 @@ pub(crate) fn ino_hash(volume: u32, ino: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// The check value is the catalogue's (<https://reveng.sourceforge.io/crc-catalogue/17plus.htm>).
-    #[test]
-    fn the_instruction_and_the_table_agree() {
-        assert_eq!(crc32c(b"1234", b"56789"), 0xe306_9283);
-        let bytes: [u8; 300] = core::array::from_fn(|i| (i * 7) as u8);
-        for n in 0..300 {
-            let (a, b) = bytes.split_at(n);
-            assert_eq!(crc32c(a, b), by_table(a, b), "{n}");
-            assert_eq!(crc32c(a, &[]), by_table(a, &[]), "{n}");
-        }
-    }
-
     /// The hash is of the format: with another one no name of an older volume is found.
     #[test]
     #[cfg(not(feature = "few-hashes"))]
@@ -90,19 +59,5 @@ mod tests {
         for n in 0..10_000u32 {
             assert!(name_hash(n, &n.to_le_bytes()) <= HASH_MAX);
         }
-    }
-
-    #[test]
-    fn a_checksum_does_not_depend_on_where_the_bytes_are_parted() {
-        let bytes = b"FlashLight";
-        for n in 0..=bytes.len() {
-            let (a, b) = bytes.split_at(n);
-            assert_eq!(crc32c(a, b), crc32c(bytes, &[]), "{n}");
-        }
-        assert_ne!(
-            crc32c(bytes, &[0]),
-            crc32c(bytes, &[]),
-            "a zero more is another text"
-        );
     }
 }

@@ -6,13 +6,11 @@
 
 use flashkit_nand::{Nand, PageAddr};
 
-use crate::disk::Jftl;
 use crate::error::Error;
-use crate::layout::{HEADS, PER_SEGMENT, TAG};
-use crate::packed::{MARK, slot_of};
-use crate::place::{COLD, REST};
+use crate::layout::{HEADS, NONE, PER_SEGMENT, TAG, slot_of};
+use crate::packed::MARK;
 use crate::ram::State;
-use crate::record::NONE;
+use crate::state::{COLD, Jftl, Job, REST};
 
 /// Erases between two moves of data at rest; see `wear` in `docs/jftl.md`.
 const WEAR_INTERVAL: u32 = 52;
@@ -20,21 +18,6 @@ const WEAR_INTERVAL: u32 = 52;
 const FREE_MIN: u32 = 4;
 /// Pages that a step looks at for each one that it may move.
 const LOOKS: u32 = 8;
-
-/// A block that is being cleaned.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Job {
-    pub block: u32,
-    /// Its next page, or behind the last one the next segment of the map to search: first those
-    /// of the journal, then all.
-    next: u32,
-    /// The search through the map is on.
-    searching: bool,
-    /// Pages to move for each sector that the host writes.
-    rate: u32,
-    /// Where they go.
-    head: usize,
-}
 
 impl<N: Nand> Jftl<'_, N> {
     /// Waits until blocks are free, and until the log has room.
@@ -211,16 +194,6 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(Some(job))
     }
 
-    /// Whether a number is mapped to a page.
-    pub(crate) fn owns(&mut self, number: u32, page: u32) -> Result<bool, Error<N::Error>> {
-        let map_page = number.wrapping_sub(self.lay.sectors);
-        if number < self.lay.sectors {
-            Ok(self.lookup(number)? == page)
-        } else {
-            Ok(map_page < self.lay.map_pages && self.ram.place(map_page) == page)
-        }
-    }
-
     /// Moves a page if an owner that its tag names still has it.
     fn move_owned(&mut self, page: u32, head: usize) -> Result<u32, Error<N::Error>> {
         self.head_room(head)?;
@@ -249,14 +222,6 @@ impl<N: Nand> Jftl<'_, N> {
         let owns = [first, second];
         let moved = self.relocate(page, head, owns, owners, tag, is_loaded)?;
         Ok(u32::from(moved))
-    }
-
-    /// Reads a page with its tag into the scratch page.
-    pub(crate) fn read_page(&mut self, page: u32, tag: &mut [u8]) -> Result<bool, Error<N::Error>> {
-        let Self { nand, ram, .. } = self;
-        let tag = if self.lay.in_band { &mut [] } else { tag };
-        let status = nand.read(PageAddr(page), 0, ram.scratch, tag)?;
-        Ok(status.is_readable())
     }
 
     /// Moves a page, and maps those of its owners to the new one that still have it.
@@ -295,16 +260,6 @@ impl<N: Nand> Jftl<'_, N> {
             }
         }
         Ok(true)
-    }
-
-    /// A block with a page that cannot be read and is needed stays as it is: the page is
-    /// its reader's to be told of.
-    pub(crate) fn note_stuck(&mut self, block: u32) {
-        if let Some(place) = self.stuck.iter_mut().find(|listed| **listed == NONE) {
-            *place = block;
-        } else {
-            self.stuck[block as usize % self.stuck.len()] = block;
-        }
     }
 
     /// Searches a segment of the map, or the places of map pages, for
@@ -356,5 +311,24 @@ impl<N: Nand> Jftl<'_, N> {
             }
         }
         Ok(moved)
+    }
+
+    /// Whether a piece of the map holds sectors of the journal that is followed.
+    fn is_journal(&self, segment: u32) -> bool {
+        let watch = self.watch.as_ref();
+        watch.is_some_and(|watch| watch.is_journal(segment))
+    }
+
+    /// The home of a sector of the journal, or [`NONE`].
+    fn home_of(&self, sector: u32) -> u32 {
+        let watch = self.watch.as_ref().filter(|watch| watch.is_active());
+        let home = watch.and_then(|watch| {
+            let relative = sector.checked_sub(watch.base)?;
+            let index = watch.index_of(relative / watch.per_block)?;
+            let home = Some(watch.home(index)).filter(|home| *home != NONE)?;
+            let home = watch.sector_of(home, self.lay.sectors)?;
+            Some(home + relative % watch.per_block)
+        });
+        home.unwrap_or(NONE)
     }
 }

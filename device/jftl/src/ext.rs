@@ -3,11 +3,11 @@
 //! All that is read here is a guess about somebody else's data. A wrong one
 //! costs savings, nothing else.
 
+use flashkit_bytes::{crc32c, get_u16, get_u32, put_u32};
 use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
-use crate::record::put;
-use crate::watch::{RUN, runs};
+use crate::journal::{RUN, runs};
+use crate::state::Jftl;
 
 /// The journal's shape.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +32,7 @@ const LIES: Why = "the superblock is not sound";
 const SHAPE: Why = "the journal's inode is not sound";
 
 fn le16(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
-}
-
-fn le32(bytes: &[u8], at: usize) -> u32 {
-    crate::record::get(bytes, at)
+    get_u16(bytes, at).into()
 }
 
 /// Bytes of a superblock that are looked at.
@@ -46,14 +42,14 @@ pub(crate) const SUPER_AT: u64 = 1024;
 
 /// Whether bytes may be a superblock.
 pub(crate) fn is_super(sb: &[u8]) -> bool {
-    le16(sb, 0x38) == 0xEF53 && le32(sb, 0x18) <= 6
+    le16(sb, 0x38) == 0xEF53 && get_u32(sb, 0x18) <= 6
 }
 
 /// What decides where the journal is.
 pub(crate) fn digest(sb: &[u8]) -> u32 {
     let ranges = [0x14..0x1C, 0x58..0x78, 0xD0..0xE8, 0x10C..0x150];
     ranges.into_iter().fold(0, |sum: u32, range| {
-        sum.rotate_left(5) ^ crate::record::crc32c(&sb[range])
+        sum.rotate_left(5) ^ crc32c(&sb[range], &[])
     })
 }
 
@@ -71,7 +67,7 @@ impl<N: Nand> Reader<'_, '_, N> {
         for (at, byte) in (at..).zip(out) {
             let sector = u32::try_from(at / page).map_err(|_| LIES)?;
             if self.holds != Some(sector) {
-                if sector >= self.disk.sector_count() {
+                if sector >= self.disk.lay.sectors {
                     return Err(LIES);
                 }
                 self.holds = None;
@@ -103,7 +99,7 @@ impl<N: Nand> Reader<'_, '_, N> {
             return Err(why);
         }
         for entry in partitions[..64].chunks_exact(16) {
-            let start = u64::from(le32(entry, 8)) * 512;
+            let start = u64::from(get_u32(entry, 8)) * 512;
             let result = match entry[4] {
                 0 => continue,
                 0xEE => self.in_gpt(table),
@@ -120,8 +116,12 @@ impl<N: Nand> Reader<'_, '_, N> {
     fn in_gpt(&mut self, table: &mut [u8]) -> Result<Found, Why> {
         let mut header = [0; 88];
         self.bytes(512, &mut header)?;
-        let (entries, count, len) = (le32(&header, 72), le32(&header, 80), le32(&header, 84));
-        if &header[..8] != b"EFI PART" || le32(&header, 76) != 0 || len < 128 {
+        let (entries, count, len) = (
+            get_u32(&header, 72),
+            get_u32(&header, 80),
+            get_u32(&header, 84),
+        );
+        if &header[..8] != b"EFI PART" || get_u32(&header, 76) != 0 || len < 128 {
             return Err("the partition table is not sound");
         }
         let mut why = "there is no ext3 or ext4 file system";
@@ -147,21 +147,21 @@ impl<N: Nand> Reader<'_, '_, N> {
             return Err("there is no ext3 or ext4 file system");
         }
         let page = self.buf.len() as u64;
-        let block = 1024u64 << le32(&sb, 0x18);
+        let block = 1024u64 << get_u32(&sb, 0x18);
         if !base.is_multiple_of(page) {
             return Err("the partition is not aligned to the sectors");
         }
         if !block.is_multiple_of(page) {
             return Err("the file system's blocks are smaller than the sectors");
         }
-        if le32(&sb, 0x60) & 0x8 != 0 || (le32(&sb, 0xE0) == 0 && le32(&sb, 0xE4) != 0) {
+        if get_u32(&sb, 0x60) & 0x8 != 0 || (get_u32(&sb, 0xE0) == 0 && get_u32(&sb, 0xE4) != 0) {
             return Err("the journal is on another device");
         }
-        if le32(&sb, 0x5C) & 0x4 == 0 {
+        if get_u32(&sb, 0x5C) & 0x4 == 0 {
             return Err("the file system has no journal");
         }
-        let (inode, per_group) = (le32(&sb, 0xE0), le32(&sb, 0x28));
-        let size = if le32(&sb, 0x4C) == 0 {
+        let (inode, per_group) = (get_u32(&sb, 0xE0), get_u32(&sb, 0x28));
+        let size = if get_u32(&sb, 0x4C) == 0 {
             128
         } else {
             le16(&sb, 0x58)
@@ -176,12 +176,12 @@ impl<N: Nand> Reader<'_, '_, N> {
             blocks: 0,
             digest: digest(&sb),
         };
-        let group = base + (u64::from(le32(&sb, 0x14)) + 1) * block;
+        let group = base + (u64::from(get_u32(&sb, 0x14)) + 1) * block;
         let inodes = self.word(group + 8)?;
         let mut node = [0; 128];
         let at = u64::from(inode - 1) * u64::from(size);
         self.bytes(base + u64::from(inodes) * block + at, &mut node)?;
-        let bytes = u64::from(le32(&node, 0x4)) | u64::from(le32(&node, 0x6C)) << 32;
+        let bytes = u64::from(get_u32(&node, 0x4)) | u64::from(get_u32(&node, 0x6C)) << 32;
         let blocks = bytes / block;
         if blocks < 8 {
             return Err(SHAPE);
@@ -209,7 +209,7 @@ impl<N: Nand> Reader<'_, '_, N> {
             return Err(SHAPE);
         }
         found.run_count = list.count;
-        let last = self.disk.sector_count();
+        let last = self.disk.lay.sectors;
         for run in runs(table, found.blocks, found.run_count) {
             let end = (u64::from(run.block) + u64::from(run.len)) * u64::from(found.per_block);
             if u64::from(found.base) + end > u64::from(last) {
@@ -230,7 +230,7 @@ impl<N: Nand> Reader<'_, '_, N> {
                 list.add_extent(entry)?;
                 continue;
             }
-            let leaf = base + u64::from(le32(entry, 4)) * list.block;
+            let leaf = base + u64::from(get_u32(entry, 4)) * list.block;
             let mut header = [0; 12];
             self.bytes(leaf, &mut header)?;
             let within = le16(&header, 2);
@@ -249,10 +249,10 @@ impl<N: Nand> Reader<'_, '_, N> {
     /// Blocks by direct and indirect pointers.
     fn pointers(&mut self, base: u64, pointers: &[u8], list: &mut List<'_>) -> Result<(), Why> {
         for i in 0..12 {
-            list.add(le32(pointers, 4 * i), 1)?;
+            list.add(get_u32(pointers, 4 * i), 1)?;
         }
         for level in 1..=3 {
-            let pointer = le32(pointers, 4 * (11 + level));
+            let pointer = get_u32(pointers, 4 * (11 + level));
             self.indirect(base, pointer, level, list)?;
         }
         Ok(())
@@ -301,12 +301,12 @@ impl List<'_> {
     }
 
     fn add_extent(&mut self, entry: &[u8]) -> Result<(), Why> {
-        if le32(entry, 0) != self.next || le16(entry, 6) != 0 {
+        if get_u32(entry, 0) != self.next || le16(entry, 6) != 0 {
             return Err(SHAPE);
         }
         let len = le16(entry, 4);
         self.add(
-            le32(entry, 8),
+            get_u32(entry, 8),
             if len > 0x8000 { len - 0x8000 } else { len },
         )
     }
@@ -324,8 +324,8 @@ impl List<'_> {
             if at + RUN > self.runs.len() {
                 return Err("the journal is in more pieces than the table has room for");
             }
-            put(self.runs, at, block);
-            put(self.runs, at + 4, self.next);
+            put_u32(self.runs, at, block);
+            put_u32(self.runs, at + 4, self.next);
             self.count += 1;
         }
         self.end = block.checked_add(len).ok_or(SHAPE)?;

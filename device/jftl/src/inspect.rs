@@ -1,11 +1,12 @@
 //! The checker.
 
+use flashkit_bytes::get_u32;
 use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
 use crate::error::Error;
+use crate::layout::NONE;
 use crate::ram::State;
-use crate::record::{NONE, get};
+use crate::state::Jftl;
 
 impl<N: Nand> Jftl<'_, N> {
     /// Checks that the whole map can be read, that it leads to blocks that hold data, and
@@ -53,7 +54,7 @@ impl<N: Nand> Jftl<'_, N> {
             self.count_one(place, add)?;
             self.fill_map_page(map_page)?;
             for at in (0..self.lay.page).step_by(4) {
-                self.count_one(get(self.ram.scratch, at), add)?;
+                self.count_one(get_u32(self.ram.scratch, at), add)?;
             }
         }
         Ok(())

@@ -2,8 +2,6 @@
 
 use flashkit_nand::Geometry;
 
-use crate::packed::{SLOTS, page_of, slot_of};
-
 /// Bytes of a piece of the map that is cached as one.
 pub(crate) const SEGMENT: usize = 512;
 /// Entries of a segment.
@@ -20,8 +18,27 @@ pub(crate) const ANCHOR_HEADER: usize = 52;
 pub(crate) const HEADS: u32 = 4;
 /// Numbers of sectors and map pages have so many bits in the log, and numbers of pages in the map.
 pub(crate) const PAGE_BITS: u32 = 28;
+/// No page, no owner.
+pub(crate) const NONE: u32 = u32::MAX;
+/// Most slots; 15 is in places that are none.
+pub(crate) const SLOTS: u32 = 14;
 /// Some numbers stand for no page.
 const NUMBERS: u32 = (1 << PAGE_BITS) - 32;
+
+/// The place of a slot: the page's number, and above it the slot's.
+pub(crate) fn place_of(page: u32, slot: u32) -> u32 {
+    page | slot << PAGE_BITS
+}
+
+/// The page of a place.
+pub(crate) fn page_of(place: u32) -> u32 {
+    place & ((1 << PAGE_BITS) - 1)
+}
+
+/// The slot of a place; 0: the page is the sector.
+pub(crate) fn slot_of(place: u32) -> u32 {
+    place >> PAGE_BITS
+}
 
 /// Sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

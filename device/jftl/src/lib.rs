@@ -3,27 +3,38 @@
 //! After H. J. Choi, S.-H. Lim, K. H. Park: *JFTL: A Flash Translation Layer Based on a Journal
 //! Remapping for Flash Memory*, ACM Transactions on Storage 4(4), January 2009 (*the paper*).
 //!
+//! From the bottom up, each importing what stands above it alone:
+//!
 //! | module | what it is |
 //! | --- | --- |
-//! | `layout` | sizes that follow from the chip |
+//! | `layout` | sizes that follow from the chip, and places in it |
 //! | `record` | the pages of the log and the anchors, as bytes |
+//! | `squeeze` | the code of a sector of the journal |
+//! | `packed` | several such sectors in a page, as bytes |
 //! | `ram` | the caller's slice: block table, places of map pages, cache |
-//! | `map` | from sectors to pages |
+//! | `memory` | sums and copies in RAM, which save reads |
+//! | `journal` | what is known of the journal of a file system |
+//! | `state` | the disk, and what its mechanisms keep in it |
 //! | `place` | heads, free blocks, erases, tags |
+//! | `map` | from sectors to pages |
 //! | `log` | the log of changes, its blocks, snapshots and anchors |
+//! | `pack` | several sectors of the journal in a page |
 //! | `clean` | garbage, wear, rot, failing blocks |
-//! | `disk` | read, write, trim, flush |
-//! | `mount` | format, mount, orderly end |
+//! | `session` | what every change passes through |
+//! | `sector` | one sector, read and written |
+//! | `ext` | finds the journal of ext3 and ext4 |
+//! | `watch` | follows that journal, and elides writes |
+//! | `remap` | the paper's interface for file systems that can call it |
+//! | `scan` | finds the newest anchor and the end of the log |
 //! | `recover` | what a mount after a cut does |
 //! | `salvage` | mounts what can be read where a page of log or map cannot |
-//! | `watch` | follows the journal of a file system, and elides writes |
-//! | `memory` | sums and copies in RAM, which save reads |
-//! | `pack` | several sectors of the journal in a page |
-//! | `packed` | such a page, as bytes |
-//! | `squeeze` | the code of its sectors |
-//! | `ext` | finds the journal of ext3 and ext4 |
-//! | `remap` | the paper's interface for file systems that can call it |
+//! | `mount` | format, mount, orderly end |
+//! | `disk` | read, write, trim, flush |
 //! | `inspect` | the checker |
+//!
+//! Methods are called downwards as well, but among `place`, `map`, `log` and `pack`: a page needs
+//! a block, a block that is free needs the log to say so, and a page of the log waits for the
+//! page that is being packed.
 //!
 //! # Durability
 //!
@@ -55,6 +66,7 @@ mod disk;
 mod error;
 mod ext;
 mod inspect;
+mod journal;
 mod layout;
 mod log;
 mod map;
@@ -68,10 +80,14 @@ mod record;
 mod recover;
 mod remap;
 mod salvage;
+mod scan;
+mod sector;
+mod session;
 mod squeeze;
+mod state;
 mod watch;
 
-pub use disk::{Damage, Jftl, Stats};
 pub use error::Error;
+pub use journal::JournalState;
 pub use mount::{MapCache, ram_bytes};
-pub use watch::JournalState;
+pub use state::{Damage, Jftl, Stats};

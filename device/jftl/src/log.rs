@@ -1,65 +1,13 @@
 //! The log: every change of the map, in order, in blocks of its own.
 
+use flashkit_bytes::put_u32;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
-use crate::disk::Jftl;
 use crate::error::Error;
-use crate::layout::{ANCHOR_HEADER, ANCHORS, HEADER};
+use crate::layout::{ANCHOR_HEADER, ANCHORS, HEADER, NONE};
 use crate::ram::State;
-use crate::record::{Anchor, Header, Kind, NONE, OPEN, RECORD, RUN_MAX, Record, put};
-
-/// Where the log is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Log {
-    /// Number of the list's first block in the life of the log.
-    pub ordinal: u32,
-    /// Blocks in the list.
-    pub len: u32,
-    /// The one being written.
-    pub at: u32,
-    /// Its next page.
-    pub page: u32,
-    /// Number of the next log page.
-    pub next: u32,
-    /// Records that wait.
-    pub fill: usize,
-    /// First page of the newest whole snapshot.
-    pub snap: u32,
-    /// First page of the snapshot under way; 0: there is none.
-    pub snap_new: u32,
-    /// Its next part.
-    pub part: u32,
-    /// Where a recovery begins, as the last page says that no transaction can take back.
-    pub start: u32,
-    /// First page of the transaction under way; 0: there is none.
-    pub tx: u32,
-    /// Block and next page of the anchors, and the last anchor's number.
-    pub anchor: u32,
-    pub anchor_page: u32,
-    pub anchor_seq: u32,
-    /// The block that holds the newest anchor.
-    pub anchor_home: u32,
-}
-
-impl Log {
-    pub const EMPTY: Log = Log {
-        ordinal: 1,
-        len: 0,
-        at: u32::MAX,
-        page: u32::MAX,
-        next: 1,
-        fill: 0,
-        snap: 1,
-        snap_new: 0,
-        part: 0,
-        start: 1,
-        tx: 0,
-        anchor: 0,
-        anchor_page: u32::MAX,
-        anchor_seq: 0,
-        anchor_home: NONE,
-    };
-}
+use crate::record::{Anchor, Header, Kind, OPEN, RECORD, RUN_MAX, Record};
+use crate::state::Jftl;
 
 /// Where a log page's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +194,7 @@ impl<N: Nand> Jftl<'_, N> {
         for i in 0..self.log.len {
             let at = ANCHOR_HEADER + 4 * i as usize;
             let (block, _) = self.ram.log(i);
-            put(self.ram.scratch, at, block);
+            put_u32(self.ram.scratch, at, block);
         }
         let len = anchor.seal(&self.lay, self.ram.scratch);
         let mut failed = NONE;
@@ -342,7 +290,7 @@ impl<N: Nand> Jftl<'_, N> {
             let count = per.min(self.lay.map_pages - first);
             for i in 0..count {
                 let place = self.ram.place(first + i);
-                put(self.ram.scratch, HEADER + 4 * i as usize, place);
+                put_u32(self.ram.scratch, HEADER + 4 * i as usize, place);
             }
             (Kind::Places, 4 * count as usize)
         } else if part < places + bad {

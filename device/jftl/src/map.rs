@@ -1,13 +1,12 @@
 //! The map from sectors to pages: pages of it on flash, pieces of them cached.
 
+use flashkit_bytes::put_u32;
 use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
 use crate::error::Error;
-use crate::layout::{PER_SEGMENT, SEGMENT};
-use crate::place::{HOST, Head, MAP};
+use crate::layout::{NONE, PER_SEGMENT, SEGMENT};
 use crate::ram::State;
-use crate::record::NONE;
+use crate::state::{HOST, Head, Jftl, MAP};
 
 impl<N: Nand> Jftl<'_, N> {
     /// The page that holds a sector, or [`NONE`]. A flash read when its segment is not cached; a
@@ -219,7 +218,7 @@ impl<N: Nand> Jftl<'_, N> {
                 let at = i as usize * SEGMENT;
                 for entry in 0..PER_SEGMENT {
                     let page = self.ram.entry(slot, entry);
-                    crate::record::put(self.ram.scratch, at + 4 * entry as usize, page);
+                    put_u32(self.ram.scratch, at + 4 * entry as usize, page);
                 }
             }
         }
@@ -245,5 +244,15 @@ impl<N: Nand> Jftl<'_, N> {
     pub(crate) fn age_max(&self) -> u32 {
         let most = self.lay.window() * 5 / 8;
         if self.ram.direct { most } else { most.min(32) }
+    }
+
+    /// Whether a number is mapped to a page.
+    pub(crate) fn owns(&mut self, number: u32, page: u32) -> Result<bool, Error<N::Error>> {
+        let map_page = number.wrapping_sub(self.lay.sectors);
+        if number < self.lay.sectors {
+            Ok(self.lookup(number)? == page)
+        } else {
+            Ok(map_page < self.lay.map_pages && self.ram.place(map_page) == page)
+        }
     }
 }

@@ -3,9 +3,9 @@
 //! A sum is a hint, and may be another sector's. A copy is what its page holds, from the program
 //! to the erase of its block.
 
-use crate::disk::Jftl;
-use crate::layout::TAG;
-use crate::record::{NONE, crc32c, get, put};
+use flashkit_bytes::{crc32c, get_u32, put_u32};
+
+use crate::layout::{NONE, TAG};
 
 /// Bytes that a copy takes beside its page's: the page's number, and its tag.
 const KEY: usize = 4 + TAG;
@@ -30,7 +30,7 @@ pub(crate) enum Likely {
 }
 
 impl<'a> Memory<'a> {
-    fn new(page: usize, sums: &'a mut [u8], copies: &'a mut [u8]) -> Memory<'a> {
+    pub fn new(page: usize, sums: &'a mut [u8], copies: &'a mut [u8]) -> Memory<'a> {
         let count = copies.len() / (KEY + page);
         let (keys, copies) = copies.split_at_mut(count * KEY);
         sums.fill(0);
@@ -49,8 +49,8 @@ impl<'a> Memory<'a> {
         let Some(at) = slot(home, self.sums.len() / 4) else {
             return Likely::Unknown;
         };
-        let (old, new) = (get(self.sums, 4 * at), crc32c(data).max(1));
-        put(self.sums, 4 * at, new);
+        let (old, new) = (get_u32(self.sums, 4 * at), crc32c(data, &[]).max(1));
+        put_u32(self.sums, 4 * at, new);
         match old {
             0 => Likely::Unknown,
             _ if old == new => Likely::Same,
@@ -63,7 +63,7 @@ impl<'a> Memory<'a> {
         let Some(at) = slot(page, self.keys.len() / KEY) else {
             return;
         };
-        put(self.keys, at * KEY, page);
+        put_u32(self.keys, at * KEY, page);
         self.keys[at * KEY + 4..][..TAG].copy_from_slice(tag);
         self.copies[at * self.page..][..self.page].copy_from_slice(data);
     }
@@ -71,7 +71,7 @@ impl<'a> Memory<'a> {
     /// The tag and the bytes of a page.
     pub fn copy(&self, page: u32) -> Option<([u8; TAG], &[u8])> {
         let at = slot(page, self.keys.len() / KEY)?;
-        if get(self.keys, at * KEY) != page {
+        if get_u32(self.keys, at * KEY) != page {
             return None;
         }
         let mut tag = [0; TAG];
@@ -83,9 +83,9 @@ impl<'a> Memory<'a> {
     pub fn forget(&mut self, pages: core::ops::Range<u32>) {
         for page in pages {
             if let Some(at) = slot(page, self.keys.len() / KEY)
-                && get(self.keys, at * KEY) == page
+                && get_u32(self.keys, at * KEY) == page
             {
-                put(self.keys, at * KEY, NONE);
+                put_u32(self.keys, at * KEY, NONE);
             }
         }
     }
@@ -93,17 +93,4 @@ impl<'a> Memory<'a> {
 
 fn slot(number: u32, count: usize) -> Option<usize> {
     (number as usize).checked_rem(count)
-}
-
-impl<'a, N> Jftl<'a, N> {
-    /// Lends RAM to the following of a journal, that saves programs and
-    /// reads. It may be of any length.
-    ///
-    /// `sums`: 4 bytes for each sector of the disk; of fewer, sectors share. With them a sector of
-    /// the journal that holds what its home's newest copy does is mapped to that copy's page.
-    /// `copies`: so many of the journal's pages as last programmed, for 12 bytes and a page each;
-    /// what is found there is compared without a read.
-    pub fn remember(&mut self, sums: &'a mut [u8], copies: &'a mut [u8]) {
-        self.memory = Memory::new(self.lay.page, sums, copies);
-    }
 }

@@ -8,28 +8,12 @@
 
 use flashkit_nand::{Nand, PageAddr};
 
-use crate::disk::Jftl;
 use crate::error::Error;
-use crate::layout::{PER_SEGMENT, TAG};
-use crate::packed::{self, Added, MARK, OPEN_PAGE, SLOTS, page_of, slot_of};
-use crate::place::HOST;
-use crate::record::{NONE, Record};
+use crate::layout::{NONE, PER_SEGMENT, SLOTS, TAG, page_of, place_of, slot_of};
+use crate::packed::{self, Added, MARK, OPEN_PAGE};
+use crate::record::Record;
 use crate::squeeze;
-
-/// The page under construction.
-#[derive(Default)]
-pub(crate) struct Pack<'a> {
-    /// A page, or nothing: then nothing is packed.
-    page: &'a mut [u8],
-    /// Its slots.
-    pub count: u32,
-    /// It is being programmed.
-    pub is_busy: bool,
-    /// The block that the last one went to, its packed pages, and their slots.
-    block: u32,
-    pages: u32,
-    slots: u32,
-}
+use crate::state::{HOST, Jftl};
 
 impl<'a, N: Nand> Jftl<'a, N> {
     /// Lends a page of RAM to pack sectors of the journal in that can be coded in three quarters of
@@ -80,7 +64,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         };
         self.pack.count = slot;
         self.stats.packed += 1;
-        self.set(owners[0], packed::place(OPEN_PAGE, slot))?;
+        self.set(owners[0], place_of(OPEN_PAGE, slot))?;
         Ok(true)
     }
 
@@ -139,9 +123,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
             let i = sector % PER_SEGMENT;
             // Nobody else can have got it: it is beyond the chip, and so nothing shares it.
             if let Some(cached) = self.ram.find(sector / PER_SEGMENT)
-                && self.ram.entry(cached, i) == packed::place(OPEN_PAGE, slot)
+                && self.ram.entry(cached, i) == place_of(OPEN_PAGE, slot)
             {
-                let place = packed::place(page, slot);
+                let place = place_of(page, slot);
                 self.ram.set_entry(cached, i, place);
                 self.gain(place);
             }
@@ -149,7 +133,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         for i in 0..self.log.fill {
             let mut record = Record::waiting(self.ram.pending, i);
             if page_of(record.page) == OPEN_PAGE {
-                record.page = packed::place(page, slot_of(record.page));
+                record.page = place_of(page, slot_of(record.page));
                 record.put_waiting(self.ram.pending, i);
             }
         }
@@ -210,7 +194,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         }
         let (mut owns, mut count) = ([[false; 2]; SLOTS as usize], 0);
         for i in 0..owners.len() {
-            let place = packed::place(page, i as u32 + 1);
+            let place = place_of(page, i as u32 + 1);
             for side in 0..2 {
                 owns[i][side] = self.owns(owners[i][side], place)?;
                 count += u32::from(owns[i][side]);
@@ -223,7 +207,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             let mut moved = 0;
             for i in 0..owners.len() {
                 if owns[i] != [false; 2] {
-                    let place = packed::place(page, i as u32 + 1);
+                    let place = place_of(page, i as u32 + 1);
                     moved += self.move_slot(place, head, owners[i], owns[i])?;
                 }
             }
@@ -241,7 +225,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
         };
         self.stats.copies += 1;
         for i in 0..owners.len() {
-            let place = packed::place(moved, i as u32 + 1);
+            let place = place_of(moved, i as u32 + 1);
             for side in 0..2 {
                 if owns[i][side] {
                     self.set(owners[i][side], place)?;
@@ -288,7 +272,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
                 return Ok(None);
             }
             if let Some(page) = self.try_program(head, None, [MARK, NONE])? {
-                return Ok(Some(packed::place(page, 1)));
+                return Ok(Some(place_of(page, 1)));
             }
         }
     }

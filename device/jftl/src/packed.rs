@@ -9,12 +9,11 @@
 //! without any other page. A place in the map is the page's number in 28 bits, and above it the
 //! slot; 0: the page is one sector.
 
-use crate::layout::PAGE_BITS;
-use crate::record::{NONE, get, put};
+use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
+
+use crate::layout::{NONE, PAGE_BITS, SLOTS};
 use crate::squeeze;
 
-/// Most slots; 15 is in places that are none.
-pub(crate) const SLOTS: u32 = 14;
 /// Stands for the first owner in the tag of such a page.
 pub(crate) const MARK: u32 = NONE - 1;
 /// The number of the page that is not programmed yet; it is beyond any chip.
@@ -23,21 +22,6 @@ pub(crate) const OPEN_PAGE: u32 = (1 << PAGE_BITS) - 3;
 const MAGIC: [u8; 2] = *b"JP";
 const HEAD: usize = 4;
 const ENTRY: usize = 10;
-
-/// The place of a slot.
-pub(crate) fn place(page: u32, slot: u32) -> u32 {
-    page | slot << PAGE_BITS
-}
-
-/// The page of a place.
-pub(crate) fn page_of(place: u32) -> u32 {
-    place & ((1 << PAGE_BITS) - 1)
-}
-
-/// The slot of a place; 0: the page is the sector.
-pub(crate) fn slot_of(place: u32) -> u32 {
-    place >> PAGE_BITS
-}
 
 /// Slots of a page; 0 if it is no such page.
 pub(crate) fn count(page: &[u8]) -> u32 {
@@ -59,7 +43,7 @@ fn start(page: &[u8], slot: u32) -> usize {
         0 => page.len(),
         _ => {
             let at = entry(slot) + 8;
-            usize::from(u16::from_le_bytes([page[at], page[at + 1]]))
+            usize::from(get_u16(page, at))
         }
     }
 }
@@ -70,7 +54,7 @@ pub(crate) fn owners(page: &[u8], slot: u32) -> [u32; 2] {
         return [NONE; 2];
     }
     let at = entry(slot);
-    [get(page, at), get(page, at + 4)]
+    [get_u32(page, at), get_u32(page, at + 4)]
 }
 
 /// What codes a slot's sector.
@@ -92,9 +76,9 @@ pub(crate) fn clear(page: &mut [u8]) {
 
 fn set_entry(page: &mut [u8], slot: u32, owners: [u32; 2], start: usize) {
     let at = entry(slot);
-    put(page, at, owners[0]);
-    put(page, at + 4, owners[1]);
-    page[at + 8..at + ENTRY].copy_from_slice(&(start as u16).to_le_bytes());
+    put_u32(page, at, owners[0]);
+    put_u32(page, at + 4, owners[1]);
+    put_u16(page, at + 8, start as u16);
     page[2] = slot as u8;
 }
 
@@ -157,7 +141,7 @@ mod tests {
         clear(&mut page);
         let data = |i: u32| {
             let mut data = [0; 512];
-            put(&mut data, 4 * i as usize, 0xABCD_EF01);
+            put_u32(&mut data, 4 * i as usize, 0xABCD_EF01);
             data
         };
         let mut slots = 0;

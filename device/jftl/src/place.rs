@@ -3,39 +3,14 @@
 //! A block is erased when it is taken, not when it becomes free: a torn erase concerns a block that
 //! holds nothing.
 
+use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
 
-use crate::disk::Jftl;
 use crate::error::Error;
-use crate::layout::{HEADS, TAG};
+use crate::layout::{NONE, TAG, page_of, slot_of};
+use crate::packed;
 use crate::ram::State;
-use crate::record::{NONE, get, put};
-
-/// Head of what the host writes.
-pub(crate) const HOST: usize = 0;
-/// Head of what cleaning moves.
-pub(crate) const COLD: usize = 1;
-/// Head of map pages.
-pub(crate) const MAP: usize = 2;
-
-/// Head of data at rest that is moved for the sake of wear.
-pub(crate) const REST: usize = 3;
-
-/// A block being written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    /// [`NONE`]: none.
-    pub block: u32,
-    /// The next page.
-    pub next: u32,
-}
-
-impl Head {
-    pub const CLOSED: Head = Head {
-        block: NONE,
-        next: 0,
-    };
-}
+use crate::state::{HOST, Head, Jftl, REST};
 
 impl<N: Nand> Jftl<'_, N> {
     pub(crate) fn is_head(&self, block: u32) -> bool {
@@ -124,14 +99,14 @@ impl<N: Nand> Jftl<'_, N> {
     /// A page's tag.
     pub(crate) fn tag(owners: [u32; 2]) -> [u8; TAG] {
         let mut tag = [0; TAG];
-        put(&mut tag, 0, owners[0]);
-        put(&mut tag, 4, owners[1]);
+        put_u32(&mut tag, 0, owners[0]);
+        put_u32(&mut tag, 4, owners[1]);
         tag
     }
 
     /// The owners that a page's tag names.
     pub(crate) fn parse_tag(tag: &[u8]) -> [u32; 2] {
-        [get(tag, 0), get(tag, 4)]
+        [get_u32(tag, 0), get_u32(tag, 4)]
     }
 
     /// The next free block, in turn; it is the caller's to erase.
@@ -232,6 +207,65 @@ impl<N: Nand> Jftl<'_, N> {
         self.dying = 0;
         Ok(())
     }
-}
 
-const _: () = assert!(REST + 1 == HEADS as usize);
+    /// Reads a page with its tag into the scratch page.
+    pub(crate) fn read_page(&mut self, page: u32, tag: &mut [u8]) -> Result<bool, Error<N::Error>> {
+        let Self { nand, ram, .. } = self;
+        let tag = if self.lay.in_band { &mut [] } else { tag };
+        let status = nand.read(PageAddr(page), 0, ram.scratch, tag)?;
+        Ok(status.is_readable())
+    }
+
+    /// Reads a tag where they are in band: of an open block in RAM, else in the block's last page.
+    pub(crate) fn load_tag(
+        &mut self,
+        page: u32,
+        tag: &mut [u8; TAG],
+    ) -> Result<(), Error<N::Error>> {
+        let (block, at) = (self.lay.block_of(page), self.lay.index_of(page) * TAG);
+        if let Some(head) = self.heads.iter().position(|head| head.block == block) {
+            tag.copy_from_slice(&self.ram.tags(head)[at..at + TAG]);
+            return Ok(());
+        }
+        let last = PageAddr(self.lay.tag_page(block));
+        if !self.nand.read(last, at as u32, tag, &mut [])?.is_readable() {
+            tag.fill(0xFF);
+        }
+        Ok(())
+    }
+
+    /// Whether a page's tag, or a slot, names a number. Without spare bytes the tags of blocks that
+    /// a cut found open are not known, and so is nothing in them.
+    pub(crate) fn is_owned(&mut self, place: u32, number: u32) -> Result<bool, Error<N::Error>> {
+        if slot_of(place) != 0 {
+            self.scratch_uses = self.scratch_uses.wrapping_add(1);
+            let readable = self.read_page(page_of(place), &mut [0; TAG])?;
+            let owners = packed::owners(self.ram.scratch, slot_of(place));
+            return Ok(readable && owners.contains(&number));
+        }
+        let mut tag = [0xFF; TAG];
+        if self.lay.in_band {
+            self.load_tag(place, &mut tag)?;
+        } else {
+            self.nand.read(PageAddr(place), 0, &mut [], &mut tag)?;
+        }
+        let owners = Self::parse_tag(&tag);
+        Ok(owners.contains(&number))
+    }
+
+    /// A block with a page that cannot be read and is needed stays as it is: the page is
+    /// its reader's to be told of.
+    pub(crate) fn note_stuck(&mut self, block: u32) {
+        if let Some(place) = self.stuck.iter_mut().find(|listed| **listed == NONE) {
+            *place = block;
+        } else {
+            self.stuck[block as usize % self.stuck.len()] = block;
+        }
+    }
+
+    pub(crate) fn count_free(&mut self) {
+        let free = (0..self.lay.blocks)
+            .filter(|block| self.ram.state(*block) == State::Used(0) && !self.is_head(*block));
+        self.free = free.count() as u32;
+    }
+}

@@ -6,8 +6,10 @@
 //! | slots: 12 + 512 each |
 //! ```
 
-use crate::layout::{HEADER, HEADS, Layout, PER_SEGMENT, SEGMENT, TAG};
-use crate::record::{NONE, RECORD, get, put};
+use flashkit_bytes::{get_u32, put_u32};
+
+use crate::layout::{HEADER, HEADS, Layout, NONE, PER_SEGMENT, SEGMENT, TAG};
+use crate::record::RECORD;
 
 /// Bytes of a slot's record: its segment, the log page of its first change or 0, its last use.
 const META: usize = 12;
@@ -204,12 +206,12 @@ impl<'a> Ram<'a> {
     /// A block of the log's list, and the number of its first page; [`NONE`]: it has none.
     pub fn log(&self, i: u32) -> (u32, u32) {
         let at = i as usize * 8;
-        (get(self.log, at), get(self.log, at + 4))
+        (get_u32(self.log, at), get_u32(self.log, at + 4))
     }
 
     pub fn set_log(&mut self, i: u32, block: u32, first: u32) {
-        put(self.log, i as usize * 8, block);
-        put(self.log, i as usize * 8 + 4, first);
+        put_u32(self.log, i as usize * 8, block);
+        put_u32(self.log, i as usize * 8 + 4, first);
     }
 
     /// Drops the first `n` of `len` blocks of the list.
@@ -243,30 +245,30 @@ impl<'a> Ram<'a> {
     }
 
     pub fn entry(&self, slot: usize, i: u32) -> u32 {
-        get(self.slots, slot * SEGMENT + 4 * i as usize)
+        get_u32(self.slots, slot * SEGMENT + 4 * i as usize)
     }
 
     pub fn set_entry(&mut self, slot: usize, i: u32, page: u32) {
-        put(self.slots, slot * SEGMENT + 4 * i as usize, page);
+        put_u32(self.slots, slot * SEGMENT + 4 * i as usize, page);
     }
 
     /// The segment in a slot, or [`NONE`].
     pub fn segment(&self, slot: usize) -> u32 {
-        get(self.meta, slot * META)
+        get_u32(self.meta, slot * META)
     }
 
     pub fn set_segment(&mut self, slot: usize, segment: u32) {
-        put(self.meta, slot * META, segment);
+        put_u32(self.meta, slot * META, segment);
     }
 
     /// Number of the log page with the slot's oldest change that is in no
     /// map page; 0: there is none.
     pub fn dirty(&self, slot: usize) -> u32 {
-        get(self.meta, slot * META + 4)
+        get_u32(self.meta, slot * META + 4)
     }
 
     pub fn set_dirty(&mut self, slot: usize, seq: u32) {
-        put(self.meta, slot * META + 4, seq);
+        put_u32(self.meta, slot * META + 4, seq);
     }
 
     /// The slot of a segment, if it is cached.
@@ -281,7 +283,7 @@ impl<'a> Ram<'a> {
     pub fn touch(&mut self, slot: usize) {
         if !self.direct {
             self.clock = self.clock.wrapping_add(1);
-            put(self.meta, slot * META + 8, self.clock);
+            put_u32(self.meta, slot * META + 8, self.clock);
         }
     }
 
@@ -293,7 +295,7 @@ impl<'a> Ram<'a> {
         }
         let age = |slot: &usize| match self.segment(*slot) {
             NONE => u32::MAX,
-            _ => self.clock.wrapping_sub(get(self.meta, slot * META + 8)),
+            _ => self.clock.wrapping_sub(get_u32(self.meta, slot * META + 8)),
         };
         (0..self.slots()).max_by_key(age).unwrap_or(0)
     }

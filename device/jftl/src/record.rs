@@ -21,35 +21,16 @@
 //!   nowhere. Where the 4 bits above the page's number are not 0, they are in its slots from that
 //!   one on (`packed.rs`). Numbers from the count of sectors on are map pages.
 
-use crc::{CRC_32_ISCSI, Crc};
+use flashkit_bytes::{crc32c, get_u32, put_u32};
 
-use crate::layout::{ANCHOR_HEADER, HEADER, Layout, PAGE_BITS};
-use crate::packed::{SLOTS, slot_of};
+use crate::layout::{ANCHOR_HEADER, HEADER, Layout, NONE, PAGE_BITS, SLOTS, slot_of};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"JFT1");
 const ANCHOR_MAGIC: u32 = u32::from_le_bytes(*b"JFTA");
-/// No page, no owner.
-pub(crate) const NONE: u32 = u32::MAX;
 /// Longest run of a record.
 pub(crate) const RUN_MAX: u32 = 16;
 /// Bytes of a record.
 pub(crate) const RECORD: usize = 8;
-
-static CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
-
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    CRC32C.checksum(bytes)
-}
-
-pub(crate) fn get(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
-}
-
-pub(crate) fn put(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
 
 /// What a log page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,10 +71,10 @@ pub(crate) struct Header {
 impl Header {
     /// Puts the header before what is behind it, and seals both.
     pub fn seal(&self, volume: u32, page: &mut [u8]) {
-        put(page, 0, MAGIC);
-        put(page, 8, volume);
-        put(page, 12, self.seq);
-        put(page, 16, self.ordinal);
+        put_u32(page, 0, MAGIC);
+        put_u32(page, 8, volume);
+        put_u32(page, 12, self.seq);
+        put_u32(page, 16, self.ordinal);
         let kind = self.kind as u32 | u32::from(self.flags) << 8 | (self.len as u32) << 16;
         let rest = [
             kind,
@@ -105,21 +86,21 @@ impl Header {
             0,
         ];
         for (i, word) in rest.into_iter().enumerate() {
-            put(page, 20 + 4 * i, word);
+            put_u32(page, 20 + 4 * i, word);
         }
-        let crc = crc32c(&page[8..HEADER + self.len]);
-        put(page, 4, crc);
+        let crc = crc32c(&page[8..HEADER + self.len], &[]);
+        put_u32(page, 4, crc);
     }
 
     /// Reads a page of the log of this volume.
     pub fn parse(volume: u32, page: &[u8]) -> Option<Header> {
-        let word = |at| get(page, at);
+        let word = |at| get_u32(page, at);
         let kind = word(20);
         let len = (kind >> 16) as usize;
         if word(0) != MAGIC || word(8) != volume || HEADER + len > page.len() {
             return None;
         }
-        if word(4) != crc32c(&page[8..HEADER + len]) {
+        if word(4) != crc32c(&page[8..HEADER + len], &[]) {
             return None;
         }
         Some(Header {
@@ -154,8 +135,8 @@ pub(crate) struct Record {
 
 impl Record {
     pub fn put(&self, bytes: &mut [u8], at: usize) {
-        put(bytes, at, self.number | (self.run - 1) << 28);
-        put(bytes, at + 4, self.page);
+        put_u32(bytes, at, self.number | (self.run - 1) << 28);
+        put_u32(bytes, at + 4, self.page);
     }
 
     /// The `i`-th record of a log page.
@@ -168,11 +149,11 @@ impl Record {
     }
 
     pub fn get(bytes: &[u8], at: usize) -> Record {
-        let word = get(bytes, at);
+        let word = get_u32(bytes, at);
         Record {
             number: word & 0x0FFF_FFFF,
             run: (word >> 28) + 1,
-            page: get(bytes, at + 4),
+            page: get_u32(bytes, at + 4),
         }
     }
 
@@ -213,37 +194,37 @@ impl Anchor {
     /// Seals an anchor whose list is in place; returns its length.
     pub fn seal(&self, lay: &Layout, page: &mut [u8]) -> usize {
         let shape = [lay.page as u32, lay.pages, lay.blocks, lay.sectors];
-        put(page, 0, ANCHOR_MAGIC);
-        put(page, 8, self.volume);
-        put(page, 12, self.seq);
+        put_u32(page, 0, ANCHOR_MAGIC);
+        put_u32(page, 8, self.volume);
+        put_u32(page, 12, self.seq);
         for (i, word) in shape.into_iter().enumerate() {
-            put(page, 16 + 4 * i, word);
+            put_u32(page, 16 + 4 * i, word);
         }
-        put(page, 32, self.ordinal);
-        put(page, 36, self.count);
+        put_u32(page, 32, self.ordinal);
+        put_u32(page, 36, self.count);
         page[40..ANCHOR_HEADER].fill(0);
         let len = ANCHOR_HEADER + 4 * self.count as usize;
-        let crc = crc32c(&page[8..len]);
-        put(page, 4, crc);
+        let crc = crc32c(&page[8..len], &[]);
+        put_u32(page, 4, crc);
         len
     }
 
     /// Reads an anchor, and whether it is of a disk of this shape.
     pub fn parse(lay: &Layout, page: &[u8]) -> Option<(Anchor, bool)> {
-        let count = get(page, 36);
+        let count = get_u32(page, 36);
         let len = ANCHOR_HEADER + 4 * count as usize;
-        if get(page, 0) != ANCHOR_MAGIC || count > lay.log_list().max(256) || len > page.len() {
+        if get_u32(page, 0) != ANCHOR_MAGIC || count > lay.log_list().max(256) || len > page.len() {
             return None;
         }
-        if get(page, 4) != crc32c(&page[8..len]) {
+        if get_u32(page, 4) != crc32c(&page[8..len], &[]) {
             return None;
         }
         let shape = [lay.page as u32, lay.pages, lay.blocks, lay.sectors];
-        let same = (0..4).all(|i| get(page, 16 + 4 * i) == shape[i]);
+        let same = (0..4).all(|i| get_u32(page, 16 + 4 * i) == shape[i]);
         let anchor = Anchor {
-            volume: get(page, 8),
-            seq: get(page, 12),
-            ordinal: get(page, 32),
+            volume: get_u32(page, 8),
+            seq: get_u32(page, 12),
+            ordinal: get_u32(page, 32),
             count,
         };
         Some((anchor, same && count > 0 && count <= lay.log_list()))
@@ -251,6 +232,6 @@ impl Anchor {
 
     /// The `i`-th block of the list.
     pub fn block(page: &[u8], i: u32) -> u32 {
-        get(page, ANCHOR_HEADER + 4 * i as usize)
+        get_u32(page, ANCHOR_HEADER + 4 * i as usize)
     }
 }

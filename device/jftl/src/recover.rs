@@ -1,14 +1,15 @@
 //! Recovery: what the log says since the map pages were written.
 
+use flashkit_bytes::get_u32;
 use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
 use crate::error::Error;
-use crate::layout::{HEADER, PER_SEGMENT, SEGMENT};
+use crate::layout::{HEADER, NONE, PER_SEGMENT, SEGMENT};
 use crate::log::Source;
-use crate::mount::End;
 use crate::ram::State;
-use crate::record::{Header, Kind, NONE, RECORD, Record, SECOND, get};
+use crate::record::{Header, Kind, RECORD, Record, SECOND};
+use crate::scan::End;
+use crate::state::Jftl;
 
 /// Walks over the log.
 pub(crate) struct Walk {
@@ -101,7 +102,7 @@ impl<N: Nand> Jftl<'_, N> {
                 {
                     let first = part * (room as u32 / 4);
                     for i in 0..header.len as u32 / 4 {
-                        let place = get(self.ram.scratch, HEADER + 4 * i as usize);
+                        let place = get_u32(self.ram.scratch, HEADER + 4 * i as usize);
                         if first + i < self.lay.map_pages
                             && (place == NONE || self.lay.is_page(place))
                         {
@@ -182,7 +183,7 @@ impl<N: Nand> Jftl<'_, N> {
             for i in 0..self.lay.per_page {
                 let at = i as usize * SEGMENT;
                 for entry in 0..PER_SEGMENT {
-                    let page = get(self.ram.scratch, at + 4 * entry as usize);
+                    let page = get_u32(self.ram.scratch, at + 4 * entry as usize);
                     self.gain(page);
                 }
                 if self.ram.direct {

@@ -2,12 +2,9 @@
 
 use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
 use crate::error::Error;
-use crate::layout::TAG;
-use crate::packed::{page_of, slot_of};
-use crate::place::HOST;
-use crate::record::NONE;
+use crate::layout::{NONE, TAG, page_of, slot_of};
+use crate::state::{HOST, Jftl};
 
 impl<N: Nand> Jftl<'_, N> {
     /// Writes a sector of a journal, whose contents will belong to the sector `home` once a

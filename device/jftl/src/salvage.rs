@@ -5,12 +5,11 @@
 
 use flashkit_nand::{Nand, PageAddr};
 
-use crate::disk::{Damage, Jftl};
 use crate::error::Error;
-use crate::layout::{HEADER, PER_SEGMENT, SEGMENT, TAG};
-use crate::packed::{self, page_of, slot_of};
-use crate::record::{Header, Kind, NONE, OPEN, RECORD, Record};
+use crate::layout::{HEADER, NONE, PER_SEGMENT, SEGMENT};
+use crate::record::{Header, Kind, OPEN, RECORD, Record};
 use crate::recover::Walk;
+use crate::state::{Damage, Jftl};
 
 /// Stands in the map for a page that is not known; it is beyond any chip.
 const LOST: u32 = NONE - 1;
@@ -130,24 +129,5 @@ impl<N: Nand> Jftl<'_, N> {
             }
         }
         Ok(())
-    }
-
-    /// Whether a page's tag, or a slot, names a number. Without spare bytes the tags of blocks that
-    /// a cut found open are not known, and so is nothing in them.
-    pub(crate) fn is_owned(&mut self, place: u32, number: u32) -> Result<bool, Error<N::Error>> {
-        if slot_of(place) != 0 {
-            self.scratch_uses = self.scratch_uses.wrapping_add(1);
-            let readable = self.read_page(page_of(place), &mut [0; TAG])?;
-            let owners = packed::owners(self.ram.scratch, slot_of(place));
-            return Ok(readable && owners.contains(&number));
-        }
-        let mut tag = [0xFF; TAG];
-        if self.lay.in_band {
-            self.load_tag(place, &mut tag)?;
-        } else {
-            self.nand.read(PageAddr(place), 0, &mut [], &mut tag)?;
-        }
-        let owners = Self::parse_tag(&tag);
-        Ok(owners.contains(&number))
     }
 }

@@ -12,7 +12,7 @@
 //! | `110 ppp bb x` | the `p`-th of those, but byte `b` is `x`, 8 bits |
 //! | `111 x` | `x`, 32 bits |
 
-use crate::record::{get, put};
+use flashkit_bytes::{get_u32, put_u32};
 
 /// Distances in words, and what is added.
 const LIKELY: [(usize, u32); 8] = [
@@ -29,7 +29,9 @@ const LIKELY: [(usize, u32); 8] = [
 /// The `p`-th word that the one at `i` is likely to be.
 fn likely(before: &[u8], i: usize, p: usize) -> u32 {
     let (distance, add) = LIKELY[p];
-    let word = i.checked_sub(distance).map_or(0, |i| get(before, 4 * i));
+    let word = i
+        .checked_sub(distance)
+        .map_or(0, |i| get_u32(before, 4 * i));
     if add == 0 {
         return word;
     }
@@ -59,7 +61,7 @@ impl Writer<'_> {
 pub(crate) fn encode(data: &[u8], out: &mut [u8]) -> usize {
     let mut to = Writer { out, bits: 0 };
     for i in 0..data.len() / 4 {
-        let word = get(data, 4 * i);
+        let word = get_u32(data, 4 * i);
         if word == 0 {
             to.put(0, 1);
             continue;
@@ -120,7 +122,7 @@ pub(crate) fn decode(bytes: &[u8], out: &mut [u8]) -> bool {
         let Some(word) = from.word(out, i) else {
             return false;
         };
-        put(out, 4 * i, word);
+        put_u32(out, 4 * i, word);
     }
     true
 }
@@ -129,7 +131,7 @@ pub(crate) fn decode(bytes: &[u8], out: &mut [u8]) -> bool {
 pub(crate) fn is_code_of(bytes: &[u8], data: &[u8]) -> bool {
     let mut from = Reader { bytes, bits: 0 };
     // As far as it was the same, what is before is too.
-    (0..data.len() / 4).all(|i| from.word(data, i) == Some(get(data, 4 * i)))
+    (0..data.len() / 4).all(|i| from.word(data, i) == Some(get_u32(data, 4 * i)))
 }
 
 #[cfg(test)]
@@ -152,7 +154,7 @@ mod tests {
                 2 => likely(&data, i, p),
                 _ => 0,
             };
-            put(&mut data, 4 * i, word);
+            put_u32(&mut data, 4 * i, word);
         }
         data
     }

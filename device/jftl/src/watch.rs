@@ -5,333 +5,17 @@
 //! same bytes, it is mapped to that page instead of being programmed. A block that is journalled
 //! again is mapped to the pages of its older copy as far as it is the same. The bytes are compared
 //! with those of the page: whatever was misread here, a sector holds what was written to it.
-//!
-//! ```text
-//! table: | sector | homes: 4 a block of the journal | pieces: 8 each |
-//! ```
 
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::Nand;
 
-use crate::disk::Jftl;
 use crate::error::Error;
 use crate::ext::{self, Reader, SUPER, SUPER_AT};
-use crate::layout::{PER_SEGMENT, TAG};
+use crate::journal::{JournalState, Watch};
+use crate::layout::{NONE, TAG, page_of, slot_of};
 use crate::memory::Likely;
-use crate::packed::{self, page_of, slot_of};
-use crate::record::{NONE, get, put};
+use crate::packed;
 use crate::squeeze;
-
-/// The first word of the journal's own blocks.
-const MAGIC: u32 = 0xC03B_3998;
-const DESCRIPTOR: u32 = 1;
-
-/// Blocks of the journal that lie in a row.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
-    /// First block in the file system.
-    pub block: u32,
-    /// Its number in the journal.
-    pub index: u32,
-    pub len: u32,
-}
-
-/// Bytes of a piece in the table: its first block, and that block's number in the journal.
-pub(crate) const RUN: usize = 8;
-
-/// The pieces of a journal of so many blocks, as the table has them behind the homes.
-pub(crate) fn runs(table: &[u8], blocks: u32, count: usize) -> impl Iterator<Item = Run> {
-    let at = move |i: usize| 4 * blocks as usize + RUN * i;
-    (0..count).map(move |i| {
-        let index = get(table, at(i) + 4);
-        let last = i + 1 == count;
-        let end = if last {
-            blocks
-        } else {
-            get(table, at(i + 1) + 4)
-        };
-        Run {
-            block: get(table, at(i)),
-            index,
-            len: end - index,
-        }
-    })
-}
-
-/// Whether a journal is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JournalState {
-    /// Remapping is off: no table has been handed over.
-    Off,
-    /// Plain translation; the text says why.
-    None(&'static str),
-    /// A journal of so many blocks.
-    Watched {
-        /// Blocks.
-        blocks: u32,
-        /// Bytes of a block.
-        block_size: u32,
-    },
-}
-
-/// What is known of a journal.
-pub(crate) struct Watch<'a> {
-    /// For each block of the journal the home of what it holds, or
-    /// [`NONE`]; behind them the pieces.
-    table: &'a mut [u8],
-    /// One sector.
-    buf: &'a mut [u8],
-    state: JournalState,
-    /// A superblock was written: to be looked at with the next flush.
-    stale: bool,
-    base: u32,
-    per_block: u32,
-    blocks: u32,
-    run_count: usize,
-    digest: u32,
-    /// The log proper: its first block, and the one behind its last.
-    first: u32,
-    end: u32,
-    tag_len: usize,
-    /// Tags hold more than their home's number in 4 bytes.
-    v3: bool,
-    tail: usize,
-    /// Behind the newest block described, and that descriptor's number.
-    head: u32,
-    sequence: Option<u32>,
-}
-
-fn be32(bytes: &[u8], at: usize) -> u32 {
-    get(bytes, at).swap_bytes()
-}
-
-impl<'a> Watch<'a> {
-    pub fn new(sector_size: usize, table: &'a mut [u8]) -> Watch<'a> {
-        let (buf, table) = table.split_at_mut(sector_size.min(table.len()));
-        Watch {
-            table,
-            buf,
-            state: JournalState::None("not looked for yet"),
-            stale: true,
-            base: 0,
-            per_block: 1,
-            blocks: 0,
-            run_count: 0,
-            digest: 0,
-            first: 0,
-            end: 0,
-            tag_len: 8,
-            v3: false,
-            tail: 0,
-            head: 0,
-            sequence: None,
-        }
-    }
-
-    fn is_active(&self) -> bool {
-        matches!(self.state, JournalState::Watched { .. })
-    }
-
-    fn home(&self, index: u32) -> u32 {
-        get(self.table, 4 * index as usize)
-    }
-
-    fn set_home(&mut self, index: u32, home: u32) {
-        put(self.table, 4 * index as usize, home);
-    }
-
-    /// Looks for a journal.
-    fn probe<N: Nand>(&mut self, disk: &mut Jftl<'_, N>) {
-        self.stale = false;
-        (self.head, self.sequence) = (0, None);
-        // The table is written over before it is known whether there is a journal.
-        (self.run_count, self.first, self.end) = (0, 0, 0);
-        let mut reader = Reader {
-            disk,
-            buf: self.buf,
-            holds: None,
-        };
-        let found = match reader.find(self.table) {
-            Ok(found) => found,
-            Err(why) => {
-                self.state = JournalState::None(why);
-                return;
-            }
-        };
-        self.base = found.base;
-        self.per_block = found.per_block;
-        (self.blocks, self.run_count) = (found.blocks, found.run_count);
-        self.table[..4 * found.blocks as usize].fill(0xFF);
-        self.digest = found.digest;
-        let block_size = found.per_block * disk.sector_size();
-        self.state = JournalState::Watched {
-            blocks: found.blocks,
-            block_size,
-        };
-        let first = self.block_at(0);
-        let first = first.and_then(|block| self.sector_of(block, disk.sector_count()));
-        let is_sound = match first.map(|sector| disk.read_plain(sector, self.buf)) {
-            Some(Ok(())) => {
-                let mut start = [0; 256];
-                start.copy_from_slice(&self.buf[..256]);
-                self.learn(&start)
-            }
-            _ => false,
-        };
-        if !is_sound {
-            self.state = JournalState::None("the journal's superblock is not sound");
-        }
-    }
-
-    /// Takes up the journal's superblock.
-    fn learn(&mut self, sb: &[u8]) -> bool {
-        let JournalState::Watched { blocks, block_size } = self.state else {
-            return false;
-        };
-        let (size, most, first) = (be32(sb, 0xC), be32(sb, 0x10), be32(sb, 0x14));
-        let kind = be32(sb, 4);
-        if be32(sb, 0) != MAGIC || !(3..=4).contains(&kind) || size != block_size {
-            return false;
-        }
-        let features = if kind == 4 { be32(sb, 0x28) } else { 0 };
-        let fast = match (features & 0x20 != 0, be32(sb, 0x54)) {
-            (false, _) => 0,
-            (true, 0) => 256,
-            (true, n) => n,
-        };
-        let end = most.min(blocks).saturating_sub(fast);
-        if first == 0 || first >= end {
-            return false;
-        }
-        (self.first, self.end) = (first, end);
-        self.v3 = features & 0x10 != 0;
-        let v2 = features & 0x8 != 0;
-        let wide = if features & 0x2 != 0 { 4 } else { 0 };
-        self.tag_len = match (self.v3, v2) {
-            (true, _) => 16,
-            (false, true) => 10 + wide,
-            (false, false) => 8 + wide,
-        };
-        self.tail = if self.v3 || v2 { 4 } else { 0 };
-        true
-    }
-
-    fn runs(&self) -> impl Iterator<Item = Run> {
-        runs(self.table, self.blocks, self.run_count)
-    }
-
-    /// The number in the journal of a block of the file system.
-    fn index_of(&self, block: u32) -> Option<u32> {
-        let run = self
-            .runs()
-            .find(|run| block >= run.block && block - run.block < run.len)?;
-        Some(run.index + block - run.block)
-    }
-
-    fn block_at(&self, index: u32) -> Option<u32> {
-        let run = self
-            .runs()
-            .find(|run| index >= run.index && index - run.index < run.len)?;
-        Some(run.block + index - run.index)
-    }
-
-    /// Whether a piece of the map holds sectors of the journal.
-    fn is_journal(&self, segment: u32) -> bool {
-        let sector =
-            |block: u32| u64::from(self.base) + u64::from(block) * u64::from(self.per_block);
-        let (from, to) = (segment * PER_SEGMENT, (segment + 1) * PER_SEGMENT);
-        self.is_active()
-            && self.runs().any(|run| {
-                sector(run.block) < u64::from(to) && sector(run.block + run.len) > u64::from(from)
-            })
-    }
-
-    /// The first sector of a block of the file system, if all of it is on a disk of so many.
-    fn sector_of(&self, block: u32, sectors: u32) -> Option<u32> {
-        let sector = u64::from(self.base) + u64::from(block) * u64::from(self.per_block);
-        let end = sector + u64::from(self.per_block);
-        (end <= u64::from(sectors)).then_some(sector as u32)
-    }
-
-    /// Takes notice of a block of the journal.
-    fn follow(&mut self, index: u32, bytes: &[u8]) {
-        if be32(bytes, 0) != MAGIC {
-            return;
-        }
-        self.set_home(index, NONE);
-        if index == 0 {
-            self.learn(&bytes[..256]);
-        } else if be32(bytes, 4) == DESCRIPTOR && (self.first..self.end).contains(&index) {
-            self.describe(index, bytes);
-        }
-    }
-
-    /// Notes where the blocks behind a descriptor have their homes.
-    fn describe(&mut self, index: u32, bytes: &[u8]) {
-        let (mut at, mut next) = (12, index);
-        let end = bytes.len() - self.tail;
-        while at + self.tag_len <= end {
-            next = if next + 1 >= self.end {
-                self.first
-            } else {
-                next + 1
-            };
-            if next == index {
-                break;
-            }
-            let low = be32(bytes, at);
-            let flags = if self.v3 {
-                be32(bytes, at + 4)
-            } else {
-                be32(bytes, at + 4) & 0xFFFF
-            };
-            let wide = self.tag_len >= 12;
-            let high = if wide { be32(bytes, at + 8) } else { 0 };
-            // An escaped block is not as its home.
-            let known = high == 0 && flags & 1 == 0;
-            self.set_home(next, if known { low } else { NONE });
-            at += self.tag_len;
-            if flags & 2 == 0 {
-                at += 16;
-            }
-            if flags & 8 != 0 {
-                break;
-            }
-        }
-        let sequence = be32(bytes, 8);
-        let newer = |last: u32| sequence.wrapping_sub(last) as i32 >= 0;
-        if self.sequence.is_none_or(newer) {
-            self.head = next;
-            self.sequence = Some(sequence);
-        }
-    }
-
-    /// The newest block of the journal whose home this is, one aside.
-    fn newest(&self, block: u32, but: Option<u32>) -> Option<u32> {
-        let before = (self.first..=self.head.min(self.end - 1)).rev();
-        let behind = (self.head.max(self.first)..self.end).rev();
-        let mut order = before.chain(behind);
-        order.find(|index| self.home(*index) == block && Some(*index) != but)
-    }
-
-    /// The first sector of the newest copy of a block in the journal, one aside.
-    fn copy_of(&self, block: u32, but: Option<u32>, sectors: u32) -> Option<u32> {
-        let newest = self.newest(block, but)?;
-        self.sector_of(self.block_at(newest)?, sectors)
-    }
-
-    /// Whether a written sector means that the journal has to be looked for.
-    fn looks_new(&self, sector: u32, data: &[u8]) -> bool {
-        let offset = (SUPER_AT % data.len() as u64) as usize;
-        let Some(sb) = data.get(offset..offset + SUPER) else {
-            return false;
-        };
-        if !self.is_active() {
-            return ext::is_super(sb);
-        }
-        let own = self.base + (SUPER_AT / data.len() as u64) as u32;
-        sector == own && (!ext::is_super(sb) || ext::digest(sb) != self.digest)
-    }
-}
+use crate::state::Jftl;
 
 impl<'a, N: Nand> Jftl<'a, N> {
     /// Begins to remap: looks for the journal of an ext3 or ext4 file system, and follows it from
@@ -344,7 +28,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     pub fn watch_journal(&mut self, table: &'a mut [u8]) {
         let mut watch = Watch::new(self.lay.page, table);
         if watch.buf.len() == self.lay.page {
-            watch.probe(self);
+            self.probe(&mut watch);
         }
         self.watch = Some(watch);
     }
@@ -362,9 +46,65 @@ impl<'a, N: Nand> Jftl<'a, N> {
             return;
         }
         if let Some(mut watch) = self.watch.take() {
-            watch.probe(self);
+            self.probe(&mut watch);
             self.watch = Some(watch);
         }
+    }
+
+    /// Looks for a journal.
+    fn probe(&mut self, watch: &mut Watch<'_>) {
+        watch.stale = false;
+        (watch.head, watch.sequence) = (0, None);
+        // The table is written over before it is known whether there is a journal.
+        (watch.run_count, watch.first, watch.end) = (0, 0, 0);
+        let mut reader = Reader {
+            disk: self,
+            buf: watch.buf,
+            holds: None,
+        };
+        let found = match reader.find(watch.table) {
+            Ok(found) => found,
+            Err(why) => {
+                watch.state = JournalState::None(why);
+                return;
+            }
+        };
+        watch.base = found.base;
+        watch.per_block = found.per_block;
+        (watch.blocks, watch.run_count) = (found.blocks, found.run_count);
+        watch.table[..4 * found.blocks as usize].fill(0xFF);
+        watch.digest = found.digest;
+        let block_size = found.per_block * self.lay.page as u32;
+        watch.state = JournalState::Watched {
+            blocks: found.blocks,
+            block_size,
+        };
+        let first = watch.block_at(0);
+        let first = first.and_then(|block| watch.sector_of(block, self.lay.sectors));
+        let is_sound = match first.map(|sector| self.read_plain(sector, watch.buf)) {
+            Some(Ok(())) => {
+                let mut start = [0; 256];
+                start.copy_from_slice(&watch.buf[..256]);
+                watch.learn(&start)
+            }
+            _ => false,
+        };
+        if !is_sound {
+            watch.state = JournalState::None("the journal's superblock is not sound");
+        }
+    }
+
+    /// Whether a written sector means that the journal has to be looked for.
+    fn looks_new(watch: &Watch<'_>, sector: u32, data: &[u8]) -> bool {
+        let offset = (SUPER_AT % data.len() as u64) as usize;
+        let Some(sb) = data.get(offset..offset + SUPER) else {
+            return false;
+        };
+        if !watch.is_active() {
+            return ext::is_super(sb);
+        }
+        let own = watch.base + (SUPER_AT / data.len() as u64) as u32;
+        sector == own && (!ext::is_super(sb) || ext::digest(sb) != watch.digest)
     }
 
     /// The block of the file system that begins at a sector, if all of it is in what is left.
@@ -405,7 +145,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             let sector = first + i as u32;
             let bytes = &data[i * page..];
             if let Some(watch) = &mut self.watch
-                && watch.looks_new(sector, &bytes[..page])
+                && Self::looks_new(watch, sector, &bytes[..page])
             {
                 watch.stale = true;
             }
@@ -535,43 +275,6 @@ impl<'a, N: Nand> Jftl<'a, N> {
         let code = packed::bytes(page, slot);
         let same = code.is_some_and(|code| squeeze::is_code_of(code, data));
         (same, packed::owners(page, slot))
-    }
-
-    /// Whether a piece of the map holds sectors of the journal that is followed.
-    pub(crate) fn is_journal(&self, segment: u32) -> bool {
-        let watch = self.watch.as_ref();
-        watch.is_some_and(|watch| watch.is_journal(segment))
-    }
-
-    /// The home of a sector of the journal, or [`NONE`].
-    pub(crate) fn home_of(&self, sector: u32) -> u32 {
-        let watch = self.watch.as_ref().filter(|watch| watch.is_active());
-        let home = watch.and_then(|watch| {
-            let relative = sector.checked_sub(watch.base)?;
-            let index = watch.index_of(relative / watch.per_block)?;
-            let home = Some(watch.home(index)).filter(|home| *home != NONE)?;
-            let home = watch.sector_of(home, self.lay.sectors)?;
-            Some(home + relative % watch.per_block)
-        });
-        home.unwrap_or(NONE)
-    }
-
-    /// Reads a tag where they are in band: of an open block in RAM, else in the block's last page.
-    pub(crate) fn load_tag(
-        &mut self,
-        page: u32,
-        tag: &mut [u8; TAG],
-    ) -> Result<(), Error<N::Error>> {
-        let (block, at) = (self.lay.block_of(page), self.lay.index_of(page) * TAG);
-        if let Some(head) = self.heads.iter().position(|head| head.block == block) {
-            tag.copy_from_slice(&self.ram.tags(head)[at..at + TAG]);
-            return Ok(());
-        }
-        let last = PageAddr(self.lay.tag_page(block));
-        if !self.nand.read(last, at as u32, tag, &mut [])?.is_readable() {
-            tag.fill(0xFF);
-        }
-        Ok(())
     }
 
     /// Pages that are a block of the journal and its home at once, as far as the journal has been

@@ -70,7 +70,7 @@ pub const LONG: &[(&str, &str)] = &[
         "each check of a superblock needs the fields before it",
     ),
     (
-        "device/jftl/src/mount.rs::find_anchor",
+        "device/jftl/src/scan.rs::find_anchor",
         "what each anchor block shows decides on the next",
     ),
     (

@@ -1,0 +1,245 @@
+//! Finds the newest anchor, and the end of the log.
+
+use flashkit_nand::{Nand, PageAddr};
+
+use crate::error::Error;
+use crate::layout::{ANCHORS, NONE};
+use crate::record::{Anchor, Header, OPEN};
+use crate::state::Jftl;
+
+/// What the newest page of the log says.
+pub(crate) struct End {
+    pub header: Header,
+    pub page: u32,
+}
+
+impl<N: Nand> Jftl<'_, N> {
+    /// Reads a page into the scratch page; whether that could be.
+    fn load_page(&mut self, page: u32) -> Result<bool, Error<N::Error>> {
+        self.scratch_uses = self.scratch_uses.wrapping_add(1);
+        let Self { nand, ram, .. } = self;
+        let status = nand.read(PageAddr(page), 0, ram.scratch, &mut [])?;
+        Ok(status.is_readable())
+    }
+
+    /// Finds the newest anchor and takes up its list; whether it stayed what it was.
+    pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
+        let mut best: Option<(u32, u32)> = None;
+        let mut is_other = false;
+        let mut look = |disk: &mut Self, page: u32| -> Result<Option<u32>, Error<N::Error>> {
+            if !disk.load_page(page)? {
+                return Ok(None);
+            }
+            let found = Anchor::parse(&disk.lay, disk.ram.scratch);
+            is_other |= found.is_some_and(|(_, fits)| !fits);
+            Ok(found.filter(|(_, fits)| *fits).map(|(a, _)| a.seq))
+        };
+        // A block whose first page is lost may hold the newest all the same.
+        let mut lost = [false; ANCHORS as usize];
+        for block in 0..ANCHORS {
+            let page = block * self.lay.pages;
+            match look(self, page)? {
+                Some(seq) if best.is_none_or(|(newest, _)| seq > newest) => {
+                    best = Some((seq, page));
+                }
+                Some(_) => {}
+                None => {
+                    let blank = self.ram.scratch.iter().all(|byte| *byte == 0xFF);
+                    lost[block as usize] = !blank;
+                }
+            }
+        }
+        let newest = best.map(|(_, page)| page);
+        for block in 0..ANCHORS {
+            let first = block * self.lay.pages;
+            if newest != Some(first) && !lost[block as usize] {
+                continue;
+            }
+            for page in first + 1..first + self.lay.pages {
+                if let Some(seq) = look(self, page)?
+                    && best.is_none_or(|(newest, _)| seq > newest)
+                {
+                    best = Some((seq, page));
+                }
+            }
+        }
+        let Some((_, page)) = best else {
+            return Err(if is_other {
+                Error::Geometry
+            } else {
+                Error::NotFormatted
+            });
+        };
+        let readable = self.load_page(page)?;
+        let found = Anchor::parse(&self.lay, self.ram.scratch).filter(|_| readable);
+        let Some((anchor, _)) = found else {
+            return Ok(false);
+        };
+        self.volume = anchor.volume;
+        self.log.ordinal = anchor.ordinal;
+        self.log.len = anchor.count;
+        self.log.anchor = self.lay.block_of(page);
+        self.log.anchor_home = self.log.anchor;
+        // Pages behind it may have been cut, and it may be of a cut itself: the next one goes to
+        // another block, and the block with the one before it stays.
+        self.log.anchor_page = self.lay.pages;
+        self.log.anchor_seq = anchor.seq;
+        for i in 0..anchor.count {
+            let block = Anchor::block(self.ram.scratch, i);
+            if block < ANCHORS || block >= self.lay.blocks {
+                return Err(Error::Damaged {
+                    what: "an anchor",
+                    page,
+                });
+            }
+            self.ram.set_log(i, block, NONE);
+        }
+        Ok(true)
+    }
+
+    /// Reads a page of the log's list into the scratch page.
+    pub(crate) fn load_log_page(
+        &mut self,
+        i: u32,
+        page: u32,
+    ) -> Result<Option<Header>, Error<N::Error>> {
+        let (block, _) = self.ram.log(i);
+        if !self.load_page(block * self.lay.pages + page)? {
+            return Ok(None);
+        }
+        let header = Header::parse(self.volume, self.ram.scratch);
+        Ok(header.filter(|h| h.ordinal == self.log.ordinal.wrapping_add(i)))
+    }
+
+    /// Finds the last page that counts, and leaves it in the scratch page.
+    pub(crate) fn find_end(&mut self) -> Result<Option<End>, Error<N::Error>> {
+        let mut last = None;
+        for i in 0..self.log.len {
+            let Some(header) = self.load_log_page(i, 0)? else {
+                self.nothing_behind(i, 0, 0)?;
+                continue;
+            };
+            self.begin_block(i, header.seq);
+            last = Some(i);
+        }
+        let Some(at) = last else {
+            return Err(Error::NotFormatted);
+        };
+        self.log.at = at;
+        let mut end = None;
+        for page in 0..self.lay.pages {
+            match self.load_log_page(at, page)? {
+                Some(header) if end.is_none_or(|(s, _, _)| header.seq.wrapping_sub(s) <= 1) => {
+                    end = Some((header.seq, header, page));
+                }
+                _ => {
+                    self.nothing_behind(at, page, end.map_or(0, |(seq, _, _)| seq))?;
+                    break;
+                }
+            }
+        }
+        let Some((_, header, page)) = end else {
+            return Ok(None);
+        };
+        if header.flags & OPEN != 0 {
+            return self.find_before(header.part.wrapping_sub(1));
+        }
+        let (block, _) = self.ram.log(at);
+        let page = block * self.lay.pages + page;
+        Ok(self.load_log_end(page)?.map(|header| End { header, page }))
+    }
+
+    /// Notes the number of a block's first page.
+    pub(crate) fn begin_block(&mut self, i: u32, first: u32) {
+        // A transaction that had no end may have gone on into blocks of its own.
+        for void in 0..i {
+            let (block, began) = self.ram.log(void);
+            if began != NONE && began > first {
+                self.ram.set_log(void, block, NONE);
+            }
+        }
+        let (block, _) = self.ram.log(i);
+        self.ram.set_log(i, block, first);
+    }
+
+    /// What a cut has torn is the last page of its block. If there is a newer one behind a page
+    /// that cannot be read, it is lost, and the log does not end there.
+    fn nothing_behind(&mut self, i: u32, page: u32, seq: u32) -> Result<(), Error<N::Error>> {
+        let (block, _) = self.ram.log(i);
+        let is_torn = |disk: &mut Self| {
+            let readable = disk.load_page(block * disk.lay.pages + page)?;
+            Ok::<_, Error<N::Error>>(!readable)
+        };
+        if page + 1 >= self.lay.pages || !is_torn(self)? {
+            return Ok(());
+        }
+        match self.load_log_page(i, page + 1)? {
+            Some(header) if header.seq > seq => Err(self.damaged_log(i, page)),
+            _ => Ok(()),
+        }
+    }
+
+    /// When many mounts in a row were cut, each after it had repeated the last page, and no
+    /// block is left to do so again: the page that the newest block repeats, so that this
+    /// block can be taken once more.
+    pub(crate) fn find_repeated(&mut self, seq: u32) -> Result<Option<u32>, Error<N::Error>> {
+        let newest = self.log.at;
+        for at in (newest.saturating_sub(3)..newest).rev() {
+            for page in 0..self.lay.pages {
+                let (block, _) = self.ram.log(at);
+                match self.load_log_page(at, page)? {
+                    Some(header) if header.seq == seq => {
+                        (at + 1..self.log.len).for_each(|i| {
+                            let (block, _) = self.ram.log(i);
+                            self.ram.set_log(i, block, NONE);
+                        });
+                        self.log.at = at;
+                        return Ok(Some(block * self.lay.pages + page));
+                    }
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn load_log_end(&mut self, page: u32) -> Result<Option<Header>, Error<N::Error>> {
+        let readable = self.load_page(page)?;
+        Ok(Header::parse(self.volume, self.ram.scratch).filter(|_| readable))
+    }
+
+    /// Finds the page before a transaction that has no end.
+    fn find_before(&mut self, seq: u32) -> Result<Option<End>, Error<N::Error>> {
+        let at = (0..=self.log.at).rev().find(|i| {
+            let first = self.ram.log(*i).1;
+            first != NONE && first <= seq
+        });
+        let Some(at) = at else {
+            return Err(self.damaged_log(0, 0));
+        };
+        let mut end = None;
+        for page in 0..self.lay.pages {
+            match self.load_log_page(at, page)? {
+                Some(header) if header.seq <= seq => end = Some(page),
+                _ => break,
+            }
+        }
+        let Some(page) = end else {
+            return Err(self.damaged_log(at, 0));
+        };
+        let (block, _) = self.ram.log(at);
+        let page = block * self.lay.pages + page;
+        match self.load_log_end(page)? {
+            Some(header) if header.seq == seq => Ok(Some(End { header, page })),
+            _ => Err(self.damaged_log(at, 0)),
+        }
+    }
+
+    pub(crate) fn damaged_log(&self, i: u32, page: u32) -> Error<N::Error> {
+        Error::Damaged {
+            what: "a page of the log",
+            page: self.ram.log(i).0 * self.lay.pages + page,
+        }
+    }
+}
