@@ -162,3 +162,61 @@ const fn clamp(x: u32, low: u32, high: u32) -> u32 {
         x
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(page: u32, spare: u32, pages: u32, blocks: u32) -> Result<Layout, &'static str> {
+        Layout::new(&Geometry::new(page, spare, pages, blocks).unwrap())
+    }
+
+    #[test]
+    fn a_chip_on_which_no_disk_works_is_refused() {
+        assert!(layout(512, 8, 16, 40).is_ok());
+        assert_eq!(layout(512, 8, 16, 39), Err("fewer than 40 blocks"));
+        let tags = "blocks of that many pages need 8 spare bytes a page";
+        assert_eq!(layout(512, 7, 128, 96), Err(tags));
+        assert!(layout(512, 7, 64, 96).is_ok() && layout(512, 8, 128, 96).is_ok());
+        let pages = "2^28 - 32 pages or more";
+        assert_eq!(layout(16_384, 64, 1024, 1 << 18), Err(pages));
+    }
+
+    /// A disk that promises more than its chip has could be written until nothing can be cleaned.
+    #[test]
+    fn no_disk_is_larger_than_what_is_left_for_data() {
+        for (page, pages) in [(512, 16), (2048, 64), (4096, 128)] {
+            for blocks in [40, 64, 96, 1000, 4096] {
+                for spare in [0, 8] {
+                    let Ok(lay) = layout(page, spare, pages, blocks) else {
+                        continue;
+                    };
+                    let apart = ANCHORS + lay.log_list() + HEADS + lay.low + blocks / 50;
+                    let data = (blocks - apart) * lay.usable;
+                    assert!(lay.sectors > 0 && lay.sectors % 8 == 0, "{lay:?}");
+                    assert!(lay.sectors + lay.map_pages < data, "{lay:?}");
+                    let mapped = lay.map_pages * lay.per_page * PER_SEGMENT;
+                    assert!(mapped >= lay.sectors, "{lay:?}");
+                    assert!(
+                        4 * lay.log_list() as usize <= lay.page - ANCHOR_HEADER,
+                        "{lay:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_page_and_slots_beyond_the_last_are_nowhere() {
+        let lay = layout(512, 8, 16, 96).unwrap();
+        let last = 96 * 16 - 1;
+        assert!(lay.contains(last) && lay.contains(place_of(last, SLOTS)));
+        assert!(!lay.contains(last + 1) && !lay.contains(place_of(last + 1, 1)));
+        assert!(!lay.contains(place_of(0, SLOTS + 1)) && !lay.contains(NONE));
+        let place = place_of(last, 9);
+        assert_eq!(
+            (page_of(place), slot_of(place), lay.block_of(place)),
+            (last, 9, 95)
+        );
+    }
+}

@@ -235,3 +235,136 @@ impl Anchor {
         get_u32(page, ANCHOR_HEADER + 4 * i as usize)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOLUME: u32 = 77;
+    const PLACES: Header = Header {
+        seq: 1,
+        ordinal: 2,
+        kind: Kind::Places,
+        flags: OPEN | SECOND,
+        len: 40,
+        redo: 3,
+        snap: 4,
+        part: 5,
+        cursor: 6,
+        wear: 7,
+    };
+
+    fn layout() -> Layout {
+        Layout::new(&flashkit_nand::Geometry::new(512, 8, 16, 96).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn no_changed_bit_of_a_log_page_is_believed() {
+        let mut page = [0x5A; 512];
+        PLACES.seal(VOLUME, &mut page);
+        assert_eq!(Header::parse(VOLUME, &page), Some(PLACES));
+        assert_eq!(Header::parse(VOLUME + 1, &page), None, "of another volume");
+        for bit in 0..8 * (HEADER + PLACES.len) {
+            page[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::parse(VOLUME, &page), None, "bit {bit}");
+            page[bit / 8] ^= 1 << (bit % 8);
+        }
+        page[HEADER + PLACES.len] ^= 1;
+        assert_eq!(
+            Header::parse(VOLUME, &page),
+            Some(PLACES),
+            "behind what is in use"
+        );
+    }
+
+    #[test]
+    fn a_log_page_longer_than_its_page_and_of_no_kind_is_refused() {
+        let mut page = [0x5A; 512];
+        let most = Header {
+            len: 512 - HEADER,
+            ..PLACES
+        };
+        most.seal(VOLUME, &mut page);
+        assert_eq!(Header::parse(VOLUME, &page), Some(most));
+        assert_eq!(Header::parse(VOLUME, &page[..511]), None);
+        for kind in [0, 6, 0xFF] {
+            page[20] = kind;
+            let crc = crc32c(&page[8..], &[]);
+            put_u32(&mut page, 4, crc);
+            assert_eq!(Header::parse(VOLUME, &page), None, "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_longest_run_and_the_largest_number_come_back() {
+        for (run, page) in [(1, 0), (RUN_MAX, NONE), (RUN_MAX, 9)] {
+            let record = Record {
+                number: 0x0FFF_FFFF,
+                run,
+                page,
+            };
+            let mut bytes = [0; RECORD];
+            record.put(&mut bytes, 0);
+            assert_eq!(Record::get(&bytes, 0), record);
+        }
+    }
+
+    #[test]
+    fn a_record_beyond_the_disk_or_the_chip_is_refused() {
+        let lay = layout();
+        let pages = lay.blocks * lay.pages;
+        let sound = |number, run, page| Record { number, run, page }.is_sound(&lay);
+        assert!(sound(lay.sectors - 2, 2, pages - 2));
+        assert!(!sound(lay.sectors - 2, 2, pages - 1), "behind the chip");
+        assert!(!sound(lay.sectors - 1, 2, 0), "a sector and a map page");
+        let (first, maps) = (lay.sectors, lay.map_pages);
+        assert!(sound(first, maps, 0) && !sound(first, maps + 1, 0));
+        assert!(sound(0, 2, NONE) && sound(first, 1, NONE));
+        // Sectors may be in slots, map pages may not.
+        let slot = |slot| 5 | slot << PAGE_BITS;
+        assert!(sound(0, 2, slot(SLOTS - 1)) && !sound(0, 3, slot(SLOTS - 1)));
+        assert!(!sound(first, 1, slot(1)));
+    }
+
+    #[test]
+    fn a_run_goes_on_by_pages_or_by_slots() {
+        let at = |page, i| {
+            let (number, run) = (0, 3);
+            Record { number, run, page }.page_at(i)
+        };
+        assert_eq!((at(7, 2), at(NONE, 2)), (9, NONE));
+        assert_eq!(at(7 | 1 << PAGE_BITS, 2), 7 | 3 << PAGE_BITS);
+    }
+
+    #[test]
+    fn an_anchor_of_another_shape_is_told_from_a_damaged_one() {
+        let (lay, mut page) = (layout(), [0; 512]);
+        let anchor = Anchor {
+            volume: VOLUME,
+            seq: 8,
+            ordinal: 9,
+            count: 2,
+        };
+        put_u32(&mut page, ANCHOR_HEADER + 4, 33);
+        let len = anchor.seal(&lay, &mut page);
+        assert_eq!((len, Anchor::block(&page, 1)), (ANCHOR_HEADER + 8, 33));
+        assert_eq!(Anchor::parse(&lay, &page), Some((anchor, true)));
+        let other = Layout {
+            sectors: lay.sectors - 8,
+            ..lay
+        };
+        assert_eq!(Anchor::parse(&other, &page), Some((anchor, false)));
+        for bit in 0..8 * len {
+            page[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Anchor::parse(&lay, &page), None, "bit {bit}");
+            page[bit / 8] ^= 1 << (bit % 8);
+        }
+        let empty = Anchor { count: 0, ..anchor };
+        empty.seal(&lay, &mut page);
+        assert_eq!(
+            Anchor::parse(&lay, &page),
+            Some((empty, false)),
+            "a log has a block"
+        );
+    }
+}

@@ -109,3 +109,83 @@ impl Layout {
         self.segment_at(self.segment_of(block) + 1) - after * self.sector_size
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAPER: Shape = Shape {
+        sector_size: 512,
+        sectors: 30_000,
+    };
+
+    fn layout(capacity: usize, segment: usize, banks: u32, shape: Shape) -> Option<Layout> {
+        Layout::new(capacity, segment, banks, &shape).ok()
+    }
+
+    /// Sizes of the paper's Table 3.
+    #[test]
+    fn the_papers_segments_are_full() {
+        let lay = layout(16 << 20, 256 << 10, 8, PAPER).unwrap();
+        assert_eq!(
+            (lay.blocks, lay.segments, lay.segments_per_bank()),
+            (504, 64, 8)
+        );
+        assert_eq!(lay.data_at(0), HEADER_LEN + 504 * ENTRY_LEN);
+    }
+
+    #[test]
+    fn no_block_lies_over_another_or_over_an_entry() {
+        for (segment, sector_size) in [(64 << 10, 512), (128 << 10, 4096), (256 << 10, 65_536)] {
+            let shape = Shape {
+                sector_size,
+                ..PAPER
+            };
+            let lay = layout(4 * segment, segment, 2, shape).unwrap();
+            for block in 0..lay.total_blocks() {
+                let (first, end) = (
+                    lay.segment_at(lay.segment_of(block)),
+                    lay.segment_of(block) + 1,
+                );
+                let end = lay.segment_at(end);
+                let (entry, data) = (lay.entry_at(block), lay.data_at(block));
+                assert!(entry >= first + HEADER_LEN && data + sector_size <= end);
+                assert!(entry + ENTRY_LEN <= lay.data_at(block - block % lay.blocks));
+                if block % lay.blocks > 0 {
+                    assert_eq!(entry, lay.entry_at(block - 1) + ENTRY_LEN);
+                    assert_eq!(data, lay.data_at(block - 1) + sector_size);
+                }
+            }
+            assert_eq!(lay.bank_of(lay.segments - 1), lay.banks - 1);
+        }
+    }
+
+    #[test]
+    fn what_is_no_disk_is_refused() {
+        let (mib, kib) = (1 << 20, 1 << 10);
+        assert!(layout(mib, 64 * kib, 4, PAPER).is_some());
+        for sector_size in [0, 256, 513, 131_072] {
+            let shape = Shape {
+                sector_size,
+                ..PAPER
+            };
+            assert_eq!(layout(mib, 64 * kib, 4, shape), None, "{sector_size}");
+        }
+        for sectors in [0, 1 << 24, u32::MAX] {
+            assert_eq!(
+                layout(mib, 64 * kib, 4, Shape { sectors, ..PAPER }),
+                None,
+                "{sectors}"
+            );
+        }
+        for banks in [0, 3, 32] {
+            assert_eq!(layout(mib, 64 * kib, banks, PAPER), None, "{banks} banks");
+        }
+        assert_eq!(layout(mib, 512, 4, PAPER), None, "no block in a segment");
+        assert_eq!(
+            layout(1 << 30, 8 * kib, 4, PAPER),
+            None,
+            "too many segments"
+        );
+    }
+}

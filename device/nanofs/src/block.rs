@@ -75,3 +75,66 @@ pub(crate) fn clear(block: &mut Block) {
 pub(crate) fn bytes(block: &mut Block) -> &mut [u8; BLOCK] {
     bytemuck::cast_mut(block)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check as the text above tells it, bit by bit.
+    fn bit_by_bit(block: &Block, init: u32) -> u32 {
+        const TERMS: u32 = 1 << 26 | 1 << (26 - 7) | 1 << (26 - 8) | 1 << (26 - 10);
+        let mut crc = init;
+        for (i, word) in block.iter().enumerate() {
+            let word = if i < 3 { word & NUMBER } else { *word };
+            for bit in 0..32 {
+                crc ^= word >> bit & 1;
+                crc = crc >> 1 ^ if crc & 1 == 1 { TERMS } else { 0 };
+            }
+        }
+        crc
+    }
+
+    fn sealed(init: u32, mix: u32) -> Block {
+        let mut block = core::array::from_fn(|i| (i as u32).wrapping_mul(0x9e37_79b9));
+        block[..3].copy_from_slice(&[NUMBER, 0, 5]);
+        seal(&mut block, init, mix);
+        block
+    }
+
+    #[test]
+    fn the_check_is_the_polynomial_of_the_text() {
+        for init in [0, 1, 0xdead_beef, u32::MAX] {
+            let mut block = sealed(init, 0);
+            let want = bit_by_bit(&block, init);
+            assert_eq!(unseal(&mut block, init), (want, want), "{init:x}");
+            assert_eq!(block[..3], [NUMBER, 0, 5], "the numbers are bare");
+        }
+    }
+
+    #[test]
+    fn no_changed_bit_of_a_block_is_believed() {
+        let block = sealed(7, 0);
+        for bit in 0..8 * BLOCK {
+            let mut damaged = block;
+            damaged[bit / 32] ^= 1 << (bit % 32);
+            let (must, was) = unseal(&mut damaged, 7);
+            assert_ne!(must, was, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_block_of_another_kind_or_place_is_not_taken_for_it() {
+        for other in [0, 6, 8, 7 | 1 << 31] {
+            let (must, was) = unseal(&mut sealed(7, 0), other);
+            assert_ne!(must, was, "{other}");
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_in_the_lowest_bits_of_the_check_alone() {
+        for epoch in [1, 0x155, EPOCH_BITS] {
+            let (must, was) = unseal(&mut sealed(7, epoch), 7);
+            assert_eq!(must ^ was, epoch);
+        }
+    }
+}

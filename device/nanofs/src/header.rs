@@ -80,3 +80,41 @@ pub(crate) const OPEN: u32 = 4;
 
 /// In the first word of a copy: the second block holds the node, not its home.
 pub(crate) const AWAY: u32 = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_header_lies_over_another() {
+        assert_eq!(NAME + NAME_MAX, 39 * 4);
+        assert_eq!((ROOTS + 24, HOME, SECOND), (INDEX, INDEX + 1, INDEX + 2));
+        assert_eq!(INDEX + (COPIES_MAX * COPY) as usize, LAST);
+        assert_eq!(4 * (LAST + 1), crate::block::BLOCK);
+        let words = [
+            ID,
+            SPARE,
+            END,
+            FLAGS,
+            COUNT,
+            USED,
+            NEXT,
+            EPOCH,
+            COPIES,
+            TRASH_TOP,
+            TRASH_COUNT,
+            TRASH_HEAD,
+            TRASH_NEXT,
+            UID,
+            SEQ,
+            NAME_LEN,
+            MAGIC,
+            VERSION,
+            KEY,
+            BLOCKS,
+            FILES,
+            SALT,
+        ];
+        assert!(words.is_sorted_by(|a, b| a < b) && SALT < NAME / 4);
+    }
+}

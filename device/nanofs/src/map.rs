@@ -128,3 +128,23 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
         self.looks = self.blocks - self.data;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The change as [`NanoFs::mark`] allows it.
+    fn allows(to: u32) -> [bool; 4] {
+        [FREE, USED, DIRTY, RESERVED].map(|was| to >> was & 1 == 1)
+    }
+
+    #[test]
+    fn a_block_that_holds_something_becomes_free_only_by_way_of_dirty() {
+        assert_eq!(allows(TO_FREE), [false, false, true, false]);
+        assert_eq!(allows(TO_USED), [false, true, false, true]);
+        assert_eq!(allows(TO_DIRTY), [false, true, true, true]);
+        assert_eq!(allows(TO_RESERVED), [true; 4]);
+        let ends = [TO_FREE, TO_USED, TO_DIRTY, TO_RESERVED].map(|to| to >> 4);
+        assert_eq!(ends, [FREE, USED, DIRTY, RESERVED]);
+    }
+}
