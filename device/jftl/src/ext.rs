@@ -48,7 +48,7 @@ pub(crate) fn is_super(sb: &[u8]) -> bool {
 pub(crate) fn digest(sb: &[u8]) -> u32 {
     let ranges = [0x14..0x1C, 0x58..0x78, 0xD0..0xE8, 0x10C..0x150];
     ranges.into_iter().fold(0, |sum: u32, range| {
-        sum.rotate_left(5) ^ crc32c(&sb[range], &[])
+        sum.rotate_left(5) ^ crc32c(&sb[range])
     })
 }
 
