@@ -15,7 +15,7 @@ pub(crate) struct End {
 
 impl<N: Nand> Jftl<'_, N> {
     /// Reads a page into the scratch page; whether that could be.
-    fn load_page(&mut self, page: u32) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn load_page(&mut self, page: u32) -> Result<bool, Error<N::Error>> {
         self.scratch_uses = self.scratch_uses.wrapping_add(1);
         let Self { nand, ram, .. } = self;
         let status = nand.read(PageAddr(page), 0, ram.scratch, &mut [])?;
