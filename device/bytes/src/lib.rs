@@ -14,7 +14,9 @@ pub fn get_u16(b: &[u8], at: usize) -> u16 {
 /// The field of 4 bytes at `at`.
 #[inline]
 pub fn get_u32(b: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+    let mut word = [0; 4];
+    word.copy_from_slice(&b[at..at + 4]);
+    u32::from_le_bytes(word)
 }
 
 /// The field of 8 bytes at `at`.
@@ -41,9 +43,19 @@ pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
     b[at..at + 8].copy_from_slice(&v.to_le_bytes());
 }
 
+/// CRC-32C.
+#[inline]
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    #[cfg(feature = "std")]
+    let crc = ::crc32c::crc32c(bytes);
+    #[cfg(not(feature = "std"))]
+    let crc = CRC32C.checksum(bytes);
+    crc
+}
+
 /// CRC-32C of two slices in sequence.
 #[inline]
-pub fn crc32c(a: &[u8], b: &[u8]) -> u32 {
+pub fn crc32c_of_two(a: &[u8], b: &[u8]) -> u32 {
     #[cfg(feature = "std")]
     let crc = ::crc32c::crc32c_append(::crc32c::crc32c(a), b);
     #[cfg(not(feature = "std"))]
@@ -51,12 +63,15 @@ pub fn crc32c(a: &[u8], b: &[u8]) -> u32 {
     crc
 }
 
-/// The same on processors without an instruction for it, or of which that is not known.
+#[cfg(any(test, not(feature = "std")))]
+const LANES: usize = if cfg!(feature = "wide-table") { 16 } else { 1 };
+/// For processors without an instruction for it, or of which that is not known.
+#[cfg(any(test, not(feature = "std")))]
+static CRC32C: crc::Crc<u32, crc::Table<LANES>> =
+    crc::Crc::<u32, crc::Table<LANES>>::new(&crc::CRC_32_ISCSI);
+
 #[cfg(any(test, not(feature = "std")))]
 fn by_table(a: &[u8], b: &[u8]) -> u32 {
-    use crc::{CRC_32_ISCSI, Crc, Table};
-    const LANES: usize = if cfg!(feature = "wide-table") { 16 } else { 1 };
-    static CRC32C: Crc<u32, Table<LANES>> = Crc::<u32, Table<LANES>>::new(&CRC_32_ISCSI);
     let mut digest = CRC32C.digest();
     digest.update(a);
     digest.update(b);
@@ -71,12 +86,13 @@ mod tests {
     /// (<https://reveng.sourceforge.io/crc-catalogue/17plus.htm>).
     #[test]
     fn the_instruction_and_the_table_agree() {
-        assert_eq!(crc32c(b"1234", b"56789"), 0xe306_9283);
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         let bytes: [u8; 300] = core::array::from_fn(|i| (i * 7) as u8);
         for n in 0..300 {
             let (a, b) = bytes.split_at(n);
-            assert_eq!(crc32c(a, b), by_table(a, b), "{n}");
-            assert_eq!(crc32c(a, &[]), by_table(a, &[]), "{n}");
+            assert_eq!(crc32c_of_two(a, b), by_table(a, b), "{n}");
+            assert_eq!(crc32c_of_two(a, b), crc32c(&bytes), "{n}");
+            assert_eq!(crc32c(a), CRC32C.checksum(a), "{n}");
         }
     }
 

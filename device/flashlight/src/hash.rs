@@ -3,7 +3,7 @@
 use core::hash::Hasher;
 use siphasher::sip::SipHasher13;
 
-pub(crate) use flashkit_bytes::crc32c;
+pub(crate) use flashkit_bytes::crc32c_of_two as crc32c;
 
 /// Largest name hash. The value above it sorts records without a name behind all names.
 pub(crate) const HASH_MAX: u32 = (1 << 28) - 2;

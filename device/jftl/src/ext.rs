@@ -48,9 +48,31 @@ pub(crate) fn is_super(sb: &[u8]) -> bool {
 /// What decides where the journal is.
 pub(crate) fn digest(sb: &[u8]) -> u32 {
     let ranges = [0x14..0x1C, 0x58..0x78, 0xD0..0xE8, 0x10C..0x150];
-    ranges.into_iter().fold(0, |sum: u32, range| {
-        sum.rotate_left(5) ^ crc32c(&sb[range], &[])
-    })
+    ranges
+        .into_iter()
+        .fold(0, |sum: u32, range| sum.rotate_left(5) ^ crc32c(&sb[range]))
+}
+
+/// Bytes of a block of the file system that begins at a byte, if its journal can be followed on
+/// a disk with such sectors.
+fn block_size(sb: &[u8], base: u64, page: u64) -> Result<u64, Why> {
+    if !is_super(sb) {
+        return Err("there is no ext3 or ext4 file system");
+    }
+    let block = 1024u64 << get_u32(sb, 0x18);
+    if !base.is_multiple_of(page) {
+        return Err("the partition is not aligned to the sectors");
+    }
+    if !block.is_multiple_of(page) {
+        return Err("the file system's blocks are smaller than the sectors");
+    }
+    if get_u32(sb, 0x60) & 0x8 != 0 || (get_u32(sb, 0xE0) == 0 && get_u32(sb, 0xE4) != 0) {
+        return Err("the journal is on another device");
+    }
+    if get_u32(sb, 0x5C) & 0x4 == 0 {
+        return Err("the file system has no journal");
+    }
+    Ok(block)
 }
 
 /// Reads bytes of the disk through a buffer of one sector.
@@ -143,32 +165,8 @@ impl<N: Nand> Reader<'_, '_, N> {
     fn at(&mut self, base: u64, table: &mut [u8]) -> Result<Found, Why> {
         let mut sb = [0; SUPER];
         self.bytes(base + SUPER_AT, &mut sb)?;
-        if !is_super(&sb) {
-            return Err("there is no ext3 or ext4 file system");
-        }
         let page = self.buf.len() as u64;
-        let block = 1024u64 << get_u32(&sb, 0x18);
-        if !base.is_multiple_of(page) {
-            return Err("the partition is not aligned to the sectors");
-        }
-        if !block.is_multiple_of(page) {
-            return Err("the file system's blocks are smaller than the sectors");
-        }
-        if get_u32(&sb, 0x60) & 0x8 != 0 || (get_u32(&sb, 0xE0) == 0 && get_u32(&sb, 0xE4) != 0) {
-            return Err("the journal is on another device");
-        }
-        if get_u32(&sb, 0x5C) & 0x4 == 0 {
-            return Err("the file system has no journal");
-        }
-        let (inode, per_group) = (get_u32(&sb, 0xE0), get_u32(&sb, 0x28));
-        let size = if get_u32(&sb, 0x4C) == 0 {
-            128
-        } else {
-            le16(&sb, 0x58)
-        };
-        if inode == 0 || inode > per_group || !size.is_power_of_two() || size < 128 {
-            return Err(LIES);
-        }
+        let block = block_size(&sb, base, page)?;
         let mut found = Found {
             base: (base / page) as u32,
             per_block: (block / page) as u32,
@@ -176,11 +174,7 @@ impl<N: Nand> Reader<'_, '_, N> {
             blocks: 0,
             digest: digest(&sb),
         };
-        let group = base + (u64::from(get_u32(&sb, 0x14)) + 1) * block;
-        let inodes = self.word(group + 8)?;
-        let mut node = [0; 128];
-        let at = u64::from(inode - 1) * u64::from(size);
-        self.bytes(base + u64::from(inodes) * block + at, &mut node)?;
+        let node = self.journal_inode(base, &sb, block)?;
         let bytes = u64::from(get_u32(&node, 0x4)) | u64::from(get_u32(&node, 0x6C)) << 32;
         let blocks = bytes / block;
         if blocks < 8 {
@@ -217,6 +211,25 @@ impl<N: Nand> Reader<'_, '_, N> {
             }
         }
         Ok(found)
+    }
+
+    /// The journal's inode.
+    fn journal_inode(&mut self, base: u64, sb: &[u8], block: u64) -> Result<[u8; 128], Why> {
+        let (inode, per_group) = (get_u32(sb, 0xE0), get_u32(sb, 0x28));
+        let size = if get_u32(sb, 0x4C) == 0 {
+            128
+        } else {
+            le16(sb, 0x58)
+        };
+        if inode == 0 || inode > per_group || !size.is_power_of_two() || size < 128 {
+            return Err(LIES);
+        }
+        let group = base + (u64::from(get_u32(sb, 0x14)) + 1) * block;
+        let inodes = self.word(group + 8)?;
+        let mut node = [0; 128];
+        let at = u64::from(inode - 1) * u64::from(size);
+        self.bytes(base + u64::from(inodes) * block + at, &mut node)?;
+        Ok(node)
     }
 
     /// Blocks by an extent tree of depth 0 or 1.

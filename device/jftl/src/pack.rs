@@ -184,7 +184,6 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Moves a packed page, if an owner that it names still has a slot of it: as it is, or, where
     /// the head's block cannot count as many owners, slot by slot. Returns the pages programmed.
     pub(crate) fn move_packed(&mut self, page: u32, head: usize) -> Result<u32, Error<N::Error>> {
-        self.scratch_uses = self.scratch_uses.wrapping_add(1);
         if !self.read_page(page, &mut [0; TAG])? {
             return Ok(0);
         }
@@ -265,7 +264,6 @@ impl<'a, N: Nand> Jftl<'a, N> {
     ) -> Result<Option<u32>, Error<N::Error>> {
         loop {
             self.head_room(head)?;
-            self.scratch_uses = self.scratch_uses.wrapping_add(1);
             let readable = self.read_page(page_of(place), &mut [0; TAG])?;
             if !readable || !packed::keep_one(self.ram.scratch, slot_of(place), owners) {
                 self.note_stuck(self.lay.block_of(place));

@@ -210,6 +210,7 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Reads a page with its tag into the scratch page.
     pub(crate) fn read_page(&mut self, page: u32, tag: &mut [u8]) -> Result<bool, Error<N::Error>> {
+        self.scratch_uses = self.scratch_uses.wrapping_add(1);
         let Self { nand, ram, .. } = self;
         let tag = if self.lay.in_band { &mut [] } else { tag };
         let status = nand.read(PageAddr(page), 0, ram.scratch, tag)?;
@@ -238,7 +239,6 @@ impl<N: Nand> Jftl<'_, N> {
     /// a cut found open are not known, and so is nothing in them.
     pub(crate) fn is_owned(&mut self, place: u32, number: u32) -> Result<bool, Error<N::Error>> {
         if slot_of(place) != 0 {
-            self.scratch_uses = self.scratch_uses.wrapping_add(1);
             let readable = self.read_page(page_of(place), &mut [0; TAG])?;
             let owners = packed::owners(self.ram.scratch, slot_of(place));
             return Ok(readable && owners.contains(&number));

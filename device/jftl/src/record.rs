@@ -88,7 +88,7 @@ impl Header {
         for (i, word) in rest.into_iter().enumerate() {
             put_u32(page, 20 + 4 * i, word);
         }
-        let crc = crc32c(&page[8..HEADER + self.len], &[]);
+        let crc = crc32c(&page[8..HEADER + self.len]);
         put_u32(page, 4, crc);
     }
 
@@ -100,7 +100,7 @@ impl Header {
         if word(0) != MAGIC || word(8) != volume || HEADER + len > page.len() {
             return None;
         }
-        if word(4) != crc32c(&page[8..HEADER + len], &[]) {
+        if word(4) != crc32c(&page[8..HEADER + len]) {
             return None;
         }
         Some(Header {
@@ -204,7 +204,7 @@ impl Anchor {
         put_u32(page, 36, self.count);
         page[40..ANCHOR_HEADER].fill(0);
         let len = ANCHOR_HEADER + 4 * self.count as usize;
-        let crc = crc32c(&page[8..len], &[]);
+        let crc = crc32c(&page[8..len]);
         put_u32(page, 4, crc);
         len
     }
@@ -216,7 +216,7 @@ impl Anchor {
         if get_u32(page, 0) != ANCHOR_MAGIC || count > lay.log_list().max(256) || len > page.len() {
             return None;
         }
-        if get_u32(page, 4) != crc32c(&page[8..len], &[]) {
+        if get_u32(page, 4) != crc32c(&page[8..len]) {
             return None;
         }
         let shape = [lay.page as u32, lay.pages, lay.blocks, lay.sectors];

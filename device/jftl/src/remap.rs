@@ -111,7 +111,6 @@ impl<N: Nand> Jftl<'_, N> {
         }
         loop {
             self.head_room(HOST)?;
-            self.scratch_uses = self.scratch_uses.wrapping_add(1);
             if !self.read_page(page, &mut [0; TAG])? {
                 return Err(Error::Damaged {
                     what: "a page of a journal",

@@ -3,7 +3,7 @@
 //! All of the log that can be read is applied, in order. A page that a sector is then thought to be
 //! in may hold another's data by now, because the record that says so is lost: tags tell.
 
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::Nand;
 
 use crate::error::Error;
 use crate::layout::{HEADER, NONE, PER_SEGMENT, SEGMENT};
@@ -79,11 +79,8 @@ impl<N: Nand> Jftl<'_, N> {
         let is_known = self.ram.is_marked(map_page);
         let mut is_there = false;
         if self.lay.is_page(place) {
-            self.scratch_uses = self.scratch_uses.wrapping_add(1);
-            let Self { nand, ram, .. } = self;
-            let status = nand.read(PageAddr(place), 0, ram.scratch, &mut [])?;
             let owner = self.lay.sectors + map_page;
-            is_there = status.is_readable() && self.is_owned(place, owner)?;
+            is_there = self.load_page(place)? && self.is_owned(place, owner)?;
         }
         if !is_there {
             let fill = if is_known && place == NONE {

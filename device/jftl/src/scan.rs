@@ -15,30 +15,37 @@ pub(crate) struct End {
 
 impl<N: Nand> Jftl<'_, N> {
     /// Reads a page into the scratch page; whether that could be.
-    fn load_page(&mut self, page: u32) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn load_page(&mut self, page: u32) -> Result<bool, Error<N::Error>> {
         self.scratch_uses = self.scratch_uses.wrapping_add(1);
         let Self { nand, ram, .. } = self;
         let status = nand.read(PageAddr(page), 0, ram.scratch, &mut [])?;
         Ok(status.is_readable())
     }
 
-    /// Finds the newest anchor and takes up its list; whether it stayed what it was.
-    pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
+    /// The number of the anchor in a page, if it is one of a disk of this
+    /// shape; notes one of another.
+    fn anchor_seq(
+        &mut self,
+        page: u32,
+        is_other: &mut bool,
+    ) -> Result<Option<u32>, Error<N::Error>> {
+        if !self.load_page(page)? {
+            return Ok(None);
+        }
+        let found = Anchor::parse(&self.lay, self.ram.scratch);
+        *is_other |= found.is_some_and(|(_, fits)| !fits);
+        Ok(found.filter(|(_, fits)| *fits).map(|(a, _)| a.seq))
+    }
+
+    /// The page of the newest anchor.
+    fn newest_anchor(&mut self) -> Result<u32, Error<N::Error>> {
         let mut best: Option<(u32, u32)> = None;
         let mut is_other = false;
-        let mut look = |disk: &mut Self, page: u32| -> Result<Option<u32>, Error<N::Error>> {
-            if !disk.load_page(page)? {
-                return Ok(None);
-            }
-            let found = Anchor::parse(&disk.lay, disk.ram.scratch);
-            is_other |= found.is_some_and(|(_, fits)| !fits);
-            Ok(found.filter(|(_, fits)| *fits).map(|(a, _)| a.seq))
-        };
         // A block whose first page is lost may hold the newest all the same.
         let mut lost = [false; ANCHORS as usize];
         for block in 0..ANCHORS {
             let page = block * self.lay.pages;
-            match look(self, page)? {
+            match self.anchor_seq(page, &mut is_other)? {
                 Some(seq) if best.is_none_or(|(newest, _)| seq > newest) => {
                     best = Some((seq, page));
                 }
@@ -56,20 +63,23 @@ impl<N: Nand> Jftl<'_, N> {
                 continue;
             }
             for page in first + 1..first + self.lay.pages {
-                if let Some(seq) = look(self, page)?
+                if let Some(seq) = self.anchor_seq(page, &mut is_other)?
                     && best.is_none_or(|(newest, _)| seq > newest)
                 {
                     best = Some((seq, page));
                 }
             }
         }
-        let Some((_, page)) = best else {
-            return Err(if is_other {
-                Error::Geometry
-            } else {
-                Error::NotFormatted
-            });
-        };
+        match best {
+            Some((_, page)) => Ok(page),
+            None if is_other => Err(Error::Geometry),
+            None => Err(Error::NotFormatted),
+        }
+    }
+
+    /// Finds the newest anchor and takes up its list; whether it stayed what it was.
+    pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
+        let page = self.newest_anchor()?;
         let readable = self.load_page(page)?;
         let found = Anchor::parse(&self.lay, self.ram.scratch).filter(|_| readable);
         let Some((anchor, _)) = found else {

@@ -255,7 +255,6 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Whether a place on flash holds these bytes, and the owners that it names.
     fn is_same(&mut self, place: u32, data: &[u8]) -> Result<(bool, [u32; 2]), Error<N::Error>> {
         let mut tag = [0xFF; TAG];
-        self.scratch_uses = self.scratch_uses.wrapping_add(1);
         let readable = self.read_page(page_of(place), &mut tag)?;
         let owners = Self::parse_tag(&tag);
         let (same, owners) = Self::compare(self.ram.scratch, slot_of(place), owners, data);

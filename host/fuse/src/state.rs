@@ -140,7 +140,7 @@ impl<F: FileSystem + ?Sized> Shared<F> {
 
     /// Makes everything durable. `Err`: the file system panicked.
     pub(crate) fn commit(&self) -> Result<(), ()> {
-        self.by_itself("making changes durable", true, FileSystem::sync)
+        self.by_itself("making changes durable", true, F::sync)
             .map(|_| ())
     }
 

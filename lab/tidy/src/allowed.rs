@@ -31,21 +31,7 @@ pub const UPWARDS: &[(&str, &str, &str)] = &[
 
 /// Files, and functions as `path::name`, that are longer than others may be.
 pub const LONG: &[(&str, &str)] = &[
-    // One list or one `match` with a few lines for each case: apart, the cases would be no shorter
-    // and could not be compared.
-    (
-        "command/flashkit/src/volume/flashlight/record.rs::fields",
-        "an arm a record",
-    ),
-    (
-        "lab/experiments/src/jftl/figures.rs::table",
-        "a line a column, then a cell each",
-    ),
-    (
-        "lab/experiments/src/micro/verdict.rs::observations",
-        "a list of what the paper says",
-    ),
-    ("lab/experiments/src/page/table.rs::csv", "a line a column"),
+    // One `match` with a few lines for each case: apart, the cases would be no shorter.
     ("lab/hostile/src/volume.rs::take", "an arm a call"),
     ("lab/powercut/src/live.rs::attempt", "an arm an operation"),
     (
@@ -53,25 +39,8 @@ pub const LONG: &[(&str, &str)] = &[
         "an arm an operation",
     ),
     (
-        "lab/powercut/src/script/random.rs::random_op",
-        "an arm an operation",
-    ),
-    (
-        "lab/workload/src/trace.rs::parse_line",
-        "an arm an operation",
-    ),
-    (
         "host/fuse/src/bridge.rs",
         "a method a request of the kernel, as its library's trait has them",
-    ),
-    // Steps that each need what the one before has found.
-    (
-        "device/jftl/src/ext.rs::at",
-        "each check of a superblock needs the fields before it",
-    ),
-    (
-        "device/jftl/src/scan.rs::find_anchor",
-        "what each anchor block shows decides on the next",
     ),
     (
         "lab/flashlight-tests/tests/all/damage/judge.rs::list",

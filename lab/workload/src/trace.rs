@@ -264,19 +264,13 @@ pub fn parse_line(text: &str) -> Result<Option<Op>, String> {
             path: words.path("path")?,
             size: words.num("size")?,
         },
-        "U" | "R" => {
-            let (path, offset) = (words.path("path")?, words.num("offset")?);
-            let size = words.num("size")?;
-            if offset
-                .checked_add(size)
-                .is_none_or(|end| end > i64::MAX as u64)
-            {
-                return Err(format!("{kind}: offset and size are beyond any file"));
-            }
-            match kind {
-                "U" => Op::Update { path, offset, size },
-                _ => Op::Read { path, offset, size },
-            }
+        "U" => {
+            let (path, offset, size) = words.piece()?;
+            Op::Update { path, offset, size }
+        }
+        "R" => {
+            let (path, offset, size) = words.piece()?;
+            Op::Read { path, offset, size }
         }
         "D" => Op::Unlink {
             path: words.path("path")?,
@@ -334,6 +328,19 @@ impl<'a, I: Iterator<Item = &'a str>> Words<'a, I> {
     fn path(&mut self, what: &str) -> Result<String, String> {
         let word = self.next(what)?;
         normal_path(word).map_err(|why| format!("{}: {what} `{word}` {why}", self.kind))
+    }
+
+    /// A path, and an offset and a size within what a file can be.
+    fn piece(&mut self) -> Result<(String, u64, u64), String> {
+        let (path, offset) = (self.path("path")?, self.num("offset")?);
+        let size = self.num("size")?;
+        match offset.checked_add(size) {
+            Some(end) if end <= i64::MAX as u64 => Ok((path, offset, size)),
+            _ => Err(format!(
+                "{}: offset and size are beyond any file",
+                self.kind
+            )),
+        }
     }
 }
 

@@ -77,27 +77,30 @@ fn notes(quick: bool) -> Vec<String> {
     notes
 }
 
+/// The columns of every table.
+const COLUMNS: [&str; 17] = [
+    "load",
+    "commit",
+    "mode",
+    "page: programs",
+    "s",
+    "jftl: programs",
+    "s ",
+    "elided",
+    "unchanged",
+    "packed",
+    "in pages",
+    "log",
+    "copies",
+    "flushes",
+    "fewer, %",
+    "faster",
+    "paper",
+];
+
 fn table(plan: &Plan, held: &[&Held]) -> Table {
     let timed = matches!(plan.benches[0], Bench::Dbench(_));
-    let mut columns = vec![
-        "load",
-        "commit",
-        "mode",
-        "page: programs",
-        "s",
-        "jftl: programs",
-        "s ",
-        "elided",
-        "unchanged",
-        "packed",
-        "in pages",
-        "log",
-        "copies",
-        "flushes",
-        "fewer, %",
-        "faster",
-        "paper",
-    ];
+    let mut columns = COLUMNS.to_vec();
     if timed {
         columns.push("page: MB/s");
     }

@@ -25,7 +25,7 @@ mod verdict;
 pub use cases::{cases, uflip_cases};
 pub use data::Data;
 pub use figures::{report, uflip_report};
-pub use verdict::{Observation, Verdict, observations};
+pub use verdict::{OBSERVATIONS, Observation, Verdict};
 
 /// The paper.
 pub const SOURCE: &str = "P. Olivier, J. Boukhobza, E. Senn, Micro-benchmarking Flash Memory \

@@ -71,139 +71,136 @@ const fn observed(
 }
 
 /// All of them, in the paper's order.
-pub fn observations() -> &'static [Observation] {
-    const ALL: &[Observation] = &[
-        observed(
-            "V.A",
-            "reads cost the same in sequence and at random, but for 2 KB",
-            Some(judge::reads_alike),
-        ),
-        observed(
-            "V.A",
-            "sequential writes: JFFS2 takes 4 times as long as UBIFS",
-            Some(judge::sw_jffs2_slow),
-        ),
-        observed("V.A", "sequential writes: YAFFS2 is fastest", None),
-        observed(
-            "V.A",
-            "random writes: JFFS2 takes more than twice as long as UBIFS",
-            Some(judge::rw_jffs2_slow),
-        ),
-        observed(
-            "V.A",
-            "random writes: YAFFS2 against UBIFS, small and large",
-            None,
-        ),
-        observed(
-            "V.A",
-            "UBIFS writes cost more at random than in sequence",
-            Some(judge::ubifs_random_worse),
-        ),
-        observed(
-            "V.A",
-            "JFFS2 writes cost less at random than in sequence",
-            Some(judge::jffs2_random_better),
-        ),
-        observed(
-            "V.A",
-            "sequential writes: JFFS2 erases most, 1.5 times more at 2 KB than at 512 KB",
-            Some(judge::sw_jffs2_erases),
-        ),
-        observed(
-            "V.A",
-            "sequential writes: UBIFS erases less the larger the requests (1.4 to 0.3)",
-            Some(judge::sw_ubifs_erases),
-        ),
-        observed("V.A", "sequential writes: YAFFS2 erases least", None),
-        observed(
-            "V.A",
-            "random writes: UBIFS erases least, but for 2 KB",
-            Some(judge::rw_ubifs_erases),
-        ),
-        observed(
-            "V.A",
-            "the deviation of erases follows their mean",
-            Some(judge::deviation_follows),
-        ),
-        observed(
-            "V.B",
-            "JFFS2: 30 and 60 % alike, 75 % costs 2.5 times as much at 2 KB, 1.06 at 512 KB",
-            Some(judge::fill_jffs2),
-        ),
-        observed("V.B", "YAFFS2 bears little clean space best", None),
-        observed(
-            "V.B",
-            "UBIFS: 75 % costs 5 times as much as 30 % at 2 KB, 1.1 at 512 KB",
-            Some(judge::fill_ubifs),
-        ),
-        observed(
-            "V.B",
-            "erases are fewest at 8 to 64 KB, of JFFS2 and of UBIFS",
-            Some(judge::fill_middle),
-        ),
-        observed(
-            "V.B",
-            "JFFS2 wears blocks more evenly than UBIFS though it erases more",
-            Some(judge::fill_levels),
-        ),
-        observed(
-            "V.C",
-            "JFFS2 cleans in pauses: 1.67 ms become 0.84 at 2 KB, 173 become 148 at 512 KB",
-            Some(judge::pause_jffs2),
-        ),
-        observed(
-            "V.C",
-            "JFFS2 erases the same with and without pauses",
-            Some(judge::pause_jffs2_erases),
-        ),
-        observed("V.C", "YAFFS2 does not use pauses", None),
-        observed(
-            "V.C",
-            "UBIFS is 8 to 12 times faster with pauses",
-            Some(judge::pause_ubifs),
-        ),
-        observed(
-            "V.C",
-            "UBIFS erases the same with and without pauses",
-            Some(judge::pause_ubifs_erases),
-        ),
-        observed(
-            "Table I, 1",
-            "JFFS2: good for reads, bad for writes",
-            Some(judge::table_jffs2),
-        ),
-        observed(
-            "Table I, 1",
-            "UBIFS: better speed and life for large random writes",
-            Some(judge::table_ubifs),
-        ),
-        observed(
-            "Table I, 1",
-            "YAFFS2: better for sequential and small random writes",
-            None,
-        ),
-        observed(
-            "Table I, 2",
-            "JFFS2 and UBIFS: good where clean space is left",
-            Some(judge::table_space),
-        ),
-        observed(
-            "Table I, 3",
-            "JFFS2: good cleaning in pauses, longer life",
-            Some(judge::table_pause_jffs2),
-        ),
-        observed(
-            "Table I, 3",
-            "UBIFS: good cleaning in pauses, better speed",
-            Some(judge::pause_ubifs),
-        ),
-    ];
-    ALL
-}
+pub const OBSERVATIONS: &[Observation] = &[
+    observed(
+        "V.A",
+        "reads cost the same in sequence and at random, but for 2 KB",
+        Some(judge::reads_alike),
+    ),
+    observed(
+        "V.A",
+        "sequential writes: JFFS2 takes 4 times as long as UBIFS",
+        Some(judge::sw_jffs2_slow),
+    ),
+    observed("V.A", "sequential writes: YAFFS2 is fastest", None),
+    observed(
+        "V.A",
+        "random writes: JFFS2 takes more than twice as long as UBIFS",
+        Some(judge::rw_jffs2_slow),
+    ),
+    observed(
+        "V.A",
+        "random writes: YAFFS2 against UBIFS, small and large",
+        None,
+    ),
+    observed(
+        "V.A",
+        "UBIFS writes cost more at random than in sequence",
+        Some(judge::ubifs_random_worse),
+    ),
+    observed(
+        "V.A",
+        "JFFS2 writes cost less at random than in sequence",
+        Some(judge::jffs2_random_better),
+    ),
+    observed(
+        "V.A",
+        "sequential writes: JFFS2 erases most, 1.5 times more at 2 KB than at 512 KB",
+        Some(judge::sw_jffs2_erases),
+    ),
+    observed(
+        "V.A",
+        "sequential writes: UBIFS erases less the larger the requests (1.4 to 0.3)",
+        Some(judge::sw_ubifs_erases),
+    ),
+    observed("V.A", "sequential writes: YAFFS2 erases least", None),
+    observed(
+        "V.A",
+        "random writes: UBIFS erases least, but for 2 KB",
+        Some(judge::rw_ubifs_erases),
+    ),
+    observed(
+        "V.A",
+        "the deviation of erases follows their mean",
+        Some(judge::deviation_follows),
+    ),
+    observed(
+        "V.B",
+        "JFFS2: 30 and 60 % alike, 75 % costs 2.5 times as much at 2 KB, 1.06 at 512 KB",
+        Some(judge::fill_jffs2),
+    ),
+    observed("V.B", "YAFFS2 bears little clean space best", None),
+    observed(
+        "V.B",
+        "UBIFS: 75 % costs 5 times as much as 30 % at 2 KB, 1.1 at 512 KB",
+        Some(judge::fill_ubifs),
+    ),
+    observed(
+        "V.B",
+        "erases are fewest at 8 to 64 KB, of JFFS2 and of UBIFS",
+        Some(judge::fill_middle),
+    ),
+    observed(
+        "V.B",
+        "JFFS2 wears blocks more evenly than UBIFS though it erases more",
+        Some(judge::fill_levels),
+    ),
+    observed(
+        "V.C",
+        "JFFS2 cleans in pauses: 1.67 ms become 0.84 at 2 KB, 173 become 148 at 512 KB",
+        Some(judge::pause_jffs2),
+    ),
+    observed(
+        "V.C",
+        "JFFS2 erases the same with and without pauses",
+        Some(judge::pause_jffs2_erases),
+    ),
+    observed("V.C", "YAFFS2 does not use pauses", None),
+    observed(
+        "V.C",
+        "UBIFS is 8 to 12 times faster with pauses",
+        Some(judge::pause_ubifs),
+    ),
+    observed(
+        "V.C",
+        "UBIFS erases the same with and without pauses",
+        Some(judge::pause_ubifs_erases),
+    ),
+    observed(
+        "Table I, 1",
+        "JFFS2: good for reads, bad for writes",
+        Some(judge::table_jffs2),
+    ),
+    observed(
+        "Table I, 1",
+        "UBIFS: better speed and life for large random writes",
+        Some(judge::table_ubifs),
+    ),
+    observed(
+        "Table I, 1",
+        "YAFFS2: better for sequential and small random writes",
+        None,
+    ),
+    observed(
+        "Table I, 2",
+        "JFFS2 and UBIFS: good where clean space is left",
+        Some(judge::table_space),
+    ),
+    observed(
+        "Table I, 3",
+        "JFFS2: good cleaning in pauses, longer life",
+        Some(judge::table_pause_jffs2),
+    ),
+    observed(
+        "Table I, 3",
+        "UBIFS: good cleaning in pauses, better speed",
+        Some(judge::pause_ubifs),
+    ),
+];
 
 /// The observations and what became of them.
 pub fn table(data: Data<'_>) -> Table {
-    let rows = observations().iter().map(|observation| {
+    let rows = OBSERVATIONS.iter().map(|observation| {
         let (verdict, found) = observation.look(data);
         vec![
             observation.place.into(),
@@ -260,13 +257,13 @@ mod tests {
     }
 
     fn verdict(what: &str, outcomes: &[Outcome]) -> Verdict {
-        let found = observations().iter().find(|o| o.what.starts_with(what));
+        let found = OBSERVATIONS.iter().find(|o| o.what.starts_with(what));
         found.unwrap().look(Data(outcomes)).0
     }
 
     #[test]
     fn without_results_there_are_no_verdicts() {
-        for observation in observations() {
+        for observation in OBSERVATIONS {
             let (verdict, _) = observation.look(Data(&[]));
             let yaffs = observation.what.contains("YAFFS2");
             let expected = if yaffs {
@@ -302,6 +299,6 @@ mod tests {
         // One system alone says nothing.
         assert_eq!(verdict(slow, &of(400, 2.0)[..1]), Verdict::NotMeasured);
         let table = table(Data(&of(400, 2.0)));
-        assert_eq!(table.rows.len(), observations().len());
+        assert_eq!(table.rows.len(), OBSERVATIONS.len());
     }
 }

@@ -1,6 +1,8 @@
 //! Every number as CSV.
 
-use crate::jftl::Measured;
+use flashkit_workload::Phase;
+
+use crate::jftl::{Measured, Ran};
 use crate::study::Outcome;
 
 const HEAD: [&str; 24] = [
@@ -49,61 +51,72 @@ pub fn csv<'a>(
             continue;
         };
         for phase in report.phases.iter().chain([&report.total]) {
-            let (flash, host, erases) = (&phase.latency_us, &phase.host_us, &phase.erases);
-            let counts = [
-                phase.ops,
-                phase.user_bytes,
-                phase.page_reads,
-                phase.spare_reads,
-                phase.page_programs,
-                phase.block_erases,
-                phase.flash_us,
-            ];
-            let measures = [
-                flash.mean,
-                flash.p50,
-                flash.p99,
-                flash.p999,
-                flash.max,
-                host.mean,
-                host.p99,
-                erases.mean,
-                erases.stddev,
-            ];
             let mut record = names.to_vec();
             record.push(phase.name.clone());
-            record.extend(counts.map(|n| n.to_string()));
-            record.extend(measures.map(|x| format!("{x:.4}")));
-            record.extend([erases.min.to_string(), erases.max.to_string()]);
+            record.extend(figures(phase));
             record.extend([kernel.clone(), outcome.error.clone().unwrap_or_default()]);
             out.write_record(record)?;
         }
     }
     for held in measured {
         for (layer, ran) in [("page", &held.page), ("jftl", &held.jftl)] {
-            let mut record = vec![
-                held.id.clone(),
-                layer.into(),
-                held.chip.clone(),
-                "all".into(),
-            ];
-            record.resize(
-                HEAD.iter().position(|c| *c == "page_reads").unwrap_or(0),
-                String::new(),
-            );
-            let us = ran.busy_ns / 1000;
-            let counts = [
-                ran.page_reads,
-                ran.spare_reads,
-                ran.page_programs,
-                ran.block_erases,
-                us,
-            ];
-            record.extend(counts.map(|n| n.to_string()));
-            record.resize(HEAD.len() - 2, String::new());
-            record.extend([held.made.kernel.clone().unwrap_or_default(), String::new()]);
-            out.write_record(record)?;
+            out.write_record(on_layer(held, layer, ran))?;
         }
     }
     Ok(String::from_utf8(out.into_inner()?)?)
+}
+
+/// Counts, latencies and erases of a phase.
+fn figures(phase: &Phase) -> Vec<String> {
+    let (flash, host, erases) = (&phase.latency_us, &phase.host_us, &phase.erases);
+    let counts = [
+        phase.ops,
+        phase.user_bytes,
+        phase.page_reads,
+        phase.spare_reads,
+        phase.page_programs,
+        phase.block_erases,
+        phase.flash_us,
+    ];
+    let measures = [
+        flash.mean,
+        flash.p50,
+        flash.p99,
+        flash.p999,
+        flash.max,
+        host.mean,
+        host.p99,
+        erases.mean,
+        erases.stddev,
+    ];
+    let mut record: Vec<String> = counts.iter().map(u64::to_string).collect();
+    record.extend(measures.map(|x| format!("{x:.4}")));
+    record.extend([erases.min.to_string(), erases.max.to_string()]);
+    record
+}
+
+/// A measurement on a layer.
+fn on_layer(held: &Measured, layer: &str, ran: &Ran) -> Vec<String> {
+    let mut record = vec![
+        held.id.clone(),
+        layer.into(),
+        held.chip.clone(),
+        "all".into(),
+    ];
+    record.resize(
+        HEAD.iter().position(|c| *c == "page_reads").unwrap_or(0),
+        String::new(),
+    );
+    let us = ran.busy_ns / 1000;
+    let counts = [
+        ran.page_reads,
+        ran.spare_reads,
+        ran.page_programs,
+        ran.block_erases,
+        us,
+    ];
+    record.extend(counts.map(|n| n.to_string()));
+    record.resize(HEAD.len() - 2, String::new());
+    record.extend([held.made.kernel.clone().unwrap_or_default(), String::new()]);
+    record
 }

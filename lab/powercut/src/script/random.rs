@@ -74,49 +74,8 @@ fn dir(rng: &mut Rng, mix: &Mix) -> String {
 pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
     let p = path(rng, mix);
     match rng.below(104 + mix.updates) {
-        0..=17 => {
-            if rng.one_in(12) {
-                ops.push(Op::Mknod(p, rng.below(1 << 20) as u32));
-                return;
-            }
-            ops.push(Op::Create(p.clone()));
-            if !rng.one_in(3) {
-                ops.push(Op::Write(
-                    p.clone(),
-                    0,
-                    1 + rng.below(mix.write_max) as usize,
-                ));
-            }
-            if rng.one_in(2) {
-                ops.push(Op::Fsync(p));
-            }
-        }
-        18..=32 => {
-            if rng.one_in(4) {
-                update(rng, mix, p, 3, ops);
-                return;
-            }
-            if rng.one_in(6) {
-                // At the end of the file: a tail, or pages.
-                let (mut end, steps) = (rng.below(mix.offset_max), 1 + rng.below(4));
-                ops.push(Op::Truncate(p.clone(), end));
-                for _ in 0..steps {
-                    ops.push(Op::Fsync(p.clone()));
-                    let rest = 1024 - end % 1024;
-                    let len =
-                        [rest, 1 + rng.below(rest), 1 + rng.below(900)][rng.below(3) as usize];
-                    ops.push(Op::Write(p.clone(), end, len as usize));
-                    end += len;
-                }
-                return;
-            }
-            let off = rng.below(mix.offset_max);
-            let len = if rng.one_in(2) { 300 } else { mix.write_max };
-            ops.push(Op::Write(p.clone(), off, 1 + rng.below(len) as usize));
-            if rng.one_in(2) {
-                ops.push(Op::Fsync(p));
-            }
-        }
+        0..=17 => make(rng, mix, p, ops),
+        18..=32 => write(rng, mix, p, ops),
         33..=35 => ops.push(Op::Truncate(p, rng.below(mix.offset_max))),
         36..=37 => {
             let (offset, len) = (rng.below(mix.offset_max), rng.below(mix.write_max));
@@ -151,6 +110,52 @@ pub fn random_op(rng: &mut Rng, mix: &Mix, ops: &mut Vec<Op>) {
         100..=102 => ops.push(Op::Link(p, path(rng, mix))),
         103 => ops.push(Op::Chown(p, rng.below(9) as u32, 3)),
         _ => update(rng, mix, p, 8, ops),
+    }
+}
+
+/// A file that is created, written as a rule, and synced at times; or a special file.
+fn make(rng: &mut Rng, mix: &Mix, p: String, ops: &mut Vec<Op>) {
+    if rng.one_in(12) {
+        ops.push(Op::Mknod(p, rng.below(1 << 20) as u32));
+        return;
+    }
+    ops.push(Op::Create(p.clone()));
+    if !rng.one_in(3) {
+        ops.push(Op::Write(
+            p.clone(),
+            0,
+            1 + rng.below(mix.write_max) as usize,
+        ));
+    }
+    if rng.one_in(2) {
+        ops.push(Op::Fsync(p));
+    }
+}
+
+/// A write: to whole pages, at the end of the file, or anywhere.
+fn write(rng: &mut Rng, mix: &Mix, p: String, ops: &mut Vec<Op>) {
+    if rng.one_in(4) {
+        update(rng, mix, p, 3, ops);
+        return;
+    }
+    if rng.one_in(6) {
+        // At the end of the file: a tail, or pages.
+        let (mut end, steps) = (rng.below(mix.offset_max), 1 + rng.below(4));
+        ops.push(Op::Truncate(p.clone(), end));
+        for _ in 0..steps {
+            ops.push(Op::Fsync(p.clone()));
+            let rest = 1024 - end % 1024;
+            let len = [rest, 1 + rng.below(rest), 1 + rng.below(900)][rng.below(3) as usize];
+            ops.push(Op::Write(p.clone(), end, len as usize));
+            end += len;
+        }
+        return;
+    }
+    let off = rng.below(mix.offset_max);
+    let len = if rng.one_in(2) { 300 } else { mix.write_max };
+    ops.push(Op::Write(p.clone(), off, 1 + rng.below(len) as usize));
+    if rng.one_in(2) {
+        ops.push(Op::Fsync(p));
     }
 }
 

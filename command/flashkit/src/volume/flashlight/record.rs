@@ -1,8 +1,8 @@
 //! The fields of each kind of record, as JSON.
 
 use flashkit_flashlight::inspect::{
-    Checkpoint, EntryState, FileEntry, FileName, InodeFields, NameEntry, Record, Reserved,
-    Snapshot, Target,
+    Checkpoint, Dir, EntryState, File, FileEntry, FileName, InodeFields, NameEntry, Record,
+    Reserved, Snapshot, Target,
 };
 use flashkit_flashlight::{BlockState, Time};
 use flashkit_nand::{Geometry, PageAddr};
@@ -36,37 +36,13 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
                 .collect::<Value>(),
         }),
         Record::DirMap(map) => json!({
-            "directories": map
-                .dirs()
-                .map(|(number, page)| json!({ "position": number, "page": page.0 }))
-                .collect::<Value>(),
+            "directories": map.dirs().map(place).collect::<Value>(),
         }),
         Record::Places(places) => json!({
-            "pages": places
-                .dirs()
-                .map(|(number, page)| json!({ "position": number, "page": page.0 }))
-                .collect::<Value>(),
+            "pages": places.dirs().map(place).collect::<Value>(),
         }),
-        Record::Dir(dir) => {
-            let mut told = of_inode(&dir.fields());
-            told["pointers"] = pointers("hash", dir.pointers());
-            told["entries"] = dir.entries().map(|e| name_entry(&e)).collect();
-            told
-        }
-        Record::File(file) => {
-            let mut told = of_inode(&file.fields());
-            let mut names = file.names().map(file_name).peekable();
-            if names.peek().is_some() {
-                told["names"] = names.collect();
-            }
-            if let Some((index, offset, bytes)) = file.fragment() {
-                told["fragment"] =
-                    json!({ "index": index, "offset": offset, "bytes": bytes.len() });
-            }
-            told["pointers"] = pointers("index", file.pointers());
-            told["entries"] = file.entries().map(file_entry).collect();
-            told
-        }
+        Record::Dir(dir) => of_dir(dir),
+        Record::File(file) => of_file(file),
         Record::HashMap(map) => {
             let mut told = of_map(map.owner(), map.range());
             told["entries"] = map.names().map(|e| name_entry(&e)).collect();
@@ -95,13 +71,39 @@ pub fn fields(record: &Record<'_>, geometry: &Geometry) -> Value {
         }
         Record::Attributes(map) => {
             let (ino, dir, hash) = map.owner();
-            let attributes: Value = map
-                .attributes()
-                .map(|(name, value)| json!({ "name": String::from_utf8_lossy(name), "bytes": value.len() }))
-                .collect();
+            let attributes = map.attributes().map(attribute).collect::<Value>();
             json!({ "ino": ino, "dir": dir, "hash": hash, "attributes": attributes })
         }
     }
+}
+
+fn of_dir(dir: &Dir<'_>) -> Value {
+    let mut told = of_inode(&dir.fields());
+    told["pointers"] = pointers("hash", dir.pointers());
+    told["entries"] = dir.entries().map(|e| name_entry(&e)).collect();
+    told
+}
+
+fn of_file(file: &File<'_>) -> Value {
+    let mut told = of_inode(&file.fields());
+    let mut names = file.names().map(file_name).peekable();
+    if names.peek().is_some() {
+        told["names"] = names.collect();
+    }
+    if let Some((index, offset, bytes)) = file.fragment() {
+        told["fragment"] = json!({ "index": index, "offset": offset, "bytes": bytes.len() });
+    }
+    told["pointers"] = pointers("index", file.pointers());
+    told["entries"] = file.entries().map(file_entry).collect();
+    told
+}
+
+fn place((number, page): (u32, PageAddr)) -> Value {
+    json!({ "position": number, "page": page.0 })
+}
+
+fn attribute((name, value): (&[u8], &[u8])) -> Value {
+    json!({ "name": String::from_utf8_lossy(name), "bytes": value.len() })
 }
 
 fn taken(reserved: Reserved) -> Value {
