@@ -216,9 +216,11 @@ fn serve(
 }
 
 type Fs = dyn Measured + Send;
+/// What is said of a recording in the end.
+type Said = Arc<Mutex<Recorded>>;
 
 /// A file system whose operations are recorded.
-fn record(fs: Box<Fs>, to: &Path) -> anyhow::Result<(Box<Fs>, Option<Arc<Mutex<Recorded>>>)> {
+fn record(fs: Box<Fs>, to: &Path) -> anyhow::Result<(Box<Fs>, Option<Said>)> {
     let recorder = Recorder::new(fs, to, Some(PAUSE)).with_context(|| to.display().to_string())?;
     let recorded = recorder.recorded();
     Ok((Box::new(recorder), Some(recorded)))
