@@ -215,12 +215,10 @@ fn serve(
     concluded
 }
 
-type Fs = dyn Measured + Send;
-/// What is said of a recording in the end.
-type Said = Arc<Mutex<Recorded>>;
+type Fs = Box<dyn Measured + Send>;
 
 /// A file system whose operations are recorded.
-fn record(fs: Box<Fs>, to: &Path) -> anyhow::Result<(Box<Fs>, Option<Said>)> {
+fn record(fs: Fs, to: &Path) -> anyhow::Result<(Fs, Option<Arc<Mutex<Recorded>>>)> {
     let recorder = Recorder::new(fs, to, Some(PAUSE)).with_context(|| to.display().to_string())?;
     let recorded = recorder.recorded();
     Ok((Box::new(recorder), Some(recorded)))
@@ -247,7 +245,11 @@ fn tell_recorded(recorded: &Mutex<Recorded>, to: &Path, out: &mut dyn Write) -> 
     Ok(())
 }
 
-fn tell_cost(ended: &Ended<Fs>, mounted: FlashCost, out: &mut dyn Write) -> io::Result<()> {
+fn tell_cost(
+    ended: &Ended<dyn Measured + Send>,
+    mounted: FlashCost,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if let Some(fs) = &ended.fs {
         writeln!(out, "mounting: {}", text::cost(mounted))?;
         writeln!(out, "session:  {}", text::cost(fs.cost() - mounted))?;
