@@ -33,7 +33,7 @@
 //! # Example
 //!
 //! ```
-//! use flashkit_nanofs::{NanoFs, SEEK_END};
+//! use flashkit_nanofs::NanoFs;
 //! use flashkit_sim::{CardTiming, SimCard};
 //!
 //! let mut fs: NanoFs<SimCard> = NanoFs::new(SimCard::new(4096, CardTiming::CLASS_4));
@@ -41,8 +41,10 @@
 //! let log = fs.create(b"log").unwrap();
 //! fs.append(log, b"up\n").unwrap();
 //! fs.sync().unwrap(); // durable from here on
-//! fs.seek(log, SEEK_END).unwrap();
-//! assert_eq!(fs.position(log).unwrap(), 3);
+//! let mut bytes = [0; 8];
+//! fs.seek(log, 0).unwrap();
+//! assert_eq!(fs.read(log, &mut bytes).unwrap(), 3);
+//! assert_eq!(&bytes[..3], b"up\n");
 //! ```
 
 #![no_std]

@@ -24,7 +24,7 @@
 //! let mut ram = vec![0; ram_bytes(&chip.geometry(), MapCache::Pieces(4)).unwrap()];
 //! Jftl::format(&mut chip, &mut ram, 1).unwrap();
 //! let device = OnNand::mount(chip, true, |_| (), |_| String::new()).unwrap();
-//! let mut disk = Sectors::new(device).unwrap();
+//! let mut disk = Sectors::new(device);
 //! disk.write(1000, b"across no sector's bounds").unwrap();
 //! let mut bytes = [0; 6];
 //! disk.read(1000, &mut bytes).unwrap();
