@@ -35,7 +35,8 @@
 //!
 //! # Addresses
 //!
-//! A page has one number on the whole chip, a block another; [`Geometry`] leads from one to the other.
+//! A page has one number on the whole chip, a block another; [`Geometry`] leads from one to the
+//! other.
 //!
 //! | module | what it is |
 //! | --- | --- |
@@ -53,7 +54,8 @@
 //! assert!(Geometry::new(2000, 40, 64, 2048).is_err());
 //! ```
 //!
-//! A driver that implements [`Nand`] is drawn in `docs/porting.md`; `flashkit-sim` has chips to try it with.
+//! A driver that implements [`Nand`] is drawn in `docs/porting.md`; `flashkit-sim` has chips to
+//! try it with.
 
 #![no_std]
 #![forbid(unsafe_code)]

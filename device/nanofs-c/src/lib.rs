@@ -11,7 +11,8 @@
 //! | `NANOFS_E_*` | what went wrong; negative |
 //! | `nanofs_*` | one function for each call of [`flashkit_nanofs::NanoFs`] |
 //!
-//! A whole program is `examples/nanofs/image.c`, firmware `firmware/c`; `.ci/run` compiles both. In short:
+//! A whole program is `examples/nanofs/image.c`, firmware `firmware/c`; `.ci/run` compiles both.
+//! In short:
 //!
 //! ```c
 //! static nanofs fs;
