@@ -28,6 +28,16 @@
 //! assert!(!chip.read(PageAddr(1), 0, &mut data, &mut []).unwrap().is_readable());
 //! assert_eq!(chip.counters().time_ns, 2 * 252_800 + 2 * 77_800);
 //! ```
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `chip`, `fault`, `rot`, `tear` | a NAND chip, and what goes wrong with it |
+//! | `preset` | chips by name, with the latencies of papers and data sheets |
+//! | `count`, `trace`, `powercut` | the wrappers |
+//! | `backing`, `image`, `raw` | a chip in RAM or in a file; raw images of programmers |
+//! | [`nor`] | NOR chips, their wrappers and images |
+//! | `block`, `card`, `card_file` | SD cards and sectors |
+//! | `rng` | random numbers that are the same on every machine |
 
 #![forbid(unsafe_code)]
 

@@ -9,6 +9,50 @@
 //!   so by [`BlockDevice::TEARS`]: that one sector may then hold any mixture of both, or be
 //!   unreadable until it is written again.
 //! * A trimmed sector reads as its old contents or as zeros, until it is written.
+//!
+//! # Example
+//!
+//! A disk in RAM. Whatever is written is there at once, so `flush` has nothing to do:
+//!
+//! ```
+//! use flashkit_block::BlockDevice;
+//!
+//! struct InRam(Vec<u8>);
+//!
+//! impl BlockDevice for InRam {
+//!     type Error = &'static str;
+//!
+//!     fn sector_size(&self) -> u32 {
+//!         512
+//!     }
+//!
+//!     fn sector_count(&self) -> u32 {
+//!         (self.0.len() / 512) as u32
+//!     }
+//!
+//!     fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<(), Self::Error> {
+//!         let at = first as usize * 512;
+//!         let sectors = self.0.get(at..at + buf.len()).ok_or("beyond the end")?;
+//!         buf.copy_from_slice(sectors);
+//!         Ok(())
+//!     }
+//!
+//!     fn write(&mut self, first: u32, data: &[u8]) -> Result<(), Self::Error> {
+//!         let at = first as usize * 512;
+//!         let sectors = self.0.get_mut(at..at + data.len()).ok_or("beyond the end")?;
+//!         sectors.copy_from_slice(data);
+//!         Ok(())
+//!     }
+//!
+//!     fn flush(&mut self) -> Result<(), Self::Error> {
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let mut disk = InRam(vec![0; 8 * 512]);
+//! disk.write(7, &[0x55; 512]).unwrap();
+//! assert!(disk.write(8, &[0x55; 512]).is_err());
+//! ```
 
 #![no_std]
 #![forbid(unsafe_code)]

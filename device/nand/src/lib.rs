@@ -32,6 +32,30 @@
 //!
 //! Breaking a promise is a bug in the caller, and an implementation may panic; a fault of the
 //! medium never does.
+//!
+//! # Addresses
+//!
+//! A page has one number on the whole chip, a block another; [`Geometry`] leads from one to the
+//! other.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `geometry` | the shape of a chip in one checked value |
+//! | `addr` | numbers of pages and blocks |
+//!
+//! ```
+//! use flashkit_nand::{BlockAddr, Geometry, PageAddr};
+//!
+//! // Pages of 2 KiB with 40 usable spare bytes, 64 in a block, 2,048 blocks.
+//! let geometry = Geometry::new(2048, 40, 64, 2048).unwrap();
+//! assert_eq!(geometry.page(BlockAddr(3), 5), PageAddr(3 * 64 + 5));
+//! assert_eq!(geometry.block_of(PageAddr(197)), BlockAddr(3));
+//! assert_eq!(geometry.index_of(PageAddr(197)), 5);
+//! assert!(Geometry::new(2000, 40, 64, 2048).is_err());
+//! ```
+//!
+//! A driver that implements [`Nand`] is drawn in `docs/porting.md`; `flashkit-sim` has chips to
+//! try it with.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -3,6 +3,26 @@
 //! The one crate of the device floor with `unsafe` code: what C hands over cannot be checked by
 //! the compiler. The file system below has none. The header is made by `cbindgen`; `.ci/run`
 //! checks that it is up to date.
+//!
+//! | part | what it is |
+//! | --- | --- |
+//! | `nanofs_device` | functions of yours: read and write, and trim and flush, which may be null |
+//! | `nanofs` | a volume and all its RAM; words for the linker, nothing else |
+//! | `NANOFS_E_*` | what went wrong; negative |
+//! | `nanofs_*` | one function for each call of [`flashkit_nanofs::NanoFs`] |
+//!
+//! A whole program is `examples/nanofs/image.c`, firmware `firmware/c`; `.ci/run` compiles both.
+//! In short:
+//!
+//! ```c
+//! static nanofs fs;
+//! nanofs_init(&fs, &device);
+//! if (nanofs_mount(&fs, KEY) == NANOFS_E_NOT_FORMATTED)
+//!     nanofs_format(&fs, KEY, 16, random_number);
+//! int log = nanofs_create(&fs, (const uint8_t *)"log", 3);
+//! nanofs_append(&fs, log, (const uint8_t *)"up\n", 3);
+//! nanofs_sync(&fs); /* durable from here on */
+//! ```
 
 #![cfg_attr(feature = "panic-handler", no_std)]
 #![deny(unsafe_op_in_unsafe_fn)]

@@ -12,6 +12,40 @@
 //! Everything before a [`NanoFs::sync`]; a new file, a deletion, another name, an overwrite of
 //! whole nodes and a cut that removes nodes when the call returns. After a power cut,
 //! [`NanoFs::mount`] finds each file as it was at the last sync or at some moment later.
+//!
+//! # Modules
+//!
+//! All are methods of one type.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `block` | a sealed block: the form of every block on the medium |
+//! | `store` | blocks from and to the device, in the order that crashes ask for |
+//! | `map` | the bitmap: two bits for each block of data |
+//! | `header` | the header of a file: one block, written whole |
+//! | `chain` | the list of a file's nodes, the newest first |
+//! | `tail` | the file in RAM: its header, what was written since, and its tail |
+//! | `rewrite` | overwriting: nodes written anew, which a header makes valid together |
+//! | `file` | what a program does with files |
+//! | `clean` | giving up blocks that are not in use any more |
+//! | `volume` | making a volume, mounting it, and what is left of it |
+//!
+//! # Example
+//!
+//! ```
+//! use flashkit_nanofs::NanoFs;
+//! use flashkit_sim::{CardTiming, SimCard};
+//!
+//! let mut fs: NanoFs<SimCard> = NanoFs::new(SimCard::new(4096, CardTiming::CLASS_4));
+//! fs.format(0x5e45, 16, 1).unwrap();
+//! let log = fs.create(b"log").unwrap();
+//! fs.append(log, b"up\n").unwrap();
+//! fs.sync().unwrap(); // durable from here on
+//! let mut bytes = [0; 8];
+//! fs.seek(log, 0).unwrap();
+//! assert_eq!(fs.read(log, &mut bytes).unwrap(), 3);
+//! assert_eq!(&bytes[..3], b"up\n");
+//! ```
 
 #![no_std]
 #![forbid(unsafe_code)]

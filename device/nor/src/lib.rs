@@ -20,8 +20,26 @@
 //! * No program, and no second erase, in a bank while it erases; no read of the segment that is
 //!   being erased. Reads of the bank's other segments are served (the chip suspends the erase).
 //! * Nothing is programmed in a segment whose erase was cut or failed before it was erased again.
-//! * A byte that is not `0xFF` is programmed only where it clears bits, never where
-//!   it would have to set one.
+//! * A byte that is not `0xFF` is programmed only where it clears bits, never where it would have to
+//!   set one.
+//!
+//! # Example
+//!
+//! An erase that is begun, and what can be done before it is over:
+//!
+//! ```
+//! use flashkit_nor::{BankedNorFlash, EraseStatus};
+//!
+//! /// Erases the first unit of the chip and meanwhile reads from the bank behind it.
+//! fn erase_and_read<F: BankedNorFlash>(chip: &mut F, word: &mut [u8]) -> Result<bool, F::Error> {
+//!     let bank = (chip.capacity() / chip.banks() as usize) as u32;
+//!     chip.erase_start(0)?;
+//!     while chip.erase_status(0)? == EraseStatus::Busy {
+//!         chip.read(bank, word)?;
+//!     }
+//!     Ok(chip.erase_wait(0)? == EraseStatus::Done)
+//! }
+//! ```
 
 #![no_std]
 #![forbid(unsafe_code)]

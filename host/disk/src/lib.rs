@@ -7,6 +7,29 @@
 //! ```
 //!
 //! A translation layer joins by implementing [`Translation`], whatever chip is below it.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `sectors` | bytes over the sectors of a device: reads before a write of a part |
+//! | `nand`, `nor` | `jftl` and `logdisk` with their RAM and their chip in one value |
+//! | `file` | the device as the one file of a file system, for FUSE and a loop device |
+//!
+//! ```
+//! use flashkit_disk::{Disk, OnNand, Sectors};
+//! use flashkit_jftl::{Jftl, MapCache, ram_bytes};
+//! use flashkit_nand::Nand;
+//! use flashkit_sim::{SimNand, preset};
+//!
+//! let mut chip = SimNand::new(preset("w25n01gv").unwrap());
+//! let mut ram = vec![0; ram_bytes(&chip.geometry(), MapCache::Pieces(4)).unwrap()];
+//! Jftl::format(&mut chip, &mut ram, 1).unwrap();
+//! let device = OnNand::mount(chip, true, |_| (), |_| String::new()).unwrap();
+//! let mut disk = Sectors::new(device);
+//! disk.write(1000, b"across no sector's bounds").unwrap();
+//! let mut bytes = [0; 6];
+//! disk.read(1000, &mut bytes).unwrap();
+//! assert_eq!(&bytes, b"across");
+//! ```
 
 #![forbid(unsafe_code)]
 

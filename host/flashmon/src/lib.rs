@@ -12,8 +12,19 @@
 //! | `mtd` | the MTD devices of this machine, from sysfs |
 //!
 //! What is counted is what the driver is asked for, retries and the driver's own bad-block table
-//! included, whoever asks: file system, UBI, a dump of the chip. SPI NAND has other functions and
-//! is not seen. On a chip of several dies, addresses are those within a die.
+//! included, whoever asks: file system, UBI, a dump of the chip. SPI NAND has other functions and is
+//! not seen. On a chip of several dies, addresses are those within a die.
+//!
+//! ```no_run
+//! use flashkit_flashmon::Flashmon;
+//!
+//! // As root, on a kernel with a raw NAND driver.
+//! let monitor = Flashmon::start()?;
+//! let before = monitor.counts()?;
+//! std::fs::write("/mnt/flash/log", b"up\n").unwrap();
+//! println!("{} programs", monitor.counts()?.page_programs - before.page_programs);
+//! # Ok::<(), flashkit_flashmon::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -10,6 +10,18 @@
 //! | `ioctl` | the kernel's requests (`mtd/mtd-abi.h`): the only part with `unsafe` |
 //! | `sysfs` | what `/sys/class/mtd` says of a device |
 //! | `overlay` | a chip whose changes stay in RAM, to look at one without changing it |
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use flashkit_mtd::{MtdNand, Overlay};
+//! use flashkit_nand::Nand;
+//!
+//! // To be read only; what is written over it stays in RAM.
+//! let chip = Overlay::new(MtdNand::open(Path::new("/dev/mtd0"), false)?);
+//! println!("{} blocks", chip.geometry().blocks());
+//! # Ok::<(), flashkit_mtd::MtdError>(())
+//! ```
 
 #![deny(unsafe_code)]
 

@@ -5,9 +5,40 @@
 //! is what the kernel, QEMU and libnbd ask of a disk.
 //!
 //! There are three libraries on crates.io, and none fits: `nbd` 0.3.1 answers TRIM and WRITE_ZEROES
-//! with an error and knows no FUA and no `GO`; `nbdkit` 0.3.0 makes plugins for a server that has
-//! to be installed; `tokio-nbd` 0.3.0 is under the GPL and brings a runtime. So the protocol is
-//! here, two hundred lines of it.
+//! with an error and knows no FUA and no `GO`; `nbdkit` 0.3.0 makes plugins for a server that has to
+//! be installed; `tokio-nbd` 0.3.0 is under the GPL and brings a runtime. So the protocol is here,
+//! two hundred lines of it.
+//!
+//! | item | what it is |
+//! | --- | --- |
+//! | [`serve`] | one client, from the handshake to its end |
+//! | [`Export`] | what the client is shown |
+//! | [`Host`] | what is done while the client is silent, and who is told of what went wrong |
+//!
+//! ```no_run
+//! use std::io;
+//! use std::os::unix::net::UnixListener;
+//!
+//! use flashkit_disk::Disk;
+//! use flashkit_nbd::{Export, Host, serve};
+//!
+//! struct Quiet;
+//!
+//! impl Host for Quiet {
+//!     fn idle(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
+//!         disk.background().map(drop).map_err(io::Error::other)
+//!     }
+//!
+//!     fn report(&mut self, why: &str) {
+//!         eprintln!("{why}");
+//!     }
+//! }
+//!
+//! fn one_client(disk: &mut dyn Disk) -> io::Result<()> {
+//!     let (stream, _) = UnixListener::bind("disk.socket")?.accept()?;
+//!     serve(&stream, disk, Export::default(), &mut Quiet)
+//! }
+//! ```
 
 #![forbid(unsafe_code)]
 

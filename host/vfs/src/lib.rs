@@ -4,6 +4,28 @@
 //! [`FileSystem`]; FlashLight and Nano-FS adapt to it. It works on inode numbers, as FUSE does;
 //! [`path`] adds paths on top, [`tree`] copies between a file system and a directory of the host.
 //! What a file system costs its chip is asked by another trait, [`Measured`]: a mount does without.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`flashlight`] | FlashLight as a [`FileSystem`] |
+//! | [`nanofs`] | Nano-FS as one |
+//! | [`MemoryFs`] | one in RAM: what the others are compared with |
+//! | [`path`] | paths over inode numbers |
+//! | [`tree`] | copies between a file system and a directory of the host |
+//! | [`check`] | walks all structures of a volume: `fsck` |
+//! | [`device`] | numbers of devices, as Linux packs them |
+//!
+//! ```
+//! use flashkit_vfs::{FileSystem, MemoryFs, NewInode, Time, path};
+//!
+//! let mut fs = MemoryFs::new();
+//! let now = Time::now();
+//! let dir = fs.root();
+//! let file = fs.create(dir, b"log", &NewInode::default()).unwrap();
+//! fs.write(file.ino, 0, b"up\n", now).unwrap();
+//! fs.fsync(file.ino).unwrap();
+//! assert_eq!(path::read_file(&mut fs, b"/log").unwrap(), b"up\n");
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -6,6 +6,7 @@ pub mod micro;
 pub mod nanofs;
 pub mod page;
 pub mod peers;
+pub mod picture;
 pub mod report;
 mod rig;
 pub mod study;

@@ -5,4 +5,5 @@ mod jftl;
 mod logdisk;
 mod nanofs;
 mod page;
+mod picture;
 mod study;

@@ -2,6 +2,7 @@
 
 pub mod guest;
 mod page;
+mod picture;
 mod studies;
 
 use std::io::{self, Write};
@@ -52,6 +53,7 @@ enum What {
         choice: studies::Choice,
     },
     Report(page::Args),
+    Picture(picture::Args),
     Guest(guest::Args),
 }
 
@@ -59,6 +61,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.what {
         What::List { json } => list(*json, out)?,
         What::Report(args) => page::run(args, out)?,
+        What::Picture(args) => picture::run(args, out)?,
         What::Guest(args) => return guest::run(args, out),
         What::Run {
             name,
