@@ -19,75 +19,36 @@
 #[macro_use]
 extern crate std;
 
-mod bytes;
-mod cache;
+mod api;
 mod checkpoint;
-mod data;
-mod dir;
-mod dirmap;
-mod dirrec;
-mod dirty;
-mod erased;
+mod cleaning;
 mod error;
-mod exchange;
-mod extent;
-mod file;
-mod gc;
-mod hash;
-mod header;
-mod hole;
-mod inode;
-pub mod inspect;
-mod link;
-mod list;
-mod mappage;
-mod mount;
-mod moves;
-mod names;
-mod ops;
-mod overridden;
-mod paged;
-mod pages;
-mod rebuild;
-mod recover;
-mod rename;
-mod repair;
-mod room;
-mod scrub;
-mod snapshot;
-mod store;
-mod sweep;
-mod table;
-mod tag;
-pub mod transfer;
-mod tree;
-mod updates;
-mod validity;
-mod waiting;
-mod walk;
-mod wear;
-mod wellformed;
-mod xattr;
+mod format;
+mod index;
+mod recovery;
+mod space;
 
+pub use api::{inspect, transfer};
+
+pub use api::list::Entry;
+pub use api::ops::{Attr, New, SetAttr, Special, StatFs, TARGET_MAX, Unlinked};
+pub use api::scrub::Scrub;
+pub use api::walk::{Area, Page, RamUse, Visitor};
+pub use api::xattr::{SetXattr, XATTR_NAME_MAX};
 pub use error::Error;
-pub use header::{FORMAT_VERSION, Header, Kind};
-pub use inode::{NAME_MAX, Time};
-pub use list::Entry;
-pub use mount::{
+pub use format::header::{FORMAT_VERSION, Header, Kind};
+pub use format::inode::{NAME_MAX, Time};
+pub use recovery::mount::{
     Cleaner, Config, ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful,
 };
-pub use ops::{Attr, New, SetAttr, Special, StatFs, TARGET_MAX, Unlinked};
-pub use scrub::Scrub;
-pub use store::Written;
-pub use table::State as BlockState;
-pub use walk::{Area, Page, RamUse, Visitor};
-pub use xattr::{SetXattr, XATTR_NAME_MAX};
+pub use space::store::Written;
+pub use space::table::State as BlockState;
 
-use cache::Slot;
-use checkpoint::Anchor;
-use dirmap::DirMap;
+use checkpoint::take::Anchor;
 use flashkit_nand::{Nand, PageAddr};
-use store::Store;
+use index::cache::Slot;
+use index::dirmap::DirMap;
+use space::store::Store;
 
 /// Number of the root directory.
 pub const ROOT_DIR: u32 = 1;
@@ -113,7 +74,7 @@ impl FileRef {
         FileRef {
             ino,
             dir: INDEX_DIR,
-            hash: hash::ino_hash(volume, ino),
+            hash: format::hash::ino_hash(volume, ino),
         }
     }
 }
@@ -163,7 +124,7 @@ pub struct FlashLight<'r, N: Nand> {
     pub(crate) read_only: bool,
     recovered: bool,
     /// The block that is being cleaned.
-    pub(crate) sweep: Option<sweep::Sweep>,
+    pub(crate) sweep: Option<cleaning::sweep::Sweep>,
     /// What cleaning may cost now, in reads; negative when it has cost more than its share.
     pub(crate) credit: i32,
     /// The damage for which a change was lost last, and whether a sync has told of it.

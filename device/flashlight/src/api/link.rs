@@ -1,0 +1,246 @@
+//! Hard links: names of a file beyond its first (further names are in [`crate::index::names`]).
+//!
+//! Each change is one page, the file's own: it shows all names and their number, and says which
+//! entry is new, is gone, or leads to the file's number from now on. The directories follow in
+//! RAM.
+
+use crate::error::{Error, sound};
+use crate::format::dirrec::{DirRec, Target};
+use crate::format::hash::ino_hash;
+use crate::format::header::Kind;
+use crate::format::inode::{FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Stamp, Time};
+use crate::index::dir::Removal;
+use crate::index::file::KEPT;
+use crate::index::names::Which;
+use crate::{FileRef, FlashLight, INDEX_DIR, Node};
+use flashkit_nand::{Nand, PageAddr};
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Gives a file or symbolic link one more name. Durable when this returns, with what has been
+    /// written to the file. Returns where the file is to be looked for from now on.
+    ///
+    /// One program; before it, pages of new files and of removals in that directory; and when the
+    /// inode holds too many names, a read and a program once in several links. The second name of
+    /// a file concerns three directories, of which two are in the cache: up to three programs more
+    /// when the first name is in another directory.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; [`Error::NotFound`] of a file without a name; [`Error::TooManyLinks`].
+    pub fn link(
+        &mut self,
+        file: FileRef,
+        dir: u32,
+        name: &[u8],
+        now: Time,
+    ) -> Result<Node, Error<N::Error>> {
+        self.load_dir(dir)?;
+        let hash = self.vacant(dir, name)?;
+        self.need_page()?;
+        if self.has_entry(dir, hash, Target::Indirect, file.ino)? {
+            // Directory and hash would not tell the two names apart.
+            return Err(Error::TooManyLinks);
+        }
+        let i = self.load_file(file)?;
+        let view = self.files[i].file();
+        if view.flags() & FLAG_ORPHAN != 0 {
+            return Err(Error::NotFound);
+        }
+        if view.nlink() == u32::MAX {
+            return Err(Error::TooManyLinks);
+        }
+        let direct = view.flags() & FLAG_INDIRECT == 0;
+        let (from, from_hash) = view.holder(self.store.volume);
+        if direct && (from, from_hash) == (dir, hash) {
+            return Err(Error::TooManyLinks);
+        }
+        for dir in [from, dir] {
+            self.settle_creations(dir, 0)?;
+        }
+        self.reserve_index(direct)?;
+        for dir in [from, dir] {
+            self.dir_reserve(dir)?;
+        }
+        self.settle_removals(dir)?;
+        let growth = self.names_growth(i, name.len());
+        self.need_place(i, growth + KEPT)?;
+        self.file_room(i, growth)?;
+        self.load_dir(if direct { from } else { dir })?;
+        self.load_dir(INDEX_DIR)?;
+        self.demote_name(i)?;
+        let mut view = self.files[i].file_mut();
+        view.set_parent(dir);
+        view.set_name(name);
+        view.set_nlink(view.nlink() + 1);
+        view.set_time(Stamp::Change, now);
+        if direct {
+            view.set_flags(FLAG_INDIRECT | FLAG_KEPT);
+            view.set_moved(from, from_hash);
+        }
+        let linked = self.record_link(i, (from, from_hash), (dir, hash), direct);
+        self.not_in_part(linked)?;
+        self.stamp_dir(dir, now)?;
+        Ok(Node::File(self.files[i].file().file_ref(self.store.volume)))
+    }
+
+    /// Writes the record of a link in the page of a cached file, which was found `direct`ly by its entry in one directory, and changes
+    /// the directories.
+    fn record_link(
+        &mut self,
+        i: usize,
+        (from, from_hash): (u32, u32),
+        (dir, hash): (u32, u32),
+        direct: bool,
+    ) -> Result<(), Error<N::Error>> {
+        let ino = self.files[i].ino;
+        let (old, at) = self.write_record(i)?;
+        let by_number = ino_hash(self.store.volume, ino);
+        if direct {
+            self.dir_add(INDEX_DIR, by_number, Target::File, at.0)?;
+            self.dir_make_indirect(from, from_hash, old, ino)?;
+        } else {
+            self.dir_repoint(INDEX_DIR, by_number, Target::File, old, at)?;
+        }
+        self.dir_add(dir, hash, Target::Indirect, ino)
+    }
+
+    /// Programs a cached file's page as the record of a change of its names. Returns where it was
+    /// and is. The directories that the change concerns, but for those not cached, are changed next,
+    /// with nothing brought into the cache between: a page of theirs is either older than the record
+    /// or shows the change.
+    fn write_record(&mut self, i: usize) -> Result<(PageAddr, PageAddr), Error<N::Error>> {
+        let at = self.write_file_page(i)?;
+        let old = core::mem::replace(&mut self.files[i].loc, at);
+        self.store.invalidate(old);
+        Ok((old, at))
+    }
+
+    /// Takes one of several names from a cached file; `rec` is its entry. One program, which makes
+    /// it durable; one more when the name is in a names page.
+    pub(crate) fn unlink_name(
+        &mut self,
+        i: usize,
+        dir: u32,
+        name: &[u8],
+        rec: &DirRec,
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        self.dir_reserve(INDEX_DIR)?;
+        self.dir_reserve(dir)?;
+        self.settle_removals(dir)?;
+        self.file_room(i, self.names_growth(i, 0))?;
+        self.load_dir(dir)?;
+        self.load_dir(INDEX_DIR)?;
+        self.forget_name(i, dir, name, now)?;
+        self.files[i].file_mut().set_moved(dir, rec.hash);
+        let by_number = ino_hash(self.store.volume, self.files[i].ino);
+        let gone = self
+            .write_record(i)
+            .and_then(|(old, at)| self.dir_repoint(INDEX_DIR, by_number, Target::File, old, at))
+            .and_then(|()| self.dir_remove(dir, rec, Removal::Recorded));
+        self.not_in_part(gone)
+    }
+
+    /// In RAM, but for a names page: one of several names of a cached file goes. There must be room
+    /// for [`FlashLight::names_growth`].
+    pub(crate) fn forget_name(
+        &mut self,
+        i: usize,
+        dir: u32,
+        name: &[u8],
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        let Some(spot) = self.find_spot(i, dir, Which::Name(name))? else {
+            return Err(Error::Corrupt(self.files[i].loc, "names of a file"));
+        };
+        self.drop_name(i, spot)?;
+        let mut view = self.files[i].file_mut();
+        view.set_nlink(view.nlink().saturating_sub(1));
+        view.set_time(Stamp::Change, now);
+        Ok(())
+    }
+
+    /// Whether a directory exists and has this entry.
+    pub(crate) fn has_entry(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        target: Target,
+        ptr: u32,
+    ) -> Result<bool, Error<N::Error>> {
+        let mut n = 0;
+        loop {
+            match self.dir_nth(dir, hash, n) {
+                Ok(Some(rec)) if rec.same_object(target, ptr) => return Ok(true),
+                Ok(Some(_)) => n += 1,
+                Ok(None) | Err(Error::NotFound) => return Ok(false),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// At the end of a recovery: corrects the names of files that a rename has taken one from, when
+    /// no page of their own says so yet. They are marked in the index directory. A program for each,
+    /// and a lookup for each of its names.
+    pub(crate) fn mend_replaced(&mut self) -> Result<(), Error<N::Error>> {
+        let (mut hash, mut n) = (0, 0);
+        loop {
+            let Some(Some(rec)) = sound(self.dir_nth(INDEX_DIR, hash, n))? else {
+                match self.dir_next_hash(INDEX_DIR, hash + 1, &mut None)? {
+                    Some(next) => (hash, n) = (next, 0),
+                    None => return Ok(()),
+                }
+                continue;
+            };
+            n += 1;
+            if rec.target == Target::Orphan {
+                // With damage it stays marked: the next mount tries again.
+                sound(self.mend_marked(hash, PageAddr(rec.ptr)))?;
+            }
+        }
+    }
+
+    fn mend_marked(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
+        self.load_scratch(at, Kind::File, "file inode")?;
+        let view = FileView::on(&*self.scratch);
+        if view.flags() & FLAG_ORPHAN != 0 {
+            return Ok(());
+        }
+        let (ino, dir) = (view.ino(), INDEX_DIR);
+        let i = self.load_file(FileRef { ino, dir, hash })?;
+        self.mend_names(i)
+    }
+
+    /// Makes the names of a cached file those that directories have entries for, and writes its
+    /// page.
+    pub(crate) fn mend_names(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        self.file_room(i, self.names_growth(i, 0))?;
+        let (ino, mut kept) = (self.files[i].ino, 0);
+        loop {
+            let mut batch = [(0, 0); 32];
+            let n = self.names_from(i, kept, &mut batch)?;
+            if n == 0 {
+                break;
+            }
+            for (dir, hash) in batch[..n].iter().copied() {
+                if self.has_entry(dir, hash, Target::Indirect, ino)? {
+                    kept += 1;
+                    continue;
+                }
+                let Some(spot) = self.find_spot(i, dir, Which::Hash(hash))? else {
+                    return Err(Error::Corrupt(self.files[i].loc, "names of a file"));
+                };
+                self.drop_name(i, spot)?;
+                // The names may be in another order now.
+                kept = 0;
+                break;
+            }
+        }
+        let mut view = self.files[i].file_mut();
+        view.set_nlink(u32::try_from(kept).unwrap_or(u32::MAX));
+        if kept == 0 {
+            view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
+        }
+        self.files[i].change();
+        self.flush_file(i)
+    }
+}

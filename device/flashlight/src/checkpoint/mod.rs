@@ -1,0 +1,8 @@
+//! The state of the volume on flash in one or two pages, and where a mount finds it.
+//!
+//! Knows `index`, whose caches it writes out first, and what is below.
+//!
+//! Invariants: a checkpoint names every block in use and every root; the one before it stays readable until the
+//! new one is; what it frees is erased only after it.
+
+pub(crate) mod take;

@@ -1,0 +1,318 @@
+//! Cleaning: making free blocks of blocks with invalid pages (paper, 4.3).
+//!
+//! A victim's valid pages are moved, each to the log of its area, file data to a frontier of its
+//! own (the blocks that it fills are the paper's compaction list: they are left alone until their
+//! pages become invalid). The victim is then dead, and free after the next checkpoint. Remnants are
+//! candidates like other blocks: taking one is the paper's compaction.
+
+use crate::cleaning::room::{CLEANING, FLOOR, FOR_CHECKPOINT, last, urgent};
+use crate::cleaning::sweep::{LOOK, MOVE, Sweep, Why};
+use crate::error::Error;
+use crate::format::dirrec::Target;
+use crate::format::header::Kind;
+use crate::format::inode::{FLAG_ORPHAN, FileView};
+use crate::recovery::mount::Cleaner;
+use crate::space::paged::share;
+use crate::space::table::State;
+use crate::{FileRef, FlashLight, INDEX_DIR};
+use flashkit_nand::{Nand, PageAddr};
+
+/// Blocks tried in vain, at a few reads each, before a round of cleaning ends.
+const FUTILE: u32 = 512;
+/// Rounds of cleaning that one change waits for at most.
+const ROUNDS: u32 = 16;
+/// What a step of cleaning in idle time costs, in reads, between two looks at whether it is time for a checkpoint.
+const IDLE_STEP: u32 = 400;
+/// Dead blocks that are worth a checkpoint.
+pub(crate) const WORTH: u32 = 8;
+
+/// What cleaning a block costs; `None` where nothing can be won. A block of metadata that is young dies by
+/// itself, so data goes first.
+pub(crate) fn cost(state: State, pages_per_block: u32) -> Option<u32> {
+    match state {
+        State::Meta(n) if n <= pages_per_block / 16 => Some(2 * n),
+        State::Meta(n) if n < pages_per_block => Some(4 * pages_per_block + n),
+        State::Data(n) if n < pages_per_block => Some(3 * n),
+        _ => None,
+    }
+}
+
+/// What each page costs that cleaning a block wins, when free blocks are few: up to the pages of a block; `None`
+/// where nothing can be won.
+fn cost_of_gain(state: State, pages_per_block: u32) -> Option<u32> {
+    let (moves, won) = match state {
+        State::Meta(n) if n < pages_per_block => (6 * n, pages_per_block - n),
+        State::Data(n) if n < pages_per_block => (3 * n, pages_per_block - n),
+        _ => return None,
+    };
+    Some(pages_per_block * moves / (moves + 8 * won))
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
+    pub(crate) fn clean_failing(&mut self) -> Result<(), Error<N::Error>> {
+        for i in 0..self.store.failing.len() {
+            let block = self.store.failing[i];
+            if block == u16::MAX || self.store.available() <= FLOOR {
+                continue;
+            }
+            let valid = matches!(
+                self.store.state(u32::from(block)),
+                State::Meta(1..) | State::Data(1..)
+            );
+            if valid && !self.store.stuck.contains(&block) {
+                self.clean_block(u32::from(block), CLEANING)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Not more than the list can grow beyond.
+    fn dirty_threshold(&self) -> usize {
+        self.config.dirty_threshold.min(self.store.dirty.most() - 1)
+    }
+
+    /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
+    /// valid pages go.
+    pub(crate) fn clean_dirty_list(&mut self) -> Result<(), Error<N::Error>> {
+        if self.config.cleaner != Cleaner::Paper || self.store.dirty.len() <= self.dirty_threshold()
+        {
+            return Ok(());
+        }
+        for _ in 0..self.config.gc_batch {
+            let dirty = &self.store.dirty;
+            let victim = (0..dirty.len())
+                .filter(|&i| self.store.may_be_cleaned(dirty.block(i)))
+                .min_by_key(|&i| dirty.valid(i));
+            let Some(i) = victim else { return Ok(()) };
+            if self.store.available() <= FLOOR {
+                return Ok(());
+            }
+            let block = self.store.dirty.block(i);
+            self.clean_block(block, CLEANING)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on until more blocks than that are free, or no more can be won, as long as a change may wait.
+    pub(crate) fn reclaim_above(&mut self, free: u32) -> Result<(), Error<N::Error>> {
+        for _ in 0..ROUNDS {
+            if self.store.available() > free || !self.reclaim()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a checkpoint makes blocks free that it and the allocation log have used, and these are needed.
+    fn is_worth_a_checkpoint(&self) -> bool {
+        let retired = self.store.bitmap_count.saturating_sub(1) + self.store.late_count;
+        retired > 1 && self.store.available() <= last(self.store.ppb())
+    }
+
+    /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
+    pub(crate) fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
+        let (mut tries, mut futile) = (64, FUTILE);
+        if self.store.stuck_rank == (0, 0) {
+            self.store.oldest = self.store.cursor;
+        }
+        while self.store.dead < WORTH && tries > 0 && futile > 0 {
+            if self.is_due()? {
+                self.checkpoint(false)?;
+            }
+            let Some(block) = self.victim() else { break };
+            // With nothing dead, one victim may dip into the floor: else nothing would ever be won. A page that
+            // moves takes the page that points to it along, and at times one of its directory. One of which little
+            // is valid takes a block at most.
+            let (valid, pages) = (self.store.valid_pages(block), self.store.ppb());
+            let few = valid <= (pages / 8).max(2);
+            let (floor, takes) = match self.store.dead {
+                0 if few => (FOR_CHECKPOINT, 0),
+                0 => (CLEANING, 3 * valid / pages),
+                // The more of these before a checkpoint, the less that takes of what they win.
+                _ if few => (CLEANING, 0),
+                _ => (FLOOR, 0),
+            };
+            if self.store.available() <= floor + takes {
+                break;
+            }
+            let moved = self.store.written.moved();
+            if self.clean_block(block, floor)? || self.store.written.moved() != moved {
+                tries -= 1;
+            } else {
+                futile -= 1;
+            }
+        }
+        if futile > 0 {
+            // Some may have lost what was in the way, and others have become cheaper.
+            self.store.stuck_rank = (0, 0);
+        }
+        let table = &self.store.table;
+        let kept = table.blocks_for_recovery() - table.least_for_recovery();
+        if self.store.dead == 0 && kept == 0 && !self.is_worth_a_checkpoint() {
+            return Ok(false);
+        }
+        self.checkpoint(false)?;
+        Ok(true)
+    }
+
+    /// The closed block that is the cheapest to clean.
+    ///
+    /// A metadata page moves with the page that points to it, a data page often with an extent
+    /// map and its index. Metadata blocks are young and lose their pages by themselves: they wait
+    /// until a quarter is left, unless nothing else can be had. Of two that cost the same it is the
+    /// one that was filled earlier, as free blocks are taken in turn: so no block is erased more
+    /// often for its number.
+    ///
+    /// Blocks that could not be won were tried in the order of their rank: one below the last of
+    /// them is not tried again until [`FlashLight::reclaim`] begins anew.
+    fn victim(&mut self) -> Option<u32> {
+        let mut best: Option<((u32, u32), u32)> = None;
+        let (mut looked_at, full) = (0, self.store.ppb());
+        while let Some((blocks, least)) = self.store.table.next_to_look_at(&mut looked_at) {
+            if !self.is_urgent()
+                && best.is_some_and(|b| share(self.store.state(b.1), full) <= least)
+            {
+                break;
+            }
+            let mut cheapest = 255;
+            for block in blocks.clone() {
+                let Some(rank) = self.rank(block) else {
+                    continue;
+                };
+                cheapest = cheapest.min(share(self.store.state(block), full));
+                if best.is_none_or(|b| rank < b.0)
+                    && rank > self.store.stuck_rank
+                    && self.store.may_be_cleaned(block)
+                {
+                    best = Some((rank, block));
+                }
+            }
+            self.store.table.note_cost(&blocks, cheapest);
+        }
+        best.map(|b| b.1)
+    }
+
+    /// The block to clean when there is time to look at all of them.
+    pub(crate) fn next_victim(&mut self) -> Option<u32> {
+        if self.store.stuck_rank == (0, 0) {
+            self.store.oldest = self.store.cursor;
+        }
+        let victim = self.victim();
+        if victim.is_none() {
+            // Some may have lost what was in the way.
+            self.store.stuck_rank = (0, 0);
+        }
+        victim
+    }
+
+    /// Whether free blocks are so few that what counts is what each one costs.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.store.available() <= urgent(&self.store.geo)
+    }
+
+    /// What cleaning a block costs, and how late it was filled, from 1; `None` where nothing can be
+    /// won.
+    pub(crate) fn rank(&mut self, block: u32) -> Option<(u32, u32)> {
+        let blocks = self.store.table.blocks();
+        let cost = if self.is_urgent() { cost_of_gain } else { cost };
+        let cost = cost(self.store.state(block), self.store.ppb())?;
+        Some((cost, (block + blocks - self.store.oldest) % blocks + 1))
+    }
+
+    /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of `pages` pages
+    /// cost at most, where pages that are only looked at and maps count as well, and the checkpoint that
+    /// makes the blocks free. Returns whether more could be won by going on.
+    pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
+        if !self.is_writable() {
+            return Ok(false);
+        }
+        self.store.nand.only_reads = false;
+        if self.refresh()? {
+            return Ok(true);
+        }
+        if !self.store.session {
+            return Ok(false);
+        }
+        let mut left = (LOOK + MOVE).saturating_mul(pages);
+        self.store.oldest = self.store.cursor;
+        while left > 0 {
+            if self.is_due()? {
+                self.checkpoint(false)?;
+            }
+            let Some(mut sweep) = self.sweep.take().or_else(|| self.idle_sweep()) else {
+                break;
+            };
+            if !self.sweep_on(&mut sweep, left.min(IDLE_STEP))? {
+                self.sweep = Some(sweep);
+            }
+            left = left.saturating_sub(sweep.cost.max(LOOK));
+        }
+        self.store.stuck_rank = (0, 0);
+        if self.store.dead >= WORTH {
+            self.checkpoint(false)?;
+        }
+        Ok(left == 0)
+    }
+
+    /// A block that is worth cleaning when nothing else is to be done: half of it at least is won, of metadata three
+    /// quarters. A page of metadata may move with two more, of its map and of the index above: those
+    /// are the next to be won, and with more of them than are won there would be no end.
+    fn idle_sweep(&mut self) -> Option<Sweep> {
+        let block = self.victim()?;
+        let share = match self.store.state(block) {
+            State::Meta(_) => 4,
+            _ => 2,
+        };
+        let worth = self.store.valid_pages(block) <= self.store.ppb() / share;
+        (worth && self.store.available() > FLOOR).then(|| self.begin_sweep(block, Why::Space))
+    }
+
+    /// Ends the lives of files without a name that an earlier session left.
+    pub(crate) fn reap_orphans(&mut self) -> Result<(), Error<N::Error>> {
+        let (mut hash, mut n) = (0, 0);
+        let mut damage = None;
+        loop {
+            let Some(rec) = self.nth_sound(INDEX_DIR, hash, n, &mut damage)? else {
+                match self.dir_next_hash(INDEX_DIR, hash + 1, &mut damage)? {
+                    Some(next) => (hash, n) = (next, 0),
+                    None => break,
+                }
+                continue;
+            };
+            if rec.target != Target::Orphan {
+                n += 1;
+                continue;
+            }
+            match self.reap_orphan(hash, PageAddr(rec.ptr)) {
+                Err(e) if e.is_damage() && !self.store.nand.failed => {
+                    damage = Some(e);
+                    n += 1;
+                }
+                done => done?,
+            }
+        }
+        // With damage, some may be left: the next mount looks again.
+        self.orphans = u32::from(damage.is_some());
+        Ok(())
+    }
+
+    fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
+        self.load_scratch(at, Kind::File, "file inode")?;
+        let ino = FileView::on(self.scratch).ino();
+        let file = FileRef::by_number(self.store.volume, ino);
+        if file.hash != hash {
+            return Err(Error::Corrupt(at, "file inode"));
+        }
+        let i = self.load_file(file)?;
+        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
+            // A rename over a name of it was cut, and damage has kept the recovery from looking for
+            // others.
+            self.mend_names(i)?;
+        }
+        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
+            return Ok(());
+        }
+        self.reap(file)
+    }
+}

@@ -1,0 +1,99 @@
+//! Pages that a file does not show any more, and that count as valid yet, as only its extent maps or what waits in its index
+//! pages still name them below what its log says. They count no more when the log has moved to the maps. Where there is no room for a
+//! change that is done for all files.
+
+use crate::FlashLight;
+use crate::cleaning::room::Purpose;
+use crate::error::{Error, sound};
+use crate::format::extent::INDEX_END;
+use crate::format::header::Kind;
+use crate::format::inode::FileView;
+use crate::space::table::State;
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Frees the pages that only extent maps still name, of the files in the cache, and of the others until a change fits: their logs
+    /// move there, as far as there are blocks for it. A read and a program for each map; for files that are not in the cache a read for
+    /// each metadata page that may be an inode, but not again until as much has been written as could make a difference.
+    pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
+        for i in 0..self.files.len() {
+            // An empty slot shows what it held before.
+            if self.files[i].ino != 0 {
+                self.free_overridden_of(i)?;
+            }
+        }
+        let written = self.store.written.data;
+        if self.need_page().is_ok() || written < self.looked_for_overridden {
+            return Ok(());
+        }
+        for block in 0..self.store.table.blocks() {
+            let holds = matches!(self.store.state(block), State::Meta(1..));
+            if holds && self.free_overridden_by(block)? {
+                return Ok(());
+            }
+        }
+        self.looked_for_overridden = written + u64::from(self.store.ppb());
+        Ok(())
+    }
+
+    /// The same of the files whose inodes are in a block, until a change fits; whether it does.
+    fn free_overridden_by(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        for index in 0..self.store.programmed(block) {
+            let at = self.store.geo.page(BlockAddr(block), index);
+            if self.listed_valid(at) == Some(false) {
+                continue;
+            }
+            self.store.scratch_at = PageAddr::NONE;
+            let header = self.store.read_meta(at, self.scratch)?;
+            let view = FileView::on(&*self.scratch);
+            let may_have = header.is_some_and(|h| h.kind == Kind::File)
+                && view.is_sane()
+                && (view.levels() == 2
+                    || view.levels() == 1 && view.record_search(INDEX_END, 0) > 0);
+            if !may_have {
+                continue;
+            }
+            let file = view.file_ref(self.store.volume);
+            match self.load_file(file) {
+                Ok(i) if self.files[i].loc == at => {
+                    self.files[i].waits = self.files[i].file().levels() == 2;
+                    self.free_overridden_of(i)?;
+                }
+                // An older page of it, or one that is not to be had.
+                Ok(_) | Err(Error::NotFound | Error::Invalid) => {}
+                Err(e) if e.is_damage() && !self.store.nand.failed => {}
+                Err(e) => return Err(e),
+            }
+            if self.need_page().is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same of a cached file.
+    fn free_overridden_of(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        loop {
+            let view = self.files[i].file();
+            if view.levels() == 0
+                || view.record_search(INDEX_END, 0) == 0
+                || !self.has_room_for_step()?
+            {
+                break;
+            }
+            match self.account(Purpose::Step, |fs| fs.file_migrate(i, None)) {
+                Err(e)
+                    if (e.is_damage() || matches!(e, Error::TooBig)) && !self.store.nand.failed =>
+                {
+                    break;
+                }
+                moved => moved?,
+            }
+        }
+        if self.files[i].waits {
+            // With damage nothing comes of another try.
+            self.files[i].waits = sound(self.settle_all(i))? == Some(false);
+        }
+        Ok(())
+    }
+}

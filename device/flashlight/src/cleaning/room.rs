@@ -1,0 +1,327 @@
+//! Room: what free blocks are for, and who may take them (docs/design.md, section 15).
+
+use crate::FlashLight;
+use crate::cleaning::sweep::Why;
+use crate::error::Error;
+use crate::space::store::BITMAP_BLOCKS;
+use crate::space::table::State;
+use flashkit_nand::{Geometry, Nand};
+
+/// Free blocks below which writing waits for cleaning. A victim's pages may each need a page of an
+/// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
+/// the checkpoint that ends it.
+pub(crate) fn low(geo: &Geometry) -> u32 {
+    urgent(geo) + 4 + (geo.blocks() / 96).min(24)
+}
+/// Free blocks at which a change waits for as much cleaning as it takes: as many above those that no write takes as
+/// a change takes before it knows how many pages it writes.
+pub(crate) fn urgent(geo: &Geometry) -> u32 {
+    FOR_CLEANING + 2 + 32 / geo.pages_per_block()
+}
+/// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
+pub(crate) const FLOOR: u32 = 10;
+/// Free blocks with which a change begins at least, a removal as well, less one: as many as it may take, so that it does
+/// not end halfway. What it leaves is for cleaning.
+pub(crate) fn last(pages_per_block: u32) -> u32 {
+    8 + 16 / pages_per_block
+}
+/// Blocks that cleaning leaves when nothing is dead, but for a block of which little is valid.
+pub(crate) const CLEANING: u32 = 4;
+/// Blocks that cleaning leaves in any case, to the checkpoint that makes free what it has won.
+pub(crate) const FOR_CHECKPOINT: u32 = 2;
+/// Free blocks that no write takes: above what cleaning leaves alone, so that it can always begin.
+const FOR_CLEANING: u32 = FLOOR + 2;
+/// Blocks that stay free for recoveries between two checkpoints: one for each area, those that the allocation log
+/// and the checkpoint keep ahead, and leaves of recoveries that are cut one after another.
+const FOR_RECOVERY: u32 = 12;
+/// Blocks that what is stored leaves in any case: those that no write takes, those of open logs and frontiers, of the allocation
+/// log and of the checkpoint.
+const FOR_SYSTEM: u32 = 27;
+/// Blocks taken between two checkpoints at most.
+pub(crate) const TAKEN_MAX: u32 = 256;
+/// Inode pages written between two checkpoints at most: recovery reads them. A page of an update
+/// counts as a half, and a removal that a page records as three quarters.
+const INODE_PAGES_MAX: u32 = 464;
+/// The same where a recovery reads pages of the block table besides.
+const INODE_PAGES_PAGED: u32 = 400;
+
+/// Blocks that go bad in use before the volume is worn out: one in fifty, as data sheets allow, and
+/// some, because fifty is more than small chips have to spare.
+fn grown_max(blocks: u32) -> u32 {
+    8 + blocks / 50
+}
+
+/// Blocks that no file gets: for cleaning, checkpoints and recovery, also when as many have gone bad as may on a full volume.
+pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
+    (36 + blocks / 64).max(FOR_SYSTEM + grown_max(blocks))
+}
+
+/// What free blocks are taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A change, between two calls of [`FlashLight::make_room`].
+    Change,
+    /// A step of cleaning: one page, the maps of one index page, or what [`FlashLight::sweep_on`] is allowed.
+    Step,
+    /// A checkpoint, with what it makes durable.
+    Checkpoint,
+    /// All of a recovery.
+    Recovery,
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Does something that takes free blocks, and asserts that they are not more than it may take.
+    pub(crate) fn account<T>(&mut self, purpose: Purpose, f: impl FnOnce(&mut Self) -> T) -> T {
+        let before = core::mem::replace(&mut self.store.drawn, 0);
+        let result = f(self);
+        self.assert_drawn(purpose);
+        self.store.drawn = before;
+        result
+    }
+
+    /// With many free blocks, reservations are made ahead in batches: only few are counted.
+    fn assert_drawn(&self, purpose: Purpose) {
+        let (drawn, most) = (self.store.drawn, self.takes(purpose));
+        debug_assert!(
+            drawn <= most || self.store.free >= 64,
+            "{purpose:?} takes {drawn} blocks, not {most} at most"
+        );
+    }
+
+    /// The blocks that something takes at most: one of each log that it writes, one of data, those that the
+    /// allocation log and the checkpoint keep ahead; and with few pages a block, what it writes fills more. Each that
+    /// fails is one more, and is not counted.
+    fn takes(&self, purpose: Purpose) -> u32 {
+        let pages = self.store.ppb();
+        match purpose {
+            Purpose::Change => last(pages),
+            Purpose::Step => 6 + 32 / pages,
+            Purpose::Checkpoint => 12 + 32 / pages,
+            Purpose::Recovery => 8 + (64 + self.store.index_pages) / pages,
+        }
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        !self.read_only && !self.store.nand.failed
+    }
+
+    /// # Errors
+    /// [`Error::ReadOnly`], or that of the driver if it has failed where no call could say so.
+    pub(crate) fn writable(&mut self) -> Result<(), Error<N::Error>> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.store.nand.only_reads = false;
+        self.store.nand.may_write()
+    }
+
+    /// Pages that files and metadata may fill.
+    pub(crate) fn usable_pages(&self) -> u32 {
+        let kept = self.store.table.least_for_recovery();
+        self.store
+            .good
+            .saturating_sub(reserve_blocks(self.store.geo.blocks()) + kept)
+            * self.store.ppb()
+    }
+
+    /// Makes sure that one more page of user data or a new inode fits.
+    pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
+        if self.store.live + 2 > self.usable_pages() || self.store.available() <= FOR_CLEANING {
+            Err(Error::NoSpace)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of those kept for roots. Then
+    /// nothing is changed any more: the rest will follow soon, and what is stored can still be read.
+    pub fn is_worn(&self) -> bool {
+        let grown = self.anchor.good.saturating_sub(self.store.good);
+        grown > grown_max(self.store.geo.blocks()) || self.anchor.has_one_root()
+    }
+
+    /// Makes everything durable for the last time, while there are blocks that can be erased.
+    pub(crate) fn retire(&mut self) -> Result<(), Error<N::Error>> {
+        let result = self.checkpoint(true);
+        self.read_only = true;
+        result
+    }
+
+    /// The same for a volume that is as it was left: it stays so where there is no room for another checkpoint.
+    pub(crate) fn retire_if_possible(&mut self) -> Result<(), Error<N::Error>> {
+        match self.retire() {
+            Err(Error::NoSpace | Error::ReadOnly) => Ok(()),
+            r => r,
+        }
+    }
+
+    /// Called before every change: takes a checkpoint or cleans when it is time.
+    pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
+        self.store.nand.only_reads = false;
+        self.assert_drawn(Purpose::Change);
+        if self.is_worn() {
+            self.retire()?;
+            return Err(Error::ReadOnly);
+        }
+        self.begin()?;
+        let due = self.is_due()?;
+        if due {
+            self.checkpoint(false)?;
+        }
+        self.clean_failing()?;
+        self.spill()?;
+        self.clean_dirty_list()?;
+        self.clean_some(due)?;
+        if self.need_page().is_err() {
+            self.free_overridden()?;
+            if self.store.available() <= FOR_CLEANING {
+                // The last step of cleaning took several blocks at once.
+                self.reclaim()?;
+            }
+        }
+        let last = last(self.store.ppb());
+        self.reclaim_above(last)?;
+        if self.store.available() <= last {
+            return Err(Error::NoSpace);
+        }
+        self.store.drawn = 0;
+        Ok(())
+    }
+
+    /// Whether it is time for a checkpoint: before every change, and every step of cleaning, of which many may come before the next
+    /// change. Else a recovery could not list the blocks taken, nor the checkpoint those of the allocation log.
+    pub(crate) fn is_due(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.store.together {
+            // There are no records.
+            return Ok(self.is_spent());
+        }
+        // Those of the directories that a recovery writes.
+        let more = self.store.index_pages / self.store.ppb();
+        Ok(!self.store.ready_log()?
+            || self.store.taken >= TAKEN_MAX
+            || self.store.taken + more
+                >= crate::recovery::recover::opened_max(self.store.page_size())
+            || self.is_spent()
+            || self.store.to_replay() >= self.replay_max()
+            || self.store.bitmap_count + 3 >= BITMAP_BLOCKS)
+    }
+
+    /// Whether there are blocks for another step of what makes room, above what cleaning leaves alone. A checkpoint comes
+    /// before, if a recovery might not find enough or what is dead is needed.
+    pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.is_due()? || self.store.dead > 0 && self.store.available() <= FLOOR {
+            self.checkpoint(false)?;
+        }
+        Ok(self.store.available() > FLOOR)
+    }
+
+    /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are hardly written, as
+    /// long as free blocks are not many. Each session that is cut leaves such blocks, one for each log that it has
+    /// written; so as many become free as were taken, and the next recovery does not find fewer.
+    pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Error<N::Error>> {
+        let enough = 2 * low(&self.store.geo);
+        for is_data in [false, true] {
+            let (mut next, mut alone) = (0, is_data);
+            loop {
+                let free = self.store.available();
+                if free <= CLEANING || free + self.store.dead > enough {
+                    break;
+                }
+                let Some(block) = self.hardly_written(next, is_data) else {
+                    break;
+                };
+                next = block + 1;
+                // One of data alone would move to a block like it; metadata moves to that which the recovery writes.
+                if alone && self.hardly_written(next, is_data).is_none() {
+                    break;
+                }
+                alone = false;
+                let mut sweep = self.begin_sweep(block, Why::Space);
+                match self.sweep_on(&mut sweep, u32::MAX) {
+                    Ok(_) | Err(Error::NoSpace) => {}
+                    Err(e) if e.is_damage() && !self.store.nand.failed => {}
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        self.store.stuck_rank = (0, 0);
+        Ok(())
+    }
+
+    /// The first closed block from one on, of data or of metadata, of which one page in eight at most is valid.
+    fn hardly_written(&mut self, from: u32, is_data: bool) -> Option<u32> {
+        let few = self.store.ppb() / 8;
+        (from..self.store.table.blocks()).find(|&block| {
+            let valid = match self.store.state(block) {
+                State::Meta(n) if !is_data => n,
+                State::Data(n) if is_data => n,
+                _ => 0,
+            };
+            (1..=few).contains(&valid) && self.store.may_be_cleaned(block)
+        })
+    }
+
+    /// After a recovery: cleans until there are as many free blocks as a change wants. What it writes is still the
+    /// recovery's: a mount that is cut has taken no free block from the next one.
+    pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
+        let mut named = self.store.seq;
+        for _ in 0..self.store.table.blocks() {
+            if self.store.available() > urgent(&self.store.geo) {
+                break;
+            }
+            match self.reclaim() {
+                Ok(true) => named = self.store.seq,
+                Ok(false) | Err(Error::NoSpace) => break,
+                Err(e) if e.is_damage() && !self.store.nand.failed => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.store.stuck_rank = (0, 0);
+        if self.store.seq == named {
+            return Ok(());
+        }
+        // No change may build on what no checkpoint names.
+        match self.checkpoint(false) {
+            Err(e) if matches!(e, Error::NoSpace) || e.is_damage() && !self.store.nand.failed => {
+                self.read_only = true;
+                Ok(())
+            }
+            r => r,
+        }
+    }
+
+    /// Whether a recovery from the last checkpoint might not find enough free blocks, and would with another: of
+    /// those that a checkpoint makes free, none is free for it.
+    pub(crate) fn is_spent(&self) -> bool {
+        // What has been taken without a record is free for it.
+        let taken = if self.store.together {
+            0
+        } else {
+            self.store.taken
+        };
+        let left = self.store.sure.saturating_sub(taken);
+        left < self.for_recovery() && left < self.store.unreserved()
+    }
+
+    pub(crate) fn replay_max(&self) -> u32 {
+        match self.store.table.paged {
+            Some(_) => INODE_PAGES_PAGED,
+            None => INODE_PAGES_MAX,
+        }
+    }
+
+    /// Blocks that stay free for recoveries, and for a change that begins just before: it takes more of them where
+    /// they have few pages. It writes pages of directories about as often as they were written since the checkpoint.
+    pub(crate) fn for_recovery(&self) -> u32 {
+        let pages = 32 + self.store.index_pages;
+        FOR_RECOVERY + pages / self.store.ppb() + self.store.table.blocks_for_recovery()
+    }
+
+    /// How many pages can be written at least before cleaning for space begins, metadata among them (of whole pages of
+    /// data about one in fifty): those of the blocks that are free, or will be with the next checkpoint, but for the last
+    /// of them. Blocks that lose all their pages meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`] makes room before. No flash operation.
+    pub fn pages_before_cleaning(&self) -> u32 {
+        let free = self.store.available() + self.store.dead;
+        free.saturating_sub(low(&self.store.geo)) * self.store.ppb()
+    }
+}

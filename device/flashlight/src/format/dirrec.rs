@@ -1,0 +1,141 @@
+//! Directory entries: records of a DirInode's log and of hash maps.
+//!
+//! ```text
+//! 0  hash (28 bits) << 4 | state (2 bits) << 2 | kind (2 bits)
+//! 4  pointer u32
+//! ```
+//!
+//! The hash is of the name; the name itself is in the inode. In the log, NEW is a name that no
+//! hash map holds, UPDATE and DELETE change or hide the one entry of that hash in the hash map;
+//! GONE hides the entry of that hash there that has its pointer, where there may be several.
+//! In a hash map every state is NEW. FREED is no entry: it says, in the page that makes it
+//! durable, that an object's life has ended since the page before; its hash is above all hashes.
+//! GONE is the same code with a hash of a name.
+
+use crate::format::bytes::{get_u32, put_u32};
+
+/// Bytes of a record.
+pub(crate) const SIZE: usize = 8;
+/// Shift from a record's first word to its hash.
+pub(crate) const HASH_SHIFT: u32 = 4;
+/// Hash of a record that is no entry.
+pub(crate) const NO_HASH: u32 = (1 << 28) - 1;
+
+/// What the pointer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Target {
+    /// A FileInode's page, directly; all ones while it is only in RAM.
+    File = 0,
+    /// A directory's number: found through the DirInode map.
+    Dir = 1,
+    /// A file's number: found through the index directory.
+    Indirect = 2,
+    /// In the index directory: the page of a file without a name. In FREED: a map page.
+    Orphan = 3,
+}
+
+/// State of a log record (paper, Figure 6a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum State {
+    New = 0,
+    Update = 1,
+    Delete = 2,
+    Freed = 3,
+    Gone = 7,
+}
+
+/// Bits of a state on flash.
+const STATE_MASK: u32 = 3;
+
+/// A directory entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DirRec {
+    pub hash: u32,
+    pub state: State,
+    pub target: Target,
+    pub ptr: u32,
+}
+
+impl DirRec {
+    pub fn new(hash: u32, state: State, target: Target, ptr: u32) -> DirRec {
+        DirRec {
+            hash,
+            state,
+            target,
+            ptr,
+        }
+    }
+
+    #[inline]
+    pub fn decode(b: &[u8]) -> DirRec {
+        let word = get_u32(b, 0);
+        let hash = word >> HASH_SHIFT;
+        DirRec {
+            hash,
+            state: match word >> 2 & 3 {
+                0 => State::New,
+                1 => State::Update,
+                2 => State::Delete,
+                _ if hash == NO_HASH => State::Freed,
+                _ => State::Gone,
+            },
+            target: match word & 3 {
+                0 => Target::File,
+                1 => Target::Dir,
+                2 => Target::Indirect,
+                _ => Target::Orphan,
+            },
+            ptr: get_u32(b, 4),
+        }
+    }
+
+    pub fn encode(&self) -> [u8; SIZE] {
+        let mut b = [0; SIZE];
+        put_u32(
+            &mut b,
+            0,
+            self.hash << HASH_SHIFT | (self.state as u32 & STATE_MASK) << 2 | self.target as u32,
+        );
+        put_u32(&mut b, 4, self.ptr);
+        b
+    }
+
+    /// Whether this is a name.
+    pub fn is_entry(&self) -> bool {
+        matches!(self.state, State::New | State::Update)
+    }
+
+    /// Whether two records mean the same object.
+    pub fn same_object(&self, target: Target, ptr: u32) -> bool {
+        self.target == target && self.ptr == ptr
+    }
+
+    /// Whether two records of one hash mean the same entry: a file's page is one, with a name or
+    /// without.
+    pub fn same_entry(&self, other: &DirRec) -> bool {
+        let kind = |target| match target {
+            Target::Orphan => Target::File,
+            target => target,
+        };
+        self.hash == other.hash && self.ptr == other.ptr && kind(self.target) == kind(other.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip() {
+        let r = DirRec::new(0xabc_def0, State::Update, Target::Indirect, 77);
+        assert_eq!(r.encode(), [0x06, 0xef, 0xcd, 0xab, 77, 0, 0, 0]);
+        assert_eq!(DirRec::decode(&r.encode()), r);
+        for (hash, state) in [(5, State::Gone), (NO_HASH, State::Freed)] {
+            let r = DirRec::new(hash, state, Target::File, 9);
+            assert_eq!(DirRec::decode(&r.encode()), r);
+        }
+        assert_eq!(NO_HASH, crate::format::hash::HASH_MAX + 1);
+    }
+}

@@ -1,0 +1,474 @@
+//! Further names of a file: those of its hard links that are not in its inode's name field.
+//!
+//! They stand behind the name in the FileInode, one after another, and in *names pages*, when there
+//! are too many for that:
+//!
+//! ```text
+//! 0  directory u32   4  length u8   5  name
+//! 0  page u32        4  0           a names page
+//! ```
+//!
+//! A names page has the layout of a map ([`crate::format::mappage`]): its records are single bytes, those
+//! of names as above, and no page. The inode's own name is the one added last, or empty when that
+//! one has been removed.
+//!
+//! Invariant: a directory has an entry for the file's number under the hash of each of these names
+//! and of the own one, and no other; their number is the link count. No two names of a file in one
+//! directory have the same hash, so that directory and hash tell which one an entry is.
+
+use crate::error::{Error, sound};
+use crate::format::bytes::{get_u32, put_u32};
+use crate::format::extent;
+use crate::format::hash::{ino_hash, name_hash};
+use crate::format::header::Kind;
+use crate::format::inode::{FileMut, FileView, NAME_MAX};
+use crate::format::mappage::{self, MapPage, Owner};
+use crate::index::tree::SLACK;
+use crate::space::store::Area;
+use crate::{FlashLight, INDEX_DIR};
+use flashkit_nand::{Nand, PageAddr};
+
+/// Bytes before a name.
+pub(crate) const HEAD: usize = 5;
+
+type NamesPage<'a> = MapPage<&'a mut [u8], 1>;
+
+/// Bytes that the further names in an inode may take. Beside the longest name and all pointers to
+/// maps, the smallest page has little room.
+pub(crate) fn names_max(page_size: usize) -> usize {
+    if page_size < 2048 {
+        page_size / 16
+    } else {
+        page_size / 8
+    }
+}
+
+/// Writes what stands before a name.
+pub(crate) fn put_head(at: &mut [u8], dir: u32, len: usize) {
+    put_u32(at, 0, dir);
+    at[4] = len as u8;
+}
+
+fn pointer_to(page: PageAddr) -> [u8; HEAD] {
+    let mut bytes = [0; HEAD];
+    put_head(&mut bytes, page.0, 0);
+    bytes
+}
+
+/// A further name, or where more are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Item<'a> {
+    Name { dir: u32, name: &'a [u8] },
+    Page(PageAddr),
+}
+
+/// Which name of a directory is meant.
+#[derive(Clone, Copy)]
+pub(crate) enum Which<'a> {
+    Name(&'a [u8]),
+    Hash(u32),
+}
+
+impl Which<'_> {
+    fn is(&self, volume: u32, name: &[u8]) -> bool {
+        match self {
+            Which::Name(want) => *want == name,
+            Which::Hash(hash) => name_hash(volume, name) == *hash,
+        }
+    }
+}
+
+/// Where a name of a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spot {
+    /// In the name field.
+    Own,
+    /// At this byte of the further names in the inode.
+    Further(usize),
+    /// At byte `at` of a names page, the one in the scratch page; `pointer` is where the inode's
+    /// further names have it.
+    Paged { pointer: usize, at: usize },
+}
+
+/// Further names as bytes; whatever they are, reading them ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'a>(&'a [u8]);
+
+impl<'a> Names<'a> {
+    pub fn on(bytes: &'a [u8]) -> Self {
+        Names(bytes)
+    }
+
+    /// The item at a byte, and where the next one is.
+    fn item(self, at: usize) -> Option<(Item<'a>, usize)> {
+        let rest = self.0.get(at..)?;
+        let len = usize::from(*rest.get(HEAD - 1)?);
+        let name = rest.get(HEAD..HEAD + len)?;
+        let word = get_u32(rest, 0);
+        let item = if len == 0 {
+            Item::Page(PageAddr(word))
+        } else {
+            Item::Name { dir: word, name }
+        };
+        Some((item, at + HEAD + len))
+    }
+
+    /// The items, with the byte at which each is.
+    pub fn iter(self) -> impl Iterator<Item = (usize, Item<'a>)> {
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let (item, next) = self.item(at)?;
+            Some((core::mem::replace(&mut at, next), item))
+        })
+    }
+
+    /// The names pages, with the byte at which each pointer is.
+    pub fn pages(self) -> impl Iterator<Item = (usize, PageAddr)> {
+        self.iter().filter_map(|(at, item)| match item {
+            Item::Page(page) => Some((at, page)),
+            Item::Name { .. } => None,
+        })
+    }
+
+    pub fn find(self, volume: u32, dir: u32, which: Which<'_>) -> Option<usize> {
+        let is = |item: Item<'_>| matches!(item, Item::Name { dir: d, name } if d == dir && which.is(volume, name));
+        self.iter().find(|(_, item)| is(*item)).map(|(at, _)| at)
+    }
+
+    /// The name at a byte.
+    pub fn name(self, at: usize) -> &'a [u8] {
+        match self.item(at) {
+            Some((Item::Name { name, .. }, _)) => name,
+            _ => &[],
+        }
+    }
+
+    fn page(self, at: usize) -> PageAddr {
+        match self.item(at) {
+            Some((Item::Page(page), _)) => page,
+            _ => PageAddr::NONE,
+        }
+    }
+
+    /// Whether the items fill the bytes exactly.
+    pub fn are_sane(self) -> bool {
+        let mut at = 0;
+        while let Some((_, next)) = self.item(at) {
+            at = next;
+        }
+        at == self.0.len()
+    }
+}
+
+impl FileView<'_> {
+    /// The names page number `n`.
+    pub fn names_page(&self, n: usize) -> Option<PageAddr> {
+        self.names().pages().nth(n).map(|(_, page)| page)
+    }
+
+    /// Where the inode itself has a name.
+    pub fn spot(&self, volume: u32, dir: u32, which: Which<'_>) -> Option<Spot> {
+        if self.parent() == dir && !self.name().is_empty() && which.is(volume, self.name()) {
+            return Some(Spot::Own);
+        }
+        self.names().find(volume, dir, which).map(Spot::Further)
+    }
+}
+
+/// The names of a names page.
+pub(crate) fn page_names(page: &[u8]) -> Names<'_> {
+    let n = MapPage::<_, 1>(page).count();
+    Names(
+        page.get(mappage::RECORDS..mappage::RECORDS + n)
+            .unwrap_or(&[]),
+    )
+}
+
+/// The name at a byte of a names page.
+pub(crate) fn paged_name(page: &[u8], at: usize) -> &[u8] {
+    page_names(page).name(at)
+}
+
+/// The name at a spot of a file: its inode's page, and the names page that the spot may be in.
+pub(crate) fn name_at<'p>(inode: &'p [u8], spot: Spot, names: &'p [u8]) -> &'p [u8] {
+    let view = FileView::on(inode);
+    match spot {
+        Spot::Own => view.into_name(),
+        Spot::Further(at) => view.into_names().name(at),
+        Spot::Paged { at, .. } => paged_name(names, at),
+    }
+}
+
+/// Where an own name goes that becomes one of the further ones.
+pub(crate) enum Place {
+    /// There is none.
+    None,
+    Inode,
+    /// A names page, in place of the one named here.
+    Page(Option<(usize, PageAddr)>),
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Loads a names page of a cached file into the scratch page. One read.
+    pub(crate) fn load_names(&mut self, i: usize, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let ino = self.files[i].ino;
+        self.load_map_page(Kind::Names, (0, at), ino, "names page")
+    }
+
+    /// Finds a name of a cached file. One read for each names page until it is found; that page is
+    /// in the scratch page then.
+    pub(crate) fn find_spot(
+        &mut self,
+        i: usize,
+        dir: u32,
+        which: Which<'_>,
+    ) -> Result<Option<Spot>, Error<N::Error>> {
+        let volume = self.store.volume;
+        if let Some(spot) = self.files[i].file().spot(volume, dir, which) {
+            return Ok(Some(spot));
+        }
+        let (mut n, mut damage) = (0, None);
+        loop {
+            let Some((pointer, page)) = self.files[i].file().names().pages().nth(n) else {
+                return damage.map_or(Ok(None), Err);
+            };
+            n += 1;
+            match self.load_names(i, page) {
+                // The name may be in another.
+                Err(e) if e.is_damage() => damage = Some(e),
+                r => {
+                    r?;
+                    if let Some(at) = page_names(self.scratch).find(volume, dir, which) {
+                        return Ok(Some(Spot::Paged { pointer, at }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes of room that [`FlashLight::demote_name`], a new own name of `len` bytes and then
+    /// [`FlashLight::drop_name`] need in a cached file's page, what they note as freed included.
+    pub(crate) fn names_growth(&self, i: usize, len: usize) -> usize {
+        let view = self.files[i].file();
+        let own = view.name().len();
+        let notes = 2 * extent::SIZE;
+        if view.names_len() + HEAD + own <= names_max(self.store.page_size()) {
+            return len + HEAD + notes;
+        }
+        let pointers = HEAD * view.names().pages().count();
+        let leaving = own + view.names_len() - pointers;
+        (len + HEAD + notes).saturating_sub(leaving)
+    }
+
+    /// Where a cached file's own name would go as one of the further ones. At times a read, which brings the names page into the
+    /// scratch page.
+    ///
+    /// # Errors
+    /// [`Error::TooManyLinks`] when there is no place.
+    pub(crate) fn place_for_own_name(&mut self, i: usize) -> Result<Place, Error<N::Error>> {
+        let max = names_max(self.store.page_size());
+        let view = self.files[i].file();
+        if view.name().is_empty() {
+            return Ok(Place::None);
+        }
+        let bytes = view.names_len() + HEAD + view.name().len();
+        if bytes <= max {
+            return Ok(Place::Inode);
+        }
+        let pages = view.names().pages().count();
+        let more = HEAD * (pages + 1) <= max;
+        let old =
+            self.names_page_with_room(i, bytes - HEAD * pages, if more { 1 } else { pages })?;
+        if old.is_none() && !more {
+            return Err(Error::TooManyLinks);
+        }
+        Ok(Place::Page(old))
+    }
+
+    /// Makes a cached file's own name one of the further ones, so that another can take its place.
+    /// No flash operation; when the inode holds too many, one program, and at times a read, which
+    /// move them to a names page. An error leaves everything as it was.
+    pub(crate) fn demote_name(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+        let old = match self.place_for_own_name(i)? {
+            Place::None => return Ok(()),
+            Place::Inode => {
+                self.files[i].file_mut().name_demote();
+                self.files[i].change();
+                return Ok(());
+            }
+            Place::Page(old) => old,
+        };
+        self.store.scratch_at = PageAddr::NONE;
+        let ino = self.files[i].ino;
+        let owner = Owner {
+            ino,
+            dir: INDEX_DIR,
+            hash: ino_hash(self.store.volume, ino),
+        };
+        let mut page: NamesPage<'_> = MapPage(self.scratch);
+        if old.is_none() {
+            page.init(owner, 0, 0);
+        }
+        let view = self.files[i].file();
+        let mut head = [0; HEAD];
+        put_head(&mut head, view.parent(), view.name().len());
+        page.append_bytes(&head);
+        page.append_bytes(view.name());
+        for (_, item) in view.names().iter() {
+            if let Item::Name { dir, name } = item {
+                put_head(&mut head, dir, name.len());
+                page.append_bytes(&head);
+                page.append_bytes(name);
+            }
+        }
+        self.put_names_page(i, old)?;
+        let mut view = self.files[i].file_mut();
+        view.set_name(b"");
+        view.set_parent(0);
+        let mut at = 0;
+        while let Some((item, next)) = view.names().item(at) {
+            match item {
+                Item::Page(_) => at = next,
+                Item::Name { .. } => view.names_remove(at, next - at),
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of up to `tries` names pages, the newest first, that has room for so many bytes;
+    /// it is in the scratch page then.
+    fn names_page_with_room(
+        &mut self,
+        i: usize,
+        bytes: usize,
+        tries: usize,
+    ) -> Result<Option<(usize, PageAddr)>, Error<N::Error>> {
+        for n in 0..tries {
+            let Some((pointer, at)) = self.files[i].file().names().pages().nth(n) else {
+                break;
+            };
+            // One that cannot be read stays for its names to be told of.
+            if sound(self.load_names(i, at))?.is_none() {
+                continue;
+            }
+            let page: NamesPage<'_> = MapPage(self.scratch);
+            if page.count() + bytes <= page.capacity() {
+                return Ok(Some((pointer, at)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes the names page in the scratch page, in place of the one that `old` points to.
+    pub(crate) fn put_names_page(
+        &mut self,
+        i: usize,
+        old: Option<(usize, PageAddr)>,
+    ) -> Result<(), Error<N::Error>> {
+        let len = NamesPage::on(self.scratch).len();
+        let prev = old.map_or(PageAddr::NONE, |old| old.1);
+        self.store.scratch_at = PageAddr::NONE;
+        let page = &mut self.scratch[..len];
+        let at = self.store.append(Area::Extent, page, Kind::Names, prev)?;
+        self.files[i].dirty = true;
+        let mut view = self.files[i].file_mut();
+        match old {
+            Some((pointer, page)) => {
+                view.names_set(pointer, &pointer_to(at));
+                self.free_run(i, page.0, 1);
+            }
+            None => view.names_insert(&pointer_to(at)),
+        }
+        Ok(())
+    }
+
+    /// Takes the name at a spot just found from a cached file. No flash operation; one program when
+    /// it is in a names page, unless that page's names fit the inode now. An error leaves everything
+    /// as it was. Room for a note of a freed page is the caller's business.
+    pub(crate) fn drop_name(&mut self, i: usize, spot: Spot) -> Result<(), Error<N::Error>> {
+        self.files[i].change();
+        let mut view = self.files[i].file_mut();
+        let (pointer, at) = match spot {
+            Spot::Own => {
+                view.set_name(b"");
+                view.set_parent(0);
+                return Ok(());
+            }
+            Spot::Further(at) => {
+                let n = HEAD + view.names().name(at).len();
+                view.names_remove(at, n);
+                return Ok(());
+            }
+            Spot::Paged { pointer, at } => (pointer, at),
+        };
+        let (names_len, page) = (view.names_len(), view.names().page(pointer));
+        let n = HEAD + page_names(self.scratch).name(at).len();
+        self.store.scratch_at = PageAddr::NONE;
+        let mut names: NamesPage<'_> = MapPage(self.scratch);
+        names.cut_bytes(at, n);
+        let left = names.count();
+        let view = self.files[i].file();
+        let fits = names_len - HEAD + left <= names_max(view.0.len()) / 2
+            && view.room() + HEAD >= left + NAME_MAX + SLACK;
+        if left > 0 && !fits {
+            return self.put_names_page(i, Some((pointer, page)));
+        }
+        let mut view = FileMut::on(&mut *self.files[i].buf);
+        view.names_remove(pointer, HEAD);
+        view.names_insert(&self.scratch[mappage::RECORDS..mappage::RECORDS + left]);
+        self.free_run(i, page.0, 1);
+        Ok(())
+    }
+
+    /// Directory and hash of a cached file's names from number `skip` on; how many there are. One
+    /// read for each names page.
+    pub(crate) fn names_from(
+        &mut self,
+        i: usize,
+        skip: usize,
+        out: &mut [(u32, u32)],
+    ) -> Result<usize, Error<N::Error>> {
+        let volume = self.store.volume;
+        let mut batch = Batch { skip, len: 0, out };
+        let view = self.files[i].file();
+        if !view.name().is_empty() {
+            batch.add(volume, view.parent(), view.name());
+        }
+        batch.add_all(volume, view.names());
+        let mut n = 0;
+        loop {
+            let Some(page) = self.files[i].file().names_page(n) else {
+                return Ok(batch.len);
+            };
+            self.load_names(i, page)?;
+            batch.add_all(volume, page_names(self.scratch));
+            n += 1;
+        }
+    }
+}
+
+/// A part of a list of names.
+struct Batch<'a> {
+    skip: usize,
+    len: usize,
+    out: &'a mut [(u32, u32)],
+}
+
+impl Batch<'_> {
+    fn add(&mut self, volume: u32, dir: u32, name: &[u8]) {
+        if self.skip > 0 {
+            self.skip -= 1;
+        } else if self.len < self.out.len() {
+            self.out[self.len] = (dir, name_hash(volume, name));
+            self.len += 1;
+        }
+    }
+
+    fn add_all(&mut self, volume: u32, names: Names<'_>) {
+        for (_, item) in names.iter() {
+            if let Item::Name { dir, name } = item {
+                self.add(volume, dir, name);
+            }
+        }
+    }
+}
