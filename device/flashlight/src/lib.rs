@@ -22,81 +22,36 @@ extern crate std;
 mod api;
 mod checkpoint;
 mod cleaning;
+mod config;
 mod error;
 mod format;
 mod index;
 mod recovery;
 mod space;
 
-pub use api::{inspect, transfer};
-
-pub use api::list::Entry;
-pub use api::ops::{Attr, New, SetAttr, Special, StatFs, TARGET_MAX, Unlinked};
+pub use api::attributes::{Attr, SetAttr, StatFs, TARGET_MAX, Unlinked};
 pub use api::scrub::Scrub;
 pub use api::walk::{Area, Page, RamUse, Visitor};
-pub use api::xattr::{SetXattr, XATTR_NAME_MAX};
+pub use api::xattr::SetXattr;
+pub use api::{inspect, transfer};
+pub use config::{Cleaner, Config};
 pub use error::Error;
+pub use format::attributes::XATTR_NAME_MAX;
+pub use format::blockstate::State as BlockState;
 pub use format::header::{FORMAT_VERSION, Header, Kind};
 pub use format::inode::{NAME_MAX, Time};
-pub use recovery::mount::{
-    Cleaner, Config, ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful,
-};
-pub use space::store::Written;
-pub use space::table::State as BlockState;
+pub use format::node::{FIRST_FILE, FileRef, Node, ROOT_DIR};
+pub use format::special::Special;
+pub use index::inodes::New;
+pub use index::readdir::Entry;
+pub use recovery::memory::{ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful};
+pub use space::written::Written;
 
-use checkpoint::take::Anchor;
+use checkpoint::anchor::Anchor;
 use flashkit_nand::{Nand, PageAddr};
 use index::cache::Slot;
 use index::dirmap::DirMap;
 use space::store::Store;
-
-/// Number of the root directory.
-pub const ROOT_DIR: u32 = 1;
-/// Number of the directory, without a name, that holds files found by their number.
-pub(crate) const INDEX_DIR: u32 = 2;
-/// First number of a file. Directories have smaller ones.
-pub const FIRST_FILE: u32 = 1 << 20;
-
-/// A file or symbolic link: its number, and where to look for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FileRef {
-    /// Number; used again only after 2^32 files have been created.
-    pub ino: u32,
-    /// The directory that holds its entry.
-    pub dir: u32,
-    /// The hash its entry is under.
-    pub hash: u32,
-}
-
-impl FileRef {
-    /// A file that is found by its number.
-    pub(crate) fn by_number(volume: u32, ino: u32) -> FileRef {
-        FileRef {
-            ino,
-            dir: INDEX_DIR,
-            hash: format::hash::ino_hash(volume, ino),
-        }
-    }
-}
-
-/// An inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Node {
-    /// A directory, by its number.
-    Dir(u32),
-    /// A file or symbolic link.
-    File(FileRef),
-}
-
-impl Node {
-    /// The inode number, unique on the volume.
-    pub fn ino(&self) -> u32 {
-        match self {
-            Node::Dir(ino) => *ino,
-            Node::File(file) => file.ino,
-        }
-    }
-}
 
 /// A mounted volume.
 pub struct FlashLight<'r, N: Nand> {

@@ -4,18 +4,14 @@
 //! is kept in the inode as its fragment while it fits, so that a small file, or a short append
 //! with fsync, costs no page but the inode's. Bytes of a page beyond the end of its file are zero.
 
-use crate::api::ops::Special;
+use crate::FlashLight;
 use crate::error::{Error, FILE_DATA, sound};
-use crate::format::extent::{self, Extent, INDEX_END};
+use crate::format::extent::{self, INDEX_END};
 use crate::format::inode::{Fragment, Time};
-use crate::format::tag::{self, Tag, Update};
+use crate::format::node::FileRef;
+use crate::format::tag::Update;
 use crate::index::file::KEPT_BY_WRITES;
-use crate::space::store::{Head, REMNANTS};
-use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
-
-/// Blocks of others that files go on in, until one block fewer is kept for who left it.
-const APART: u16 = 16;
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Largest file in bytes.
@@ -51,16 +47,6 @@ impl<N: Nand> FlashLight<'_, N> {
             done += n;
         }
         Ok(want)
-    }
-
-    /// Brings a file into a slot that can have data.
-    pub(crate) fn load_data_file(&mut self, node: FileRef) -> Result<usize, Error<N::Error>> {
-        let i = self.load_file(node)?;
-        let view = self.files[i].file();
-        match Special::of(view.mode(), view.size()) {
-            None => Ok(i),
-            Some(_) => Err(Error::Invalid),
-        }
     }
 
     /// Reads a piece of one page of a cached file.
@@ -101,31 +87,6 @@ impl<N: Nand> FlashLight<'_, N> {
                 out[a - off..b - off]
                     .copy_from_slice(&bytes.fragment_bytes()[a - f.off..b - f.off]);
             }
-        }
-        Ok(())
-    }
-
-    /// Puts the whole contents of one page of a cached file into the scratch page.
-    pub(crate) fn assemble(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
-        let (view, ino) = (self.files[i].file(), self.files[i].ino);
-        let fragment = view.fragment().filter(|f| f.page == index);
-        let start = u64::from(index) * self.store.page_size() as u64;
-        let is_all = |f: &Fragment| f.off == 0 && start + f.len as u64 >= view.size();
-        let page = if fragment.as_ref().is_some_and(is_all) {
-            // Nothing else needs to be looked up.
-            PageAddr::NONE
-        } else {
-            self.map_lookup(i, index)?.page
-        };
-        self.store.scratch_at = PageAddr::NONE;
-        if page.is_none() {
-            self.scratch.fill(0);
-        } else {
-            self.store.read_data(page, self.scratch, ino, index)?;
-        }
-        let view = self.files[i].file();
-        if let Some(f) = fragment {
-            self.scratch[f.off..f.off + f.len].copy_from_slice(view.fragment_bytes());
         }
         Ok(())
     }
@@ -210,48 +171,6 @@ impl<N: Nand> FlashLight<'_, N> {
         self.put_page(i, index, at)
     }
 
-    /// Maps a page of a cached file that has just been written whole: what the inode kept of it is in there. Making room may
-    /// write the inode: before that goes, as what of it was synced would be in neither.
-    pub(crate) fn put_page(
-        &mut self,
-        i: usize,
-        index: u32,
-        at: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
-        let view = self.files[i].file();
-        let need = 4 * extent::SIZE;
-        if let Some(f) = view.fragment().filter(|f| f.page == index) {
-            if view.room() + f.len < need + crate::index::tree::SLACK {
-                self.room_in_inode(i, need, true)?;
-            }
-            self.files[i].file_mut().fragment_resize(0, 0, 0);
-        }
-        self.map_insert(i, Extent::new(index, at.0, 1))
-    }
-
-    /// Writes the scratch page as one page of a cached file.
-    pub(crate) fn write_scratch(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
-        let scratch = core::mem::take(&mut self.scratch);
-        let result = self.write_scratch_front(i, index, scratch);
-        self.scratch = scratch;
-        let at = result?;
-        self.put_page(i, index, at)
-    }
-
-    fn write_scratch_front(
-        &mut self,
-        i: usize,
-        index: u32,
-        scratch: &[u8],
-    ) -> Result<PageAddr, Error<N::Error>> {
-        if self.store.fronts[i].block == u32::MAX {
-            // No lookup of the last extent here: the scratch page is in use.
-            self.open_shared(i)?;
-        }
-        let owner = self.files[i].file().file_ref(self.store.volume);
-        self.store.append_data(i, scratch, owner, index)
-    }
-
     /// Writes a piece of one page: into the fragment when it fits, else with the rest of its page, which can
     /// be a tail.
     fn write_part(
@@ -325,32 +244,6 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Makes the fragment cover `from..to` of its page; new bytes are zero.
-    fn grow_fragment(&mut self, i: usize, index: u32, from: usize, to: usize) {
-        let mut view = self.files[i].file_mut();
-        let old = view.fragment();
-        view.fragment_resize(index, from, to - from);
-        if let Some(shift) = old.map(|f| f.off - from).filter(|&s| s > 0) {
-            let bytes = view.fragment_mut();
-            let len = old.map_or(0, |f| f.len);
-            bytes.copy_within(..len, shift);
-            bytes[..shift].fill(0);
-        }
-    }
-
-    /// Writes the fragment to a page of its own. One read at most, one program.
-    pub(crate) fn write_out_fragment(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        match self.files[i].file().fragment() {
-            Some(f) => self.write_out(i, f),
-            None => Ok(()),
-        }
-    }
-
-    fn write_out(&mut self, i: usize, f: Fragment) -> Result<(), Error<N::Error>> {
-        self.assemble(i, f.page)?;
-        self.write_scratch(i, f.page)
-    }
-
     /// Changes a file's size: cuts it, or extends it by a hole.
     pub fn truncate(&mut self, node: FileRef, size: u64, now: Time) -> Result<(), Error<N::Error>> {
         self.writable()?;
@@ -360,165 +253,5 @@ impl<N: Nand> FlashLight<'_, N> {
         self.make_room()?;
         let i = self.load_data_file(node)?;
         self.truncate_cached(i, size, now)
-    }
-
-    /// The same for a cached file.
-    pub(crate) fn truncate_cached(
-        &mut self,
-        i: usize,
-        size: u64,
-        now: Time,
-    ) -> Result<(), Error<N::Error>> {
-        self.files[i].change();
-        let ps = self.store.page_size() as u64;
-        let old = self.files[i].file().size();
-        if size < old {
-            let off = (size % ps) as usize;
-            let index = (size / ps) as u32;
-            // Damage is met before anything has changed.
-            self.prepare_truncate(i, size)?;
-            if off > 0 && self.map_lookup(i, index)?.page.is_some() {
-                self.assemble(i, index)?;
-                self.scratch[off..].fill(0);
-                self.write_scratch(i, index)?;
-            }
-            if let Some(f) = self.files[i].file().fragment() {
-                self.cut_fragment(i, f, index, off);
-            }
-        }
-        if size > old {
-            self.finish_truncate(i)?;
-        }
-        let mut view = self.files[i].file_mut();
-        view.set_size(size);
-        view.set_modified(now);
-        if size < old {
-            self.map_truncate(i, size.div_ceil(ps) as u32)?;
-        }
-        Ok(())
-    }
-
-    fn cut_fragment(&mut self, i: usize, f: Fragment, index: u32, off: usize) {
-        let keep = match f.page.cmp(&index) {
-            core::cmp::Ordering::Less => f.len,
-            core::cmp::Ordering::Equal => f.len.min(off.saturating_sub(f.off)),
-            core::cmp::Ordering::Greater => 0,
-        };
-        self.files[i]
-            .file_mut()
-            .fragment_resize(f.page, f.off, keep);
-    }
-
-    /// Chooses the block that a file's next page goes to (paper, 4.3: erase-unit allocation).
-    ///
-    /// A file goes on in the block where its last page is. A new file gets a block of its own,
-    /// unless the file before it was small: then the two share one, until the file has grown past
-    /// a quarter of a block. Overwrites of files in turn share blocks too.
-    fn choose_front(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
-        let share = self.store.ppb() / 4;
-        let head = self.store.fronts[i];
-        if head.block != u32::MAX {
-            if self.has_many_tails() {
-                if head.next >= self.store.ppb() {
-                    return self.open_roomiest(i);
-                }
-            } else if self.shared[i] && index >= share {
-                self.store.park(i);
-                self.shared[i] = false;
-            }
-            return Ok(());
-        }
-        self.shared[i] = false;
-        if index > 0 && self.store.remnants.len > 0 {
-            let last = sound(self.map_lookup(i, index - 1))?.map_or(PageAddr::NONE, |m| m.page);
-            if last.is_some() {
-                let geo = self.store.geo;
-                let head = Head {
-                    block: geo.block_of(last).0,
-                    next: geo.index_of(last) + 1,
-                };
-                let found = self.store.remnants.find(head.block);
-                if let Some(r) = found.filter(|&r| self.store.remnants.get(r) == head) {
-                    let others = (self.store.remnants.len - r) as u16;
-                    self.apart = self.apart.max(APART * others);
-                    return self.store.unpark(i, r);
-                }
-            }
-        }
-        let page_size = self.store.page_size() as u64;
-        if index < share || self.has_many_tails() {
-            self.open_shared(i)?;
-        } else if u64::from(index) * page_size < self.files[i].file().size() {
-            // An overwrite. The tails of many files' blocks would stay unwritten.
-            let n = self.store.remnants.len;
-            if n > 0 {
-                self.store.unpark(i, n - 1)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets a file that is probably small share a block with others.
-    fn open_shared(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        if self.has_many_tails() {
-            return self.open_roomiest(i);
-        }
-        let n = self.store.remnants.len;
-        if n > 0 && self.small_files {
-            self.store.unpark(i, n - 1)?;
-            self.shared[i] = true;
-        }
-        Ok(())
-    }
-
-    /// Whether there are more blocks with an unwritten tail than a chip of this size can afford, beside those that files
-    /// come back to. Before the list is full, of which the oldest would be forgotten.
-    fn has_many_tails(&self) -> bool {
-        let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * REMNANTS / 4);
-        self.store.remnants.len > (few + self.files_apart()).min(REMNANTS - 2)
-    }
-
-    /// How many files write in turn, each in a block of its own.
-    fn files_apart(&self) -> usize {
-        usize::from(self.apart.div_ceil(APART))
-    }
-
-    /// Goes on in the block with the longest unwritten tail, but for those left last by as many files as come back to
-    /// theirs.
-    fn open_roomiest(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        let all = &self.store.remnants;
-        let apart = self.files_apart().min(all.len.saturating_sub(1));
-        self.apart = self.apart.saturating_sub(1);
-        if let Some(r) = (0..all.len - apart).min_by_key(|&r| all.get(r).next) {
-            self.store.unpark(i, r)?;
-            self.shared[i] = true;
-        }
-        Ok(())
-    }
-}
-
-impl<N: Nand> crate::space::store::Store<'_, N> {
-    /// Reads a whole data page, which must be page `index` of file `ino`, and checks it against its
-    /// tag.
-    pub fn read_data(
-        &mut self,
-        at: PageAddr,
-        out: &mut [u8],
-        ino: u32,
-        index: u32,
-    ) -> Result<(), Error<N::Error>> {
-        if !self.geo.contains(at) {
-            return Err(Error::Corrupt(at, "extent"));
-        }
-        let mut spare = [0u8; tag::SIZE];
-        let n = if self.has_tags() { tag::SIZE } else { 0 };
-        let status = self.nand.read(at, 0, out, &mut spare[..n])?;
-        let ours = n == 0
-            || Tag::matches(&spare, out)
-                && Tag::decode(&spare).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
-        if !status.is_readable() || !ours {
-            return Err(Error::Corrupt(at, FILE_DATA));
-        }
-        Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! Holes: pages of a file that are given back, and where there are any.
 
+use crate::FlashLight;
 use crate::error::Error;
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::inode::Time;
 use crate::format::mappage::{ExtentPage, MapPage};
+use crate::format::node::FileRef;
 use crate::index::file::{CUT_NOTES, KEPT};
 use crate::index::tree::{self, Changes, EXTENT};
-use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
 
 /// How often room is made for the notes of a part of a hole: once, but where settling has used it up.

@@ -2,11 +2,7 @@
 //!
 //! [`inspect`] believes nothing but a checksum: whatever the bytes, it returns.
 
-mod checkpoint;
-
-pub use checkpoint::{Alloc, Checkpoint, LogHead, Reserved, Root, Snapshot, TablePage};
-
-use crate::api::xattr::Attributes;
+use crate::format::attributes::Attributes;
 use crate::format::bytes::get_u32;
 use crate::format::dirrec::{self, DirRec};
 use crate::format::extent::{
@@ -17,11 +13,14 @@ use crate::format::inode::{
     DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Inode, Stamp, Time,
 };
 use crate::format::mappage::MapPage;
+use crate::format::names::{Item, Names};
 use crate::format::tag::{self, Tag};
-use crate::index::names::{Item, Names};
-use crate::space::dirty;
-use crate::space::validity;
+use crate::format::validity::{self, entry_bits};
 use flashkit_nand::{Geometry, PageAddr};
+
+mod checkpoint;
+
+pub use checkpoint::{Alloc, Checkpoint, LogHead, Reserved, Root, Snapshot, TablePage};
 
 /// What a page holds.
 pub enum Inspected<'a> {
@@ -154,7 +153,7 @@ impl<'a> ValidityPage<'a> {
         validity::is_well_formed(geometry, page, used).then(|| ValidityPage {
             first: get_u32(page, HEADER),
             bits: &page[validity::BITS..used],
-            size: dirty::entry_bits(geometry.pages_per_block()),
+            size: entry_bits(geometry.pages_per_block()),
         })
     }
 
@@ -450,7 +449,7 @@ impl<'a, const REC: usize> Map<'a, REC> {
 
 impl Map<'_, 1> {
     fn bytes(&self) -> Names<'_> {
-        crate::index::names::page_names(self.0.0)
+        crate::format::names::page_names(self.0.0)
     }
     /// Of a names page: its names.
     pub fn file_names(&self) -> impl Iterator<Item = FileName<'_>> + '_ {

@@ -1,18 +1,18 @@
-//! Hard links: names of a file beyond its first (further names are in [`crate::index::names`]).
+//! Hard links: names of a file beyond its first (further names are in [`crate::format::names`]).
 //!
 //! Each change is one page, the file's own: it shows all names and their number, and says which
 //! entry is new, is gone, or leads to the file's number from now on. The directories follow in
 //! RAM.
 
-use crate::error::{Error, sound};
+use crate::FlashLight;
+use crate::error::Error;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::hash::ino_hash;
-use crate::format::header::Kind;
-use crate::format::inode::{FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView, Stamp, Time};
+use crate::format::inode::{FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, Stamp, Time};
+use crate::format::names::Which;
+use crate::format::node::{FileRef, INDEX_DIR, Node};
 use crate::index::dir::Removal;
 use crate::index::file::KEPT;
-use crate::index::names::Which;
-use crate::{FileRef, FlashLight, INDEX_DIR, Node};
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -157,90 +157,5 @@ impl<N: Nand> FlashLight<'_, N> {
         view.set_nlink(view.nlink().saturating_sub(1));
         view.set_time(Stamp::Change, now);
         Ok(())
-    }
-
-    /// Whether a directory exists and has this entry.
-    pub(crate) fn has_entry(
-        &mut self,
-        dir: u32,
-        hash: u32,
-        target: Target,
-        ptr: u32,
-    ) -> Result<bool, Error<N::Error>> {
-        let mut n = 0;
-        loop {
-            match self.dir_nth(dir, hash, n) {
-                Ok(Some(rec)) if rec.same_object(target, ptr) => return Ok(true),
-                Ok(Some(_)) => n += 1,
-                Ok(None) | Err(Error::NotFound) => return Ok(false),
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// At the end of a recovery: corrects the names of files that a rename has taken one from, when
-    /// no page of their own says so yet. They are marked in the index directory. A program for each,
-    /// and a lookup for each of its names.
-    pub(crate) fn mend_replaced(&mut self) -> Result<(), Error<N::Error>> {
-        let (mut hash, mut n) = (0, 0);
-        loop {
-            let Some(Some(rec)) = sound(self.dir_nth(INDEX_DIR, hash, n))? else {
-                match self.dir_next_hash(INDEX_DIR, hash + 1, &mut None)? {
-                    Some(next) => (hash, n) = (next, 0),
-                    None => return Ok(()),
-                }
-                continue;
-            };
-            n += 1;
-            if rec.target == Target::Orphan {
-                // With damage it stays marked: the next mount tries again.
-                sound(self.mend_marked(hash, PageAddr(rec.ptr)))?;
-            }
-        }
-    }
-
-    fn mend_marked(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, Kind::File, "file inode")?;
-        let view = FileView::on(&*self.scratch);
-        if view.flags() & FLAG_ORPHAN != 0 {
-            return Ok(());
-        }
-        let (ino, dir) = (view.ino(), INDEX_DIR);
-        let i = self.load_file(FileRef { ino, dir, hash })?;
-        self.mend_names(i)
-    }
-
-    /// Makes the names of a cached file those that directories have entries for, and writes its
-    /// page.
-    pub(crate) fn mend_names(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        self.file_room(i, self.names_growth(i, 0))?;
-        let (ino, mut kept) = (self.files[i].ino, 0);
-        loop {
-            let mut batch = [(0, 0); 32];
-            let n = self.names_from(i, kept, &mut batch)?;
-            if n == 0 {
-                break;
-            }
-            for (dir, hash) in batch[..n].iter().copied() {
-                if self.has_entry(dir, hash, Target::Indirect, ino)? {
-                    kept += 1;
-                    continue;
-                }
-                let Some(spot) = self.find_spot(i, dir, Which::Hash(hash))? else {
-                    return Err(Error::Corrupt(self.files[i].loc, "names of a file"));
-                };
-                self.drop_name(i, spot)?;
-                // The names may be in another order now.
-                kept = 0;
-                break;
-            }
-        }
-        let mut view = self.files[i].file_mut();
-        view.set_nlink(u32::try_from(kept).unwrap_or(u32::MAX));
-        if kept == 0 {
-            view.set_flags(FLAG_INDIRECT | FLAG_ORPHAN);
-        }
-        self.files[i].change();
-        self.flush_file(i)
     }
 }

@@ -1,414 +1,21 @@
 //! Names and attributes: what a file system is asked for.
 
+use crate::FlashLight;
+use crate::api::attributes::{Attr, SetAttr, StatFs, TARGET_MAX, Unlinked, apply};
 use crate::error::Error;
-use crate::format::dirrec::{DirRec, State, Target};
+use crate::format::dirrec::{DirRec, Target};
 use crate::format::hash::{ino_hash, name_hash};
-use crate::format::header::Kind;
 use crate::format::inode::{
-    DirView, FLAG_INDIRECT, FLAG_ORPHAN, FileView, Inode, MODE_BLOCK, MODE_CHAR, MODE_DIR,
-    MODE_FIFO, MODE_FILE, MODE_SOCKET, MODE_SYMLINK, MODE_TYPE, NAME_MAX, Stamp, Time,
+    DirView, FLAG_INDIRECT, FLAG_ORPHAN, MODE_FILE, MODE_SYMLINK, MODE_TYPE, Stamp, Time,
 };
-use crate::format::mappage::MapPage;
-use crate::format::wellformed::is_name;
-use crate::index::dir::{Removal, same_hash_max};
-use crate::index::names::{Spot, Which};
-use crate::{FIRST_FILE, FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
+use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node, ROOT_DIR};
+use crate::format::special::Special;
+use crate::index::dir::Removal;
+use crate::index::inodes::{CHANGED, New};
+use crate::index::lookup::Place;
 use flashkit_nand::{Nand, PageAddr};
 
-/// Length of a symbolic link's target at most, bytes (Linux's `PATH_MAX` without its NUL).
-pub const TARGET_MAX: usize = 4095;
-
-/// Attributes of an inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attr {
-    /// Which inode.
-    pub node: Node,
-    /// Type and permissions as in `stat`.
-    pub mode: u16,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Names; of a directory, 2 and its subdirectories.
-    pub nlink: u32,
-    /// Size in bytes; of a directory, its number of entries; of a special file 0.
-    pub size: u64,
-    /// Of a device, its number as the caller gave it; else 0.
-    pub device: u32,
-    /// Last access, as set by the caller.
-    pub atime: Time,
-    /// Last change of the contents.
-    pub mtime: Time,
-    /// Last change of the inode.
-    pub ctime: Time,
-}
-
-impl Attr {
-    /// Whether this is a directory.
-    pub fn is_dir(&self) -> bool {
-        self.mode & MODE_TYPE == MODE_DIR
-    }
-
-    /// Whether this is a symbolic link.
-    pub fn is_symlink(&self) -> bool {
-        self.mode & MODE_TYPE == MODE_SYMLINK
-    }
-
-    fn of<B: AsRef<[u8]>, const REC: usize>(view: &Inode<B, REC>, node: Node) -> Attr {
-        let special = Special::of(view.mode(), view.size());
-        Attr {
-            node,
-            mode: view.mode(),
-            uid: view.uid(),
-            gid: view.gid(),
-            nlink: view.nlink(),
-            size: if special.is_some() { 0 } else { view.size() },
-            device: special.map_or(0, Special::device),
-            atime: view.time(Stamp::Access),
-            mtime: view.time(Stamp::Modify),
-            ctime: view.time(Stamp::Change),
-        }
-    }
-}
-
-/// A file that holds no data of its own: what it stands for is the user's business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device, by its number. What the number means is between the caller and its
-    /// system; Linux packs major and minor into 32 bits.
-    Char(u32),
-    /// A block device, by its number.
-    Block(u32),
-}
-
-impl Special {
-    /// What an inode's mode and size say.
-    pub(crate) fn of(mode: u16, size: u64) -> Option<Special> {
-        Some(match mode & MODE_TYPE {
-            MODE_FIFO => Special::Fifo,
-            MODE_SOCKET => Special::Socket,
-            MODE_CHAR => Special::Char(size as u32),
-            MODE_BLOCK => Special::Block(size as u32),
-            _ => return None,
-        })
-    }
-
-    fn mode(self) -> u16 {
-        match self {
-            Special::Fifo => MODE_FIFO,
-            Special::Socket => MODE_SOCKET,
-            Special::Char(_) => MODE_CHAR,
-            Special::Block(_) => MODE_BLOCK,
-        }
-    }
-
-    pub(crate) fn device(self) -> u32 {
-        match self {
-            Special::Fifo | Special::Socket => 0,
-            Special::Char(number) | Special::Block(number) => number,
-        }
-    }
-}
-
-/// Who creates an inode, and when.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct New {
-    /// Permission bits (07777).
-    pub mode: u16,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Its timestamps, and those of its directory.
-    pub now: Time,
-}
-
-/// Attributes to change.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SetAttr {
-    /// Permission bits (07777).
-    pub mode: Option<u16>,
-    /// Owner.
-    pub uid: Option<u32>,
-    /// Group.
-    pub gid: Option<u32>,
-    /// Last access.
-    pub atime: Option<Time>,
-    /// Last change of the contents.
-    pub mtime: Option<Time>,
-    /// Becomes ctime.
-    pub now: Time,
-}
-
-/// Space, in pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StatFs {
-    /// For data and metadata together.
-    pub pages: u32,
-    /// Of them, free.
-    pub pages_free: u32,
-}
-
-/// What an unlinked file is after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unlinked {
-    /// Gone.
-    Gone,
-    /// Without a name, but in use: to be ended by [`FlashLight::reap`].
-    InUse,
-    /// Known by other names.
-    Named,
-}
-
-/// Where an inode page was found.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    Dir(usize),
-    File(usize),
-    Scratch,
-}
-
-/// A directory entry and its inode.
-#[derive(Clone, Copy)]
-pub(crate) struct Found {
-    pub rec: DirRec,
-    pub node: Node,
-    place: Place,
-}
-
-/// The times of a directory that a change of its names sets.
-const CHANGED: [Stamp; 2] = [Stamp::Modify, Stamp::Change];
-
 impl<N: Nand> FlashLight<'_, N> {
-    pub(crate) fn check_name(name: &[u8]) -> Result<(), Error<N::Error>> {
-        if name.len() > NAME_MAX {
-            return Err(Error::NameTooLong);
-        }
-        if is_name(name) {
-            Ok(())
-        } else {
-            Err(Error::Invalid)
-        }
-    }
-
-    /// Finds a name. With cold caches at most three reads after the directory's own page: hash map,
-    /// DirInode map, inode; in a directory of some ten thousand names one more, of an index page.
-    pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Found, Error<N::Error>> {
-        if name.len() > NAME_MAX {
-            return Err(Error::NameTooLong);
-        }
-        let hash = name_hash(self.store.volume, name);
-        match self.find_cached(dir, hash, name) {
-            Some(found) => Ok(found),
-            None => self.find_entry(dir, hash, name),
-        }
-    }
-
-    /// Finds a name of this hash by the entries of its directory alone.
-    pub(crate) fn find_entry(
-        &mut self,
-        dir: u32,
-        hash: u32,
-        name: &[u8],
-    ) -> Result<Found, Error<N::Error>> {
-        self.find_among(dir, hash, name, &mut 0)
-    }
-
-    /// The same; `n` is then how many entries of this hash there are, if none is of the name.
-    fn find_among(
-        &mut self,
-        dir: u32,
-        hash: u32,
-        name: &[u8],
-        n: &mut usize,
-    ) -> Result<Found, Error<N::Error>> {
-        let mut damage = None;
-        while let Some(rec) = self.dir_nth(dir, hash, *n)? {
-            *n += 1;
-            let (node, place) = match self.peek(dir, &rec, name) {
-                Ok(Some(found)) => found,
-                Ok(None) => continue,
-                // It may be another name of this hash.
-                Err(e) if e.is_damage() => {
-                    damage = Some(e);
-                    continue;
-                }
-                Err(e) => return Err(e),
-            };
-            let page: &[u8] = match place {
-                Place::Scratch => self.scratch,
-                Place::File(i) => self.files[i].buf,
-                Place::Dir(i) => self.dirs[i].buf,
-            };
-            let view = DirView::on(page);
-            if view.parent() == dir && view.name() == name {
-                return Ok(Found { rec, node, place });
-            }
-            if rec.target != Target::Indirect {
-                continue;
-            }
-            match self.named(place, dir, Which::Name(name)) {
-                Ok(Some((place, _))) => return Ok(Found { rec, node, place }),
-                Ok(None) => {}
-                Err(e) if e.is_damage() => damage = Some(e),
-                Err(e) => return Err(e),
-            }
-        }
-        Err(damage.unwrap_or(Error::NotFound))
-    }
-
-    /// Finds a name of a file that is in a slot or, intact, in the scratch page. A file with names
-    /// pages is in a slot afterwards, and one read is made for each until the name is found.
-    pub(crate) fn named(
-        &mut self,
-        place: Place,
-        dir: u32,
-        which: Which<'_>,
-    ) -> Result<Option<(Place, Spot)>, Error<N::Error>> {
-        let view = match place {
-            Place::Dir(_) => return Ok(None),
-            Place::File(i) => self.files[i].file(),
-            Place::Scratch => FileView::on(&*self.scratch),
-        };
-        if let Some(spot) = view.spot(self.store.volume, dir, which) {
-            return Ok(Some((place, spot)));
-        }
-        if view.names().pages().next().is_none() {
-            return Ok(None);
-        }
-        let i = match place {
-            Place::File(i) => i,
-            _ => self.load_file_at(self.store.scratch_at)?,
-        };
-        let spot = self.find_spot(i, dir, which)?;
-        Ok(spot.map(|spot| (Place::File(i), spot)))
-    }
-
-    /// Finds a name among the cached inodes. No read.
-    fn find_cached(&self, dir: u32, hash: u32, name: &[u8]) -> Option<Found> {
-        for i in 0..2 {
-            let view = self.files[i].file();
-            let which = Which::Name(name);
-            if self.files[i].ino == 0 || view.spot(self.store.volume, dir, which).is_none() {
-                continue;
-            }
-            let (target, ptr) = match view.flags() {
-                0 => (Target::File, self.files[i].loc.0),
-                FLAG_INDIRECT => (Target::Indirect, view.ino()),
-                _ => continue,
-            };
-            return Some(Found {
-                rec: DirRec::new(hash, State::New, target, ptr),
-                node: Node::File(view.file_ref(self.store.volume)),
-                place: Place::File(i),
-            });
-        }
-        for i in 0..2 {
-            let (ino, view) = (self.dirs[i].ino, self.dirs[i].dir());
-            if ino > INDEX_DIR && view.parent() == dir && view.name() == name {
-                return Some(Found {
-                    rec: DirRec::new(hash, State::New, Target::Dir, ino),
-                    node: Node::Dir(ino),
-                    place: Place::Dir(i),
-                });
-            }
-        }
-        None
-    }
-
-    /// Brings the inode that an entry leads to where it can be looked at. `name` tells entries of
-    /// files apart that are only in RAM.
-    pub(crate) fn peek(
-        &mut self,
-        dir: u32,
-        rec: &DirRec,
-        name: &[u8],
-    ) -> Result<Option<(Node, Place)>, Error<N::Error>> {
-        let volume = self.store.volume;
-        match rec.target {
-            Target::Dir => match self.peek_dir(rec.ptr) {
-                Err(Error::NotFound) => Err(self.bad_entry(dir)),
-                place => Ok(Some((Node::Dir(rec.ptr), place?))),
-            },
-            Target::Indirect => {
-                let file = FileRef::by_number(volume, rec.ptr);
-                match self.peek_file(file) {
-                    Ok(place) => Ok(Some((Node::File(file), place))),
-                    Err(Error::NotFound) => Ok(None),
-                    Err(e) => Err(e),
-                }
-            }
-            Target::File | Target::Orphan => {
-                let cached = (0..2).find(|&i| {
-                    let slot = &self.files[i];
-                    slot.ino != 0
-                        && slot.loc.0 == rec.ptr
-                        && (slot.loc.is_some()
-                            || (slot.file().holder(volume) == (dir, rec.hash)
-                                && (name.is_empty() || slot.file().name() == name)))
-                });
-                let place = match cached {
-                    Some(i) => Place::File(i),
-                    None if rec.ptr == u32::MAX => return Ok(None),
-                    None => {
-                        self.load_scratch(PageAddr(rec.ptr), Kind::File, "file inode")?;
-                        Place::Scratch
-                    }
-                };
-                let file = match place {
-                    Place::File(i) => self.files[i].file().file_ref(volume),
-                    _ => FileView::on(self.scratch).file_ref(volume),
-                };
-                Ok(Some((Node::File(file), place)))
-            }
-        }
-    }
-
-    /// An entry of a directory leads nowhere.
-    pub(crate) fn bad_entry(&self, dir: u32) -> Error<N::Error> {
-        let at = self
-            .dir_slot(dir)
-            .map_or(PageAddr::NONE, |i| self.dirs[i].loc);
-        Error::Corrupt(at, "directory entry")
-    }
-
-    pub(crate) fn peek_dir(&mut self, ino: u32) -> Result<Place, Error<N::Error>> {
-        if let Some(i) = self.dir_slot(ino) {
-            return Ok(Place::Dir(i));
-        }
-        let at = self.map_get(ino)?;
-        if at.is_none() {
-            return Err(Error::NotFound);
-        }
-        match self.load_scratch(at, Kind::Dir, "directory") {
-            // There may be a copy.
-            Err(Error::Corrupt(..)) => return self.load_dir(ino).map(Place::Dir),
-            r => r?,
-        }
-        if DirView::on(self.scratch).ino() != ino {
-            return Err(Error::Corrupt(at, "directory"));
-        }
-        if self.has_stale_entries() {
-            return self.load_dir(ino).map(Place::Dir);
-        }
-        Ok(Place::Scratch)
-    }
-
-    pub(crate) fn peek_file(&mut self, file: FileRef) -> Result<Place, Error<N::Error>> {
-        if let Some(i) = self.file_slot(file.ino) {
-            return Ok(Place::File(i));
-        }
-        let at = self.find_file(file)?;
-        if !FileView::on(&*self.scratch).is_sane() {
-            return Err(Error::Corrupt(at, "file inode"));
-        }
-        Ok(Place::Scratch)
-    }
-
     fn attr_at(&self, node: Node, place: Place) -> Attr {
         match place {
             Place::Dir(i) => Attr::of(&self.dirs[i].dir(), node),
@@ -467,19 +74,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// Notes when a directory has changed, after the change. Where another must be written for it to be loaded, and there is no
-    /// room, it keeps the time it had.
-    pub(crate) fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {
-        let i = match self.load_dir(dir) {
-            Err(Error::NoSpace) => return Ok(()),
-            loaded => loaded?,
-        };
-        let mut view = self.dirs[i].dir_mut();
-        view.set_modified(now);
-        self.dirs[i].dirty = true;
-        Ok(())
-    }
-
     /// Makes sure that a name can be added to a directory.
     pub(crate) fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
         self.writable()?;
@@ -488,29 +82,6 @@ impl<N: Nand> FlashLight<'_, N> {
         match self.find_or_place(dir, name)? {
             Some(_) => Err(Error::Exists),
             None => Ok(name_hash(self.store.volume, name)),
-        }
-    }
-
-    /// Finds a name; none when there is none and the directory has place for it.
-    pub(crate) fn find_or_place(
-        &mut self,
-        dir: u32,
-        name: &[u8],
-    ) -> Result<Option<Found>, Error<N::Error>> {
-        let (hash, mut n) = (name_hash(self.store.volume, name), 0);
-        if let Some(found) = self.find_cached(dir, hash, name) {
-            return Ok(Some(found));
-        }
-        match self.find_among(dir, hash, name, &mut n) {
-            Ok(found) => return Ok(Some(found)),
-            Err(Error::NotFound) => {}
-            Err(e) => return Err(e),
-        }
-        let i = self.load_dir(dir)?;
-        if n < same_hash_max(self.store.page_size()) && self.dirs[i].dir().takes_names() {
-            Ok(None)
-        } else {
-            Err(Error::TooBig)
         }
     }
 
@@ -630,31 +201,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(Node::Dir(ino))
     }
 
-    /// Makes an empty directory and writes it.
-    pub(crate) fn new_dir(
-        &mut self,
-        ino: u32,
-        parent: u32,
-        name: &[u8],
-        new: &New,
-    ) -> Result<(), Error<N::Error>> {
-        let i = self.spare_dir_slot()?;
-        let mut view = self.dirs[i].dir_mut();
-        view.init(ino, parent, MODE_DIR | (new.mode & !MODE_TYPE), name);
-        view.set_uid(new.uid);
-        view.set_gid(new.gid);
-        for stamp in [Stamp::Access, Stamp::Modify, Stamp::Change] {
-            view.set_time(stamp, new.now);
-        }
-        self.adopt_dir(i);
-        let written = self.flush_dir(i);
-        if written.is_err() && self.dirs[i].dirty {
-            // Nothing will lead to it.
-            self.dirs[i].clear();
-        }
-        written
-    }
-
     /// Removes a name of a file or symbolic link. A file whose number is in use, as `in_use`
     /// says, stays usable without a name by its [`FileRef`] until [`FlashLight::reap`], or the next
     /// mount.
@@ -742,18 +288,6 @@ impl<N: Nand> FlashLight<'_, N> {
         self.not_in_part(gone)
     }
 
-    /// Programs a cached file's page as the record of a change of names; the entries are the
-    /// caller's business. The cached directories are written first: one that is pushed from the
-    /// cache before it shows the change must not be newer than the record.
-    pub(crate) fn append_file(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
-        self.flush_dir(0)?;
-        self.flush_dir(1)?;
-        let at = self.write_file_page(i)?;
-        let old = core::mem::replace(&mut self.files[i].loc, at);
-        self.store.invalidate(old);
-        Ok(at)
-    }
-
     /// [`FlashLight::reap`] of a file that has just lost its name. That has been made durable; where the file cannot be removed now, the
     /// next mount does it.
     pub(crate) fn reap_now(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
@@ -761,24 +295,6 @@ impl<N: Nand> FlashLight<'_, N> {
             Err(Error::NoSpace | Error::ReadOnly | Error::TooBig) => Ok(()),
             reaped => reaped,
         }
-    }
-
-    /// Ends the life of a file that lost its name while in use.
-    pub fn reap(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        self.make_room()?;
-        self.dir_reserve(INDEX_DIR)?;
-        let i = self.load_file(file)?;
-        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
-            return Err(Error::Invalid);
-        }
-        let (loc, hash) = (self.files[i].loc.0, ino_hash(self.store.volume, file.ino));
-        let rec = DirRec::new(hash, State::New, Target::Orphan, loc);
-        self.dir_remove(INDEX_DIR, &rec, Removal::Freed(Target::File, loc))?;
-        self.free_file(i)?;
-        self.store.park(i);
-        self.orphans = self.orphans.saturating_sub(1);
-        Ok(())
     }
 
     /// Removes an empty directory; durable when this returns. One or two programs.
@@ -809,34 +325,6 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.flush_dir(i)
             });
         self.not_in_part(gone)
-    }
-
-    /// Frees everything a cached, empty directory has on flash.
-    pub(crate) fn free_dir(&mut self, i: usize) -> Result<(), Error<N::Error>> {
-        for p in 0..self.dirs[i].dir().pointers() {
-            let (_, at) = self.dirs[i].dir().pointer(p);
-            if self.dirs[i].dir().levels() == 2 {
-                self.free_hash_index(at)?;
-            }
-            self.store.invalidate(at);
-        }
-        let ino = self.dirs[i].ino;
-        self.store.invalidate(self.dirs[i].dir().xattr());
-        self.store.invalidate(self.dirs[i].loc);
-        self.dirs[i].clear();
-        self.map_set(ino, PageAddr::NONE)
-    }
-
-    /// Frees the hash maps that an index page leads to; if it cannot be read, they go on counting as
-    /// valid.
-    pub(crate) fn free_hash_index(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        if crate::error::sound(self.load_scratch(at, Kind::HashIndex, "hash index"))?.is_some() {
-            let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-            for r in 0..page.count().min(page.capacity()) {
-                self.store.invalidate(page.pointer(r).1);
-            }
-        }
-        Ok(())
     }
 
     /// The parent of a directory; the root's is the root.
@@ -908,24 +396,4 @@ impl<N: Nand> FlashLight<'_, N> {
             pages_free: pages.saturating_sub(self.store.live),
         }
     }
-}
-
-fn apply<const REC: usize>(view: &mut Inode<&mut [u8], REC>, set: &SetAttr) {
-    if let Some(mode) = set.mode {
-        let kind = view.mode() & MODE_TYPE;
-        view.set_mode(kind | (mode & !MODE_TYPE));
-    }
-    if let Some(uid) = set.uid {
-        view.set_uid(uid);
-    }
-    if let Some(gid) = set.gid {
-        view.set_gid(gid);
-    }
-    if let Some(t) = set.atime {
-        view.set_time(Stamp::Access, t);
-    }
-    if let Some(t) = set.mtime {
-        view.set_time(Stamp::Modify, t);
-    }
-    view.set_time(Stamp::Change, set.now);
 }

@@ -1,15 +1,15 @@
 //! Rename: one page, that of the renamed inode, is the whole change on flash. It says where the
 //! inode came from and what it replaced; both directories follow in RAM.
 
-use crate::api::ops::Found;
+use crate::FlashLight;
 use crate::error::Error;
 use crate::format::dirrec::Target;
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
+use crate::format::names::Which;
+use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::dir::Removal;
-use crate::index::file::KEPT;
-use crate::index::names::{Spot, Which};
-use crate::{FileRef, FlashLight, INDEX_DIR, Node, ROOT_DIR};
+use crate::index::lookup::Found;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -247,22 +247,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(node)
     }
 
-    /// Makes room in an inode's page for another name in place of one of those it has.
-    pub(crate) fn room_for_name(&mut self, node: Node, len: usize) -> Result<(), Error<N::Error>> {
-        let file = match node {
-            Node::Dir(ino) => return self.dir_room(ino, len).map(|_| ()),
-            Node::File(file) => file,
-        };
-        let i = self.load_file(file)?;
-        let growth = if self.files[i].file().names_len() == 0 {
-            len
-        } else {
-            self.names_growth(i, len)
-        };
-        self.need_place(i, growth + KEPT)?;
-        self.file_room(i, growth)
-    }
-
     /// Programs a file's page as the record of its move from one directory, hash and name to another,
     /// and brings its entry in the index directory up to date. The file is written otherwise, and has
     /// room for the name. Returns what its entry must be, and where it is to be looked for.
@@ -305,25 +289,6 @@ impl<N: Nand> FlashLight<'_, N> {
             self.dir_add(INDEX_DIR, hash, Target::File, at.0)?;
         }
         Ok(((Target::Indirect, file.ino), node))
-    }
-
-    /// In RAM, but for names pages: a file that gets another name for this one has it as its own
-    /// name, or no own name.
-    pub(crate) fn free_own_name(
-        &mut self,
-        i: usize,
-        dir: u32,
-        name: Which<'_>,
-    ) -> Result<(), Error<N::Error>> {
-        let volume = self.store.volume;
-        if self.files[i].file().spot(volume, dir, name) == Some(Spot::Own) {
-            return Ok(());
-        }
-        self.demote_name(i)?;
-        match self.find_spot(i, dir, name)? {
-            Some(spot) => self.drop_name(i, spot),
-            None => Err(Error::Corrupt(self.files[i].loc, "names of a file")),
-        }
     }
 
     /// In RAM: the file that a rename has replaced loses its name; one that was found directly

@@ -9,18 +9,19 @@
 //!
 //! Maps that cannot be read stay as they are, for what they held to be an error and not another's.
 
+use crate::FlashLight;
 use crate::api::walk::Area;
 use crate::error::{Error, sound};
+use crate::format::area::Head;
+use crate::format::blockstate::State;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
 use crate::format::hash::name_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView, NAME_MAX, Stamp};
+use crate::format::names::{Spot, Which, name_at};
+use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::dir::Removal;
-use crate::index::names::{Spot, Which, name_at};
-use crate::space::store::Head;
-use crate::space::table::State;
-use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
 /// What is to become of an entry.

@@ -10,68 +10,11 @@
 
 use crate::FlashLight;
 use crate::api::walk::{self, Page, Visitor};
-use crate::checkpoint::take::ANCHOR_PAGES;
-use crate::cleaning::room::FLOOR;
-use crate::cleaning::sweep::Why;
 use crate::error::Error;
+use crate::format::blockstate::State;
 use crate::format::header;
 use crate::format::tag::{self, Tag};
-use crate::space::store::{Area, Head};
-use crate::space::table::State;
-use flashkit_nand::{Nand, PageAddr, ReadStatus};
-
-/// Blocks that are remembered at most.
-const LIST: usize = 8;
-
-/// Blocks to be written anew, the first noticed first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RefreshList {
-    blocks: [u32; LIST],
-    len: usize,
-    /// Corrected bits of a page from which on its block is listed.
-    bits: u32,
-    pages_per_block: u32,
-}
-
-impl RefreshList {
-    pub fn new(bits: u32, pages_per_block: u32) -> Self {
-        RefreshList {
-            blocks: [0; LIST],
-            len: 0,
-            bits: bits.max(1),
-            pages_per_block,
-        }
-    }
-
-    pub fn note(&mut self, page: PageAddr, status: ReadStatus) {
-        if matches!(status, ReadStatus::Corrected(n) if n >= self.bits) {
-            self.add(page.0 / self.pages_per_block);
-        }
-    }
-
-    pub fn add(&mut self, block: u32) {
-        if self.len < LIST && !self.blocks[..self.len].contains(&block) {
-            self.blocks[self.len] = block;
-            self.len += 1;
-        }
-    }
-
-    pub fn remove(&mut self, block: u32) {
-        if let Some(i) = self.blocks[..self.len].iter().position(|&b| b == block) {
-            self.blocks.copy_within(i + 1..self.len, i);
-            self.len -= 1;
-        }
-    }
-
-    #[inline]
-    pub fn first(&self) -> Option<u32> {
-        self.blocks[..self.len].first().copied()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-}
+use flashkit_nand::{Nand, PageAddr};
 
 /// What one call of [`FlashLight::scrub`] has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -202,51 +145,6 @@ impl<N: Nand> FlashLight<'_, N> {
             area,
             ino,
         }))
-    }
-
-    /// Writes the first block of the list anew, if there is one and there is room; whether it has
-    /// done so. Moves of a block's pages, or a checkpoint.
-    pub(crate) fn refresh(&mut self) -> Result<bool, Error<N::Error>> {
-        let Some(block) = self.store.nand.refresh.first() else {
-            return Ok(false);
-        };
-        if self.store.available() <= FLOOR {
-            return Ok(false);
-        }
-        self.begin()?;
-        if self.is_stored(block) {
-            let mut sweep = self.begin_sweep(block, Why::Rot);
-            return self.sweep_on(&mut sweep, u32::MAX);
-        }
-        let in_use = block < self.store.table.blocks() && self.store.state(block) == State::System;
-        let result = if in_use { self.renew(block) } else { Ok(false) };
-        self.store.nand.refresh.remove(block);
-        self.store.written.refreshed += u64::from(matches!(result, Ok(true)));
-        result
-    }
-
-    /// Writes what a block of the checkpoint or the allocation log holds anew, elsewhere or, of a
-    /// root block, after an erase; `false` when it holds nothing.
-    fn renew(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
-        let anchor = &mut self.anchor;
-        if anchor.is_written(block) {
-            if anchor.roots.contains(&block) {
-                // Another round, in both root blocks.
-                anchor.root_next = ANCHOR_PAGES;
-            }
-            if block != anchor.leaf.block {
-                anchor.second_next = ANCHOR_PAGES;
-            }
-            anchor.leaf.next = self.store.ppb();
-        } else if self.store.is_log(block) {
-            if self.store.heads[Area::Bitmap as usize].block == block {
-                self.store.heads[Area::Bitmap as usize] = Head::NONE;
-            }
-        } else {
-            return Ok(false);
-        }
-        self.checkpoint(false)?;
-        Ok(true)
     }
 }
 

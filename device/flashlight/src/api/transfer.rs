@@ -23,11 +23,12 @@
 //! A change of stage writes the two pages one after the other, and of two that differ the lower stage
 //! counts. So a cut repeats what was under way, and the page whose program was cut is never relied on.
 
+use crate::config::Config;
 use crate::error::Error;
 use crate::format::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::format::hash::crc32c;
 use crate::format::header::{self, is_blank};
-use crate::recovery::mount::{Config, ROOT_BLOCKS};
+use crate::format::limits::ROOT_BLOCKS;
 use crate::{FlashLight, Kind};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 

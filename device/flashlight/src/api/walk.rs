@@ -1,17 +1,18 @@
 //! Walks everything that is reachable, for checks and for the curious.
 
+use crate::FlashLight;
 use crate::error::{Error, sound};
+use crate::format::blockstate::State;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
 use crate::format::hash::name_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView};
 use crate::format::mappage::MapPage;
+use crate::format::names::Which;
+use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::dirmap::PLACES;
-use crate::index::names::Which;
 use crate::index::waiting::Waiting;
-use crate::space::table::State;
-use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
 /// What a valid page is.
@@ -128,13 +129,6 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Whether the dirty list calls a page valid; `None` for a block that is not on it, or in part.
-    pub fn listed_valid(&self, page: PageAddr) -> Option<bool> {
-        let block = self.store.geo.block_of(page).0;
-        let i = self.store.listed(block)?;
-        Some(self.store.dirty.is_valid(i, self.store.geo.index_of(page)))
-    }
-
     /// Entries of the dirty list.
     pub fn dirty_blocks(&self) -> usize {
         self.store.dirty.len()
@@ -163,17 +157,6 @@ impl<N: Nand> FlashLight<'_, N> {
         let walked = self.walk_chip(visitor);
         self.store.nand.pages.begin();
         walked
-    }
-
-    /// Writes what is dirty in the cache.
-    pub(crate) fn write_cached(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..2 {
-            self.settle_file(i)?;
-        }
-        for i in 0..2 {
-            self.flush_dir(i)?;
-        }
-        self.flush_map()
     }
 
     fn walk_chip(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {

@@ -5,4 +5,8 @@
 //! Invariants: a checkpoint names every block in use and every root; the one before it stays readable until the
 //! new one is; what it frees is erased only after it.
 
+pub(crate) mod anchor;
+pub(crate) mod consistency;
+pub(crate) mod encode;
+pub(crate) mod root;
 pub(crate) mod take;

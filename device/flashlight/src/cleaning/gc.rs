@@ -5,17 +5,16 @@
 //! pages become invalid). The victim is then dead, and free after the next checkpoint. Remnants are
 //! candidates like other blocks: taking one is the paper's compaction.
 
-use crate::cleaning::room::{CLEANING, FLOOR, FOR_CHECKPOINT, last, urgent};
+use crate::FlashLight;
 use crate::cleaning::sweep::{LOOK, MOVE, Sweep, Why};
+use crate::config::Cleaner;
 use crate::error::Error;
-use crate::format::dirrec::Target;
-use crate::format::header::Kind;
-use crate::format::inode::{FLAG_ORPHAN, FileView};
-use crate::recovery::mount::Cleaner;
+use crate::format::blockstate::State;
+use crate::space::limits::{
+    CLEANING, FLOOR, FOR_CHECKPOINT, cost, cost_of_gain, grown_max, last, urgent,
+};
 use crate::space::paged::share;
-use crate::space::table::State;
-use crate::{FileRef, FlashLight, INDEX_DIR};
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::Nand;
 
 /// Blocks tried in vain, at a few reads each, before a round of cleaning ends.
 const FUTILE: u32 = 512;
@@ -25,28 +24,6 @@ const ROUNDS: u32 = 16;
 const IDLE_STEP: u32 = 400;
 /// Dead blocks that are worth a checkpoint.
 pub(crate) const WORTH: u32 = 8;
-
-/// What cleaning a block costs; `None` where nothing can be won. A block of metadata that is young dies by
-/// itself, so data goes first.
-pub(crate) fn cost(state: State, pages_per_block: u32) -> Option<u32> {
-    match state {
-        State::Meta(n) if n <= pages_per_block / 16 => Some(2 * n),
-        State::Meta(n) if n < pages_per_block => Some(4 * pages_per_block + n),
-        State::Data(n) if n < pages_per_block => Some(3 * n),
-        _ => None,
-    }
-}
-
-/// What each page costs that cleaning a block wins, when free blocks are few: up to the pages of a block; `None`
-/// where nothing can be won.
-fn cost_of_gain(state: State, pages_per_block: u32) -> Option<u32> {
-    let (moves, won) = match state {
-        State::Meta(n) if n < pages_per_block => (6 * n, pages_per_block - n),
-        State::Data(n) if n < pages_per_block => (3 * n, pages_per_block - n),
-        _ => return None,
-    };
-    Some(pages_per_block * moves / (moves + 8 * won))
-}
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
@@ -268,51 +245,10 @@ impl<N: Nand> FlashLight<'_, N> {
         (worth && self.store.available() > FLOOR).then(|| self.begin_sweep(block, Why::Space))
     }
 
-    /// Ends the lives of files without a name that an earlier session left.
-    pub(crate) fn reap_orphans(&mut self) -> Result<(), Error<N::Error>> {
-        let (mut hash, mut n) = (0, 0);
-        let mut damage = None;
-        loop {
-            let Some(rec) = self.nth_sound(INDEX_DIR, hash, n, &mut damage)? else {
-                match self.dir_next_hash(INDEX_DIR, hash + 1, &mut damage)? {
-                    Some(next) => (hash, n) = (next, 0),
-                    None => break,
-                }
-                continue;
-            };
-            if rec.target != Target::Orphan {
-                n += 1;
-                continue;
-            }
-            match self.reap_orphan(hash, PageAddr(rec.ptr)) {
-                Err(e) if e.is_damage() && !self.store.nand.failed => {
-                    damage = Some(e);
-                    n += 1;
-                }
-                done => done?,
-            }
-        }
-        // With damage, some may be left: the next mount looks again.
-        self.orphans = u32::from(damage.is_some());
-        Ok(())
-    }
-
-    fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, Kind::File, "file inode")?;
-        let ino = FileView::on(self.scratch).ino();
-        let file = FileRef::by_number(self.store.volume, ino);
-        if file.hash != hash {
-            return Err(Error::Corrupt(at, "file inode"));
-        }
-        let i = self.load_file(file)?;
-        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
-            // A rename over a name of it was cut, and damage has kept the recovery from looking for
-            // others.
-            self.mend_names(i)?;
-        }
-        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
-            return Ok(());
-        }
-        self.reap(file)
+    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of those kept for roots. Then
+    /// nothing is changed any more: the rest will follow soon, and what is stored can still be read.
+    pub fn is_worn(&self) -> bool {
+        let grown = self.anchor.good.saturating_sub(self.store.good);
+        grown > grown_max(self.store.geo.blocks()) || self.anchor.has_one_root()
     }
 }

@@ -6,7 +6,10 @@
 //! floor of its own, which `room` says; what cannot be moved stays where it is.
 
 pub(crate) mod gc;
+pub(crate) mod levelling;
 pub(crate) mod moves;
 pub(crate) mod overridden;
+pub(crate) mod refresh;
 pub(crate) mod room;
+pub(crate) mod spill;
 pub(crate) mod sweep;

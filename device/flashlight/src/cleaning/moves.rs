@@ -5,18 +5,20 @@
 //! data is copied, and the file's log says where it is; where an extent map names the old place, the
 //! record masks that.
 
+use crate::FlashLight;
 use crate::cleaning::sweep::{LOOK, MAP, MOVE, Sweep, Why};
 use crate::error::{Error, FILE_DATA, sound};
+use crate::format::area::Area;
+use crate::format::blockstate::State;
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FileView, Inode};
 use crate::format::mappage::{ExtentPage, MapPage};
+use crate::format::node::{FileRef, Node};
 use crate::format::tag::{self, Tag};
 use crate::index::tree::{self, BATCH, COPIES, Copied, EXTENT, HASH, MapKind};
 use crate::index::waiting::Waiting;
-use crate::space::store::{Area, Store};
-use crate::space::table::State;
-use crate::{FileRef, FlashLight, Node};
+use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// What became of a page under the cleaner.

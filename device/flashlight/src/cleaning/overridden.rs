@@ -3,12 +3,13 @@
 //! change that is done for all files.
 
 use crate::FlashLight;
-use crate::cleaning::room::Purpose;
 use crate::error::{Error, sound};
+use crate::format::blockstate::State;
 use crate::format::extent::INDEX_END;
 use crate::format::header::Kind;
 use crate::format::inode::FileView;
-use crate::space::table::State;
+use crate::format::mappage::MapPage;
+use crate::space::limits::Purpose;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -95,5 +96,23 @@ impl<N: Nand> FlashLight<'_, N> {
             self.files[i].waits = sound(self.settle_all(i))? == Some(false);
         }
         Ok(())
+    }
+
+    /// Moves all that waits in index pages of a cached file to its extent maps, as long as there are blocks for it;
+    /// whether it has come to the end.
+    fn settle_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
+        let mut root = 0;
+        while self.files[i].file().levels() == 2 && root < self.files[i].file().pointers() {
+            self.load_index(i, root)?;
+            if MapPage::<&[u8], 8>::on(&*self.scratch).waiting() == 0 {
+                root += 1;
+                continue;
+            }
+            if !self.has_room_for_step()? {
+                return Ok(false);
+            }
+            self.account(Purpose::Step, |fs| fs.settle(i, root, None))?;
+        }
+        Ok(true)
     }
 }

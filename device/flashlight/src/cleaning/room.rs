@@ -3,71 +3,14 @@
 use crate::FlashLight;
 use crate::cleaning::sweep::Why;
 use crate::error::Error;
-use crate::space::store::BITMAP_BLOCKS;
-use crate::space::table::State;
-use flashkit_nand::{Geometry, Nand};
-
-/// Free blocks below which writing waits for cleaning. A victim's pages may each need a page of an
-/// extent map and of its index, so a round of cleaning takes more blocks than it empties, until
-/// the checkpoint that ends it.
-pub(crate) fn low(geo: &Geometry) -> u32 {
-    urgent(geo) + 4 + (geo.blocks() / 96).min(24)
-}
-/// Free blocks at which a change waits for as much cleaning as it takes: as many above those that no write takes as
-/// a change takes before it knows how many pages it writes.
-pub(crate) fn urgent(geo: &Geometry) -> u32 {
-    FOR_CLEANING + 2 + 32 / geo.pages_per_block()
-}
-/// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
-pub(crate) const FLOOR: u32 = 10;
-/// Free blocks with which a change begins at least, a removal as well, less one: as many as it may take, so that it does
-/// not end halfway. What it leaves is for cleaning.
-pub(crate) fn last(pages_per_block: u32) -> u32 {
-    8 + 16 / pages_per_block
-}
-/// Blocks that cleaning leaves when nothing is dead, but for a block of which little is valid.
-pub(crate) const CLEANING: u32 = 4;
-/// Blocks that cleaning leaves in any case, to the checkpoint that makes free what it has won.
-pub(crate) const FOR_CHECKPOINT: u32 = 2;
-/// Free blocks that no write takes: above what cleaning leaves alone, so that it can always begin.
-const FOR_CLEANING: u32 = FLOOR + 2;
-/// Blocks that stay free for recoveries between two checkpoints: one for each area, those that the allocation log
-/// and the checkpoint keep ahead, and leaves of recoveries that are cut one after another.
-const FOR_RECOVERY: u32 = 12;
-/// Blocks that what is stored leaves in any case: those that no write takes, those of open logs and frontiers, of the allocation
-/// log and of the checkpoint.
-const FOR_SYSTEM: u32 = 27;
-/// Blocks taken between two checkpoints at most.
-pub(crate) const TAKEN_MAX: u32 = 256;
-/// Inode pages written between two checkpoints at most: recovery reads them. A page of an update
-/// counts as a half, and a removal that a page records as three quarters.
-const INODE_PAGES_MAX: u32 = 464;
-/// The same where a recovery reads pages of the block table besides.
-const INODE_PAGES_PAGED: u32 = 400;
-
-/// Blocks that go bad in use before the volume is worn out: one in fifty, as data sheets allow, and
-/// some, because fifty is more than small chips have to spare.
-fn grown_max(blocks: u32) -> u32 {
-    8 + blocks / 50
-}
-
-/// Blocks that no file gets: for cleaning, checkpoints and recovery, also when as many have gone bad as may on a full volume.
-pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
-    (36 + blocks / 64).max(FOR_SYSTEM + grown_max(blocks))
-}
-
-/// What free blocks are taken for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A change, between two calls of [`FlashLight::make_room`].
-    Change,
-    /// A step of cleaning: one page, the maps of one index page, or what [`FlashLight::sweep_on`] is allowed.
-    Step,
-    /// A checkpoint, with what it makes durable.
-    Checkpoint,
-    /// All of a recovery.
-    Recovery,
-}
+use crate::format::blockstate::State;
+use crate::format::limits::BITMAP_BLOCKS;
+use crate::space::limits::{
+    CLEANING, FLOOR, FOR_CLEANING, FOR_RECOVERY, INODE_PAGES_MAX, INODE_PAGES_PAGED, Purpose,
+    TAKEN_MAX, last, low, reserve_blocks, urgent,
+};
+use crate::space::opened::NEWER;
+use flashkit_nand::Nand;
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Does something that takes free blocks, and asserts that they are not more than it may take.
@@ -133,15 +76,8 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of those kept for roots. Then
-    /// nothing is changed any more: the rest will follow soon, and what is stored can still be read.
-    pub fn is_worn(&self) -> bool {
-        let grown = self.anchor.good.saturating_sub(self.store.good);
-        grown > grown_max(self.store.geo.blocks()) || self.anchor.has_one_root()
-    }
-
     /// Makes everything durable for the last time, while there are blocks that can be erased.
-    pub(crate) fn retire(&mut self) -> Result<(), Error<N::Error>> {
+    fn retire(&mut self) -> Result<(), Error<N::Error>> {
         let result = self.checkpoint(true);
         self.read_only = true;
         result
@@ -199,8 +135,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let more = self.store.index_pages / self.store.ppb();
         Ok(!self.store.ready_log()?
             || self.store.taken >= TAKEN_MAX
-            || self.store.taken + more
-                >= crate::recovery::recover::opened_max(self.store.page_size())
+            || self.store.taken + more >= crate::space::limits::opened_max(self.store.page_size())
             || self.is_spent()
             || self.store.to_replay() >= self.replay_max()
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS)
@@ -292,7 +227,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Whether a recovery from the last checkpoint might not find enough free blocks, and would with another: of
     /// those that a checkpoint makes free, none is free for it.
-    pub(crate) fn is_spent(&self) -> bool {
+    fn is_spent(&self) -> bool {
         // What has been taken without a record is free for it.
         let taken = if self.store.together {
             0
@@ -312,16 +247,42 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Blocks that stay free for recoveries, and for a change that begins just before: it takes more of them where
     /// they have few pages. It writes pages of directories about as often as they were written since the checkpoint.
-    pub(crate) fn for_recovery(&self) -> u32 {
+    fn for_recovery(&self) -> u32 {
         let pages = 32 + self.store.index_pages;
         FOR_RECOVERY + pages / self.store.ppb() + self.store.table.blocks_for_recovery()
     }
 
-    /// How many pages can be written at least before cleaning for space begins, metadata among them (of whole pages of
-    /// data about one in fifty): those of the blocks that are free, or will be with the next checkpoint, but for the last
-    /// of them. Blocks that lose all their pages meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`] makes room before. No flash operation.
-    pub fn pages_before_cleaning(&self) -> u32 {
-        let free = self.store.available() + self.store.dead;
-        free.saturating_sub(low(&self.store.geo)) * self.store.ppb()
+    /// Does what only reads, though it may have to write an inode that is cached to make place for another, or what may
+    /// be done again. Where it finds no block, as failing ones have taken those that the allocation log was to go on in, a
+    /// checkpoint names others, and it is done again.
+    pub(crate) fn reading<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
+    ) -> Result<T, Error<N::Error>> {
+        self.store.nand.only_reads = true;
+        match read(self) {
+            Err(Error::NoSpace) if self.is_writable() => {
+                self.checkpoint(false)?;
+                read(self)
+            }
+            done => done,
+        }
+    }
+
+    /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
+    /// afterwards.
+    pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
+        (self.store.naming, self.store.took_unnamed) = (true, false);
+        let result = self.account(Purpose::Checkpoint, |fs| fs.take_checkpoint(clean));
+        self.store.naming = false;
+        if result.is_err() && self.store.took_unnamed {
+            // What goes on in a block that it would have named counts only with another checkpoint.
+            self.store.log_lost = true;
+        }
+        if result.is_ok() && self.store.together {
+            // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
+            self.store.seq += NEWER;
+        }
+        result
     }
 }

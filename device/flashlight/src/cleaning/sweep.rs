@@ -14,9 +14,9 @@
 
 use crate::FlashLight;
 use crate::cleaning::gc::WORTH;
-use crate::cleaning::room::{FLOOR, Purpose, low, urgent};
 use crate::error::{Error, sound};
-use crate::space::store::{COLD, WEAR};
+use crate::format::area::{COLD, WEAR};
+use crate::space::limits::{FLOOR, Purpose, low, urgent};
 use flashkit_nand::Nand;
 
 /// Cost of looking at a page, in reads: its tag, and at times its inode or its map.

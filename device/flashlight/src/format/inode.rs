@@ -14,7 +14,7 @@
 //! 132 name, then further names, pointers (8 bytes each), fragment bytes, records
 //! ```
 //!
-//! *Further names* are the other hard links of a file ([`crate::index::names`]); none for a directory.
+//! *Further names* are the other hard links of a file ([`crate::format::names`]); none for a directory.
 //! *Pointers* are (first key, page) pairs, sorted: the hash maps of a directory, the extent maps
 //! of a file, or index pages of them (`levels` 0: none, 1: maps, 2: index pages). *Records* are
 //! the intra-inode log: directory entries of 8 bytes ([`crate::format::dirrec`]) or extents of 12 bytes
@@ -37,7 +37,7 @@
 use crate::format::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::format::extent::{self, Extent};
 use crate::format::header::HEADER;
-use crate::index::names::{self, Names};
+use crate::format::names::{self, Names};
 use flashkit_nand::PageAddr;
 
 /// First byte of the name.

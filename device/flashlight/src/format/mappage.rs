@@ -9,18 +9,18 @@
 //! The owner is a directory's number, or a file's number with the directory and hash by which it
 //! was found when the page was written, so that cleaning finds the inode that points here.
 //! Records are directory entries (8 bytes), extents (12 bytes), pointers to maps (8 bytes), or the
-//! bytes of further names ([`crate::index::names`]). Behind the pointers of an index page of extent maps so
+//! bytes of further names ([`crate::format::names`]). Behind the pointers of an index page of extent maps so
 //! many extents follow as *waiting* says ([`crate::index::waiting`]); elsewhere that is 0.
 
 use crate::format::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::format::extent::{self, Extent};
 use flashkit_nand::PageAddr;
 
+/// Who points to a page: see the module's text.
+pub(crate) use crate::format::node::FileRef as Owner;
+
 /// First byte of the records.
 pub(crate) const RECORDS: usize = 56;
-
-/// Who points to a page: see the module's text.
-pub(crate) use crate::FileRef as Owner;
 
 /// View of a map page in RAM.
 pub(crate) struct MapPage<B, const REC: usize>(pub B);

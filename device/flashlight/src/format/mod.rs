@@ -6,13 +6,23 @@
 //! Invariants: a page that is not well-formed is never believed, whatever its checksum says; each count that is
 //! read from flash is bounded by what the page can hold.
 
+pub(crate) mod area;
+pub(crate) mod attributes;
+pub(crate) mod blockstate;
 pub(crate) mod bytes;
 pub(crate) mod dirrec;
 pub(crate) mod extent;
 pub(crate) mod hash;
 pub(crate) mod header;
 pub(crate) mod inode;
+pub(crate) mod leaf;
+pub(crate) mod limits;
 pub(crate) mod mappage;
+pub(crate) mod names;
+pub(crate) mod node;
 pub(crate) mod snapshot;
+pub(crate) mod special;
+pub(crate) mod table_page;
 pub(crate) mod tag;
+pub(crate) mod validity;
 pub(crate) mod wellformed;

@@ -22,11 +22,11 @@
 //!   never more pages than of plain ones, though taking blocks for the first changes the table before
 //!   the last is put together.
 
+use crate::format::area::FRONTS;
+use crate::format::blockstate;
 use crate::format::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::format::header::HEADER;
-use crate::index::dirmap::MAP_PAGES;
-use crate::space::store::{FRONTS, REMNANTS};
-use crate::space::table;
+use crate::format::limits::{MAP_PAGES, REMNANTS};
 use core::iter;
 use flashkit_nand::Geometry;
 
@@ -48,7 +48,7 @@ const LITERALS_MAX: u8 = 127;
 
 /// Bytes of the string at most.
 fn longest(geo: &Geometry) -> usize {
-    table::size(geo) + 4 * MAP_PAGES + 4 + 4 * (REMNANTS + FRONTS)
+    blockstate::size(geo) + 4 * MAP_PAGES + 4 + 4 * (REMNANTS + FRONTS)
 }
 
 /// Bytes of the page, each so many times one after another.
@@ -66,7 +66,7 @@ impl Run<'_> {
 
 /// What a page's bytes stand for. Ends before what means nothing.
 #[derive(Clone)]
-pub(crate) struct Runs<'a> {
+struct Runs<'a> {
     rest: &'a [u8],
     unit: usize,
     coded: bool,
@@ -117,7 +117,7 @@ impl<'a> Piece<'a> {
             _ => return None,
         };
         let coded = form == CODED;
-        let unit = table::entry_size(geo.pages_per_block());
+        let unit = blockstate::entry_size(geo.pages_per_block());
         let runs = Runs { rest, unit, coded };
         Some(Piece {
             from,
@@ -156,7 +156,7 @@ pub(crate) fn fill(
     tableless: bool,
     mut byte: impl FnMut(usize) -> u8,
 ) -> (usize, usize) {
-    let unit = table::entry_size(geo.pages_per_block());
+    let unit = blockstate::entry_size(geo.pages_per_block());
     let (head, out) = page.split_at_mut(PIECE);
     let plain = out.len().min(total - from);
     let (len, end) = code(out, unit, (from, total), &mut byte);
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn what_has_no_runs_takes_no_more_than_before() {
         for geo in chips() {
-            let size = table::entry_size(geo.pages_per_block());
+            let size = blockstate::entry_size(geo.pages_per_block());
             let len = longest(&geo);
             let mut next = random(7);
             let noise: Vec<u8> = (0..len).map(|_| next(256) as u8).collect();
@@ -313,9 +313,9 @@ mod tests {
     #[test]
     fn entries_of_two_bytes_are_units() {
         let [narrow, wide] = chips();
-        let string: Vec<u8> = [0x85, 0x7f].repeat(table::size(&wide) / 2);
+        let string: Vec<u8> = [0x85, 0x7f].repeat(blockstate::size(&wide) / 2);
         assert_eq!(there_and_back(&wide, &string), 1);
-        let half = &string[..table::size(&narrow)];
+        let half = &string[..blockstate::size(&narrow)];
         assert_eq!(there_and_back(&narrow, half), plain(&narrow, half.len()));
     }
 
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn any_string_comes_back() {
         for geo in chips() {
-            let unit = table::entry_size(geo.pages_per_block());
+            let unit = blockstate::entry_size(geo.pages_per_block());
             let mut next = random(3);
             for round in 0..300 {
                 let len = (1 + next(6_000) as usize) * unit;
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn what_means_nothing_is_not_sane() {
         for geo in chips() {
-            let unit = table::entry_size(geo.pages_per_block());
+            let unit = blockstate::entry_size(geo.pages_per_block());
             let sane = |form: u8, at: u32, bytes: &[u8]| {
                 let mut page = vec![0; PIECE];
                 put_u32(&mut page, HEADER, at | u32::from(form) << 24);

@@ -9,10 +9,9 @@
 //!
 //! What one page says of another is checked where the two meet.
 
-use crate::api::ops::Special;
-use crate::api::xattr::Attributes;
-use crate::checkpoint::take::CHAIN;
-use crate::error::Error;
+use crate::format::area::Area;
+use crate::format::attributes::Attributes;
+use crate::format::blockstate::{Entries, State as BlockState};
 use crate::format::bytes::{get_u16, get_u32};
 use crate::format::dirrec::{self, DirRec, NO_HASH, State, Target};
 use crate::format::extent::{
@@ -22,19 +21,17 @@ use crate::format::header::{self, HEADER, Header, Kind};
 use crate::format::inode::{
     DirView, FLAG_INDIRECT, FileView, Inode, MODE_DIR, MODE_FILE, MODE_SYMLINK, MODE_TYPE, NAME_MAX,
 };
+use crate::format::limits::{RESERVES, ROOT_BLOCKS};
 use crate::format::mappage::{self, MapPage};
+use crate::format::names::{self, Item};
+use crate::format::node::{FIRST_FILE, INDEX_DIR, ROOT_DIR};
 use crate::format::snapshot::Piece;
-use crate::index::names::{self, Item};
-use crate::recovery::mount::ROOT_BLOCKS;
-use crate::space::paged;
-use crate::space::store::{Area, BITMAP_BLOCKS, Head, RESERVES, UPDATE};
-use crate::space::table::{Entries, State as BlockState};
-use crate::space::validity;
-use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
-use flashkit_nand::{Geometry, Nand, PageAddr};
+use crate::format::special::Special;
+use crate::format::{table_page, validity};
+use flashkit_nand::{Geometry, PageAddr};
 
 /// Blocks that have a number on flash, of 16 bits.
-pub(crate) const BLOCKS_MAX: u32 = 65_535;
+const BLOCKS_MAX: u32 = 65_535;
 
 /// Blocks of a chip that are used.
 pub(crate) const fn blocks(geo: &Geometry) -> u32 {
@@ -73,7 +70,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::Second => used >= HEADER + 4,
         // Its lists are checked when it is unpacked.
         Kind::Checkpoint => {
-            used >= crate::checkpoint::take::FIELDS && crate::checkpoint::take::flags_agree(page)
+            used >= crate::format::leaf::FIELDS && crate::format::leaf::flags_agree(page)
         }
         Kind::Alloc => used >= HEADER + 4 && chip.alloc(page, used),
         Kind::Snapshot => Piece::on(geo, page, used).is_some_and(|piece| piece.is_sane(geo)),
@@ -96,7 +93,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::ExtentIndex => chip.index(page, used, INDEX_END) && chip.waiting(page),
         Kind::Names => Chip::names_page(page, used),
         Kind::Attributes => Chip::attributes(page, used),
-        Kind::Table => used >= paged::ENTRIES && is_table_page(geo, page, used),
+        Kind::Table => used >= table_page::ENTRIES && is_table_page(geo, page, used),
         Kind::Validity => validity::is_well_formed(geo, page, used),
     }
 }
@@ -106,9 +103,9 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
 fn is_table_page(geo: &Geometry, page: &[u8], used: usize) -> bool {
     let (entries, most) = (Entries::of(geo.pages_per_block()), geo.pages_per_block());
     let count = usize::from(get_u16(page, HEADER + 2));
-    used == paged::ENTRIES + count * entries.size()
+    used == table_page::ENTRIES + count * entries.size()
         && (0..count).all(|i| {
-            let state = entries.get(&page[paged::ENTRIES..], i);
+            let state = entries.get(&page[table_page::ENTRIES..], i);
             !matches!(state, BlockState::Meta(n) | BlockState::Data(n) if n > most)
         })
 }
@@ -382,165 +379,6 @@ fn follows(before: &Extent, e: &Extent) -> bool {
         before.end() <= e.index
     } else {
         before.index <= e.index
-    }
-}
-
-impl<N: Nand> FlashLight<'_, N> {
-    /// Whether the checkpoint and the block table that have been loaded agree with each other: each
-    /// block has one use, which is that of its state. No reads.
-    ///
-    /// A table that lies on flash is asked when something is to be written for the first time
-    /// ([`FlashLight::compare_states`]).
-    pub(crate) fn is_consistent(&mut self) -> bool {
-        self.has_one_use_each() && (self.store.table.paged.is_some() || self.states_agree())
-    }
-
-    /// Compares what the checkpoint names with a block table that lies on flash, once. Some reads.
-    pub(crate) fn compare_states(&mut self) -> Result<(), Error<N::Error>> {
-        if self.store.table.paged.as_ref().is_none_or(|p| p.compared) {
-            return Ok(());
-        }
-        self.own_system_blocks();
-        if !self.states_agree() {
-            self.store.nand.failed = true;
-            return Err(Error::Corrupt(PageAddr::NONE, "block table"));
-        }
-        if let Some(p) = &mut self.store.table.paged {
-            p.compared = true;
-        }
-        Ok(())
-    }
-
-    /// Blocks that lead to the checkpoint are its own, also where it says that they are over.
-    fn own_system_blocks(&mut self) {
-        for i in 0..SYSTEM_MOST {
-            let Some(block) = self.system_blocks().nth(i) else {
-                break;
-            };
-            let s = &mut self.store;
-            match s.state(block) {
-                BlockState::Free | BlockState::Clean => s.free = s.free.saturating_sub(1),
-                BlockState::Dead => s.dead = s.dead.saturating_sub(1),
-                _ => continue,
-            }
-            s.set_state(block, BlockState::System);
-        }
-    }
-
-    /// Whether no block is named twice by what has been loaded, and none that there is not.
-    fn has_one_use_each(&self) -> bool {
-        let (s, a) = (&self.store, &self.anchor);
-        let mut seen = Seen::new(a.last_root, s.table.blocks());
-        let log = s.heads[Area::Bitmap as usize];
-        let bitmap = &s.bitmap_blocks[..s.bitmap_count];
-        let pages = (0..self.map.roots.len() / 4).map(|i| self.map.root(i));
-        a.last_root < s.table.blocks()
-            && self.system_blocks().all(|block| seen.note(block))
-            && (log.block == u32::MAX || bitmap.iter().any(|&b| u32::from(b) == log.block))
-            && s.heads[1..]
-                .iter()
-                .filter(|h| h.block != u32::MAX)
-                .all(|h| seen.note(h.block))
-            && (0..s.remnants.len)
-                .map(|i| s.remnants.get(i))
-                .chain(
-                    [s.fronts[UPDATE], s.table.head()]
-                        .into_iter()
-                        .filter(|h| h.block != u32::MAX),
-                )
-                .all(|h| h.next <= s.ppb() && seen.note(h.block))
-            && s.heads.iter().all(|h| h.next <= s.ppb())
-            && s.reserves[..s.reserved]
-                .iter()
-                .all(|&(block, area)| area <= Area::Update as u8 && seen.note(block.into()))
-            && (s.failing.iter().map(|b| u32::from(*b)))
-                .all(|b| b == u16::MAX.into() || b < s.table.blocks())
-            && { pages }.all(|page| page.is_none() || page.0 < s.table.blocks() * s.ppb())
-    }
-
-    /// Blocks of the checkpoint but the roots', and of the allocation log.
-    fn system_blocks(&self) -> impl Iterator<Item = u32> {
-        let (s, a) = (&self.store, &self.anchor);
-        let next = a.next_leaves.iter().filter(|block| **block != u32::MAX);
-        let bitmap = s.bitmap_blocks[..s.bitmap_count].iter();
-        [a.second, a.leaf.block]
-            .into_iter()
-            .chain(a.chain[..a.chained].iter().copied())
-            .chain(next.copied())
-            .chain(bitmap.map(|&b| u32::from(b)))
-    }
-
-    /// Whether the states of the blocks that the checkpoint names are those of their uses.
-    fn states_agree(&mut self) -> bool {
-        let mut named = [0; SYSTEM_MOST];
-        let count = (named.iter_mut().zip(self.system_blocks()))
-            .map(|(place, block)| *place = block)
-            .count();
-        let (last_root, s) = (self.anchor.last_root, &mut self.store);
-        let ppb = s.ppb();
-        // Those of a page of the table have been looked at when that was read.
-        let counts_fit = s.table.paged.is_some()
-            || (0..s.table.blocks()).all(|block| s.valid_pages(block) <= ppb);
-        // What was taken while the checkpoint was being written is not in its table.
-        let is_used = |state| matches!(state, BlockState::Meta(_) | BlockState::Data(_));
-        let mut system = (0..=last_root).chain(named[..count].iter().copied());
-        let is_log = |state, next| matches!(state, BlockState::Meta(n) if n <= next);
-        let is_tail = |state, next| matches!(state, BlockState::Data(n) if n <= next);
-        counts_fit
-            && !system.any(|block| is_used(s.state(block)))
-            && (1..s.heads.len()).all(|i| {
-                let Head { block, next } = s.heads[i];
-                block == u32::MAX || is_log(s.state(block), next)
-            })
-            && {
-                let Head { block, next } = s.table.head();
-                block == u32::MAX || is_log(s.state(block), next)
-            }
-            && (0..s.remnants.len).all(|i| {
-                let Head { block, next } = s.remnants.get(i);
-                is_tail(s.state(block), next)
-            })
-            && {
-                let Head { block, next } = s.fronts[UPDATE];
-                block == u32::MAX || is_tail(s.state(block), next)
-            }
-            && (0..s.reserved).all(|i| s.is_free(s.reserves[i].0.into()))
-    }
-}
-
-/// Blocks of the checkpoint and of the allocation log at most, but the roots'.
-const SYSTEM_MOST: usize = 4 + CHAIN + BITMAP_BLOCKS;
-
-/// Blocks met so far, beyond those kept for roots.
-struct Seen {
-    roots: u32,
-    blocks: u32,
-    list: [u32; 128],
-    len: usize,
-}
-
-impl Seen {
-    /// None but the blocks up to this one, of so many.
-    fn new(last_root: u32, blocks: u32) -> Self {
-        Seen {
-            roots: last_root,
-            blocks,
-            list: [0; 128],
-            len: 0,
-        }
-    }
-
-    /// Notes a block; `false` if it was met before, or there is no such.
-    fn note(&mut self, block: u32) -> bool {
-        let is_new = block > self.roots
-            && block < self.blocks
-            && self.len < self.list.len()
-            && !self.list[..self.len].contains(&block);
-        if is_new {
-            self.list[self.len] = block;
-            self.len += 1;
-        }
-        is_new
     }
 }
 
@@ -975,7 +813,7 @@ mod tests {
         demand(
             Kind::Checkpoint,
             &page,
-            crate::checkpoint::take::FIELDS,
+            crate::format::leaf::FIELDS,
             &[&|p| p[32] = 2, &|p| p[32] |= 32],
         );
     }

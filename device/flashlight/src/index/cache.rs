@@ -8,7 +8,9 @@
 //!   does. A name is removed only when the new ones before it have been written. So the changes of one
 //!   directory survive a power cut in their order.
 
+use crate::FlashLight;
 use crate::error::Error;
+use crate::format::area::Area;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, State, Target};
 use crate::format::extent::{self, Extent, REMOVED};
 use crate::format::hash::{ino_hash, name_hash};
@@ -18,9 +20,8 @@ use crate::format::inode::{
     MODE_DIR,
 };
 use crate::format::mappage::MapPage;
+use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::tree::{MapKind, MapTarget};
-use crate::space::store::Area;
-use crate::{FileRef, FlashLight, INDEX_DIR, ROOT_DIR};
 use flashkit_nand::{Nand, PageAddr};
 
 /// A cached inode page.
@@ -249,23 +250,6 @@ impl<N: Nand> FlashLight<'_, N> {
         (0..2).find(|&i| self.files[i].ino == ino && ino != 0)
     }
 
-    /// Does what only reads, though it may have to write an inode that is cached to make place for another, or what may
-    /// be done again. Where it finds no block, as failing ones have taken those that the allocation log was to go on in, a
-    /// checkpoint names others, and it is done again.
-    pub(crate) fn reading<T>(
-        &mut self,
-        mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
-    ) -> Result<T, Error<N::Error>> {
-        self.store.nand.only_reads = true;
-        match read(self) {
-            Err(Error::NoSpace) if self.is_writable() => {
-                self.checkpoint(false)?;
-                read(self)
-            }
-            done => done,
-        }
-    }
-
     /// Brings a directory into a slot. Two reads at most, and the write of what was there.
     pub(crate) fn load_dir(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
         let tick = self.touch();
@@ -370,14 +354,6 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Notes damage for which a change may be lost, to be told at the next sync.
     pub(crate) fn note_damage(&mut self, at: PageAddr, what: &'static str) {
         self.given_up = Some((at, what, false));
-    }
-
-    /// The damage for which changes were lost last: a file's whose directory could not be read when
-    /// it was to be written, or, at the mount, what a page said that was written before the power
-    /// went. What they concern may be as it was before, or give an error. The next
-    /// [`FlashLight::sync`] or [`FlashLight::unmount`] has it as its result, once.
-    pub fn lost_change(&self) -> Option<(PageAddr, &'static str)> {
-        self.given_up.map(|(at, what, _)| (at, what))
     }
 
     /// Says once that changes are lost.
@@ -659,5 +635,16 @@ impl<N: Nand> FlashLight<'_, N> {
         slot.ino = slot.dir().ino();
         slot.dirty = true;
         slot.used = used;
+    }
+
+    /// Writes what is dirty in the cache.
+    pub(crate) fn write_cached(&mut self) -> Result<(), Error<N::Error>> {
+        for i in 0..2 {
+            self.settle_file(i)?;
+        }
+        for i in 0..2 {
+            self.flush_dir(i)?;
+        }
+        self.flush_map()
     }
 }

@@ -9,12 +9,12 @@
 
 use crate::FlashLight;
 use crate::error::Error;
+use crate::format::area::Area;
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, State, Target};
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_SHARED, NAME, NAME_MAX, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
 use crate::index::tree::{self, Changes, HASH, MapTarget, Put};
-use crate::space::store::Area;
 use flashkit_nand::{Nand, PageAddr};
 
 type HashPage<'a> = MapPage<&'a mut [u8], { dirrec::SIZE }>;
@@ -213,7 +213,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Adds a record to the log of a directory. NEW sorts behind what hides another entry of its
     /// hash.
-    pub(crate) fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Error<N::Error>> {
+    fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Error<N::Error>> {
         let i = self.dir_room(dir, dirrec::SIZE)?;
         let slot = &mut self.dirs[i];
         let key = if rec.state == State::New {

@@ -16,15 +16,16 @@
 //! found. So is a page that cannot be read ([`crate::index::rebuild`]); for the page of places there is its
 //! copy. It has no place in RAM: it is read and written in that of the cached page of the map.
 
+use crate::FlashLight;
 use crate::error::{Error, sound};
+use crate::format::area::Area;
 use crate::format::bytes::{get_u32, put_u32};
 use crate::format::header::{HEADER, Kind};
-use crate::space::store::{Area, Store};
-use crate::{FIRST_FILE, FlashLight, INDEX_DIR, ROOT_DIR};
+use crate::format::limits::MAP_PAGES;
+use crate::format::node::{FIRST_FILE, INDEX_DIR, ROOT_DIR};
+use crate::space::store::Store;
 use flashkit_nand::{Nand, PageAddr};
 
-/// Places in a checkpoint.
-pub(crate) const MAP_PAGES: usize = 64;
 /// Of a wide map, those of pages of the map.
 pub(crate) const NEAR: usize = MAP_PAGES - 2;
 
@@ -338,7 +339,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let next = self.map.next.clamp(first, end) - first;
         for step in 0..end - first {
             let ino = first + (next + step) % (end - first);
-            if ino > crate::INDEX_DIR
+            if ino > crate::format::node::INDEX_DIR
                 && self.map_get(ino)?.is_none()
                 && self.dir_slot(ino).is_none()
             {

@@ -10,17 +10,19 @@
 //! entries lead to and no page was found for lead to such a page from then on: an error, and no
 //! number to be given to another directory.
 
+use crate::FlashLight;
 use crate::error::{Error, sound};
+use crate::format::blockstate::State;
 use crate::format::bytes::{get_u32, put_u32};
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
 use crate::format::hash::name_hash;
 use crate::format::header::{HEADER, Header, Kind};
 use crate::format::inode::DirView;
 use crate::format::mappage::MapPage;
+use crate::format::node::INDEX_DIR;
 use crate::index::dirmap::NEAR;
 use crate::index::tree;
-use crate::space::table::State;
-use crate::{FlashLight, INDEX_DIR};
+use crate::space::opened::{FRESH, is_lost};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// Directories removed one below the other, and not yet erased, that are told apart.
@@ -319,6 +321,13 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         Ok(())
     }
+
+    /// Whether the dirty list calls a page valid; `None` for a block that is not on it, or in part.
+    pub fn listed_valid(&self, page: PageAddr) -> Option<bool> {
+        let block = self.store.geo.block_of(page).0;
+        let i = self.store.listed(block)?;
+        Some(self.store.dirty.is_valid(i, self.store.geo.index_of(page)))
+    }
 }
 
 /// Whether a directory's page has an entry for another directory.
@@ -342,4 +351,19 @@ fn names(dir: &DirView<'_>, hash: u32, ino: u32) -> Answer {
         return Answer::No;
     }
     Answer::Ask(tree::root_range(dir, hash, dirrec::NO_HASH).0.1)
+}
+
+impl<'r, N: Nand> FlashLight<'r, N> {
+    pub(crate) fn lost(&self, at: PageAddr) -> bool {
+        is_lost(&self.store, at)
+    }
+
+    /// Whether a map page was written since the checkpoint: then it may refer to lost pages.
+    pub(crate) fn is_new(&self, at: PageAddr) -> bool {
+        let block = self.store.geo.block_of(at).0;
+        self.lost(at)
+            || self.store.recovery.as_ref().is_some_and(|r| {
+                (0..r.len).any(|i| r.entry(i).0 == block && r.entry(i).1 & FRESH != 0)
+            })
+    }
 }

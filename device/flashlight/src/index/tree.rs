@@ -2,13 +2,14 @@
 //! of keys, directly or through index pages; a full map is split; pointers follow.
 
 use crate::error::Error;
+use crate::format::area::Area;
 use crate::format::bytes::{get_u32, put_u32};
 use crate::format::dirrec::HASH_SHIFT;
 use crate::format::extent;
 use crate::format::header::Kind;
 use crate::format::inode::{Inode, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
-use crate::space::store::{Area, Store};
+use crate::space::store::Store;
 use flashkit_nand::{Nand, PageAddr};
 
 /// Bytes of an inode page that stay free for the pointers that a migration may add.

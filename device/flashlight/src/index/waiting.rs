@@ -15,7 +15,6 @@
 //! No extent that waits reaches over the border of two maps.
 
 use crate::FlashLight;
-use crate::cleaning::room::Purpose;
 use crate::error::Error;
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::mappage::{ExtentPage, MapPage};
@@ -93,7 +92,11 @@ fn room(index: &MapPage<&[u8], 8>) -> usize {
 impl<N: Nand> FlashLight<'_, N> {
     /// Loads an index page of a cached file into the scratch page; gives its place, and where the
     /// range of its pointer ends. One read.
-    fn load_index(&mut self, i: usize, root: usize) -> Result<(PageAddr, u32), Error<N::Error>> {
+    pub(crate) fn load_index(
+        &mut self,
+        i: usize,
+        root: usize,
+    ) -> Result<(PageAddr, u32), Error<N::Error>> {
         let view = self.files[i].file();
         let (pointer, ino) = (view.pointer(root), view.ino());
         let end = if root + 1 < view.pointers() {
@@ -359,24 +362,6 @@ impl<N: Nand> FlashLight<'_, N> {
             self.settle(i, root, Some(index))?;
         }
         Ok(())
-    }
-
-    /// Moves all that waits in index pages of a cached file to its extent maps, as long as there are blocks for it;
-    /// whether it has come to the end.
-    pub(crate) fn settle_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
-        let mut root = 0;
-        while self.files[i].file().levels() == 2 && root < self.files[i].file().pointers() {
-            self.load_index(i, root)?;
-            if MapPage::<&[u8], 8>::on(&*self.scratch).waiting() == 0 {
-                root += 1;
-                continue;
-            }
-            if !self.has_room_for_step()? {
-                return Ok(false);
-            }
-            self.account(Purpose::Step, |fs| fs.settle(i, root, None))?;
-        }
-        Ok(true)
     }
 
     /// Hands the runs to `each` that the extent map in the scratch page makes count as valid: all but those

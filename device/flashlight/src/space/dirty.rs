@@ -7,9 +7,9 @@
 //! An entry spares the cleaner every read of an obsolete page. The list is bounded; a block that
 //! lost its entry, or never had one, is still cleaned: each page's owner is then asked.
 
-use core::cell::Cell;
-
 use crate::format::bytes::{get_u16, put_u16};
+use crate::format::validity::entry_bits;
+use core::cell::Cell;
 
 /// Entries of the list (paper: 161 at 2 KiB pages).
 pub(crate) const ENTRIES: usize = 161;
@@ -19,11 +19,6 @@ pub(crate) const MOST: usize = 4096;
 /// Bytes of an entry.
 pub(crate) const fn entry_size(pages_per_block: u32) -> usize {
     2 + entry_bits(pages_per_block)
-}
-
-/// Bytes of its bits.
-pub(crate) const fn entry_bits(pages_per_block: u32) -> usize {
-    pages_per_block.div_ceil(8) as usize
 }
 
 /// The list, in the caller's RAM, oldest entry first. What it does not need yet is spare.

@@ -9,10 +9,11 @@
 //! What reads as erased, and is not, no read tells: after an unclean stop no such block is used.
 
 use crate::error::Error;
+use crate::format::area::{Area, HEADS, Head, UPDATE};
+use crate::format::blockstate::State;
 use crate::format::header::{HEADER, is_blank};
 use crate::format::tag;
-use crate::space::store::{Area, HEADS, Head, Store, UPDATE};
-use crate::space::table::State;
+use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// Bytes of a page that are looked at, and its tag.

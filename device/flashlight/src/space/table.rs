@@ -4,112 +4,8 @@
 //! valid pages, so that a victim is found without reading, a block whose last page becomes
 //! invalid is known at once, and no cap on the number of dirty blocks is needed for correctness.
 
-use crate::format::bytes::{get_u16, put_u16};
-use crate::format::wellformed::blocks;
+use crate::format::blockstate::Entries;
 use crate::space::paged::Paged;
-use flashkit_nand::Geometry;
-
-/// What a block is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Metadata, with this many valid pages.
-    Meta(u32),
-    /// File data, with this many valid pages.
-    Data(u32),
-    /// Anchors, checkpoints, and the allocation log.
-    System,
-    /// Bad.
-    Bad,
-    /// Nothing valid; free after the next checkpoint.
-    Dead,
-    /// Free; to be erased before use.
-    Free,
-    /// Free and erased.
-    Clean,
-}
-
-const SYSTEM: u32 = 250;
-const BAD: u32 = 251;
-const DEAD: u32 = 253;
-const FREE: u32 = 254;
-const CLEAN: u32 = 255;
-
-/// Bytes of an entry for this many pages per block.
-pub(crate) const fn entry_size(pages_per_block: u32) -> usize {
-    if pages_per_block <= 120 { 1 } else { 2 }
-}
-
-/// Bytes of the table of a chip.
-pub(crate) const fn size(geo: &Geometry) -> usize {
-    blocks(geo) as usize * entry_size(geo.pages_per_block())
-}
-
-/// Entries as they are in RAM and on flash.
-#[derive(Clone, Copy)]
-pub(crate) struct Entries {
-    wide: bool,
-}
-
-impl Entries {
-    pub const fn of(pages_per_block: u32) -> Self {
-        Entries {
-            wide: entry_size(pages_per_block) == 2,
-        }
-    }
-
-    pub const fn size(self) -> usize {
-        if self.wide { 2 } else { 1 }
-    }
-
-    /// First value of a state without a count, less its one-byte value, and first value of
-    /// [`State::Data`].
-    fn bases(self) -> (u32, u32) {
-        if self.wide {
-            (0xff00, 0x7f80)
-        } else {
-            (0, 121)
-        }
-    }
-
-    /// The entry at `i`; media contents that mean nothing read as [`State::Bad`].
-    #[inline]
-    pub fn get(self, bytes: &[u8], i: usize) -> State {
-        let v = if self.wide {
-            u32::from(get_u16(bytes, 2 * i))
-        } else {
-            u32::from(bytes[i])
-        };
-        let (special, data) = self.bases();
-        match v.wrapping_sub(special) {
-            SYSTEM => State::System,
-            DEAD => State::Dead,
-            FREE => State::Free,
-            CLEAN => State::Clean,
-            _ if v < data => State::Meta(v),
-            _ if v < 2 * data => State::Data(v - data),
-            _ => State::Bad,
-        }
-    }
-
-    #[inline]
-    pub fn set(self, bytes: &mut [u8], i: usize, state: State) {
-        let (special, data) = self.bases();
-        let v = match state {
-            State::Meta(n) => n,
-            State::Data(n) => n + data,
-            State::System => special + SYSTEM,
-            State::Bad => special + BAD,
-            State::Dead => special + DEAD,
-            State::Free => special + FREE,
-            State::Clean => special + CLEAN,
-        };
-        if self.wide {
-            put_u16(bytes, 2 * i, v as u16);
-        } else {
-            bytes[i] = v as u8;
-        }
-    }
-}
 
 /// The table, in the caller's RAM: all of it, or a part of what is on flash ([`crate::space::paged`]).
 pub(crate) struct Table<'r> {
@@ -133,30 +29,5 @@ impl Table<'_> {
     #[inline]
     pub fn blocks(&self) -> u32 {
         self.blocks
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_state_round_trips() {
-        for ppb in [32, 64, 120, 128, 1024] {
-            let mut bytes = [0u8; 32];
-            let t = Entries::of(ppb);
-            let mut states = vec![
-                State::System,
-                State::Bad,
-                State::Dead,
-                State::Free,
-                State::Clean,
-            ];
-            states.extend((0..=ppb).flat_map(|n| [State::Meta(n), State::Data(n)]));
-            for s in states {
-                t.set(&mut bytes, 3, s);
-                assert_eq!(t.get(&bytes, 3), s, "{ppb}");
-            }
-        }
     }
 }

@@ -19,59 +19,19 @@
 //! * Only blocks that are not written any more go there: all their pages have been programmed, or never will be.
 
 use crate::FlashLight;
-use crate::cleaning::room::FLOOR;
 use crate::error::Error;
+use crate::format::area::Area;
 use crate::format::bytes::{get_u32, put_u32};
 use crate::format::header::{HEADER, Kind};
-use crate::format::wellformed::blocks;
-use crate::space::dirty;
-use crate::space::store::{Area, Store};
+use crate::format::validity::{BITS, RANGES, WORTH, entry_bits, len, per_range};
+use crate::space::store::Store;
 use flashkit_nand::{Geometry, Nand, PageAddr};
-
-/// Ranges at most: a chip that would need more has too few entries for each to be worth a page. With default choices
-/// chips of pages below 4 KiB have their block table on flash before.
-const RANGES: usize = 16;
-/// Where the bits begin.
-pub(crate) const BITS: usize = HEADER + 4;
-/// Places on the list that are free before a change.
-const ROOM: usize = 32;
-/// Entries that are worth a page.
-const WORTH: usize = 4;
-
-/// Blocks of a range.
-const fn per_range(geo: &Geometry) -> u32 {
-    ((geo.page_size() as usize - BITS) / dirty::entry_bits(geo.pages_per_block())) as u32
-}
-
-/// Bytes of RAM for a chip, of those that the list has: a bit a block. None for one of too many blocks.
-pub(crate) const fn room(geo: &Geometry, list: usize) -> usize {
-    let room = blocks(geo).div_ceil(8) as usize;
-    if blocks(geo).div_ceil(per_range(geo)) as usize > RANGES || room > list / 4 {
-        return 0;
-    }
-    room
-}
-
-/// Whether a page that is in use up to `used` is one of a range of a chip.
-pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], used: usize) -> bool {
-    let first = get_u32(page, HEADER);
-    used >= BITS
-        && first.is_multiple_of(per_range(geo))
-        && first < blocks(geo)
-        && used == len(geo, first)
-}
-
-/// Bytes of the page of the range from a block on.
-fn len(geo: &Geometry, first: u32) -> usize {
-    let count = per_range(geo).min(blocks(geo) - first) as usize;
-    BITS + count * dirty::entry_bits(geo.pages_per_block())
-}
 
 /// Which blocks flash knows of, and where.
 pub(crate) struct Validity<'r> {
     /// A bit a block, in the caller's RAM, set: flash knows of invalid pages in it, or did, and an entry on the list has those found
     /// since. Empty: nothing goes to flash.
-    known: &'r mut [u8],
+    pub(crate) known: &'r mut [u8],
     places: [PageAddr; RANGES],
     geo: Geometry,
 }
@@ -95,7 +55,7 @@ impl<'r> Validity<'r> {
         self.known[block as usize / 8] |= 1 << (block % 8);
     }
 
-    fn drop(&mut self, block: u32) {
+    pub(crate) fn drop(&mut self, block: u32) {
         if let Some(byte) = self.known.get_mut(block as usize / 8) {
             *byte &= !(1 << (block % 8));
         }
@@ -122,13 +82,13 @@ impl<'r> Validity<'r> {
         self.known.fill(0);
     }
 
-    fn range(&self, block: u32) -> usize {
+    pub(crate) fn range(&self, block: u32) -> usize {
         (block / per_range(&self.geo)) as usize
     }
 
     /// Where the bits of a block are in the page of its range.
-    fn bits(&self, block: u32) -> core::ops::Range<usize> {
-        let size = dirty::entry_bits(self.geo.pages_per_block());
+    pub(crate) fn bits(&self, block: u32) -> core::ops::Range<usize> {
+        let size = entry_bits(self.geo.pages_per_block());
         let at = BITS + (block % per_range(&self.geo)) as usize * size;
         at..at + size
     }
@@ -147,7 +107,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The range with the most entries that may go.
-    fn fullest_range(&self, kept: Option<u32>) -> Option<usize> {
+    pub(crate) fn fullest_range(&self, kept: Option<u32>) -> Option<usize> {
         let mut counts = [0; RANGES];
         for i in (0..self.dirty.len()).filter(|&i| self.may_go(i, kept)) {
             counts[self.validity.range(self.dirty.block(i))] += 1;
@@ -157,7 +117,11 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Loads the page of a range; `false` when there is none any more.
-    fn load_validity(&mut self, range: usize, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn load_validity(
+        &mut self,
+        range: usize,
+        page: &mut [u8],
+    ) -> Result<bool, Error<N::Error>> {
         self.scratch_at = PageAddr::NONE;
         let header = self.read_meta(self.validity.places[range], page)?;
         Ok(header.is_some_and(|h| h.kind == Kind::Validity)
@@ -165,7 +129,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Moves the entries of a range to its page, but for those that must stay. One read, one program.
-    fn write_validity(
+    pub(crate) fn write_validity(
         &mut self,
         range: usize,
         kept: Option<u32>,
@@ -199,63 +163,9 @@ impl<N: Nand> Store<'_, N> {
         self.invalidate(at);
         Ok(())
     }
-
-    /// Puts together on the list what is known of a block, if it says which pages are valid; at most one
-    /// read, and whether it was made.
-    fn recall(&mut self, block: u32, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
-        if !self.validity.has(block) {
-            return Ok(false);
-        }
-        let there = self.load_validity(self.validity.range(block), page)?;
-        self.validity.drop(block);
-        let bits = &mut page[self.validity.bits(block)];
-        if !there {
-            bits.fill(0xff);
-        }
-        let listed = self.dirty.find(block);
-        if let Some(i) = listed {
-            self.dirty.mask(i, bits);
-        }
-        let valid: u32 = bits.iter().map(|b| b.count_ones()).sum();
-        match listed {
-            _ if valid == self.valid_pages(block) => {
-                let i = listed.unwrap_or_else(|| self.list(block, self.ppb()));
-                self.dirty.set_bits(i, bits);
-            }
-            Some(i) => self.dirty.remove(i),
-            None => {}
-        }
-        Ok(true)
-    }
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// Makes room on the dirty list. A read and a program mostly, and what the taking of a block costs.
-    pub(crate) fn spill(&mut self) -> Result<(), Error<N::Error>> {
-        let dirty = &self.store.dirty;
-        let room = dirty.most() - dirty.len();
-        if self.store.validity.known.is_empty() || room >= ROOM.min(dirty.most() / 4) {
-            return Ok(());
-        }
-        // Not as long as cleaning is far, nor when every block is needed.
-        let free = self.store.available();
-        if free <= FLOOR || free > self.store.table.blocks() * 2 / 3 {
-            return Ok(());
-        }
-        let kept = self.sweep.map(|sweep| sweep.block);
-        let Some(range) = self.store.fullest_range(kept) else {
-            return Ok(());
-        };
-        match self.store.write_validity(range, kept, self.scratch) {
-            Err(Error::NoSpace) => {}
-            done => done?,
-        }
-        if self.store.log_lost {
-            self.checkpoint(false)?;
-        }
-        Ok(())
-    }
-
     /// Gets what is known of a block that is to be cleaned. One read at most; its cost in reads.
     pub(crate) fn recall(&mut self, block: u32) -> Result<u32, Error<N::Error>> {
         self.store.recall(block, self.scratch).map(u32::from)
@@ -269,7 +179,8 @@ mod tests {
 
     use super::*;
     use crate::cleaning::sweep::Why;
-    use crate::space::table::State;
+    use crate::format::blockstate::State;
+    use crate::format::validity::room;
     use crate::{Config, FileRef, New, Node, Page, ROOT_DIR, Visitor, ram_needed, ram_to_level};
     use flashkit_nand::BlockAddr;
     use flashkit_sim::{ChipSpec, Metered, Rng, SimNand, Timing};

@@ -39,10 +39,10 @@
 //! is taken that lags most; what rests goes to the one that has been erased most. The counts are not
 //! stored: a mount takes every block to be where it should be.
 
-use crate::FlashLight;
 use crate::error::Error;
-use crate::space::store::{HEADS, Store};
-use crate::space::table::State;
+use crate::format::area::HEADS;
+use crate::format::blockstate::State;
+use crate::space::store::Store;
 use flashkit_nand::Nand;
 
 /// Erases between two moves, by default: `0.6 * 52 / sqrt(12)` is 9, less than one in a hundred of a
@@ -50,12 +50,12 @@ use flashkit_nand::Nand;
 pub(crate) const INTERVAL: u32 = 52;
 /// Blocks beyond the end of the window's last place that its next place may be: some at the end
 /// are in use.
-const NEAR: u32 = 8;
+pub(crate) const NEAR: u32 = 8;
 /// Intervals that a move is put off at least for that; on most chips for as many erases as there are
 /// blocks: what changes at all has gone by then.
-const PATIENCE: u32 = 8;
+pub(crate) const PATIENCE: u32 = 8;
 /// Blocks that one change looks at for nearly empty ones.
-const SWEEP: u32 = 64;
+pub(crate) const SWEEP: u32 = 64;
 /// Free blocks that one is chosen from by its erases.
 const CHOICE: u32 = 32;
 /// Erases by which an interval is shorter for each that the window is ahead in the mean.
@@ -86,11 +86,11 @@ pub(crate) struct Wear {
     pub interval: u32,
     /// A checkpoint has made blocks free, and moves may be due.
     pub ready: bool,
-    watch: Watch,
+    pub(crate) watch: Watch,
     /// Where the search for nearly empty blocks goes on.
-    swept: u32,
+    pub(crate) swept: u32,
     /// Erases since the mount, and their number when a block of each sort was last taken.
-    clock: u32,
+    pub(crate) clock: u32,
     taken: [u32; SORTS],
 }
 
@@ -137,7 +137,7 @@ impl Wear {
 /// until a checkpoint makes it free. So what is still in use when the search has come by was in use
 /// all the way round: it is at rest.
 #[derive(Clone, Copy, Debug, Default)]
-struct Watch {
+pub(crate) struct Watch {
     from: u32,
     count: u32,
     cursor: u32,
@@ -145,7 +145,7 @@ struct Watch {
 
 impl Watch {
     /// The pointer has gone on to this block.
-    fn pass(&mut self, next: u32, blocks: u32) {
+    pub(crate) fn pass(&mut self, next: u32, blocks: u32) {
         let past = (next + blocks - self.from) % blocks;
         (self.from, self.count) = (next, self.count.saturating_sub(past));
     }
@@ -153,14 +153,14 @@ impl Watch {
 
 /// The block half a round from where free ones are looked for: what is still in use there has had
 /// time to go by itself.
-fn across(cursor: u32, blocks: u32) -> u32 {
+pub(crate) fn across(cursor: u32, blocks: u32) -> u32 {
     (cursor + blocks / 2) % blocks
 }
 
 /// Erase counts as far as they differ, a byte a block: modulo 256, as their mean is. None where the
 /// caller's RAM has no room for them, and without levelling.
 pub(crate) struct Counts<'r> {
-    of: &'r mut [u8],
+    pub(crate) of: &'r mut [u8],
     mean: u8,
     /// Erases since the mean has grown.
     since: u32,
@@ -193,81 +193,6 @@ impl<'r> Counts<'r> {
     /// Erases of a block above the mean.
     fn above(&self, block: u32) -> i32 {
         i32::from(self.of[block as usize].wrapping_sub(self.mean) as i8)
-    }
-}
-
-impl<N: Nand> FlashLight<'_, N> {
-    /// The block at rest to move now, if one is due and the window has a place for it.
-    pub(crate) fn due(&mut self) -> Option<u32> {
-        let blocks = self.store.table.blocks();
-        let wear = self.store.wear;
-        if !wear.ready || wear.interval == 0 {
-            return None;
-        }
-        self.store.wear.ready = false;
-        let interval = self.store.interval();
-        let patience = blocks.max(PATIENCE * interval).min(0xffff);
-        // A session may end before the search comes by.
-        let is_late = wear.erases >= patience && wear.clock < blocks;
-        let found = match self.store.at_rest() {
-            None if is_late => self.store.next_in_use(),
-            found => found,
-        };
-        let Some(block) = found else {
-            self.store.watch();
-            self.store.wear.erases = wear.erases.min(patience);
-            return None;
-        };
-        if wear.erases < interval {
-            return None;
-        }
-        let ahead = |block: u32| (block + blocks - wear.at) % blocks;
-        let to = self.store.place_at_rest()?;
-        if wear.moves > 0 && ahead(to) > ahead(wear.to) + NEAR && wear.erases < patience {
-            return None;
-        }
-        if wear.moves == 0 || ahead(to) > ahead(wear.to) {
-            self.store.wear.to = to;
-        }
-        let next = (block + 1) % blocks;
-        if ahead(block) >= ahead(self.store.wear.to) {
-            self.store.wear.to = next;
-        }
-        self.store.wear.at = next;
-        self.store.wear.watch.pass(next, blocks);
-        self.store.wear.moves = (wear.moves + 1).min(blocks);
-        // More may be due.
-        (self.store.wear.erases, self.store.wear.ready) = (wear.erases - interval, true);
-        Some(block)
-    }
-
-    /// A block with few valid pages, half a round behind the search for free blocks: it would take
-    /// no erases until these are gone.
-    pub(crate) fn nearly_empty(&mut self) -> Option<u32> {
-        if self.store.wear.interval == 0 || !self.store.counts.of.is_empty() {
-            return None;
-        }
-        let few = self.store.ppb() / 16;
-        let blocks = self.store.table.blocks();
-        for _ in 0..SWEEP {
-            let block = self.store.wear.swept;
-            if block == across(self.store.cursor, blocks) {
-                break;
-            }
-            self.store.wear.swept = (block + 1) % blocks;
-            let nearly = match self.store.state(block) {
-                State::Meta(n) => (1..=4 * few).contains(&n),
-                State::Data(n) => (1..=few).contains(&n),
-                _ => false,
-            };
-            if nearly
-                && self.store.may_be_cleaned(block)
-                && self.store.remnants.find(block).is_none()
-            {
-                return Some(block);
-            }
-        }
-        None
     }
 }
 
@@ -316,7 +241,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The first watched block that is at rest.
-    fn at_rest(&mut self) -> Option<u32> {
+    pub(crate) fn at_rest(&mut self) -> Option<u32> {
         let (watch, blocks) = (self.wear.watch, self.table.blocks());
         let behind = |b: u32| (b + blocks - watch.cursor) % blocks;
         let come = behind(self.cursor) + SOON;
@@ -326,7 +251,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// The next block in use from the pointer on.
-    fn next_in_use(&mut self) -> Option<u32> {
+    pub(crate) fn next_in_use(&mut self) -> Option<u32> {
         let blocks = self.table.blocks();
         let at = self.wear.at;
         let mut ahead = (0..blocks).map(|step| (at + step) % blocks);
@@ -334,7 +259,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Watches the blocks from the next one in use on.
-    fn watch(&mut self) {
+    pub(crate) fn watch(&mut self) {
         let blocks = self.table.blocks();
         let Some(from) = self.next_in_use() else {
             return;
@@ -349,7 +274,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Erases between two moves. Fewer when the window has been worn more than is due: which of its
     /// blocks is taken does not change how much all of them are.
-    fn interval(&self) -> u32 {
+    pub(crate) fn interval(&self) -> u32 {
         if self.counts.of.is_empty() {
             return self.wear.current_interval(self.table.blocks());
         }

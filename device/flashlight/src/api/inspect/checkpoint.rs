@@ -1,16 +1,14 @@
 //! Pages of the checkpoint and of the allocation log.
 
-use crate::checkpoint::take::{
-    COPY_OF, DIR_COPIES, FAILING, FIELDS, PER_PAGE, SNAPSHOT_PAGES, WIDE, next_leaves,
-};
+use crate::format::area::HEADS;
+use crate::format::blockstate::{self, Entries, State};
 use crate::format::bytes::{get_u16, get_u32, get_u64};
 use crate::format::header::HEADER;
+use crate::format::leaf::{COPY_OF, DIR_COPIES, FAILING, FIELDS, PER_PAGE, WIDE, next_leaves};
+use crate::format::limits::{BITMAP_BLOCKS, MAP_PAGES, RESERVES, SNAPSHOT_PAGES};
 use crate::format::snapshot::Piece;
-use crate::index::dirmap::MAP_PAGES;
+use crate::format::table_page::{self, TableFields};
 use crate::space::dirty;
-use crate::space::paged::{self, TableFields};
-use crate::space::store::{BITMAP_BLOCKS, HEADS, RESERVES};
-use crate::space::table::{self, Entries, State};
 use flashkit_nand::{Geometry, PageAddr};
 
 /// A root page.
@@ -227,7 +225,7 @@ impl<'a> TablePage<'a> {
         let entries = Entries::of(geometry.pages_per_block());
         let b = b.get(..used)?;
         let count = usize::from(get_u16(b, HEADER + 2));
-        (used == paged::ENTRIES + count * entries.size()).then_some(TablePage { b, entries })
+        (used == table_page::ENTRIES + count * entries.size()).then_some(TablePage { b, entries })
     }
 
     /// Its number.
@@ -238,7 +236,7 @@ impl<'a> TablePage<'a> {
     /// States of the blocks in it, in order.
     pub fn states(&self) -> impl Iterator<Item = State> + '_ {
         let count = usize::from(get_u16(self.b, HEADER + 2));
-        (0..count).map(|i| self.entries.get(&self.b[paged::ENTRIES..], i))
+        (0..count).map(|i| self.entries.get(&self.b[table_page::ENTRIES..], i))
     }
 }
 
@@ -275,7 +273,7 @@ impl<'a> Snapshot<'a> {
         let table = if self.piece.tableless {
             0
         } else {
-            table::size(&self.geometry)
+            blockstate::size(&self.geometry)
         };
         (table, table + 4 * MAP_PAGES)
     }
@@ -307,7 +305,7 @@ impl<'a> Snapshot<'a> {
     /// States of the blocks in this piece.
     pub fn states(&self) -> impl Iterator<Item = (u32, State)> + use<'a> {
         let pages_per_block = self.geometry.pages_per_block();
-        let size = table::entry_size(pages_per_block);
+        let size = blockstate::entry_size(pages_per_block);
         self.entries(0, self.bounds().0, size)
             .map(move |(block, entry)| {
                 let state = Entries::of(pages_per_block).get(&entry, 0);

@@ -1,0 +1,187 @@
+//! Names beyond an inode's first: in the inode, and in pages of their own.
+
+use crate::format::bytes::{get_u32, put_u32};
+use crate::format::hash::name_hash;
+use crate::format::inode::FileView;
+use crate::format::mappage::{self, MapPage};
+use flashkit_nand::PageAddr;
+
+/// Bytes before a name.
+pub(crate) const HEAD: usize = 5;
+
+pub(crate) type NamesPage<'a> = MapPage<&'a mut [u8], 1>;
+
+/// Bytes that the further names in an inode may take. Beside the longest name and all pointers to
+/// maps, the smallest page has little room.
+pub(crate) fn names_max(page_size: usize) -> usize {
+    if page_size < 2048 {
+        page_size / 16
+    } else {
+        page_size / 8
+    }
+}
+
+/// Writes what stands before a name.
+pub(crate) fn put_head(at: &mut [u8], dir: u32, len: usize) {
+    put_u32(at, 0, dir);
+    at[4] = len as u8;
+}
+
+pub(crate) fn pointer_to(page: PageAddr) -> [u8; HEAD] {
+    let mut bytes = [0; HEAD];
+    put_head(&mut bytes, page.0, 0);
+    bytes
+}
+
+/// A further name, or where more are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Item<'a> {
+    Name { dir: u32, name: &'a [u8] },
+    Page(PageAddr),
+}
+
+/// Which name of a directory is meant.
+#[derive(Clone, Copy)]
+pub(crate) enum Which<'a> {
+    Name(&'a [u8]),
+    Hash(u32),
+}
+
+/// Where a name of a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spot {
+    /// In the name field.
+    Own,
+    /// At this byte of the further names in the inode.
+    Further(usize),
+    /// At byte `at` of a names page, the one in the scratch page; `pointer` is where the inode's
+    /// further names have it.
+    Paged { pointer: usize, at: usize },
+}
+
+/// Further names as bytes; whatever they are, reading them ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'a>(&'a [u8]);
+
+/// Where an own name goes that becomes one of the further ones.
+pub(crate) enum Place {
+    /// There is none.
+    None,
+    Inode,
+    /// A names page, in place of the one named here.
+    Page(Option<(usize, PageAddr)>),
+}
+
+impl Which<'_> {
+    fn is(&self, volume: u32, name: &[u8]) -> bool {
+        match self {
+            Which::Name(want) => *want == name,
+            Which::Hash(hash) => name_hash(volume, name) == *hash,
+        }
+    }
+}
+
+impl<'a> Names<'a> {
+    pub fn on(bytes: &'a [u8]) -> Self {
+        Names(bytes)
+    }
+
+    /// The item at a byte, and where the next one is.
+    pub(crate) fn item(self, at: usize) -> Option<(Item<'a>, usize)> {
+        let rest = self.0.get(at..)?;
+        let len = usize::from(*rest.get(HEAD - 1)?);
+        let name = rest.get(HEAD..HEAD + len)?;
+        let word = get_u32(rest, 0);
+        let item = if len == 0 {
+            Item::Page(PageAddr(word))
+        } else {
+            Item::Name { dir: word, name }
+        };
+        Some((item, at + HEAD + len))
+    }
+
+    /// The items, with the byte at which each is.
+    pub fn iter(self) -> impl Iterator<Item = (usize, Item<'a>)> {
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let (item, next) = self.item(at)?;
+            Some((core::mem::replace(&mut at, next), item))
+        })
+    }
+
+    /// The names pages, with the byte at which each pointer is.
+    pub fn pages(self) -> impl Iterator<Item = (usize, PageAddr)> {
+        self.iter().filter_map(|(at, item)| match item {
+            Item::Page(page) => Some((at, page)),
+            Item::Name { .. } => None,
+        })
+    }
+
+    pub fn find(self, volume: u32, dir: u32, which: Which<'_>) -> Option<usize> {
+        let is = |item: Item<'_>| matches!(item, Item::Name { dir: d, name } if d == dir && which.is(volume, name));
+        self.iter().find(|(_, item)| is(*item)).map(|(at, _)| at)
+    }
+
+    /// The name at a byte.
+    pub fn name(self, at: usize) -> &'a [u8] {
+        match self.item(at) {
+            Some((Item::Name { name, .. }, _)) => name,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn page(self, at: usize) -> PageAddr {
+        match self.item(at) {
+            Some((Item::Page(page), _)) => page,
+            _ => PageAddr::NONE,
+        }
+    }
+
+    /// Whether the items fill the bytes exactly.
+    pub fn are_sane(self) -> bool {
+        let mut at = 0;
+        while let Some((_, next)) = self.item(at) {
+            at = next;
+        }
+        at == self.0.len()
+    }
+}
+
+impl FileView<'_> {
+    /// The names page number `n`.
+    pub fn names_page(&self, n: usize) -> Option<PageAddr> {
+        self.names().pages().nth(n).map(|(_, page)| page)
+    }
+
+    /// Where the inode itself has a name.
+    pub fn spot(&self, volume: u32, dir: u32, which: Which<'_>) -> Option<Spot> {
+        if self.parent() == dir && !self.name().is_empty() && which.is(volume, self.name()) {
+            return Some(Spot::Own);
+        }
+        self.names().find(volume, dir, which).map(Spot::Further)
+    }
+}
+
+/// The names of a names page.
+pub(crate) fn page_names(page: &[u8]) -> Names<'_> {
+    let n = MapPage::<_, 1>(page).count();
+    Names(
+        page.get(mappage::RECORDS..mappage::RECORDS + n)
+            .unwrap_or(&[]),
+    )
+}
+
+/// The name at a byte of a names page.
+pub(crate) fn paged_name(page: &[u8], at: usize) -> &[u8] {
+    page_names(page).name(at)
+}
+
+/// The name at a spot of a file: its inode's page, and the names page that the spot may be in.
+pub(crate) fn name_at<'p>(inode: &'p [u8], spot: Spot, names: &'p [u8]) -> &'p [u8] {
+    let view = FileView::on(inode);
+    match spot {
+        Spot::Own => view.into_name(),
+        Spot::Further(at) => view.into_names().name(at),
+        Spot::Paged { at, .. } => paged_name(names, at),
+    }
+}
