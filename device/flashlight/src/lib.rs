@@ -64,6 +64,9 @@ pub struct FlashLight<'r, N: Nand> {
     pub(crate) config: Config,
     /// Bytes that the caller has given.
     pub(crate) ram: usize,
+    /// Copies of the DirInodes of the root and of the index directory, as they were at the
+    /// unmount.
+    pub(crate) dir_copies: [PageAddr; 2],
     pub(crate) tick: u32,
     pub(crate) next_ino: u32,
     /// Files in the index directory that have no name any more.

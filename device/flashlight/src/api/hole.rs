@@ -170,43 +170,4 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<Option<u64>, Error<N::Error>> {
         self.reading(|fs| fs.next_edge(node, offset, false))
     }
-
-    fn next_edge(
-        &mut self,
-        node: FileRef,
-        offset: u64,
-        data: bool,
-    ) -> Result<Option<u64>, Error<N::Error>> {
-        let i = self.load_data_file(node)?;
-        let (size, ps) = (self.files[i].file().size(), self.store.page_size() as u64);
-        let pages = size.div_ceil(ps) as u32;
-        if offset >= size {
-            return Ok(None);
-        }
-        let mut index = (offset / ps) as u32;
-        while index < pages {
-            let mapped = self.map_lookup(i, index)?;
-            let end = index.saturating_add(mapped.run.max(1)).min(pages);
-            let fragment = self.files[i].file().fragment().map(|f| f.page);
-            let in_run = fragment.filter(|page| (index..end).contains(page));
-            index = match (mapped.page.is_some(), data, in_run) {
-                (true, true, _) => break,
-                (true, false, _) => end,
-                // A hole, with a page of it that the inode holds.
-                (false, true, Some(page)) => {
-                    index = page;
-                    break;
-                }
-                (false, false, Some(page)) if page == index => index + 1,
-                (false, true, None) => end,
-                (false, false, _) => break,
-            };
-        }
-        let at = offset.max(u64::from(index) * ps);
-        Ok(if at < size {
-            Some(at)
-        } else {
-            (!data).then_some(size)
-        })
-    }
 }

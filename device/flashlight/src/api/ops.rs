@@ -12,7 +12,7 @@ use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::format::special::Special;
 use crate::index::dir::Removal;
 use crate::index::inodes::{CHANGED, New};
-use crate::index::lookup::Place;
+use crate::index::lookup::{Place, check_name};
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -77,7 +77,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes sure that a name can be added to a directory.
     pub(crate) fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
         self.writable()?;
-        Self::check_name(name)?;
+        check_name(name)?;
         self.make_room()?;
         match self.find_or_place(dir, name)? {
             Some(_) => Err(Error::Exists),
@@ -353,29 +353,6 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         // After a checkpoint it still tells of what was lost.
         self.reading(|fs| fs.sync_node(node))
-    }
-
-    fn sync_node(&mut self, node: Node) -> Result<(), Error<N::Error>> {
-        self.store.nand.only_reads = false;
-        match node {
-            Node::File(file) => match self.file_slot(file.ino) {
-                Some(i) => self.sync_file(i),
-                // What is not in RAM has been written, but for what had no place to go.
-                None if self.given_up.is_some() => {
-                    // What was read before says nothing of its directory.
-                    self.store.scratch_at = PageAddr::NONE;
-                    self.find_file(file).map(|_| ())
-                }
-                None => Ok(()),
-            },
-            Node::Dir(dir) => {
-                self.settle_creations(dir, 0)?;
-                match self.dir_slot(dir) {
-                    Some(i) => self.flush_dir(i),
-                    None => Ok(()),
-                }
-            }
-        }
     }
 
     /// Makes everything durable.

@@ -9,7 +9,7 @@ use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
 use crate::format::names::Which;
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::dir::Removal;
-use crate::index::lookup::Found;
+use crate::index::lookup::{Found, check_name};
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -31,7 +31,7 @@ impl<N: Nand> FlashLight<'_, N> {
         now: Time,
     ) -> Result<(Node, Option<u32>), Error<N::Error>> {
         self.writable()?;
-        Self::check_name(to)?;
+        check_name(to)?;
         self.make_room()?;
         self.load_dir(to_dir)?;
         let source = self.find(from_dir, from)?;

@@ -71,13 +71,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(out)
     }
 
-    fn refresh_in_room(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.store.session {
-            self.make_room()?;
-        }
-        self.refresh()
-    }
-
     /// Whether a page, or one behind it in its block, may be in use.
     fn is_in_use(&mut self, at: PageAddr) -> bool {
         let (block, index) = (self.store.geo.block_of(at).0, self.store.geo.index_of(at));

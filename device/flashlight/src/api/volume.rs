@@ -30,10 +30,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.tell_given_up()
     }
 
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.dirs.iter().chain(&self.files).any(|s| s.dirty) || self.map.dirty
-    }
-
     /// The chip.
     pub fn nand(&self) -> &N {
         &self.store.nand.inner

@@ -3,7 +3,6 @@
 use crate::checkpoint::take::ROUND_PAGES;
 use crate::format::area::Head;
 use crate::format::limits::{ANCHOR_PAGES, CHAIN};
-use flashkit_nand::PageAddr;
 
 /// Where the checkpoint's own pages are.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +44,6 @@ pub(crate) struct Anchor {
     pub chained: usize,
     /// The newest root page is in one of two root blocks only: the next checkpoint leads to one that is in both.
     pub root_alone: bool,
-    /// Copies of the DirInodes of the root and of the index directory, as they were at the
-    /// unmount.
-    pub dir_copies: [PageAddr; 2],
 }
 
 impl Anchor {
@@ -74,7 +70,6 @@ impl Anchor {
             chain: [0; CHAIN],
             chained: 0,
             root_alone: false,
-            dir_copies: [PageAddr::NONE; 2],
         }
     }
 

@@ -75,7 +75,7 @@ impl<N: Nand> FlashLight<'_, N> {
         for (i, &block) in s.failing.iter().enumerate() {
             put_u16(b, FAILING + 2 * i, block);
         }
-        for (i, copy) in a.dir_copies.into_iter().enumerate() {
+        for (i, copy) in self.dir_copies.into_iter().enumerate() {
             put_u32(b, DIR_COPIES + 4 * i, copy.0);
         }
         let wear = [s.wear.at, s.wear.to, s.wear.moves, s.wear.erases];
@@ -141,7 +141,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.map.next = get_u32(b, 56);
         self.map.wide = b[32] & WIDE != 0;
         self.anchor.next_leaves = next_leaves(b);
-        self.anchor.dir_copies = [0, 4].map(|i| PageAddr(get_u32(b, DIR_COPIES + i)));
+        self.dir_copies = [0, 4].map(|i| PageAddr(get_u32(b, DIR_COPIES + i)));
         for i in 0..HEADS {
             s.heads[i] = Head {
                 block: block_number(get_u16(b, 60 + 4 * i)),

@@ -191,7 +191,7 @@ impl<N: Nand> FlashLight<'_, N> {
         pages: usize,
         second: &mut [u32],
     ) -> Result<Option<usize>, Error<N::Error>> {
-        let needed = pages + self.anchor.dir_copies.len();
+        let needed = pages + self.dir_copies.len();
         if self.store.bitmap_count > KEPT || (self.store.log_room() as usize) < needed {
             return Ok(None);
         }
@@ -249,11 +249,11 @@ impl<N: Nand> FlashLight<'_, N> {
     /// copy is in its own place says so. Two programs at most, and two reads of what is not in the cache.
     fn copy_dirs(&mut self) -> Result<(), Error<N::Error>> {
         for (i, ino) in [ROOT_DIR, INDEX_DIR].into_iter().enumerate() {
-            let (at, before) = (self.map_get(ino)?, self.anchor.dir_copies[i]);
+            let (at, before) = (self.map_get(ino)?, self.dir_copies[i]);
             if ino == INDEX_DIR && at == before {
                 continue;
             }
-            self.anchor.dir_copies[i] = PageAddr::NONE;
+            self.dir_copies[i] = PageAddr::NONE;
             self.store.scratch_at = PageAddr::NONE;
             match self.dir_slot(ino).filter(|&i| !self.dirs[i].dirty) {
                 Some(i) => self.scratch.copy_from_slice(self.dirs[i].buf),
@@ -262,7 +262,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 None => continue,
             }
             let view = DirView::on(&*self.scratch);
-            self.anchor.dir_copies[i] = if ino == INDEX_DIR && view.is_empty() {
+            self.dir_copies[i] = if ino == INDEX_DIR && view.is_empty() {
                 at
             } else {
                 let len = view.len();

@@ -54,4 +54,11 @@ impl<N: Nand> FlashLight<'_, N> {
         self.checkpoint(false)?;
         Ok(true)
     }
+
+    pub(crate) fn refresh_in_room(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.store.session {
+            self.make_room()?;
+        }
+        self.refresh()
+    }
 }

@@ -20,7 +20,7 @@ use crate::format::inode::{
     MODE_DIR,
 };
 use crate::format::mappage::MapPage;
-use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
+use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::tree::{MapKind, MapTarget};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -299,8 +299,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// the two directories that everything hangs on. What is its own copy is empty. One read.
     fn read_dir_copy(&mut self, i: usize, ino: u32, at: PageAddr) -> Result<bool, Error<N::Error>> {
         let copy = match ino {
-            ROOT_DIR => self.anchor.dir_copies[0],
-            INDEX_DIR => self.anchor.dir_copies[1],
+            ROOT_DIR => self.dir_copies[0],
+            INDEX_DIR => self.dir_copies[1],
             _ => PageAddr::NONE,
         };
         if copy == at && ino == INDEX_DIR {
@@ -646,5 +646,34 @@ impl<N: Nand> FlashLight<'_, N> {
             self.flush_dir(i)?;
         }
         self.flush_map()
+    }
+
+    pub(crate) fn sync_node(&mut self, node: Node) -> Result<(), Error<N::Error>> {
+        self.store.nand.only_reads = false;
+        match node {
+            Node::File(file) => match self.file_slot(file.ino) {
+                Some(i) => self.sync_file(i),
+                // What is not in RAM has been written, but for what had no place to go.
+                None if self.given_up.is_some() => {
+                    // What was read before says nothing of its directory.
+                    self.store.scratch_at = PageAddr::NONE;
+                    self.find_file(file).map(|_| ())
+                }
+                None => Ok(()),
+            },
+            Node::Dir(dir) => {
+                self.settle_creations(dir, 0)?;
+                match self.dir_slot(dir) {
+                    Some(i) => self.flush_dir(i),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl<'r, N: Nand> FlashLight<'r, N> {
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirs.iter().chain(&self.files).any(|s| s.dirty) || self.map.dirty
     }
 }

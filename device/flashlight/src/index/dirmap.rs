@@ -313,8 +313,8 @@ impl<N: Nand> FlashLight<'_, N> {
         self.map.dirty = true;
         // Of a page that it may be written to again a copy must not tell.
         match ino {
-            ROOT_DIR => self.anchor.dir_copies[0] = PageAddr::NONE,
-            INDEX_DIR => self.anchor.dir_copies[1] = PageAddr::NONE,
+            ROOT_DIR => self.dir_copies[0] = PageAddr::NONE,
+            INDEX_DIR => self.dir_copies[1] = PageAddr::NONE,
             _ => {}
         }
         Ok(())

@@ -28,18 +28,19 @@ pub(crate) struct Found {
     pub(crate) place: Place,
 }
 
-impl<N: Nand> FlashLight<'_, N> {
-    pub(crate) fn check_name(name: &[u8]) -> Result<(), Error<N::Error>> {
-        if name.len() > NAME_MAX {
-            return Err(Error::NameTooLong);
-        }
-        if is_name(name) {
-            Ok(())
-        } else {
-            Err(Error::Invalid)
-        }
+/// Whether a name may be given.
+pub(crate) fn check_name<E>(name: &[u8]) -> Result<(), Error<E>> {
+    if name.len() > NAME_MAX {
+        return Err(Error::NameTooLong);
     }
+    if is_name(name) {
+        Ok(())
+    } else {
+        Err(Error::Invalid)
+    }
+}
 
+impl<N: Nand> FlashLight<'_, N> {
     /// Finds a name. With cold caches at most three reads after the directory's own page: hash map,
     /// DirInode map, inode; in a directory of some ten thousand names one more, of an index page.
     pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Found, Error<N::Error>> {

@@ -192,6 +192,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             anchor: Anchor::new(roots),
             config,
             ram: bytes,
+            dir_copies: [PageAddr::NONE; 2],
             tick: 0,
             next_ino: FIRST_FILE,
             orphans: 0,
