@@ -24,4 +24,5 @@ pub(crate) mod readdir;
 pub(crate) mod rebuild;
 pub(crate) mod tree;
 pub(crate) mod truncate;
+pub(crate) mod updates;
 pub(crate) mod waiting;

@@ -22,6 +22,7 @@ pub(crate) mod remnants;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod table_page;
+pub(crate) mod updates;
 pub(crate) mod valid;
 pub(crate) mod validity;
 pub(crate) mod wear;
