@@ -18,7 +18,6 @@
 //! * What is put together counts only if it leaves as many valid pages as the block table says.
 //! * Only blocks that are not written any more go there: all their pages have been programmed, or never will be.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::area::Area;
 use crate::format::bytes::{get_u32, put_u32};
@@ -163,12 +162,33 @@ impl<N: Nand> Store<'_, N> {
         self.invalidate(at);
         Ok(())
     }
-}
 
-impl<N: Nand> FlashLight<'_, N> {
-    /// Gets what is known of a block that is to be cleaned. One read at most; its cost in reads.
-    pub(crate) fn recall(&mut self, block: u32) -> Result<u32, Error<N::Error>> {
-        self.store.recall(block, self.scratch).map(u32::from)
+    /// Puts together on the list what is known of a block, if it says which pages are valid; at most one
+    /// read, and whether it was made.
+    pub(crate) fn recall(&mut self, block: u32, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
+        if !self.validity.has(block) {
+            return Ok(false);
+        }
+        let there = self.load_validity(self.validity.range(block), page)?;
+        self.validity.drop(block);
+        let bits = &mut page[self.validity.bits(block)];
+        if !there {
+            bits.fill(0xff);
+        }
+        let listed = self.dirty.find(block);
+        if let Some(i) = listed {
+            self.dirty.mask(i, bits);
+        }
+        let valid: u32 = bits.iter().map(|b| b.count_ones()).sum();
+        match listed {
+            _ if valid == self.valid_pages(block) => {
+                let i = listed.unwrap_or_else(|| self.list(block, self.ppb()));
+                self.dirty.set_bits(i, bits);
+            }
+            Some(i) => self.dirty.remove(i),
+            None => {}
+        }
+        Ok(true)
     }
 }
 
