@@ -128,7 +128,6 @@ impl<N: Nand> FlashLight<'_, N> {
         self.write_checkpoint(flags, pages)?;
         self.all_is_named();
         self.store.free_dead(true)?;
-        self.end_sweep_of_dead();
         (self.store.taken, self.store.index_pages) = (0, 0);
         (self.store.inode_pages, self.store.removals) = (0, 0);
         self.store.count_updates();

@@ -274,6 +274,9 @@ impl<N: Nand> FlashLight<'_, N> {
     pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
         (self.store.naming, self.store.took_unnamed) = (true, false);
         let result = self.account(Purpose::Checkpoint, |fs| fs.take_checkpoint(clean));
+        if result.is_ok() {
+            self.end_sweep_of_dead();
+        }
         self.store.naming = false;
         if result.is_err() && self.store.took_unnamed {
             // What goes on in a block that it would have named counts only with another checkpoint.
