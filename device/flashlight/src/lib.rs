@@ -47,44 +47,10 @@ pub use index::readdir::Entry;
 pub use recovery::memory::{ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful};
 pub use space::written::Written;
 
-use checkpoint::anchor::Anchor;
-use flashkit_nand::{Nand, PageAddr};
-use index::cache::Slot;
-use index::dirmap::DirMap;
-use space::store::Store;
+use cleaning::Volume;
+use flashkit_nand::Nand;
 
 /// A mounted volume.
 pub struct FlashLight<'r, N: Nand> {
-    pub(crate) store: Store<'r, N>,
-    pub(crate) map: DirMap<'r>,
-    pub(crate) dirs: [Slot<'r>; 2],
-    pub(crate) files: [Slot<'r>; 2],
-    pub(crate) scratch: &'r mut [u8],
-    pub(crate) anchor: Anchor,
-    pub(crate) config: Config,
-    /// Bytes that the caller has given.
-    pub(crate) ram: usize,
-    /// Copies of the DirInodes of the root and of the index directory, as they were at the
-    /// unmount.
-    pub(crate) dir_copies: [PageAddr; 2],
-    pub(crate) tick: u32,
-    pub(crate) next_ino: u32,
-    /// Files in the index directory that have no name any more.
-    pub(crate) orphans: u32,
-    /// Pages of data written when pages that files do not show any more were looked for last in vain, and a block's worth.
-    pub(crate) looked_for_overridden: u64,
-    /// Whether the frontier of a file slot is a block shared with other files.
-    pub(crate) shared: [bool; 2],
-    /// Whether the last file written was small.
-    pub(crate) small_files: bool,
-    /// How many files write in turn, each in a block of its own, times [`data::APART`].
-    pub(crate) apart: u16,
-    pub(crate) read_only: bool,
-    recovered: bool,
-    /// The block that is being cleaned.
-    pub(crate) sweep: Option<cleaning::sweep::Sweep>,
-    /// What cleaning may cost now, in reads; negative when it has cost more than its share.
-    pub(crate) credit: i32,
-    /// The damage for which a change was lost last, and whether a sync has told of it.
-    pub(crate) given_up: Option<(PageAddr, &'static str, bool)>,
+    pub(crate) volume: Volume<'r, N>,
 }

@@ -5,18 +5,20 @@
 //! with fsync, costs no page but the inode's. Bytes of a page beyond the end of its file are zero.
 
 use crate::FlashLight;
+use crate::cleaning::Volume;
 use crate::error::{Error, FILE_DATA, sound};
 use crate::format::extent::{self, INDEX_END};
 use crate::format::inode::{Fragment, Time};
 use crate::format::node::FileRef;
 use crate::format::tag::Update;
+use crate::index::Index;
 use crate::index::file::KEPT_BY_WRITES;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Largest file in bytes.
     pub fn file_size_max(&self) -> u64 {
-        u64::from(INDEX_END) * u64::from(self.store.geo.page_size())
+        u64::from(INDEX_END) * u64::from(self.volume.durable.index.store.geo.page_size())
     }
 
     /// Reads from a file; returns fewer bytes than asked only at its end. One page read for each
@@ -31,24 +33,122 @@ impl<N: Nand> FlashLight<'_, N> {
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, Error<N::Error>> {
-        let i = self.reading(|fs| fs.load_data_file(node))?;
-        let size = self.files[i].file().size();
+        let i = self
+            .volume
+            .reading(|volume| volume.durable.index.load_data_file(node))?;
+        let size = self.volume.durable.index.files[i].file().size();
         if offset >= size {
             return Ok(0);
         }
         let want = (buf.len() as u64).min(size - offset) as usize;
-        let ps = self.store.page_size();
+        let ps = self.volume.durable.index.store.page_size();
         let mut done = 0;
         while done < want {
             let at = offset + done as u64;
             let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
             let n = (ps - off).min(want - done);
-            self.read_part(i, index, off, &mut buf[done..done + n])?;
+            self.volume
+                .durable
+                .index
+                .read_part(i, index, off, &mut buf[done..done + n])?;
             done += n;
         }
         Ok(want)
     }
 
+    /// Writes all of `data` at `offset`, extending the file as needed. Durable after
+    /// [`FlashLight::fsync`]; a program for each whole page, and for a piece of a page at most
+    /// one read and one program. An fsync of whole pages that are overwritten, in writes of up to 16
+    /// pages, after another fsync of the same file, costs nothing more (`updates.rs`).
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when full: the pages before are written. [`Error::TooBig`] beyond
+    /// [`FlashLight::file_size_max`]. [`Error::Invalid`] for a special file.
+    pub fn write(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        self.volume.durable.index.writable()?;
+        match offset.checked_add(data.len() as u64) {
+            Some(end) if end <= self.file_size_max() => {}
+            _ => return Err(Error::TooBig),
+        }
+        if self
+            .volume
+            .durable
+            .index
+            .is_update(node, offset, data.len(), now)
+        {
+            return self.volume.write_update(node, offset, data, now);
+        }
+        self.volume.write_pages(node, offset, data, now, true)
+    }
+
+    /// Changes a file's size: cuts it, or extends it by a hole.
+    pub fn truncate(&mut self, node: FileRef, size: u64, now: Time) -> Result<(), Error<N::Error>> {
+        self.volume.durable.index.writable()?;
+        if size > self.file_size_max() {
+            return Err(Error::TooBig);
+        }
+        self.volume.make_room()?;
+        let i = self.volume.durable.index.load_data_file(node)?;
+        self.volume.durable.index.truncate_cached(i, size, now)
+    }
+}
+
+impl<N: Nand> Volume<'_, N> {
+    /// Writes page after page, making `room` before each. Without that nothing but data pages goes
+    /// to flash in between, which must be few.
+    pub(crate) fn write_pages(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+        room: bool,
+    ) -> Result<(), Error<N::Error>> {
+        let ps = self.durable.index.store.page_size();
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
+            let n = (ps - off).min(data.len() - done);
+            if room {
+                self.make_room()?;
+            }
+            let i = self.durable.index.load_data_file(node)?;
+            self.durable.index.need_page()?;
+            self.durable.index.need_place(i, KEPT_BY_WRITES)?;
+            if at + n as u64 > self.durable.index.files[i].file().size() {
+                self.durable.index.finish_truncate(i)?;
+            }
+            let piece = &data[done..done + n];
+            if n == ps {
+                self.durable.index.files[i].change();
+                self.durable.index.write_page(i, index, piece)?;
+            } else {
+                let alone = room && n == data.len();
+                let tail = alone
+                    .then(|| self.durable.index.tail(i, at, piece, now))
+                    .flatten();
+                if let Err(e) = self.durable.index.write_part(i, index, off, piece, tail) {
+                    self.durable.index.files[i].change();
+                    return Err(e);
+                }
+            }
+            let mut view = self.durable.index.files[i].file_mut();
+            view.end_at_least(at + n as u64);
+            view.set_modified(now);
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
     /// Reads a piece of one page of a cached file.
     fn read_part(
         &mut self,
@@ -87,77 +187,6 @@ impl<N: Nand> FlashLight<'_, N> {
                 out[a - off..b - off]
                     .copy_from_slice(&bytes.fragment_bytes()[a - f.off..b - f.off]);
             }
-        }
-        Ok(())
-    }
-
-    /// Writes all of `data` at `offset`, extending the file as needed. Durable after
-    /// [`FlashLight::fsync`]; a program for each whole page, and for a piece of a page at most
-    /// one read and one program. An fsync of whole pages that are overwritten, in writes of up to 16
-    /// pages, after another fsync of the same file, costs nothing more (`updates.rs`).
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] when full: the pages before are written. [`Error::TooBig`] beyond
-    /// [`FlashLight::file_size_max`]. [`Error::Invalid`] for a special file.
-    pub fn write(
-        &mut self,
-        node: FileRef,
-        offset: u64,
-        data: &[u8],
-        now: Time,
-    ) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        match offset.checked_add(data.len() as u64) {
-            Some(end) if end <= self.file_size_max() => {}
-            _ => return Err(Error::TooBig),
-        }
-        if self.is_update(node, offset, data.len(), now) {
-            return self.write_update(node, offset, data, now);
-        }
-        self.write_pages(node, offset, data, now, true)
-    }
-
-    /// Writes page after page, making `room` before each. Without that nothing but data pages goes
-    /// to flash in between, which must be few.
-    pub(crate) fn write_pages(
-        &mut self,
-        node: FileRef,
-        offset: u64,
-        data: &[u8],
-        now: Time,
-        room: bool,
-    ) -> Result<(), Error<N::Error>> {
-        let ps = self.store.page_size();
-        let mut done = 0;
-        while done < data.len() {
-            let at = offset + done as u64;
-            let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
-            let n = (ps - off).min(data.len() - done);
-            if room {
-                self.make_room()?;
-            }
-            let i = self.load_data_file(node)?;
-            self.need_page()?;
-            self.need_place(i, KEPT_BY_WRITES)?;
-            if at + n as u64 > self.files[i].file().size() {
-                self.finish_truncate(i)?;
-            }
-            let piece = &data[done..done + n];
-            if n == ps {
-                self.files[i].change();
-                self.write_page(i, index, piece)?;
-            } else {
-                let alone = room && n == data.len();
-                let tail = alone.then(|| self.tail(i, at, piece, now)).flatten();
-                if let Err(e) = self.write_part(i, index, off, piece, tail) {
-                    self.files[i].change();
-                    return Err(e);
-                }
-            }
-            let mut view = self.files[i].file_mut();
-            view.end_at_least(at + n as u64);
-            view.set_modified(now);
-            done += n;
         }
         Ok(())
     }
@@ -242,16 +271,5 @@ impl<N: Nand> FlashLight<'_, N> {
             Some(update) => self.write_tail(i, index, update),
             None => self.write_scratch(i, index),
         }
-    }
-
-    /// Changes a file's size: cuts it, or extends it by a hole.
-    pub fn truncate(&mut self, node: FileRef, size: u64, now: Time) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        if size > self.file_size_max() {
-            return Err(Error::TooBig);
-        }
-        self.make_room()?;
-        let i = self.load_data_file(node)?;
-        self.truncate_cached(i, size, now)
     }
 }

@@ -12,6 +12,7 @@ use crate::format::dirrec::Target;
 use crate::format::inode::{FLAG_EXCHANGED, Time};
 use crate::format::names::{Spot, Which};
 use crate::format::node::{INDEX_DIR, Node};
+use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::lookup::Found;
 use flashkit_nand::Nand;
@@ -33,39 +34,72 @@ impl<N: Nand> FlashLight<'_, N> {
         (other_dir, other_name): (u32, &[u8]),
         now: Time,
     ) -> Result<[Node; 2], Error<N::Error>> {
-        self.writable()?;
-        self.make_room()?;
-        let (first, other) = (self.find(dir, name)?, self.find(other_dir, other_name)?);
+        self.volume.durable.index.writable()?;
+        self.volume.make_room()?;
+        let (first, other) = (
+            self.volume.durable.index.find(dir, name)?,
+            self.volume.durable.index.find(other_dir, other_name)?,
+        );
         if first.node == other.node {
             return Ok([first.node; 2]);
         }
         self.check_above(first.node, other_dir)?;
         self.check_above(other.node, dir)?;
-        self.check_hash(&first, dir, other_dir, other_name)?;
-        self.check_hash(&other, other_dir, dir, name)?;
-        self.exchange_room(dir, other_dir)?;
+        self.volume
+            .durable
+            .index
+            .check_hash(&first, dir, other_dir, other_name)?;
+        self.volume
+            .durable
+            .index
+            .check_hash(&other, other_dir, dir, name)?;
+        self.volume.durable.index.exchange_room(dir, other_dir)?;
         if let Node::File(file) = other.node {
-            self.detach_target(file, other_dir, other_name, true)?;
+            self.volume
+                .durable
+                .index
+                .detach_target(file, other_dir, other_name, true)?;
         }
-        self.settle_file(0)?;
-        self.settle_file(1)?;
-        let other = self.find(other_dir, other_name)?;
-        self.room_for_name(first.node, other_name.len())?;
-        self.room_for_name(other.node, name.len())?;
-        self.settle_file(0)?;
-        self.settle_file(1)?;
-        self.exchange_room(dir, other_dir)?;
-        let (first, other) = (self.find(dir, name)?, self.find(other_dir, other_name)?);
-        self.check_own_name(first.node, dir, name)?;
-        self.check_own_name(other.node, other_dir, other_name)?;
-        let nodes = self.record_exchange((dir, name, first), (other_dir, other_name, other), now);
-        let nodes = self.not_in_part(nodes)?;
+        self.volume.durable.index.settle_file(0)?;
+        self.volume.durable.index.settle_file(1)?;
+        let other = self.volume.durable.index.find(other_dir, other_name)?;
+        self.volume
+            .durable
+            .index
+            .room_for_name(first.node, other_name.len())?;
+        self.volume
+            .durable
+            .index
+            .room_for_name(other.node, name.len())?;
+        self.volume.durable.index.settle_file(0)?;
+        self.volume.durable.index.settle_file(1)?;
+        self.volume.durable.index.exchange_room(dir, other_dir)?;
+        let (first, other) = (
+            self.volume.durable.index.find(dir, name)?,
+            self.volume.durable.index.find(other_dir, other_name)?,
+        );
+        self.volume
+            .durable
+            .index
+            .check_own_name(first.node, dir, name)?;
+        self.volume
+            .durable
+            .index
+            .check_own_name(other.node, other_dir, other_name)?;
+        let nodes = self.volume.durable.index.record_exchange(
+            (dir, name, first),
+            (other_dir, other_name, other),
+            now,
+        );
+        let nodes = self.volume.durable.index.not_in_part(nodes)?;
         for dir in [dir, other_dir] {
-            self.stamp_dir(dir, now)?;
+            self.volume.durable.index.stamp_dir(dir, now)?;
         }
         Ok(nodes)
     }
+}
 
+impl<N: Nand> Index<'_, N> {
     /// Asks before the record whether an inode can give this name up for another: see [`FlashLight::free_own_name`].
     fn check_own_name(&mut self, node: Node, dir: u32, name: &[u8]) -> Result<(), Error<N::Error>> {
         let Node::File(file) = node else {

@@ -6,6 +6,7 @@ use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::inode::Time;
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::format::node::FileRef;
+use crate::index::Index;
 use crate::index::file::{CUT_NOTES, KEPT};
 use crate::index::tree::{self, Changes, EXTENT};
 use flashkit_nand::{Nand, PageAddr};
@@ -30,15 +31,18 @@ impl<N: Nand> FlashLight<'_, N> {
         len: u64,
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        let i = self.load_data_file(node)?;
-        let (size, ps) = (self.files[i].file().size(), self.store.page_size() as u64);
+        self.volume.durable.index.writable()?;
+        let i = self.volume.durable.index.load_data_file(node)?;
+        let (size, ps) = (
+            self.volume.durable.index.files[i].file().size(),
+            self.volume.durable.index.store.page_size() as u64,
+        );
         let end = offset.saturating_add(len).min(size);
         let mut at = offset;
         while at < end {
-            self.make_room()?;
-            let i = self.load_data_file(node)?;
-            self.need_place(i, KEPT)?;
+            self.volume.make_room()?;
+            let i = self.volume.durable.index.load_data_file(node)?;
+            self.volume.durable.index.need_place(i, KEPT)?;
             let (index, off) = ((at / ps) as u32, at % ps);
             // Beyond the end of the file a page holds zeros.
             let whole = if end == size {
@@ -47,19 +51,48 @@ impl<N: Nand> FlashLight<'_, N> {
                 end / ps
             } as u32;
             if off == 0 && index < whole {
-                at = u64::from(self.punch_pages(i, index, whole)?) * ps;
+                at = u64::from(self.volume.durable.index.punch_pages(i, index, whole)?) * ps;
             } else {
                 let n = (ps - off).min(end - at);
-                self.zero_part(i, index, off as usize, (off + n) as usize)?;
+                self.volume
+                    .durable
+                    .index
+                    .zero_part(i, index, off as usize, (off + n) as usize)?;
                 at += n;
             }
             // Making room may have written the inode without this.
-            self.files[i].file_mut().set_modified(now);
-            self.files[i].change();
+            self.volume.durable.index.files[i]
+                .file_mut()
+                .set_modified(now);
+            self.volume.durable.index.files[i].change();
         }
         Ok(())
     }
 
+    /// The first byte from `offset` on that is stored, page by page; none when there is none up to the
+    /// end. A read for each extent map on the way.
+    pub fn next_data(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+    ) -> Result<Option<u64>, Error<N::Error>> {
+        self.volume
+            .reading(|volume| volume.durable.index.next_edge(node, offset, true))
+    }
+
+    /// The first byte from `offset` on that is not stored, or the end of the file; none from the end
+    /// on. A read for each extent map on the way.
+    pub fn next_hole(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+    ) -> Result<Option<u64>, Error<N::Error>> {
+        self.volume
+            .reading(|volume| volume.durable.index.next_edge(node, offset, false))
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
     /// Writes zeros to a piece of one page of a cached file.
     fn zero_part(
         &mut self,
@@ -149,25 +182,5 @@ impl<N: Nand> FlashLight<'_, N> {
         });
         self.put_extent_map(i, &target, changes)?;
         Ok(end)
-    }
-
-    /// The first byte from `offset` on that is stored, page by page; none when there is none up to the
-    /// end. A read for each extent map on the way.
-    pub fn next_data(
-        &mut self,
-        node: FileRef,
-        offset: u64,
-    ) -> Result<Option<u64>, Error<N::Error>> {
-        self.reading(|fs| fs.next_edge(node, offset, true))
-    }
-
-    /// The first byte from `offset` on that is not stored, or the end of the file; none from the end
-    /// on. A read for each extent map on the way.
-    pub fn next_hole(
-        &mut self,
-        node: FileRef,
-        offset: u64,
-    ) -> Result<Option<u64>, Error<N::Error>> {
-        self.reading(|fs| fs.next_edge(node, offset, false))
     }
 }

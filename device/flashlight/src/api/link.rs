@@ -11,6 +11,7 @@ use crate::format::hash::ino_hash;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, Stamp, Time};
 use crate::format::names::Which;
 use crate::format::node::{FileRef, INDEX_DIR, Node};
+use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::file::KEPT;
 use flashkit_nand::{Nand, PageAddr};
@@ -33,15 +34,20 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         now: Time,
     ) -> Result<Node, Error<N::Error>> {
-        self.load_dir(dir)?;
-        let hash = self.vacant(dir, name)?;
-        self.need_page()?;
-        if self.has_entry(dir, hash, Target::Indirect, file.ino)? {
+        self.volume.durable.index.load_dir(dir)?;
+        let hash = self.volume.vacant(dir, name)?;
+        self.volume.durable.index.need_page()?;
+        if self
+            .volume
+            .durable
+            .index
+            .has_entry(dir, hash, Target::Indirect, file.ino)?
+        {
             // Directory and hash would not tell the two names apart.
             return Err(Error::TooManyLinks);
         }
-        let i = self.load_file(file)?;
-        let view = self.files[i].file();
+        let i = self.volume.durable.index.load_file(file)?;
+        let view = self.volume.durable.index.files[i].file();
         if view.flags() & FLAG_ORPHAN != 0 {
             return Err(Error::NotFound);
         }
@@ -49,25 +55,28 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::TooManyLinks);
         }
         let direct = view.flags() & FLAG_INDIRECT == 0;
-        let (from, from_hash) = view.holder(self.store.volume);
+        let (from, from_hash) = view.holder(self.volume.durable.index.store.volume);
         if direct && (from, from_hash) == (dir, hash) {
             return Err(Error::TooManyLinks);
         }
         for dir in [from, dir] {
-            self.settle_creations(dir, 0)?;
+            self.volume.durable.index.settle_creations(dir, 0)?;
         }
-        self.reserve_index(direct)?;
+        self.volume.durable.index.reserve_index(direct)?;
         for dir in [from, dir] {
-            self.dir_reserve(dir)?;
+            self.volume.durable.index.dir_reserve(dir)?;
         }
-        self.settle_removals(dir)?;
-        let growth = self.names_growth(i, name.len());
-        self.need_place(i, growth + KEPT)?;
-        self.file_room(i, growth)?;
-        self.load_dir(if direct { from } else { dir })?;
-        self.load_dir(INDEX_DIR)?;
-        self.demote_name(i)?;
-        let mut view = self.files[i].file_mut();
+        self.volume.durable.index.settle_removals(dir)?;
+        let growth = self.volume.durable.index.names_growth(i, name.len());
+        self.volume.durable.index.need_place(i, growth + KEPT)?;
+        self.volume.durable.index.file_room(i, growth)?;
+        self.volume
+            .durable
+            .index
+            .load_dir(if direct { from } else { dir })?;
+        self.volume.durable.index.load_dir(INDEX_DIR)?;
+        self.volume.durable.index.demote_name(i)?;
+        let mut view = self.volume.durable.index.files[i].file_mut();
         view.set_parent(dir);
         view.set_name(name);
         view.set_nlink(view.nlink() + 1);
@@ -76,12 +85,22 @@ impl<N: Nand> FlashLight<'_, N> {
             view.set_flags(FLAG_INDIRECT | FLAG_KEPT);
             view.set_moved(from, from_hash);
         }
-        let linked = self.record_link(i, (from, from_hash), (dir, hash), direct);
-        self.not_in_part(linked)?;
-        self.stamp_dir(dir, now)?;
-        Ok(Node::File(self.files[i].file().file_ref(self.store.volume)))
+        let linked =
+            self.volume
+                .durable
+                .index
+                .record_link(i, (from, from_hash), (dir, hash), direct);
+        self.volume.durable.index.not_in_part(linked)?;
+        self.volume.durable.index.stamp_dir(dir, now)?;
+        Ok(Node::File(
+            self.volume.durable.index.files[i]
+                .file()
+                .file_ref(self.volume.durable.index.store.volume),
+        ))
     }
+}
 
+impl<N: Nand> Index<'_, N> {
     /// Writes the record of a link in the page of a cached file, which was found `direct`ly by its entry in one directory, and changes
     /// the directories.
     fn record_link(

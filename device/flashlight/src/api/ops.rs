@@ -2,6 +2,7 @@
 
 use crate::FlashLight;
 use crate::api::attributes::{Attr, SetAttr, StatFs, TARGET_MAX, Unlinked, apply};
+use crate::cleaning::Volume;
 use crate::error::Error;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::hash::{ino_hash, name_hash};
@@ -10,27 +11,22 @@ use crate::format::inode::{
 };
 use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::format::special::Special;
+use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::inodes::{CHANGED, New};
 use crate::index::lookup::{Place, check_name};
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
-    fn attr_at(&self, node: Node, place: Place) -> Attr {
-        match place {
-            Place::Dir(i) => Attr::of(&self.dirs[i].dir(), node),
-            Place::File(i) => Attr::of(&self.files[i].file(), node),
-            Place::Scratch => Attr::of(&DirView::on(self.scratch), node),
-        }
-    }
-
     /// Finds a name in a directory and reads its attributes.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::NameTooLong`].
     pub fn lookup(&mut self, dir: u32, name: &[u8]) -> Result<Attr, Error<N::Error>> {
-        let found = self.reading(|fs| fs.find(dir, name))?;
-        Ok(self.attr_at(found.node, found.place))
+        let found = self
+            .volume
+            .reading(|volume| volume.durable.index.find(dir, name))?;
+        Ok(self.volume.durable.index.attr_at(found.node, found.place))
     }
 
     /// Follows a path from the root; components are separated by slashes, symbolic links are not
@@ -48,46 +44,37 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Attributes of an inode. No read when it is cached, at most three when not.
     pub fn getattr(&mut self, node: Node) -> Result<Attr, Error<N::Error>> {
-        let place = self.reading(|fs| match node {
-            Node::Dir(ino) => fs.peek_dir(ino),
-            Node::File(file) => fs.peek_file(file),
+        let place = self.volume.reading(|volume| match node {
+            Node::Dir(ino) => volume.durable.index.peek_dir(ino),
+            Node::File(file) => volume.durable.index.peek_file(file),
         })?;
-        Ok(self.attr_at(node, place))
+        Ok(self.volume.durable.index.attr_at(node, place))
     }
 
     /// Changes attributes; durable as other changes of the inode are.
     pub fn setattr(&mut self, node: Node, set: &SetAttr) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        self.make_room()?;
+        self.volume.durable.index.writable()?;
+        self.volume.make_room()?;
         match node {
             Node::Dir(ino) => {
-                let i = self.load_dir(ino)?;
-                apply(&mut self.dirs[i].dir_mut(), set);
-                self.dirs[i].dirty = true;
+                let i = self.volume.durable.index.load_dir(ino)?;
+                apply(&mut self.volume.durable.index.dirs[i].dir_mut(), set);
+                self.volume.durable.index.dirs[i].dirty = true;
             }
             Node::File(file) => {
-                let i = self.load_file(file)?;
-                apply(&mut self.files[i].file_mut(), set);
-                self.files[i].change();
+                let i = self.volume.durable.index.load_file(file)?;
+                apply(&mut self.volume.durable.index.files[i].file_mut(), set);
+                self.volume.durable.index.files[i].change();
             }
         }
         Ok(())
     }
 
-    /// Makes sure that a name can be added to a directory.
-    pub(crate) fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
-        self.writable()?;
-        check_name(name)?;
-        self.make_room()?;
-        match self.find_or_place(dir, name)? {
-            Some(_) => Err(Error::Exists),
-            None => Ok(name_hash(self.store.volume, name)),
-        }
-    }
-
     /// Creates a file. In RAM only until it is written out, synced or pushed from the cache.
     pub fn create(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
-        self.create_file(dir, name, MODE_FILE, new).map(Node::File)
+        self.volume
+            .create_file(dir, name, MODE_FILE, new)
+            .map(Node::File)
     }
 
     /// Creates a special file. In RAM only, as [`FlashLight::create`]; it can be neither read, written
@@ -99,9 +86,11 @@ impl<N: Nand> FlashLight<'_, N> {
         special: Special,
         new: &New,
     ) -> Result<Node, Error<N::Error>> {
-        let file = self.create_file(dir, name, special.mode(), new)?;
-        let i = self.load_file(file)?;
-        self.files[i].file_mut().set_size(special.device().into());
+        let file = self.volume.create_file(dir, name, special.mode(), new)?;
+        let i = self.volume.durable.index.load_file(file)?;
+        self.volume.durable.index.files[i]
+            .file_mut()
+            .set_size(special.device().into());
         Ok(Node::File(file))
     }
 
@@ -120,20 +109,269 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::NameTooLong);
         }
         // Room for both steps, so that a full chip shows before the first.
-        let pages = target.len().div_ceil(self.store.page_size()) as u32;
-        self.make_room()?;
-        if self.store.live + 8 + pages > self.usable_pages() {
+        let pages = target
+            .len()
+            .div_ceil(self.volume.durable.index.store.page_size()) as u32;
+        self.volume.make_room()?;
+        if self.volume.durable.index.store.live + 8 + pages
+            > self.volume.durable.index.usable_pages()
+        {
             return Err(Error::NoSpace);
         }
-        let i = self.load_dir(dir)?;
-        let before = CHANGED.map(|stamp| self.dirs[i].dir().time(stamp));
-        let file = self.create_file(dir, name, MODE_SYMLINK, new)?;
+        let i = self.volume.durable.index.load_dir(dir)?;
+        let before = CHANGED.map(|stamp| self.volume.durable.index.dirs[i].dir().time(stamp));
+        let file = self.volume.create_file(dir, name, MODE_SYMLINK, new)?;
         // No checkpoint may come in between: a symbolic link without its target is none.
-        if let Err(e) = self.write_pages(file, 0, target, new.now, false) {
-            self.take_back(file, name, before)?;
+        if let Err(e) = self.volume.write_pages(file, 0, target, new.now, false) {
+            self.volume.durable.index.take_back(file, name, before)?;
             return Err(e);
         }
         Ok(Node::File(file))
+    }
+
+    /// Creates a directory; durable when this returns. One program, and at times the parent's
+    /// before it.
+    pub fn mkdir(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
+        self.volume.durable.index.load_dir(dir)?;
+        let hash = self.volume.vacant(dir, name)?;
+        self.volume.durable.index.need_page()?;
+        let ino = self.volume.durable.index.map_vacant()?;
+        self.volume.durable.index.settle_creations(dir, 0)?;
+        self.volume.durable.index.dir_reserve(dir)?;
+        self.volume.durable.index.settle_removals(dir)?;
+        self.volume.durable.index.new_dir(ino, dir, name, new)?;
+        self.volume
+            .durable
+            .index
+            .dir_add(dir, hash, Target::Dir, ino)?;
+        self.volume.durable.index.stamp_dir(dir, new.now)?;
+        Ok(Node::Dir(ino))
+    }
+
+    /// Removes a name of a file or symbolic link. A file whose number is in use, as `in_use`
+    /// says, stays usable without a name by its [`FileRef`] until [`FlashLight::reap`], or the next
+    /// mount.
+    ///
+    /// In RAM until the directory's next write; of a file in use, or with other names, durable when
+    /// this returns: one program.
+    pub fn unlink(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        in_use: &dyn Fn(u32) -> bool,
+        now: Time,
+    ) -> Result<Unlinked, Error<N::Error>> {
+        self.volume.durable.index.writable()?;
+        self.volume.make_room()?;
+        self.volume.durable.index.dir_reserve(dir)?;
+        let found = self.volume.durable.index.find(dir, name)?;
+        let Node::File(file) = found.node else {
+            return Err(Error::IsDir);
+        };
+        let keep = in_use(file.ino);
+        let seq = self.volume.durable.index.store.seq;
+        self.volume
+            .durable
+            .index
+            .settle_creations(dir, if keep { 0 } else { file.ino })?;
+        let i = self.volume.durable.index.load_file(file)?;
+        let rec = if self.volume.durable.index.store.seq == seq {
+            found.rec
+        } else {
+            // Loading has written files, and moved their entries.
+            self.volume.durable.index.find(dir, name)?.rec
+        };
+        if self.volume.durable.index.files[i].file().nlink() > 1 {
+            self.volume
+                .durable
+                .index
+                .unlink_name(i, dir, name, &rec, now)?;
+            self.volume.durable.index.stamp_dir(dir, now)?;
+            return Ok(Unlinked::Named);
+        }
+        if keep || rec.target == Target::Indirect {
+            self.volume.durable.index.make_orphan(i, dir, &rec)?;
+            let file = self.volume.durable.index.files[i]
+                .file()
+                .file_ref(self.volume.durable.index.store.volume);
+            // Reaping makes room, which may be the last that a worn volume writes.
+            self.volume.durable.index.stamp_dir(dir, now)?;
+            if !keep {
+                self.volume.reap_now(file)?;
+            }
+        } else {
+            let loc = self.volume.durable.index.files[i].loc;
+            let how = if loc.is_some() {
+                Removal::Freed(Target::File, loc.0)
+            } else {
+                Removal::Volatile
+            };
+            self.volume.durable.index.dir_remove(dir, &rec, how)?;
+            self.volume.durable.index.free_file(i)?;
+            self.volume.durable.index.store.park(i);
+            self.volume.durable.index.stamp_dir(dir, now)?;
+        }
+        Ok(if keep {
+            Unlinked::InUse
+        } else {
+            Unlinked::Gone
+        })
+    }
+
+    /// Removes an empty directory; durable when this returns. One or two programs.
+    pub fn rmdir(&mut self, dir: u32, name: &[u8], now: Time) -> Result<(), Error<N::Error>> {
+        self.volume.durable.index.writable()?;
+        self.volume.make_room()?;
+        self.volume.durable.index.settle_creations(dir, 0)?;
+        self.volume.durable.index.dir_reserve(dir)?;
+        let found = self.volume.durable.index.find(dir, name)?;
+        let Node::Dir(ino) = found.node else {
+            return Err(Error::NotDir);
+        };
+        let i = self.volume.durable.index.load_dir(ino)?;
+        if self.volume.durable.index.dirs[i].dir().size() > 0 {
+            return Err(Error::NotEmpty);
+        }
+        if self.volume.durable.index.dirs[i].removals {
+            // What its files left must be free also after a power cut.
+            self.volume.durable.index.flush_dir(i)?;
+        }
+        let gone = self
+            .volume
+            .durable
+            .index
+            .free_dir(i)
+            .and_then(|()| {
+                self.volume.durable.index.dir_remove(
+                    dir,
+                    &found.rec,
+                    Removal::Freed(Target::Dir, ino),
+                )
+            })
+            .and_then(|()| self.volume.durable.index.stamp_dir(dir, now))
+            .and_then(|()| {
+                // Before the number can be given to another directory.
+                let i = self.volume.durable.index.load_dir(dir)?;
+                self.volume.durable.index.flush_dir(i)
+            });
+        self.volume.durable.index.not_in_part(gone)
+    }
+
+    /// The parent of a directory; the root's is the root.
+    pub fn parent(&mut self, dir: u32) -> Result<u32, Error<N::Error>> {
+        let place = self
+            .volume
+            .reading(|volume| volume.durable.index.peek_dir(dir))?;
+        Ok(match place {
+            Place::Dir(i) => self.volume.durable.index.dirs[i].dir().parent(),
+            _ => DirView::on(self.volume.durable.index.scratch).parent(),
+        })
+    }
+
+    /// The target of a symbolic link, as far as `buf` reaches.
+    pub fn readlink(&mut self, file: FileRef, buf: &mut [u8]) -> Result<usize, Error<N::Error>> {
+        let i = self
+            .volume
+            .reading(|volume| volume.durable.index.load_file(file))?;
+        if self.volume.durable.index.files[i].file().mode() & MODE_TYPE != MODE_SYMLINK {
+            return Err(Error::Invalid);
+        }
+        self.read(file, 0, buf)
+    }
+
+    /// Makes a file's data, size and name durable (one program, if anything has changed), or a
+    /// directory's entries. Where the allocation log has failed, a checkpoint does it.
+    pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
+        if self.volume.durable.index.store.log_lost && self.volume.durable.index.is_writable() {
+            self.volume.checkpoint(false)?;
+        }
+        // After a checkpoint it still tells of what was lost.
+        self.volume
+            .reading(|volume| volume.durable.index.sync_node(node))
+    }
+
+    /// Makes everything durable.
+    pub fn sync(&mut self) -> Result<(), Error<N::Error>> {
+        if self.volume.durable.index.read_only
+            || !(self.volume.durable.index.store.session || self.volume.durable.index.is_dirty())
+        {
+            return Ok(());
+        }
+        self.volume.durable.index.writable()?;
+        self.volume.checkpoint(false)?;
+        self.volume.durable.index.tell_given_up()
+    }
+
+    /// Space. Reads nothing.
+    pub fn statfs(&self) -> StatFs {
+        let pages = self.volume.durable.index.usable_pages();
+        StatFs {
+            pages,
+            pages_free: pages.saturating_sub(self.volume.durable.index.store.live),
+        }
+    }
+}
+
+impl<N: Nand> Volume<'_, N> {
+    /// Makes sure that a name can be added to a directory.
+    pub(crate) fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
+        self.durable.index.writable()?;
+        check_name(name)?;
+        self.make_room()?;
+        match self.durable.index.find_or_place(dir, name)? {
+            Some(_) => Err(Error::Exists),
+            None => Ok(name_hash(self.durable.index.store.volume, name)),
+        }
+    }
+
+    fn create_file(
+        &mut self,
+        dir: u32,
+        name: &[u8],
+        kind: u16,
+        new: &New,
+    ) -> Result<FileRef, Error<N::Error>> {
+        // A directory that is gone has no page any more.
+        self.durable.index.load_dir(dir)?;
+        let hash = self.vacant(dir, name)?;
+        self.durable.index.need_page()?;
+        let i = self.durable.index.spare_file_slot()?;
+        self.durable.index.dir_reserve(dir)?;
+        let ino = self.durable.index.next_ino;
+        self.durable.index.next_ino = if ino == u32::MAX { FIRST_FILE } else { ino + 1 };
+        let mut view = self.durable.index.files[i].file_mut();
+        view.init(ino, dir, kind | (new.mode & !MODE_TYPE), name);
+        view.set_uid(new.uid);
+        view.set_gid(new.gid);
+        for stamp in [Stamp::Access, Stamp::Modify, Stamp::Change] {
+            view.set_time(stamp, new.now);
+        }
+        self.durable.index.adopt_file(i, PageAddr::NONE);
+        self.durable.index.files[i].change();
+        self.durable
+            .index
+            .dir_add(dir, hash, Target::File, u32::MAX)?;
+        self.durable.index.stamp_dir(dir, new.now)?;
+        Ok(FileRef { ino, dir, hash })
+    }
+
+    /// [`FlashLight::reap`] of a file that has just lost its name. That has been made durable; where the file cannot be removed now, the
+    /// next mount does it.
+    pub(crate) fn reap_now(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+        match self.reap(file) {
+            Err(Error::NoSpace | Error::ReadOnly | Error::TooBig) => Ok(()),
+            reaped => reaped,
+        }
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    fn attr_at(&self, node: Node, place: Place) -> Attr {
+        match place {
+            Place::Dir(i) => Attr::of(&self.dirs[i].dir(), node),
+            Place::File(i) => Attr::of(&self.files[i].file(), node),
+            Place::Scratch => Attr::of(&DirView::on(self.scratch), node),
+        }
     }
 
     /// Takes the creation of a file back that has just been made, in RAM only as that was. The directory's times
@@ -154,113 +392,6 @@ impl<N: Nand> FlashLight<'_, N> {
             self.dirs[i].dir_mut().set_time(stamp, time);
         }
         Ok(())
-    }
-
-    fn create_file(
-        &mut self,
-        dir: u32,
-        name: &[u8],
-        kind: u16,
-        new: &New,
-    ) -> Result<FileRef, Error<N::Error>> {
-        // A directory that is gone has no page any more.
-        self.load_dir(dir)?;
-        let hash = self.vacant(dir, name)?;
-        self.need_page()?;
-        let i = self.spare_file_slot()?;
-        self.dir_reserve(dir)?;
-        let ino = self.next_ino;
-        self.next_ino = if ino == u32::MAX { FIRST_FILE } else { ino + 1 };
-        let mut view = self.files[i].file_mut();
-        view.init(ino, dir, kind | (new.mode & !MODE_TYPE), name);
-        view.set_uid(new.uid);
-        view.set_gid(new.gid);
-        for stamp in [Stamp::Access, Stamp::Modify, Stamp::Change] {
-            view.set_time(stamp, new.now);
-        }
-        self.adopt_file(i, PageAddr::NONE);
-        self.files[i].change();
-        self.dir_add(dir, hash, Target::File, u32::MAX)?;
-        self.stamp_dir(dir, new.now)?;
-        Ok(FileRef { ino, dir, hash })
-    }
-
-    /// Creates a directory; durable when this returns. One program, and at times the parent's
-    /// before it.
-    pub fn mkdir(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
-        self.load_dir(dir)?;
-        let hash = self.vacant(dir, name)?;
-        self.need_page()?;
-        let ino = self.map_vacant()?;
-        self.settle_creations(dir, 0)?;
-        self.dir_reserve(dir)?;
-        self.settle_removals(dir)?;
-        self.new_dir(ino, dir, name, new)?;
-        self.dir_add(dir, hash, Target::Dir, ino)?;
-        self.stamp_dir(dir, new.now)?;
-        Ok(Node::Dir(ino))
-    }
-
-    /// Removes a name of a file or symbolic link. A file whose number is in use, as `in_use`
-    /// says, stays usable without a name by its [`FileRef`] until [`FlashLight::reap`], or the next
-    /// mount.
-    ///
-    /// In RAM until the directory's next write; of a file in use, or with other names, durable when
-    /// this returns: one program.
-    pub fn unlink(
-        &mut self,
-        dir: u32,
-        name: &[u8],
-        in_use: &dyn Fn(u32) -> bool,
-        now: Time,
-    ) -> Result<Unlinked, Error<N::Error>> {
-        self.writable()?;
-        self.make_room()?;
-        self.dir_reserve(dir)?;
-        let found = self.find(dir, name)?;
-        let Node::File(file) = found.node else {
-            return Err(Error::IsDir);
-        };
-        let keep = in_use(file.ino);
-        let seq = self.store.seq;
-        self.settle_creations(dir, if keep { 0 } else { file.ino })?;
-        let i = self.load_file(file)?;
-        let rec = if self.store.seq == seq {
-            found.rec
-        } else {
-            // Loading has written files, and moved their entries.
-            self.find(dir, name)?.rec
-        };
-        if self.files[i].file().nlink() > 1 {
-            self.unlink_name(i, dir, name, &rec, now)?;
-            self.stamp_dir(dir, now)?;
-            return Ok(Unlinked::Named);
-        }
-        if keep || rec.target == Target::Indirect {
-            self.make_orphan(i, dir, &rec)?;
-            let file = self.files[i].file().file_ref(self.store.volume);
-            // Reaping makes room, which may be the last that a worn volume writes.
-            self.stamp_dir(dir, now)?;
-            if !keep {
-                self.reap_now(file)?;
-            }
-        } else {
-            let loc = self.files[i].loc;
-            let how = if loc.is_some() {
-                Removal::Freed(Target::File, loc.0)
-            } else {
-                Removal::Volatile
-            };
-            self.dir_remove(dir, &rec, how)?;
-            self.free_file(i)?;
-            self.store.park(i);
-            self.stamp_dir(dir, now)?;
-        }
-        Ok(if keep {
-            Unlinked::InUse
-        } else {
-            Unlinked::Gone
-        })
     }
 
     /// Takes the name `rec` in `dir` from a cached file and hands it to the index directory. One
@@ -286,91 +417,5 @@ impl<N: Nand> FlashLight<'_, N> {
             })
             .and_then(|()| self.dir_remove(dir, rec, Removal::Recorded));
         self.not_in_part(gone)
-    }
-
-    /// [`FlashLight::reap`] of a file that has just lost its name. That has been made durable; where the file cannot be removed now, the
-    /// next mount does it.
-    pub(crate) fn reap_now(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
-        match self.reap(file) {
-            Err(Error::NoSpace | Error::ReadOnly | Error::TooBig) => Ok(()),
-            reaped => reaped,
-        }
-    }
-
-    /// Removes an empty directory; durable when this returns. One or two programs.
-    pub fn rmdir(&mut self, dir: u32, name: &[u8], now: Time) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        self.make_room()?;
-        self.settle_creations(dir, 0)?;
-        self.dir_reserve(dir)?;
-        let found = self.find(dir, name)?;
-        let Node::Dir(ino) = found.node else {
-            return Err(Error::NotDir);
-        };
-        let i = self.load_dir(ino)?;
-        if self.dirs[i].dir().size() > 0 {
-            return Err(Error::NotEmpty);
-        }
-        if self.dirs[i].removals {
-            // What its files left must be free also after a power cut.
-            self.flush_dir(i)?;
-        }
-        let gone = self
-            .free_dir(i)
-            .and_then(|()| self.dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino)))
-            .and_then(|()| self.stamp_dir(dir, now))
-            .and_then(|()| {
-                // Before the number can be given to another directory.
-                let i = self.load_dir(dir)?;
-                self.flush_dir(i)
-            });
-        self.not_in_part(gone)
-    }
-
-    /// The parent of a directory; the root's is the root.
-    pub fn parent(&mut self, dir: u32) -> Result<u32, Error<N::Error>> {
-        let place = self.reading(|fs| fs.peek_dir(dir))?;
-        Ok(match place {
-            Place::Dir(i) => self.dirs[i].dir().parent(),
-            _ => DirView::on(self.scratch).parent(),
-        })
-    }
-
-    /// The target of a symbolic link, as far as `buf` reaches.
-    pub fn readlink(&mut self, file: FileRef, buf: &mut [u8]) -> Result<usize, Error<N::Error>> {
-        let i = self.reading(|fs| fs.load_file(file))?;
-        if self.files[i].file().mode() & MODE_TYPE != MODE_SYMLINK {
-            return Err(Error::Invalid);
-        }
-        self.read(file, 0, buf)
-    }
-
-    /// Makes a file's data, size and name durable (one program, if anything has changed), or a
-    /// directory's entries. Where the allocation log has failed, a checkpoint does it.
-    pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
-        if self.store.log_lost && self.is_writable() {
-            self.checkpoint(false)?;
-        }
-        // After a checkpoint it still tells of what was lost.
-        self.reading(|fs| fs.sync_node(node))
-    }
-
-    /// Makes everything durable.
-    pub fn sync(&mut self) -> Result<(), Error<N::Error>> {
-        if self.read_only || !(self.store.session || self.is_dirty()) {
-            return Ok(());
-        }
-        self.writable()?;
-        self.checkpoint(false)?;
-        self.tell_given_up()
-    }
-
-    /// Space. Reads nothing.
-    pub fn statfs(&self) -> StatFs {
-        let pages = self.usable_pages();
-        StatFs {
-            pages,
-            pages_free: pages.saturating_sub(self.store.live),
-        }
     }
 }

@@ -20,10 +20,10 @@ impl<N: Nand> FlashLight<'_, N> {
         each: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> Result<(), Error<N::Error>> {
         let mut from = cookie;
-        self.reading(|fs| {
-            fs.load_dir(dir)?;
+        self.volume.reading(|volume| {
+            volume.durable.index.load_dir(dir)?;
             let cookie = from;
-            fs.list(dir, cookie, &mut |entry| {
+            volume.durable.index.list(dir, cookie, &mut |entry| {
                 from = entry.cookie;
                 each(entry)
             })

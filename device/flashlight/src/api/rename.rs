@@ -8,6 +8,7 @@ use crate::format::hash::{ino_hash, name_hash};
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
 use crate::format::names::Which;
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
+use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::lookup::{Found, check_name};
 use flashkit_nand::{Nand, PageAddr};
@@ -30,12 +31,12 @@ impl<N: Nand> FlashLight<'_, N> {
         in_use: &dyn Fn(u32) -> bool,
         now: Time,
     ) -> Result<(Node, Option<u32>), Error<N::Error>> {
-        self.writable()?;
+        self.volume.durable.index.writable()?;
         check_name(to)?;
-        self.make_room()?;
-        self.load_dir(to_dir)?;
-        let source = self.find(from_dir, from)?;
-        let target = self.find_or_place(to_dir, to)?;
+        self.volume.make_room()?;
+        self.volume.durable.index.load_dir(to_dir)?;
+        let source = self.volume.durable.index.find(from_dir, from)?;
+        let target = self.volume.durable.index.find_or_place(to_dir, to)?;
         if no_replace && target.is_some() {
             return Err(Error::Exists);
         }
@@ -43,56 +44,67 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok((source.node, None));
         }
         self.check_replace(source.node, target.map(|t| t.node), to_dir)?;
-        self.check_hash(&source, from_dir, to_dir, to)?;
-        self.reserve_index(source.rec.target == Target::File)?;
+        self.volume
+            .durable
+            .index
+            .check_hash(&source, from_dir, to_dir, to)?;
+        self.volume
+            .durable
+            .index
+            .reserve_index(source.rec.target == Target::File)?;
         for dir in [from_dir, to_dir] {
-            self.dir_reserve(dir)?;
+            self.volume.durable.index.dir_reserve(dir)?;
         }
         let mut kept = None;
         let mut doomed = None;
         if let Some(Node::File(file)) = target.map(|t| t.node)
-            && !self.keeps_names(file)?
+            && !self.volume.durable.index.keeps_names(file)?
         {
             kept = Some(file.ino).filter(|&ino| in_use(ino));
-            if self.detach_target(file, to_dir, to, kept.is_some())? && kept.is_none() {
+            if self
+                .volume
+                .durable
+                .index
+                .detach_target(file, to_dir, to, kept.is_some())?
+                && kept.is_none()
+            {
                 doomed = Some(file.ino);
             }
         }
         // Pending pages are written so that no entry moves under our hands below.
-        self.settle_file(0)?;
-        self.settle_file(1)?;
+        self.volume.durable.index.settle_file(0)?;
+        self.volume.durable.index.settle_file(1)?;
         for dir in [INDEX_DIR, from_dir, to_dir] {
-            self.dir_reserve(dir)?;
+            self.volume.durable.index.dir_reserve(dir)?;
         }
-        let source = self.find(from_dir, from)?;
+        let source = self.volume.durable.index.find(from_dir, from)?;
         let target = match target {
-            Some(_) => Some(self.find(to_dir, to)?),
+            Some(_) => Some(self.volume.durable.index.find(to_dir, to)?),
             None => None,
         };
         let node = match source.node {
-            Node::File(file) => {
-                self.rename_file(file, &source, from_dir, from, to_dir, to, target, now)
-            }
-            Node::Dir(ino) => self.rename_dir(ino, &source, from_dir, to_dir, to, target, now),
+            Node::File(file) => self
+                .volume
+                .durable
+                .index
+                .rename_file(file, &source, from_dir, from, to_dir, to, target, now),
+            Node::Dir(ino) => self
+                .volume
+                .durable
+                .index
+                .rename_dir(ino, &source, from_dir, to_dir, to, target, now),
         };
-        let node = self.not_in_part(node)?;
+        let node = self.volume.durable.index.not_in_part(node)?;
         for dir in [from_dir, to_dir] {
-            self.stamp_dir(dir, now)?;
+            self.volume.durable.index.stamp_dir(dir, now)?;
         }
         if let Some(ino) = doomed {
-            self.reap_now(FileRef::by_number(self.store.volume, ino))?;
+            self.volume.reap_now(FileRef::by_number(
+                self.volume.durable.index.store.volume,
+                ino,
+            ))?;
         }
         Ok((node, kept))
-    }
-
-    /// Makes sure that the index directory can be changed, and takes a `new` file.
-    pub(crate) fn reserve_index(&mut self, new: bool) -> Result<(), Error<N::Error>> {
-        self.dir_reserve(INDEX_DIR)?;
-        let i = self.load_dir(INDEX_DIR)?;
-        if new && !self.dirs[i].dir().takes_names() {
-            return Err(Error::TooBig);
-        }
-        Ok(())
     }
 
     /// A directory cannot go into itself, or what is below it.
@@ -103,7 +115,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let (mut dir, mut steps) = (to_dir, 0);
         while dir != ROOT_DIR {
             // More steps than directories: damaged, they lead in a circle.
-            if dir == ino || steps > self.map.end() {
+            if dir == ino || steps > self.volume.durable.index.map.end() {
                 return Err(Error::Invalid);
             }
             dir = self.parent(dir)?;
@@ -123,19 +135,31 @@ impl<N: Nand> FlashLight<'_, N> {
             (Node::Dir(_), Some(Node::File(_))) => Err(Error::NotDir),
             (Node::File(_), Some(Node::Dir(_))) => Err(Error::IsDir),
             (_, Some(Node::Dir(ino))) => {
-                let i = self.load_dir(ino)?;
-                if self.dirs[i].dir().size() > 0 {
+                let i = self.volume.durable.index.load_dir(ino)?;
+                if self.volume.durable.index.dirs[i].dir().size() > 0 {
                     return Err(Error::NotEmpty);
                 }
                 // What its files left must be free also after a power cut.
-                if self.dirs[i].removals {
-                    self.flush_dir(i)
+                if self.volume.durable.index.dirs[i].removals {
+                    self.volume.durable.index.flush_dir(i)
                 } else {
                     Ok(())
                 }
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// Makes sure that the index directory can be changed, and takes a `new` file.
+    pub(crate) fn reserve_index(&mut self, new: bool) -> Result<(), Error<N::Error>> {
+        self.dir_reserve(INDEX_DIR)?;
+        let i = self.load_dir(INDEX_DIR)?;
+        if new && !self.dirs[i].dir().takes_names() {
+            return Err(Error::TooBig);
+        }
+        Ok(())
     }
 
     /// A file's names in one directory must differ in their hashes.

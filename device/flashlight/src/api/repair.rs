@@ -11,6 +11,7 @@
 
 use crate::FlashLight;
 use crate::api::walk::Area;
+use crate::cleaning::Volume;
 use crate::error::{Error, sound};
 use crate::format::area::Head;
 use crate::format::blockstate::State;
@@ -21,6 +22,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView, NAME_MAX, Stamp};
 use crate::format::names::{Spot, Which, name_at};
 use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
+use crate::index::Index;
 use crate::index::dir::Removal;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -41,30 +43,154 @@ impl<N: Nand> FlashLight<'_, N> {
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::NoSpace`]; the driver's.
     pub fn repair(&mut self) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        self.store.nand.pages.yield_to(0);
+        self.volume.durable.index.writable()?;
+        self.volume.durable.index.store.nand.pages.yield_to(0);
         // Names get their entries back before others lose theirs. What leads to no file any more when the
         // index directory has lost its entry goes after that.
         for names in [true, false] {
             if !names {
-                let done = self.repair_entries(INDEX_DIR);
-                self.or_left(done)?;
+                let done = self.volume.repair_entries(INDEX_DIR);
+                self.volume.durable.index.or_left(done)?;
             }
             let mut from = ROOT_DIR;
-            while let Some(Some((dir, _))) = sound(self.map_next(from))? {
+            while let Some(Some((dir, _))) = sound(self.volume.durable.index.map_next(from))? {
                 from = dir + 1;
-                self.make_room()?;
+                self.volume.make_room()?;
                 let done = if names {
-                    self.repair_place(dir).and_then(|()| self.repair_files(dir))
+                    self.volume
+                        .durable
+                        .index
+                        .repair_place(dir)
+                        .and_then(|()| self.volume.repair_files(dir))
                 } else {
-                    self.repair_entries(dir)
+                    self.volume.repair_entries(dir)
                 };
-                self.or_left(done)?;
+                self.volume.durable.index.or_left(done)?;
             }
         }
-        self.checkpoint(false)
+        self.volume.checkpoint(false)
     }
 
+    /// Makes the block table say what is in use, as a walk has found that nothing has followed since,
+    /// and takes a checkpoint. Blocks that something is written to, or is to be, stay as they are.
+    pub fn repair_counts(
+        &mut self,
+        in_use: &dyn Fn(PageAddr) -> Option<Area>,
+    ) -> Result<(), Error<N::Error>> {
+        self.volume.durable.index.writable()?;
+        self.volume.durable.begin()?;
+        self.volume.durable.index.store.validity.forget_all();
+        for block in 0..self.volume.durable.index.store.table.blocks() {
+            self.volume.durable.index.store.settle_table();
+            self.volume.durable.index.stop_filling(block, in_use);
+            let first = block * self.volume.durable.index.store.ppb();
+            let ppb = self.volume.durable.index.store.ppb();
+            let pages = || (first..first + ppb).map(PageAddr);
+            // Pages of the block table may have been written elsewhere since the walk. On a damaged volume another
+            // may claim the same page.
+            let table = self.volume.durable.index.store.table.copies();
+            let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
+            let of_table = table.filter(here).count() as u32;
+            let others = pages().filter_map(in_use).filter(|a| *a != Area::Table);
+            let used = (others.count() as u32 + of_table).min(ppb);
+            let is_data = pages().find_map(in_use) == Some(Area::Data);
+            if let Some(i) = self.volume.durable.index.store.dirty.find(block) {
+                let right = pages().all(|page| {
+                    let index = self.volume.durable.index.store.geo.index_of(page);
+                    self.volume.durable.index.store.dirty.is_valid(i, index)
+                        == in_use(page).is_some()
+                });
+                if !right {
+                    self.volume.durable.index.store.dirty.remove(i);
+                }
+            }
+            let mut reserves = self.volume.durable.index.store.reserves
+                [..self.volume.durable.index.store.reserved]
+                .iter();
+            let reserved = reserves.any(|r| u32::from(r.0) == block);
+            match self.volume.durable.index.store.state(block) {
+                State::Meta(n) if n != used => self
+                    .volume
+                    .durable
+                    .index
+                    .store
+                    .set_state(block, State::Meta(used)),
+                State::Data(n) if n != used => self
+                    .volume
+                    .durable
+                    .index
+                    .store
+                    .set_state(block, State::Data(used)),
+                State::Free | State::Clean | State::Dead if used > 0 && !reserved => {
+                    let state = if is_data { State::Data } else { State::Meta };
+                    self.volume
+                        .durable
+                        .index
+                        .store
+                        .set_state(block, state(used));
+                }
+                _ => continue,
+            }
+            if used == 0 && !self.volume.durable.index.store.is_open(block) {
+                self.volume.durable.index.store.close(block);
+            }
+        }
+        self.volume.durable.index.store.recount();
+        self.volume.checkpoint(false)
+    }
+}
+
+impl<N: Nand> Volume<'_, N> {
+    /// Puts right what the files in a directory say of themselves.
+    fn repair_files(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+        let (mut at, mut whole) = ((0, 0), true);
+        while let Some(rec) = self.durable.index.entry_from(dir, &mut at, &mut whole)? {
+            at.1 += 1;
+            if !matches!(rec.target, Target::File | Target::Orphan) || rec.ptr == u32::MAX {
+                continue;
+            }
+            if let Some(file) = self.durable.index.file_of(dir, &rec)? {
+                self.make_room()?;
+                let done = self.durable.index.repair_file(file);
+                self.durable.index.or_left(done)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes entries that lead to nothing that is theirs, and counts the others.
+    fn repair_entries(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+        let (mut at, mut whole) = ((0, 0), true);
+        let (mut entries, mut subdirs) = (0u64, 0u32);
+        while let Some(rec) = self.durable.index.entry_from(dir, &mut at, &mut whole)? {
+            let verdict = self.durable.index.verdict(dir, &rec)?;
+            if verdict == Verdict::Stays {
+                at.1 += 1;
+                entries += 1;
+                subdirs += u32::from(rec.target == Target::Dir);
+                continue;
+            }
+            self.make_room()?;
+            self.durable.index.dir_reserve(dir)?;
+            self.durable
+                .index
+                .dir_remove(dir, &rec, Removal::Volatile)?;
+            if let Verdict::GivesUp(gone) = verdict {
+                self.durable.index.map_set(gone, PageAddr::NONE)?;
+            }
+        }
+        let i = self.durable.index.load_dir(dir)?;
+        let mut view = self.durable.index.dirs[i].dir_mut();
+        if whole && (view.size() != entries || view.nlink() != 2 + subdirs) {
+            view.set_size(entries);
+            view.set_nlink(2 + subdirs);
+            self.durable.index.dirs[i].dirty = true;
+        }
+        Ok(())
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
     /// What meets damage is left.
     fn or_left(&mut self, done: Result<(), Error<N::Error>>) -> Result<(), Error<N::Error>> {
         match done {
@@ -132,23 +258,6 @@ impl<N: Nand> FlashLight<'_, N> {
                 None => return Ok(None),
             }
         }
-    }
-
-    /// Puts right what the files in a directory say of themselves.
-    fn repair_files(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
-        let (mut at, mut whole) = ((0, 0), true);
-        while let Some(rec) = self.entry_from(dir, &mut at, &mut whole)? {
-            at.1 += 1;
-            if !matches!(rec.target, Target::File | Target::Orphan) || rec.ptr == u32::MAX {
-                continue;
-            }
-            if let Some(file) = self.file_of(dir, &rec)? {
-                self.make_room()?;
-                let done = self.repair_file(file);
-                self.or_left(done)?;
-            }
-        }
-        Ok(())
     }
 
     /// The file that an entry leads to, if that can be read and says that this is its place.
@@ -251,35 +360,6 @@ impl<N: Nand> FlashLight<'_, N> {
         name.len()
     }
 
-    /// Removes entries that lead to nothing that is theirs, and counts the others.
-    fn repair_entries(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
-        let (mut at, mut whole) = ((0, 0), true);
-        let (mut entries, mut subdirs) = (0u64, 0u32);
-        while let Some(rec) = self.entry_from(dir, &mut at, &mut whole)? {
-            let verdict = self.verdict(dir, &rec)?;
-            if verdict == Verdict::Stays {
-                at.1 += 1;
-                entries += 1;
-                subdirs += u32::from(rec.target == Target::Dir);
-                continue;
-            }
-            self.make_room()?;
-            self.dir_reserve(dir)?;
-            self.dir_remove(dir, &rec, Removal::Volatile)?;
-            if let Verdict::GivesUp(gone) = verdict {
-                self.map_set(gone, PageAddr::NONE)?;
-            }
-        }
-        let i = self.load_dir(dir)?;
-        let mut view = self.dirs[i].dir_mut();
-        if whole && (view.size() != entries || view.nlink() != 2 + subdirs) {
-            view.set_size(entries);
-            view.set_nlink(2 + subdirs);
-            self.dirs[i].dirty = true;
-        }
-        Ok(())
-    }
-
     fn verdict(&mut self, dir: u32, rec: &DirRec) -> Result<Verdict, Error<N::Error>> {
         match rec.target {
             Target::Dir => self.verdict_of_dir(dir, rec),
@@ -354,56 +434,5 @@ impl<N: Nand> FlashLight<'_, N> {
         {
             store.remnants.remove(i);
         }
-    }
-
-    /// Makes the block table say what is in use, as a walk has found that nothing has followed since,
-    /// and takes a checkpoint. Blocks that something is written to, or is to be, stay as they are.
-    pub fn repair_counts(
-        &mut self,
-        in_use: &dyn Fn(PageAddr) -> Option<Area>,
-    ) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        self.begin()?;
-        self.store.validity.forget_all();
-        for block in 0..self.store.table.blocks() {
-            self.store.settle_table();
-            self.stop_filling(block, in_use);
-            let first = block * self.store.ppb();
-            let ppb = self.store.ppb();
-            let pages = || (first..first + ppb).map(PageAddr);
-            // Pages of the block table may have been written elsewhere since the walk. On a damaged volume another
-            // may claim the same page.
-            let table = self.store.table.copies();
-            let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
-            let of_table = table.filter(here).count() as u32;
-            let others = pages().filter_map(in_use).filter(|a| *a != Area::Table);
-            let used = (others.count() as u32 + of_table).min(ppb);
-            let is_data = pages().find_map(in_use) == Some(Area::Data);
-            if let Some(i) = self.store.dirty.find(block) {
-                let right = pages().all(|page| {
-                    let index = self.store.geo.index_of(page);
-                    self.store.dirty.is_valid(i, index) == in_use(page).is_some()
-                });
-                if !right {
-                    self.store.dirty.remove(i);
-                }
-            }
-            let mut reserves = self.store.reserves[..self.store.reserved].iter();
-            let reserved = reserves.any(|r| u32::from(r.0) == block);
-            match self.store.state(block) {
-                State::Meta(n) if n != used => self.store.set_state(block, State::Meta(used)),
-                State::Data(n) if n != used => self.store.set_state(block, State::Data(used)),
-                State::Free | State::Clean | State::Dead if used > 0 && !reserved => {
-                    let state = if is_data { State::Data } else { State::Meta };
-                    self.store.set_state(block, state(used));
-                }
-                _ => continue,
-            }
-            if used == 0 && !self.store.is_open(block) {
-                self.store.close(block);
-            }
-        }
-        self.store.recount();
-        self.checkpoint(false)
     }
 }

@@ -10,10 +10,13 @@
 
 use crate::FlashLight;
 use crate::api::walk::{self, Page, Visitor};
+use crate::checkpoint::Durable;
+use crate::cleaning::Volume;
 use crate::error::Error;
 use crate::format::blockstate::State;
 use crate::format::header;
 use crate::format::tag::{self, Tag};
+use crate::index::Index;
 use flashkit_nand::{Nand, PageAddr};
 
 /// What one call of [`FlashLight::scrub`] has done.
@@ -43,73 +46,94 @@ impl<N: Nand> FlashLight<'_, N> {
     /// As of other operations; a page that cannot be read is no error.
     pub fn scrub(&mut self, pages: u32) -> Result<Scrub, Error<N::Error>> {
         let mut out = Scrub::default();
-        if self.writable().is_ok() && self.reading(Self::refresh_in_room)? {
+        if self.volume.durable.index.writable().is_ok()
+            && self.volume.reading(Volume::refresh_in_room)?
+        {
             out.refreshed = 1;
             return Ok(out);
         }
-        let end = self.store.table.blocks() * self.store.ppb();
-        while out.read < pages && out.unreadable.is_none() && self.store.scrub_at < end {
-            let at = PageAddr(self.store.scrub_at);
-            if !self.is_in_use(at) {
-                self.skip_block();
+        let end =
+            self.volume.durable.index.store.table.blocks() * self.volume.durable.index.store.ppb();
+        while out.read < pages
+            && out.unreadable.is_none()
+            && self.volume.durable.index.store.scrub_at < end
+        {
+            let at = PageAddr(self.volume.durable.index.store.scrub_at);
+            if !self.volume.durable.is_in_use(at) {
+                self.volume.durable.index.skip_block();
                 continue;
             }
-            self.store.scrub_at += 1;
-            let listed = self.listed_valid(at);
+            self.volume.durable.index.store.scrub_at += 1;
+            let listed = self.volume.durable.index.listed_valid(at);
             if listed != Some(false) {
                 out.read += 1;
                 out.unreadable = self.scrub_page(at, listed.is_some())?;
             }
         }
-        if self.store.scrub_at >= end
+        if self.volume.durable.index.store.scrub_at >= end
             && out.unreadable.is_none()
-            && (!self.is_writable() || self.store.nand.refresh.is_empty())
+            && (!self.volume.durable.index.is_writable()
+                || self.volume.durable.index.store.nand.refresh.is_empty())
         {
-            self.store.scrub_at = 0;
+            self.volume.durable.index.store.scrub_at = 0;
             out.done = true;
         }
         Ok(out)
     }
 
-    /// Whether a page, or one behind it in its block, may be in use.
-    fn is_in_use(&mut self, at: PageAddr) -> bool {
-        let (block, index) = (self.store.geo.block_of(at).0, self.store.geo.index_of(at));
-        match self.store.state(block) {
-            State::Meta(1..) | State::Data(1..) => index < self.store.programmed(block),
-            State::System => self.anchor.is_written(block) || self.store.is_log(block),
-            _ => false,
-        }
-    }
-
-    fn skip_block(&mut self) {
-        let block = self.store.scrub_at / self.store.ppb();
-        self.store.scrub_at = (block + 1) * self.store.ppb();
-    }
-
     /// Reads one page, which is in use if that is `known`, and gives it back when it cannot be read.
     fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
-        let block = self.store.geo.block_of(at).0;
-        let state = self.store.state(block);
-        self.store.scratch_at = PageAddr::NONE;
+        let block = self.volume.durable.index.store.geo.block_of(at).0;
+        let state = self.volume.durable.index.store.state(block);
+        self.volume.durable.index.store.scratch_at = PageAddr::NONE;
         if let State::Data(n) = state {
-            let known = known || n == self.store.programmed(block);
-            return self.scrub_data(at, known);
+            let known = known || n == self.volume.durable.index.store.programmed(block);
+            return self.volume.durable.index.scrub_data(at, known);
         }
-        if self.store.read_meta(at, self.scratch)?.is_some() {
+        if self
+            .volume
+            .durable
+            .index
+            .store
+            .read_meta(at, self.volume.durable.index.scratch)?
+            .is_some()
+        {
             return Ok(None);
         }
-        if header::is_blank(self.scratch) {
-            self.skip_block();
+        if header::is_blank(self.volume.durable.index.scratch) {
+            self.volume.durable.index.skip_block();
             return Ok(None);
         }
         if state == State::System {
             // What it says is in RAM too.
-            self.store.nand.refresh.add(block);
+            self.volume.durable.index.store.nand.refresh.add(block);
             return Ok(None);
         }
         let mut search = Search { at, found: None };
         self.walk(&mut search)?;
         Ok(search.found)
+    }
+}
+
+impl<N: Nand> Durable<'_, N> {
+    /// Whether a page, or one behind it in its block, may be in use.
+    fn is_in_use(&mut self, at: PageAddr) -> bool {
+        let (block, index) = (
+            self.index.store.geo.block_of(at).0,
+            self.index.store.geo.index_of(at),
+        );
+        match self.index.store.state(block) {
+            State::Meta(1..) | State::Data(1..) => index < self.index.store.programmed(block),
+            State::System => self.anchor.is_written(block) || self.index.store.is_log(block),
+            _ => false,
+        }
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    fn skip_block(&mut self) {
+        let block = self.store.scrub_at / self.store.ppb();
+        self.store.scrub_at = (block + 1) * self.store.ppb();
     }
 
     fn scrub_data(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {

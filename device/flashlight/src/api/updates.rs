@@ -18,7 +18,7 @@
 //! * The last update of all may be the page whose program was cut: what reads well now may fail
 //!   later. It counts when it reads well again, and is written anew.
 
-use crate::FlashLight;
+use crate::cleaning::Volume;
 use crate::error::Error;
 use crate::format::extent;
 use crate::format::inode::Time;
@@ -27,7 +27,7 @@ use crate::format::tag::Update;
 use crate::index::file::KEPT_BY_WRITES;
 use flashkit_nand::Nand;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Volume<'_, N> {
     /// Writes whole pages, within the file or at its end. A program for each.
     pub(crate) fn write_update(
         &mut self,
@@ -36,7 +36,7 @@ impl<N: Nand> FlashLight<'_, N> {
         data: &[u8],
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        let ps = self.store.page_size();
+        let ps = self.durable.index.store.page_size();
         let (first, pages) = ((offset / ps as u64) as u32, data.len() / ps);
         for (k, page) in data.chunks_exact(ps).enumerate() {
             let update = Update {
@@ -45,8 +45,8 @@ impl<N: Nand> FlashLight<'_, N> {
             };
             let written = self.write_update_page(node, first + k as u32, page, update);
             if let Err(e) = written {
-                if let Some(i) = self.file_slot(node.ino) {
-                    self.files[i].change();
+                if let Some(i) = self.durable.index.file_slot(node.ino) {
+                    self.durable.index.files[i].change();
                 }
                 return Err(e);
             }
@@ -62,14 +62,20 @@ impl<N: Nand> FlashLight<'_, N> {
         update: Update,
     ) -> Result<(), Error<N::Error>> {
         self.make_room()?;
-        let i = self.load_data_file(node)?;
-        self.need_page()?;
-        self.need_place(i, KEPT_BY_WRITES)?;
-        self.file_room(i, 4 * extent::SIZE)?;
-        let owner = self.files[i].file().file_ref(self.store.volume);
-        let at = self.store.append_update(data, owner, index, update)?;
-        self.put_update(i, index, at)?;
-        let mut view = self.files[i].file_mut();
+        let i = self.durable.index.load_data_file(node)?;
+        self.durable.index.need_page()?;
+        self.durable.index.need_place(i, KEPT_BY_WRITES)?;
+        self.durable.index.file_room(i, 4 * extent::SIZE)?;
+        let owner = self.durable.index.files[i]
+            .file()
+            .file_ref(self.durable.index.store.volume);
+        let at = self
+            .durable
+            .index
+            .store
+            .append_update(data, owner, index, update)?;
+        self.durable.index.put_update(i, index, at)?;
+        let mut view = self.durable.index.files[i].file_mut();
         view.end_at_least((u64::from(index) + 1) * data.len() as u64);
         view.set_modified(update.time);
         Ok(())

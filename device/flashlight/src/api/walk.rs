@@ -1,6 +1,7 @@
 //! Walks everything that is reachable, for checks and for the curious.
 
 use crate::FlashLight;
+use crate::cleaning::Volume;
 use crate::error::{Error, sound};
 use crate::format::blockstate::State;
 use crate::format::dirrec::{DirRec, Target};
@@ -11,6 +12,7 @@ use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView};
 use crate::format::mappage::MapPage;
 use crate::format::names::Which;
 use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
+use crate::index::Index;
 use crate::index::dirmap::PLACES;
 use crate::index::waiting::Waiting;
 use flashkit_nand::{Nand, PageAddr};
@@ -122,72 +124,75 @@ pub struct RamUse {
 impl<N: Nand> FlashLight<'_, N> {
     /// State of a block, for checks and statistics.
     pub fn block_state(&mut self, block: u32) -> State {
-        if block >= self.store.table.blocks() {
+        if block >= self.volume.durable.index.store.table.blocks() {
             State::Bad
         } else {
-            self.store.state(block)
+            self.volume.durable.index.store.state(block)
         }
     }
 
     /// Entries of the dirty list.
     pub fn dirty_blocks(&self) -> usize {
-        self.store.dirty.len()
+        self.volume.durable.index.store.dirty.len()
     }
 
     /// What there is of the caller's RAM beyond [`ram_needed`](crate::ram_needed) for, and the list that it makes longer.
     pub fn ram_use(&self) -> RamUse {
-        let room = self.store.dirty.room() / self.store.page_size();
+        let room = self.volume.durable.index.store.dirty.room()
+            / self.volume.durable.index.store.page_size();
         RamUse {
-            erases_counted: self.store.counts.len(),
-            dirty_entries: self.store.dirty.most(),
-            pages_kept: self.store.nand.pages.len().min(room),
+            erases_counted: self.volume.durable.index.store.counts.len(),
+            dirty_entries: self.volume.durable.index.store.dirty.most(),
+            pages_kept: self.volume.durable.index.store.nand.pages.len().min(room),
         }
     }
 
     /// Valid pages by the running count.
     pub fn live_pages(&self) -> u32 {
-        self.store.live
+        self.volume.durable.index.store.live
     }
 
     /// Visits every page in use. Reads all metadata, no file data; writes what is dirty first, and
     /// what can be made anew of damaged pages, so that nothing is written meanwhile. Goes on after
     /// damage, with all that does not depend on it. What the chip holds counts, not what is kept in RAM of it.
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
-        self.store.nand.pages.end();
-        let walked = self.walk_chip(visitor);
-        self.store.nand.pages.begin();
+        self.volume.durable.index.store.nand.pages.end();
+        let walked = self.volume.walk_chip(visitor);
+        self.volume.durable.index.store.nand.pages.begin();
         walked
     }
+}
 
+impl<N: Nand> Volume<'_, N> {
     fn walk_chip(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
-        let left = self.store.geo.pages();
+        let left = self.durable.index.store.geo.pages();
         let visitor = &mut Limited { visitor, left };
-        self.reading(Self::write_cached)?;
-        self.walk_rebuilt(visitor)?;
-        self.write_cached()?;
+        self.reading(|volume| volume.durable.index.write_cached())?;
+        self.durable.index.walk_rebuilt(visitor)?;
+        self.durable.index.write_cached()?;
         let (area, ino) = (Area::DirMap, 0);
-        for page in self.map.places() {
+        for page in self.durable.index.map.places() {
             visitor.page(Page { page, area, ino });
         }
-        for page in self.store.table.copies() {
+        for page in self.durable.index.store.table.copies() {
             let area = Area::Table;
             visitor.page(Page { page, area, ino });
         }
         let mut i = 0;
         // That the page of places is damaged has been told.
-        while let Some(Some((k, page))) = sound(self.map_page_from(i))? {
+        while let Some(Some((k, page))) = sound(self.durable.index.map_page_from(i))? {
             i = k + 1;
             visitor.page(Page { page, area, ino });
         }
         let mut from = 1;
-        while let Some(Some((ino, page))) = sound(self.map_next(from))? {
+        while let Some(Some((ino, page))) = sound(self.durable.index.map_next(from))? {
             from = ino + 1;
             visitor.page(Page {
                 page,
                 area: Area::Dir,
                 ino,
             });
-            let walked = self.walk_dir(ino, page, visitor);
+            let walked = self.durable.index.walk_dir(ino, page, visitor);
             if ino == ROOT_DIR || ino == INDEX_DIR {
                 // That its page is damaged has been told.
                 sound(walked)?;
@@ -197,7 +202,9 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         Ok(())
     }
+}
 
+impl<N: Nand> Index<'_, N> {
     /// Tells of damage that the volume makes up for, and lets it do so: pages of the DirInode map,
     /// and the directories that have copies.
     fn walk_rebuilt(&mut self, visitor: &mut Limited<'_>) -> Result<(), Error<N::Error>> {

@@ -42,10 +42,13 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         value: &mut [u8],
     ) -> Result<usize, Error<N::Error>> {
-        if !self.reading(|fs| fs.load_attributes(node))? {
+        if !self
+            .volume
+            .reading(|volume| volume.durable.index.load_attributes(node))?
+        {
             return Err(Error::NoAttribute);
         }
-        let found = Attributes::on(self.scratch).find(name);
+        let found = Attributes::on(self.volume.durable.index.scratch).find(name);
         let (_, found) = found.ok_or(Error::NoAttribute)?;
         let n = found.len().min(value.len());
         value[..n].copy_from_slice(&found[..n]);
@@ -58,8 +61,11 @@ impl<N: Nand> FlashLight<'_, N> {
         node: Node,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error<N::Error>> {
-        if self.reading(|fs| fs.load_attributes(node))? {
-            for (_, name, _) in Attributes::on(self.scratch).iter() {
+        if self
+            .volume
+            .reading(|volume| volume.durable.index.load_attributes(node))?
+        {
+            for (_, name, _) in Attributes::on(self.volume.durable.index.scratch).iter() {
                 each(name);
             }
         }
@@ -81,7 +87,7 @@ impl<N: Nand> FlashLight<'_, N> {
         how: SetXattr,
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.writable()?;
+        self.volume.durable.index.writable()?;
         if name.len() > XATTR_NAME_MAX {
             return Err(Error::NameTooLong);
         }
@@ -89,15 +95,19 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::Invalid);
         }
         let new = HEAD + name.len() + value.len();
-        if new > self.store.page_size() - mappage::RECORDS {
+        if new > self.volume.durable.index.store.page_size() - mappage::RECORDS {
             return Err(Error::NoSpace);
         }
-        self.make_room()?;
-        self.need_page()?;
-        let (i, owner, old) = self.attributes_of(node)?;
-        let there = self.load_attributes_at(old, owner.ino)?;
+        self.volume.make_room()?;
+        self.volume.durable.index.need_page()?;
+        let (i, owner, old) = self.volume.durable.index.attributes_of(node)?;
+        let there = self
+            .volume
+            .durable
+            .index
+            .load_attributes_at(old, owner.ino)?;
         let found = there
-            .then(|| Attributes::on(self.scratch).find(name))
+            .then(|| Attributes::on(self.volume.durable.index.scratch).find(name))
             .flatten();
         match (how, found) {
             (SetXattr::Create, Some(_)) => return Err(Error::Exists),
@@ -106,15 +116,17 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let gone = found.map(|(at, value)| (at, HEAD + name.len() + value.len()));
         let used = if there {
-            Attributes::on(self.scratch).0.len()
+            Attributes::on(self.volume.durable.index.scratch).0.len()
         } else {
             0
         };
-        if used - gone.map_or(0, |(_, n)| n) + new > self.store.page_size() - mappage::RECORDS {
+        if used - gone.map_or(0, |(_, n)| n) + new
+            > self.volume.durable.index.store.page_size() - mappage::RECORDS
+        {
             return Err(Error::NoSpace);
         }
-        self.store.scratch_at = PageAddr::NONE;
-        let mut page: AttributesPage<'_> = MapPage(self.scratch);
+        self.volume.durable.index.store.scratch_at = PageAddr::NONE;
+        let mut page: AttributesPage<'_> = MapPage(self.volume.durable.index.scratch);
         if !there {
             page.init(owner, 0, 0);
         }
@@ -126,8 +138,11 @@ impl<N: Nand> FlashLight<'_, N> {
         page.append_bytes(&head);
         page.append_bytes(name);
         page.append_bytes(value);
-        let at = self.put_attributes(owner, old)?;
-        self.replace_attributes(node, i, (old, at), Some(now))
+        let at = self.volume.durable.index.put_attributes(owner, old)?;
+        self.volume
+            .durable
+            .index
+            .replace_attributes(node, i, (old, at), Some(now))
     }
 
     /// Takes an extended attribute away. A read and one program; of the last one a read. Durable as
@@ -141,22 +156,30 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.writable()?;
-        self.make_room()?;
-        let (i, owner, old) = self.attributes_of(node)?;
-        if !self.load_attributes_at(old, owner.ino)? {
+        self.volume.durable.index.writable()?;
+        self.volume.make_room()?;
+        let (i, owner, old) = self.volume.durable.index.attributes_of(node)?;
+        if !self
+            .volume
+            .durable
+            .index
+            .load_attributes_at(old, owner.ino)?
+        {
             return Err(Error::NoAttribute);
         }
-        let all = Attributes::on(self.scratch);
+        let all = Attributes::on(self.volume.durable.index.scratch);
         let (at, value) = all.find(name).ok_or(Error::NoAttribute)?;
         let n = HEAD + name.len() + value.len();
         let last = n == all.0.len();
         let mut new = PageAddr::NONE;
         if !last {
-            self.store.scratch_at = PageAddr::NONE;
-            AttributesPage::on(self.scratch).cut_bytes(at, n);
-            new = self.put_attributes(owner, old)?;
+            self.volume.durable.index.store.scratch_at = PageAddr::NONE;
+            AttributesPage::on(self.volume.durable.index.scratch).cut_bytes(at, n);
+            new = self.volume.durable.index.put_attributes(owner, old)?;
         }
-        self.replace_attributes(node, i, (old, new), Some(now))
+        self.volume
+            .durable
+            .index
+            .replace_attributes(node, i, (old, new), Some(now))
     }
 }

@@ -1,6 +1,6 @@
 //! Whether what a checkpoint says of blocks agrees in itself: each block has one use.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
 use crate::error::Error;
 use crate::format::area::{Area, Head, UPDATE};
 use crate::format::blockstate::State as BlockState;
@@ -18,27 +18,34 @@ pub(crate) struct Seen {
     pub(crate) len: usize,
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Durable<'_, N> {
     /// Whether the checkpoint and the block table that have been loaded agree with each other: each
     /// block has one use, which is that of its state. No reads.
     ///
     /// A table that lies on flash is asked when something is to be written for the first time
     /// ([`FlashLight::compare_states`]).
     pub(crate) fn is_consistent(&mut self) -> bool {
-        self.has_one_use_each() && (self.store.table.paged.is_some() || self.states_agree())
+        self.has_one_use_each() && (self.index.store.table.paged.is_some() || self.states_agree())
     }
 
     /// Compares what the checkpoint names with a block table that lies on flash, once. Some reads.
     pub(crate) fn compare_states(&mut self) -> Result<(), Error<N::Error>> {
-        if self.store.table.paged.as_ref().is_none_or(|p| p.compared) {
+        if self
+            .index
+            .store
+            .table
+            .paged
+            .as_ref()
+            .is_none_or(|p| p.compared)
+        {
             return Ok(());
         }
         self.own_system_blocks();
         if !self.states_agree() {
-            self.store.nand.failed = true;
+            self.index.store.nand.failed = true;
             return Err(Error::Corrupt(PageAddr::NONE, "block table"));
         }
-        if let Some(p) = &mut self.store.table.paged {
+        if let Some(p) = &mut self.index.store.table.paged {
             p.compared = true;
         }
         Ok(())
@@ -50,7 +57,7 @@ impl<N: Nand> FlashLight<'_, N> {
             let Some(block) = self.system_blocks().nth(i) else {
                 break;
             };
-            let s = &mut self.store;
+            let s = &mut self.index.store;
             match s.state(block) {
                 BlockState::Free | BlockState::Clean => s.free = s.free.saturating_sub(1),
                 BlockState::Dead => s.dead = s.dead.saturating_sub(1),
@@ -62,11 +69,11 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Whether no block is named twice by what has been loaded, and none that there is not.
     fn has_one_use_each(&self) -> bool {
-        let (s, a) = (&self.store, &self.anchor);
+        let (s, a) = (&self.index.store, &self.anchor);
         let mut seen = Seen::new(a.last_root, s.table.blocks());
         let log = s.heads[Area::Bitmap as usize];
         let bitmap = &s.bitmap_blocks[..s.bitmap_count];
-        let pages = (0..self.map.roots.len() / 4).map(|i| self.map.root(i));
+        let pages = (0..self.index.map.roots.len() / 4).map(|i| self.index.map.root(i));
         a.last_root < s.table.blocks()
             && self.system_blocks().all(|block| seen.note(block))
             && (log.block == u32::MAX || bitmap.iter().any(|&b| u32::from(b) == log.block))
@@ -93,7 +100,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Blocks of the checkpoint but the roots', and of the allocation log.
     fn system_blocks(&self) -> impl Iterator<Item = u32> {
-        let (s, a) = (&self.store, &self.anchor);
+        let (s, a) = (&self.index.store, &self.anchor);
         let next = a.next_leaves.iter().filter(|block| **block != u32::MAX);
         let bitmap = s.bitmap_blocks[..s.bitmap_count].iter();
         [a.second, a.leaf.block]
@@ -109,7 +116,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let count = (named.iter_mut().zip(self.system_blocks()))
             .map(|(place, block)| *place = block)
             .count();
-        let (last_root, s) = (self.anchor.last_root, &mut self.store);
+        let (last_root, s) = (self.anchor.last_root, &mut self.index.store);
         let ppb = s.ppb();
         // Those of a page of the table have been looked at when that was read.
         let counts_fit = s.table.paged.is_some()

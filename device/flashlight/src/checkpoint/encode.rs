@@ -1,6 +1,6 @@
 //! The checkpoint page and the snapshot of the block table, from the volume and back.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
 use crate::checkpoint::take::OF_UPDATES;
 use crate::error::Error;
 use crate::format::area::{Area, FRONTS, HEADS, Head, UNSEEN, UPDATE};
@@ -15,6 +15,7 @@ use crate::format::limits::{BITMAP_BLOCKS, CHAIN, LATE, RESERVES, SNAPSHOT_PAGES
 use crate::format::node::FIRST_FILE;
 use crate::format::snapshot::{self, Piece};
 use crate::format::table_page::Layout;
+use crate::index::Index;
 use crate::index::dirmap::DirMap;
 use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -39,12 +40,16 @@ pub(crate) struct Start {
     pub firm: bool,
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Durable<'_, N> {
     /// Puts the checkpoint page together in the scratch page.
     pub(crate) fn encode(&mut self, flags: u8, copy_of: u64, pages: &[u32]) -> usize {
-        let (a, s, b) = (&self.anchor, &mut self.store, &mut *self.scratch);
+        let (a, s, b) = (
+            &self.anchor,
+            &mut self.index.store,
+            &mut *self.index.scratch,
+        );
         b[HEADER..].fill(0);
-        b[32] = flags | if self.map.wide { WIDE } else { 0 };
+        b[32] = flags | if self.index.map.wide { WIDE } else { 0 };
         b[33] = a.round;
         b[34] = a.root_next as u8;
         b[35] = a.second_next as u8;
@@ -52,11 +57,11 @@ impl<N: Nand> FlashLight<'_, N> {
         put_u16(b, 38, a.next_leaves[0] as u16);
         put_u16(b, AFTER_NEXT, a.next_leaves[1] as u16);
         put_u16(b, COUNTS, a.counts);
-        put_u32(b, 40, self.next_ino);
+        put_u32(b, 40, self.index.next_ino);
         put_u32(b, 44, s.live);
-        put_u32(b, 48, self.orphans);
+        put_u32(b, 48, self.index.orphans);
         put_u32(b, 52, s.cursor);
-        put_u32(b, 56, self.map.next);
+        put_u32(b, 56, self.index.map.next);
         for (i, head) in s.heads.iter().enumerate() {
             put_u16(b, 60 + 4 * i, head.block as u16);
             put_u16(b, 62 + 4 * i, head.next as u16);
@@ -75,7 +80,7 @@ impl<N: Nand> FlashLight<'_, N> {
         for (i, &block) in s.failing.iter().enumerate() {
             put_u16(b, FAILING + 2 * i, block);
         }
-        for (i, copy) in self.dir_copies.into_iter().enumerate() {
+        for (i, copy) in self.index.dir_copies.into_iter().enumerate() {
             put_u32(b, DIR_COPIES + 4 * i, copy.0);
         }
         let wear = [s.wear.at, s.wear.to, s.wear.moves, s.wear.erases];
@@ -118,30 +123,34 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
     pub(crate) fn decode(&mut self, leaf: Head) -> Result<Option<Start>, Error<N::Error>> {
-        let per_page = u32::from(get_u16(self.scratch, PER_PAGE));
-        let layout = Layout::new(&self.store.geo, per_page);
-        if layout.is_none() && (per_page > 0 || self.store.table.paged.is_some()) {
+        let per_page = u32::from(get_u16(self.index.scratch, PER_PAGE));
+        let layout = Layout::new(&self.index.store.geo, per_page);
+        if layout.is_none() && (per_page > 0 || self.index.store.table.paged.is_some()) {
             return Ok(None);
         }
-        let fits = self.store.table.has_room(layout, &self.store.geo);
+        let fits = self
+            .index
+            .store
+            .table
+            .has_room(layout, &self.index.store.geo);
         fits.map_err(|more| Error::RamTooSmall(self.ram + more))?;
-        if layout.is_some_and(|layout| !self.store.table.begin_paging(layout)) {
+        if layout.is_some_and(|layout| !self.index.store.table.begin_paging(layout)) {
             return Ok(None);
         }
         Ok(self.unpack(leaf))
     }
 
     fn unpack(&mut self, leaf: Head) -> Option<Start> {
-        let (b, s) = (&*self.scratch, &mut self.store);
+        let (b, s) = (&*self.index.scratch, &mut self.index.store);
         self.anchor.leaf = leaf;
-        self.next_ino = get_u32(b, 40).max(FIRST_FILE);
-        self.orphans = get_u32(b, 48);
+        self.index.next_ino = get_u32(b, 40).max(FIRST_FILE);
+        self.index.orphans = get_u32(b, 48);
         s.live = get_u32(b, 44);
         s.cursor = get_u32(b, 52) % s.geo.blocks();
-        self.map.next = get_u32(b, 56);
-        self.map.wide = b[32] & WIDE != 0;
+        self.index.map.next = get_u32(b, 56);
+        self.index.map.wide = b[32] & WIDE != 0;
         self.anchor.next_leaves = next_leaves(b);
-        self.dir_copies = [0, 4].map(|i| PageAddr(get_u32(b, DIR_COPIES + i)));
+        self.index.dir_copies = [0, 4].map(|i| PageAddr(get_u32(b, DIR_COPIES + i)));
         for i in 0..HEADS {
             s.heads[i] = Head {
                 block: block_number(get_u16(b, 60 + 4 * i)),
@@ -204,45 +213,51 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Loads the snapshot of the block table.
     pub(crate) fn load_snapshot(&mut self, pages: &[u32]) -> Result<(), Error<N::Error>> {
-        let geo = self.store.geo;
-        let (table, roots) = (self.store.table.snapshot_len(), self.map.roots.len());
-        let tableless = self.store.table.paged.is_some();
+        let geo = self.index.store.geo;
+        let (table, roots) = (
+            self.index.store.table.snapshot_len(),
+            self.index.map.roots.len(),
+        );
+        let tableless = self.index.store.table.paged.is_some();
         let corrupt = |at| Err(Error::Corrupt(at, "block table"));
         let (mut n, mut partials) = (0, 0);
         let mut tail = [0u8; 4];
-        self.store.remnants.len = 0;
-        self.store.fronts[UPDATE] = Head::NONE;
+        self.index.store.remnants.len = 0;
+        self.index.store.fronts[UPDATE] = Head::NONE;
         for at in pages.iter().copied().map(PageAddr) {
-            self.store.scratch_at = PageAddr::NONE;
-            let header = self
-                .store
-                .expect_meta(at, self.scratch, Kind::Snapshot, "block table")?;
-            let Some(piece) = Piece::on(&geo, self.scratch, header.len)
+            self.index.store.scratch_at = PageAddr::NONE;
+            let header = self.index.store.expect_meta(
+                at,
+                self.index.scratch,
+                Kind::Snapshot,
+                "block table",
+            )?;
+            let Some(piece) = Piece::on(&geo, self.index.scratch, header.len)
                 .filter(|piece| piece.from == n && piece.tableless == tableless)
             else {
                 return corrupt(at);
             };
             for &byte in piece.bytes() {
                 if n < table {
-                    self.store.table.bytes[n] = byte;
+                    self.index.store.table.bytes[n] = byte;
                 } else if n < table + roots {
-                    self.map.roots[n - table] = byte;
+                    self.index.map.roots[n - table] = byte;
                 } else {
                     tail[(n - table - roots) % 4] = byte;
                     if (n - table - roots) % 4 == 3 {
                         let (a, b) = (get_u16(&tail, 0), get_u16(&tail, 2));
                         if n - table - roots == 3 {
                             partials = usize::from(a);
-                        } else if !self.store.remnants.is_full() {
+                        } else if !self.index.store.remnants.is_full() {
                             let head = Head {
                                 block: u32::from(a),
                                 next: u32::from(b & !OF_UPDATES),
                             };
                             if b & OF_UPDATES == 0 {
                                 let next = head.next | UNSEEN;
-                                self.store.remnants.push(Head { next, ..head });
+                                self.index.store.remnants.push(Head { next, ..head });
                             } else {
-                                self.store.fronts[UPDATE] = head;
+                                self.index.store.fronts[UPDATE] = head;
                             }
                         }
                     }
@@ -250,7 +265,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 n += 1;
             }
         }
-        self.store.forget_open_failed();
+        self.index.store.forget_open_failed();
         if n != table + roots + 4 + 4 * partials || !self.is_consistent() {
             return corrupt(PageAddr::NONE);
         }
@@ -258,22 +273,24 @@ impl<N: Nand> FlashLight<'_, N> {
             return self.find_bad_roots();
         }
         // System blocks that nothing leads to are left over from an interrupted switch.
-        for block in 0..self.store.table.blocks() {
-            let ours = self.anchor.owns(block) || self.store.is_log(block);
+        for block in 0..self.index.store.table.blocks() {
+            let ours = self.anchor.owns(block) || self.index.store.is_log(block);
             if ours {
                 // A root block may have been marked bad since.
-                let bad =
-                    block <= self.anchor.last_root && self.store.nand.is_bad(BlockAddr(block))?;
+                let bad = block <= self.anchor.last_root
+                    && self.index.store.nand.is_bad(BlockAddr(block))?;
                 let state = if bad { State::Bad } else { State::System };
-                self.store.set_state(block, state);
-            } else if self.store.state(block) == State::System {
-                self.store.set_state(block, State::Dead);
+                self.index.store.set_state(block, state);
+            } else if self.index.store.state(block) == State::System {
+                self.index.store.set_state(block, State::Dead);
             }
         }
-        self.store.recount();
+        self.index.store.recount();
         Ok(())
     }
+}
 
+impl<N: Nand> Index<'_, N> {
     pub(crate) fn write_snapshot(&mut self, pages: &mut [u32]) -> Result<usize, Error<N::Error>> {
         // All must fit into the list when the snapshot is loaded.
         let open = self

@@ -10,3 +10,15 @@ pub(crate) mod consistency;
 pub(crate) mod encode;
 pub(crate) mod root;
 pub(crate) mod take;
+
+use crate::checkpoint::anchor::Anchor;
+use crate::index::Index;
+use flashkit_nand::Nand;
+
+/// The index, and where the checkpoint lies from which a mount comes back to it.
+pub(crate) struct Durable<'r, N: Nand> {
+    pub index: Index<'r, N>,
+    pub anchor: Anchor,
+    /// Bytes that the caller has given.
+    pub ram: usize,
+}

@@ -1,7 +1,7 @@
 //! Programs of a leaf, of the second level and of a root, one after another, so that one of them always leads to a
 //! checkpoint.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::Head;
@@ -10,16 +10,17 @@ use crate::format::bytes::put_u32;
 use crate::format::header::{HEADER, Kind};
 use crate::format::leaf::{next_leaves, root_name};
 use crate::format::limits::{ANCHOR_PAGES, ROOT_BLOCKS};
+use crate::index::Index;
 use crate::space::erased::OF_LEAF;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Durable<'_, N> {
     /// Makes sure that the leaf can be programmed; `false` when it cannot.
     pub(crate) fn begin_leaf(&mut self, switch: bool) -> Result<bool, Error<N::Error>> {
         let leaf = self.anchor.leaf;
-        let mut done = self.store.prepare(leaf.block, switch)?;
-        if self.store.unseen.take(OF_LEAF) && !switch {
-            done &= self.store.goes_on(leaf)?;
+        let mut done = self.index.store.prepare(leaf.block, switch)?;
+        if self.index.store.unseen.take(OF_LEAF) && !switch {
+            done &= self.index.store.goes_on(leaf)?;
         }
         Ok(done)
     }
@@ -32,17 +33,18 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<bool, Error<N::Error>> {
         let Head { block, next } = self.anchor.leaf;
         self.anchor.leaf.next += 1;
-        self.store.written.checkpoint += 1;
-        let at = self.store.geo.page(BlockAddr(block), next);
-        let page = &mut self.scratch[..len];
+        self.index.store.written.checkpoint += 1;
+        let at = self.index.store.geo.page(BlockAddr(block), next);
+        let page = &mut self.index.scratch[..len];
         let done = self
+            .index
             .store
             .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
         if !done && switch {
             // Nothing leads to it: a mount is to know at once that this leaf is none.
-            self.store.mark_bad(block)?;
+            self.index.store.mark_bad(block)?;
         } else if !done {
-            self.store.note_failing(block);
+            self.index.store.note_failing(block);
         }
         Ok(done)
     }
@@ -63,7 +65,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// pointed to before is dead then. `false` when the second-level block fails.
     fn anchor_leaf(&mut self) -> Result<bool, Error<N::Error>> {
         let second = self.anchor.second;
-        if !self.store.prepare(second, self.anchor.new_second)? {
+        if !self.index.store.prepare(second, self.anchor.new_second)? {
             self.anchor.second_next = ANCHOR_PAGES;
             return Ok(false);
         }
@@ -79,12 +81,12 @@ impl<N: Nand> FlashLight<'_, N> {
                 self.anchor.second_next = ANCHOR_PAGES;
                 return Ok(false);
             }
-            self.store.retire_late(self.anchor.old_second);
+            self.index.store.retire_late(self.anchor.old_second);
             self.anchor.old_second = u32::MAX;
             self.anchor.new_second = false;
         }
         for i in 0..core::mem::take(&mut self.anchor.chained) {
-            self.store.retire_late(self.anchor.chain[i]);
+            self.index.store.retire_late(self.anchor.chain[i]);
         }
         Ok(true)
     }
@@ -95,13 +97,14 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut page = [0u8; HEADER + 4];
         put_u32(&mut page, HEADER, self.anchor.leaf.block);
         for index in pair..pair + 2 {
-            let at = self.store.geo.page(BlockAddr(second), index);
-            self.store.written.checkpoint += 1;
+            let at = self.index.store.geo.page(BlockAddr(second), index);
+            self.index.store.written.checkpoint += 1;
             if !self
+                .index
                 .store
                 .program_at(at, &mut page, Kind::Second, PageAddr::NONE)?
             {
-                self.store.note_failing(second);
+                self.index.store.note_failing(second);
                 self.anchor.second_next = ANCHOR_PAGES;
                 return Ok(false);
             }
@@ -113,7 +116,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// cannot fail any more. If the other is to be erased then, what this one leads to is written once more before: that
     /// shows that it is complete. A block that fails is replaced. `false` when there is nothing that counts.
     fn write_root(&mut self) -> Result<bool, Error<N::Error>> {
-        let geo = self.store.geo;
+        let geo = self.index.store.geo;
         let mut page = [0u8; HEADER + 32];
         let fields = [
             geo.page_size(),
@@ -161,16 +164,18 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Writes the page in one root block; `false` when that fails.
     fn write_root_page(&mut self, side: usize, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
         let block = BlockAddr(self.anchor.roots[side]);
-        self.store.written.checkpoint += 1;
+        self.index.store.written.checkpoint += 1;
         self.anchor.root_tried = true;
-        if self.anchor.stale[side] && self.store.nand.erase(block)? == OpStatus::Failed {
+        if self.anchor.stale[side] && self.index.store.nand.erase(block)? == OpStatus::Failed {
             return Ok(false);
         }
         self.anchor.stale[side] = false;
         self.anchor.rounds[side] = self.anchor.round.into();
         self.anchor.ends[side] = self.anchor.root_next as u8;
-        let at = self.store.geo.page(block, self.anchor.root_next - 1);
-        self.store.program_at(at, page, Kind::Root, PageAddr::NONE)
+        let at = self.index.store.geo.page(block, self.anchor.root_next - 1);
+        self.index
+            .store
+            .program_at(at, page, Kind::Root, PageAddr::NONE)
     }
 
     /// Marks a root block bad; the next good one takes its place.
@@ -181,8 +186,8 @@ impl<N: Nand> FlashLight<'_, N> {
             self.anchor.rounds,
             self.anchor.ends,
         );
-        self.store.mark_bad(before[side])?;
-        self.anchor.roots = root_blocks(&mut self.store.nand.inner)?;
+        self.index.store.mark_bad(before[side])?;
+        self.anchor.roots = root_blocks(&mut self.index.store.nand.inner)?;
         self.anchor.limit_roots();
         for side in 0..2 {
             let same = (0..2).find(|&i| before[i] == self.anchor.roots[side]);
@@ -200,9 +205,11 @@ impl<N: Nand> FlashLight<'_, N> {
     /// A root block may have been marked bad since the checkpoint.
     pub(crate) fn find_bad_roots(&mut self) -> Result<(), Error<N::Error>> {
         for block in 0..=self.anchor.last_root {
-            if self.store.nand.is_bad(BlockAddr(block))? && self.store.state(block) != State::Bad {
-                self.store.set_state(block, State::Bad);
-                self.store.good = self.store.good.saturating_sub(1);
+            if self.index.store.nand.is_bad(BlockAddr(block))?
+                && self.index.store.state(block) != State::Bad
+            {
+                self.index.store.set_state(block, State::Bad);
+                self.index.store.good = self.index.store.good.saturating_sub(1);
             }
         }
         Ok(())
@@ -212,13 +219,17 @@ impl<N: Nand> FlashLight<'_, N> {
     /// and an erase if there is one.
     pub(crate) fn erase_unreadable_copy(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
         let block = self.anchor.next_leaves[1];
-        if block >= self.store.table.blocks() || block == from.copy {
+        if block >= self.index.store.table.blocks() || block == from.copy {
             return Ok(());
         }
-        let at = self.store.geo.page(BlockAddr(block), 0);
-        self.store.scratch_at = PageAddr::NONE;
-        let status = self.store.nand.read(at, 0, self.scratch, &mut [])?;
-        if !status.is_readable() && !self.store.erase(block)? {
+        let at = self.index.store.geo.page(BlockAddr(block), 0);
+        self.index.store.scratch_at = PageAddr::NONE;
+        let status = self
+            .index
+            .store
+            .nand
+            .read(at, 0, self.index.scratch, &mut [])?;
+        if !status.is_readable() && !self.index.store.erase(block)? {
             self.anchor.next_leaves[1] = u32::MAX;
         }
         Ok(())
@@ -244,7 +255,7 @@ pub(crate) fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], Error<N::Er
     Ok(roots)
 }
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Index<'r, N> {
     /// Reads a checkpoint page into the scratch page: its sequence number, if that is above
     /// `after`, and the next leaves.
     #[allow(clippy::type_complexity)]

@@ -49,7 +49,7 @@
 //! blocks are kept to replace them: a root block that fails is marked bad, and the next one counts among
 //! the first two.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::{Area, Head, UPDATE};
@@ -59,6 +59,7 @@ use crate::format::inode::DirView;
 use crate::format::leaf::{CONFIRMED, REPEATED, TOLD, UNMOUNTED};
 use crate::format::limits::{ANCHOR_PAGES, SNAPSHOT_PAGES};
 use crate::format::node::{INDEX_DIR, ROOT_DIR};
+use crate::index::Index;
 use crate::space::store::Store;
 use crate::space::wear::{LEAF, SECOND};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -78,47 +79,50 @@ const TRIES: usize = 9;
 /// Bit of the next page of a block with an unwritten tail: it holds updates, and goes on with them.
 pub(crate) const OF_UPDATES: u16 = 1 << 15;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Durable<'_, N> {
     /// Begins the session, if that has not been done: two programs. Where the blocks for that fail,
     /// it begins with a checkpoint of what is on flash, that names others. To be called before the
     /// first change.
     pub(crate) fn begin(&mut self) -> Result<(), Error<N::Error>> {
-        if !self.store.session {
+        if !self.index.store.session {
             self.compare_states()?;
         }
-        match self.store.begin_session() {
-            Err(Error::NoSpace) if self.store.log_lost => {}
+        match self.index.store.begin_session() {
+            Err(Error::NoSpace) if self.index.store.log_lost => {}
             r => r?,
         }
-        if self.store.beginning.is_none() {
+        if self.index.store.beginning.is_none() {
             return Ok(());
         }
-        let before = core::mem::replace(&mut self.store.naming, true);
+        let before = core::mem::replace(&mut self.index.store.naming, true);
         // In another leaf: this one's next page must not be written, the other is erased first.
-        let another = self.store.ppb() + 1;
+        let another = self.index.store.ppb() + 1;
         let written = self
+            .index
             .store
             .reserve_bitmap()
             .and_then(|()| self.write_checkpoint(0, another));
-        self.store.naming = before;
+        self.index.store.naming = before;
         written?;
-        self.all_is_named();
-        self.store.beginning = None;
+        self.index.all_is_named();
+        self.index.store.beginning = None;
         Ok(())
     }
 
     pub(crate) fn take_checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
         self.begin()?;
-        self.write_cached()?;
+        self.index.write_cached()?;
         if clean {
             for i in 0..2 {
-                self.drop_file(i);
+                self.index.drop_file(i);
             }
-            self.store.park(UPDATE);
+            self.index.store.park(UPDATE);
         }
-        self.store.reserve_bitmap()?;
-        for i in 0..core::mem::take(&mut self.store.late_count) {
-            self.store.retire_system(u32::from(self.store.late[i]));
+        self.index.store.reserve_bitmap()?;
+        for i in 0..core::mem::take(&mut self.index.store.late_count) {
+            self.index
+                .store
+                .retire_system(u32::from(self.index.store.late[i]));
         }
         let (flags, pages) = if clean {
             (UNMOUNTED, UNMOUNT_PAGES)
@@ -126,18 +130,13 @@ impl<N: Nand> FlashLight<'_, N> {
             (0, PAGES)
         };
         self.write_checkpoint(flags, pages)?;
-        self.all_is_named();
-        self.store.free_dead(true)?;
-        (self.store.taken, self.store.index_pages) = (0, 0);
-        (self.store.inode_pages, self.store.removals) = (0, 0);
-        self.store.count_updates();
-        self.store.written.checkpoints += 1;
-        self.store.nand.flush()
-    }
-
-    /// After a checkpoint: it names all blocks that are reserved.
-    fn all_is_named(&mut self) {
-        (self.store.unnamed, self.store.log_lost) = (0, false);
+        self.index.all_is_named();
+        self.index.store.free_dead(true)?;
+        (self.index.store.taken, self.index.store.index_pages) = (0, 0);
+        (self.index.store.inode_pages, self.index.store.removals) = (0, 0);
+        self.index.store.count_updates();
+        self.index.store.written.checkpoints += 1;
+        self.index.store.nand.flush()
     }
 
     /// Writes two snapshots, with copies of two directories, then a checkpoint page for each, and what points to a new leaf, in a
@@ -146,20 +145,20 @@ impl<N: Nand> FlashLight<'_, N> {
         let flags = flags | TOLD;
         let last = flags & UNMOUNTED != 0;
         for _ in 0..TRIES {
-            if self.store.beginning.is_none() {
-                self.store.settle_for_checkpoint()?;
+            if self.index.store.beginning.is_none() {
+                self.index.store.settle_for_checkpoint()?;
             }
-            self.store.release_own();
+            self.index.store.release_own();
             let switch = self.plan_leaf(pages_left)?;
-            self.retire_bitmap_blocks();
+            self.index.retire_bitmap_blocks();
             let (mut first, mut second) = ([0; SNAPSHOT_PAGES], [0; SNAPSHOT_PAGES]);
-            let pages = self.write_snapshot(&mut first)?;
-            let copied = self.write_copies(pages, &mut second)?;
+            let pages = self.index.write_snapshot(&mut first)?;
+            let copied = self.index.write_copies(pages, &mut second)?;
             let twice = copied.is_some();
             let first = &first[..pages];
             let second = copied.map_or(first, |pages| &second[..pages]);
-            self.store.reserve_bitmap()?;
-            self.store.scratch_at = PageAddr::NONE;
+            self.index.store.reserve_bitmap()?;
+            self.index.store.scratch_at = PageAddr::NONE;
             let mut done = self.begin_leaf(switch)?;
             let both = [(0, first), (REPEATED, second)];
             let count = 1 + usize::from(last || twice);
@@ -183,24 +182,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
     }
 
-    /// Writes copies of two directories and the second snapshot, if the log has room for them and as many `pages` as the first takes.
-    /// Gives its pages; none if it has not: then the first is all there is.
-    fn write_copies(
-        &mut self,
-        pages: usize,
-        second: &mut [u32],
-    ) -> Result<Option<usize>, Error<N::Error>> {
-        let needed = pages + self.dir_copies.len();
-        if self.store.bitmap_count > KEPT || (self.store.log_room() as usize) < needed {
-            return Ok(None);
-        }
-        let copied = self.copy_dirs();
-        match copied.and_then(|()| self.write_snapshot(second)) {
-            Err(Error::NoSpace) => Ok(None),
-            written => written.map(Some),
-        }
-    }
-
     /// What a recovery has come to that makes it durable. `false` when the last root block is full, and a root page is
     /// needed: then the volume is only read when the recovery is over.
     pub(crate) fn unless_roots_are_full(
@@ -208,8 +189,8 @@ impl<N: Nand> FlashLight<'_, N> {
         result: Result<(), Error<N::Error>>,
     ) -> Result<bool, Error<N::Error>> {
         match result {
-            Err(Error::ReadOnly) if self.anchor.has_one_root() && !self.store.nand.failed => {
-                self.read_only = true;
+            Err(Error::ReadOnly) if self.anchor.has_one_root() && !self.index.store.nand.failed => {
+                self.index.read_only = true;
                 Ok(false)
             }
             r => r.map(|()| true),
@@ -225,11 +206,11 @@ impl<N: Nand> FlashLight<'_, N> {
         if self.anchor.next_leaves[0] == from.copy {
             self.anchor.next_leaves.swap(0, 1);
         }
-        self.store.forget_vain_changes()?;
+        self.index.store.forget_vain_changes()?;
         self.erase_unreadable_copy(from)?;
         for _ in 0..TRIES {
             let switch = self.plan_leaf(1)?;
-            self.store.scratch_at = PageAddr::NONE;
+            self.index.store.scratch_at = PageAddr::NONE;
             let told = if from.told { TOLD } else { 0 };
             let mut done = self.begin_leaf(switch)?;
             let len = self.encode(told, from.since, &from.snapshot[..from.snapshot_len]);
@@ -244,34 +225,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
     }
 
-    /// Copies the two directories without which nothing is found. An index directory that is empty is not copied: that its
-    /// copy is in its own place says so. Two programs at most, and two reads of what is not in the cache.
-    fn copy_dirs(&mut self) -> Result<(), Error<N::Error>> {
-        for (i, ino) in [ROOT_DIR, INDEX_DIR].into_iter().enumerate() {
-            let (at, before) = (self.map_get(ino)?, self.dir_copies[i]);
-            if ino == INDEX_DIR && at == before {
-                continue;
-            }
-            self.dir_copies[i] = PageAddr::NONE;
-            self.store.scratch_at = PageAddr::NONE;
-            match self.dir_slot(ino).filter(|&i| !self.dirs[i].dirty) {
-                Some(i) => self.scratch.copy_from_slice(self.dirs[i].buf),
-                None if self.store.read_dir(at, at, self.scratch)? => {}
-                None if self.store.read_dir(before, at, self.scratch)? => {}
-                None => continue,
-            }
-            let view = DirView::on(&*self.scratch);
-            self.dir_copies[i] = if ino == INDEX_DIR && view.is_empty() {
-                at
-            } else {
-                let len = view.len();
-                let page = &mut self.scratch[..len];
-                self.store.append(Area::Bitmap, page, Kind::Dir, at)?
-            };
-        }
-        Ok(())
-    }
-
     /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in use: then the
     /// pages that will point to it are claimed.
     fn plan_leaf(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
@@ -283,16 +236,16 @@ impl<N: Nand> FlashLight<'_, N> {
         if !planned
             && !root_alone
             && leaf.block != u32::MAX
-            && leaf.next + pages <= self.store.ppb()
-            && (named || self.store.unreserved() < 4)
+            && leaf.next + pages <= self.index.store.ppb()
+            && (named || self.index.store.unreserved() < 4)
         {
             return Ok(false);
         }
         if !planned {
             let [mut block, next] = self.anchor.next_leaves;
             if block == u32::MAX {
-                block = match self.take_system(LEAF) {
-                    Err(Error::NoSpace) => self.take_from_log()?,
+                block = match self.index.take_system(LEAF) {
+                    Err(Error::NoSpace) => self.index.take_from_log()?,
                     taken => taken?,
                 };
             }
@@ -304,8 +257,8 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         for i in 0..2 {
             // The names of a leaf do not change: with less than two, another is begun soon.
-            if self.anchor.next_leaves[i] == u32::MAX && self.store.unreserved() > 0 {
-                match self.take_named_leaf() {
+            if self.anchor.next_leaves[i] == u32::MAX && self.index.store.unreserved() > 0 {
+                match self.index.take_named_leaf() {
                     Err(Error::NoSpace) => break,
                     leaf => self.anchor.next_leaves[i] = leaf?,
                 }
@@ -335,13 +288,13 @@ impl<N: Nand> FlashLight<'_, N> {
         if !claimed && self.anchor.has_one_root() && self.anchor.root_next >= ANCHOR_PAGES {
             return Err(Error::ReadOnly);
         }
-        let second = match self.take_system(SECOND) {
+        let second = match self.index.take_system(SECOND) {
             // Recoveries that are cut one after another may have taken all: one of the leaves to come will do.
             Err(Error::NoSpace) => {
                 let mut named = self.anchor.next_leaves.iter_mut().rev();
                 match named.find(|leaf| **leaf != u32::MAX) {
                     Some(leaf) => core::mem::replace(leaf, u32::MAX),
-                    None => self.take_from_log()?,
+                    None => self.index.take_from_log()?,
                 }
             }
             taken => taken?,
@@ -349,7 +302,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let before = core::mem::replace(&mut self.anchor.second, second);
         if self.anchor.new_second {
             // Nothing has led to it.
-            self.store.retire_late(before);
+            self.index.store.retire_late(before);
         } else {
             self.anchor.old_second = before;
         }
@@ -357,6 +310,59 @@ impl<N: Nand> FlashLight<'_, N> {
         self.anchor.second_next = 0;
         if !claimed {
             self.anchor.claim_root();
+        }
+        Ok(())
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// After a checkpoint: it names all blocks that are reserved.
+    fn all_is_named(&mut self) {
+        (self.store.unnamed, self.store.log_lost) = (0, false);
+    }
+
+    /// Writes copies of two directories and the second snapshot, if the log has room for them and as many `pages` as the first takes.
+    /// Gives its pages; none if it has not: then the first is all there is.
+    fn write_copies(
+        &mut self,
+        pages: usize,
+        second: &mut [u32],
+    ) -> Result<Option<usize>, Error<N::Error>> {
+        let needed = pages + self.dir_copies.len();
+        if self.store.bitmap_count > KEPT || (self.store.log_room() as usize) < needed {
+            return Ok(None);
+        }
+        let copied = self.copy_dirs();
+        match copied.and_then(|()| self.write_snapshot(second)) {
+            Err(Error::NoSpace) => Ok(None),
+            written => written.map(Some),
+        }
+    }
+
+    /// Copies the two directories without which nothing is found. An index directory that is empty is not copied: that its
+    /// copy is in its own place says so. Two programs at most, and two reads of what is not in the cache.
+    fn copy_dirs(&mut self) -> Result<(), Error<N::Error>> {
+        for (i, ino) in [ROOT_DIR, INDEX_DIR].into_iter().enumerate() {
+            let (at, before) = (self.map_get(ino)?, self.dir_copies[i]);
+            if ino == INDEX_DIR && at == before {
+                continue;
+            }
+            self.dir_copies[i] = PageAddr::NONE;
+            self.store.scratch_at = PageAddr::NONE;
+            match self.dir_slot(ino).filter(|&i| !self.dirs[i].dirty) {
+                Some(i) => self.scratch.copy_from_slice(self.dirs[i].buf),
+                None if self.store.read_dir(at, at, self.scratch)? => {}
+                None if self.store.read_dir(before, at, self.scratch)? => {}
+                None => continue,
+            }
+            let view = DirView::on(&*self.scratch);
+            self.dir_copies[i] = if ino == INDEX_DIR && view.is_empty() {
+                at
+            } else {
+                let len = view.len();
+                let page = &mut self.scratch[..len];
+                self.store.append(Area::Bitmap, page, Kind::Dir, at)?
+            };
         }
         Ok(())
     }

@@ -5,11 +5,13 @@
 //! pages become invalid). The victim is then dead, and free after the next checkpoint. Remnants are
 //! candidates like other blocks: taking one is the paper's compaction.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
+use crate::cleaning::Volume;
 use crate::cleaning::sweep::{LOOK, MOVE, Sweep, Why};
 use crate::config::Cleaner;
 use crate::error::Error;
 use crate::format::blockstate::State;
+use crate::index::Index;
 use crate::space::limits::{
     CLEANING, FLOOR, FOR_CHECKPOINT, cost, cost_of_gain, grown_max, last, urgent,
 };
@@ -25,19 +27,19 @@ const IDLE_STEP: u32 = 400;
 /// Dead blocks that are worth a checkpoint.
 pub(crate) const WORTH: u32 = 8;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
     pub(crate) fn clean_failing(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..self.store.failing.len() {
-            let block = self.store.failing[i];
-            if block == u16::MAX || self.store.available() <= FLOOR {
+        for i in 0..self.durable.index.store.failing.len() {
+            let block = self.durable.index.store.failing[i];
+            if block == u16::MAX || self.durable.index.store.available() <= FLOOR {
                 continue;
             }
             let valid = matches!(
-                self.store.state(u32::from(block)),
+                self.durable.index.store.state(u32::from(block)),
                 State::Meta(1..) | State::Data(1..)
             );
-            if valid && !self.store.stuck.contains(&block) {
+            if valid && !self.durable.index.store.stuck.contains(&block) {
                 self.clean_block(u32::from(block), CLEANING)?;
             }
         }
@@ -46,26 +48,29 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Not more than the list can grow beyond.
     fn dirty_threshold(&self) -> usize {
-        self.config.dirty_threshold.min(self.store.dirty.most() - 1)
+        self.config
+            .dirty_threshold
+            .min(self.durable.index.store.dirty.most() - 1)
     }
 
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
     /// valid pages go.
     pub(crate) fn clean_dirty_list(&mut self) -> Result<(), Error<N::Error>> {
-        if self.config.cleaner != Cleaner::Paper || self.store.dirty.len() <= self.dirty_threshold()
+        if self.config.cleaner != Cleaner::Paper
+            || self.durable.index.store.dirty.len() <= self.dirty_threshold()
         {
             return Ok(());
         }
         for _ in 0..self.config.gc_batch {
-            let dirty = &self.store.dirty;
+            let dirty = &self.durable.index.store.dirty;
             let victim = (0..dirty.len())
-                .filter(|&i| self.store.may_be_cleaned(dirty.block(i)))
+                .filter(|&i| self.durable.index.store.may_be_cleaned(dirty.block(i)))
                 .min_by_key(|&i| dirty.valid(i));
             let Some(i) = victim else { return Ok(()) };
-            if self.store.available() <= FLOOR {
+            if self.durable.index.store.available() <= FLOOR {
                 return Ok(());
             }
-            let block = self.store.dirty.block(i);
+            let block = self.durable.index.store.dirty.block(i);
             self.clean_block(block, CLEANING)?;
         }
         Ok(())
@@ -74,47 +79,47 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Goes on until more blocks than that are free, or no more can be won, as long as a change may wait.
     pub(crate) fn reclaim_above(&mut self, free: u32) -> Result<(), Error<N::Error>> {
         for _ in 0..ROUNDS {
-            if self.store.available() > free || !self.reclaim()? {
+            if self.durable.index.store.available() > free || !self.reclaim()? {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Whether a checkpoint makes blocks free that it and the allocation log have used, and these are needed.
-    fn is_worth_a_checkpoint(&self) -> bool {
-        let retired = self.store.bitmap_count.saturating_sub(1) + self.store.late_count;
-        retired > 1 && self.store.available() <= last(self.store.ppb())
-    }
-
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     pub(crate) fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
         let (mut tries, mut futile) = (64, FUTILE);
-        if self.store.stuck_rank == (0, 0) {
-            self.store.oldest = self.store.cursor;
+        if self.durable.index.store.stuck_rank == (0, 0) {
+            self.durable.index.store.oldest = self.durable.index.store.cursor;
         }
-        while self.store.dead < WORTH && tries > 0 && futile > 0 {
-            if self.is_due()? {
+        while self.durable.index.store.dead < WORTH && tries > 0 && futile > 0 {
+            if self.durable.index.is_due()? {
                 self.checkpoint(false)?;
             }
-            let Some(block) = self.victim() else { break };
+            let Some(block) = self.durable.index.victim() else {
+                break;
+            };
             // With nothing dead, one victim may dip into the floor: else nothing would ever be won. A page that
             // moves takes the page that points to it along, and at times one of its directory. One of which little
             // is valid takes a block at most.
-            let (valid, pages) = (self.store.valid_pages(block), self.store.ppb());
+            let (valid, pages) = (
+                self.durable.index.store.valid_pages(block),
+                self.durable.index.store.ppb(),
+            );
             let few = valid <= (pages / 8).max(2);
-            let (floor, takes) = match self.store.dead {
+            let (floor, takes) = match self.durable.index.store.dead {
                 0 if few => (FOR_CHECKPOINT, 0),
                 0 => (CLEANING, 3 * valid / pages),
                 // The more of these before a checkpoint, the less that takes of what they win.
                 _ if few => (CLEANING, 0),
                 _ => (FLOOR, 0),
             };
-            if self.store.available() <= floor + takes {
+            if self.durable.index.store.available() <= floor + takes {
                 break;
             }
-            let moved = self.store.written.moved();
-            if self.clean_block(block, floor)? || self.store.written.moved() != moved {
+            let moved = self.durable.index.store.written.moved();
+            if self.clean_block(block, floor)? || self.durable.index.store.written.moved() != moved
+            {
                 tries -= 1;
             } else {
                 futile -= 1;
@@ -122,15 +127,72 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         if futile > 0 {
             // Some may have lost what was in the way, and others have become cheaper.
-            self.store.stuck_rank = (0, 0);
+            self.durable.index.store.stuck_rank = (0, 0);
         }
-        let table = &self.store.table;
+        let table = &self.durable.index.store.table;
         let kept = table.blocks_for_recovery() - table.least_for_recovery();
-        if self.store.dead == 0 && kept == 0 && !self.is_worth_a_checkpoint() {
+        if self.durable.index.store.dead == 0
+            && kept == 0
+            && !self.durable.index.is_worth_a_checkpoint()
+        {
             return Ok(false);
         }
         self.checkpoint(false)?;
         Ok(true)
+    }
+
+    /// Cleans in idle time: at most what the moves of `pages` pages cost. Whether more could be won.
+    pub(crate) fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
+        if !self.durable.index.is_writable() {
+            return Ok(false);
+        }
+        self.durable.index.store.nand.only_reads = false;
+        if self.refresh()? {
+            return Ok(true);
+        }
+        if !self.durable.index.store.session {
+            return Ok(false);
+        }
+        let mut left = (LOOK + MOVE).saturating_mul(pages);
+        self.durable.index.store.oldest = self.durable.index.store.cursor;
+        while left > 0 {
+            if self.durable.index.is_due()? {
+                self.checkpoint(false)?;
+            }
+            let Some(mut sweep) = self
+                .sweep
+                .take()
+                .or_else(|| self.durable.index.idle_sweep())
+            else {
+                break;
+            };
+            if !self.sweep_on(&mut sweep, left.min(IDLE_STEP))? {
+                self.sweep = Some(sweep);
+            }
+            left = left.saturating_sub(sweep.cost.max(LOOK));
+        }
+        self.durable.index.store.stuck_rank = (0, 0);
+        if self.durable.index.store.dead >= WORTH {
+            self.checkpoint(false)?;
+        }
+        Ok(left == 0)
+    }
+}
+
+impl<N: Nand> Durable<'_, N> {
+    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of those kept for roots. Then
+    /// nothing is changed any more: the rest will follow soon, and what is stored can still be read.
+    pub(crate) fn is_worn(&self) -> bool {
+        let grown = self.anchor.good.saturating_sub(self.index.store.good);
+        grown > grown_max(self.index.store.geo.blocks()) || self.anchor.has_one_root()
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// Whether a checkpoint makes blocks free that it and the allocation log have used, and these are needed.
+    fn is_worth_a_checkpoint(&self) -> bool {
+        let retired = self.store.bitmap_count.saturating_sub(1) + self.store.late_count;
+        retired > 1 && self.store.available() <= last(self.store.ppb())
     }
 
     /// The closed block that is the cheapest to clean.
@@ -197,41 +259,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Some((cost, (block + blocks - self.store.oldest) % blocks + 1))
     }
 
-    /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of `pages` pages
-    /// cost at most, where pages that are only looked at and maps count as well, and the checkpoint that
-    /// makes the blocks free. Returns whether more could be won by going on.
-    pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
-        if !self.is_writable() {
-            return Ok(false);
-        }
-        self.store.nand.only_reads = false;
-        if self.refresh()? {
-            return Ok(true);
-        }
-        if !self.store.session {
-            return Ok(false);
-        }
-        let mut left = (LOOK + MOVE).saturating_mul(pages);
-        self.store.oldest = self.store.cursor;
-        while left > 0 {
-            if self.is_due()? {
-                self.checkpoint(false)?;
-            }
-            let Some(mut sweep) = self.sweep.take().or_else(|| self.idle_sweep()) else {
-                break;
-            };
-            if !self.sweep_on(&mut sweep, left.min(IDLE_STEP))? {
-                self.sweep = Some(sweep);
-            }
-            left = left.saturating_sub(sweep.cost.max(LOOK));
-        }
-        self.store.stuck_rank = (0, 0);
-        if self.store.dead >= WORTH {
-            self.checkpoint(false)?;
-        }
-        Ok(left == 0)
-    }
-
     /// A block that is worth cleaning when nothing else is to be done: half of it at least is won, of metadata three
     /// quarters. A page of metadata may move with two more, of its map and of the index above: those
     /// are the next to be won, and with more of them than are won there would be no end.
@@ -243,12 +270,5 @@ impl<N: Nand> FlashLight<'_, N> {
         };
         let worth = self.store.valid_pages(block) <= self.store.ppb() / share;
         (worth && self.store.available() > FLOOR).then(|| self.begin_sweep(block, Why::Space))
-    }
-
-    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of those kept for roots. Then
-    /// nothing is changed any more: the rest will follow soon, and what is stored can still be read.
-    pub fn is_worn(&self) -> bool {
-        let grown = self.anchor.good.saturating_sub(self.store.good);
-        grown > grown_max(self.store.geo.blocks()) || self.anchor.has_one_root()
     }
 }

@@ -1,11 +1,11 @@
 //! Which block it is time to move for the sake of wear.
 
-use crate::FlashLight;
 use crate::format::blockstate::State;
+use crate::index::Index;
 use crate::space::wear::{NEAR, PATIENCE, SWEEP, across};
 use flashkit_nand::Nand;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// The block at rest to move now, if one is due and the window has a place for it.
     pub(crate) fn due(&mut self) -> Option<u32> {
         let blocks = self.store.table.blocks();

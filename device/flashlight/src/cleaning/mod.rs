@@ -13,3 +13,23 @@ pub(crate) mod refresh;
 pub(crate) mod room;
 pub(crate) mod spill;
 pub(crate) mod sweep;
+
+use crate::checkpoint::Durable;
+use crate::cleaning::sweep::Sweep;
+use crate::config::Config;
+use flashkit_nand::Nand;
+
+/// A volume that makes room for what is written to it.
+pub(crate) struct Volume<'r, N: Nand> {
+    pub durable: Durable<'r, N>,
+    pub config: Config,
+    /// The block that is being cleaned.
+    pub sweep: Option<Sweep>,
+    /// What cleaning may cost now, in reads; negative when it has cost more than its share.
+    pub credit: i32,
+    /// Pages of data written when pages that files do not show any more were looked for last in
+    /// vain, and a block's worth.
+    pub looked_for_overridden: u64,
+    /// The mount found that the volume had not been unmounted.
+    pub recovered: bool,
+}

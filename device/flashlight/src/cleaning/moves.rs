@@ -5,7 +5,6 @@
 //! data is copied, and the file's log says where it is; where an extent map names the old place, the
 //! record masks that.
 
-use crate::FlashLight;
 use crate::cleaning::sweep::{LOOK, MAP, MOVE, Sweep, Why};
 use crate::error::{Error, FILE_DATA, sound};
 use crate::format::area::Area;
@@ -16,6 +15,7 @@ use crate::format::inode::{DirView, FileView, Inode};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::format::node::{FileRef, Node};
 use crate::format::tag::{self, Tag};
+use crate::index::Index;
 use crate::index::tree::{self, BATCH, COPIES, Copied, EXTENT, HASH, MapKind};
 use crate::index::waiting::Waiting;
 use crate::space::store::Store;
@@ -82,7 +82,7 @@ const NO_COPIES: [Copied; COPIES] = [Copied {
     to: PageAddr::NONE,
 }; COPIES];
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the maps
     /// that named them up to date; whether the block has come to its end.
     pub(crate) fn move_some(

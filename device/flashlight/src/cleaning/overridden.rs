@@ -2,7 +2,7 @@
 //! pages still name them below what its log says. They count no more when the log has moved to the maps. Where there is no room for a
 //! change that is done for all files.
 
-use crate::FlashLight;
+use crate::cleaning::Volume;
 use crate::error::{Error, sound};
 use crate::format::blockstate::State;
 use crate::format::extent::INDEX_END;
@@ -12,41 +12,45 @@ use crate::format::mappage::MapPage;
 use crate::space::limits::Purpose;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Volume<'_, N> {
     /// Frees the pages that only extent maps still name, of the files in the cache, and of the others until a change fits: their logs
     /// move there, as far as there are blocks for it. A read and a program for each map; for files that are not in the cache a read for
     /// each metadata page that may be an inode, but not again until as much has been written as could make a difference.
     pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..self.files.len() {
+        for i in 0..self.durable.index.files.len() {
             // An empty slot shows what it held before.
-            if self.files[i].ino != 0 {
+            if self.durable.index.files[i].ino != 0 {
                 self.free_overridden_of(i)?;
             }
         }
-        let written = self.store.written.data;
-        if self.need_page().is_ok() || written < self.looked_for_overridden {
+        let written = self.durable.index.store.written.data;
+        if self.durable.index.need_page().is_ok() || written < self.looked_for_overridden {
             return Ok(());
         }
-        for block in 0..self.store.table.blocks() {
-            let holds = matches!(self.store.state(block), State::Meta(1..));
+        for block in 0..self.durable.index.store.table.blocks() {
+            let holds = matches!(self.durable.index.store.state(block), State::Meta(1..));
             if holds && self.free_overridden_by(block)? {
                 return Ok(());
             }
         }
-        self.looked_for_overridden = written + u64::from(self.store.ppb());
+        self.looked_for_overridden = written + u64::from(self.durable.index.store.ppb());
         Ok(())
     }
 
     /// The same of the files whose inodes are in a block, until a change fits; whether it does.
     fn free_overridden_by(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
-        for index in 0..self.store.programmed(block) {
-            let at = self.store.geo.page(BlockAddr(block), index);
-            if self.listed_valid(at) == Some(false) {
+        for index in 0..self.durable.index.store.programmed(block) {
+            let at = self.durable.index.store.geo.page(BlockAddr(block), index);
+            if self.durable.index.listed_valid(at) == Some(false) {
                 continue;
             }
-            self.store.scratch_at = PageAddr::NONE;
-            let header = self.store.read_meta(at, self.scratch)?;
-            let view = FileView::on(&*self.scratch);
+            self.durable.index.store.scratch_at = PageAddr::NONE;
+            let header = self
+                .durable
+                .index
+                .store
+                .read_meta(at, self.durable.index.scratch)?;
+            let view = FileView::on(&*self.durable.index.scratch);
             let may_have = header.is_some_and(|h| h.kind == Kind::File)
                 && view.is_sane()
                 && (view.levels() == 2
@@ -54,18 +58,19 @@ impl<N: Nand> FlashLight<'_, N> {
             if !may_have {
                 continue;
             }
-            let file = view.file_ref(self.store.volume);
-            match self.load_file(file) {
-                Ok(i) if self.files[i].loc == at => {
-                    self.files[i].waits = self.files[i].file().levels() == 2;
+            let file = view.file_ref(self.durable.index.store.volume);
+            match self.durable.index.load_file(file) {
+                Ok(i) if self.durable.index.files[i].loc == at => {
+                    self.durable.index.files[i].waits =
+                        self.durable.index.files[i].file().levels() == 2;
                     self.free_overridden_of(i)?;
                 }
                 // An older page of it, or one that is not to be had.
                 Ok(_) | Err(Error::NotFound | Error::Invalid) => {}
-                Err(e) if e.is_damage() && !self.store.nand.failed => {}
+                Err(e) if e.is_damage() && !self.durable.index.store.nand.failed => {}
                 Err(e) => return Err(e),
             }
-            if self.need_page().is_ok() {
+            if self.durable.index.need_page().is_ok() {
                 return Ok(true);
             }
         }
@@ -75,25 +80,28 @@ impl<N: Nand> FlashLight<'_, N> {
     /// The same of a cached file.
     fn free_overridden_of(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         loop {
-            let view = self.files[i].file();
+            let view = self.durable.index.files[i].file();
             if view.levels() == 0
                 || view.record_search(INDEX_END, 0) == 0
                 || !self.has_room_for_step()?
             {
                 break;
             }
-            match self.account(Purpose::Step, |fs| fs.file_migrate(i, None)) {
+            match self.account(Purpose::Step, |volume| {
+                volume.durable.index.file_migrate(i, None)
+            }) {
                 Err(e)
-                    if (e.is_damage() || matches!(e, Error::TooBig)) && !self.store.nand.failed =>
+                    if (e.is_damage() || matches!(e, Error::TooBig))
+                        && !self.durable.index.store.nand.failed =>
                 {
                     break;
                 }
                 moved => moved?,
             }
         }
-        if self.files[i].waits {
+        if self.durable.index.files[i].waits {
             // With damage nothing comes of another try.
-            self.files[i].waits = sound(self.settle_all(i))? == Some(false);
+            self.durable.index.files[i].waits = sound(self.settle_all(i))? == Some(false);
         }
         Ok(())
     }
@@ -102,16 +110,20 @@ impl<N: Nand> FlashLight<'_, N> {
     /// whether it has come to the end.
     fn settle_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
         let mut root = 0;
-        while self.files[i].file().levels() == 2 && root < self.files[i].file().pointers() {
-            self.load_index(i, root)?;
-            if MapPage::<&[u8], 8>::on(&*self.scratch).waiting() == 0 {
+        while self.durable.index.files[i].file().levels() == 2
+            && root < self.durable.index.files[i].file().pointers()
+        {
+            self.durable.index.load_index(i, root)?;
+            if MapPage::<&[u8], 8>::on(&*self.durable.index.scratch).waiting() == 0 {
                 root += 1;
                 continue;
             }
             if !self.has_room_for_step()? {
                 return Ok(false);
             }
-            self.account(Purpose::Step, |fs| fs.settle(i, root, None))?;
+            self.account(Purpose::Step, |volume| {
+                volume.durable.index.settle(i, root, None)
+            })?;
         }
         Ok(true)
     }

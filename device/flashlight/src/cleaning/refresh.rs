@@ -1,6 +1,6 @@
 //! Blocks whose bits had to be corrected are written anew.
 
-use crate::FlashLight;
+use crate::cleaning::Volume;
 use crate::cleaning::sweep::Why;
 use crate::error::Error;
 use crate::format::area::{Area, Head};
@@ -9,32 +9,33 @@ use crate::format::limits::ANCHOR_PAGES;
 use crate::space::limits::FLOOR;
 use flashkit_nand::Nand;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Volume<'_, N> {
     /// Writes the first block of the list anew, if there is one and there is room; whether it has
     /// done so. Moves of a block's pages, or a checkpoint.
     pub(crate) fn refresh(&mut self) -> Result<bool, Error<N::Error>> {
-        let Some(block) = self.store.nand.refresh.first() else {
+        let Some(block) = self.durable.index.store.nand.refresh.first() else {
             return Ok(false);
         };
-        if self.store.available() <= FLOOR {
+        if self.durable.index.store.available() <= FLOOR {
             return Ok(false);
         }
-        self.begin()?;
-        if self.is_stored(block) {
-            let mut sweep = self.begin_sweep(block, Why::Rot);
+        self.durable.begin()?;
+        if self.durable.index.is_stored(block) {
+            let mut sweep = self.durable.index.begin_sweep(block, Why::Rot);
             return self.sweep_on(&mut sweep, u32::MAX);
         }
-        let in_use = block < self.store.table.blocks() && self.store.state(block) == State::System;
+        let in_use = block < self.durable.index.store.table.blocks()
+            && self.durable.index.store.state(block) == State::System;
         let result = if in_use { self.renew(block) } else { Ok(false) };
-        self.store.nand.refresh.remove(block);
-        self.store.written.refreshed += u64::from(matches!(result, Ok(true)));
+        self.durable.index.store.nand.refresh.remove(block);
+        self.durable.index.store.written.refreshed += u64::from(matches!(result, Ok(true)));
         result
     }
 
     /// Writes what a block of the checkpoint or the allocation log holds anew, elsewhere or, of a
     /// root block, after an erase; `false` when it holds nothing.
     fn renew(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
-        let anchor = &mut self.anchor;
+        let anchor = &mut self.durable.anchor;
         if anchor.is_written(block) {
             if anchor.roots.contains(&block) {
                 // Another round, in both root blocks.
@@ -43,10 +44,10 @@ impl<N: Nand> FlashLight<'_, N> {
             if block != anchor.leaf.block {
                 anchor.second_next = ANCHOR_PAGES;
             }
-            anchor.leaf.next = self.store.ppb();
-        } else if self.store.is_log(block) {
-            if self.store.heads[Area::Bitmap as usize].block == block {
-                self.store.heads[Area::Bitmap as usize] = Head::NONE;
+            anchor.leaf.next = self.durable.index.store.ppb();
+        } else if self.durable.index.store.is_log(block) {
+            if self.durable.index.store.heads[Area::Bitmap as usize].block == block {
+                self.durable.index.store.heads[Area::Bitmap as usize] = Head::NONE;
             }
         } else {
             return Ok(false);
@@ -56,7 +57,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     pub(crate) fn refresh_in_room(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.store.session {
+        if self.durable.index.store.session {
             self.make_room()?;
         }
         self.refresh()

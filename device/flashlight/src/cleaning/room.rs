@@ -1,10 +1,11 @@
 //! Room: what free blocks are for, and who may take them (docs/design.md, section 15).
 
-use crate::FlashLight;
+use crate::cleaning::Volume;
 use crate::cleaning::sweep::Why;
 use crate::error::Error;
 use crate::format::blockstate::State;
 use crate::format::limits::BITMAP_BLOCKS;
+use crate::index::Index;
 use crate::space::limits::{
     CLEANING, FLOOR, FOR_CLEANING, FOR_RECOVERY, INODE_PAGES_MAX, INODE_PAGES_PAGED, Purpose,
     TAKEN_MAX, last, low, reserve_blocks, urgent,
@@ -12,16 +13,184 @@ use crate::space::limits::{
 use crate::space::opened::NEWER;
 use flashkit_nand::Nand;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Volume<'_, N> {
     /// Does something that takes free blocks, and asserts that they are not more than it may take.
     pub(crate) fn account<T>(&mut self, purpose: Purpose, f: impl FnOnce(&mut Self) -> T) -> T {
-        let before = core::mem::replace(&mut self.store.drawn, 0);
+        let before = core::mem::replace(&mut self.durable.index.store.drawn, 0);
         let result = f(self);
-        self.assert_drawn(purpose);
-        self.store.drawn = before;
+        self.durable.index.assert_drawn(purpose);
+        self.durable.index.store.drawn = before;
         result
     }
 
+    /// Makes everything durable for the last time, while there are blocks that can be erased.
+    fn retire(&mut self) -> Result<(), Error<N::Error>> {
+        let result = self.checkpoint(true);
+        self.durable.index.read_only = true;
+        result
+    }
+
+    /// The same for a volume that is as it was left: it stays so where there is no room for another checkpoint.
+    pub(crate) fn retire_if_possible(&mut self) -> Result<(), Error<N::Error>> {
+        match self.retire() {
+            Err(Error::NoSpace | Error::ReadOnly) => Ok(()),
+            r => r,
+        }
+    }
+
+    /// Called before every change: takes a checkpoint or cleans when it is time.
+    pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
+        self.durable.index.store.nand.only_reads = false;
+        self.durable.index.assert_drawn(Purpose::Change);
+        if self.durable.is_worn() {
+            self.retire()?;
+            return Err(Error::ReadOnly);
+        }
+        self.durable.begin()?;
+        let due = self.durable.index.is_due()?;
+        if due {
+            self.checkpoint(false)?;
+        }
+        self.clean_failing()?;
+        self.spill()?;
+        self.clean_dirty_list()?;
+        self.clean_some(due)?;
+        if self.durable.index.need_page().is_err() {
+            self.free_overridden()?;
+            if self.durable.index.store.available() <= FOR_CLEANING {
+                // The last step of cleaning took several blocks at once.
+                self.reclaim()?;
+            }
+        }
+        let last = last(self.durable.index.store.ppb());
+        self.reclaim_above(last)?;
+        if self.durable.index.store.available() <= last {
+            return Err(Error::NoSpace);
+        }
+        self.durable.index.store.drawn = 0;
+        Ok(())
+    }
+
+    /// Whether there are blocks for another step of what makes room, above what cleaning leaves alone. A checkpoint comes
+    /// before, if a recovery might not find enough or what is dead is needed.
+    pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.durable.index.is_due()?
+            || self.durable.index.store.dead > 0 && self.durable.index.store.available() <= FLOOR
+        {
+            self.checkpoint(false)?;
+        }
+        Ok(self.durable.index.store.available() > FLOOR)
+    }
+
+    /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are hardly written, as
+    /// long as free blocks are not many. Each session that is cut leaves such blocks, one for each log that it has
+    /// written; so as many become free as were taken, and the next recovery does not find fewer.
+    pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Error<N::Error>> {
+        let enough = 2 * low(&self.durable.index.store.geo);
+        for is_data in [false, true] {
+            let (mut next, mut alone) = (0, is_data);
+            loop {
+                let free = self.durable.index.store.available();
+                if free <= CLEANING || free + self.durable.index.store.dead > enough {
+                    break;
+                }
+                let Some(block) = self.durable.index.hardly_written(next, is_data) else {
+                    break;
+                };
+                next = block + 1;
+                // One of data alone would move to a block like it; metadata moves to that which the recovery writes.
+                if alone && self.durable.index.hardly_written(next, is_data).is_none() {
+                    break;
+                }
+                alone = false;
+                let mut sweep = self.durable.index.begin_sweep(block, Why::Space);
+                match self.sweep_on(&mut sweep, u32::MAX) {
+                    Ok(_) | Err(Error::NoSpace) => {}
+                    Err(e) if e.is_damage() && !self.durable.index.store.nand.failed => {}
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        self.durable.index.store.stuck_rank = (0, 0);
+        Ok(())
+    }
+
+    /// After a recovery: cleans until there are as many free blocks as a change wants. What it writes is still the
+    /// recovery's: a mount that is cut has taken no free block from the next one.
+    pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
+        let mut named = self.durable.index.store.seq;
+        for _ in 0..self.durable.index.store.table.blocks() {
+            if self.durable.index.store.available() > urgent(&self.durable.index.store.geo) {
+                break;
+            }
+            match self.reclaim() {
+                Ok(true) => named = self.durable.index.store.seq,
+                Ok(false) | Err(Error::NoSpace) => break,
+                Err(e) if e.is_damage() && !self.durable.index.store.nand.failed => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.durable.index.store.stuck_rank = (0, 0);
+        if self.durable.index.store.seq == named {
+            return Ok(());
+        }
+        // No change may build on what no checkpoint names.
+        match self.checkpoint(false) {
+            Err(e)
+                if matches!(e, Error::NoSpace)
+                    || e.is_damage() && !self.durable.index.store.nand.failed =>
+            {
+                self.durable.index.read_only = true;
+                Ok(())
+            }
+            r => r,
+        }
+    }
+
+    /// Does what only reads, though it may have to write an inode that is cached to make place for another, or what may
+    /// be done again. Where it finds no block, as failing ones have taken those that the allocation log was to go on in, a
+    /// checkpoint names others, and it is done again.
+    pub(crate) fn reading<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
+    ) -> Result<T, Error<N::Error>> {
+        self.durable.index.store.nand.only_reads = true;
+        match read(self) {
+            Err(Error::NoSpace) if self.durable.index.is_writable() => {
+                self.checkpoint(false)?;
+                read(self)
+            }
+            done => done,
+        }
+    }
+
+    /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
+    /// afterwards.
+    pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
+        (
+            self.durable.index.store.naming,
+            self.durable.index.store.took_unnamed,
+        ) = (true, false);
+        let result = self.account(Purpose::Checkpoint, |volume| {
+            volume.durable.take_checkpoint(clean)
+        });
+        if result.is_ok() {
+            self.end_sweep_of_dead();
+        }
+        self.durable.index.store.naming = false;
+        if result.is_err() && self.durable.index.store.took_unnamed {
+            // What goes on in a block that it would have named counts only with another checkpoint.
+            self.durable.index.store.log_lost = true;
+        }
+        if result.is_ok() && self.durable.index.store.together {
+            // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
+            self.durable.index.store.seq += NEWER;
+        }
+        result
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
     /// With many free blocks, reservations are made ahead in batches: only few are counted.
     fn assert_drawn(&self, purpose: Purpose) {
         let (drawn, most) = (self.store.drawn, self.takes(purpose));
@@ -76,54 +245,6 @@ impl<N: Nand> FlashLight<'_, N> {
         }
     }
 
-    /// Makes everything durable for the last time, while there are blocks that can be erased.
-    fn retire(&mut self) -> Result<(), Error<N::Error>> {
-        let result = self.checkpoint(true);
-        self.read_only = true;
-        result
-    }
-
-    /// The same for a volume that is as it was left: it stays so where there is no room for another checkpoint.
-    pub(crate) fn retire_if_possible(&mut self) -> Result<(), Error<N::Error>> {
-        match self.retire() {
-            Err(Error::NoSpace | Error::ReadOnly) => Ok(()),
-            r => r,
-        }
-    }
-
-    /// Called before every change: takes a checkpoint or cleans when it is time.
-    pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
-        self.store.nand.only_reads = false;
-        self.assert_drawn(Purpose::Change);
-        if self.is_worn() {
-            self.retire()?;
-            return Err(Error::ReadOnly);
-        }
-        self.begin()?;
-        let due = self.is_due()?;
-        if due {
-            self.checkpoint(false)?;
-        }
-        self.clean_failing()?;
-        self.spill()?;
-        self.clean_dirty_list()?;
-        self.clean_some(due)?;
-        if self.need_page().is_err() {
-            self.free_overridden()?;
-            if self.store.available() <= FOR_CLEANING {
-                // The last step of cleaning took several blocks at once.
-                self.reclaim()?;
-            }
-        }
-        let last = last(self.store.ppb());
-        self.reclaim_above(last)?;
-        if self.store.available() <= last {
-            return Err(Error::NoSpace);
-        }
-        self.store.drawn = 0;
-        Ok(())
-    }
-
     /// Whether it is time for a checkpoint: before every change, and every step of cleaning, of which many may come before the next
     /// change. Else a recovery could not list the blocks taken, nor the checkpoint those of the allocation log.
     pub(crate) fn is_due(&mut self) -> Result<bool, Error<N::Error>> {
@@ -141,48 +262,6 @@ impl<N: Nand> FlashLight<'_, N> {
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS)
     }
 
-    /// Whether there are blocks for another step of what makes room, above what cleaning leaves alone. A checkpoint comes
-    /// before, if a recovery might not find enough or what is dead is needed.
-    pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.is_due()? || self.store.dead > 0 && self.store.available() <= FLOOR {
-            self.checkpoint(false)?;
-        }
-        Ok(self.store.available() > FLOOR)
-    }
-
-    /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are hardly written, as
-    /// long as free blocks are not many. Each session that is cut leaves such blocks, one for each log that it has
-    /// written; so as many become free as were taken, and the next recovery does not find fewer.
-    pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Error<N::Error>> {
-        let enough = 2 * low(&self.store.geo);
-        for is_data in [false, true] {
-            let (mut next, mut alone) = (0, is_data);
-            loop {
-                let free = self.store.available();
-                if free <= CLEANING || free + self.store.dead > enough {
-                    break;
-                }
-                let Some(block) = self.hardly_written(next, is_data) else {
-                    break;
-                };
-                next = block + 1;
-                // One of data alone would move to a block like it; metadata moves to that which the recovery writes.
-                if alone && self.hardly_written(next, is_data).is_none() {
-                    break;
-                }
-                alone = false;
-                let mut sweep = self.begin_sweep(block, Why::Space);
-                match self.sweep_on(&mut sweep, u32::MAX) {
-                    Ok(_) | Err(Error::NoSpace) => {}
-                    Err(e) if e.is_damage() && !self.store.nand.failed => {}
-                    Err(e) => return Err(e),
-                }
-            }
-        }
-        self.store.stuck_rank = (0, 0);
-        Ok(())
-    }
-
     /// The first closed block from one on, of data or of metadata, of which one page in eight at most is valid.
     fn hardly_written(&mut self, from: u32, is_data: bool) -> Option<u32> {
         let few = self.store.ppb() / 8;
@@ -194,35 +273,6 @@ impl<N: Nand> FlashLight<'_, N> {
             };
             (1..=few).contains(&valid) && self.store.may_be_cleaned(block)
         })
-    }
-
-    /// After a recovery: cleans until there are as many free blocks as a change wants. What it writes is still the
-    /// recovery's: a mount that is cut has taken no free block from the next one.
-    pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
-        let mut named = self.store.seq;
-        for _ in 0..self.store.table.blocks() {
-            if self.store.available() > urgent(&self.store.geo) {
-                break;
-            }
-            match self.reclaim() {
-                Ok(true) => named = self.store.seq,
-                Ok(false) | Err(Error::NoSpace) => break,
-                Err(e) if e.is_damage() && !self.store.nand.failed => break,
-                Err(e) => return Err(e),
-            }
-        }
-        self.store.stuck_rank = (0, 0);
-        if self.store.seq == named {
-            return Ok(());
-        }
-        // No change may build on what no checkpoint names.
-        match self.checkpoint(false) {
-            Err(e) if matches!(e, Error::NoSpace) || e.is_damage() && !self.store.nand.failed => {
-                self.read_only = true;
-                Ok(())
-            }
-            r => r,
-        }
     }
 
     /// Whether a recovery from the last checkpoint might not find enough free blocks, and would with another: of
@@ -250,42 +300,5 @@ impl<N: Nand> FlashLight<'_, N> {
     fn for_recovery(&self) -> u32 {
         let pages = 32 + self.store.index_pages;
         FOR_RECOVERY + pages / self.store.ppb() + self.store.table.blocks_for_recovery()
-    }
-
-    /// Does what only reads, though it may have to write an inode that is cached to make place for another, or what may
-    /// be done again. Where it finds no block, as failing ones have taken those that the allocation log was to go on in, a
-    /// checkpoint names others, and it is done again.
-    pub(crate) fn reading<T>(
-        &mut self,
-        mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
-    ) -> Result<T, Error<N::Error>> {
-        self.store.nand.only_reads = true;
-        match read(self) {
-            Err(Error::NoSpace) if self.is_writable() => {
-                self.checkpoint(false)?;
-                read(self)
-            }
-            done => done,
-        }
-    }
-
-    /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
-    /// afterwards.
-    pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
-        (self.store.naming, self.store.took_unnamed) = (true, false);
-        let result = self.account(Purpose::Checkpoint, |fs| fs.take_checkpoint(clean));
-        if result.is_ok() {
-            self.end_sweep_of_dead();
-        }
-        self.store.naming = false;
-        if result.is_err() && self.store.took_unnamed {
-            // What goes on in a block that it would have named counts only with another checkpoint.
-            self.store.log_lost = true;
-        }
-        if result.is_ok() && self.store.together {
-            // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
-            self.store.seq += NEWER;
-        }
-        result
     }
 }

@@ -12,10 +12,11 @@
 //! credit is worth one, and what it has cost is taken off: so a write of one page waits for one step
 //! at most, and one of many pages for its share.
 
-use crate::FlashLight;
+use crate::cleaning::Volume;
 use crate::cleaning::gc::WORTH;
 use crate::error::{Error, sound};
 use crate::format::area::{COLD, WEAR};
+use crate::index::Index;
 use crate::space::limits::{FLOOR, Purpose, low, urgent};
 use flashkit_nand::Nand;
 
@@ -61,21 +62,26 @@ pub(crate) struct Sweep {
     pub cost: u32,
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Volume<'_, N> {
     /// A change's share of the cleaning; one that has waited for a checkpoint leaves it to those that follow. With few free
     /// blocks left, all that it takes.
     pub(crate) fn clean_some(&mut self, has_waited: bool) -> Result<(), Error<N::Error>> {
-        let (low, urgent) = (low(&self.store.geo), urgent(&self.store.geo));
+        let (low, urgent) = (
+            low(&self.durable.index.store.geo),
+            urgent(&self.durable.index.store.geo),
+        );
         self.reclaim_above(urgent)?;
         if self.sweep.is_none()
             && let Some((block, why)) = self.next_to_sweep()?
         {
-            self.sweep = Some(self.begin_sweep(block, why));
+            self.sweep = Some(self.durable.index.begin_sweep(block, why));
         }
         let Some(sweep) = &self.sweep else {
             return Ok(());
         };
-        let short = low.saturating_sub(self.store.available()).max(2);
+        let short = low
+            .saturating_sub(self.durable.index.store.available())
+            .max(2);
         self.credit += (sweep.rate * 4 * short / (low - urgent)) as i32;
         let credit = u32::try_from(self.credit).unwrap_or(0);
         let Some(mut sweep) = self.sweep.take_if(|_| credit >= STEP && !has_waited) else {
@@ -94,33 +100,93 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// The block to clean next, if there is one. At times a checkpoint.
     fn next_to_sweep(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
-        let is_low = self.store.available() < low(&self.store.geo);
-        if is_low && self.store.dead >= WORTH {
+        let is_low = self.durable.index.store.available() < low(&self.durable.index.store.geo);
+        if is_low && self.durable.index.store.dead >= WORTH {
             self.checkpoint(false)?;
             return Ok(None);
         }
-        if self.store.available() <= FLOOR {
+        if self.durable.index.store.available() <= FLOOR {
             return Ok(None);
         }
-        if let Some(block) = self.store.nand.refresh.first() {
-            if self.is_stored(block) {
+        if let Some(block) = self.durable.index.store.nand.refresh.first() {
+            if self.durable.index.is_stored(block) {
                 return Ok(Some((block, Why::Rot)));
             }
             self.refresh()?;
         }
-        if let Some(block) = self.due() {
+        if let Some(block) = self.durable.index.due() {
             return Ok(Some((block, Why::Wear)));
         }
-        let block = match self.nearly_empty() {
+        let block = match self.durable.index.nearly_empty() {
             None if is_low => {
-                self.count_overwritten()?;
-                self.next_victim()
+                self.durable.index.count_overwritten()?;
+                self.durable.index.next_victim()
             }
             block => block,
         };
         Ok(block.map(|block| (block, Why::Space)))
     }
 
+    /// Moves what is valid in a block elsewhere, all of it, but for pages that damage keeps there:
+    /// then the block is not won, and the result is `false`. So it is when free blocks run down to the `floor`
+    /// before; what has been moved by then stays moved.
+    pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Error<N::Error>> {
+        let mut sweep = self.durable.index.begin_sweep(block, Why::Space);
+        while self.durable.index.store.available() > floor {
+            let at_once = match self.durable.index.store.available() {
+                0..=FLOOR => LOOK + MOVE,
+                _ => AT_ONCE,
+            };
+            if self.sweep_on(&mut sweep, at_once)? {
+                break;
+            }
+            if self.durable.index.is_due()? {
+                self.checkpoint(false)?;
+            }
+        }
+        Ok(self.durable.index.store.valid_pages(block) == 0)
+    }
+
+    /// Goes on with a block at a cost of about `limit` reads; whether it has come to its end.
+    pub(crate) fn sweep_on(
+        &mut self,
+        sweep: &mut Sweep,
+        limit: u32,
+    ) -> Result<bool, Error<N::Error>> {
+        let before = self.durable.index.store.written;
+        if sweep.why == Why::Wear {
+            self.durable.index.store.mover = WEAR;
+        }
+        let result = self.account(Purpose::Step, |volume| {
+            volume.durable.index.move_some(sweep, limit)
+        });
+        self.durable.index.store.mover = COLD;
+        let written = &mut self.durable.index.store.written;
+        match sweep.why {
+            Why::Space => {}
+            Why::Wear => written.levelled_pages += written.set_apart(&before),
+            Why::Rot => written.refreshed_pages += written.set_apart(&before),
+        }
+        if sweep.why == Why::Rot && !matches!(result, Ok(false)) {
+            // The moves have read it too.
+            self.durable.index.store.nand.refresh.remove(sweep.block);
+        }
+        result
+    }
+
+    /// After a checkpoint, which makes dead blocks free: the block that was being cleaned may be
+    /// one of them.
+    pub(crate) fn end_sweep_of_dead(&mut self) {
+        if self
+            .sweep
+            .is_some_and(|s| !self.durable.index.is_stored(s.block))
+        {
+            self.sweep = None;
+        }
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
     /// Moves records from the log of a cached file to one of its extent maps, if they map a block's worth of
     /// pages for each map: what they have overwritten counts as valid until then, and a block may seem
     /// worse than it is. One read, one program.
@@ -172,58 +238,5 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.store.let_go(block);
         sweep
-    }
-
-    /// Moves what is valid in a block elsewhere, all of it, but for pages that damage keeps there:
-    /// then the block is not won, and the result is `false`. So it is when free blocks run down to the `floor`
-    /// before; what has been moved by then stays moved.
-    pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Error<N::Error>> {
-        let mut sweep = self.begin_sweep(block, Why::Space);
-        while self.store.available() > floor {
-            let at_once = match self.store.available() {
-                0..=FLOOR => LOOK + MOVE,
-                _ => AT_ONCE,
-            };
-            if self.sweep_on(&mut sweep, at_once)? {
-                break;
-            }
-            if self.is_due()? {
-                self.checkpoint(false)?;
-            }
-        }
-        Ok(self.store.valid_pages(block) == 0)
-    }
-
-    /// Goes on with a block at a cost of about `limit` reads; whether it has come to its end.
-    pub(crate) fn sweep_on(
-        &mut self,
-        sweep: &mut Sweep,
-        limit: u32,
-    ) -> Result<bool, Error<N::Error>> {
-        let before = self.store.written;
-        if sweep.why == Why::Wear {
-            self.store.mover = WEAR;
-        }
-        let result = self.account(Purpose::Step, |fs| fs.move_some(sweep, limit));
-        self.store.mover = COLD;
-        let written = &mut self.store.written;
-        match sweep.why {
-            Why::Space => {}
-            Why::Wear => written.levelled_pages += written.set_apart(&before),
-            Why::Rot => written.refreshed_pages += written.set_apart(&before),
-        }
-        if sweep.why == Why::Rot && !matches!(result, Ok(false)) {
-            // The moves have read it too.
-            self.store.nand.refresh.remove(sweep.block);
-        }
-        result
-    }
-
-    /// After a checkpoint, which makes dead blocks free: the block that was being cleaned may be
-    /// one of them.
-    pub(crate) fn end_sweep_of_dead(&mut self) {
-        if self.sweep.is_some_and(|s| !self.is_stored(s.block)) {
-            self.sweep = None;
-        }
     }
 }

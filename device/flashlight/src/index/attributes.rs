@@ -1,6 +1,5 @@
 //! Extended attributes: the page that a file or directory keeps them in.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::area::Area;
 use crate::format::attributes::{AttributesPage, WHAT};
@@ -9,10 +8,11 @@ use crate::format::header::Kind;
 use crate::format::inode::{DirView, Stamp, Time};
 use crate::format::mappage::{MapPage, Owner};
 use crate::format::node::Node;
+use crate::index::Index;
 use crate::index::lookup::Place;
 use flashkit_nand::{Nand, PageAddr};
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Brings the extended attributes of an inode into the scratch page; `false` when there are none.
     /// A read, and the inode's.
     pub(crate) fn load_attributes(&mut self, node: Node) -> Result<bool, Error<N::Error>> {

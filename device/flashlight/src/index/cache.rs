@@ -8,7 +8,6 @@
 //!   does. A name is removed only when the new ones before it have been written. So the changes of one
 //!   directory survive a power cut in their order.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::area::Area;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, State, Target};
@@ -21,6 +20,7 @@ use crate::format::inode::{
 };
 use crate::format::mappage::MapPage;
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
+use crate::index::Index;
 use crate::index::tree::{MapKind, MapTarget};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -185,7 +185,7 @@ fn least_recent(slots: &[Slot<'_>; 2]) -> usize {
     }
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     fn touch(&mut self) -> u32 {
         self.tick = self.tick.wrapping_add(1);
         self.tick
@@ -672,7 +672,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 }
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirs.iter().chain(&self.files).any(|s| s.dirty) || self.map.dirty
     }

@@ -1,14 +1,14 @@
 //! Pages of a file's data, and the fragment in its inode that stands for part of one.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::extent::{self, Extent};
 use crate::format::inode::{Fragment, Time};
 use crate::format::node::FileRef;
 use crate::format::special::Special;
+use crate::index::Index;
 use flashkit_nand::{Nand, PageAddr};
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Brings a file into a slot that can have data.
     pub(crate) fn load_data_file(&mut self, node: FileRef) -> Result<usize, Error<N::Error>> {
         let i = self.load_file(node)?;

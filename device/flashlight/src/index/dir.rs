@@ -7,13 +7,13 @@
 //! such names in its maps says so ([`FLAG_SHARED`]): from then on its log tells entries of maps
 //! apart by their pointers.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::area::Area;
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, State, Target};
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_SHARED, NAME, NAME_MAX, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
+use crate::index::Index;
 use crate::index::tree::{self, Changes, HASH, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -79,7 +79,7 @@ pub(crate) enum Removal {
     Recorded,
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Makes sure that a few records can be added to a directory without anything being written.
     pub(crate) fn dir_reserve(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
         self.dir_room(dir, 6 * dirrec::SIZE).map(|_| ())

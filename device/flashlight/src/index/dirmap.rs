@@ -16,13 +16,13 @@
 //! found. So is a page that cannot be read ([`crate::index::rebuild`]); for the page of places there is its
 //! copy. It has no place in RAM: it is read and written in that of the cached page of the map.
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::area::Area;
 use crate::format::bytes::{get_u32, put_u32};
 use crate::format::header::{HEADER, Kind};
 use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR, ROOT_DIR};
+use crate::index::Index;
 use crate::space::store::Store;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -113,7 +113,7 @@ impl<N: Nand> Store<'_, N> {
     }
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Writes the cached map page if it has changed. One program; of one that is found by the page of
     /// places a read and two programs more, and then none is cached.
     pub(crate) fn flush_map(&mut self) -> Result<(), Error<N::Error>> {

@@ -6,13 +6,13 @@
 //! moves there: an overwrite then needs no read of the map. Cleaning gives such a page back at once, and
 //! the record says that it *masks* what the map goes on saying: that page may be another's soon.
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::area::Area;
 use crate::format::extent::{self, Extent, FREED_RUN, INDEX_END, REPLACED_MAP, REPLACED_PAGE};
 use crate::format::header::Kind;
 use crate::format::inode::{FileView, POINTER};
 use crate::format::mappage::{ExtentPage, MapPage};
+use crate::index::Index;
 use crate::index::tree::{self, Changes, EXTENT, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -36,7 +36,7 @@ pub(crate) struct Mapped {
     pub waiting: bool,
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// The pointer to the extent map that covers an index, if the file has any, and where its range
     /// ends: also when the index page that leads there cannot be read. At most one read.
     #[allow(clippy::type_complexity)]

@@ -1,10 +1,10 @@
 //! Inodes come and go: a new directory, a record of a name, a directory that is freed.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::header::Kind;
 use crate::format::inode::{MODE_DIR, MODE_TYPE, Stamp, Time};
 use crate::format::mappage::MapPage;
+use crate::index::Index;
 use flashkit_nand::{Nand, PageAddr};
 
 /// The times of a directory that a change of its names sets.
@@ -23,7 +23,7 @@ pub struct New {
     pub now: Time,
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Notes when a directory has changed, after the change. Where another must be written for it to be loaded, and there is no
     /// room, it keeps the time it had.
     pub(crate) fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {

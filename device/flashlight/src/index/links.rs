@@ -1,13 +1,13 @@
 //! The names that a file has more than one of, and the entries of directories that lead to them.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::dirrec::Target;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN};
 use crate::format::names::Which;
+use crate::index::Index;
 use flashkit_nand::Nand;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Whether a directory exists and has this entry.
     pub(crate) fn has_entry(
         &mut self,

@@ -1,6 +1,5 @@
 //! From a name in a directory to its inode.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::dirrec::{DirRec, State, Target};
 use crate::format::hash::name_hash;
@@ -9,6 +8,7 @@ use crate::format::inode::{DirView, FLAG_INDIRECT, FileView, NAME_MAX};
 use crate::format::names::{Spot, Which};
 use crate::format::node::{FileRef, INDEX_DIR, Node};
 use crate::format::wellformed::is_name;
+use crate::index::Index;
 use crate::index::dir::same_hash_max;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -40,7 +40,7 @@ pub(crate) fn check_name<E>(name: &[u8]) -> Result<(), Error<E>> {
     }
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Finds a name. With cold caches at most three reads after the directory's own page: hash map,
     /// DirInode map, inode; in a directory of some ten thousand names one more, of an index page.
     pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Found, Error<N::Error>> {

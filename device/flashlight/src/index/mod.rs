@@ -26,3 +26,33 @@ pub(crate) mod tree;
 pub(crate) mod truncate;
 pub(crate) mod updates;
 pub(crate) mod waiting;
+
+use crate::index::cache::Slot;
+use crate::index::dirmap::DirMap;
+use crate::space::store::Store;
+use flashkit_nand::{Nand, PageAddr};
+
+/// Names and extents on flash, and the few of them that are cached.
+pub(crate) struct Index<'r, N: Nand> {
+    pub store: Store<'r, N>,
+    pub map: DirMap<'r>,
+    pub dirs: [Slot<'r>; 2],
+    pub files: [Slot<'r>; 2],
+    pub scratch: &'r mut [u8],
+    /// Copies of the DirInodes of the root and of the index directory, as they were at the
+    /// unmount.
+    pub dir_copies: [PageAddr; 2],
+    pub tick: u32,
+    pub next_ino: u32,
+    /// Files in the index directory that have no name any more.
+    pub orphans: u32,
+    /// Whether the frontier of a file slot is a block shared with other files.
+    pub shared: [bool; 2],
+    /// Whether the last file written was small.
+    pub small_files: bool,
+    /// How many files write in turn, each in a block of its own, times [`placement::APART`].
+    pub apart: u16,
+    pub read_only: bool,
+    /// The damage for which a change was lost last, and whether a sync has told of it.
+    pub given_up: Option<(PageAddr, &'static str, bool)>,
+}

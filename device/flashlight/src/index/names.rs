@@ -16,7 +16,6 @@
 //! and of the own one, and no other; their number is the link count. No two names of a file in one
 //! directory have the same hash, so that directory and hash tell which one an entry is.
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::area::Area;
 use crate::format::extent;
@@ -28,10 +27,11 @@ use crate::format::names::{
     HEAD, Item, Names, NamesPage, Place, Spot, Which, names_max, page_names, pointer_to, put_head,
 };
 use crate::format::node::INDEX_DIR;
+use crate::index::Index;
 use crate::index::tree::SLACK;
 use flashkit_nand::{Nand, PageAddr};
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Loads a names page of a cached file into the scratch page. One read.
     pub(crate) fn load_names(&mut self, i: usize, at: PageAddr) -> Result<(), Error<N::Error>> {
         let ino = self.files[i].ino;

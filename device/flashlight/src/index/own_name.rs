@@ -1,15 +1,15 @@
 //! The name that stands in an inode itself: another takes its place.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::inode::{Stamp, Time};
 use crate::format::names::{Spot, Which};
 use crate::format::node::Node;
+use crate::index::Index;
 use crate::index::file::KEPT;
 use crate::space::opened::Place;
 use flashkit_nand::Nand;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Gives the second inode of an exchange the name that the first has left, in place of the one of
     /// that directory and hash, and writes it.
     pub(crate) fn take_name(

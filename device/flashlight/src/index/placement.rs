@@ -1,15 +1,15 @@
 //! Which block the next page of a file's data goes to (paper, 4.3).
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::area::Head;
 use crate::format::limits::REMNANTS;
+use crate::index::Index;
 use flashkit_nand::{Nand, PageAddr};
 
 /// Blocks of others that files go on in, until one block fewer is kept for who left it.
 const APART: u16 = 16;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Chooses the block that a file's next page goes to (paper, 4.3: erase-unit allocation).
     ///
     /// A file goes on in the block where its last page is. A new file gets a block of its own,

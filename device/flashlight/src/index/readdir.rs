@@ -1,11 +1,11 @@
 //! The entries of a directory, one after another.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::dirrec::{DirRec, NO_HASH, Target};
 use crate::format::inode::{DirView, FileView};
 use crate::format::names::{Spot, Which, name_at};
 use crate::format::node::Node;
+use crate::index::Index;
 use crate::index::lookup::Place;
 use flashkit_nand::Nand;
 
@@ -28,7 +28,7 @@ const PASSED_DAMAGE: u64 = 1 << 62;
 /// An inode, where its page was found, and which of its names is meant.
 type Shown = (Node, Place, Spot);
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// The same of a cached directory, in the middle of something.
     pub(crate) fn list(
         &mut self,

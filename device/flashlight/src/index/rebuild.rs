@@ -10,7 +10,6 @@
 //! entries lead to and no page was found for lead to such a page from then on: an error, and no
 //! number to be given to another directory.
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::blockstate::State;
 use crate::format::bytes::{get_u32, put_u32};
@@ -21,7 +20,7 @@ use crate::format::inode::DirView;
 use crate::format::mappage::MapPage;
 use crate::format::node::INDEX_DIR;
 use crate::index::dirmap::NEAR;
-use crate::index::tree;
+use crate::index::{Index, tree};
 use crate::space::opened::{FRESH, is_lost};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -59,7 +58,7 @@ enum Answer {
     Ask(PageAddr),
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Fills the cached page of the DirInode map with what is found on the chip of its directories,
     /// the first of which has the number `first`. Overwrites the scratch page.
     ///
@@ -71,8 +70,9 @@ impl<N: Nand> FlashLight<'_, N> {
         self.map.buf.fill(0xff);
         let mut lost = None;
         for block in 0..self.store.table.blocks() {
-            let census =
-                self.visit_dirs(block, |fs, at, header| fs.map_found(first, at, header))?;
+            let census = self.visit_dirs(block, |index, at, header| {
+                index.map_found(first, at, header)
+            })?;
             lost = lost.or(census.and_then(|c| c.missing()));
         }
         for _ in 0..DEPTH {
@@ -186,14 +186,14 @@ impl<N: Nand> FlashLight<'_, N> {
             if !census.is_some_and(|c| c.is_vague()) {
                 continue;
             }
-            self.visit_dirs(block, |fs, at, _| {
-                let view = DirView::on(&*fs.scratch);
+            self.visit_dirs(block, |index, at, _| {
+                let view = DirView::on(&*index.scratch);
                 let ino = view.ino();
-                if fs.entry(first, ino) == at
+                if index.entry(first, ino) == at
                     && ino > INDEX_DIR
-                    && (all || !fs.is_named(first, ino)?)
+                    && (all || !index.is_named(first, ino)?)
                 {
-                    fs.set_entry(first, ino, PageAddr::NONE);
+                    index.set_entry(first, ino, PageAddr::NONE);
                     dropped = true;
                 }
                 Ok(())
@@ -323,7 +323,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether the dirty list calls a page valid; `None` for a block that is not on it, or in part.
-    pub fn listed_valid(&self, page: PageAddr) -> Option<bool> {
+    pub(crate) fn listed_valid(&self, page: PageAddr) -> Option<bool> {
         let block = self.store.geo.block_of(page).0;
         let i = self.store.listed(block)?;
         Some(self.store.dirty.is_valid(i, self.store.geo.index_of(page)))
@@ -353,7 +353,7 @@ fn names(dir: &DirView<'_>, hash: u32, ino: u32) -> Answer {
     Answer::Ask(tree::root_range(dir, hash, dirrec::NO_HASH).0.1)
 }
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn lost(&self, at: PageAddr) -> bool {
         is_lost(&self.store, at)
     }

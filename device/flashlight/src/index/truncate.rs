@@ -1,17 +1,17 @@
 //! A file becomes shorter, or ends: its pages and maps are free.
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::area::Area;
 use crate::format::extent::{self, Extent, FREED_MAP, INDEX_END};
 use crate::format::header::Kind;
 use crate::format::mappage::{ExtentPage, MapPage};
+use crate::index::Index;
 use crate::index::file::{CUT_NOTES, LOG_CUT_NOTES};
 use crate::index::tree::{self, Changes, EXTENT, MapTarget};
 use crate::index::waiting::Waiting;
 use flashkit_nand::{Nand, PageAddr};
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Frees everything a cached file has on flash, its own page included. The file is not to be
     /// used again; that it is gone is made durable by its directory's page.
     pub(crate) fn free_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {

@@ -1,18 +1,18 @@
 //! Data that an fsync makes durable without its inode: pages that a recovery finds by their tags.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::inode::Time;
 use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::node::FileRef;
 use crate::format::tag::{PAGES_MOST, Update};
+use crate::index::Index;
 use crate::space::updates::GROWTH;
 use flashkit_nand::{Nand, PageAddr};
 
 /// Pages written to a file without an fsync in between, from which on they are no updates.
 pub(crate) const UNSYNCED_MAX: u32 = 64;
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Whether a write can be an update.
     pub(crate) fn is_update(&self, node: FileRef, offset: u64, len: usize, now: Time) -> bool {
         let ps = self.store.page_size();

@@ -14,10 +14,10 @@
 //!
 //! No extent that waits reaches over the border of two maps.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::mappage::{ExtentPage, MapPage};
+use crate::index::Index;
 use crate::index::file::unmasked;
 use crate::index::tree::{self, BATCH, Changes, EXTENT, MapTarget};
 use crate::space::store::Store;
@@ -89,7 +89,7 @@ fn room(index: &MapPage<&[u8], 8>) -> usize {
     index.0.len().saturating_sub(index.len() + FOR_POINTERS) / extent::SIZE
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// Loads an index page of a cached file into the scratch page; gives its place, and where the
     /// range of its pointer ends. One read.
     pub(crate) fn load_index(

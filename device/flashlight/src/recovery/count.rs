@@ -1,6 +1,5 @@
 //! Pages that were written after the checkpoint and that nothing leads to any more are not counted as valid.
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::area::Area;
 use crate::format::dirrec::{self, DirRec, Target};
@@ -9,13 +8,14 @@ use crate::format::header::{Header, Kind, is_blank};
 use crate::format::inode::{DirView, FileView};
 use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::mappage::{ExtentPage, MapPage};
+use crate::index::Index;
 use crate::index::waiting::Waiting;
 use crate::recovery::listing::is_record;
 use crate::space::opened::{FRESH, Recovery, is_lost};
 use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Index<'r, N> {
     /// Step 5: counts the lost pages that inodes refer to.
     pub(crate) fn count_lost(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         let mut entry = 0;

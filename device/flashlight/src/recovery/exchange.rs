@@ -1,6 +1,5 @@
 //! An exchange of two names that power has cut comes to its end.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::dirrec::{NO_HASH, Target};
 use crate::format::hash::name_hash;
@@ -8,6 +7,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView, NAME_MAX};
 use crate::format::names::{Which, name_at, page_names, paged_name};
 use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node};
+use crate::index::Index;
 use crate::recovery::records::Record;
 use crate::space::opened::{CHANGE, Pending};
 use flashkit_nand::{Nand, PageAddr};
@@ -24,7 +24,7 @@ pub(crate) fn second(rec: &Record) -> Option<(Target, u32)> {
     (kind == target as u8 && is_hash && number != rec.ino).then_some((target, number))
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// The name that the first inode of an exchange has left; none if it cannot be read.
     fn name_left(
         &mut self,

@@ -1,6 +1,5 @@
 //! What a record of a file changes in directories: names that it has taken, left, replaced.
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::bytes::get_u64;
 use crate::format::dirrec::{DirRec, Target};
@@ -12,6 +11,7 @@ use crate::format::header::{Kind, SEQ};
 use crate::format::inode::{FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
 use crate::format::mappage::{ExtentPage, MapPage, RECORDS};
 use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
+use crate::index::Index;
 use crate::index::cache::REMOVED_MOST;
 use crate::index::dir::Removal;
 use crate::index::waiting::{CHUNK, Waiting};
@@ -19,7 +19,7 @@ use crate::recovery::records::Record;
 use crate::space::opened::CHANGE;
 use flashkit_nand::{Nand, PageAddr};
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// At the end of a recovery: corrects the names of files that a rename has taken one from, when
     /// no page of their own says so yet. They are marked in the index directory. A program for each,
     /// and a lookup for each of its names.
@@ -53,7 +53,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 }
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Index<'r, N> {
     /// Removes the files that the FileInode in slot 0 notes, whose record is `rec`. Each costs a read, those of
     /// its maps, and those of a lookup.
     pub(crate) fn replay_removed(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {

@@ -1,6 +1,6 @@
 //! Which blocks were taken, and which were open, when power failed.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::{Area, HEADS, Head, UPDATE};
@@ -11,6 +11,7 @@ use crate::format::header::{HEADER, Header, Kind, is_blank};
 use crate::format::inode::FileView;
 use crate::format::limits::RESERVES;
 use crate::format::tag::{self, Tag, Update};
+use crate::index::Index;
 use crate::recovery::count::nth_run;
 use crate::space::opened::{CHANGE, FRESH, NEWER, PARTIAL, Recovery, SUSPECTS};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -26,16 +27,16 @@ struct LogSeen {
     pub(crate) lost: bool,
 }
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Durable<'r, N> {
     /// Step 1: reads the allocation log and lists the blocks. Returns whether there are records.
     pub(crate) fn list_opened(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
         let since = start.since;
-        self.files[1].clear();
-        let list = core::mem::take(&mut self.files[1].buf);
+        self.index.files[1].clear();
+        let list = core::mem::take(&mut self.index.files[1].buf);
         let mut rec = Recovery {
             list,
             len: 0,
-            pages_per_block: self.store.ppb(),
+            pages_per_block: self.index.store.ppb(),
             since,
             suspects: [PageAddr::NONE; SUSPECTS],
             last: [(0, PageAddr::NONE, PageAddr::NONE); 2],
@@ -47,27 +48,27 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             exchange: None,
             left: 0,
         };
-        for (i, head) in self.store.heads.iter().enumerate().skip(1) {
-            if head.block != u32::MAX && head.next < self.store.ppb() {
+        for (i, head) in self.index.store.heads.iter().enumerate().skip(1) {
+            if head.block != u32::MAX && head.next < self.index.store.ppb() {
                 rec.add(head.block, (i as u16) << 11 | head.next as u16);
             }
         }
-        for i in 0..self.store.remnants.len {
-            let head = self.store.remnants.get(i);
+        for i in 0..self.index.store.remnants.len {
+            let head = self.index.store.remnants.get(i);
             rec.add(head.block, PARTIAL << 11 | head.next as u16);
         }
-        let head = self.store.fronts[UPDATE];
-        if head.block != u32::MAX && head.next < self.store.ppb() {
+        let head = self.index.store.fronts[UPDATE];
+        if head.block != u32::MAX && head.next < self.index.store.ppb() {
             rec.add(head.block, (Area::Update as u16) << 11 | head.next as u16);
         }
-        for &(block, area) in &self.store.reserves[..self.store.reserved] {
+        for &(block, area) in &self.index.store.reserves[..self.index.store.reserved] {
             rec.add(u32::from(block), u16::from(area & 7) << 11);
         }
-        let mut log = self.store.heads[Area::Bitmap as usize];
+        let mut log = self.index.store.heads[Area::Bitmap as usize];
         let (mut read, mut seen) = (0, LogSeen::default());
         loop {
             if log.block != u32::MAX {
-                self.read_log(log, &mut rec, &mut seen)?;
+                self.index.read_log(log, &mut rec, &mut seen)?;
             }
             // The log goes on in the blocks reserved for it, in their order.
             let on = |rec: &Recovery<'_>, read| {
@@ -88,10 +89,111 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 next: 0,
             };
         }
-        self.store.recovery = Some(rec);
+        self.index.store.recovery = Some(rec);
         Ok(seen.changed)
     }
 
+    /// Where a record of the allocation log cannot be read: lists the blocks that show by what is in them that they have been taken
+    /// since the checkpoint. Those of one log in the order in which they were written. A read for each free block, two for those with data;
+    /// for each that is found with inodes or updates as much for those listed of its log. Without tags data does not tell: one more for each
+    /// page of inodes and maps since the checkpoint.
+    fn list_unrecorded(
+        &mut self,
+        rec: &mut Recovery<'_>,
+        lost: bool,
+    ) -> Result<(), Error<N::Error>> {
+        for block in 0..self.index.store.table.blocks() {
+            if !self.may_be_unrecorded(rec, block) {
+                continue;
+            }
+            let Some((area, seq)) = self.index.taken_for(block, rec.since)? else {
+                continue;
+            };
+            let mut place = rec.len;
+            // Blocks of the allocation log are read from where the list has been read to: they come last.
+            if matches!(area, Area::Dir | Area::File | Area::Update) {
+                for i in 0..rec.len {
+                    let (other, info) = rec.entry(i);
+                    if Recovery::area(info) == area as u16
+                        && info & 0x7ff == 0
+                        && self
+                            .index
+                            .taken_for(other, rec.since)?
+                            .is_none_or(|o| o.1 > seq)
+                    {
+                        place = i;
+                        break;
+                    }
+                }
+            }
+            if self.index.add_unrecorded(rec, block, area, lost) {
+                rec.move_last_to(place);
+            }
+        }
+        if !self.index.store.has_tags() {
+            self.list_named(rec, lost)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a block may have been taken by a record that is lost.
+    fn may_be_unrecorded(&mut self, rec: &Recovery<'_>, block: u32) -> bool {
+        let state = self.index.store.state(block);
+        matches!(state, State::Free | State::Clean | State::Dead)
+            && !rec.is_opened(block)
+            && !self.anchor.owns(block)
+    }
+
+    /// Lists the blocks with data that pages of inodes and maps written since the checkpoint lead to, and no record.
+    fn list_named(&mut self, rec: &mut Recovery<'_>, lost: bool) -> Result<(), Error<N::Error>> {
+        // Forged pages could name all blocks in each record.
+        let in_page =
+            (self.index.store.page_size() / extent::SIZE) as u32 + self.index.store.table.blocks();
+        let mut left = u64::from(2 * self.index.replay_max()) * u64::from(in_page);
+        for i in 0..rec.len {
+            let (block, info) = rec.entry(i);
+            let area = Recovery::area(info);
+            if area != Area::File as u16 && area != Area::Extent as u16 {
+                continue;
+            }
+            for index in u32::from(info & 0x7ff)..self.index.store.ppb() {
+                let at = self.index.store.geo.page(BlockAddr(block), index);
+                self.index.store.scratch_at = PageAddr::NONE;
+                let header = self.index.store.read_meta(at, self.index.scratch)?;
+                let Some(header) = header.filter(|h| h.seq > rec.since) else {
+                    if is_blank(self.index.scratch) {
+                        break;
+                    }
+                    continue;
+                };
+                for n in 0.. {
+                    let Some(run) = nth_run(header.kind, self.index.scratch, n) else {
+                        break;
+                    };
+                    self.list_run(rec, run, lost, &mut left);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the blocks that a run of data is in, if they are not more than are `left`.
+    fn list_run(&mut self, rec: &mut Recovery<'_>, run: Extent, lost: bool, left: &mut u64) {
+        if !run.is_mapping() || run.count == 0 {
+            return;
+        }
+        let pages = self.index.store.ppb();
+        let last = run.page.saturating_add(run.count - 1) / pages;
+        for block in run.page / pages..=last.min(self.index.store.table.blocks() - 1) {
+            *left = left.saturating_sub(1);
+            if *left > 0 && self.may_be_unrecorded(rec, block) {
+                self.index.add_unrecorded(rec, block, Area::Data, lost);
+            }
+        }
+    }
+}
+
+impl<'r, N: Nand> Index<'r, N> {
     /// Reads a block of the allocation log from a place on, and lists what its records name. A page that is none may have been one:
     /// what follows it tells, or it is where power was cut, or where the block has not been erased yet.
     fn read_log(
@@ -129,54 +231,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Ok(())
     }
 
-    /// Where a record of the allocation log cannot be read: lists the blocks that show by what is in them that they have been taken
-    /// since the checkpoint. Those of one log in the order in which they were written. A read for each free block, two for those with data;
-    /// for each that is found with inodes or updates as much for those listed of its log. Without tags data does not tell: one more for each
-    /// page of inodes and maps since the checkpoint.
-    fn list_unrecorded(
-        &mut self,
-        rec: &mut Recovery<'_>,
-        lost: bool,
-    ) -> Result<(), Error<N::Error>> {
-        for block in 0..self.store.table.blocks() {
-            if !self.may_be_unrecorded(rec, block) {
-                continue;
-            }
-            let Some((area, seq)) = self.taken_for(block, rec.since)? else {
-                continue;
-            };
-            let mut place = rec.len;
-            // Blocks of the allocation log are read from where the list has been read to: they come last.
-            if matches!(area, Area::Dir | Area::File | Area::Update) {
-                for i in 0..rec.len {
-                    let (other, info) = rec.entry(i);
-                    if Recovery::area(info) == area as u16
-                        && info & 0x7ff == 0
-                        && self.taken_for(other, rec.since)?.is_none_or(|o| o.1 > seq)
-                    {
-                        place = i;
-                        break;
-                    }
-                }
-            }
-            if self.add_unrecorded(rec, block, area, lost) {
-                rec.move_last_to(place);
-            }
-        }
-        if !self.store.has_tags() {
-            self.list_named(rec, lost)?;
-        }
-        Ok(())
-    }
-
-    /// Whether a block may have been taken by a record that is lost.
-    fn may_be_unrecorded(&mut self, rec: &Recovery<'_>, block: u32) -> bool {
-        let state = self.store.state(block);
-        matches!(state, State::Free | State::Clean | State::Dead)
-            && !rec.is_opened(block)
-            && !self.anchor.owns(block)
-    }
-
     /// Lists such a block last, if there is a place.
     fn add_unrecorded(
         &mut self,
@@ -192,53 +246,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.note_damage(self.store.geo.page(BlockAddr(block), 0), CHANGE);
         }
         has_room
-    }
-
-    /// Lists the blocks with data that pages of inodes and maps written since the checkpoint lead to, and no record.
-    fn list_named(&mut self, rec: &mut Recovery<'_>, lost: bool) -> Result<(), Error<N::Error>> {
-        // Forged pages could name all blocks in each record.
-        let in_page = (self.store.page_size() / extent::SIZE) as u32 + self.store.table.blocks();
-        let mut left = u64::from(2 * self.replay_max()) * u64::from(in_page);
-        for i in 0..rec.len {
-            let (block, info) = rec.entry(i);
-            let area = Recovery::area(info);
-            if area != Area::File as u16 && area != Area::Extent as u16 {
-                continue;
-            }
-            for index in u32::from(info & 0x7ff)..self.store.ppb() {
-                let at = self.store.geo.page(BlockAddr(block), index);
-                self.store.scratch_at = PageAddr::NONE;
-                let header = self.store.read_meta(at, self.scratch)?;
-                let Some(header) = header.filter(|h| h.seq > rec.since) else {
-                    if is_blank(self.scratch) {
-                        break;
-                    }
-                    continue;
-                };
-                for n in 0.. {
-                    let Some(run) = nth_run(header.kind, self.scratch, n) else {
-                        break;
-                    };
-                    self.list_run(rec, run, lost, &mut left);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Lists the blocks that a run of data is in, if they are not more than are `left`.
-    fn list_run(&mut self, rec: &mut Recovery<'_>, run: Extent, lost: bool, left: &mut u64) {
-        if !run.is_mapping() || run.count == 0 {
-            return;
-        }
-        let pages = self.store.ppb();
-        let last = run.page.saturating_add(run.count - 1) / pages;
-        for block in run.page / pages..=last.min(self.store.table.blocks() - 1) {
-            *left = left.saturating_sub(1);
-            if *left > 0 && self.may_be_unrecorded(rec, block) {
-                self.add_unrecorded(rec, block, Area::Data, lost);
-            }
-        }
     }
 
     /// The area that a session has taken a block for since the checkpoint, by the first of its pages that can be read, and the number

@@ -1,9 +1,10 @@
 //! Formatting, mounting, unmounting, and how the caller's RAM is divided.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
 use crate::checkpoint::anchor::Anchor;
 use crate::checkpoint::encode::Start;
 use crate::checkpoint::root::root_blocks;
+use crate::cleaning::Volume;
 use crate::config::{Cleaner, Config};
 use crate::error::Error;
 use crate::format::area::{Area, COLD, FRONTS, HEADS, Head};
@@ -16,6 +17,7 @@ use crate::format::node::{FIRST_FILE, INDEX_DIR, ROOT_DIR};
 use crate::format::snapshot::PIECE;
 use crate::format::table_page::Layout;
 use crate::format::wellformed::blocks;
+use crate::index::Index;
 use crate::index::cache::Slot;
 use crate::index::dirmap::DirMap;
 use crate::index::inodes::New;
@@ -38,7 +40,7 @@ use crate::space::wear::{Counts, Wear};
 use crate::space::written::Written;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Volume<'r, N> {
     fn new(
         nand: N,
         ram: &'r mut [u8],
@@ -169,7 +171,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             late_count: 0,
             scratch_at: PageAddr::NONE,
         };
-        Ok(FlashLight {
+        let index = Index {
             store,
             map: DirMap {
                 wide: false,
@@ -189,45 +191,32 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 Slot::new(carve(&mut ram, ps)),
             ],
             scratch: carve(&mut ram, ps),
-            anchor: Anchor::new(roots),
-            config,
-            ram: bytes,
             dir_copies: [PageAddr::NONE; 2],
             tick: 0,
             next_ino: FIRST_FILE,
             orphans: 0,
-            looked_for_overridden: 0,
             shared: [false; 2],
             small_files: false,
             apart: 0,
             read_only: config.read_only,
-            recovered: false,
+            given_up: None,
+        };
+        Ok(Volume {
+            durable: Durable {
+                index,
+                anchor: Anchor::new(roots),
+                ram: bytes,
+            },
+            config,
             sweep: None,
             credit: 0,
-            given_up: None,
+            looked_for_overridden: 0,
+            recovered: false,
         })
     }
 
-    /// Makes an empty volume, erasing all good blocks. `volume` should differ from those of earlier
-    /// volumes on the chip: it keys the name hashes, and pages of other volumes are not believed.
-    ///
-    /// # Errors
-    /// [`Error::Geometry`] when the chip is too small, or has too few good blocks: 44 on one of less than 64, and
-    /// one more for each 64 blocks, good or not. [`Error::RamTooSmall`].
-    pub fn format(
-        nand: N,
-        ram: &'r mut [u8],
-        volume: u32,
-        root: &New,
-    ) -> Result<N, Error<N::Error>> {
-        FlashLight::format_with(nand, ram, volume, root, Config::default())
-    }
-
-    /// The same with a choice: [`Config::table_page`]; no other matters here.
-    ///
-    /// # Errors
-    /// As of [`FlashLight::format`].
-    pub fn format_with(
+    /// Makes an empty volume.
+    pub(crate) fn format(
         mut nand: N,
         ram: &'r mut [u8],
         volume: u32,
@@ -236,53 +225,133 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     ) -> Result<N, Error<N::Error>> {
         let roots = root_blocks(&mut nand)?;
         let geo = nand.geometry();
-        let mut fs = FlashLight::new(nand, ram, config, roots)?;
+        let mut fs = Volume::new(nand, ram, config, roots)?;
         if let Some(layout) = Layout::of(&geo, config.table_page) {
-            fs.store.table.begin_paging(layout);
+            fs.durable.index.store.table.begin_paging(layout);
         }
-        fs.store.volume = volume;
+        fs.durable.index.store.volume = volume;
         let mut spare_roots = 0;
-        for block in 0..fs.store.table.blocks() {
-            if fs.store.nand.is_bad(BlockAddr(block))? {
+        for block in 0..fs.durable.index.store.table.blocks() {
+            if fs.durable.index.store.nand.is_bad(BlockAddr(block))? {
                 continue;
             }
-            if fs.store.nand.erase(BlockAddr(block))? == OpStatus::Failed {
-                fs.store.nand.mark_bad(BlockAddr(block))?;
+            if fs.durable.index.store.nand.erase(BlockAddr(block))? == OpStatus::Failed {
+                fs.durable.index.store.nand.mark_bad(BlockAddr(block))?;
                 continue;
             }
-            fs.store.good += 1;
+            fs.durable.index.store.good += 1;
             if spare_roots < ROOTS {
                 spare_roots += 1;
-                fs.anchor.last_root = block;
+                fs.durable.anchor.last_root = block;
             }
         }
-        if spare_roots < ROOTS || fs.anchor.last_root >= ROOT_BLOCKS {
+        if spare_roots < ROOTS || fs.durable.anchor.last_root >= ROOT_BLOCKS {
             // No mount would find them.
             return Err(Error::Geometry);
         }
-        fs.store.free = fs.store.good - spare_roots;
-        fs.anchor.good = fs.store.good;
-        fs.store.cursor = volume % fs.store.table.blocks();
-        fs.store.wear.begin(fs.store.cursor);
-        (fs.store.formatting, fs.store.session) = (true, true);
-        fs.begin_table()?;
-        fs.store.recount();
-        if fs.usable_pages() < LEAST * fs.store.ppb() {
+        fs.durable.index.store.free = fs.durable.index.store.good - spare_roots;
+        fs.durable.anchor.good = fs.durable.index.store.good;
+        fs.durable.index.store.cursor = volume % fs.durable.index.store.table.blocks();
+        fs.durable
+            .index
+            .store
+            .wear
+            .begin(fs.durable.index.store.cursor);
+        (
+            fs.durable.index.store.formatting,
+            fs.durable.index.store.session,
+        ) = (true, true);
+        fs.durable.begin_table()?;
+        fs.durable.index.store.recount();
+        if fs.durable.index.usable_pages() < LEAST * fs.durable.index.store.ppb() {
             return Err(Error::Geometry);
         }
-        fs.anchor.roots = root_blocks(&mut fs.store.nand.inner)?;
-        fs.anchor.limit_roots();
-        fs.new_dir(ROOT_DIR, ROOT_DIR, b"", root)?;
-        fs.new_dir(INDEX_DIR, ROOT_DIR, b"", &New::default())?;
+        fs.durable.anchor.roots = root_blocks(&mut fs.durable.index.store.nand.inner)?;
+        fs.durable.anchor.limit_roots();
+        fs.durable.index.new_dir(ROOT_DIR, ROOT_DIR, b"", root)?;
+        fs.durable
+            .index
+            .new_dir(INDEX_DIR, ROOT_DIR, b"", &New::default())?;
         fs.checkpoint(true)?;
-        Ok(fs.store.nand.inner)
+        Ok(fs.durable.index.store.nand.inner)
     }
 
+    /// Finds the newest checkpoint, and brings the volume from there to where it was.
+    pub(crate) fn mount(
+        mut nand: N,
+        ram: &'r mut [u8],
+        config: Config,
+    ) -> Result<Self, Error<N::Error>> {
+        let roots = root_blocks(&mut nand)?;
+        let mut volume = Volume::new(nand, ram, config, roots)?;
+        let root = volume.durable.find_root()?;
+        volume.durable.index.store.seq = root.seq + 1;
+        let mut start = volume.durable.load_checkpoint(&root)?;
+        if let Err(e) = volume
+            .durable
+            .load_snapshot(&start.snapshot[..start.snapshot_len])
+        {
+            start = volume.durable.first_of_two(&start, e)?;
+            volume
+                .durable
+                .load_snapshot(&start.snapshot[..start.snapshot_len])?;
+        }
+        // The program of the other was cut or failed, or its page has rotted.
+        volume.durable.anchor.root_alone = !root.twice && !volume.durable.anchor.has_one_root();
+        let transferred = config.after_transfer;
+        if !start.clean
+            || volume.durable.anchor.chained > 0
+            || transferred
+            || volume.durable.index.was_written(start.since)?
+        {
+            let unknown = transferred || volume.durable.claims_may_be_lost()?;
+            if root.seq > start.since && root.is_in_one() || unknown {
+                // The root page may be the newest of all pages and fail yet: it is written anew.
+                volume.durable.anchor.second_next = ANCHOR_PAGES;
+            }
+            if unknown {
+                // Erased before its next page as well.
+                volume.durable.anchor.root_next = ANCHOR_PAGES;
+            }
+            let lasts = volume.account(Purpose::Recovery, |volume| volume.recover(&start))?;
+            volume.recovered = true;
+            match (lasts, volume.durable.is_worn()) {
+                (false, _) => {}
+                (true, true) => volume.retire_if_possible()?,
+                (true, false) => volume.restore_room()?,
+            }
+            volume.durable.index.store.together = !lasts;
+            if lasts && !volume.durable.index.read_only {
+                // Nothing has been written since the last checkpoint.
+                volume.durable.index.store.seq -= NEWER;
+            }
+        } else {
+            volume.durable.index.store.heads[Area::Bitmap as usize] = Head::NONE;
+            volume.durable.index.store.unseen = Unseen::all();
+            volume.durable.index.store.free_dead(false)?;
+            volume.durable.index.store.count_updates();
+        }
+        volume.durable.index.read_only |= volume.durable.is_worn();
+        if volume.durable.index.orphans > 0 && !volume.durable.index.read_only {
+            match volume.reading(Self::reap_orphans) {
+                // The next mount goes on.
+                Err(Error::NoSpace) => {}
+                // Worn out meanwhile.
+                Err(Error::ReadOnly) if volume.durable.index.read_only => {}
+                reaped => reaped?,
+            }
+        }
+        volume.durable.index.store.nand.pages.begin();
+        Ok(volume)
+    }
+}
+
+impl<'r, N: Nand> Durable<'r, N> {
     /// The block table of an empty volume, all blocks of which are erased.
     fn begin_table(&mut self) -> Result<(), Error<N::Error>> {
-        let on_flash = self.store.table.paged.is_some();
-        for block in 0..self.store.table.blocks() {
-            let state = if self.store.nand.is_bad(BlockAddr(block))? {
+        let on_flash = self.index.store.table.paged.is_some();
+        for block in 0..self.index.store.table.blocks() {
+            let state = if self.index.store.nand.is_bad(BlockAddr(block))? {
                 State::Bad
             } else if block <= self.anchor.last_root {
                 State::System
@@ -291,73 +360,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             } else {
                 State::Clean
             };
-            self.store.set_state(block, state);
-            self.store.settle_table();
+            self.index.store.set_state(block, state);
+            self.index.store.settle_table();
         }
         Ok(())
-    }
-
-    /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for each
-    /// doubling of these and for each page more than one of the snapshot of the block table; after an unclean
-    /// stop also three to five reads for each inode page written since the last checkpoint (at most some 500),
-    /// and the writes of a checkpoint.
-    ///
-    /// # Errors
-    /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
-    /// [`Error::Corrupt`].
-    pub fn mount(mut nand: N, ram: &'r mut [u8], config: Config) -> Result<Self, Error<N::Error>> {
-        let roots = root_blocks(&mut nand)?;
-        let mut fs = FlashLight::new(nand, ram, config, roots)?;
-        let root = fs.find_root()?;
-        fs.store.seq = root.seq + 1;
-        let mut start = fs.load_checkpoint(&root)?;
-        if let Err(e) = fs.load_snapshot(&start.snapshot[..start.snapshot_len]) {
-            start = fs.first_of_two(&start, e)?;
-            fs.load_snapshot(&start.snapshot[..start.snapshot_len])?;
-        }
-        // The program of the other was cut or failed, or its page has rotted.
-        fs.anchor.root_alone = !root.twice && !fs.anchor.has_one_root();
-        let transferred = config.after_transfer;
-        if !start.clean || fs.anchor.chained > 0 || transferred || fs.was_written(start.since)? {
-            let unknown = transferred || fs.claims_may_be_lost()?;
-            if root.seq > start.since && root.is_in_one() || unknown {
-                // The root page may be the newest of all pages and fail yet: it is written anew.
-                fs.anchor.second_next = ANCHOR_PAGES;
-            }
-            if unknown {
-                // Erased before its next page as well.
-                fs.anchor.root_next = ANCHOR_PAGES;
-            }
-            let lasts = fs.account(Purpose::Recovery, |fs| fs.recover(&start))?;
-            fs.recovered = true;
-            match (lasts, fs.is_worn()) {
-                (false, _) => {}
-                (true, true) => fs.retire_if_possible()?,
-                (true, false) => fs.restore_room()?,
-            }
-            fs.store.together = !lasts;
-            if lasts && !fs.read_only {
-                // Nothing has been written since the last checkpoint.
-                fs.store.seq -= NEWER;
-            }
-        } else {
-            fs.store.heads[Area::Bitmap as usize] = Head::NONE;
-            fs.store.unseen = Unseen::all();
-            fs.store.free_dead(false)?;
-            fs.store.count_updates();
-        }
-        fs.read_only |= fs.is_worn();
-        if fs.orphans > 0 && !fs.read_only {
-            match fs.reading(Self::reap_orphans) {
-                // The next mount goes on.
-                Err(Error::NoSpace) => {}
-                // Worn out meanwhile.
-                Err(Error::ReadOnly) if fs.read_only => {}
-                reaped => reaped?,
-            }
-        }
-        fs.store.nand.pages.begin();
-        Ok(fs)
     }
 
     /// Finds and unpacks the newest checkpoint.
@@ -388,20 +394,24 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 firm,
                 ..
             } = found;
-            at = self.store.geo.page(BlockAddr(leaf.block), leaf.next - 1);
-            let Some((seq, _)) = self.read_checkpoint(at, 0)? else {
+            at = self
+                .index
+                .store
+                .geo
+                .page(BlockAddr(leaf.block), leaf.next - 1);
+            let Some((seq, _)) = self.index.read_checkpoint(at, 0)? else {
                 continue;
             };
             let mut start = self.decode(leaf)?.ok_or(Error::Corrupt(at, "checkpoint"))?;
-            self.store.seq = self.store.seq.max(seq + 1);
+            self.index.store.seq = self.index.store.seq.max(seq + 1);
             start.firm = firm && start.is_copy;
             if let Some((block, complete)) = copy {
                 start.copy = complete;
-                at = self.store.geo.page(BlockAddr(block), 0);
-                let Some((seq, _)) = self.read_checkpoint(at, seq)? else {
+                at = self.index.store.geo.page(BlockAddr(block), 0);
+                let Some((seq, _)) = self.index.read_checkpoint(at, seq)? else {
                     continue;
                 };
-                self.store.seq = self.store.seq.max(seq + 1);
+                self.index.store.seq = self.index.store.seq.max(seq + 1);
             }
             self.load_claims(root);
             return Ok(start);

@@ -1,6 +1,6 @@
 //! Files that had lost their last name when power failed are ended.
 
-use crate::FlashLight;
+use crate::cleaning::Volume;
 use crate::error::Error;
 use crate::format::dirrec::{DirRec, State, Target};
 use crate::format::hash::ino_hash;
@@ -10,14 +10,22 @@ use crate::format::node::{FileRef, INDEX_DIR};
 use crate::index::dir::Removal;
 use flashkit_nand::{Nand, PageAddr};
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Volume<'_, N> {
     /// Ends the lives of files without a name that an earlier session left.
     pub(crate) fn reap_orphans(&mut self) -> Result<(), Error<N::Error>> {
         let (mut hash, mut n) = (0, 0);
         let mut damage = None;
         loop {
-            let Some(rec) = self.nth_sound(INDEX_DIR, hash, n, &mut damage)? else {
-                match self.dir_next_hash(INDEX_DIR, hash + 1, &mut damage)? {
+            let Some(rec) = self
+                .durable
+                .index
+                .nth_sound(INDEX_DIR, hash, n, &mut damage)?
+            else {
+                match self
+                    .durable
+                    .index
+                    .dir_next_hash(INDEX_DIR, hash + 1, &mut damage)?
+                {
                     Some(next) => (hash, n) = (next, 0),
                     None => break,
                 }
@@ -28,7 +36,7 @@ impl<N: Nand> FlashLight<'_, N> {
                 continue;
             }
             match self.reap_orphan(hash, PageAddr(rec.ptr)) {
-                Err(e) if e.is_damage() && !self.store.nand.failed => {
+                Err(e) if e.is_damage() && !self.durable.index.store.nand.failed => {
                     damage = Some(e);
                     n += 1;
                 }
@@ -36,44 +44,51 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         // With damage, some may be left: the next mount looks again.
-        self.orphans = u32::from(damage.is_some());
+        self.durable.index.orphans = u32::from(damage.is_some());
         Ok(())
     }
 
     fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, Kind::File, "file inode")?;
-        let ino = FileView::on(self.scratch).ino();
-        let file = FileRef::by_number(self.store.volume, ino);
+        self.durable
+            .index
+            .load_scratch(at, Kind::File, "file inode")?;
+        let ino = FileView::on(self.durable.index.scratch).ino();
+        let file = FileRef::by_number(self.durable.index.store.volume, ino);
         if file.hash != hash {
             return Err(Error::Corrupt(at, "file inode"));
         }
-        let i = self.load_file(file)?;
-        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
+        let i = self.durable.index.load_file(file)?;
+        if self.durable.index.files[i].file().flags() & FLAG_ORPHAN == 0 {
             // A rename over a name of it was cut, and damage has kept the recovery from looking for
             // others.
-            self.mend_names(i)?;
+            self.durable.index.mend_names(i)?;
         }
-        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
+        if self.durable.index.files[i].file().flags() & FLAG_ORPHAN == 0 {
             return Ok(());
         }
         self.reap(file)
     }
 
     /// Ends the life of a file that lost its name while in use.
-    pub fn reap(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
-        self.writable()?;
+    pub(crate) fn reap(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+        self.durable.index.writable()?;
         self.make_room()?;
-        self.dir_reserve(INDEX_DIR)?;
-        let i = self.load_file(file)?;
-        if self.files[i].file().flags() & FLAG_ORPHAN == 0 {
+        self.durable.index.dir_reserve(INDEX_DIR)?;
+        let i = self.durable.index.load_file(file)?;
+        if self.durable.index.files[i].file().flags() & FLAG_ORPHAN == 0 {
             return Err(Error::Invalid);
         }
-        let (loc, hash) = (self.files[i].loc.0, ino_hash(self.store.volume, file.ino));
+        let (loc, hash) = (
+            self.durable.index.files[i].loc.0,
+            ino_hash(self.durable.index.store.volume, file.ino),
+        );
         let rec = DirRec::new(hash, State::New, Target::Orphan, loc);
-        self.dir_remove(INDEX_DIR, &rec, Removal::Freed(Target::File, loc))?;
-        self.free_file(i)?;
-        self.store.park(i);
-        self.orphans = self.orphans.saturating_sub(1);
+        self.durable
+            .index
+            .dir_remove(INDEX_DIR, &rec, Removal::Freed(Target::File, loc))?;
+        self.durable.index.free_file(i)?;
+        self.durable.index.store.park(i);
+        self.durable.index.orphans = self.durable.index.orphans.saturating_sub(1);
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! The inode pages written since the checkpoint, in their order.
 
-use crate::FlashLight;
 use crate::error::Error;
 use crate::format::area::Area;
 use crate::format::header::{Header, Kind, is_blank};
 use crate::format::inode::FileView;
+use crate::index::Index;
 use crate::recovery::listing::is_record;
 use crate::space::opened::{CHANGE, FRESH, Recovery};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -41,7 +41,7 @@ pub(crate) struct Record {
     pub(crate) failed: PageAddr,
 }
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Index<'r, N> {
     /// Reads the inode page at `at` into the scratch page, if there is one of an area newer than `since`. A page
     /// of another kind is none, whatever led here.
     pub(crate) fn read_record(

@@ -23,8 +23,9 @@
 //! 7. Overwrites that no inode page shows yet are found by the tags of their pages (`updates.rs`).
 //!    A checkpoint makes it durable; until then a second stop finds the volume as the first did.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
+use crate::cleaning::Volume;
 use crate::error::{Error, sound};
 use crate::format::area::Area;
 use crate::format::blockstate::State;
@@ -32,6 +33,7 @@ use crate::format::dirrec::{DirRec, State as RecState, Target};
 use crate::format::hash::name_hash;
 use crate::format::header::{Header, Kind};
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView};
+use crate::index::Index;
 use crate::recovery::count::count;
 use crate::recovery::records::Record;
 use crate::space::newer::Newer;
@@ -54,93 +56,136 @@ impl<N: Nand> Store<'_, N> {
     }
 }
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Volume<'r, N> {
     /// Brings the volume from the checkpoint just loaded to where it was. Returns whether that is durable: it is not where the
     /// last root block is full. Then what is written is in blocks that are free for the next mount as well, which does
     /// it again.
     pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
         let since = start.since;
-        self.store.session = true;
+        self.durable.index.store.session = true;
         // A recovery that was cut may have written any of them.
-        self.store.table.forget_clean();
-        self.compare_states()?;
-        self.give_up_meant();
+        self.durable.index.store.table.forget_clean();
+        self.durable.compare_states()?;
+        self.durable.give_up_meant();
         // A page written after the checkpoint shows that it was complete; but what leads to a copy of it may be
         // the last page of the recovery before, and fail yet: then what led to the one before is needed.
-        let changed = self.list_opened(start)?;
+        let changed = self.durable.list_opened(start)?;
         if start.firm || changed && !start.is_copy {
-            self.store.free_dead(true)?;
+            self.durable.index.store.free_dead(true)?;
         }
         // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a root page that
         // leads to the second-level block that was meant. What is written now is newer, and that block stays.
-        self.store.together = true;
-        self.store.seq += NEWER;
-        self.store.spared = self.anchor.meant;
-        let mut lasts = !self.store.discarded;
+        self.durable.index.store.together = true;
+        self.durable.index.store.seq += NEWER;
+        self.durable.index.store.spared = self.durable.anchor.meant;
+        let mut lasts = !self.durable.index.store.discarded;
         if lasts {
-            let own = self.store.seq;
-            let repeated = self.repeat_checkpoint(start);
-            lasts = self.unless_roots_are_full(repeated)?;
+            let own = self.durable.index.store.seq;
+            let repeated = self.durable.repeat_checkpoint(start);
+            lasts = self.durable.unless_roots_are_full(repeated)?;
             if !lasts {
-                self.store.newer = Newer::between(since, own);
+                self.durable.index.store.newer = Newer::between(since, own);
             }
         }
-        if lasts || self.store.discarded {
-            self.store.spared = u32::MAX;
-            self.store.free_dead(true)?;
+        if lasts || self.durable.index.store.discarded {
+            self.durable.index.store.spared = u32::MAX;
+            self.durable.index.store.free_dead(true)?;
         }
-        self.close_at_checkpoint();
-        self.copy_suspects(since)?;
-        let copy = self.store.recovery.as_ref().and_then(|r| r.copy);
-        self.look_anew();
-        let mut dirs = self.cursor(Area::Dir, since)?;
+        self.durable.index.close_at_checkpoint();
+        self.durable.index.copy_suspects(since)?;
+        let copy = self
+            .durable
+            .index
+            .store
+            .recovery
+            .as_ref()
+            .and_then(|r| r.copy);
+        self.durable.index.look_anew();
+        let mut dirs = self.durable.index.cursor(Area::Dir, since)?;
         while let Some((at, _)) = dirs.at {
-            let replayed = self.replay_dir_map(at);
-            self.noted(replayed)?;
-            self.advance(&mut dirs, since)?;
+            let replayed = self.durable.index.replay_dir_map(at);
+            self.durable.index.noted(replayed)?;
+            self.durable.index.advance(&mut dirs, since)?;
         }
         if let Some((at, ..)) = copy.filter(|c| c.1.kind == Kind::Dir) {
-            let replayed = self.replay_dir_map(at);
-            self.noted(replayed)?;
+            let replayed = self.durable.index.replay_dir_map(at);
+            self.durable.index.noted(replayed)?;
         }
-        self.replay_all(since)?;
+        self.durable.index.replay_all(since)?;
         // Pages that are no records may have later numbers.
-        self.store.seq += 1 << 16;
+        self.durable.index.store.seq += 1 << 16;
         for i in 0..2 {
-            self.flush_dir(i)?;
-            self.dirs[i].clear();
+            self.durable.index.flush_dir(i)?;
+            self.durable.index.dirs[i].clear();
         }
-        self.look_anew();
-        self.count_lost(since)?;
-        let mend = self.store.recovery.as_ref().is_some_and(|r| r.mend);
-        let exchange = self.store.recovery.as_ref().and_then(|r| r.exchange);
-        let half_cut = self.store.recovery.as_ref().map(|r| r.half_cut);
-        self.close_opened();
-        for slot in &mut self.dirs {
+        self.durable.index.look_anew();
+        self.durable.index.count_lost(since)?;
+        let mend = self
+            .durable
+            .index
+            .store
+            .recovery
+            .as_ref()
+            .is_some_and(|r| r.mend);
+        let exchange = self
+            .durable
+            .index
+            .store
+            .recovery
+            .as_ref()
+            .and_then(|r| r.exchange);
+        let half_cut = self
+            .durable
+            .index
+            .store
+            .recovery
+            .as_ref()
+            .map(|r| r.half_cut);
+        self.durable.index.close_opened();
+        for slot in &mut self.durable.index.dirs {
             if slot.ino != 0 {
                 slot.dir_mut().set_as_of(0);
             }
         }
-        self.store.scratch_at = PageAddr::NONE;
-        self.orphans = 1;
-        self.replay_updates(since, copy.map(|c| (c.0, c.2)))?;
+        self.durable.index.store.scratch_at = PageAddr::NONE;
+        self.durable.index.orphans = 1;
+        self.durable
+            .index
+            .replay_updates(since, copy.map(|c| (c.0, c.2)))?;
         if let Some(pending) = exchange {
-            self.finish_exchange(pending)?;
+            self.durable.index.finish_exchange(pending)?;
         }
         if mend {
-            self.mend_replaced()?;
+            self.durable.index.mend_replaced()?;
         }
         if lasts {
             for at in half_cut.into_iter().flatten() {
-                self.finish_half_cut(at)?;
+                self.durable.index.finish_half_cut(at)?;
             }
             self.clean_hardly_written()?;
             let named = self.checkpoint(false);
-            lasts = self.unless_roots_are_full(named)?;
+            lasts = self.durable.unless_roots_are_full(named)?;
         }
         Ok(lasts)
     }
+}
 
+impl<'r, N: Nand> Durable<'r, N> {
+    /// A second-level block that was never reached is not needed any more.
+    fn give_up_meant(&mut self) {
+        let meant = self.anchor.meant;
+        if self.index.store.table.paged.is_some()
+            && meant < self.index.store.table.blocks()
+            && !self.anchor.owns(meant)
+            && !self.index.store.is_log(meant)
+            && self.index.store.state(meant) == State::System
+        {
+            self.anchor.push_chain(meant);
+        }
+    }
+}
+
+impl<'r, N: Nand> Index<'r, N> {
     /// Step 4: DirInode and FileInode pages in the order of their numbers, the copy of the newest last.
     fn replay_all(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         let (mut dirs, mut files) = (
@@ -178,19 +223,6 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         let pages = self.store.geo.pages();
         if let Some(rec) = &mut self.store.recovery {
             rec.left = 2 * pages;
-        }
-    }
-
-    /// A second-level block that was never reached is not needed any more.
-    fn give_up_meant(&mut self) {
-        let meant = self.anchor.meant;
-        if self.store.table.paged.is_some()
-            && meant < self.store.table.blocks()
-            && !self.anchor.owns(meant)
-            && !self.store.is_log(meant)
-            && self.store.state(meant) == State::System
-        {
-            self.anchor.push_chain(meant);
         }
     }
 
@@ -262,7 +294,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.files[0].clear();
         self.store.look_into(at)?;
         let header = self.store.read_meta(at, self.files[0].buf)?;
-        let page = |fs: &Self, p: usize| DirView::on(fs.files[0].buf).pointer(p).1;
+        let page = |index: &Self, p: usize| DirView::on(index.files[0].buf).pointer(p).1;
         let view = DirView::on(self.files[0].buf);
         let whole = header.is_some_and(|h| h.kind == Kind::Dir) && view.is_sane();
         let (pointers, levels) = (view.pointers(), view.levels());

@@ -1,6 +1,6 @@
 //! From the root blocks to the newest checkpoint that is whole.
 
-use crate::FlashLight;
+use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::{Area, Head};
@@ -9,6 +9,7 @@ use crate::format::header::{self, Bad, HEADER, Header, Kind};
 use crate::format::leaf::{COPY_OF, counted, is_unmounted, root_name, since};
 use crate::format::limits::ANCHOR_PAGES;
 use crate::format::wellformed::is_well_formed;
+use crate::index::Index;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// What the root pages say.
@@ -138,7 +139,7 @@ fn note_newest(newest: &mut Lead, before: &mut Lead, page: Lead) {
     }
 }
 
-impl<'r, N: Nand> FlashLight<'r, N> {
+impl<'r, N: Nand> Durable<'r, N> {
     /// The first of two checkpoints that say the same, when the second has led to an error.
     pub(crate) fn first_of_two(
         &mut self,
@@ -151,8 +152,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if next == 0 || !second.clean && !second.repeated {
             return Err(e);
         }
-        let at = self.store.geo.page(BlockAddr(block), next - 1);
-        if self.read_checkpoint(at, 0)?.is_none() || second.clean && !is_unmounted(self.scratch) {
+        let at = self.index.store.geo.page(BlockAddr(block), next - 1);
+        if self.index.read_checkpoint(at, 0)?.is_none()
+            || second.clean && !is_unmounted(self.index.scratch)
+        {
             return Err(e);
         }
         let first = self.decode(Head { block, next })?.ok_or(e)?;
@@ -164,9 +167,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Takes what the checkpoint page in the scratch page has claimed.
     pub(crate) fn load_claims(&mut self, root: &Root) {
-        let meant = u32::from(crate::format::bytes::get_u16(self.scratch, 36));
+        let meant = u32::from(crate::format::bytes::get_u16(self.index.scratch, 36));
         self.anchor.meant = meant;
-        let (root_next, second_next) = (self.scratch[34], self.scratch[35]);
+        let (root_next, second_next) = (self.index.scratch[34], self.index.scratch[35]);
         // The second-level block that the root leads to may not be the one that was meant to be
         // used: then that one was never reached, and the next switch takes another.
         self.anchor.second_next = if meant == self.anchor.second {
@@ -179,7 +182,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             self.anchor.second_next = ANCHOR_PAGES;
         }
         self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
-        self.anchor.round = self.scratch[33];
+        self.anchor.round = self.index.scratch[33];
         for side in 0..2 {
             let RootBlock { round, end, .. } = root.blocks[side];
             self.anchor.rounds[side] = round.unwrap_or(u32::MAX);
@@ -194,37 +197,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// checkpoint that is not readable any more, and had to copy it to a leaf that only that one named,
     /// because a leaf named before was bad.
     pub(crate) fn claims_may_be_lost(&mut self) -> Result<bool, Error<N::Error>> {
-        let blocks = self.store.table.blocks();
+        let blocks = self.index.store.table.blocks();
         for name in self.anchor.next_leaves {
-            if name < blocks && self.store.nand.is_bad(BlockAddr(name))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether a session has begun after a clean unmount: its first writes are two allocation
-    /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
-    /// and then nothing has happened.
-    pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
-        for i in 0..self.store.reserved {
-            let (block, area) = self.store.reserves[i];
-            if area != Area::Bitmap as u8 {
-                continue;
-            }
-            let block = BlockAddr(u32::from(block));
-            let at = self.store.geo.page(block, 0);
-            let is_record =
-                |h: Option<Header>| h.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since);
-            let first = is_record(self.store.read_meta(at, self.scratch)?);
-            if !first && self.scratch[..HEADER].iter().any(|&b| b != 0) {
-                // Not this one; it may have failed when it was erased.
-                continue;
-            }
-            // One that cannot be read may be the first.
-            let at = self.store.geo.page(block, 1);
-            let second = self.store.read_meta(at, self.scratch)?;
-            if is_record(second) || first && !header::is_blank(self.scratch) {
+            if name < blocks && self.index.store.nand.is_bad(BlockAddr(name))? {
                 return Ok(true);
             }
         }
@@ -233,7 +208,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Finds the newest root page and checks that the volume is for this chip. 16 reads.
     pub(crate) fn find_root(&mut self) -> Result<Root, Error<N::Error>> {
-        let geo = self.store.geo;
+        let geo = self.index.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut newest, mut before) = (None, None);
         let (mut version, mut fits) = (None, true);
@@ -242,17 +217,23 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             let block = self.anchor.roots[side];
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
-                let status = self.store.nand.read(at, 0, self.scratch, &mut [])?;
-                if !header::is_blank(self.scratch) {
+                let status = self
+                    .index
+                    .store
+                    .nand
+                    .read(at, 0, self.index.scratch, &mut [])?;
+                if !header::is_blank(self.index.scratch) {
                     seen.end = index + 1;
                 }
                 if !status.is_readable() {
                     continue;
                 }
-                match header::parse(self.scratch, at) {
+                match header::parse(self.index.scratch, at) {
                     Err(Bad::Version(v)) => version = Some(v),
-                    Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, self.scratch, &h) => {
-                        let word = |i: usize| get_u32(self.scratch, HEADER + 4 * i);
+                    Ok(h)
+                        if h.kind == Kind::Root && is_well_formed(&geo, self.index.scratch, &h) =>
+                    {
+                        let word = |i: usize| get_u32(self.index.scratch, HEADER + 4 * i);
                         seen.round = Some(word(6));
                         let page = Some((h.seq, index, word(4)));
                         if page > seen.newest {
@@ -280,7 +261,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if !fits {
             return Err(Error::Geometry);
         }
-        self.store.volume = header.volume;
+        self.index.store.volume = header.volume;
         (self.anchor.last_root, self.anchor.good) = (last_root, good);
         self.anchor.limit_roots();
         for (block, seen) in self.anchor.roots.into_iter().zip(&mut blocks) {
@@ -304,19 +285,19 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Reads the second-level block. Notes where what was programmed ends, whoever claimed it. 8 reads.
     fn find_second(&mut self, second: u32) -> Result<Second, Error<N::Error>> {
-        let geo = self.store.geo;
+        let geo = self.index.store.geo;
         let (mut newest, mut before, mut oldest) = (None, None, u64::MAX);
         let mut newest_at = ANCHOR_PAGES;
         let (mut firm, mut alone) = (false, false);
         self.anchor.second_next = 0;
         for index in 0..ANCHOR_PAGES {
             let at = geo.page(BlockAddr(second), index);
-            let header = self.store.read_meta(at, self.scratch)?;
-            let leaf = get_u32(self.scratch, HEADER);
+            let header = self.index.store.read_meta(at, self.index.scratch)?;
+            let leaf = get_u32(self.index.scratch, HEADER);
             let page = header
                 .filter(|h| h.kind == Kind::Second && leaf < geo.blocks())
                 .map(|h| (h.seq, leaf));
-            let is_blank = header::is_blank(self.scratch);
+            let is_blank = header::is_blank(self.index.scratch);
             // They are written in twos.
             let is_second = index % 2 == 1;
             if page > newest {
@@ -351,9 +332,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         root: &Root,
         counts: Option<bool>,
     ) -> Result<Leaf, Error<N::Error>> {
-        let geo = self.store.geo;
+        let geo = self.index.store.geo;
         let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root, counts)?;
-        let mut last = (seq, counted(self.scratch));
+        let mut last = (seq, counted(self.index.scratch));
         let mut copy: Option<(u64, u32, u64)> = None;
         let mut complete = (0, u32::MAX);
         // The leaves named may go on from here. Copies only lead to other copies, and what one of them names may not be
@@ -366,26 +347,26 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 continue;
             }
             let at = geo.page(BlockAddr(name), 0);
-            let Some((s, next)) = self.read_checkpoint(at, seq)? else {
+            let Some((s, next)) = self.index.read_checkpoint(at, seq)? else {
                 continue;
             };
-            let says = (s, counted(self.scratch));
-            if crate::format::bytes::get_u64(self.scratch, COPY_OF) != 0 {
+            let says = (s, counted(self.index.scratch));
+            if crate::format::bytes::get_u64(self.index.scratch, COPY_OF) != 0 {
                 names.add(next);
                 if copy.is_none_or(|(newest, ..)| s > newest) {
-                    copy = Some((s, name, since(self.scratch)));
+                    copy = Some((s, name, since(self.index.scratch)));
                 }
-                if s > complete.0 && self.is_complete_copy(name)? {
+                if s > complete.0 && self.index.is_complete_copy(name)? {
                     complete = (s, name);
                     last = last.max(says);
                 }
-            } else if let Some((head, s, next)) = self.last_checkpoint(name)?
+            } else if let Some((head, s, next)) = self.index.last_checkpoint(name)?
                 && s > seq
             {
                 // Each of a forged ring of leaves could be newer than the last of the one before.
                 self.anchor.push_chain(leaf.block);
                 (leaf, seq) = (head, s);
-                last = (s, counted(self.scratch));
+                last = (s, counted(self.index.scratch));
                 (names, i) = (Names::new(next), 0);
                 copy = None;
                 complete = (0, u32::MAX);
@@ -397,7 +378,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         if let Some((.., of)) = copy {
             for index in (0..leaf.next).rev() {
                 let at = geo.page(BlockAddr(leaf.block), index);
-                if self.read_checkpoint(at, 0)?.is_some() && since(self.scratch) == of {
+                if self.index.read_checkpoint(at, 0)?.is_some() && since(self.index.scratch) == of {
                     leaf.next = index + 1;
                     break;
                 }
@@ -444,11 +425,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 }
                 second => second?,
             };
-            self.store.seq = self.store.seq.max(second.seq + 1);
+            self.index.store.seq = self.index.store.seq.max(second.seq + 1);
             let mut found = None;
             for leaf in second.leaves() {
                 if found.is_none() && leaf != u32::MAX {
-                    found = self.last_checkpoint(leaf)?;
+                    found = self.index.last_checkpoint(leaf)?;
                 }
             }
             if let Some(found) = found {
@@ -460,7 +441,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
                 let firm = i == 0 && (second.firm || second.before != u32::MAX);
                 return Ok((firm && (!root.is_in_one() || root.seq < second.seq), found));
             }
-            let at = self.store.geo.page(BlockAddr(second.leaf), 0);
+            let at = self.index.store.geo.page(BlockAddr(second.leaf), 0);
             corrupt = corrupt.or(Some(Error::Corrupt(at, "checkpoint")));
             if counts && !root.is_in_one() && second.before != u32::MAX {
                 // Other leaves have followed: what counted before is out of date.
@@ -487,6 +468,36 @@ impl<'r, N: Nand> FlashLight<'r, N> {
             Err(Error::Corrupt(..)) => Ok(false),
             Err(e) => Err(e),
         }
+    }
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    /// Whether a session has begun after a clean unmount: its first writes are two allocation
+    /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
+    /// and then nothing has happened.
+    pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
+        for i in 0..self.store.reserved {
+            let (block, area) = self.store.reserves[i];
+            if area != Area::Bitmap as u8 {
+                continue;
+            }
+            let block = BlockAddr(u32::from(block));
+            let at = self.store.geo.page(block, 0);
+            let is_record =
+                |h: Option<Header>| h.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since);
+            let first = is_record(self.store.read_meta(at, self.scratch)?);
+            if !first && self.scratch[..HEADER].iter().any(|&b| b != 0) {
+                // Not this one; it may have failed when it was erased.
+                continue;
+            }
+            // One that cannot be read may be the first.
+            let at = self.store.geo.page(block, 1);
+            let second = self.store.read_meta(at, self.scratch)?;
+            if is_record(second) || first && !header::is_blank(self.scratch) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether the copy of a checkpoint in a block is complete for sure: there is something behind it. If not, its program

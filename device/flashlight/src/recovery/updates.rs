@@ -1,11 +1,11 @@
 //! Pages of data that an fsync wrote without their inode are found by their tags.
 
-use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::bytes::get_u64;
 use crate::format::extent::{self, INDEX_END};
 use crate::format::header::SEQ;
 use crate::format::tag::{self, PAGES_MOST, Tag, Update};
+use crate::index::Index;
 use crate::space::opened::CHANGE;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -79,7 +79,7 @@ impl Run {
     }
 }
 
-impl<N: Nand> FlashLight<'_, N> {
+impl<N: Nand> Index<'_, N> {
     /// At the end of a recovery: changes files as the updates did that their inode pages do not show.
     /// A read for each page; for what has changed, what the writes of so many pages cost. `since` is
     /// the checkpoint's number.

@@ -270,25 +270,48 @@ mod tests {
             assert!(matches!(made, Node::Dir(_)));
         }
         fs.sync().unwrap();
-        let geo = fs.store.geo;
+        let geo = fs.volume.durable.index.store.geo;
         let all: std::vec::Vec<_> = (0..geo.pages())
             .map(PageAddr)
-            .filter(|&at| fs.store.kept(at, Kind::Dir).is_some())
+            .filter(|&at| fs.volume.durable.index.store.kept(at, Kind::Dir).is_some())
             .collect();
         assert!(all.len() > 1, "{all:?}");
         let mut buf = std::vec![0; geo.page_size() as usize];
         for &at in &all {
-            fs.store.nand.inner.clear_counters();
-            fs.store.get_meta(at, &mut buf, Kind::Dir, "").unwrap();
-            assert_eq!(fs.store.nand.inner.counters().page_reads, 0);
+            fs.volume.durable.index.store.nand.inner.clear_counters();
+            fs.volume
+                .durable
+                .index
+                .store
+                .get_meta(at, &mut buf, Kind::Dir, "")
+                .unwrap();
+            assert_eq!(
+                fs.volume
+                    .durable
+                    .index
+                    .store
+                    .nand
+                    .inner
+                    .counters()
+                    .page_reads,
+                0
+            );
         }
         let block = geo.block_of(all[0]);
-        assert!(fs.store.erase(block.0).unwrap());
+        assert!(fs.volume.durable.index.store.erase(block.0).unwrap());
         for &at in &all {
             let gone = geo.block_of(at) == block;
-            assert_eq!(fs.store.kept(at, Kind::Dir).is_none(), gone);
             assert_eq!(
-                fs.store.get_meta(at, &mut buf, Kind::Dir, "").is_err(),
+                fs.volume.durable.index.store.kept(at, Kind::Dir).is_none(),
+                gone
+            );
+            assert_eq!(
+                fs.volume
+                    .durable
+                    .index
+                    .store
+                    .get_meta(at, &mut buf, Kind::Dir, "")
+                    .is_err(),
                 gone
             );
         }

@@ -201,7 +201,9 @@ mod tests {
     use crate::cleaning::sweep::Why;
     use crate::format::blockstate::State;
     use crate::format::validity::room;
-    use crate::{Config, FileRef, New, Node, Page, ROOT_DIR, Visitor, ram_needed, ram_to_level};
+    use crate::{
+        Config, FileRef, FlashLight, New, Node, Page, ROOT_DIR, Visitor, ram_needed, ram_to_level,
+    };
     use flashkit_nand::BlockAddr;
     use flashkit_sim::{ChipSpec, Metered, Rng, SimNand, Timing};
 
@@ -275,7 +277,10 @@ mod tests {
 
     /// What flash and the list say of a block: a byte a page.
     fn said(fs: &mut Fs, block: u32) -> Vec<bool> {
-        let (store, page) = (&mut fs.store, &mut *fs.scratch);
+        let (store, page) = (
+            &mut fs.volume.durable.index.store,
+            &mut *fs.volume.durable.index.scratch,
+        );
         let range = store.validity.range(block);
         assert!(store.load_validity(range, page).unwrap());
         let mut bits = page[store.validity.bits(block)].to_vec();
@@ -295,10 +300,10 @@ mod tests {
             let (mut fs, file) = overwritten(entries, writes);
             let in_use = in_use(&mut fs);
             for block in (0..96)
-                .filter(|&b| fs.store.validity.has(b))
+                .filter(|&b| fs.volume.durable.index.store.validity.has(b))
                 .collect::<Vec<_>>()
             {
-                if fs.store.valid_pages(block) == 0 {
+                if fs.volume.durable.index.store.valid_pages(block) == 0 {
                     continue;
                 }
                 let said = said(&mut fs, block);
@@ -310,7 +315,7 @@ mod tests {
                 if entries > 8 {
                     let valid = said.iter().filter(|valid| **valid).count() as u32;
                     blocks += 1;
-                    whole += u32::from(valid == fs.store.valid_pages(block));
+                    whole += u32::from(valid == fs.volume.durable.index.store.valid_pages(block));
                 }
             }
             is_whole(&mut fs, file);
@@ -338,16 +343,23 @@ mod tests {
     #[test]
     fn lost_pages_are_done_without() {
         let (mut fs, file) = overwritten(8, 2_000);
-        let places = fs.store.validity.places;
+        let places = fs.volume.durable.index.store.validity.places;
         assert!(places[0].is_some());
-        assert!(fs.store.validity.is_in(fs.store.geo.block_of(places[0]).0));
+        assert!(
+            fs.volume
+                .durable
+                .index
+                .store
+                .validity
+                .is_in(fs.volume.durable.index.store.geo.block_of(places[0]).0)
+        );
         for n in 0..2_000u64 {
             if n % 50 == 0 {
                 for at in places {
-                    let block = fs.store.geo.block_of(at).0;
-                    fs.store.validity.forget(block);
+                    let block = fs.volume.durable.index.store.geo.block_of(at).0;
+                    fs.volume.durable.index.store.validity.forget(block);
                 }
-                fs.store.validity.places = [PageAddr::NONE; RANGES];
+                fs.volume.durable.index.store.validity.places = [PageAddr::NONE; RANGES];
             }
             let at = n * 7_919 % PAGES;
             let page = [at as u8; PAGE];
@@ -362,11 +374,16 @@ mod tests {
     #[test]
     fn a_page_that_could_not_be_written_leaves_none() {
         let (mut fs, _) = overwritten(32, 2_000);
-        assert!(fs.store.validity.places[0].is_some());
-        fs.store.nand.failed = true;
-        let done = fs.store.write_validity(0, None, fs.scratch);
+        assert!(fs.volume.durable.index.store.validity.places[0].is_some());
+        fs.volume.durable.index.store.nand.failed = true;
+        let done =
+            fs.volume
+                .durable
+                .index
+                .store
+                .write_validity(0, None, fs.volume.durable.index.scratch);
         assert_eq!(done, Err(Error::ReadOnly));
-        assert!(fs.store.validity.places[0].is_none());
+        assert!(fs.volume.durable.index.store.validity.places[0].is_none());
     }
 
     /// One that counts erases.
@@ -382,7 +399,7 @@ mod tests {
         for _ in 0..60 {
             (0..96)
                 .filter(|&other| other != block)
-                .for_each(|other| fs.store.note_erase(other));
+                .for_each(|other| fs.volume.durable.index.store.note_erase(other));
         }
     }
 
@@ -390,33 +407,39 @@ mod tests {
     #[test]
     fn an_idle_log_of_nothing_valid() {
         let mut fs = levelled();
-        fs.begin().unwrap();
-        let mut page = std::vec![0; len(&fs.store.geo, 0)];
+        fs.volume.durable.begin().unwrap();
+        let mut page = std::vec![0; len(&fs.volume.durable.index.store.geo, 0)];
         let (kind, none) = (Kind::Validity, PageAddr::NONE);
-        let at = fs.store.append(Area::Extent, &mut page, kind, none);
+        let at = fs
+            .volume
+            .durable
+            .index
+            .store
+            .append(Area::Extent, &mut page, kind, none);
         let at = at.unwrap();
-        fs.store.invalidate(at);
-        let block = fs.store.geo.block_of(at).0;
-        assert_eq!(fs.store.state(block), State::Meta(0));
-        assert!(!fs.store.is_in_use(block));
+        fs.volume.durable.index.store.invalidate(at);
+        let block = fs.volume.durable.index.store.geo.block_of(at).0;
+        assert_eq!(fs.volume.durable.index.store.state(block), State::Meta(0));
+        assert!(!fs.volume.durable.index.store.is_in_use(block));
         fall_behind(&mut fs, block);
-        assert!(fs.store.is_in_use(block));
-        let sweep = fs.begin_sweep(block, Why::Wear);
-        fs.sweep = Some(sweep);
-        assert_eq!(fs.store.state(block), State::Dead);
+        assert!(fs.volume.durable.index.store.is_in_use(block));
+        let sweep = fs.volume.durable.index.begin_sweep(block, Why::Wear);
+        fs.volume.sweep = Some(sweep);
+        assert_eq!(fs.volume.durable.index.store.state(block), State::Dead);
         fs.sync().unwrap();
-        assert!(fs.store.is_free(block) && fs.sweep.is_none());
+        assert!(fs.volume.durable.index.store.is_free(block) && fs.volume.sweep.is_none());
     }
 
     /// A free block that says which pages of others are valid is taken last, but not for ever.
     #[test]
     fn in_a_free_block() {
         let mut fs = levelled();
-        let block = fs.store.free_from(20).unwrap();
-        fs.store.validity.places[0] = fs.store.geo.page(BlockAddr(block), 0);
-        assert_ne!(fs.store.free_from(block), Some(block));
+        let block = fs.volume.durable.index.store.free_from(20).unwrap();
+        fs.volume.durable.index.store.validity.places[0] =
+            fs.volume.durable.index.store.geo.page(BlockAddr(block), 0);
+        assert_ne!(fs.volume.durable.index.store.free_from(block), Some(block));
         fall_behind(&mut fs, block);
-        assert_eq!(fs.store.free_from(block), Some(block));
+        assert_eq!(fs.volume.durable.index.store.free_from(block), Some(block));
     }
 
     /// A bit a block would leave nothing of the list.
