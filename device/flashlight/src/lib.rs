@@ -49,8 +49,28 @@ pub use space::written::Written;
 
 use cleaning::Volume;
 use flashkit_nand::Nand;
+use index::Index;
+use space::store::Store;
 
 /// A mounted volume.
 pub struct FlashLight<'r, N: Nand> {
     pub(crate) volume: Volume<'r, N>,
+}
+
+impl<'r, N: Nand> FlashLight<'r, N> {
+    pub(crate) fn index(&self) -> &Index<'r, N> {
+        &self.volume.durable.index
+    }
+
+    pub(crate) fn index_mut(&mut self) -> &mut Index<'r, N> {
+        &mut self.volume.durable.index
+    }
+
+    pub(crate) fn store(&self) -> &Store<'r, N> {
+        &self.volume.durable.index.store
+    }
+
+    pub(crate) fn store_mut(&mut self) -> &mut Store<'r, N> {
+        &mut self.volume.durable.index.store
+    }
 }

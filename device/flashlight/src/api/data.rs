@@ -18,7 +18,7 @@ use flashkit_nand::{Nand, PageAddr};
 impl<N: Nand> FlashLight<'_, N> {
     /// Largest file in bytes.
     pub fn file_size_max(&self) -> u64 {
-        u64::from(INDEX_END) * u64::from(self.volume.durable.index.store.geo.page_size())
+        u64::from(INDEX_END) * u64::from(self.store().geo.page_size())
     }
 
     /// Reads from a file; returns fewer bytes than asked only at its end. One page read for each
@@ -35,21 +35,19 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<usize, Error<N::Error>> {
         let i = self
             .volume
-            .reading(|volume| volume.durable.index.load_data_file(node))?;
-        let size = self.volume.durable.index.files[i].file().size();
+            .reading(|volume| volume.index_mut().load_data_file(node))?;
+        let size = self.index().files[i].file().size();
         if offset >= size {
             return Ok(0);
         }
         let want = (buf.len() as u64).min(size - offset) as usize;
-        let ps = self.volume.durable.index.store.page_size();
+        let ps = self.store().page_size();
         let mut done = 0;
         while done < want {
             let at = offset + done as u64;
             let (index, off) = ((at / ps as u64) as u32, (at % ps as u64) as usize);
             let n = (ps - off).min(want - done);
-            self.volume
-                .durable
-                .index
+            self.index_mut()
                 .read_part(i, index, off, &mut buf[done..done + n])?;
             done += n;
         }
@@ -71,17 +69,12 @@ impl<N: Nand> FlashLight<'_, N> {
         data: &[u8],
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         match offset.checked_add(data.len() as u64) {
             Some(end) if end <= self.file_size_max() => {}
             _ => return Err(Error::TooBig),
         }
-        if self
-            .volume
-            .durable
-            .index
-            .is_update(node, offset, data.len(), now)
-        {
+        if self.index().is_update(node, offset, data.len(), now) {
             return self.volume.write_update(node, offset, data, now);
         }
         self.volume.write_pages(node, offset, data, now, true)
@@ -89,13 +82,13 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Changes a file's size: cuts it, or extends it by a hole.
     pub fn truncate(&mut self, node: FileRef, size: u64, now: Time) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         if size > self.file_size_max() {
             return Err(Error::TooBig);
         }
         self.volume.make_room()?;
-        let i = self.volume.durable.index.load_data_file(node)?;
-        self.volume.durable.index.truncate_cached(i, size, now)
+        let i = self.index_mut().load_data_file(node)?;
+        self.index_mut().truncate_cached(i, size, now)
     }
 }
 
@@ -110,7 +103,7 @@ impl<N: Nand> Volume<'_, N> {
         now: Time,
         room: bool,
     ) -> Result<(), Error<N::Error>> {
-        let ps = self.durable.index.store.page_size();
+        let ps = self.store().page_size();
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
@@ -119,27 +112,27 @@ impl<N: Nand> Volume<'_, N> {
             if room {
                 self.make_room()?;
             }
-            let i = self.durable.index.load_data_file(node)?;
-            self.durable.index.need_page()?;
-            self.durable.index.need_place(i, KEPT_BY_WRITES)?;
-            if at + n as u64 > self.durable.index.files[i].file().size() {
-                self.durable.index.finish_truncate(i)?;
+            let i = self.index_mut().load_data_file(node)?;
+            self.index().need_page()?;
+            self.index().need_place(i, KEPT_BY_WRITES)?;
+            if at + n as u64 > self.index().files[i].file().size() {
+                self.index_mut().finish_truncate(i)?;
             }
             let piece = &data[done..done + n];
             if n == ps {
-                self.durable.index.files[i].change();
-                self.durable.index.write_page(i, index, piece)?;
+                self.index_mut().files[i].change();
+                self.index_mut().write_page(i, index, piece)?;
             } else {
                 let alone = room && n == data.len();
                 let tail = alone
-                    .then(|| self.durable.index.tail(i, at, piece, now))
+                    .then(|| self.index().tail(i, at, piece, now))
                     .flatten();
-                if let Err(e) = self.durable.index.write_part(i, index, off, piece, tail) {
-                    self.durable.index.files[i].change();
+                if let Err(e) = self.index_mut().write_part(i, index, off, piece, tail) {
+                    self.index_mut().files[i].change();
                     return Err(e);
                 }
             }
-            let mut view = self.durable.index.files[i].file_mut();
+            let mut view = self.index_mut().files[i].file_mut();
             view.end_at_least(at + n as u64);
             view.set_modified(now);
             done += n;

@@ -34,66 +34,49 @@ impl<N: Nand> FlashLight<'_, N> {
         (other_dir, other_name): (u32, &[u8]),
         now: Time,
     ) -> Result<[Node; 2], Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.volume.make_room()?;
         let (first, other) = (
-            self.volume.durable.index.find(dir, name)?,
-            self.volume.durable.index.find(other_dir, other_name)?,
+            self.index_mut().find(dir, name)?,
+            self.index_mut().find(other_dir, other_name)?,
         );
         if first.node == other.node {
             return Ok([first.node; 2]);
         }
         self.check_above(first.node, other_dir)?;
         self.check_above(other.node, dir)?;
-        self.volume
-            .durable
-            .index
+        self.index_mut()
             .check_hash(&first, dir, other_dir, other_name)?;
-        self.volume
-            .durable
-            .index
-            .check_hash(&other, other_dir, dir, name)?;
-        self.volume.durable.index.exchange_room(dir, other_dir)?;
+        self.index_mut().check_hash(&other, other_dir, dir, name)?;
+        self.index_mut().exchange_room(dir, other_dir)?;
         if let Node::File(file) = other.node {
-            self.volume
-                .durable
-                .index
+            self.index_mut()
                 .detach_target(file, other_dir, other_name, true)?;
         }
-        self.volume.durable.index.settle_file(0)?;
-        self.volume.durable.index.settle_file(1)?;
-        let other = self.volume.durable.index.find(other_dir, other_name)?;
-        self.volume
-            .durable
-            .index
+        self.index_mut().settle_file(0)?;
+        self.index_mut().settle_file(1)?;
+        let other = self.index_mut().find(other_dir, other_name)?;
+        self.index_mut()
             .room_for_name(first.node, other_name.len())?;
-        self.volume
-            .durable
-            .index
-            .room_for_name(other.node, name.len())?;
-        self.volume.durable.index.settle_file(0)?;
-        self.volume.durable.index.settle_file(1)?;
-        self.volume.durable.index.exchange_room(dir, other_dir)?;
+        self.index_mut().room_for_name(other.node, name.len())?;
+        self.index_mut().settle_file(0)?;
+        self.index_mut().settle_file(1)?;
+        self.index_mut().exchange_room(dir, other_dir)?;
         let (first, other) = (
-            self.volume.durable.index.find(dir, name)?,
-            self.volume.durable.index.find(other_dir, other_name)?,
+            self.index_mut().find(dir, name)?,
+            self.index_mut().find(other_dir, other_name)?,
         );
-        self.volume
-            .durable
-            .index
-            .check_own_name(first.node, dir, name)?;
-        self.volume
-            .durable
-            .index
+        self.index_mut().check_own_name(first.node, dir, name)?;
+        self.index_mut()
             .check_own_name(other.node, other_dir, other_name)?;
-        let nodes = self.volume.durable.index.record_exchange(
+        let nodes = self.index_mut().record_exchange(
             (dir, name, first),
             (other_dir, other_name, other),
             now,
         );
-        let nodes = self.volume.durable.index.not_in_part(nodes)?;
+        let nodes = self.index_mut().not_in_part(nodes)?;
         for dir in [dir, other_dir] {
-            self.volume.durable.index.stamp_dir(dir, now)?;
+            self.index_mut().stamp_dir(dir, now)?;
         }
         Ok(nodes)
     }

@@ -31,18 +31,18 @@ impl<N: Nand> FlashLight<'_, N> {
         len: u64,
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
-        let i = self.volume.durable.index.load_data_file(node)?;
+        self.index_mut().writable()?;
+        let i = self.index_mut().load_data_file(node)?;
         let (size, ps) = (
-            self.volume.durable.index.files[i].file().size(),
-            self.volume.durable.index.store.page_size() as u64,
+            self.index().files[i].file().size(),
+            self.store().page_size() as u64,
         );
         let end = offset.saturating_add(len).min(size);
         let mut at = offset;
         while at < end {
             self.volume.make_room()?;
-            let i = self.volume.durable.index.load_data_file(node)?;
-            self.volume.durable.index.need_place(i, KEPT)?;
+            let i = self.index_mut().load_data_file(node)?;
+            self.index().need_place(i, KEPT)?;
             let (index, off) = ((at / ps) as u32, at % ps);
             // Beyond the end of the file a page holds zeros.
             let whole = if end == size {
@@ -51,20 +51,16 @@ impl<N: Nand> FlashLight<'_, N> {
                 end / ps
             } as u32;
             if off == 0 && index < whole {
-                at = u64::from(self.volume.durable.index.punch_pages(i, index, whole)?) * ps;
+                at = u64::from(self.index_mut().punch_pages(i, index, whole)?) * ps;
             } else {
                 let n = (ps - off).min(end - at);
-                self.volume
-                    .durable
-                    .index
+                self.index_mut()
                     .zero_part(i, index, off as usize, (off + n) as usize)?;
                 at += n;
             }
             // Making room may have written the inode without this.
-            self.volume.durable.index.files[i]
-                .file_mut()
-                .set_modified(now);
-            self.volume.durable.index.files[i].change();
+            self.index_mut().files[i].file_mut().set_modified(now);
+            self.index_mut().files[i].change();
         }
         Ok(())
     }
@@ -77,7 +73,7 @@ impl<N: Nand> FlashLight<'_, N> {
         offset: u64,
     ) -> Result<Option<u64>, Error<N::Error>> {
         self.volume
-            .reading(|volume| volume.durable.index.next_edge(node, offset, true))
+            .reading(|volume| volume.index_mut().next_edge(node, offset, true))
     }
 
     /// The first byte from `offset` on that is not stored, or the end of the file; none from the end
@@ -88,7 +84,7 @@ impl<N: Nand> FlashLight<'_, N> {
         offset: u64,
     ) -> Result<Option<u64>, Error<N::Error>> {
         self.volume
-            .reading(|volume| volume.durable.index.next_edge(node, offset, false))
+            .reading(|volume| volume.index_mut().next_edge(node, offset, false))
     }
 }
 

@@ -34,19 +34,17 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         now: Time,
     ) -> Result<Node, Error<N::Error>> {
-        self.volume.durable.index.load_dir(dir)?;
+        self.index_mut().load_dir(dir)?;
         let hash = self.volume.vacant(dir, name)?;
-        self.volume.durable.index.need_page()?;
+        self.index().need_page()?;
         if self
-            .volume
-            .durable
-            .index
+            .index_mut()
             .has_entry(dir, hash, Target::Indirect, file.ino)?
         {
             // Directory and hash would not tell the two names apart.
             return Err(Error::TooManyLinks);
         }
-        let i = self.volume.durable.index.load_file(file)?;
+        let i = self.index_mut().load_file(file)?;
         let view = self.volume.durable.index.files[i].file();
         if view.flags() & FLAG_ORPHAN != 0 {
             return Err(Error::NotFound);
@@ -60,23 +58,20 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::TooManyLinks);
         }
         for dir in [from, dir] {
-            self.volume.durable.index.settle_creations(dir, 0)?;
+            self.index_mut().settle_creations(dir, 0)?;
         }
-        self.volume.durable.index.reserve_index(direct)?;
+        self.index_mut().reserve_index(direct)?;
         for dir in [from, dir] {
-            self.volume.durable.index.dir_reserve(dir)?;
+            self.index_mut().dir_reserve(dir)?;
         }
-        self.volume.durable.index.settle_removals(dir)?;
-        let growth = self.volume.durable.index.names_growth(i, name.len());
-        self.volume.durable.index.need_place(i, growth + KEPT)?;
-        self.volume.durable.index.file_room(i, growth)?;
-        self.volume
-            .durable
-            .index
-            .load_dir(if direct { from } else { dir })?;
-        self.volume.durable.index.load_dir(INDEX_DIR)?;
-        self.volume.durable.index.demote_name(i)?;
-        let mut view = self.volume.durable.index.files[i].file_mut();
+        self.index_mut().settle_removals(dir)?;
+        let growth = self.index().names_growth(i, name.len());
+        self.index().need_place(i, growth + KEPT)?;
+        self.index_mut().file_room(i, growth)?;
+        self.index_mut().load_dir(if direct { from } else { dir })?;
+        self.index_mut().load_dir(INDEX_DIR)?;
+        self.index_mut().demote_name(i)?;
+        let mut view = self.index_mut().files[i].file_mut();
         view.set_parent(dir);
         view.set_name(name);
         view.set_nlink(view.nlink() + 1);
@@ -85,13 +80,11 @@ impl<N: Nand> FlashLight<'_, N> {
             view.set_flags(FLAG_INDIRECT | FLAG_KEPT);
             view.set_moved(from, from_hash);
         }
-        let linked =
-            self.volume
-                .durable
-                .index
-                .record_link(i, (from, from_hash), (dir, hash), direct);
-        self.volume.durable.index.not_in_part(linked)?;
-        self.volume.durable.index.stamp_dir(dir, now)?;
+        let linked = self
+            .index_mut()
+            .record_link(i, (from, from_hash), (dir, hash), direct);
+        self.index_mut().not_in_part(linked)?;
+        self.index_mut().stamp_dir(dir, now)?;
         Ok(Node::File(
             self.volume.durable.index.files[i]
                 .file()

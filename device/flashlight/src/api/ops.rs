@@ -25,8 +25,8 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn lookup(&mut self, dir: u32, name: &[u8]) -> Result<Attr, Error<N::Error>> {
         let found = self
             .volume
-            .reading(|volume| volume.durable.index.find(dir, name))?;
-        Ok(self.volume.durable.index.attr_at(found.node, found.place))
+            .reading(|volume| volume.index_mut().find(dir, name))?;
+        Ok(self.index().attr_at(found.node, found.place))
     }
 
     /// Follows a path from the root; components are separated by slashes, symbolic links are not
@@ -45,26 +45,26 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Attributes of an inode. No read when it is cached, at most three when not.
     pub fn getattr(&mut self, node: Node) -> Result<Attr, Error<N::Error>> {
         let place = self.volume.reading(|volume| match node {
-            Node::Dir(ino) => volume.durable.index.peek_dir(ino),
-            Node::File(file) => volume.durable.index.peek_file(file),
+            Node::Dir(ino) => volume.index_mut().peek_dir(ino),
+            Node::File(file) => volume.index_mut().peek_file(file),
         })?;
-        Ok(self.volume.durable.index.attr_at(node, place))
+        Ok(self.index().attr_at(node, place))
     }
 
     /// Changes attributes; durable as other changes of the inode are.
     pub fn setattr(&mut self, node: Node, set: &SetAttr) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.volume.make_room()?;
         match node {
             Node::Dir(ino) => {
-                let i = self.volume.durable.index.load_dir(ino)?;
-                apply(&mut self.volume.durable.index.dirs[i].dir_mut(), set);
-                self.volume.durable.index.dirs[i].dirty = true;
+                let i = self.index_mut().load_dir(ino)?;
+                apply(&mut self.index_mut().dirs[i].dir_mut(), set);
+                self.index_mut().dirs[i].dirty = true;
             }
             Node::File(file) => {
-                let i = self.volume.durable.index.load_file(file)?;
-                apply(&mut self.volume.durable.index.files[i].file_mut(), set);
-                self.volume.durable.index.files[i].change();
+                let i = self.index_mut().load_file(file)?;
+                apply(&mut self.index_mut().files[i].file_mut(), set);
+                self.index_mut().files[i].change();
             }
         }
         Ok(())
@@ -87,8 +87,8 @@ impl<N: Nand> FlashLight<'_, N> {
         new: &New,
     ) -> Result<Node, Error<N::Error>> {
         let file = self.volume.create_file(dir, name, special.mode(), new)?;
-        let i = self.volume.durable.index.load_file(file)?;
-        self.volume.durable.index.files[i]
+        let i = self.index_mut().load_file(file)?;
+        self.index_mut().files[i]
             .file_mut()
             .set_size(special.device().into());
         Ok(Node::File(file))
@@ -109,21 +109,17 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::NameTooLong);
         }
         // Room for both steps, so that a full chip shows before the first.
-        let pages = target
-            .len()
-            .div_ceil(self.volume.durable.index.store.page_size()) as u32;
+        let pages = target.len().div_ceil(self.store().page_size()) as u32;
         self.volume.make_room()?;
-        if self.volume.durable.index.store.live + 8 + pages
-            > self.volume.durable.index.usable_pages()
-        {
+        if self.store().live + 8 + pages > self.index().usable_pages() {
             return Err(Error::NoSpace);
         }
-        let i = self.volume.durable.index.load_dir(dir)?;
-        let before = CHANGED.map(|stamp| self.volume.durable.index.dirs[i].dir().time(stamp));
+        let i = self.index_mut().load_dir(dir)?;
+        let before = CHANGED.map(|stamp| self.index().dirs[i].dir().time(stamp));
         let file = self.volume.create_file(dir, name, MODE_SYMLINK, new)?;
         // No checkpoint may come in between: a symbolic link without its target is none.
         if let Err(e) = self.volume.write_pages(file, 0, target, new.now, false) {
-            self.volume.durable.index.take_back(file, name, before)?;
+            self.index_mut().take_back(file, name, before)?;
             return Err(e);
         }
         Ok(Node::File(file))
@@ -132,19 +128,16 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Creates a directory; durable when this returns. One program, and at times the parent's
     /// before it.
     pub fn mkdir(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
-        self.volume.durable.index.load_dir(dir)?;
+        self.index_mut().load_dir(dir)?;
         let hash = self.volume.vacant(dir, name)?;
-        self.volume.durable.index.need_page()?;
-        let ino = self.volume.durable.index.map_vacant()?;
-        self.volume.durable.index.settle_creations(dir, 0)?;
-        self.volume.durable.index.dir_reserve(dir)?;
-        self.volume.durable.index.settle_removals(dir)?;
-        self.volume.durable.index.new_dir(ino, dir, name, new)?;
-        self.volume
-            .durable
-            .index
-            .dir_add(dir, hash, Target::Dir, ino)?;
-        self.volume.durable.index.stamp_dir(dir, new.now)?;
+        self.index().need_page()?;
+        let ino = self.index_mut().map_vacant()?;
+        self.index_mut().settle_creations(dir, 0)?;
+        self.index_mut().dir_reserve(dir)?;
+        self.index_mut().settle_removals(dir)?;
+        self.index_mut().new_dir(ino, dir, name, new)?;
+        self.index_mut().dir_add(dir, hash, Target::Dir, ino)?;
+        self.index_mut().stamp_dir(dir, new.now)?;
         Ok(Node::Dir(ino))
     }
 
@@ -161,55 +154,50 @@ impl<N: Nand> FlashLight<'_, N> {
         in_use: &dyn Fn(u32) -> bool,
         now: Time,
     ) -> Result<Unlinked, Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.volume.make_room()?;
-        self.volume.durable.index.dir_reserve(dir)?;
-        let found = self.volume.durable.index.find(dir, name)?;
+        self.index_mut().dir_reserve(dir)?;
+        let found = self.index_mut().find(dir, name)?;
         let Node::File(file) = found.node else {
             return Err(Error::IsDir);
         };
         let keep = in_use(file.ino);
-        let seq = self.volume.durable.index.store.seq;
-        self.volume
-            .durable
-            .index
+        let seq = self.store().seq;
+        self.index_mut()
             .settle_creations(dir, if keep { 0 } else { file.ino })?;
-        let i = self.volume.durable.index.load_file(file)?;
-        let rec = if self.volume.durable.index.store.seq == seq {
+        let i = self.index_mut().load_file(file)?;
+        let rec = if self.store().seq == seq {
             found.rec
         } else {
             // Loading has written files, and moved their entries.
-            self.volume.durable.index.find(dir, name)?.rec
+            self.index_mut().find(dir, name)?.rec
         };
-        if self.volume.durable.index.files[i].file().nlink() > 1 {
-            self.volume
-                .durable
-                .index
-                .unlink_name(i, dir, name, &rec, now)?;
-            self.volume.durable.index.stamp_dir(dir, now)?;
+        if self.index().files[i].file().nlink() > 1 {
+            self.index_mut().unlink_name(i, dir, name, &rec, now)?;
+            self.index_mut().stamp_dir(dir, now)?;
             return Ok(Unlinked::Named);
         }
         if keep || rec.target == Target::Indirect {
-            self.volume.durable.index.make_orphan(i, dir, &rec)?;
+            self.index_mut().make_orphan(i, dir, &rec)?;
             let file = self.volume.durable.index.files[i]
                 .file()
                 .file_ref(self.volume.durable.index.store.volume);
             // Reaping makes room, which may be the last that a worn volume writes.
-            self.volume.durable.index.stamp_dir(dir, now)?;
+            self.index_mut().stamp_dir(dir, now)?;
             if !keep {
                 self.volume.reap_now(file)?;
             }
         } else {
-            let loc = self.volume.durable.index.files[i].loc;
+            let loc = self.index().files[i].loc;
             let how = if loc.is_some() {
                 Removal::Freed(Target::File, loc.0)
             } else {
                 Removal::Volatile
             };
-            self.volume.durable.index.dir_remove(dir, &rec, how)?;
-            self.volume.durable.index.free_file(i)?;
-            self.volume.durable.index.store.park(i);
-            self.volume.durable.index.stamp_dir(dir, now)?;
+            self.index_mut().dir_remove(dir, &rec, how)?;
+            self.index_mut().free_file(i)?;
+            self.store_mut().park(i);
+            self.index_mut().stamp_dir(dir, now)?;
         }
         Ok(if keep {
             Unlinked::InUse
@@ -220,51 +208,46 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Removes an empty directory; durable when this returns. One or two programs.
     pub fn rmdir(&mut self, dir: u32, name: &[u8], now: Time) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.volume.make_room()?;
-        self.volume.durable.index.settle_creations(dir, 0)?;
-        self.volume.durable.index.dir_reserve(dir)?;
-        let found = self.volume.durable.index.find(dir, name)?;
+        self.index_mut().settle_creations(dir, 0)?;
+        self.index_mut().dir_reserve(dir)?;
+        let found = self.index_mut().find(dir, name)?;
         let Node::Dir(ino) = found.node else {
             return Err(Error::NotDir);
         };
-        let i = self.volume.durable.index.load_dir(ino)?;
-        if self.volume.durable.index.dirs[i].dir().size() > 0 {
+        let i = self.index_mut().load_dir(ino)?;
+        if self.index().dirs[i].dir().size() > 0 {
             return Err(Error::NotEmpty);
         }
-        if self.volume.durable.index.dirs[i].removals {
+        if self.index().dirs[i].removals {
             // What its files left must be free also after a power cut.
-            self.volume.durable.index.flush_dir(i)?;
+            self.index_mut().flush_dir(i)?;
         }
         let gone = self
-            .volume
-            .durable
-            .index
+            .index_mut()
             .free_dir(i)
             .and_then(|()| {
-                self.volume.durable.index.dir_remove(
-                    dir,
-                    &found.rec,
-                    Removal::Freed(Target::Dir, ino),
-                )
+                self.index_mut()
+                    .dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino))
             })
-            .and_then(|()| self.volume.durable.index.stamp_dir(dir, now))
+            .and_then(|()| self.index_mut().stamp_dir(dir, now))
             .and_then(|()| {
                 // Before the number can be given to another directory.
-                let i = self.volume.durable.index.load_dir(dir)?;
-                self.volume.durable.index.flush_dir(i)
+                let i = self.index_mut().load_dir(dir)?;
+                self.index_mut().flush_dir(i)
             });
-        self.volume.durable.index.not_in_part(gone)
+        self.index_mut().not_in_part(gone)
     }
 
     /// The parent of a directory; the root's is the root.
     pub fn parent(&mut self, dir: u32) -> Result<u32, Error<N::Error>> {
         let place = self
             .volume
-            .reading(|volume| volume.durable.index.peek_dir(dir))?;
+            .reading(|volume| volume.index_mut().peek_dir(dir))?;
         Ok(match place {
-            Place::Dir(i) => self.volume.durable.index.dirs[i].dir().parent(),
-            _ => DirView::on(self.volume.durable.index.scratch).parent(),
+            Place::Dir(i) => self.index().dirs[i].dir().parent(),
+            _ => DirView::on(self.index().scratch).parent(),
         })
     }
 
@@ -272,8 +255,8 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn readlink(&mut self, file: FileRef, buf: &mut [u8]) -> Result<usize, Error<N::Error>> {
         let i = self
             .volume
-            .reading(|volume| volume.durable.index.load_file(file))?;
-        if self.volume.durable.index.files[i].file().mode() & MODE_TYPE != MODE_SYMLINK {
+            .reading(|volume| volume.index_mut().load_file(file))?;
+        if self.index().files[i].file().mode() & MODE_TYPE != MODE_SYMLINK {
             return Err(Error::Invalid);
         }
         self.read(file, 0, buf)
@@ -282,32 +265,30 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes a file's data, size and name durable (one program, if anything has changed), or a
     /// directory's entries. Where the allocation log has failed, a checkpoint does it.
     pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
-        if self.volume.durable.index.store.log_lost && self.volume.durable.index.is_writable() {
+        if self.store().log_lost && self.index().is_writable() {
             self.volume.checkpoint(false)?;
         }
         // After a checkpoint it still tells of what was lost.
         self.volume
-            .reading(|volume| volume.durable.index.sync_node(node))
+            .reading(|volume| volume.index_mut().sync_node(node))
     }
 
     /// Makes everything durable.
     pub fn sync(&mut self) -> Result<(), Error<N::Error>> {
-        if self.volume.durable.index.read_only
-            || !(self.volume.durable.index.store.session || self.volume.durable.index.is_dirty())
-        {
+        if self.index().read_only || !(self.store().session || self.index().is_dirty()) {
             return Ok(());
         }
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.volume.checkpoint(false)?;
-        self.volume.durable.index.tell_given_up()
+        self.index_mut().tell_given_up()
     }
 
     /// Space. Reads nothing.
     pub fn statfs(&self) -> StatFs {
-        let pages = self.volume.durable.index.usable_pages();
+        let pages = self.index().usable_pages();
         StatFs {
             pages,
-            pages_free: pages.saturating_sub(self.volume.durable.index.store.live),
+            pages_free: pages.saturating_sub(self.store().live),
         }
     }
 }
@@ -315,12 +296,12 @@ impl<N: Nand> FlashLight<'_, N> {
 impl<N: Nand> Volume<'_, N> {
     /// Makes sure that a name can be added to a directory.
     pub(crate) fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
-        self.durable.index.writable()?;
+        self.index_mut().writable()?;
         check_name(name)?;
         self.make_room()?;
-        match self.durable.index.find_or_place(dir, name)? {
+        match self.index_mut().find_or_place(dir, name)? {
             Some(_) => Err(Error::Exists),
-            None => Ok(name_hash(self.durable.index.store.volume, name)),
+            None => Ok(name_hash(self.store().volume, name)),
         }
     }
 
@@ -332,26 +313,25 @@ impl<N: Nand> Volume<'_, N> {
         new: &New,
     ) -> Result<FileRef, Error<N::Error>> {
         // A directory that is gone has no page any more.
-        self.durable.index.load_dir(dir)?;
+        self.index_mut().load_dir(dir)?;
         let hash = self.vacant(dir, name)?;
-        self.durable.index.need_page()?;
-        let i = self.durable.index.spare_file_slot()?;
-        self.durable.index.dir_reserve(dir)?;
-        let ino = self.durable.index.next_ino;
-        self.durable.index.next_ino = if ino == u32::MAX { FIRST_FILE } else { ino + 1 };
-        let mut view = self.durable.index.files[i].file_mut();
+        self.index().need_page()?;
+        let i = self.index_mut().spare_file_slot()?;
+        self.index_mut().dir_reserve(dir)?;
+        let ino = self.index().next_ino;
+        self.index_mut().next_ino = if ino == u32::MAX { FIRST_FILE } else { ino + 1 };
+        let mut view = self.index_mut().files[i].file_mut();
         view.init(ino, dir, kind | (new.mode & !MODE_TYPE), name);
         view.set_uid(new.uid);
         view.set_gid(new.gid);
         for stamp in [Stamp::Access, Stamp::Modify, Stamp::Change] {
             view.set_time(stamp, new.now);
         }
-        self.durable.index.adopt_file(i, PageAddr::NONE);
-        self.durable.index.files[i].change();
-        self.durable
-            .index
+        self.index_mut().adopt_file(i, PageAddr::NONE);
+        self.index_mut().files[i].change();
+        self.index_mut()
             .dir_add(dir, hash, Target::File, u32::MAX)?;
-        self.durable.index.stamp_dir(dir, new.now)?;
+        self.index_mut().stamp_dir(dir, new.now)?;
         Ok(FileRef { ino, dir, hash })
     }
 

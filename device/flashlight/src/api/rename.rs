@@ -31,12 +31,12 @@ impl<N: Nand> FlashLight<'_, N> {
         in_use: &dyn Fn(u32) -> bool,
         now: Time,
     ) -> Result<(Node, Option<u32>), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         check_name(to)?;
         self.volume.make_room()?;
-        self.volume.durable.index.load_dir(to_dir)?;
-        let source = self.volume.durable.index.find(from_dir, from)?;
-        let target = self.volume.durable.index.find_or_place(to_dir, to)?;
+        self.index_mut().load_dir(to_dir)?;
+        let source = self.index_mut().find(from_dir, from)?;
+        let target = self.index_mut().find_or_place(to_dir, to)?;
         if no_replace && target.is_some() {
             return Err(Error::Exists);
         }
@@ -44,27 +44,20 @@ impl<N: Nand> FlashLight<'_, N> {
             return Ok((source.node, None));
         }
         self.check_replace(source.node, target.map(|t| t.node), to_dir)?;
-        self.volume
-            .durable
-            .index
-            .check_hash(&source, from_dir, to_dir, to)?;
-        self.volume
-            .durable
-            .index
+        self.index_mut().check_hash(&source, from_dir, to_dir, to)?;
+        self.index_mut()
             .reserve_index(source.rec.target == Target::File)?;
         for dir in [from_dir, to_dir] {
-            self.volume.durable.index.dir_reserve(dir)?;
+            self.index_mut().dir_reserve(dir)?;
         }
         let mut kept = None;
         let mut doomed = None;
         if let Some(Node::File(file)) = target.map(|t| t.node)
-            && !self.volume.durable.index.keeps_names(file)?
+            && !self.index_mut().keeps_names(file)?
         {
             kept = Some(file.ino).filter(|&ino| in_use(ino));
             if self
-                .volume
-                .durable
-                .index
+                .index_mut()
                 .detach_target(file, to_dir, to, kept.is_some())?
                 && kept.is_none()
             {
@@ -72,31 +65,27 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         // Pending pages are written so that no entry moves under our hands below.
-        self.volume.durable.index.settle_file(0)?;
-        self.volume.durable.index.settle_file(1)?;
+        self.index_mut().settle_file(0)?;
+        self.index_mut().settle_file(1)?;
         for dir in [INDEX_DIR, from_dir, to_dir] {
-            self.volume.durable.index.dir_reserve(dir)?;
+            self.index_mut().dir_reserve(dir)?;
         }
-        let source = self.volume.durable.index.find(from_dir, from)?;
+        let source = self.index_mut().find(from_dir, from)?;
         let target = match target {
-            Some(_) => Some(self.volume.durable.index.find(to_dir, to)?),
+            Some(_) => Some(self.index_mut().find(to_dir, to)?),
             None => None,
         };
         let node = match source.node {
             Node::File(file) => self
-                .volume
-                .durable
-                .index
+                .index_mut()
                 .rename_file(file, &source, from_dir, from, to_dir, to, target, now),
             Node::Dir(ino) => self
-                .volume
-                .durable
-                .index
+                .index_mut()
                 .rename_dir(ino, &source, from_dir, to_dir, to, target, now),
         };
-        let node = self.volume.durable.index.not_in_part(node)?;
+        let node = self.index_mut().not_in_part(node)?;
         for dir in [from_dir, to_dir] {
-            self.volume.durable.index.stamp_dir(dir, now)?;
+            self.index_mut().stamp_dir(dir, now)?;
         }
         if let Some(ino) = doomed {
             self.volume.reap_now(FileRef::by_number(
@@ -115,7 +104,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let (mut dir, mut steps) = (to_dir, 0);
         while dir != ROOT_DIR {
             // More steps than directories: damaged, they lead in a circle.
-            if dir == ino || steps > self.volume.durable.index.map.end() {
+            if dir == ino || steps > self.index().map.end() {
                 return Err(Error::Invalid);
             }
             dir = self.parent(dir)?;
@@ -135,13 +124,13 @@ impl<N: Nand> FlashLight<'_, N> {
             (Node::Dir(_), Some(Node::File(_))) => Err(Error::NotDir),
             (Node::File(_), Some(Node::Dir(_))) => Err(Error::IsDir),
             (_, Some(Node::Dir(ino))) => {
-                let i = self.volume.durable.index.load_dir(ino)?;
-                if self.volume.durable.index.dirs[i].dir().size() > 0 {
+                let i = self.index_mut().load_dir(ino)?;
+                if self.index().dirs[i].dir().size() > 0 {
                     return Err(Error::NotEmpty);
                 }
                 // What its files left must be free also after a power cut.
-                if self.volume.durable.index.dirs[i].removals {
-                    self.volume.durable.index.flush_dir(i)
+                if self.index().dirs[i].removals {
+                    self.index_mut().flush_dir(i)
                 } else {
                     Ok(())
                 }

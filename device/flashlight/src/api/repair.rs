@@ -43,29 +43,27 @@ impl<N: Nand> FlashLight<'_, N> {
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::NoSpace`]; the driver's.
     pub fn repair(&mut self) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
-        self.volume.durable.index.store.nand.pages.yield_to(0);
+        self.index_mut().writable()?;
+        self.store_mut().nand.pages.yield_to(0);
         // Names get their entries back before others lose theirs. What leads to no file any more when the
         // index directory has lost its entry goes after that.
         for names in [true, false] {
             if !names {
                 let done = self.volume.repair_entries(INDEX_DIR);
-                self.volume.durable.index.or_left(done)?;
+                self.index_mut().or_left(done)?;
             }
             let mut from = ROOT_DIR;
-            while let Some(Some((dir, _))) = sound(self.volume.durable.index.map_next(from))? {
+            while let Some(Some((dir, _))) = sound(self.index_mut().map_next(from))? {
                 from = dir + 1;
                 self.volume.make_room()?;
                 let done = if names {
-                    self.volume
-                        .durable
-                        .index
+                    self.index_mut()
                         .repair_place(dir)
                         .and_then(|()| self.volume.repair_files(dir))
                 } else {
                     self.volume.repair_entries(dir)
                 };
-                self.volume.durable.index.or_left(done)?;
+                self.index_mut().or_left(done)?;
             }
         }
         self.volume.checkpoint(false)
@@ -77,65 +75,50 @@ impl<N: Nand> FlashLight<'_, N> {
         &mut self,
         in_use: &dyn Fn(PageAddr) -> Option<Area>,
     ) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.volume.durable.begin()?;
-        self.volume.durable.index.store.validity.forget_all();
-        for block in 0..self.volume.durable.index.store.table.blocks() {
-            self.volume.durable.index.store.settle_table();
-            self.volume.durable.index.stop_filling(block, in_use);
-            let first = block * self.volume.durable.index.store.ppb();
-            let ppb = self.volume.durable.index.store.ppb();
+        self.store_mut().validity.forget_all();
+        for block in 0..self.store().table.blocks() {
+            self.store_mut().settle_table();
+            self.index_mut().stop_filling(block, in_use);
+            let first = block * self.store().ppb();
+            let ppb = self.store().ppb();
             let pages = || (first..first + ppb).map(PageAddr);
             // Pages of the block table may have been written elsewhere since the walk. On a damaged volume another
             // may claim the same page.
-            let table = self.volume.durable.index.store.table.copies();
+            let table = self.store().table.copies();
             let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
             let of_table = table.filter(here).count() as u32;
             let others = pages().filter_map(in_use).filter(|a| *a != Area::Table);
             let used = (others.count() as u32 + of_table).min(ppb);
             let is_data = pages().find_map(in_use) == Some(Area::Data);
-            if let Some(i) = self.volume.durable.index.store.dirty.find(block) {
+            if let Some(i) = self.store().dirty.find(block) {
                 let right = pages().all(|page| {
-                    let index = self.volume.durable.index.store.geo.index_of(page);
-                    self.volume.durable.index.store.dirty.is_valid(i, index)
-                        == in_use(page).is_some()
+                    let index = self.store().geo.index_of(page);
+                    self.store().dirty.is_valid(i, index) == in_use(page).is_some()
                 });
                 if !right {
-                    self.volume.durable.index.store.dirty.remove(i);
+                    self.store_mut().dirty.remove(i);
                 }
             }
             let mut reserves = self.volume.durable.index.store.reserves
                 [..self.volume.durable.index.store.reserved]
                 .iter();
             let reserved = reserves.any(|r| u32::from(r.0) == block);
-            match self.volume.durable.index.store.state(block) {
-                State::Meta(n) if n != used => self
-                    .volume
-                    .durable
-                    .index
-                    .store
-                    .set_state(block, State::Meta(used)),
-                State::Data(n) if n != used => self
-                    .volume
-                    .durable
-                    .index
-                    .store
-                    .set_state(block, State::Data(used)),
+            match self.store_mut().state(block) {
+                State::Meta(n) if n != used => self.store_mut().set_state(block, State::Meta(used)),
+                State::Data(n) if n != used => self.store_mut().set_state(block, State::Data(used)),
                 State::Free | State::Clean | State::Dead if used > 0 && !reserved => {
                     let state = if is_data { State::Data } else { State::Meta };
-                    self.volume
-                        .durable
-                        .index
-                        .store
-                        .set_state(block, state(used));
+                    self.store_mut().set_state(block, state(used));
                 }
                 _ => continue,
             }
-            if used == 0 && !self.volume.durable.index.store.is_open(block) {
-                self.volume.durable.index.store.close(block);
+            if used == 0 && !self.store().is_open(block) {
+                self.store_mut().close(block);
             }
         }
-        self.volume.durable.index.store.recount();
+        self.store_mut().recount();
         self.volume.checkpoint(false)
     }
 }
@@ -144,15 +127,15 @@ impl<N: Nand> Volume<'_, N> {
     /// Puts right what the files in a directory say of themselves.
     fn repair_files(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
         let (mut at, mut whole) = ((0, 0), true);
-        while let Some(rec) = self.durable.index.entry_from(dir, &mut at, &mut whole)? {
+        while let Some(rec) = self.index_mut().entry_from(dir, &mut at, &mut whole)? {
             at.1 += 1;
             if !matches!(rec.target, Target::File | Target::Orphan) || rec.ptr == u32::MAX {
                 continue;
             }
-            if let Some(file) = self.durable.index.file_of(dir, &rec)? {
+            if let Some(file) = self.index_mut().file_of(dir, &rec)? {
                 self.make_room()?;
-                let done = self.durable.index.repair_file(file);
-                self.durable.index.or_left(done)?;
+                let done = self.index_mut().repair_file(file);
+                self.index_mut().or_left(done)?;
             }
         }
         Ok(())
@@ -162,8 +145,8 @@ impl<N: Nand> Volume<'_, N> {
     fn repair_entries(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
         let (mut at, mut whole) = ((0, 0), true);
         let (mut entries, mut subdirs) = (0u64, 0u32);
-        while let Some(rec) = self.durable.index.entry_from(dir, &mut at, &mut whole)? {
-            let verdict = self.durable.index.verdict(dir, &rec)?;
+        while let Some(rec) = self.index_mut().entry_from(dir, &mut at, &mut whole)? {
+            let verdict = self.index_mut().verdict(dir, &rec)?;
             if verdict == Verdict::Stays {
                 at.1 += 1;
                 entries += 1;
@@ -171,20 +154,18 @@ impl<N: Nand> Volume<'_, N> {
                 continue;
             }
             self.make_room()?;
-            self.durable.index.dir_reserve(dir)?;
-            self.durable
-                .index
-                .dir_remove(dir, &rec, Removal::Volatile)?;
+            self.index_mut().dir_reserve(dir)?;
+            self.index_mut().dir_remove(dir, &rec, Removal::Volatile)?;
             if let Verdict::GivesUp(gone) = verdict {
-                self.durable.index.map_set(gone, PageAddr::NONE)?;
+                self.index_mut().map_set(gone, PageAddr::NONE)?;
             }
         }
-        let i = self.durable.index.load_dir(dir)?;
-        let mut view = self.durable.index.dirs[i].dir_mut();
+        let i = self.index_mut().load_dir(dir)?;
+        let mut view = self.index_mut().dirs[i].dir_mut();
         if whole && (view.size() != entries || view.nlink() != 2 + subdirs) {
             view.set_size(entries);
             view.set_nlink(2 + subdirs);
-            self.durable.index.dirs[i].dirty = true;
+            self.index_mut().dirs[i].dirty = true;
         }
         Ok(())
     }

@@ -46,36 +46,29 @@ impl<N: Nand> FlashLight<'_, N> {
     /// As of other operations; a page that cannot be read is no error.
     pub fn scrub(&mut self, pages: u32) -> Result<Scrub, Error<N::Error>> {
         let mut out = Scrub::default();
-        if self.volume.durable.index.writable().is_ok()
-            && self.volume.reading(Volume::refresh_in_room)?
-        {
+        if self.index_mut().writable().is_ok() && self.volume.reading(Volume::refresh_in_room)? {
             out.refreshed = 1;
             return Ok(out);
         }
-        let end =
-            self.volume.durable.index.store.table.blocks() * self.volume.durable.index.store.ppb();
-        while out.read < pages
-            && out.unreadable.is_none()
-            && self.volume.durable.index.store.scrub_at < end
-        {
-            let at = PageAddr(self.volume.durable.index.store.scrub_at);
+        let end = self.store().table.blocks() * self.store().ppb();
+        while out.read < pages && out.unreadable.is_none() && self.store().scrub_at < end {
+            let at = PageAddr(self.store().scrub_at);
             if !self.volume.durable.is_in_use(at) {
-                self.volume.durable.index.skip_block();
+                self.index_mut().skip_block();
                 continue;
             }
-            self.volume.durable.index.store.scrub_at += 1;
-            let listed = self.volume.durable.index.listed_valid(at);
+            self.store_mut().scrub_at += 1;
+            let listed = self.index().listed_valid(at);
             if listed != Some(false) {
                 out.read += 1;
                 out.unreadable = self.scrub_page(at, listed.is_some())?;
             }
         }
-        if self.volume.durable.index.store.scrub_at >= end
+        if self.store().scrub_at >= end
             && out.unreadable.is_none()
-            && (!self.volume.durable.index.is_writable()
-                || self.volume.durable.index.store.nand.refresh.is_empty())
+            && (!self.index().is_writable() || self.store().nand.refresh.is_empty())
         {
-            self.volume.durable.index.store.scrub_at = 0;
+            self.store_mut().scrub_at = 0;
             out.done = true;
         }
         Ok(out)
@@ -83,12 +76,12 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Reads one page, which is in use if that is `known`, and gives it back when it cannot be read.
     fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
-        let block = self.volume.durable.index.store.geo.block_of(at).0;
-        let state = self.volume.durable.index.store.state(block);
-        self.volume.durable.index.store.scratch_at = PageAddr::NONE;
+        let block = self.store().geo.block_of(at).0;
+        let state = self.store_mut().state(block);
+        self.store_mut().scratch_at = PageAddr::NONE;
         if let State::Data(n) = state {
-            let known = known || n == self.volume.durable.index.store.programmed(block);
-            return self.volume.durable.index.scrub_data(at, known);
+            let known = known || n == self.store().programmed(block);
+            return self.index_mut().scrub_data(at, known);
         }
         if self
             .volume
@@ -100,13 +93,13 @@ impl<N: Nand> FlashLight<'_, N> {
         {
             return Ok(None);
         }
-        if header::is_blank(self.volume.durable.index.scratch) {
-            self.volume.durable.index.skip_block();
+        if header::is_blank(self.index().scratch) {
+            self.index_mut().skip_block();
             return Ok(None);
         }
         if state == State::System {
             // What it says is in RAM too.
-            self.volume.durable.index.store.nand.refresh.add(block);
+            self.store_mut().nand.refresh.add(block);
             return Ok(None);
         }
         let mut search = Search { at, found: None };

@@ -36,7 +36,7 @@ impl<N: Nand> Volume<'_, N> {
         data: &[u8],
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        let ps = self.durable.index.store.page_size();
+        let ps = self.store().page_size();
         let (first, pages) = ((offset / ps as u64) as u32, data.len() / ps);
         for (k, page) in data.chunks_exact(ps).enumerate() {
             let update = Update {
@@ -45,8 +45,8 @@ impl<N: Nand> Volume<'_, N> {
             };
             let written = self.write_update_page(node, first + k as u32, page, update);
             if let Err(e) = written {
-                if let Some(i) = self.durable.index.file_slot(node.ino) {
-                    self.durable.index.files[i].change();
+                if let Some(i) = self.index().file_slot(node.ino) {
+                    self.index_mut().files[i].change();
                 }
                 return Err(e);
             }
@@ -62,20 +62,16 @@ impl<N: Nand> Volume<'_, N> {
         update: Update,
     ) -> Result<(), Error<N::Error>> {
         self.make_room()?;
-        let i = self.durable.index.load_data_file(node)?;
-        self.durable.index.need_page()?;
-        self.durable.index.need_place(i, KEPT_BY_WRITES)?;
-        self.durable.index.file_room(i, 4 * extent::SIZE)?;
+        let i = self.index_mut().load_data_file(node)?;
+        self.index().need_page()?;
+        self.index().need_place(i, KEPT_BY_WRITES)?;
+        self.index_mut().file_room(i, 4 * extent::SIZE)?;
         let owner = self.durable.index.files[i]
             .file()
             .file_ref(self.durable.index.store.volume);
-        let at = self
-            .durable
-            .index
-            .store
-            .append_update(data, owner, index, update)?;
-        self.durable.index.put_update(i, index, at)?;
-        let mut view = self.durable.index.files[i].file_mut();
+        let at = self.store_mut().append_update(data, owner, index, update)?;
+        self.index_mut().put_update(i, index, at)?;
+        let mut view = self.index_mut().files[i].file_mut();
         view.end_at_least((u64::from(index) + 1) * data.len() as u64);
         view.set_modified(update.time);
         Ok(())

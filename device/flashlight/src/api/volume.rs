@@ -65,26 +65,24 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// What [`FlashLight::unmount`] does, keeping the value: nothing may be changed afterwards.
     pub fn close(&mut self) -> Result<(), Error<N::Error>> {
-        if self.volume.durable.index.read_only
-            || !(self.volume.durable.index.store.session || self.volume.durable.index.is_dirty())
-        {
-            self.volume.durable.index.read_only = true;
+        if self.index().read_only || !(self.store().session || self.index().is_dirty()) {
+            self.index_mut().read_only = true;
             return Ok(());
         }
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.volume.checkpoint(true)?;
-        self.volume.durable.index.read_only = true;
-        self.volume.durable.index.tell_given_up()
+        self.index_mut().read_only = true;
+        self.index_mut().tell_given_up()
     }
 
     /// The chip.
     pub fn nand(&self) -> &N {
-        &self.volume.durable.index.store.nand.inner
+        &self.store().nand.inner
     }
 
     /// The chip, for what does not change its contents.
     pub fn nand_mut(&mut self) -> &mut N {
-        &mut self.volume.durable.index.store.nand.inner
+        &mut self.store_mut().nand.inner
     }
 
     /// Whether the mount found that the volume had not been unmounted, and brought it to where it was.
@@ -95,17 +93,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// Whether what the mount has recovered is durable. It is not when one root block is left and full, or with
     /// [`Config::discarded`]: then the next mount does it again.
     pub fn recovery_lasts(&self) -> bool {
-        !self.volume.recovered || !self.volume.durable.index.store.together
+        !self.volume.recovered || !self.store().together
     }
 
     /// The volume's number.
     pub fn volume(&self) -> u32 {
-        self.volume.durable.index.store.volume
+        self.store().volume
     }
 
     /// What has been written since the mount.
     pub fn written(&self) -> Written {
-        self.volume.durable.index.store.written
+        self.store().written
     }
 }
 
@@ -114,10 +112,8 @@ impl<N: Nand> FlashLight<'_, N> {
     /// data about one in fifty): those of the blocks that are free, or will be with the next checkpoint, but for the last
     /// of them. Blocks that lose all their pages meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`] makes room before. No flash operation.
     pub fn pages_before_cleaning(&self) -> u32 {
-        let free =
-            self.volume.durable.index.store.available() + self.volume.durable.index.store.dead;
-        free.saturating_sub(low(&self.volume.durable.index.store.geo))
-            * self.volume.durable.index.store.ppb()
+        let free = self.store().available() + self.store().dead;
+        free.saturating_sub(low(&self.store().geo)) * self.store().ppb()
     }
 
     /// The damage for which changes were lost last: a file's whose directory could not be read when
@@ -125,11 +121,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// went. What they concern may be as it was before, or give an error. The next
     /// [`FlashLight::sync`] or [`FlashLight::unmount`] has it as its result, once.
     pub fn lost_change(&self) -> Option<(PageAddr, &'static str)> {
-        self.volume
-            .durable
-            .index
-            .given_up
-            .map(|(at, what, _)| (at, what))
+        self.index().given_up.map(|(at, what, _)| (at, what))
     }
 
     /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of `pages` pages
@@ -147,7 +139,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Whether the dirty list calls a page valid; `None` for a block that is not on it, or in part.
     pub fn listed_valid(&self, page: PageAddr) -> Option<bool> {
-        self.volume.durable.index.listed_valid(page)
+        self.index().listed_valid(page)
     }
 
     /// Ends the life of a file that lost its name while in use.

@@ -124,75 +124,74 @@ pub struct RamUse {
 impl<N: Nand> FlashLight<'_, N> {
     /// State of a block, for checks and statistics.
     pub fn block_state(&mut self, block: u32) -> State {
-        if block >= self.volume.durable.index.store.table.blocks() {
+        if block >= self.store().table.blocks() {
             State::Bad
         } else {
-            self.volume.durable.index.store.state(block)
+            self.store_mut().state(block)
         }
     }
 
     /// Entries of the dirty list.
     pub fn dirty_blocks(&self) -> usize {
-        self.volume.durable.index.store.dirty.len()
+        self.store().dirty.len()
     }
 
     /// What there is of the caller's RAM beyond [`ram_needed`](crate::ram_needed) for, and the list that it makes longer.
     pub fn ram_use(&self) -> RamUse {
-        let room = self.volume.durable.index.store.dirty.room()
-            / self.volume.durable.index.store.page_size();
+        let room = self.store().dirty.room() / self.store().page_size();
         RamUse {
-            erases_counted: self.volume.durable.index.store.counts.len(),
-            dirty_entries: self.volume.durable.index.store.dirty.most(),
-            pages_kept: self.volume.durable.index.store.nand.pages.len().min(room),
+            erases_counted: self.store().counts.len(),
+            dirty_entries: self.store().dirty.most(),
+            pages_kept: self.store().nand.pages.len().min(room),
         }
     }
 
     /// Valid pages by the running count.
     pub fn live_pages(&self) -> u32 {
-        self.volume.durable.index.store.live
+        self.store().live
     }
 
     /// Visits every page in use. Reads all metadata, no file data; writes what is dirty first, and
     /// what can be made anew of damaged pages, so that nothing is written meanwhile. Goes on after
     /// damage, with all that does not depend on it. What the chip holds counts, not what is kept in RAM of it.
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.store.nand.pages.end();
+        self.store_mut().nand.pages.end();
         let walked = self.volume.walk_chip(visitor);
-        self.volume.durable.index.store.nand.pages.begin();
+        self.store_mut().nand.pages.begin();
         walked
     }
 }
 
 impl<N: Nand> Volume<'_, N> {
     fn walk_chip(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
-        let left = self.durable.index.store.geo.pages();
+        let left = self.store().geo.pages();
         let visitor = &mut Limited { visitor, left };
-        self.reading(|volume| volume.durable.index.write_cached())?;
-        self.durable.index.walk_rebuilt(visitor)?;
-        self.durable.index.write_cached()?;
+        self.reading(|volume| volume.index_mut().write_cached())?;
+        self.index_mut().walk_rebuilt(visitor)?;
+        self.index_mut().write_cached()?;
         let (area, ino) = (Area::DirMap, 0);
-        for page in self.durable.index.map.places() {
+        for page in self.index().map.places() {
             visitor.page(Page { page, area, ino });
         }
-        for page in self.durable.index.store.table.copies() {
+        for page in self.store().table.copies() {
             let area = Area::Table;
             visitor.page(Page { page, area, ino });
         }
         let mut i = 0;
         // That the page of places is damaged has been told.
-        while let Some(Some((k, page))) = sound(self.durable.index.map_page_from(i))? {
+        while let Some(Some((k, page))) = sound(self.index_mut().map_page_from(i))? {
             i = k + 1;
             visitor.page(Page { page, area, ino });
         }
         let mut from = 1;
-        while let Some(Some((ino, page))) = sound(self.durable.index.map_next(from))? {
+        while let Some(Some((ino, page))) = sound(self.index_mut().map_next(from))? {
             from = ino + 1;
             visitor.page(Page {
                 page,
                 area: Area::Dir,
                 ino,
             });
-            let walked = self.durable.index.walk_dir(ino, page, visitor);
+            let walked = self.index_mut().walk_dir(ino, page, visitor);
             if ino == ROOT_DIR || ino == INDEX_DIR {
                 // That its page is damaged has been told.
                 sound(walked)?;

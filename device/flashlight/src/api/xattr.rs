@@ -44,11 +44,11 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<usize, Error<N::Error>> {
         if !self
             .volume
-            .reading(|volume| volume.durable.index.load_attributes(node))?
+            .reading(|volume| volume.index_mut().load_attributes(node))?
         {
             return Err(Error::NoAttribute);
         }
-        let found = Attributes::on(self.volume.durable.index.scratch).find(name);
+        let found = Attributes::on(self.index().scratch).find(name);
         let (_, found) = found.ok_or(Error::NoAttribute)?;
         let n = found.len().min(value.len());
         value[..n].copy_from_slice(&found[..n]);
@@ -63,9 +63,9 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         if self
             .volume
-            .reading(|volume| volume.durable.index.load_attributes(node))?
+            .reading(|volume| volume.index_mut().load_attributes(node))?
         {
-            for (_, name, _) in Attributes::on(self.volume.durable.index.scratch).iter() {
+            for (_, name, _) in Attributes::on(self.index().scratch).iter() {
                 each(name);
             }
         }
@@ -87,7 +87,7 @@ impl<N: Nand> FlashLight<'_, N> {
         how: SetXattr,
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         if name.len() > XATTR_NAME_MAX {
             return Err(Error::NameTooLong);
         }
@@ -95,19 +95,15 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::Invalid);
         }
         let new = HEAD + name.len() + value.len();
-        if new > self.volume.durable.index.store.page_size() - mappage::RECORDS {
+        if new > self.store().page_size() - mappage::RECORDS {
             return Err(Error::NoSpace);
         }
         self.volume.make_room()?;
-        self.volume.durable.index.need_page()?;
-        let (i, owner, old) = self.volume.durable.index.attributes_of(node)?;
-        let there = self
-            .volume
-            .durable
-            .index
-            .load_attributes_at(old, owner.ino)?;
+        self.index().need_page()?;
+        let (i, owner, old) = self.index_mut().attributes_of(node)?;
+        let there = self.index_mut().load_attributes_at(old, owner.ino)?;
         let found = there
-            .then(|| Attributes::on(self.volume.durable.index.scratch).find(name))
+            .then(|| Attributes::on(self.index().scratch).find(name))
             .flatten();
         match (how, found) {
             (SetXattr::Create, Some(_)) => return Err(Error::Exists),
@@ -116,17 +112,15 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let gone = found.map(|(at, value)| (at, HEAD + name.len() + value.len()));
         let used = if there {
-            Attributes::on(self.volume.durable.index.scratch).0.len()
+            Attributes::on(self.index().scratch).0.len()
         } else {
             0
         };
-        if used - gone.map_or(0, |(_, n)| n) + new
-            > self.volume.durable.index.store.page_size() - mappage::RECORDS
-        {
+        if used - gone.map_or(0, |(_, n)| n) + new > self.store().page_size() - mappage::RECORDS {
             return Err(Error::NoSpace);
         }
-        self.volume.durable.index.store.scratch_at = PageAddr::NONE;
-        let mut page: AttributesPage<'_> = MapPage(self.volume.durable.index.scratch);
+        self.store_mut().scratch_at = PageAddr::NONE;
+        let mut page: AttributesPage<'_> = MapPage(self.index_mut().scratch);
         if !there {
             page.init(owner, 0, 0);
         }
@@ -138,10 +132,8 @@ impl<N: Nand> FlashLight<'_, N> {
         page.append_bytes(&head);
         page.append_bytes(name);
         page.append_bytes(value);
-        let at = self.volume.durable.index.put_attributes(owner, old)?;
-        self.volume
-            .durable
-            .index
+        let at = self.index_mut().put_attributes(owner, old)?;
+        self.index_mut()
             .replace_attributes(node, i, (old, at), Some(now))
     }
 
@@ -156,30 +148,23 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.volume.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.volume.make_room()?;
-        let (i, owner, old) = self.volume.durable.index.attributes_of(node)?;
-        if !self
-            .volume
-            .durable
-            .index
-            .load_attributes_at(old, owner.ino)?
-        {
+        let (i, owner, old) = self.index_mut().attributes_of(node)?;
+        if !self.index_mut().load_attributes_at(old, owner.ino)? {
             return Err(Error::NoAttribute);
         }
-        let all = Attributes::on(self.volume.durable.index.scratch);
+        let all = Attributes::on(self.index().scratch);
         let (at, value) = all.find(name).ok_or(Error::NoAttribute)?;
         let n = HEAD + name.len() + value.len();
         let last = n == all.0.len();
         let mut new = PageAddr::NONE;
         if !last {
-            self.volume.durable.index.store.scratch_at = PageAddr::NONE;
-            AttributesPage::on(self.volume.durable.index.scratch).cut_bytes(at, n);
-            new = self.volume.durable.index.put_attributes(owner, old)?;
+            self.store_mut().scratch_at = PageAddr::NONE;
+            AttributesPage::on(self.index_mut().scratch).cut_bytes(at, n);
+            new = self.index_mut().put_attributes(owner, old)?;
         }
-        self.volume
-            .durable
-            .index
+        self.index_mut()
             .replace_attributes(node, i, (old, new), Some(now))
     }
 }

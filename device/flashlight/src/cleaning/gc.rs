@@ -30,16 +30,16 @@ pub(crate) const WORTH: u32 = 8;
 impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
     pub(crate) fn clean_failing(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..self.durable.index.store.failing.len() {
-            let block = self.durable.index.store.failing[i];
-            if block == u16::MAX || self.durable.index.store.available() <= FLOOR {
+        for i in 0..self.store().failing.len() {
+            let block = self.store().failing[i];
+            if block == u16::MAX || self.store().available() <= FLOOR {
                 continue;
             }
             let valid = matches!(
-                self.durable.index.store.state(u32::from(block)),
+                self.store_mut().state(u32::from(block)),
                 State::Meta(1..) | State::Data(1..)
             );
-            if valid && !self.durable.index.store.stuck.contains(&block) {
+            if valid && !self.store().stuck.contains(&block) {
                 self.clean_block(u32::from(block), CLEANING)?;
             }
         }
@@ -50,27 +50,27 @@ impl<N: Nand> Volume<'_, N> {
     fn dirty_threshold(&self) -> usize {
         self.config
             .dirty_threshold
-            .min(self.durable.index.store.dirty.most() - 1)
+            .min(self.store().dirty.most() - 1)
     }
 
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
     /// valid pages go.
     pub(crate) fn clean_dirty_list(&mut self) -> Result<(), Error<N::Error>> {
         if self.config.cleaner != Cleaner::Paper
-            || self.durable.index.store.dirty.len() <= self.dirty_threshold()
+            || self.store().dirty.len() <= self.dirty_threshold()
         {
             return Ok(());
         }
         for _ in 0..self.config.gc_batch {
             let dirty = &self.durable.index.store.dirty;
             let victim = (0..dirty.len())
-                .filter(|&i| self.durable.index.store.may_be_cleaned(dirty.block(i)))
+                .filter(|&i| self.store().may_be_cleaned(dirty.block(i)))
                 .min_by_key(|&i| dirty.valid(i));
             let Some(i) = victim else { return Ok(()) };
-            if self.durable.index.store.available() <= FLOOR {
+            if self.store().available() <= FLOOR {
                 return Ok(());
             }
-            let block = self.durable.index.store.dirty.block(i);
+            let block = self.store().dirty.block(i);
             self.clean_block(block, CLEANING)?;
         }
         Ok(())
@@ -79,7 +79,7 @@ impl<N: Nand> Volume<'_, N> {
     /// Goes on until more blocks than that are free, or no more can be won, as long as a change may wait.
     pub(crate) fn reclaim_above(&mut self, free: u32) -> Result<(), Error<N::Error>> {
         for _ in 0..ROUNDS {
-            if self.durable.index.store.available() > free || !self.reclaim()? {
+            if self.store().available() > free || !self.reclaim()? {
                 break;
             }
         }
@@ -89,37 +89,33 @@ impl<N: Nand> Volume<'_, N> {
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     pub(crate) fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
         let (mut tries, mut futile) = (64, FUTILE);
-        if self.durable.index.store.stuck_rank == (0, 0) {
-            self.durable.index.store.oldest = self.durable.index.store.cursor;
+        if self.store().stuck_rank == (0, 0) {
+            self.store_mut().oldest = self.store().cursor;
         }
-        while self.durable.index.store.dead < WORTH && tries > 0 && futile > 0 {
-            if self.durable.index.is_due()? {
+        while self.store().dead < WORTH && tries > 0 && futile > 0 {
+            if self.index_mut().is_due()? {
                 self.checkpoint(false)?;
             }
-            let Some(block) = self.durable.index.victim() else {
+            let Some(block) = self.index_mut().victim() else {
                 break;
             };
             // With nothing dead, one victim may dip into the floor: else nothing would ever be won. A page that
             // moves takes the page that points to it along, and at times one of its directory. One of which little
             // is valid takes a block at most.
-            let (valid, pages) = (
-                self.durable.index.store.valid_pages(block),
-                self.durable.index.store.ppb(),
-            );
+            let (valid, pages) = (self.store_mut().valid_pages(block), self.store().ppb());
             let few = valid <= (pages / 8).max(2);
-            let (floor, takes) = match self.durable.index.store.dead {
+            let (floor, takes) = match self.store().dead {
                 0 if few => (FOR_CHECKPOINT, 0),
                 0 => (CLEANING, 3 * valid / pages),
                 // The more of these before a checkpoint, the less that takes of what they win.
                 _ if few => (CLEANING, 0),
                 _ => (FLOOR, 0),
             };
-            if self.durable.index.store.available() <= floor + takes {
+            if self.store().available() <= floor + takes {
                 break;
             }
-            let moved = self.durable.index.store.written.moved();
-            if self.clean_block(block, floor)? || self.durable.index.store.written.moved() != moved
-            {
+            let moved = self.store().written.moved();
+            if self.clean_block(block, floor)? || self.store().written.moved() != moved {
                 tries -= 1;
             } else {
                 futile -= 1;
@@ -127,14 +123,11 @@ impl<N: Nand> Volume<'_, N> {
         }
         if futile > 0 {
             // Some may have lost what was in the way, and others have become cheaper.
-            self.durable.index.store.stuck_rank = (0, 0);
+            self.store_mut().stuck_rank = (0, 0);
         }
-        let table = &self.durable.index.store.table;
+        let table = &self.store().table;
         let kept = table.blocks_for_recovery() - table.least_for_recovery();
-        if self.durable.index.store.dead == 0
-            && kept == 0
-            && !self.durable.index.is_worth_a_checkpoint()
-        {
+        if self.store().dead == 0 && kept == 0 && !self.index().is_worth_a_checkpoint() {
             return Ok(false);
         }
         self.checkpoint(false)?;
@@ -143,26 +136,23 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Cleans in idle time: at most what the moves of `pages` pages cost. Whether more could be won.
     pub(crate) fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
-        if !self.durable.index.is_writable() {
+        if !self.index().is_writable() {
             return Ok(false);
         }
-        self.durable.index.store.nand.only_reads = false;
+        self.store_mut().nand.only_reads = false;
         if self.refresh()? {
             return Ok(true);
         }
-        if !self.durable.index.store.session {
+        if !self.store().session {
             return Ok(false);
         }
         let mut left = (LOOK + MOVE).saturating_mul(pages);
-        self.durable.index.store.oldest = self.durable.index.store.cursor;
+        self.store_mut().oldest = self.store().cursor;
         while left > 0 {
-            if self.durable.index.is_due()? {
+            if self.index_mut().is_due()? {
                 self.checkpoint(false)?;
             }
-            let Some(mut sweep) = self
-                .sweep
-                .take()
-                .or_else(|| self.durable.index.idle_sweep())
+            let Some(mut sweep) = self.sweep.take().or_else(|| self.index_mut().idle_sweep())
             else {
                 break;
             };
@@ -171,8 +161,8 @@ impl<N: Nand> Volume<'_, N> {
             }
             left = left.saturating_sub(sweep.cost.max(LOOK));
         }
-        self.durable.index.store.stuck_rank = (0, 0);
-        if self.durable.index.store.dead >= WORTH {
+        self.store_mut().stuck_rank = (0, 0);
+        if self.store().dead >= WORTH {
             self.checkpoint(false)?;
         }
         Ok(left == 0)

@@ -17,6 +17,8 @@ pub(crate) mod sweep;
 use crate::checkpoint::Durable;
 use crate::cleaning::sweep::Sweep;
 use crate::config::Config;
+use crate::index::Index;
+use crate::space::store::Store;
 use flashkit_nand::Nand;
 
 /// A volume that makes room for what is written to it.
@@ -32,4 +34,22 @@ pub(crate) struct Volume<'r, N: Nand> {
     pub looked_for_overridden: u64,
     /// The mount found that the volume had not been unmounted.
     pub recovered: bool,
+}
+
+impl<'r, N: Nand> Volume<'r, N> {
+    pub(crate) fn index(&self) -> &Index<'r, N> {
+        &self.durable.index
+    }
+
+    pub(crate) fn index_mut(&mut self) -> &mut Index<'r, N> {
+        &mut self.durable.index
+    }
+
+    pub(crate) fn store(&self) -> &Store<'r, N> {
+        &self.durable.index.store
+    }
+
+    pub(crate) fn store_mut(&mut self) -> &mut Store<'r, N> {
+        &mut self.durable.index.store
+    }
 }

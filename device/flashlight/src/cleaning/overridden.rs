@@ -17,34 +17,34 @@ impl<N: Nand> Volume<'_, N> {
     /// move there, as far as there are blocks for it. A read and a program for each map; for files that are not in the cache a read for
     /// each metadata page that may be an inode, but not again until as much has been written as could make a difference.
     pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..self.durable.index.files.len() {
+        for i in 0..self.index().files.len() {
             // An empty slot shows what it held before.
-            if self.durable.index.files[i].ino != 0 {
+            if self.index().files[i].ino != 0 {
                 self.free_overridden_of(i)?;
             }
         }
-        let written = self.durable.index.store.written.data;
-        if self.durable.index.need_page().is_ok() || written < self.looked_for_overridden {
+        let written = self.store().written.data;
+        if self.index().need_page().is_ok() || written < self.looked_for_overridden {
             return Ok(());
         }
-        for block in 0..self.durable.index.store.table.blocks() {
-            let holds = matches!(self.durable.index.store.state(block), State::Meta(1..));
+        for block in 0..self.store().table.blocks() {
+            let holds = matches!(self.store_mut().state(block), State::Meta(1..));
             if holds && self.free_overridden_by(block)? {
                 return Ok(());
             }
         }
-        self.looked_for_overridden = written + u64::from(self.durable.index.store.ppb());
+        self.looked_for_overridden = written + u64::from(self.store().ppb());
         Ok(())
     }
 
     /// The same of the files whose inodes are in a block, until a change fits; whether it does.
     fn free_overridden_by(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
-        for index in 0..self.durable.index.store.programmed(block) {
-            let at = self.durable.index.store.geo.page(BlockAddr(block), index);
-            if self.durable.index.listed_valid(at) == Some(false) {
+        for index in 0..self.store().programmed(block) {
+            let at = self.store().geo.page(BlockAddr(block), index);
+            if self.index().listed_valid(at) == Some(false) {
                 continue;
             }
-            self.durable.index.store.scratch_at = PageAddr::NONE;
+            self.store_mut().scratch_at = PageAddr::NONE;
             let header = self
                 .durable
                 .index
@@ -59,18 +59,17 @@ impl<N: Nand> Volume<'_, N> {
                 continue;
             }
             let file = view.file_ref(self.durable.index.store.volume);
-            match self.durable.index.load_file(file) {
-                Ok(i) if self.durable.index.files[i].loc == at => {
-                    self.durable.index.files[i].waits =
-                        self.durable.index.files[i].file().levels() == 2;
+            match self.index_mut().load_file(file) {
+                Ok(i) if self.index().files[i].loc == at => {
+                    self.index_mut().files[i].waits = self.index().files[i].file().levels() == 2;
                     self.free_overridden_of(i)?;
                 }
                 // An older page of it, or one that is not to be had.
                 Ok(_) | Err(Error::NotFound | Error::Invalid) => {}
-                Err(e) if e.is_damage() && !self.durable.index.store.nand.failed => {}
+                Err(e) if e.is_damage() && !self.store().nand.failed => {}
                 Err(e) => return Err(e),
             }
-            if self.durable.index.need_page().is_ok() {
+            if self.index().need_page().is_ok() {
                 return Ok(true);
             }
         }
@@ -80,7 +79,7 @@ impl<N: Nand> Volume<'_, N> {
     /// The same of a cached file.
     fn free_overridden_of(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         loop {
-            let view = self.durable.index.files[i].file();
+            let view = self.index().files[i].file();
             if view.levels() == 0
                 || view.record_search(INDEX_END, 0) == 0
                 || !self.has_room_for_step()?
@@ -92,16 +91,16 @@ impl<N: Nand> Volume<'_, N> {
             }) {
                 Err(e)
                     if (e.is_damage() || matches!(e, Error::TooBig))
-                        && !self.durable.index.store.nand.failed =>
+                        && !self.store().nand.failed =>
                 {
                     break;
                 }
                 moved => moved?,
             }
         }
-        if self.durable.index.files[i].waits {
+        if self.index().files[i].waits {
             // With damage nothing comes of another try.
-            self.durable.index.files[i].waits = sound(self.settle_all(i))? == Some(false);
+            self.index_mut().files[i].waits = sound(self.settle_all(i))? == Some(false);
         }
         Ok(())
     }
@@ -110,11 +109,11 @@ impl<N: Nand> Volume<'_, N> {
     /// whether it has come to the end.
     fn settle_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
         let mut root = 0;
-        while self.durable.index.files[i].file().levels() == 2
-            && root < self.durable.index.files[i].file().pointers()
+        while self.index().files[i].file().levels() == 2
+            && root < self.index().files[i].file().pointers()
         {
-            self.durable.index.load_index(i, root)?;
-            if MapPage::<&[u8], 8>::on(&*self.durable.index.scratch).waiting() == 0 {
+            self.index_mut().load_index(i, root)?;
+            if MapPage::<&[u8], 8>::on(&*self.index().scratch).waiting() == 0 {
                 root += 1;
                 continue;
             }

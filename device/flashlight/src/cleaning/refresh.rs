@@ -13,22 +13,22 @@ impl<N: Nand> Volume<'_, N> {
     /// Writes the first block of the list anew, if there is one and there is room; whether it has
     /// done so. Moves of a block's pages, or a checkpoint.
     pub(crate) fn refresh(&mut self) -> Result<bool, Error<N::Error>> {
-        let Some(block) = self.durable.index.store.nand.refresh.first() else {
+        let Some(block) = self.store().nand.refresh.first() else {
             return Ok(false);
         };
-        if self.durable.index.store.available() <= FLOOR {
+        if self.store().available() <= FLOOR {
             return Ok(false);
         }
         self.durable.begin()?;
-        if self.durable.index.is_stored(block) {
-            let mut sweep = self.durable.index.begin_sweep(block, Why::Rot);
+        if self.index_mut().is_stored(block) {
+            let mut sweep = self.index_mut().begin_sweep(block, Why::Rot);
             return self.sweep_on(&mut sweep, u32::MAX);
         }
-        let in_use = block < self.durable.index.store.table.blocks()
-            && self.durable.index.store.state(block) == State::System;
+        let in_use =
+            block < self.store().table.blocks() && self.store_mut().state(block) == State::System;
         let result = if in_use { self.renew(block) } else { Ok(false) };
-        self.durable.index.store.nand.refresh.remove(block);
-        self.durable.index.store.written.refreshed += u64::from(matches!(result, Ok(true)));
+        self.store_mut().nand.refresh.remove(block);
+        self.store_mut().written.refreshed += u64::from(matches!(result, Ok(true)));
         result
     }
 
@@ -45,9 +45,9 @@ impl<N: Nand> Volume<'_, N> {
                 anchor.second_next = ANCHOR_PAGES;
             }
             anchor.leaf.next = self.durable.index.store.ppb();
-        } else if self.durable.index.store.is_log(block) {
-            if self.durable.index.store.heads[Area::Bitmap as usize].block == block {
-                self.durable.index.store.heads[Area::Bitmap as usize] = Head::NONE;
+        } else if self.store().is_log(block) {
+            if self.store().heads[Area::Bitmap as usize].block == block {
+                self.store_mut().heads[Area::Bitmap as usize] = Head::NONE;
             }
         } else {
             return Ok(false);
@@ -57,7 +57,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     pub(crate) fn refresh_in_room(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.durable.index.store.session {
+        if self.store().session {
             self.make_room()?;
         }
         self.refresh()

@@ -16,17 +16,17 @@ use flashkit_nand::Nand;
 impl<N: Nand> Volume<'_, N> {
     /// Does something that takes free blocks, and asserts that they are not more than it may take.
     pub(crate) fn account<T>(&mut self, purpose: Purpose, f: impl FnOnce(&mut Self) -> T) -> T {
-        let before = core::mem::replace(&mut self.durable.index.store.drawn, 0);
+        let before = core::mem::replace(&mut self.store_mut().drawn, 0);
         let result = f(self);
-        self.durable.index.assert_drawn(purpose);
-        self.durable.index.store.drawn = before;
+        self.index().assert_drawn(purpose);
+        self.store_mut().drawn = before;
         result
     }
 
     /// Makes everything durable for the last time, while there are blocks that can be erased.
     fn retire(&mut self) -> Result<(), Error<N::Error>> {
         let result = self.checkpoint(true);
-        self.durable.index.read_only = true;
+        self.index_mut().read_only = true;
         result
     }
 
@@ -40,14 +40,14 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Called before every change: takes a checkpoint or cleans when it is time.
     pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
-        self.durable.index.store.nand.only_reads = false;
-        self.durable.index.assert_drawn(Purpose::Change);
+        self.store_mut().nand.only_reads = false;
+        self.index().assert_drawn(Purpose::Change);
         if self.durable.is_worn() {
             self.retire()?;
             return Err(Error::ReadOnly);
         }
         self.durable.begin()?;
-        let due = self.durable.index.is_due()?;
+        let due = self.index_mut().is_due()?;
         if due {
             self.checkpoint(false)?;
         }
@@ -55,92 +55,88 @@ impl<N: Nand> Volume<'_, N> {
         self.spill()?;
         self.clean_dirty_list()?;
         self.clean_some(due)?;
-        if self.durable.index.need_page().is_err() {
+        if self.index().need_page().is_err() {
             self.free_overridden()?;
-            if self.durable.index.store.available() <= FOR_CLEANING {
+            if self.store().available() <= FOR_CLEANING {
                 // The last step of cleaning took several blocks at once.
                 self.reclaim()?;
             }
         }
-        let last = last(self.durable.index.store.ppb());
+        let last = last(self.store().ppb());
         self.reclaim_above(last)?;
-        if self.durable.index.store.available() <= last {
+        if self.store().available() <= last {
             return Err(Error::NoSpace);
         }
-        self.durable.index.store.drawn = 0;
+        self.store_mut().drawn = 0;
         Ok(())
     }
 
     /// Whether there are blocks for another step of what makes room, above what cleaning leaves alone. A checkpoint comes
     /// before, if a recovery might not find enough or what is dead is needed.
     pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.durable.index.is_due()?
-            || self.durable.index.store.dead > 0 && self.durable.index.store.available() <= FLOOR
+        if self.index_mut().is_due()? || self.store().dead > 0 && self.store().available() <= FLOOR
         {
             self.checkpoint(false)?;
         }
-        Ok(self.durable.index.store.available() > FLOOR)
+        Ok(self.store().available() > FLOOR)
     }
 
     /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are hardly written, as
     /// long as free blocks are not many. Each session that is cut leaves such blocks, one for each log that it has
     /// written; so as many become free as were taken, and the next recovery does not find fewer.
     pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Error<N::Error>> {
-        let enough = 2 * low(&self.durable.index.store.geo);
+        let enough = 2 * low(&self.store().geo);
         for is_data in [false, true] {
             let (mut next, mut alone) = (0, is_data);
             loop {
-                let free = self.durable.index.store.available();
-                if free <= CLEANING || free + self.durable.index.store.dead > enough {
+                let free = self.store().available();
+                if free <= CLEANING || free + self.store().dead > enough {
                     break;
                 }
-                let Some(block) = self.durable.index.hardly_written(next, is_data) else {
+                let Some(block) = self.index_mut().hardly_written(next, is_data) else {
                     break;
                 };
                 next = block + 1;
                 // One of data alone would move to a block like it; metadata moves to that which the recovery writes.
-                if alone && self.durable.index.hardly_written(next, is_data).is_none() {
+                if alone && self.index_mut().hardly_written(next, is_data).is_none() {
                     break;
                 }
                 alone = false;
-                let mut sweep = self.durable.index.begin_sweep(block, Why::Space);
+                let mut sweep = self.index_mut().begin_sweep(block, Why::Space);
                 match self.sweep_on(&mut sweep, u32::MAX) {
                     Ok(_) | Err(Error::NoSpace) => {}
-                    Err(e) if e.is_damage() && !self.durable.index.store.nand.failed => {}
+                    Err(e) if e.is_damage() && !self.store().nand.failed => {}
                     Err(e) => return Err(e),
                 }
             }
         }
-        self.durable.index.store.stuck_rank = (0, 0);
+        self.store_mut().stuck_rank = (0, 0);
         Ok(())
     }
 
     /// After a recovery: cleans until there are as many free blocks as a change wants. What it writes is still the
     /// recovery's: a mount that is cut has taken no free block from the next one.
     pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
-        let mut named = self.durable.index.store.seq;
-        for _ in 0..self.durable.index.store.table.blocks() {
-            if self.durable.index.store.available() > urgent(&self.durable.index.store.geo) {
+        let mut named = self.store().seq;
+        for _ in 0..self.store().table.blocks() {
+            if self.store().available() > urgent(&self.store().geo) {
                 break;
             }
             match self.reclaim() {
-                Ok(true) => named = self.durable.index.store.seq,
+                Ok(true) => named = self.store().seq,
                 Ok(false) | Err(Error::NoSpace) => break,
-                Err(e) if e.is_damage() && !self.durable.index.store.nand.failed => break,
+                Err(e) if e.is_damage() && !self.store().nand.failed => break,
                 Err(e) => return Err(e),
             }
         }
-        self.durable.index.store.stuck_rank = (0, 0);
-        if self.durable.index.store.seq == named {
+        self.store_mut().stuck_rank = (0, 0);
+        if self.store().seq == named {
             return Ok(());
         }
         // No change may build on what no checkpoint names.
         match self.checkpoint(false) {
-            Err(e)
-                if matches!(e, Error::NoSpace)
-                    || e.is_damage() && !self.durable.index.store.nand.failed =>
-            {
-                self.durable.index.read_only = true;
+            Err(e) if matches!(e, Error::NoSpace) || e.is_damage() && !self.store().nand.failed => {
+                self.index_mut().read_only = true;
                 Ok(())
             }
             r => r,
@@ -154,9 +150,9 @@ impl<N: Nand> Volume<'_, N> {
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
     ) -> Result<T, Error<N::Error>> {
-        self.durable.index.store.nand.only_reads = true;
+        self.store_mut().nand.only_reads = true;
         match read(self) {
-            Err(Error::NoSpace) if self.durable.index.is_writable() => {
+            Err(Error::NoSpace) if self.index().is_writable() => {
                 self.checkpoint(false)?;
                 read(self)
             }
@@ -167,24 +163,21 @@ impl<N: Nand> Volume<'_, N> {
     /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
     /// afterwards.
     pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
-        (
-            self.durable.index.store.naming,
-            self.durable.index.store.took_unnamed,
-        ) = (true, false);
+        (self.store_mut().naming, self.store_mut().took_unnamed) = (true, false);
         let result = self.account(Purpose::Checkpoint, |volume| {
             volume.durable.take_checkpoint(clean)
         });
         if result.is_ok() {
             self.end_sweep_of_dead();
         }
-        self.durable.index.store.naming = false;
-        if result.is_err() && self.durable.index.store.took_unnamed {
+        self.store_mut().naming = false;
+        if result.is_err() && self.store().took_unnamed {
             // What goes on in a block that it would have named counts only with another checkpoint.
-            self.durable.index.store.log_lost = true;
+            self.store_mut().log_lost = true;
         }
-        if result.is_ok() && self.durable.index.store.together {
+        if result.is_ok() && self.store().together {
             // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
-            self.durable.index.store.seq += NEWER;
+            self.store_mut().seq += NEWER;
         }
         result
     }

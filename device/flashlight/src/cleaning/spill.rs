@@ -17,12 +17,12 @@ impl<N: Nand> Volume<'_, N> {
             return Ok(());
         }
         // Not as long as cleaning is far, nor when every block is needed.
-        let free = self.durable.index.store.available();
-        if free <= FLOOR || free > self.durable.index.store.table.blocks() * 2 / 3 {
+        let free = self.store().available();
+        if free <= FLOOR || free > self.store().table.blocks() * 2 / 3 {
             return Ok(());
         }
         let kept = self.sweep.map(|sweep| sweep.block);
-        let Some(range) = self.durable.index.store.fullest_range(kept) else {
+        let Some(range) = self.store().fullest_range(kept) else {
             return Ok(());
         };
         match self
@@ -34,7 +34,7 @@ impl<N: Nand> Volume<'_, N> {
             Err(Error::NoSpace) => {}
             done => done?,
         }
-        if self.durable.index.store.log_lost {
+        if self.store().log_lost {
             self.checkpoint(false)?;
         }
         Ok(())

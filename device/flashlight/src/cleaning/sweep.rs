@@ -66,15 +66,12 @@ impl<N: Nand> Volume<'_, N> {
     /// A change's share of the cleaning; one that has waited for a checkpoint leaves it to those that follow. With few free
     /// blocks left, all that it takes.
     pub(crate) fn clean_some(&mut self, has_waited: bool) -> Result<(), Error<N::Error>> {
-        let (low, urgent) = (
-            low(&self.durable.index.store.geo),
-            urgent(&self.durable.index.store.geo),
-        );
+        let (low, urgent) = (low(&self.store().geo), urgent(&self.store().geo));
         self.reclaim_above(urgent)?;
         if self.sweep.is_none()
             && let Some((block, why)) = self.next_to_sweep()?
         {
-            self.sweep = Some(self.durable.index.begin_sweep(block, why));
+            self.sweep = Some(self.index_mut().begin_sweep(block, why));
         }
         let Some(sweep) = &self.sweep else {
             return Ok(());
@@ -100,27 +97,27 @@ impl<N: Nand> Volume<'_, N> {
 
     /// The block to clean next, if there is one. At times a checkpoint.
     fn next_to_sweep(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
-        let is_low = self.durable.index.store.available() < low(&self.durable.index.store.geo);
-        if is_low && self.durable.index.store.dead >= WORTH {
+        let is_low = self.store().available() < low(&self.store().geo);
+        if is_low && self.store().dead >= WORTH {
             self.checkpoint(false)?;
             return Ok(None);
         }
-        if self.durable.index.store.available() <= FLOOR {
+        if self.store().available() <= FLOOR {
             return Ok(None);
         }
-        if let Some(block) = self.durable.index.store.nand.refresh.first() {
-            if self.durable.index.is_stored(block) {
+        if let Some(block) = self.store().nand.refresh.first() {
+            if self.index_mut().is_stored(block) {
                 return Ok(Some((block, Why::Rot)));
             }
             self.refresh()?;
         }
-        if let Some(block) = self.durable.index.due() {
+        if let Some(block) = self.index_mut().due() {
             return Ok(Some((block, Why::Wear)));
         }
-        let block = match self.durable.index.nearly_empty() {
+        let block = match self.index_mut().nearly_empty() {
             None if is_low => {
-                self.durable.index.count_overwritten()?;
-                self.durable.index.next_victim()
+                self.index_mut().count_overwritten()?;
+                self.index_mut().next_victim()
             }
             block => block,
         };
@@ -131,20 +128,20 @@ impl<N: Nand> Volume<'_, N> {
     /// then the block is not won, and the result is `false`. So it is when free blocks run down to the `floor`
     /// before; what has been moved by then stays moved.
     pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Error<N::Error>> {
-        let mut sweep = self.durable.index.begin_sweep(block, Why::Space);
-        while self.durable.index.store.available() > floor {
-            let at_once = match self.durable.index.store.available() {
+        let mut sweep = self.index_mut().begin_sweep(block, Why::Space);
+        while self.store().available() > floor {
+            let at_once = match self.store().available() {
                 0..=FLOOR => LOOK + MOVE,
                 _ => AT_ONCE,
             };
             if self.sweep_on(&mut sweep, at_once)? {
                 break;
             }
-            if self.durable.index.is_due()? {
+            if self.index_mut().is_due()? {
                 self.checkpoint(false)?;
             }
         }
-        Ok(self.durable.index.store.valid_pages(block) == 0)
+        Ok(self.store_mut().valid_pages(block) == 0)
     }
 
     /// Goes on with a block at a cost of about `limit` reads; whether it has come to its end.
@@ -153,15 +150,15 @@ impl<N: Nand> Volume<'_, N> {
         sweep: &mut Sweep,
         limit: u32,
     ) -> Result<bool, Error<N::Error>> {
-        let before = self.durable.index.store.written;
+        let before = self.store().written;
         if sweep.why == Why::Wear {
-            self.durable.index.store.mover = WEAR;
+            self.store_mut().mover = WEAR;
         }
         let result = self.account(Purpose::Step, |volume| {
             volume.durable.index.move_some(sweep, limit)
         });
-        self.durable.index.store.mover = COLD;
-        let written = &mut self.durable.index.store.written;
+        self.store_mut().mover = COLD;
+        let written = &mut self.store_mut().written;
         match sweep.why {
             Why::Space => {}
             Why::Wear => written.levelled_pages += written.set_apart(&before),
@@ -169,7 +166,7 @@ impl<N: Nand> Volume<'_, N> {
         }
         if sweep.why == Why::Rot && !matches!(result, Ok(false)) {
             // The moves have read it too.
-            self.durable.index.store.nand.refresh.remove(sweep.block);
+            self.store_mut().nand.refresh.remove(sweep.block);
         }
         result
     }
@@ -179,7 +176,7 @@ impl<N: Nand> Volume<'_, N> {
     pub(crate) fn end_sweep_of_dead(&mut self) {
         if self
             .sweep
-            .is_some_and(|s| !self.durable.index.is_stored(s.block))
+            .is_some_and(|s| !self.index_mut().is_stored(s.block))
         {
             self.sweep = None;
         }

@@ -17,13 +17,11 @@ impl<N: Nand> Volume<'_, N> {
         let mut damage = None;
         loop {
             let Some(rec) = self
-                .durable
-                .index
+                .index_mut()
                 .nth_sound(INDEX_DIR, hash, n, &mut damage)?
             else {
                 match self
-                    .durable
-                    .index
+                    .index_mut()
                     .dir_next_hash(INDEX_DIR, hash + 1, &mut damage)?
                 {
                     Some(next) => (hash, n) = (next, 0),
@@ -36,7 +34,7 @@ impl<N: Nand> Volume<'_, N> {
                 continue;
             }
             match self.reap_orphan(hash, PageAddr(rec.ptr)) {
-                Err(e) if e.is_damage() && !self.durable.index.store.nand.failed => {
+                Err(e) if e.is_damage() && !self.store().nand.failed => {
                     damage = Some(e);
                     n += 1;
                 }
@@ -44,26 +42,25 @@ impl<N: Nand> Volume<'_, N> {
             }
         }
         // With damage, some may be left: the next mount looks again.
-        self.durable.index.orphans = u32::from(damage.is_some());
+        self.index_mut().orphans = u32::from(damage.is_some());
         Ok(())
     }
 
     fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.durable
-            .index
+        self.index_mut()
             .load_scratch(at, Kind::File, "file inode")?;
-        let ino = FileView::on(self.durable.index.scratch).ino();
-        let file = FileRef::by_number(self.durable.index.store.volume, ino);
+        let ino = FileView::on(self.index().scratch).ino();
+        let file = FileRef::by_number(self.store().volume, ino);
         if file.hash != hash {
             return Err(Error::Corrupt(at, "file inode"));
         }
-        let i = self.durable.index.load_file(file)?;
-        if self.durable.index.files[i].file().flags() & FLAG_ORPHAN == 0 {
+        let i = self.index_mut().load_file(file)?;
+        if self.index().files[i].file().flags() & FLAG_ORPHAN == 0 {
             // A rename over a name of it was cut, and damage has kept the recovery from looking for
             // others.
-            self.durable.index.mend_names(i)?;
+            self.index_mut().mend_names(i)?;
         }
-        if self.durable.index.files[i].file().flags() & FLAG_ORPHAN == 0 {
+        if self.index().files[i].file().flags() & FLAG_ORPHAN == 0 {
             return Ok(());
         }
         self.reap(file)
@@ -71,24 +68,23 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Ends the life of a file that lost its name while in use.
     pub(crate) fn reap(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
-        self.durable.index.writable()?;
+        self.index_mut().writable()?;
         self.make_room()?;
-        self.durable.index.dir_reserve(INDEX_DIR)?;
-        let i = self.durable.index.load_file(file)?;
-        if self.durable.index.files[i].file().flags() & FLAG_ORPHAN == 0 {
+        self.index_mut().dir_reserve(INDEX_DIR)?;
+        let i = self.index_mut().load_file(file)?;
+        if self.index().files[i].file().flags() & FLAG_ORPHAN == 0 {
             return Err(Error::Invalid);
         }
         let (loc, hash) = (
-            self.durable.index.files[i].loc.0,
-            ino_hash(self.durable.index.store.volume, file.ino),
+            self.index().files[i].loc.0,
+            ino_hash(self.store().volume, file.ino),
         );
         let rec = DirRec::new(hash, State::New, Target::Orphan, loc);
-        self.durable
-            .index
+        self.index_mut()
             .dir_remove(INDEX_DIR, &rec, Removal::Freed(Target::File, loc))?;
-        self.durable.index.free_file(i)?;
-        self.durable.index.store.park(i);
-        self.durable.index.orphans = self.durable.index.orphans.saturating_sub(1);
+        self.index_mut().free_file(i)?;
+        self.store_mut().park(i);
+        self.index_mut().orphans = self.index().orphans.saturating_sub(1);
         Ok(())
     }
 }

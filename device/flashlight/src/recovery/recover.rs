@@ -62,105 +62,80 @@ impl<'r, N: Nand> Volume<'r, N> {
     /// it again.
     pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
         let since = start.since;
-        self.durable.index.store.session = true;
+        self.store_mut().session = true;
         // A recovery that was cut may have written any of them.
-        self.durable.index.store.table.forget_clean();
+        self.store_mut().table.forget_clean();
         self.durable.compare_states()?;
         self.durable.give_up_meant();
         // A page written after the checkpoint shows that it was complete; but what leads to a copy of it may be
         // the last page of the recovery before, and fail yet: then what led to the one before is needed.
         let changed = self.durable.list_opened(start)?;
         if start.firm || changed && !start.is_copy {
-            self.durable.index.store.free_dead(true)?;
+            self.store_mut().free_dead(true)?;
         }
         // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a root page that
         // leads to the second-level block that was meant. What is written now is newer, and that block stays.
-        self.durable.index.store.together = true;
-        self.durable.index.store.seq += NEWER;
-        self.durable.index.store.spared = self.durable.anchor.meant;
-        let mut lasts = !self.durable.index.store.discarded;
+        self.store_mut().together = true;
+        self.store_mut().seq += NEWER;
+        self.store_mut().spared = self.durable.anchor.meant;
+        let mut lasts = !self.store().discarded;
         if lasts {
-            let own = self.durable.index.store.seq;
+            let own = self.store().seq;
             let repeated = self.durable.repeat_checkpoint(start);
             lasts = self.durable.unless_roots_are_full(repeated)?;
             if !lasts {
-                self.durable.index.store.newer = Newer::between(since, own);
+                self.store_mut().newer = Newer::between(since, own);
             }
         }
-        if lasts || self.durable.index.store.discarded {
-            self.durable.index.store.spared = u32::MAX;
-            self.durable.index.store.free_dead(true)?;
+        if lasts || self.store().discarded {
+            self.store_mut().spared = u32::MAX;
+            self.store_mut().free_dead(true)?;
         }
-        self.durable.index.close_at_checkpoint();
-        self.durable.index.copy_suspects(since)?;
-        let copy = self
-            .durable
-            .index
-            .store
-            .recovery
-            .as_ref()
-            .and_then(|r| r.copy);
-        self.durable.index.look_anew();
-        let mut dirs = self.durable.index.cursor(Area::Dir, since)?;
+        self.index_mut().close_at_checkpoint();
+        self.index_mut().copy_suspects(since)?;
+        let copy = self.store().recovery.as_ref().and_then(|r| r.copy);
+        self.index_mut().look_anew();
+        let mut dirs = self.index_mut().cursor(Area::Dir, since)?;
         while let Some((at, _)) = dirs.at {
-            let replayed = self.durable.index.replay_dir_map(at);
-            self.durable.index.noted(replayed)?;
-            self.durable.index.advance(&mut dirs, since)?;
+            let replayed = self.index_mut().replay_dir_map(at);
+            self.index_mut().noted(replayed)?;
+            self.index_mut().advance(&mut dirs, since)?;
         }
         if let Some((at, ..)) = copy.filter(|c| c.1.kind == Kind::Dir) {
-            let replayed = self.durable.index.replay_dir_map(at);
-            self.durable.index.noted(replayed)?;
+            let replayed = self.index_mut().replay_dir_map(at);
+            self.index_mut().noted(replayed)?;
         }
-        self.durable.index.replay_all(since)?;
+        self.index_mut().replay_all(since)?;
         // Pages that are no records may have later numbers.
-        self.durable.index.store.seq += 1 << 16;
+        self.store_mut().seq += 1 << 16;
         for i in 0..2 {
-            self.durable.index.flush_dir(i)?;
-            self.durable.index.dirs[i].clear();
+            self.index_mut().flush_dir(i)?;
+            self.index_mut().dirs[i].clear();
         }
-        self.durable.index.look_anew();
-        self.durable.index.count_lost(since)?;
-        let mend = self
-            .durable
-            .index
-            .store
-            .recovery
-            .as_ref()
-            .is_some_and(|r| r.mend);
-        let exchange = self
-            .durable
-            .index
-            .store
-            .recovery
-            .as_ref()
-            .and_then(|r| r.exchange);
-        let half_cut = self
-            .durable
-            .index
-            .store
-            .recovery
-            .as_ref()
-            .map(|r| r.half_cut);
-        self.durable.index.close_opened();
-        for slot in &mut self.durable.index.dirs {
+        self.index_mut().look_anew();
+        self.index_mut().count_lost(since)?;
+        let mend = self.store().recovery.as_ref().is_some_and(|r| r.mend);
+        let exchange = self.store().recovery.as_ref().and_then(|r| r.exchange);
+        let half_cut = self.store().recovery.as_ref().map(|r| r.half_cut);
+        self.index_mut().close_opened();
+        for slot in &mut self.index_mut().dirs {
             if slot.ino != 0 {
                 slot.dir_mut().set_as_of(0);
             }
         }
-        self.durable.index.store.scratch_at = PageAddr::NONE;
-        self.durable.index.orphans = 1;
-        self.durable
-            .index
+        self.store_mut().scratch_at = PageAddr::NONE;
+        self.index_mut().orphans = 1;
+        self.index_mut()
             .replay_updates(since, copy.map(|c| (c.0, c.2)))?;
         if let Some(pending) = exchange {
-            self.durable.index.finish_exchange(pending)?;
+            self.index_mut().finish_exchange(pending)?;
         }
         if mend {
-            self.durable.index.mend_replaced()?;
+            self.index_mut().mend_replaced()?;
         }
         if lasts {
             for at in half_cut.into_iter().flatten() {
-                self.durable.index.finish_half_cut(at)?;
+                self.index_mut().finish_half_cut(at)?;
             }
             self.clean_hardly_written()?;
             let named = self.checkpoint(false);
