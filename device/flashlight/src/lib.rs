@@ -37,7 +37,7 @@ pub use api::{inspect, transfer};
 pub use config::{Cleaner, Config};
 pub use error::Error;
 pub use format::attributes::XATTR_NAME_MAX;
-pub use format::blockstate::State as BlockState;
+pub use format::blockstate::BlockState;
 pub use format::header::{FORMAT_VERSION, Header, Kind};
 pub use format::inode::{NAME_MAX, Time};
 pub use format::node::{FIRST_FILE, FileRef, Node, ROOT_DIR};

@@ -187,7 +187,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes one whole page of a cached file.
     fn write_page(&mut self, i: usize, index: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
-        self.choose_front(i, index)?;
+        self.choose_data_head(i, index)?;
         let owner = self.files[i].file().file_ref(self.store.volume);
         let at = self.store.append_data(i, data, owner, index)?;
         self.put_page(i, index, at)

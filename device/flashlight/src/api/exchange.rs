@@ -53,14 +53,14 @@ impl<N: Nand> FlashLight<'_, N> {
             self.index_mut()
                 .detach_target(file, other_dir, other_name, true)?;
         }
-        self.index_mut().settle_file(0)?;
-        self.index_mut().settle_file(1)?;
+        self.index_mut().flush_file_or_drop(0)?;
+        self.index_mut().flush_file_or_drop(1)?;
         let other = self.index_mut().find(other_dir, other_name)?;
         self.index_mut()
             .room_for_name(first.node, other_name.len())?;
         self.index_mut().room_for_name(other.node, name.len())?;
-        self.index_mut().settle_file(0)?;
-        self.index_mut().settle_file(1)?;
+        self.index_mut().flush_file_or_drop(0)?;
+        self.index_mut().flush_file_or_drop(1)?;
         self.index_mut().exchange_room(dir, other_dir)?;
         let (first, other) = (
             self.index_mut().find(dir, name)?,
@@ -83,7 +83,7 @@ impl<N: Nand> FlashLight<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// Asks before the record whether an inode can give this name up for another: see [`FlashLight::free_own_name`].
+    /// Asks before the record whether an inode can give this name up for another: see [`Index::free_own_name`].
     fn check_own_name(&mut self, node: Node, dir: u32, name: &[u8]) -> Result<(), Error<N::Error>> {
         let Node::File(file) = node else {
             return Ok(());

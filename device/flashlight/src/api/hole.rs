@@ -11,7 +11,7 @@ use crate::index::file::{CUT_NOTES, KEPT};
 use crate::index::tree::{self, Changes, EXTENT};
 use flashkit_nand::{Nand, PageAddr};
 
-/// How often room is made for the notes of a part of a hole: once, but where settling has used it up.
+/// How often room is made for the notes of a part of a hole: once, but where draining has used it up.
 const TRIES: usize = 4;
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -121,8 +121,8 @@ impl<N: Nand> Index<'_, N> {
         for _ in 0..TRIES {
             self.truncate_room(i, CUT_NOTES)?;
             // Making room may have moved records to the index page.
-            self.settle_masked(i, first, last)?;
-            self.settle_at(i, first)?;
+            self.move_masks(i, first, last)?;
+            self.drain_at(i, first)?;
             if self.files[i].file().room() >= CUT_NOTES * extent::SIZE {
                 break;
             }

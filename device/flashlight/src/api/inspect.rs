@@ -299,11 +299,11 @@ fn name_entry(b: &[u8]) -> NameEntry {
     NameEntry {
         hash: rec.hash,
         state: match rec.state {
-            dirrec::State::New => EntryState::New,
-            dirrec::State::Update => EntryState::Update,
-            dirrec::State::Delete => EntryState::Delete,
-            dirrec::State::Freed => EntryState::Freed,
-            dirrec::State::Gone => EntryState::Gone,
+            dirrec::RecState::New => EntryState::New,
+            dirrec::RecState::Update => EntryState::Update,
+            dirrec::RecState::Delete => EntryState::Delete,
+            dirrec::RecState::Freed => EntryState::Freed,
+            dirrec::RecState::Gone => EntryState::Gone,
         },
         target: Target::of(rec.target as u32),
         pointer: rec.ptr,

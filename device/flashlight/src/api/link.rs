@@ -58,13 +58,13 @@ impl<N: Nand> FlashLight<'_, N> {
             return Err(Error::TooManyLinks);
         }
         for dir in [from, dir] {
-            self.index_mut().settle_creations(dir, 0)?;
+            self.index_mut().flush_new_files(dir, 0)?;
         }
         self.index_mut().reserve_index(direct)?;
         for dir in [from, dir] {
             self.index_mut().dir_reserve(dir)?;
         }
-        self.index_mut().settle_removals(dir)?;
+        self.index_mut().flush_removals(dir)?;
         let growth = self.index().names_growth(i, name.len());
         self.index().need_place(i, growth + KEPT)?;
         self.index_mut().file_room(i, growth)?;
@@ -138,7 +138,7 @@ impl<N: Nand> Index<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         self.dir_reserve(INDEX_DIR)?;
         self.dir_reserve(dir)?;
-        self.settle_removals(dir)?;
+        self.flush_removals(dir)?;
         self.file_room(i, self.names_growth(i, 0))?;
         self.load_dir(dir)?;
         self.load_dir(INDEX_DIR)?;
@@ -153,7 +153,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// In RAM, but for a names page: one of several names of a cached file goes. There must be room
-    /// for [`FlashLight::names_growth`].
+    /// for [`Index::names_growth`].
     pub(crate) fn forget_name(
         &mut self,
         i: usize,

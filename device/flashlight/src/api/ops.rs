@@ -132,9 +132,9 @@ impl<N: Nand> FlashLight<'_, N> {
         let hash = self.volume.vacant(dir, name)?;
         self.index().need_page()?;
         let ino = self.index_mut().map_vacant()?;
-        self.index_mut().settle_creations(dir, 0)?;
+        self.index_mut().flush_new_files(dir, 0)?;
         self.index_mut().dir_reserve(dir)?;
-        self.index_mut().settle_removals(dir)?;
+        self.index_mut().flush_removals(dir)?;
         self.index_mut().new_dir(ino, dir, name, new)?;
         self.index_mut().dir_add(dir, hash, Target::Dir, ino)?;
         self.index_mut().stamp_dir(dir, new.now)?;
@@ -164,7 +164,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let keep = in_use(file.ino);
         let seq = self.store().seq;
         self.index_mut()
-            .settle_creations(dir, if keep { 0 } else { file.ino })?;
+            .flush_new_files(dir, if keep { 0 } else { file.ino })?;
         let i = self.index_mut().load_file(file)?;
         let rec = if self.store().seq == seq {
             found.rec
@@ -196,7 +196,7 @@ impl<N: Nand> FlashLight<'_, N> {
             };
             self.index_mut().dir_remove(dir, &rec, how)?;
             self.index_mut().free_file(i)?;
-            self.store_mut().park(i);
+            self.store_mut().save_remnant(i);
             self.index_mut().stamp_dir(dir, now)?;
         }
         Ok(if keep {
@@ -210,7 +210,7 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn rmdir(&mut self, dir: u32, name: &[u8], now: Time) -> Result<(), Error<N::Error>> {
         self.index_mut().writable()?;
         self.volume.make_room()?;
-        self.index_mut().settle_creations(dir, 0)?;
+        self.index_mut().flush_new_files(dir, 0)?;
         self.index_mut().dir_reserve(dir)?;
         let found = self.index_mut().find(dir, name)?;
         let Node::Dir(ino) = found.node else {
@@ -280,7 +280,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.index_mut().writable()?;
         self.volume.checkpoint(false)?;
-        self.index_mut().tell_given_up()
+        self.index_mut().tell_lost_change()
     }
 
     /// Space. Reads nothing.
@@ -366,7 +366,7 @@ impl<N: Nand> Index<'_, N> {
         let i = self.load_file(file)?;
         self.dir_remove(file.dir, &rec, Removal::Volatile)?;
         self.free_file(i)?;
-        self.store.park(i);
+        self.store.save_remnant(i);
         let i = self.load_dir(file.dir)?;
         for (stamp, time) in CHANGED.into_iter().zip(before) {
             self.dirs[i].dir_mut().set_time(stamp, time);

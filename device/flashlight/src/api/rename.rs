@@ -65,8 +65,8 @@ impl<N: Nand> FlashLight<'_, N> {
             }
         }
         // Pending pages are written so that no entry moves under our hands below.
-        self.index_mut().settle_file(0)?;
-        self.index_mut().settle_file(1)?;
+        self.index_mut().flush_file_or_drop(0)?;
+        self.index_mut().flush_file_or_drop(1)?;
         for dir in [INDEX_DIR, from_dir, to_dir] {
             self.index_mut().dir_reserve(dir)?;
         }
@@ -331,7 +331,7 @@ impl<N: Nand> Index<'_, N> {
             return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, loc, loc);
         }
         self.free_file(i)?;
-        self.store.park(i);
+        self.store.save_remnant(i);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::api::walk::Area;
 use crate::cleaning::Volume;
 use crate::error::{Error, sound};
 use crate::format::area::Head;
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
 use crate::format::hash::name_hash;
@@ -79,7 +79,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.volume.durable.begin()?;
         self.store_mut().validity.forget_all();
         for block in 0..self.store().table.blocks() {
-            self.store_mut().settle_table();
+            self.store_mut().table_write_back();
             self.index_mut().stop_filling(block, in_use);
             let first = block * self.store().ppb();
             let ppb = self.store().ppb();
@@ -106,10 +106,20 @@ impl<N: Nand> FlashLight<'_, N> {
                 .iter();
             let reserved = reserves.any(|r| u32::from(r.0) == block);
             match self.store_mut().state(block) {
-                State::Meta(n) if n != used => self.store_mut().set_state(block, State::Meta(used)),
-                State::Data(n) if n != used => self.store_mut().set_state(block, State::Data(used)),
-                State::Free | State::Clean | State::Dead if used > 0 && !reserved => {
-                    let state = if is_data { State::Data } else { State::Meta };
+                BlockState::Meta(n) if n != used => {
+                    self.store_mut().set_state(block, BlockState::Meta(used))
+                }
+                BlockState::Data(n) if n != used => {
+                    self.store_mut().set_state(block, BlockState::Data(used))
+                }
+                BlockState::Free | BlockState::Clean | BlockState::Dead
+                    if used > 0 && !reserved =>
+                {
+                    let state = if is_data {
+                        BlockState::Data
+                    } else {
+                        BlockState::Meta
+                    };
                     self.store_mut().set_state(block, state(used));
                 }
                 _ => continue,
@@ -405,7 +415,7 @@ impl<N: Nand> Index<'_, N> {
         if table.block == block && is_wrong(&table, data) {
             store.table.set_head(Head::NONE);
         }
-        for head in &mut store.fronts {
+        for head in &mut store.data_heads {
             if head.block == block && is_wrong(head, meta) {
                 *head = Head::NONE;
             }

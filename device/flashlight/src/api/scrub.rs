@@ -13,7 +13,7 @@ use crate::api::walk::{self, Page, Visitor};
 use crate::checkpoint::Durable;
 use crate::cleaning::Volume;
 use crate::error::Error;
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::format::header;
 use crate::format::tag::{self, Tag};
 use crate::index::Index;
@@ -79,7 +79,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let block = self.store().geo.block_of(at).0;
         let state = self.store_mut().state(block);
         self.store_mut().scratch_at = PageAddr::NONE;
-        if let State::Data(n) = state {
+        if let BlockState::Data(n) = state {
             let known = known || n == self.store().programmed(block);
             return self.index_mut().scrub_data(at, known);
         }
@@ -97,7 +97,7 @@ impl<N: Nand> FlashLight<'_, N> {
             self.index_mut().skip_block();
             return Ok(None);
         }
-        if state == State::System {
+        if state == BlockState::System {
             // What it says is in RAM too.
             self.store_mut().nand.refresh.add(block);
             return Ok(None);
@@ -116,8 +116,10 @@ impl<N: Nand> Durable<'_, N> {
             self.index.store.geo.index_of(at),
         );
         match self.index.store.state(block) {
-            State::Meta(1..) | State::Data(1..) => index < self.index.store.programmed(block),
-            State::System => self.anchor.is_written(block) || self.index.store.is_log(block),
+            BlockState::Meta(1..) | BlockState::Data(1..) => {
+                index < self.index.store.programmed(block)
+            }
+            BlockState::System => self.anchor.is_written(block) || self.index.store.is_log(block),
             _ => false,
         }
     }

@@ -7,7 +7,7 @@
 //! pages of the write follow. As long as nothing but updates has changed a file since its page on
 //! flash was written, these pages are all that an fsync has to see on flash.
 //!
-//! After a cut ([`FlashLight::replay_updates`]) the blocks of updates taken since the checkpoint are
+//! After a cut ([`Index::replay_updates`]) the blocks of updates taken since the checkpoint are
 //! read. An update counts if all its pages are there and its file's inode page is older; the file is
 //! changed as the write changed it. Invariants:
 //! * The page of the inode that a recovery finds, with the updates after it, is a state of the file: other

@@ -72,7 +72,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.index_mut().writable()?;
         self.volume.checkpoint(true)?;
         self.index_mut().read_only = true;
-        self.index_mut().tell_given_up()
+        self.index_mut().tell_lost_change()
     }
 
     /// The chip.
@@ -121,7 +121,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// went. What they concern may be as it was before, or give an error. The next
     /// [`FlashLight::sync`] or [`FlashLight::unmount`] has it as its result, once.
     pub fn lost_change(&self) -> Option<(PageAddr, &'static str)> {
-        self.index().given_up.map(|(at, what, _)| (at, what))
+        self.index().lost_change.map(|(at, what, _)| (at, what))
     }
 
     /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of `pages` pages

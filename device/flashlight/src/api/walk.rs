@@ -3,7 +3,7 @@
 use crate::FlashLight;
 use crate::cleaning::Volume;
 use crate::error::{Error, sound};
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
 use crate::format::hash::name_hash;
@@ -122,10 +122,10 @@ pub struct RamUse {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// State of a block, for checks and statistics.
-    pub fn block_state(&mut self, block: u32) -> State {
+    /// BlockState of a block, for checks and statistics.
+    pub fn block_state(&mut self, block: u32) -> BlockState {
         if block >= self.store().table.blocks() {
-            State::Bad
+            BlockState::Bad
         } else {
             self.store_mut().state(block)
         }
@@ -537,7 +537,7 @@ impl<N: Nand> Index<'_, N> {
                 }
                 let (map, waiting) = (index.pointer(r), Waiting::below(&index, page, r));
                 if r == 0 {
-                    self.counted_waiting(i, |_, e| visit_run(e, ino, visitor));
+                    self.for_each_valid_run_waiting(i, |_, e| visit_run(e, ino, visitor));
                 }
                 self.walk_extent_map(i, map, Some(&waiting), visitor)?;
                 r += 1;
@@ -561,7 +561,7 @@ impl<N: Nand> Index<'_, N> {
         });
         let found = self.load_map_page(Kind::ExtentMap, pointer, ino, "extent map");
         if report(found, page, ino, visitor)?.is_some() {
-            let counted = self.counted(i, waiting, |_, e| visit_run(e, ino, visitor));
+            let counted = self.for_each_valid_run(i, waiting, |_, e| visit_run(e, ino, visitor));
             report(counted, page, ino, visitor)?;
         }
         Ok(())

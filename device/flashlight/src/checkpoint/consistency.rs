@@ -2,8 +2,8 @@
 
 use crate::checkpoint::Durable;
 use crate::error::Error;
-use crate::format::area::{Area, Head, UPDATE};
-use crate::format::blockstate::State as BlockState;
+use crate::format::area::{Head, LogArea, UPDATE};
+use crate::format::blockstate::BlockState;
 use crate::format::limits::{BITMAP_BLOCKS, CHAIN};
 use flashkit_nand::{Nand, PageAddr};
 
@@ -11,7 +11,7 @@ use flashkit_nand::{Nand, PageAddr};
 const SYSTEM_MOST: usize = 4 + CHAIN + BITMAP_BLOCKS;
 
 /// Blocks met so far, beyond those kept for roots.
-pub(crate) struct Seen {
+pub(crate) struct SeenBlocks {
     pub(crate) roots: u32,
     pub(crate) blocks: u32,
     pub(crate) list: [u32; 128],
@@ -23,7 +23,7 @@ impl<N: Nand> Durable<'_, N> {
     /// block has one use, which is that of its state. No reads.
     ///
     /// A table that lies on flash is asked when something is to be written for the first time
-    /// ([`FlashLight::compare_states`]).
+    /// ([`Durable::compare_states`]).
     pub(crate) fn is_consistent(&mut self) -> bool {
         self.has_one_use_each() && (self.index.store.table.paged.is_some() || self.states_agree())
     }
@@ -70,8 +70,8 @@ impl<N: Nand> Durable<'_, N> {
     /// Whether no block is named twice by what has been loaded, and none that there is not.
     fn has_one_use_each(&self) -> bool {
         let (s, a) = (&self.index.store, &self.anchor);
-        let mut seen = Seen::new(a.last_root, s.table.blocks());
-        let log = s.heads[Area::Bitmap as usize];
+        let mut seen = SeenBlocks::new(a.last_root, s.table.blocks());
+        let log = s.heads[LogArea::Bitmap as usize];
         let bitmap = &s.bitmap_blocks[..s.bitmap_count];
         let pages = (0..self.index.map.roots.len() / 4).map(|i| self.index.map.root(i));
         a.last_root < s.table.blocks()
@@ -84,7 +84,7 @@ impl<N: Nand> Durable<'_, N> {
             && (0..s.remnants.len)
                 .map(|i| s.remnants.get(i))
                 .chain(
-                    [s.fronts[UPDATE], s.table.head()]
+                    [s.data_heads[UPDATE], s.table.head()]
                         .into_iter()
                         .filter(|h| h.block != u32::MAX),
                 )
@@ -92,7 +92,7 @@ impl<N: Nand> Durable<'_, N> {
             && s.heads.iter().all(|h| h.next <= s.ppb())
             && s.reserves[..s.reserved]
                 .iter()
-                .all(|&(block, area)| area <= Area::Update as u8 && seen.note(block.into()))
+                .all(|&(block, area)| area <= LogArea::Update as u8 && seen.note(block.into()))
             && (s.failing.iter().map(|b| u32::from(*b)))
                 .all(|b| b == u16::MAX.into() || b < s.table.blocks())
             && { pages }.all(|page| page.is_none() || page.0 < s.table.blocks() * s.ppb())
@@ -141,17 +141,17 @@ impl<N: Nand> Durable<'_, N> {
                 is_tail(s.state(block), next)
             })
             && {
-                let Head { block, next } = s.fronts[UPDATE];
+                let Head { block, next } = s.data_heads[UPDATE];
                 block == u32::MAX || is_tail(s.state(block), next)
             }
             && (0..s.reserved).all(|i| s.is_free(s.reserves[i].0.into()))
     }
 }
 
-impl Seen {
+impl SeenBlocks {
     /// None but the blocks up to this one, of so many.
     fn new(last_root: u32, blocks: u32) -> Self {
-        Seen {
+        SeenBlocks {
             roots: last_root,
             blocks,
             list: [0; 128],

@@ -3,15 +3,15 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::take::OF_UPDATES;
 use crate::error::Error;
-use crate::format::area::{Area, FRONTS, HEADS, Head, UNSEEN, UPDATE};
-use crate::format::blockstate::State;
+use crate::format::area::{DATA_HEADS, HEADS, Head, LogArea, UNSEEN, UPDATE};
+use crate::format::blockstate::BlockState;
 use crate::format::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::format::header::{HEADER, Kind, SEQ};
 use crate::format::leaf::{
     AFTER_NEXT, CONFIRMED, COPY_OF, COUNTS, DIR_COPIES, FAILING, FIELDS, LEVELLING, PER_PAGE,
     REPEATED, SCRUB, TOLD, WIDE, block_number, next_leaves, since,
 };
-use crate::format::limits::{BITMAP_BLOCKS, CHAIN, LATE, RESERVES, SNAPSHOT_PAGES};
+use crate::format::limits::{BITMAP_BLOCKS, CHAIN, RESERVES, RETIRING, SNAPSHOT_PAGES};
 use crate::format::node::FIRST_FILE;
 use crate::format::snapshot::{self, Piece};
 use crate::format::table_page::Layout;
@@ -100,11 +100,11 @@ impl<N: Nand> Durable<'_, N> {
             at += 4;
         }
         // Those that lead to this one, or have led to the one before.
-        let mut over = [u32::MAX; LATE + CHAIN + 1];
-        let late = s.late[..s.late_count].iter().map(|&b| u32::from(b));
+        let mut over = [u32::MAX; RETIRING + CHAIN + 1];
+        let retiring = s.retiring[..s.retiring_count].iter().map(|&b| u32::from(b));
         let led = a.chain[..a.chained].iter().copied();
         let old = Some(a.old_second).filter(|&b| b != u32::MAX);
-        let count = (over.iter_mut().zip(late.chain(led).chain(old)))
+        let count = (over.iter_mut().zip(retiring.chain(led).chain(old)))
             .map(|(place, block)| *place = block)
             .count();
         at = s.encode_table(b, at, &over[..count]);
@@ -223,7 +223,7 @@ impl<N: Nand> Durable<'_, N> {
         let (mut n, mut partials) = (0, 0);
         let mut tail = [0u8; 4];
         self.index.store.remnants.len = 0;
-        self.index.store.fronts[UPDATE] = Head::NONE;
+        self.index.store.data_heads[UPDATE] = Head::NONE;
         for at in pages.iter().copied().map(PageAddr) {
             self.index.store.scratch_at = PageAddr::NONE;
             let header = self.index.store.expect_meta(
@@ -257,7 +257,7 @@ impl<N: Nand> Durable<'_, N> {
                                 let next = head.next | UNSEEN;
                                 self.index.store.remnants.push(Head { next, ..head });
                             } else {
-                                self.index.store.fronts[UPDATE] = head;
+                                self.index.store.data_heads[UPDATE] = head;
                             }
                         }
                     }
@@ -279,10 +279,14 @@ impl<N: Nand> Durable<'_, N> {
                 // A root block may have been marked bad since.
                 let bad = block <= self.anchor.last_root
                     && self.index.store.nand.is_bad(BlockAddr(block))?;
-                let state = if bad { State::Bad } else { State::System };
+                let state = if bad {
+                    BlockState::Bad
+                } else {
+                    BlockState::System
+                };
                 self.index.store.set_state(block, state);
-            } else if self.index.store.state(block) == State::System {
-                self.index.store.set_state(block, State::Dead);
+            } else if self.index.store.state(block) == BlockState::System {
+                self.index.store.set_state(block, BlockState::Dead);
             }
         }
         self.index.store.recount();
@@ -295,7 +299,7 @@ impl<N: Nand> Index<'_, N> {
         // All must fit into the list when the snapshot is loaded.
         let open = self
             .store
-            .fronts
+            .data_heads
             .iter()
             .filter(|f| f.block != u32::MAX)
             .count();
@@ -306,7 +310,7 @@ impl<N: Nand> Index<'_, N> {
         let partials = self.store.remnants.len
             + self
                 .store
-                .fronts
+                .data_heads
                 .iter()
                 .filter(|f| f.block != u32::MAX)
                 .count();
@@ -321,7 +325,7 @@ impl<N: Nand> Index<'_, N> {
             let page = &mut self.scratch[..len];
             let at = self
                 .store
-                .append(Area::Bitmap, page, Kind::Snapshot, PageAddr::NONE)?;
+                .append(LogArea::Bitmap, page, Kind::Snapshot, PageAddr::NONE)?;
             pages[count] = at.0;
             (from, count) = (end, count + 1);
         }
@@ -340,10 +344,11 @@ fn snapshot_byte<N: Nand>(
     if k < table {
         let entries = store.table.entries;
         let (block, byte) = ((k / entries.size()) as u32, k % entries.size());
-        if store.state(block) == State::Dead && store.failing.iter().any(|&b| u32::from(b) == block)
+        if store.state(block) == BlockState::Dead
+            && store.failing.iter().any(|&b| u32::from(b) == block)
         {
             let mut entry = [0; 2];
-            entries.set(&mut entry, 0, State::Bad);
+            entries.set(&mut entry, 0, BlockState::Bad);
             return entry[byte];
         }
         return store.table.bytes[k];
@@ -360,7 +365,7 @@ fn snapshot_byte<N: Nand>(
         }
         e => {
             let n = e - 1 - store.remnants.len;
-            let open: &[Head; FRONTS] = &store.fronts;
+            let open: &[Head; DATA_HEADS] = &store.data_heads;
             let head = open.iter().filter(|f| f.block != u32::MAX).nth(n).copied();
             let bit = if head == Some(open[UPDATE]) {
                 OF_UPDATES

@@ -5,7 +5,7 @@ use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::Head;
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::format::bytes::put_u32;
 use crate::format::header::{HEADER, Kind};
 use crate::format::leaf::{next_leaves, root_name};
@@ -81,12 +81,14 @@ impl<N: Nand> Durable<'_, N> {
                 self.anchor.second_next = ANCHOR_PAGES;
                 return Ok(false);
             }
-            self.index.store.retire_late(self.anchor.old_second);
+            self.index
+                .store
+                .retire_at_checkpoint(self.anchor.old_second);
             self.anchor.old_second = u32::MAX;
             self.anchor.new_second = false;
         }
         for i in 0..core::mem::take(&mut self.anchor.chained) {
-            self.index.store.retire_late(self.anchor.chain[i]);
+            self.index.store.retire_at_checkpoint(self.anchor.chain[i]);
         }
         Ok(true)
     }
@@ -206,9 +208,9 @@ impl<N: Nand> Durable<'_, N> {
     pub(crate) fn find_bad_roots(&mut self) -> Result<(), Error<N::Error>> {
         for block in 0..=self.anchor.last_root {
             if self.index.store.nand.is_bad(BlockAddr(block))?
-                && self.index.store.state(block) != State::Bad
+                && self.index.store.state(block) != BlockState::Bad
             {
-                self.index.store.set_state(block, State::Bad);
+                self.index.store.set_state(block, BlockState::Bad);
                 self.index.store.good = self.index.store.good.saturating_sub(1);
             }
         }

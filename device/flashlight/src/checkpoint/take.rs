@@ -52,8 +52,8 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
-use crate::format::area::{Area, Head, UPDATE};
-use crate::format::blockstate::State;
+use crate::format::area::{Head, LogArea, UPDATE};
+use crate::format::blockstate::BlockState;
 use crate::format::header::Kind;
 use crate::format::inode::DirView;
 use crate::format::leaf::{CONFIRMED, REPEATED, TOLD, UNMOUNTED};
@@ -116,13 +116,13 @@ impl<N: Nand> Durable<'_, N> {
             for i in 0..2 {
                 self.index.drop_file(i);
             }
-            self.index.store.park(UPDATE);
+            self.index.store.save_remnant(UPDATE);
         }
         self.index.store.reserve_bitmap()?;
-        for i in 0..core::mem::take(&mut self.index.store.late_count) {
+        for i in 0..core::mem::take(&mut self.index.store.retiring_count) {
             self.index
                 .store
-                .retire_system(u32::from(self.index.store.late[i]));
+                .retire_system(u32::from(self.index.store.retiring[i]));
         }
         let (flags, pages) = if clean {
             (UNMOUNTED, UNMOUNT_PAGES)
@@ -146,7 +146,7 @@ impl<N: Nand> Durable<'_, N> {
         let last = flags & UNMOUNTED != 0;
         for _ in 0..TRIES {
             if self.index.store.beginning.is_none() {
-                self.index.store.settle_for_checkpoint()?;
+                self.index.store.table_write_back_for_checkpoint()?;
             }
             self.index.store.release_own();
             let switch = self.plan_leaf(pages_left)?;
@@ -302,7 +302,7 @@ impl<N: Nand> Durable<'_, N> {
         let before = core::mem::replace(&mut self.anchor.second, second);
         if self.anchor.new_second {
             // Nothing has led to it.
-            self.index.store.retire_late(before);
+            self.index.store.retire_at_checkpoint(before);
         } else {
             self.anchor.old_second = before;
         }
@@ -361,7 +361,7 @@ impl<N: Nand> Index<'_, N> {
             } else {
                 let len = view.len();
                 let page = &mut self.scratch[..len];
-                self.store.append(Area::Bitmap, page, Kind::Dir, at)?
+                self.store.append(LogArea::Bitmap, page, Kind::Dir, at)?
             };
         }
         Ok(())
@@ -391,13 +391,13 @@ impl<N: Nand> Index<'_, N> {
             let (block, area) = self.store.reserves[i];
             let at = self.store.geo.page(BlockAddr(block.into()), 0);
             self.store.scratch_at = PageAddr::NONE;
-            if area != Area::Bitmap as u8 {
+            if area != LogArea::Bitmap as u8 {
                 continue;
             }
             let header = self.store.read_meta(at, self.scratch)?;
             if header.is_none_or(|h| h.seq <= since) {
                 let block = self.store.unreserve(i);
-                self.store.set_state(block, State::System);
+                self.store.set_state(block, BlockState::System);
                 self.store.drawn += 1;
                 return Ok(block);
             }
@@ -408,7 +408,7 @@ impl<N: Nand> Index<'_, N> {
     /// Takes a block for a leaf or the second level ([`LEAF`], [`SECOND`]).
     fn take_system(&mut self, sort: usize) -> Result<u32, Error<N::Error>> {
         let block = self.store.pick_for(sort)?;
-        self.store.set_state(block, State::System);
+        self.store.set_state(block, BlockState::System);
         self.store.free = self.store.free.saturating_sub(1);
         self.store.drawn += 1;
         Ok(block)
@@ -416,12 +416,12 @@ impl<N: Nand> Index<'_, N> {
 
     /// Blocks of the allocation log that this checkpoint makes obsolete.
     fn retire_bitmap_blocks(&mut self) {
-        let head = self.store.heads[Area::Bitmap as usize];
+        let head = self.store.heads[LogArea::Bitmap as usize];
         let mut kept = 0;
         if head.block != u32::MAX && !self.store.is_log(head.block) {
             // Where many have failed, there was no place for it in the list.
             self.store.retire_system(head.block);
-            self.store.heads[Area::Bitmap as usize] = Head::NONE;
+            self.store.heads[LogArea::Bitmap as usize] = Head::NONE;
         }
         for i in 0..self.store.bitmap_count {
             let block = u32::from(self.store.bitmap_blocks[i]);
@@ -431,7 +431,7 @@ impl<N: Nand> Index<'_, N> {
             } else {
                 self.store.retire_system(block);
                 if block == head.block {
-                    self.store.heads[Area::Bitmap as usize] = Head::NONE;
+                    self.store.heads[LogArea::Bitmap as usize] = Head::NONE;
                 }
             }
         }
@@ -441,12 +441,12 @@ impl<N: Nand> Index<'_, N> {
 
 impl<N: Nand> Store<'_, N> {
     /// Retires a block after the checkpoint that no longer needs it.
-    pub(crate) fn retire_late(&mut self, block: u32) {
-        if block != u32::MAX && self.state(block) == State::System {
+    pub(crate) fn retire_at_checkpoint(&mut self, block: u32) {
+        if block != u32::MAX && self.state(block) == BlockState::System {
             // Only the next checkpoint may free it: this one still calls it in use.
-            if self.late_count < self.late.len() {
-                self.late[self.late_count] = block as u16;
-                self.late_count += 1;
+            if self.retiring_count < self.retiring.len() {
+                self.retiring[self.retiring_count] = block as u16;
+                self.retiring_count += 1;
             }
         }
     }

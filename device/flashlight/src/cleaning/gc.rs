@@ -1,16 +1,16 @@
 //! Cleaning: making free blocks of blocks with invalid pages (paper, 4.3).
 //!
-//! A victim's valid pages are moved, each to the log of its area, file data to a frontier of its
+//! A victim's valid pages are moved, each to the log of its area, file data to a data head of its
 //! own (the blocks that it fills are the paper's compaction list: they are left alone until their
 //! pages become invalid). The victim is then dead, and free after the next checkpoint. Remnants are
 //! candidates like other blocks: taking one is the paper's compaction.
 
 use crate::checkpoint::Durable;
 use crate::cleaning::Volume;
-use crate::cleaning::sweep::{LOOK, MOVE, Sweep, Why};
+use crate::cleaning::job::{CleanJob, LOOK, MOVE, Why};
 use crate::config::Cleaner;
 use crate::error::Error;
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::index::Index;
 use crate::space::limits::{
     CLEANING, FLOOR, FOR_CHECKPOINT, cost, cost_of_gain, grown_max, last, urgent,
@@ -25,7 +25,7 @@ const ROUNDS: u32 = 16;
 /// What a step of cleaning in idle time costs, in reads, between two looks at whether it is time for a checkpoint.
 const IDLE_STEP: u32 = 400;
 /// Dead blocks that are worth a checkpoint.
-pub(crate) const WORTH: u32 = 8;
+pub(crate) const CHECKPOINT_WORTH: u32 = 8;
 
 impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
@@ -37,9 +37,9 @@ impl<N: Nand> Volume<'_, N> {
             }
             let valid = matches!(
                 self.store_mut().state(u32::from(block)),
-                State::Meta(1..) | State::Data(1..)
+                BlockState::Meta(1..) | BlockState::Data(1..)
             );
-            if valid && !self.store().stuck.contains(&block) {
+            if valid && !self.store().unmovable.contains(&block) {
                 self.clean_block(u32::from(block), CLEANING)?;
             }
         }
@@ -89,10 +89,10 @@ impl<N: Nand> Volume<'_, N> {
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     pub(crate) fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
         let (mut tries, mut futile) = (64, FUTILE);
-        if self.store().stuck_rank == (0, 0) {
+        if self.store().unmovable_rank == (0, 0) {
             self.store_mut().oldest = self.store().cursor;
         }
-        while self.store().dead < WORTH && tries > 0 && futile > 0 {
+        while self.store().dead < CHECKPOINT_WORTH && tries > 0 && futile > 0 {
             if self.index_mut().is_due()? {
                 self.checkpoint(false)?;
             }
@@ -123,7 +123,7 @@ impl<N: Nand> Volume<'_, N> {
         }
         if futile > 0 {
             // Some may have lost what was in the way, and others have become cheaper.
-            self.store_mut().stuck_rank = (0, 0);
+            self.store_mut().unmovable_rank = (0, 0);
         }
         let table = &self.store().table;
         let kept = table.blocks_for_recovery() - table.least_for_recovery();
@@ -152,17 +152,16 @@ impl<N: Nand> Volume<'_, N> {
             if self.index_mut().is_due()? {
                 self.checkpoint(false)?;
             }
-            let Some(mut sweep) = self.sweep.take().or_else(|| self.index_mut().idle_sweep())
-            else {
+            let Some(mut job) = self.job.take().or_else(|| self.index_mut().idle_job()) else {
                 break;
             };
-            if !self.sweep_on(&mut sweep, left.min(IDLE_STEP))? {
-                self.sweep = Some(sweep);
+            if !self.job_step(&mut job, left.min(IDLE_STEP))? {
+                self.job = Some(job);
             }
-            left = left.saturating_sub(sweep.cost.max(LOOK));
+            left = left.saturating_sub(job.cost.max(LOOK));
         }
-        self.store_mut().stuck_rank = (0, 0);
-        if self.store().dead >= WORTH {
+        self.store_mut().unmovable_rank = (0, 0);
+        if self.store().dead >= CHECKPOINT_WORTH {
             self.checkpoint(false)?;
         }
         Ok(left == 0)
@@ -181,7 +180,7 @@ impl<N: Nand> Durable<'_, N> {
 impl<N: Nand> Index<'_, N> {
     /// Whether a checkpoint makes blocks free that it and the allocation log have used, and these are needed.
     fn is_worth_a_checkpoint(&self) -> bool {
-        let retired = self.store.bitmap_count.saturating_sub(1) + self.store.late_count;
+        let retired = self.store.bitmap_count.saturating_sub(1) + self.store.retiring_count;
         retired > 1 && self.store.available() <= last(self.store.ppb())
     }
 
@@ -194,7 +193,7 @@ impl<N: Nand> Index<'_, N> {
     /// often for its number.
     ///
     /// Blocks that could not be won were tried in the order of their rank: one below the last of
-    /// them is not tried again until [`FlashLight::reclaim`] begins anew.
+    /// them is not tried again until [`Volume::reclaim`] begins anew.
     fn victim(&mut self) -> Option<u32> {
         let mut best: Option<((u32, u32), u32)> = None;
         let (mut looked_at, full) = (0, self.store.ppb());
@@ -211,7 +210,7 @@ impl<N: Nand> Index<'_, N> {
                 };
                 cheapest = cheapest.min(share(self.store.state(block), full));
                 if best.is_none_or(|b| rank < b.0)
-                    && rank > self.store.stuck_rank
+                    && rank > self.store.unmovable_rank
                     && self.store.may_be_cleaned(block)
                 {
                     best = Some((rank, block));
@@ -224,13 +223,13 @@ impl<N: Nand> Index<'_, N> {
 
     /// The block to clean when there is time to look at all of them.
     pub(crate) fn next_victim(&mut self) -> Option<u32> {
-        if self.store.stuck_rank == (0, 0) {
+        if self.store.unmovable_rank == (0, 0) {
             self.store.oldest = self.store.cursor;
         }
         let victim = self.victim();
         if victim.is_none() {
             // Some may have lost what was in the way.
-            self.store.stuck_rank = (0, 0);
+            self.store.unmovable_rank = (0, 0);
         }
         victim
     }
@@ -252,13 +251,13 @@ impl<N: Nand> Index<'_, N> {
     /// A block that is worth cleaning when nothing else is to be done: half of it at least is won, of metadata three
     /// quarters. A page of metadata may move with two more, of its map and of the index above: those
     /// are the next to be won, and with more of them than are won there would be no end.
-    fn idle_sweep(&mut self) -> Option<Sweep> {
+    fn idle_job(&mut self) -> Option<CleanJob> {
         let block = self.victim()?;
         let share = match self.store.state(block) {
-            State::Meta(_) => 4,
+            BlockState::Meta(_) => 4,
             _ => 2,
         };
         let worth = self.store.valid_pages(block) <= self.store.ppb() / share;
-        (worth && self.store.available() > FLOOR).then(|| self.begin_sweep(block, Why::Space))
+        (worth && self.store.available() > FLOOR).then(|| self.begin_job(block, Why::Space))
     }
 }

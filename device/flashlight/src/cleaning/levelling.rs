@@ -1,6 +1,6 @@
 //! Which block it is time to move for the sake of wear.
 
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::index::Index;
 use crate::space::wear::{NEAR, PATIENCE, SWEEP, across};
 use flashkit_nand::Nand;
@@ -65,8 +65,8 @@ impl<N: Nand> Index<'_, N> {
             }
             self.store.wear.swept = (block + 1) % blocks;
             let nearly = match self.store.state(block) {
-                State::Meta(n) => (1..=4 * few).contains(&n),
-                State::Data(n) => (1..=few).contains(&n),
+                BlockState::Meta(n) => (1..=4 * few).contains(&n),
+                BlockState::Data(n) => (1..=few).contains(&n),
                 _ => false,
             };
             if nearly

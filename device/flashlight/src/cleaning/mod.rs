@@ -6,16 +6,16 @@
 //! floor of its own, which `room` says; what cannot be moved stays where it is.
 
 pub(crate) mod gc;
+pub(crate) mod job;
 pub(crate) mod levelling;
 pub(crate) mod moves;
 pub(crate) mod overridden;
 pub(crate) mod refresh;
 pub(crate) mod room;
 pub(crate) mod spill;
-pub(crate) mod sweep;
 
 use crate::checkpoint::Durable;
-use crate::cleaning::sweep::Sweep;
+use crate::cleaning::job::CleanJob;
 use crate::config::Config;
 use crate::index::Index;
 use crate::space::store::Store;
@@ -26,7 +26,7 @@ pub(crate) struct Volume<'r, N: Nand> {
     pub durable: Durable<'r, N>,
     pub config: Config,
     /// The block that is being cleaned.
-    pub sweep: Option<Sweep>,
+    pub job: Option<CleanJob>,
     /// What cleaning may cost now, in reads; negative when it has cost more than its share.
     pub credit: i32,
     /// Pages of data written when pages that files do not show any more were looked for last in

@@ -1,14 +1,14 @@
 //! Moving what is valid in a block elsewhere: metadata to the log of its area, file data to a
-//! frontier.
+//! data head.
 //!
 //! An inode is moved by writing it anew. A map page is copied, and its inode changed. A page of file
 //! data is copied, and the file's log says where it is; where an extent map names the old place, the
 //! record masks that.
 
-use crate::cleaning::sweep::{LOOK, MAP, MOVE, Sweep, Why};
+use crate::cleaning::job::{CleanJob, LOOK, MAP, MOVE, Why};
 use crate::error::{Error, FILE_DATA, sound};
-use crate::format::area::Area;
-use crate::format::blockstate::State;
+use crate::format::area::LogArea;
+use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FileView, Inode};
@@ -36,7 +36,7 @@ type DataOwner = (Option<(FileRef, u32)>, Option<[u8; tag::SIZE]>);
 /// What an extent map, or an extent that waits for it, was last seen to say: pages next to each other are
 /// often named together.
 #[derive(Clone, Copy)]
-struct Seen {
+struct SeenMaps {
     ino: u32,
     run: Extent,
     waiting: bool,
@@ -87,17 +87,17 @@ impl<N: Nand> Index<'_, N> {
     /// that named them up to date; whether the block has come to its end.
     pub(crate) fn move_some(
         &mut self,
-        sweep: &mut Sweep,
+        job: &mut CleanJob,
         limit: u32,
     ) -> Result<bool, Error<N::Error>> {
-        let block = sweep.block;
-        let is_data = matches!(self.store.state(block), State::Data(_));
-        let all = is_data && self.store.valid_pages(block) == sweep.end - sweep.next;
+        let block = job.block;
+        let is_data = matches!(self.store.state(block), BlockState::Data(_));
+        let all = is_data && self.store.valid_pages(block) == job.end - job.next;
         let mut seen = None;
-        sweep.cost = LOOK * self.recall(block)?;
-        while sweep.next < sweep.end && self.store.valid_pages(block) > 0 && sweep.cost < limit {
-            let index = sweep.next;
-            sweep.next += 1;
+        job.cost = LOOK * self.recall(block)?;
+        while job.next < job.end && self.store.valid_pages(block) > 0 && job.cost < limit {
+            let index = job.next;
+            job.next += 1;
             let listed = self.store.dirty.find(block);
             if listed.is_some_and(|e| !self.store.dirty.is_valid(e, index)) {
                 continue;
@@ -109,26 +109,26 @@ impl<N: Nand> Index<'_, N> {
             } else {
                 self.move_meta(at, listed.is_some())?
             };
-            if became == Moved::Stays && self.is_in_vain(sweep) {
-                sweep.next = sweep.end;
+            if became == Moved::Stays && self.is_in_vain(job) {
+                job.next = job.end;
             }
             let moved = (self.store.written.moved() - before) as u32;
             let maps = (self.store.map_writes() - maps) as u32;
-            sweep.cost = sweep.cost.saturating_add(LOOK + MOVE * moved + MAP * maps);
+            job.cost = job.cost.saturating_add(LOOK + MOVE * moved + MAP * maps);
         }
         if self.store.valid_pages(block) == 0 {
             self.store.close(block);
             return Ok(true);
         }
-        if sweep.next < sweep.end {
+        if job.next < job.end {
             return Ok(false);
         }
         // Pages that cannot be read, or that nobody owns.
-        let n = usize::from(self.store.stuck_next) % self.store.stuck.len();
-        self.store.stuck[n] = block as u16;
-        self.store.stuck_next = n as u8 + 1;
-        if let Some(rank) = sweep.rank {
-            self.store.stuck_rank = self.store.stuck_rank.max(rank);
+        let n = usize::from(self.store.unmovable_next) % self.store.unmovable.len();
+        self.store.unmovable[n] = block as u16;
+        self.store.unmovable_next = n as u8 + 1;
+        if let Some(rank) = job.rank {
+            self.store.unmovable_rank = self.store.unmovable_rank.max(rank);
         }
         Ok(true)
     }
@@ -136,11 +136,11 @@ impl<N: Nand> Index<'_, N> {
     /// Whether it does not pay to go on with a block that a page stays in: what is moved out of it wins
     /// nothing, and many such blocks would take all space. But that page may not be a valid one, so with few that are left
     /// it is tried.
-    fn is_in_vain(&mut self, sweep: &Sweep) -> bool {
+    fn is_in_vain(&mut self, job: &CleanJob) -> bool {
         let few = self.store.ppb() / 16;
-        sweep.why == Why::Space
-            && !self.store.failing.contains(&(sweep.block as u16))
-            && self.store.valid_pages(sweep.block) > few
+        job.why == Why::Space
+            && !self.store.failing.contains(&(job.block as u16))
+            && self.store.valid_pages(job.block) > few
     }
 
     /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid unless
@@ -216,7 +216,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         at: PageAddr,
         kind: Kind,
-        area: Area,
+        area: LogArea,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.load_scratch(at, kind, "map page")?;
         self.store.scratch_at = PageAddr::NONE;
@@ -347,7 +347,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         at: PageAddr,
         known: bool,
-        seen: &mut Option<Seen>,
+        seen: &mut Option<SeenMaps>,
     ) -> Result<Moved, Error<N::Error>> {
         let (owner, tag) = match self.data_owner(at, known) {
             // An invalid page may be one that was never complete.
@@ -370,7 +370,7 @@ impl<N: Nand> Index<'_, N> {
         index: u32,
         at: PageAddr,
         tag: Option<&[u8; tag::SIZE]>,
-        seen: &mut Option<Seen>,
+        seen: &mut Option<SeenMaps>,
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_file(file)?;
         // Before the lookup: making room may write the file's fragment, and with it this page.
@@ -416,18 +416,18 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         i: usize,
         index: u32,
-        seen: &mut Option<Seen>,
-    ) -> Result<Seen, Error<N::Error>> {
+        seen: &mut Option<SeenMaps>,
+    ) -> Result<SeenMaps, Error<N::Error>> {
         let ino = self.files[i].ino;
         if let Some(known) = seen.filter(|s| s.ino == ino)
             && let Some(run) = known.run.clip(index, index + 1)
         {
-            return Ok(Seen { run, ..known });
+            return Ok(SeenMaps { run, ..known });
         }
         let mapped = self.map_lookup(i, index)?;
         let page = mapped.page;
         let count = if page.is_none() { 1 } else { mapped.run };
-        let now = Seen {
+        let now = SeenMaps {
             ino,
             run: Extent::new(index, page.0, count),
             waiting: mapped.waiting,
@@ -453,7 +453,7 @@ impl<N: Nand> Index<'_, N> {
                 if e.page == at.0 && logged.is_some() && !masks {
                     self.mask(i, index, at);
                 } else if e.page != at.0 && !e.masks && self.map_names(i, pointer, index, at)? {
-                    self.settle_at(i, index)?;
+                    self.drain_at(i, index)?;
                 }
                 return Ok(());
             }
@@ -609,14 +609,14 @@ impl<N: Nand> Index<'_, N> {
                 }
                 (map, waiting) = (page.pointer(p), Some(Waiting::below(&page, pointer.1, p)));
                 if p == 0 {
-                    self.counted_waiting(i, &mut look);
+                    self.for_each_valid_run_waiting(i, &mut look);
                 }
                 p += 1;
             } else {
                 root += 1;
             }
             let looked = match self.load_extent_map_at(i, map) {
-                Ok(_) => self.counted(i, waiting.as_ref(), &mut look),
+                Ok(_) => self.for_each_valid_run(i, waiting.as_ref(), &mut look),
                 Err(e) => Err(e),
             };
             match looked {

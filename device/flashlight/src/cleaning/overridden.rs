@@ -4,7 +4,7 @@
 
 use crate::cleaning::Volume;
 use crate::error::{Error, sound};
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::format::extent::INDEX_END;
 use crate::format::header::Kind;
 use crate::format::inode::FileView;
@@ -28,7 +28,7 @@ impl<N: Nand> Volume<'_, N> {
             return Ok(());
         }
         for block in 0..self.store().table.blocks() {
-            let holds = matches!(self.store_mut().state(block), State::Meta(1..));
+            let holds = matches!(self.store_mut().state(block), BlockState::Meta(1..));
             if holds && self.free_overridden_by(block)? {
                 return Ok(());
             }
@@ -100,14 +100,14 @@ impl<N: Nand> Volume<'_, N> {
         }
         if self.index().files[i].waits {
             // With damage nothing comes of another try.
-            self.index_mut().files[i].waits = sound(self.settle_all(i))? == Some(false);
+            self.index_mut().files[i].waits = sound(self.drain_all(i))? == Some(false);
         }
         Ok(())
     }
 
     /// Moves all that waits in index pages of a cached file to its extent maps, as long as there are blocks for it;
     /// whether it has come to the end.
-    fn settle_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
+    fn drain_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
         let mut root = 0;
         while self.index().files[i].file().levels() == 2
             && root < self.index().files[i].file().pointers()
@@ -121,7 +121,7 @@ impl<N: Nand> Volume<'_, N> {
                 return Ok(false);
             }
             self.account(Purpose::Step, |volume| {
-                volume.durable.index.settle(i, root, None)
+                volume.durable.index.drain(i, root, None)
             })?;
         }
         Ok(true)

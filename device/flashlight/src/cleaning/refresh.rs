@@ -1,10 +1,10 @@
 //! Blocks whose bits had to be corrected are written anew.
 
 use crate::cleaning::Volume;
-use crate::cleaning::sweep::Why;
+use crate::cleaning::job::Why;
 use crate::error::Error;
-use crate::format::area::{Area, Head};
-use crate::format::blockstate::State;
+use crate::format::area::{Head, LogArea};
+use crate::format::blockstate::BlockState;
 use crate::format::limits::ANCHOR_PAGES;
 use crate::space::limits::FLOOR;
 use flashkit_nand::Nand;
@@ -21,11 +21,11 @@ impl<N: Nand> Volume<'_, N> {
         }
         self.durable.begin()?;
         if self.index_mut().is_stored(block) {
-            let mut sweep = self.index_mut().begin_sweep(block, Why::Rot);
-            return self.sweep_on(&mut sweep, u32::MAX);
+            let mut job = self.index_mut().begin_job(block, Why::Rot);
+            return self.job_step(&mut job, u32::MAX);
         }
-        let in_use =
-            block < self.store().table.blocks() && self.store_mut().state(block) == State::System;
+        let in_use = block < self.store().table.blocks()
+            && self.store_mut().state(block) == BlockState::System;
         let result = if in_use { self.renew(block) } else { Ok(false) };
         self.store_mut().nand.refresh.remove(block);
         self.store_mut().written.refreshed += u64::from(matches!(result, Ok(true)));
@@ -46,8 +46,8 @@ impl<N: Nand> Volume<'_, N> {
             }
             anchor.leaf.next = self.durable.index.store.ppb();
         } else if self.store().is_log(block) {
-            if self.store().heads[Area::Bitmap as usize].block == block {
-                self.store_mut().heads[Area::Bitmap as usize] = Head::NONE;
+            if self.store().heads[LogArea::Bitmap as usize].block == block {
+                self.store_mut().heads[LogArea::Bitmap as usize] = Head::NONE;
             }
         } else {
             return Ok(false);

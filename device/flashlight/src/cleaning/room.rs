@@ -1,9 +1,9 @@
 //! Room: what free blocks are for, and who may take them (docs/design.md, section 15).
 
 use crate::cleaning::Volume;
-use crate::cleaning::sweep::Why;
+use crate::cleaning::job::Why;
 use crate::error::Error;
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::format::limits::BITMAP_BLOCKS;
 use crate::index::Index;
 use crate::space::limits::{
@@ -102,15 +102,15 @@ impl<N: Nand> Volume<'_, N> {
                     break;
                 }
                 alone = false;
-                let mut sweep = self.index_mut().begin_sweep(block, Why::Space);
-                match self.sweep_on(&mut sweep, u32::MAX) {
+                let mut job = self.index_mut().begin_job(block, Why::Space);
+                match self.job_step(&mut job, u32::MAX) {
                     Ok(_) | Err(Error::NoSpace) => {}
                     Err(e) if e.is_damage() && !self.store().nand.failed => {}
                     Err(e) => return Err(e),
                 }
             }
         }
-        self.store_mut().stuck_rank = (0, 0);
+        self.store_mut().unmovable_rank = (0, 0);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl<N: Nand> Volume<'_, N> {
                 Err(e) => return Err(e),
             }
         }
-        self.store_mut().stuck_rank = (0, 0);
+        self.store_mut().unmovable_rank = (0, 0);
         if self.store().seq == named {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl<N: Nand> Volume<'_, N> {
             volume.durable.take_checkpoint(clean)
         });
         if result.is_ok() {
-            self.end_sweep_of_dead();
+            self.end_job_if_dead();
         }
         self.store_mut().naming = false;
         if result.is_err() && self.store().took_unnamed {
@@ -260,8 +260,8 @@ impl<N: Nand> Index<'_, N> {
         let few = self.store.ppb() / 8;
         (from..self.store.table.blocks()).find(|&block| {
             let valid = match self.store.state(block) {
-                State::Meta(n) if !is_data => n,
-                State::Data(n) if is_data => n,
+                BlockState::Meta(n) if !is_data => n,
+                BlockState::Data(n) if is_data => n,
                 _ => 0,
             };
             (1..=few).contains(&valid) && self.store.may_be_cleaned(block)
@@ -277,7 +277,7 @@ impl<N: Nand> Index<'_, N> {
         } else {
             self.store.taken
         };
-        let left = self.store.sure.saturating_sub(taken);
+        let left = self.store.free_at_checkpoint.saturating_sub(taken);
         left < self.for_recovery() && left < self.store.unreserved()
     }
 

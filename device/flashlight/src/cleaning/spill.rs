@@ -21,7 +21,7 @@ impl<N: Nand> Volume<'_, N> {
         if free <= FLOOR || free > self.store().table.blocks() * 2 / 3 {
             return Ok(());
         }
-        let kept = self.sweep.map(|sweep| sweep.block);
+        let kept = self.job.map(|job| job.block);
         let Some(range) = self.store().fullest_range(kept) else {
             return Ok(());
         };

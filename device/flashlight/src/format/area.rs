@@ -2,7 +2,7 @@
 
 /// The log areas (paper, Table III) other than the checkpoint's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Area {
+pub(crate) enum LogArea {
     Bitmap = 0,
     Map = 1,
     Dir = 2,
@@ -17,17 +17,17 @@ pub(crate) enum Area {
 /// Areas with one log head each: all but the data.
 pub(crate) const HEADS: usize = 6;
 
-/// Data frontiers: one for each cached file, one for migrated pages, one for those moved for wear, one
+/// Data data heads: one for each cached file, one for migrated pages, one for those moved for wear, one
 /// for updates.
-pub(crate) const FRONTS: usize = 5;
+pub(crate) const DATA_HEADS: usize = 5;
 
-/// The frontier of migrated pages.
+/// The data head of migrated pages.
 pub(crate) const COLD: usize = 2;
 
-/// The frontier of pages moved for the sake of wear.
+/// The data head of pages moved for the sake of wear.
 pub(crate) const WEAR: usize = 3;
 
-/// The frontier of updates.
+/// The data head of updates.
 pub(crate) const UPDATE: usize = 4;
 
 /// With the place of a remnant: it is the checkpoint's word, and nobody has looked since the mount.

@@ -6,7 +6,7 @@ use flashkit_nand::Geometry;
 
 /// What a block is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BlockState {
     /// Metadata, with this many valid pages.
     Meta(u32),
     /// File data, with this many valid pages.
@@ -61,7 +61,7 @@ impl Entries {
     }
 
     /// First value of a state without a count, less its one-byte value, and first value of
-    /// [`State::Data`].
+    /// [`BlockState::Data`].
     fn bases(self) -> (u32, u32) {
         if self.wide {
             (0xff00, 0x7f80)
@@ -70,9 +70,9 @@ impl Entries {
         }
     }
 
-    /// The entry at `i`; media contents that mean nothing read as [`State::Bad`].
+    /// The entry at `i`; media contents that mean nothing read as [`BlockState::Bad`].
     #[inline]
-    pub fn get(self, bytes: &[u8], i: usize) -> State {
+    pub fn get(self, bytes: &[u8], i: usize) -> BlockState {
         let v = if self.wide {
             u32::from(get_u16(bytes, 2 * i))
         } else {
@@ -80,27 +80,27 @@ impl Entries {
         };
         let (special, data) = self.bases();
         match v.wrapping_sub(special) {
-            SYSTEM => State::System,
-            DEAD => State::Dead,
-            FREE => State::Free,
-            CLEAN => State::Clean,
-            _ if v < data => State::Meta(v),
-            _ if v < 2 * data => State::Data(v - data),
-            _ => State::Bad,
+            SYSTEM => BlockState::System,
+            DEAD => BlockState::Dead,
+            FREE => BlockState::Free,
+            CLEAN => BlockState::Clean,
+            _ if v < data => BlockState::Meta(v),
+            _ if v < 2 * data => BlockState::Data(v - data),
+            _ => BlockState::Bad,
         }
     }
 
     #[inline]
-    pub fn set(self, bytes: &mut [u8], i: usize, state: State) {
+    pub fn set(self, bytes: &mut [u8], i: usize, state: BlockState) {
         let (special, data) = self.bases();
         let v = match state {
-            State::Meta(n) => n,
-            State::Data(n) => n + data,
-            State::System => special + SYSTEM,
-            State::Bad => special + BAD,
-            State::Dead => special + DEAD,
-            State::Free => special + FREE,
-            State::Clean => special + CLEAN,
+            BlockState::Meta(n) => n,
+            BlockState::Data(n) => n + data,
+            BlockState::System => special + SYSTEM,
+            BlockState::Bad => special + BAD,
+            BlockState::Dead => special + DEAD,
+            BlockState::Free => special + FREE,
+            BlockState::Clean => special + CLEAN,
         };
         if self.wide {
             put_u16(bytes, 2 * i, v as u16);
@@ -120,13 +120,13 @@ mod tests {
             let mut bytes = [0u8; 32];
             let t = Entries::of(ppb);
             let mut states = vec![
-                State::System,
-                State::Bad,
-                State::Dead,
-                State::Free,
-                State::Clean,
+                BlockState::System,
+                BlockState::Bad,
+                BlockState::Dead,
+                BlockState::Free,
+                BlockState::Clean,
             ];
-            states.extend((0..=ppb).flat_map(|n| [State::Meta(n), State::Data(n)]));
+            states.extend((0..=ppb).flat_map(|n| [BlockState::Meta(n), BlockState::Data(n)]));
             for s in states {
                 t.set(&mut bytes, 3, s);
                 assert_eq!(t.get(&bytes, 3), s, "{ppb}");

@@ -35,10 +35,10 @@ pub(crate) enum Target {
     Orphan = 3,
 }
 
-/// State of a log record (paper, Figure 6a).
+/// RecState of a log record (paper, Figure 6a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum State {
+pub(crate) enum RecState {
     New = 0,
     Update = 1,
     Delete = 2,
@@ -53,13 +53,13 @@ const STATE_MASK: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirRec {
     pub hash: u32,
-    pub state: State,
+    pub state: RecState,
     pub target: Target,
     pub ptr: u32,
 }
 
 impl DirRec {
-    pub fn new(hash: u32, state: State, target: Target, ptr: u32) -> DirRec {
+    pub fn new(hash: u32, state: RecState, target: Target, ptr: u32) -> DirRec {
         DirRec {
             hash,
             state,
@@ -75,11 +75,11 @@ impl DirRec {
         DirRec {
             hash,
             state: match word >> 2 & 3 {
-                0 => State::New,
-                1 => State::Update,
-                2 => State::Delete,
-                _ if hash == NO_HASH => State::Freed,
-                _ => State::Gone,
+                0 => RecState::New,
+                1 => RecState::Update,
+                2 => RecState::Delete,
+                _ if hash == NO_HASH => RecState::Freed,
+                _ => RecState::Gone,
             },
             target: match word & 3 {
                 0 => Target::File,
@@ -104,7 +104,7 @@ impl DirRec {
 
     /// Whether this is a name.
     pub fn is_entry(&self) -> bool {
-        matches!(self.state, State::New | State::Update)
+        matches!(self.state, RecState::New | RecState::Update)
     }
 
     /// Whether two records mean the same object.
@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn round_trip() {
-        let r = DirRec::new(0xabc_def0, State::Update, Target::Indirect, 77);
+        let r = DirRec::new(0xabc_def0, RecState::Update, Target::Indirect, 77);
         assert_eq!(r.encode(), [0x06, 0xef, 0xcd, 0xab, 77, 0, 0, 0]);
         assert_eq!(DirRec::decode(&r.encode()), r);
-        for (hash, state) in [(5, State::Gone), (NO_HASH, State::Freed)] {
+        for (hash, state) in [(5, RecState::Gone), (NO_HASH, RecState::Freed)] {
             let r = DirRec::new(hash, state, Target::File, 9);
             assert_eq!(DirRec::decode(&r.encode()), r);
         }

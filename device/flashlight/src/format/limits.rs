@@ -8,7 +8,7 @@ pub(crate) const RESERVES: usize = 36;
 pub(crate) const BITMAP_BLOCKS: usize = 8;
 
 /// Blocks of the checkpoint that the next one makes free, at most.
-pub(crate) const LATE: usize = 24;
+pub(crate) const RETIRING: usize = 24;
 
 /// Blocks with an unwritten tail that are remembered at most.
 pub(crate) const REMNANTS: usize = 32;

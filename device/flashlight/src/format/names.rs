@@ -64,7 +64,7 @@ pub(crate) enum Spot {
 pub(crate) struct Names<'a>(&'a [u8]);
 
 /// Where an own name goes that becomes one of the further ones.
-pub(crate) enum Place {
+pub(crate) enum PagedPlace {
     /// There is none.
     None,
     Inode,

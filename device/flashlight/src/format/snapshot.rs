@@ -22,7 +22,7 @@
 //!   never more pages than of plain ones, though taking blocks for the first changes the table before
 //!   the last is put together.
 
-use crate::format::area::FRONTS;
+use crate::format::area::DATA_HEADS;
 use crate::format::blockstate;
 use crate::format::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::format::header::HEADER;
@@ -48,7 +48,7 @@ const LITERALS_MAX: u8 = 127;
 
 /// Bytes of the string at most.
 fn longest(geo: &Geometry) -> usize {
-    blockstate::size(geo) + 4 * MAP_PAGES + 4 + 4 * (REMNANTS + FRONTS)
+    blockstate::size(geo) + 4 * MAP_PAGES + 4 + 4 * (REMNANTS + DATA_HEADS)
 }
 
 /// Bytes of the page, each so many times one after another.

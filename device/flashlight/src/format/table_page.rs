@@ -1,6 +1,6 @@
 //! A page of the block table, where the table is longer than the checkpoint has room for.
 
-use crate::format::blockstate::{self, Entries, State};
+use crate::format::blockstate::{self, BlockState, Entries};
 use crate::format::bytes::{get_u16, get_u32};
 use crate::format::header::HEADER;
 use crate::format::limits::RESERVES;
@@ -145,7 +145,7 @@ impl<'a> TableFields<'a> {
         })
     }
 
-    pub fn changes(&self) -> impl Iterator<Item = (u32, State)> + '_ {
+    pub fn changes(&self) -> impl Iterator<Item = (u32, BlockState)> + '_ {
         self.changes.chunks_exact(self.change).map(|change| {
             (
                 u32::from(get_u16(change, 0)),

@@ -9,11 +9,11 @@
 //!
 //! What one page says of another is checked where the two meet.
 
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::attributes::Attributes;
-use crate::format::blockstate::{Entries, State as BlockState};
+use crate::format::blockstate::{BlockState, Entries};
 use crate::format::bytes::{get_u16, get_u32};
-use crate::format::dirrec::{self, DirRec, NO_HASH, State, Target};
+use crate::format::dirrec::{self, DirRec, NO_HASH, RecState, Target};
 use crate::format::extent::{
     self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
 };
@@ -151,7 +151,7 @@ impl Chip {
             && HEADER + 4 + 4 * count <= used
             && page[HEADER + 4..][..4 * count]
                 .chunks_exact(4)
-                .all(|r| u32::from(get_u16(r, 0)) < self.blocks && r[2] <= Area::Update as u8)
+                .all(|r| u32::from(get_u16(r, 0)) < self.blocks && r[2] <= LogArea::Update as u8)
     }
 
     /// What the inodes of directories and of files have in common. Keys of their maps are below `limit`.
@@ -185,11 +185,12 @@ impl Chip {
     }
 
     fn entry(&self, rec: &DirRec) -> bool {
-        let is_freed = rec.state == State::Freed;
+        let is_freed = rec.state == RecState::Freed;
         let leads = match rec.target {
             Target::File | Target::Orphan => {
                 self.has(rec.ptr)
-                    || (rec.ptr == u32::MAX && !matches!(rec.state, State::Freed | State::Gone))
+                    || (rec.ptr == u32::MAX
+                        && !matches!(rec.state, RecState::Freed | RecState::Gone))
             }
             // No name leads to the root or to the index directory.
             Target::Dir => is_dir(rec.ptr) && rec.ptr > INDEX_DIR,
@@ -325,7 +326,7 @@ impl Chip {
                 (first..end).contains(&rec.hash)
                     && follows(r, &rec)
                     && self.entry(&rec)
-                    && rec.state == State::New
+                    && rec.state == RecState::New
                     && rec.ptr != u32::MAX
             })
     }
@@ -416,7 +417,7 @@ mod tests {
         Extent::new(index, page, count).encode()
     }
 
-    fn entry(hash: u32, state: State, target: Target, ptr: u32) -> [u8; 8] {
+    fn entry(hash: u32, state: RecState, target: Target, ptr: u32) -> [u8; 8] {
         DirRec::new(hash, state, target, ptr).encode()
     }
 
@@ -634,12 +635,12 @@ mod tests {
         let mut d = DirMut::on(&mut page[..]);
         d.init(3, ROOT_DIR, MODE_DIR | 0o755, b"name");
         let records = [
-            entry(5, State::Delete, Target::File, 700),
-            entry(5, State::New, Target::File, u32::MAX),
-            entry(9, State::Update, Target::Dir, 4),
-            entry(9, State::New, Target::Indirect, FIRST_FILE),
-            entry(NO_HASH, State::Freed, Target::Orphan, 7),
-            entry(NO_HASH, State::Freed, Target::Dir, 4),
+            entry(5, RecState::Delete, Target::File, 700),
+            entry(5, RecState::New, Target::File, u32::MAX),
+            entry(9, RecState::Update, Target::Dir, 4),
+            entry(9, RecState::New, Target::Indirect, FIRST_FILE),
+            entry(NO_HASH, RecState::Freed, Target::Orphan, 7),
+            entry(NO_HASH, RecState::Freed, Target::Dir, 4),
         ];
         for (r, rec) in records.iter().enumerate() {
             d.record_insert(r, rec);
@@ -664,15 +665,15 @@ mod tests {
                 &|p| p[132..136].copy_from_slice(b"a/..".as_slice()),
                 &|p| DirMut::on(p).set_mode(MODE_FILE),
                 &|p| DirMut::on(p).pointer_set(1, NO_HASH, PageAddr(6)),
-                &set(0, entry(6, State::Delete, Target::File, 700)),
-                &set(0, entry(5, State::Delete, Target::File, PAGES)),
-                &set(2, entry(9, State::Update, Target::Dir, ROOT_DIR)),
-                &set(2, entry(9, State::Update, Target::Dir, INDEX_DIR)),
-                &set(2, entry(9, State::Update, Target::Dir, FIRST_FILE)),
-                &set(3, entry(9, State::New, Target::Indirect, 4)),
-                &set(3, entry(NO_HASH, State::New, Target::File, 4)),
-                &set(4, entry(9, State::Gone, Target::Orphan, u32::MAX)),
-                &set(4, entry(NO_HASH, State::Freed, Target::File, u32::MAX)),
+                &set(0, entry(6, RecState::Delete, Target::File, 700)),
+                &set(0, entry(5, RecState::Delete, Target::File, PAGES)),
+                &set(2, entry(9, RecState::Update, Target::Dir, ROOT_DIR)),
+                &set(2, entry(9, RecState::Update, Target::Dir, INDEX_DIR)),
+                &set(2, entry(9, RecState::Update, Target::Dir, FIRST_FILE)),
+                &set(3, entry(9, RecState::New, Target::Indirect, 4)),
+                &set(3, entry(NO_HASH, RecState::New, Target::File, 4)),
+                &set(4, entry(9, RecState::Gone, Target::Orphan, u32::MAX)),
+                &set(4, entry(NO_HASH, RecState::Freed, Target::File, u32::MAX)),
             ],
         );
         let mut root = vec![0; PAGE];
@@ -698,8 +699,8 @@ mod tests {
     #[test]
     fn maps() {
         let names = [
-            entry(10, State::New, Target::File, 1),
-            entry(19, State::New, Target::Dir, 5),
+            entry(10, RecState::New, Target::File, 1),
+            entry(19, RecState::New, Target::Dir, 5),
         ];
         let page = map(3, (10, 20), &names);
         let set =
@@ -715,9 +716,9 @@ mod tests {
                 &|p| put_u32(p, 48, NO_HASH + 1),
                 &|p| put_u16(p, 52, 3),
                 &|p| put_u16(p, 52, u16::MAX),
-                &set(1, entry(10, State::New, Target::Orphan, 1)),
-                &set(1, entry(19, State::Update, Target::Dir, 5)),
-                &set(1, entry(19, State::New, Target::File, u32::MAX)),
+                &set(1, entry(10, RecState::New, Target::Orphan, 1)),
+                &set(1, entry(19, RecState::Update, Target::Dir, 5)),
+                &set(1, entry(19, RecState::New, Target::File, u32::MAX)),
             ],
         );
         let page = map(FIRST_FILE, (10, 20), &[extent(10, 5, 3), extent(13, 1, 7)]);

@@ -1,7 +1,7 @@
 //! Extended attributes: the page that a file or directory keeps them in.
 
 use crate::error::Error;
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::attributes::{AttributesPage, WHAT};
 use crate::format::extent;
 use crate::format::header::Kind;
@@ -76,7 +76,8 @@ impl<N: Nand> Index<'_, N> {
         page.set_owner(owner);
         let len = page.len();
         let page = &mut self.scratch[..len];
-        self.store.append(Area::Extent, page, Kind::Attributes, old)
+        self.store
+            .append(LogArea::Extent, page, Kind::Attributes, old)
     }
 
     /// Makes an inode in its slot lead to its attributes at a new place, or to none; what was at the

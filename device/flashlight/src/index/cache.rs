@@ -9,8 +9,8 @@
 //!   directory survive a power cut in their order.
 
 use crate::error::Error;
-use crate::format::area::Area;
-use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, State, Target};
+use crate::format::area::LogArea;
+use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::extent::{self, Extent, REMOVED};
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::header::Kind;
@@ -124,7 +124,7 @@ impl FileMut<'_> {
     }
 
     /// Forgets what only the page on flash had to say about the step before it.
-    fn settle(&mut self) {
+    fn strip_notes(&mut self) {
         let mut n = self.records();
         while n > 0 && !Extent::decode(self.record(n - 1)).is_mapping() {
             n -= 1;
@@ -149,7 +149,7 @@ impl DirView<'_> {
 }
 
 fn is_removed_file(rec: &DirRec) -> bool {
-    rec.state == State::Freed && rec.target == Target::File
+    rec.state == RecState::Freed && rec.target == Target::File
 }
 
 impl DirMut<'_> {
@@ -165,9 +165,9 @@ impl DirMut<'_> {
         }
     }
 
-    fn settle(&mut self) {
+    fn strip_notes(&mut self) {
         let mut n = self.records();
-        while n > 0 && DirRec::decode(self.record(n - 1)).state == State::Freed {
+        while n > 0 && DirRec::decode(self.record(n - 1)).state == RecState::Freed {
             n -= 1;
         }
         self.records_truncate(n);
@@ -280,7 +280,7 @@ impl<N: Nand> Index<'_, N> {
         if view.ino() != ino {
             return Err(Error::Corrupt(at, "directory"));
         }
-        self.dirs[i].dir_mut().settle();
+        self.dirs[i].dir_mut().strip_notes();
         self.drop_stale_pending(i);
         let recovering = self.store.recovery.is_some();
         let slot = &mut self.dirs[i];
@@ -344,21 +344,21 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// Writes a file's page if it has changed, as [`FlashLight::flush_file`] does. One that no entry
+    /// Writes a file's page if it has changed, as [`Index::flush_file`] does. One that no entry
     /// can be made to lead to is given up: its directory, or its part of that, is damaged, and so
     /// are all further calls for the file told.
-    pub(crate) fn settle_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_file_or_drop(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         crate::error::sound(self.flush_file(i)).map(|_| ())
     }
 
     /// Notes damage for which a change may be lost, to be told at the next sync.
     pub(crate) fn note_damage(&mut self, at: PageAddr, what: &'static str) {
-        self.given_up = Some((at, what, false));
+        self.lost_change = Some((at, what, false));
     }
 
     /// Says once that changes are lost.
-    pub(crate) fn tell_given_up(&mut self) -> Result<(), Error<N::Error>> {
-        match &mut self.given_up {
+    pub(crate) fn tell_lost_change(&mut self) -> Result<(), Error<N::Error>> {
+        match &mut self.lost_change {
             Some((at, what, told @ false)) => {
                 *told = true;
                 Err(Error::Corrupt(*at, what))
@@ -378,9 +378,9 @@ impl<N: Nand> Index<'_, N> {
         let len = slot.dir().len();
         let at = self
             .store
-            .append(Area::Dir, &mut slot.buf[..len], Kind::Dir, slot.loc)?;
+            .append(LogArea::Dir, &mut slot.buf[..len], Kind::Dir, slot.loc)?;
         let old = core::mem::replace(&mut slot.loc, at);
-        slot.dir_mut().settle();
+        slot.dir_mut().strip_notes();
         slot.dirty = false;
         slot.removals = false;
         let ino = slot.ino;
@@ -392,19 +392,19 @@ impl<N: Nand> Index<'_, N> {
     /// Empties a file slot for reuse and returns it.
     pub(crate) fn spare_file_slot(&mut self) -> Result<usize, Error<N::Error>> {
         let i = least_recent(&self.files);
-        self.settle_file(i)?;
+        self.flush_file_or_drop(i)?;
         self.drop_file(i);
         Ok(i)
     }
 
     /// Forgets a cached file without writing it.
     pub(crate) fn drop_file(&mut self, i: usize) {
-        if self.files[i].ino != 0 && self.store.fronts[i].block != u32::MAX {
+        if self.files[i].ino != 0 && self.store.data_heads[i].block != u32::MAX {
             let share = u64::from(self.store.geo.block_size() / 4);
             self.small_files = self.files[i].file().size() < share;
         }
         self.files[i].clear();
-        self.store.park(i);
+        self.store.save_remnant(i);
     }
 
     /// Takes a slot for a file that was put together in it.
@@ -430,7 +430,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn load_file_at(&mut self, at: PageAddr) -> Result<usize, Error<N::Error>> {
         let i = least_recent(&self.files);
         if self.files[i].dirty {
-            self.settle_file(i)?;
+            self.flush_file_or_drop(i)?;
         }
         self.drop_file(i);
         if self.store.scratch_at == at {
@@ -439,7 +439,7 @@ impl<N: Nand> Index<'_, N> {
             self.store
                 .get_meta(at, self.files[i].buf, Kind::File, "file inode")?;
         }
-        self.files[i].file_mut().settle();
+        self.files[i].file_mut().strip_notes();
         self.adopt_file(i, at);
         Ok(i)
     }
@@ -498,7 +498,7 @@ impl<N: Nand> Index<'_, N> {
         let (dir, hash) = self.files[i].file().holder(self.store.volume);
         if self.files[i].loc.is_none() {
             if self.is_new_in(1 - i, dir) && self.is_older_file(1 - i, i) {
-                self.settle_file(1 - i)?;
+                self.flush_file_or_drop(1 - i)?;
             }
             self.note_removals(i, dir)?;
         }
@@ -539,11 +539,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes the files whose names in `dir` are new, but for `except`: what changes next in that
     /// directory must not be seen without them. A program for each, two at most.
-    pub(crate) fn settle_creations(
-        &mut self,
-        dir: u32,
-        except: u32,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_new_files(&mut self, dir: u32, except: u32) -> Result<(), Error<N::Error>> {
         for i in 0..2 {
             if self.is_new_in(i, dir) && self.files[i].ino != except {
                 self.flush_file(i)?;
@@ -553,7 +549,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes a directory's page if it has removals that no page on flash shows.
-    pub(crate) fn settle_removals(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_removals(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
         match self.dir_slot(dir).filter(|&d| self.dirs[d].removals) {
             Some(d) => self.flush_dir(d),
             None => Ok(()),
@@ -567,13 +563,13 @@ impl<N: Nand> Index<'_, N> {
         let (len, dir) = (slot.file().len(), slot.file().parent());
         let noted = slot.file().removals();
         let page = &mut slot.buf[..len];
-        let written = self.store.append(Area::File, page, Kind::File, slot.loc);
+        let written = self.store.append(LogArea::File, page, Kind::File, slot.loc);
         if written.is_err() {
             // The directory may be written first now.
             slot.file_mut().forget_removals();
             return written;
         }
-        slot.file_mut().settle();
+        slot.file_mut().strip_notes();
         slot.dirty = false;
         if let Some(d) = self.dir_slot(dir).filter(|_| noted > 0) {
             self.store.removals += noted as u32;
@@ -640,7 +636,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes what is dirty in the cache.
     pub(crate) fn write_cached(&mut self) -> Result<(), Error<N::Error>> {
         for i in 0..2 {
-            self.settle_file(i)?;
+            self.flush_file_or_drop(i)?;
         }
         for i in 0..2 {
             self.flush_dir(i)?;
@@ -654,7 +650,7 @@ impl<N: Nand> Index<'_, N> {
             Node::File(file) => match self.file_slot(file.ino) {
                 Some(i) => self.sync_file(i),
                 // What is not in RAM has been written, but for what had no place to go.
-                None if self.given_up.is_some() => {
+                None if self.lost_change.is_some() => {
                     // What was read before says nothing of its directory.
                     self.store.scratch_at = PageAddr::NONE;
                     self.find_file(file).map(|_| ())
@@ -662,7 +658,7 @@ impl<N: Nand> Index<'_, N> {
                 None => Ok(()),
             },
             Node::Dir(dir) => {
-                self.settle_creations(dir, 0)?;
+                self.flush_new_files(dir, 0)?;
                 match self.dir_slot(dir) {
                     Some(i) => self.flush_dir(i),
                     None => Ok(()),

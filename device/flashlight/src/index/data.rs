@@ -66,19 +66,19 @@ impl<N: Nand> Index<'_, N> {
     /// Writes the scratch page as one page of a cached file.
     pub(crate) fn write_scratch(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         let scratch = core::mem::take(&mut self.scratch);
-        let result = self.write_scratch_front(i, index, scratch);
+        let result = self.write_scratch_at_head(i, index, scratch);
         self.scratch = scratch;
         let at = result?;
         self.put_page(i, index, at)
     }
 
-    fn write_scratch_front(
+    fn write_scratch_at_head(
         &mut self,
         i: usize,
         index: u32,
         scratch: &[u8],
     ) -> Result<PageAddr, Error<N::Error>> {
-        if self.store.fronts[i].block == u32::MAX {
+        if self.store.data_heads[i].block == u32::MAX {
             // No lookup of the last extent here: the scratch page is in use.
             self.open_shared(i)?;
         }

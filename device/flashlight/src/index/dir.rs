@@ -8,8 +8,8 @@
 //! apart by their pointers.
 
 use crate::error::Error;
-use crate::format::area::Area;
-use crate::format::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, State, Target};
+use crate::format::area::LogArea;
+use crate::format::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_SHARED, NAME, NAME_MAX, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
@@ -44,9 +44,9 @@ impl DirView<'_> {
             .map(|r| DirRec::decode(self.record(r)))
             .take_while(|rec| rec.hash == entry.hash)
             .any(|rec| match rec.state {
-                State::New | State::Freed => false,
-                State::Update | State::Delete => true,
-                State::Gone => rec.same_entry(entry),
+                RecState::New | RecState::Freed => false,
+                RecState::Update | RecState::Delete => true,
+                RecState::Gone => rec.same_entry(entry),
             })
     }
 
@@ -143,7 +143,7 @@ impl<N: Nand> Index<'_, N> {
             if rec.hash != hash {
                 break;
             }
-            hides_all |= matches!(rec.state, State::Update | State::Delete);
+            hides_all |= matches!(rec.state, RecState::Update | RecState::Delete);
             if rec.is_entry() {
                 if left == 0 {
                     return Ok(Some(rec));
@@ -216,7 +216,7 @@ impl<N: Nand> Index<'_, N> {
     fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Error<N::Error>> {
         let i = self.dir_room(dir, dirrec::SIZE)?;
         let slot = &mut self.dirs[i];
-        let key = if rec.state == State::New {
+        let key = if rec.state == RecState::New {
             rec.hash + 1
         } else {
             rec.hash
@@ -268,7 +268,7 @@ impl<N: Nand> Index<'_, N> {
                 // Entries of files that are only in RAM cannot move.
                 for slot in 0..2 {
                     if self.files[slot].ino != 0 && self.files[slot].loc.is_none() {
-                        self.settle_file(slot)?;
+                        self.flush_file_or_drop(slot)?;
                     }
                 }
             } else if freed > 0 {
@@ -303,7 +303,7 @@ impl<N: Nand> Index<'_, N> {
         target: Target,
         ptr: u32,
     ) -> Result<(), Error<N::Error>> {
-        self.dir_log(dir, DirRec::new(hash, State::New, target, ptr))?;
+        self.dir_log(dir, DirRec::new(hash, RecState::New, target, ptr))?;
         let i = self.load_dir(dir)?;
         let mut view = self.dirs[i].dir_mut();
         view.set_size(view.size().saturating_add(1));
@@ -325,15 +325,15 @@ impl<N: Nand> Index<'_, N> {
         } = *entry;
         let i = self.load_dir(dir)?;
         match self.dir_log_find(i, hash, target, ptr) {
-            Some((r, State::New)) => self.dirs[i].dir_mut().record_remove(r),
+            Some((r, RecState::New)) => self.dirs[i].dir_mut().record_remove(r),
             Some((r, _)) => {
-                let rec = DirRec::new(hash, State::Delete, target, ptr);
+                let rec = DirRec::new(hash, RecState::Delete, target, ptr);
                 self.dirs[i].dir_mut().record_set(r, &rec.encode());
             }
             None => self.dir_hide(dir, hash, (target, ptr), None)?,
         }
         if let Removal::Freed(target, ptr) = how {
-            self.dir_log(dir, DirRec::new(NO_HASH, State::Freed, target, ptr))?;
+            self.dir_log(dir, DirRec::new(NO_HASH, RecState::Freed, target, ptr))?;
         }
         let i = self.load_dir(dir)?;
         let slot = &mut self.dirs[i];
@@ -354,7 +354,7 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         target: Target,
         ptr: u32,
-    ) -> Option<(usize, State)> {
+    ) -> Option<(usize, RecState)> {
         let view = self.dirs[i].dir();
         (view.record_search(hash, HASH_SHIFT)..view.records())
             .map(|r| (r, DirRec::decode(view.record(r))))
@@ -402,15 +402,15 @@ impl<N: Nand> Index<'_, N> {
         let (target, ptr) = new.unwrap_or(old);
         if !shared {
             let state = if new.is_some() {
-                State::Update
+                RecState::Update
             } else {
-                State::Delete
+                RecState::Delete
             };
             return self.dir_log(dir, DirRec::new(hash, state, target, ptr));
         }
-        self.dir_log(dir, DirRec::new(hash, State::Gone, old.0, old.1))?;
+        self.dir_log(dir, DirRec::new(hash, RecState::Gone, old.0, old.1))?;
         match new {
-            Some(_) => self.dir_log(dir, DirRec::new(hash, State::New, target, ptr)),
+            Some(_) => self.dir_log(dir, DirRec::new(hash, RecState::New, target, ptr)),
             None => Ok(()),
         }
     }
@@ -422,7 +422,7 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         target: Target,
         old: PageAddr,
-    ) -> Option<(usize, State)> {
+    ) -> Option<(usize, RecState)> {
         self.dir_log_find(i, hash, target, old.0)
             .or_else(|| self.dir_log_find(i, hash, other_target(target), old.0))
     }
@@ -565,7 +565,7 @@ impl<N: Nand> Index<'_, N> {
         let page: HashPage<'_> = MapPage(self.scratch);
         let (len, key) = (page.len(), page.first_key());
         let page = self.store.append(
-            Area::Hash,
+            LogArea::Hash,
             &mut self.scratch[..len],
             Kind::HashMap,
             target.page,
@@ -632,7 +632,7 @@ impl<N: Nand> Index<'_, N> {
         if self.dirs[i].dir().room() < dirrec::SIZE {
             return self.flush_dir(i);
         }
-        let rec = DirRec::new(NO_HASH, State::Freed, Target::Orphan, page.0);
+        let rec = DirRec::new(NO_HASH, RecState::Freed, Target::Orphan, page.0);
         let n = self.dirs[i].dir().records();
         self.dirs[i].dir_mut().record_insert(n, &rec.encode());
         Ok(())
@@ -647,18 +647,18 @@ fn same_hash(page: &HashPage<'_>, hash: u32) -> core::ops::Range<usize> {
 /// Whether a record of the log is not one of a file that is only in RAM.
 fn is_movable(rec: &DirRec) -> bool {
     match rec.state {
-        State::New | State::Update => rec.target != Target::File || rec.ptr != u32::MAX,
-        State::Delete | State::Gone => true,
-        State::Freed => false,
+        RecState::New | RecState::Update => rec.target != Target::File || rec.ptr != u32::MAX,
+        RecState::Delete | RecState::Gone => true,
+        RecState::Freed => false,
     }
 }
 
 /// Whether a log record becomes one more entry of the hash map.
 fn is_insertion(page: &HashPage<'_>, rec: &DirRec) -> bool {
     let new = match rec.state {
-        State::New => true,
-        State::Update => same_hash(page, rec.hash).is_empty(),
-        State::Delete | State::Freed | State::Gone => false,
+        RecState::New => true,
+        RecState::Update => same_hash(page, rec.hash).is_empty(),
+        RecState::Delete | RecState::Freed | RecState::Gone => false,
     };
     new && is_movable(rec)
 }
@@ -688,7 +688,7 @@ fn split_point(page: &HashPage<'_>, hash: u32) -> Option<usize> {
 fn merge(page: &mut HashPage<'_>, rec: DirRec) -> Merged {
     let same = same_hash(page, rec.hash);
     let entry = DirRec {
-        state: State::New,
+        state: RecState::New,
         ..rec
     }
     .encode();
@@ -696,15 +696,15 @@ fn merge(page: &mut HashPage<'_>, rec: DirRec) -> Merged {
         return Merged::No;
     }
     match rec.state {
-        State::Gone => {
+        RecState::Gone => {
             let mut entries = same.map(|r| (r, DirRec::decode(page.record(r))));
             if let Some((r, _)) = entries.find(|(_, entry)| entry.same_entry(&rec)) {
                 page.remove(r);
             }
         }
-        State::Delete if same.is_empty() => {}
-        State::Delete => page.remove(same.start),
-        State::Update if !same.is_empty() => page.set(same.start, &entry),
+        RecState::Delete if same.is_empty() => {}
+        RecState::Delete => page.remove(same.start),
+        RecState::Update if !same.is_empty() => page.set(same.start, &entry),
         _ => {
             page.insert(same.end, &entry);
             if !same.is_empty() {

@@ -17,7 +17,7 @@
 //! copy. It has no place in RAM: it is read and written in that of the cached page of the map.
 
 use crate::error::{Error, sound};
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::bytes::{get_u32, put_u32};
 use crate::format::header::{HEADER, Kind};
 use crate::format::limits::MAP_PAGES;
@@ -123,7 +123,7 @@ impl<N: Nand> Index<'_, N> {
         let old = self.map.loc;
         let at = self
             .store
-            .append(Area::Map, self.map.buf, Kind::DirMap, old)?;
+            .append(LogArea::Map, self.map.buf, Kind::DirMap, old)?;
         (self.map.dirty, self.map.loc) = (false, at);
         if self.map.is_far(i) {
             self.map.index = None;
@@ -153,7 +153,7 @@ impl<N: Nand> Index<'_, N> {
         for i in NEAR..MAP_PAGES {
             let old = self.map.root(i);
             let buf = &mut *self.map.buf;
-            let at = self.store.append(Area::Map, buf, Kind::Places, old)?;
+            let at = self.store.append(LogArea::Map, buf, Kind::Places, old)?;
             put_u32(self.map.roots, 4 * i, at.0);
             self.store.invalidate(old);
         }

@@ -7,7 +7,7 @@
 //! the record says that it *masks* what the map goes on saying: that page may be another's soon.
 
 use crate::error::{Error, sound};
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::extent::{self, Extent, FREED_RUN, INDEX_END, REPLACED_MAP, REPLACED_PAGE};
 use crate::format::header::Kind;
 use crate::format::inode::{FileView, POINTER};
@@ -278,7 +278,7 @@ impl<N: Nand> Index<'_, N> {
     /// Moves the records that mask anything of a range away from the log: before what they mask is cut or
     /// dropped, as then only pages say what is free. Where one cannot be read nothing will be given
     /// back that it names.
-    pub(crate) fn settle_masked(
+    pub(crate) fn move_masks(
         &mut self,
         i: usize,
         from: u32,
@@ -481,7 +481,7 @@ impl<N: Nand> Index<'_, N> {
         let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         let (len, key) = (page.len(), page.first_key());
         let written = self.store.append(
-            Area::Extent,
+            LogArea::Extent,
             &mut self.scratch[..len],
             Kind::ExtentMap,
             target.page,

@@ -1,7 +1,7 @@
 //! From a name in a directory to its inode.
 
 use crate::error::Error;
-use crate::format::dirrec::{DirRec, State, Target};
+use crate::format::dirrec::{DirRec, RecState, Target};
 use crate::format::hash::name_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_INDIRECT, FileView, NAME_MAX};
@@ -148,7 +148,7 @@ impl<N: Nand> Index<'_, N> {
                 _ => continue,
             };
             return Some(Found {
-                rec: DirRec::new(hash, State::New, target, ptr),
+                rec: DirRec::new(hash, RecState::New, target, ptr),
                 node: Node::File(view.file_ref(self.store.volume)),
                 place: Place::File(i),
             });
@@ -157,7 +157,7 @@ impl<N: Nand> Index<'_, N> {
             let (ino, view) = (self.dirs[i].ino, self.dirs[i].dir());
             if ino > INDEX_DIR && view.parent() == dir && view.name() == name {
                 return Some(Found {
-                    rec: DirRec::new(hash, State::New, Target::Dir, ino),
+                    rec: DirRec::new(hash, RecState::New, Target::Dir, ino),
                     node: Node::Dir(ino),
                     place: Place::Dir(i),
                 });

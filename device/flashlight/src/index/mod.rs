@@ -46,13 +46,13 @@ pub(crate) struct Index<'r, N: Nand> {
     pub next_ino: u32,
     /// Files in the index directory that have no name any more.
     pub orphans: u32,
-    /// Whether the frontier of a file slot is a block shared with other files.
+    /// Whether the data head of a file slot is a block shared with other files.
     pub shared: [bool; 2],
     /// Whether the last file written was small.
     pub small_files: bool,
-    /// How many files write in turn, each in a block of its own, times [`placement::APART`].
-    pub apart: u16,
+    /// How many files write in turn, each in a block of its own, times [`placement::INTERLEAVED`].
+    pub interleaved: u16,
     pub read_only: bool,
     /// The damage for which a change was lost last, and whether a sync has told of it.
-    pub given_up: Option<(PageAddr, &'static str, bool)>,
+    pub lost_change: Option<(PageAddr, &'static str, bool)>,
 }

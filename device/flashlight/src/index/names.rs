@@ -17,14 +17,15 @@
 //! directory have the same hash, so that directory and hash tell which one an entry is.
 
 use crate::error::{Error, sound};
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::extent;
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::header::Kind;
 use crate::format::inode::{FileMut, NAME_MAX};
 use crate::format::mappage::{self, MapPage, Owner};
 use crate::format::names::{
-    HEAD, Item, Names, NamesPage, Place, Spot, Which, names_max, page_names, pointer_to, put_head,
+    HEAD, Item, Names, NamesPage, PagedPlace, Spot, Which, names_max, page_names, pointer_to,
+    put_head,
 };
 use crate::format::node::INDEX_DIR;
 use crate::index::Index;
@@ -69,8 +70,8 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// Bytes of room that [`FlashLight::demote_name`], a new own name of `len` bytes and then
-    /// [`FlashLight::drop_name`] need in a cached file's page, what they note as freed included.
+    /// Bytes of room that [`Index::demote_name`], a new own name of `len` bytes and then
+    /// [`Index::drop_name`] need in a cached file's page, what they note as freed included.
     pub(crate) fn names_growth(&self, i: usize, len: usize) -> usize {
         let view = self.files[i].file();
         let own = view.name().len();
@@ -88,15 +89,15 @@ impl<N: Nand> Index<'_, N> {
     ///
     /// # Errors
     /// [`Error::TooManyLinks`] when there is no place.
-    pub(crate) fn place_for_own_name(&mut self, i: usize) -> Result<Place, Error<N::Error>> {
+    pub(crate) fn place_for_own_name(&mut self, i: usize) -> Result<PagedPlace, Error<N::Error>> {
         let max = names_max(self.store.page_size());
         let view = self.files[i].file();
         if view.name().is_empty() {
-            return Ok(Place::None);
+            return Ok(PagedPlace::None);
         }
         let bytes = view.names_len() + HEAD + view.name().len();
         if bytes <= max {
-            return Ok(Place::Inode);
+            return Ok(PagedPlace::Inode);
         }
         let pages = view.names().pages().count();
         let more = HEAD * (pages + 1) <= max;
@@ -105,7 +106,7 @@ impl<N: Nand> Index<'_, N> {
         if old.is_none() && !more {
             return Err(Error::TooManyLinks);
         }
-        Ok(Place::Page(old))
+        Ok(PagedPlace::Page(old))
     }
 
     /// Makes a cached file's own name one of the further ones, so that another can take its place.
@@ -113,13 +114,13 @@ impl<N: Nand> Index<'_, N> {
     /// move them to a names page. An error leaves everything as it was.
     pub(crate) fn demote_name(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         let old = match self.place_for_own_name(i)? {
-            Place::None => return Ok(()),
-            Place::Inode => {
+            PagedPlace::None => return Ok(()),
+            PagedPlace::Inode => {
                 self.files[i].file_mut().name_demote();
                 self.files[i].change();
                 return Ok(());
             }
-            Place::Page(old) => old,
+            PagedPlace::Page(old) => old,
         };
         self.store.scratch_at = PageAddr::NONE;
         let ino = self.files[i].ino;
@@ -192,7 +193,9 @@ impl<N: Nand> Index<'_, N> {
         let prev = old.map_or(PageAddr::NONE, |old| old.1);
         self.store.scratch_at = PageAddr::NONE;
         let page = &mut self.scratch[..len];
-        let at = self.store.append(Area::Extent, page, Kind::Names, prev)?;
+        let at = self
+            .store
+            .append(LogArea::Extent, page, Kind::Names, prev)?;
         self.files[i].dirty = true;
         let mut view = self.files[i].file_mut();
         match old {

@@ -6,7 +6,7 @@ use crate::format::names::{Spot, Which};
 use crate::format::node::Node;
 use crate::index::Index;
 use crate::index::file::KEPT;
-use crate::space::opened::Place;
+use crate::space::opened::NamePlace;
 use flashkit_nand::Nand;
 
 impl<N: Nand> Index<'_, N> {
@@ -15,7 +15,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn take_name(
         &mut self,
         node: Node,
-        (old_dir, old_hash): Place,
+        (old_dir, old_hash): NamePlace,
         (dir, name): (u32, &[u8]),
         now: Option<Time>,
     ) -> Result<(), Error<N::Error>> {

@@ -7,7 +7,7 @@ use crate::index::Index;
 use flashkit_nand::{Nand, PageAddr};
 
 /// Blocks of others that files go on in, until one block fewer is kept for who left it.
-const APART: u16 = 16;
+const INTERLEAVED: u16 = 16;
 
 impl<N: Nand> Index<'_, N> {
     /// Chooses the block that a file's next page goes to (paper, 4.3: erase-unit allocation).
@@ -15,16 +15,16 @@ impl<N: Nand> Index<'_, N> {
     /// A file goes on in the block where its last page is. A new file gets a block of its own,
     /// unless the file before it was small: then the two share one, until the file has grown past
     /// a quarter of a block. Overwrites of files in turn share blocks too.
-    pub(crate) fn choose_front(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn choose_data_head(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         let share = self.store.ppb() / 4;
-        let head = self.store.fronts[i];
+        let head = self.store.data_heads[i];
         if head.block != u32::MAX {
             if self.has_many_tails() {
                 if head.next >= self.store.ppb() {
                     return self.open_roomiest(i);
                 }
             } else if self.shared[i] && index >= share {
-                self.store.park(i);
+                self.store.save_remnant(i);
                 self.shared[i] = false;
             }
             return Ok(());
@@ -41,8 +41,8 @@ impl<N: Nand> Index<'_, N> {
                 let found = self.store.remnants.find(head.block);
                 if let Some(r) = found.filter(|&r| self.store.remnants.get(r) == head) {
                     let others = (self.store.remnants.len - r) as u16;
-                    self.apart = self.apart.max(APART * others);
-                    return self.store.unpark(i, r);
+                    self.interleaved = self.interleaved.max(INTERLEAVED * others);
+                    return self.store.resume_remnant(i, r);
                 }
             }
         }
@@ -53,7 +53,7 @@ impl<N: Nand> Index<'_, N> {
             // An overwrite. The tails of many files' blocks would stay unwritten.
             let n = self.store.remnants.len;
             if n > 0 {
-                self.store.unpark(i, n - 1)?;
+                self.store.resume_remnant(i, n - 1)?;
             }
         }
         Ok(())
@@ -66,7 +66,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let n = self.store.remnants.len;
         if n > 0 && self.small_files {
-            self.store.unpark(i, n - 1)?;
+            self.store.resume_remnant(i, n - 1)?;
             self.shared[i] = true;
         }
         Ok(())
@@ -76,22 +76,22 @@ impl<N: Nand> Index<'_, N> {
     /// come back to. Before the list is full, of which the oldest would be forgotten.
     fn has_many_tails(&self) -> bool {
         let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * REMNANTS / 4);
-        self.store.remnants.len > (few + self.files_apart()).min(REMNANTS - 2)
+        self.store.remnants.len > (few + self.files_interleaved()).min(REMNANTS - 2)
     }
 
     /// How many files write in turn, each in a block of its own.
-    fn files_apart(&self) -> usize {
-        usize::from(self.apart.div_ceil(APART))
+    fn files_interleaved(&self) -> usize {
+        usize::from(self.interleaved.div_ceil(INTERLEAVED))
     }
 
     /// Goes on in the block with the longest unwritten tail, but for those left last by as many files as come back to
     /// theirs.
     fn open_roomiest(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         let all = &self.store.remnants;
-        let apart = self.files_apart().min(all.len.saturating_sub(1));
-        self.apart = self.apart.saturating_sub(1);
-        if let Some(r) = (0..all.len - apart).min_by_key(|&r| all.get(r).next) {
-            self.store.unpark(i, r)?;
+        let interleaved = self.files_interleaved().min(all.len.saturating_sub(1));
+        self.interleaved = self.interleaved.saturating_sub(1);
+        if let Some(r) = (0..all.len - interleaved).min_by_key(|&r| all.get(r).next) {
+            self.store.resume_remnant(i, r)?;
             self.shared[i] = true;
         }
         Ok(())

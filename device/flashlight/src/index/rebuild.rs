@@ -11,9 +11,9 @@
 //! number to be given to another directory.
 
 use crate::error::{Error, sound};
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::format::bytes::{get_u32, put_u32};
-use crate::format::dirrec::{self, DirRec, HASH_SHIFT, State as RecState, Target};
+use crate::format::dirrec::{self, DirRec, HASH_SHIFT, RecState, Target};
 use crate::format::hash::name_hash;
 use crate::format::header::{HEADER, Header, Kind};
 use crate::format::inode::DirView;
@@ -124,7 +124,7 @@ impl<N: Nand> Index<'_, N> {
         block: u32,
         mut each: impl FnMut(&mut Self, PageAddr, &Header) -> Result<(), Error<N::Error>>,
     ) -> Result<Option<Census>, Error<N::Error>> {
-        let State::Meta(valid @ 1..) = self.store.state(block) else {
+        let BlockState::Meta(valid @ 1..) = self.store.state(block) else {
             return Ok(None);
         };
         let mut census = Census {
@@ -285,7 +285,7 @@ impl<N: Nand> Index<'_, N> {
         first: u32,
         lost: PageAddr,
     ) -> Result<(), Error<N::Error>> {
-        if !matches!(self.store.state(block), State::Meta(1..)) {
+        if !matches!(self.store.state(block), BlockState::Meta(1..)) {
             return Ok(());
         }
         for index in 0..self.store.programmed(block) {

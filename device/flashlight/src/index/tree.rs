@@ -2,7 +2,7 @@
 //! of keys, directly or through index pages; a full map is split; pointers follow.
 
 use crate::error::Error;
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::bytes::{get_u32, put_u32};
 use crate::format::dirrec::HASH_SHIFT;
 use crate::format::extent;
@@ -20,7 +20,7 @@ pub(crate) const SLACK_LEAST: usize = 48;
 /// Which of the two kinds of maps.
 #[derive(Clone, Copy)]
 pub(crate) struct MapKind {
-    pub area: Area,
+    pub area: LogArea,
     pub map: Kind,
     pub index: Kind,
     /// From a record's first word to its key.
@@ -32,7 +32,7 @@ pub(crate) struct MapKind {
 }
 
 pub(crate) const HASH: MapKind = MapKind {
-    area: Area::Hash,
+    area: LogArea::Hash,
     map: Kind::HashMap,
     index: Kind::HashIndex,
     shift: HASH_SHIFT,
@@ -42,7 +42,7 @@ pub(crate) const HASH: MapKind = MapKind {
 };
 
 pub(crate) const EXTENT: MapKind = MapKind {
-    area: Area::Extent,
+    area: LogArea::Extent,
     map: Kind::ExtentMap,
     index: Kind::ExtentIndex,
     shift: 0,
@@ -103,8 +103,8 @@ pub(crate) struct Changes {
     list: [Put; BATCH + PARTS],
     len: usize,
     /// Ranges of which nothing waits in the index page any more.
-    settled: [(u32, u32); BATCH],
-    settled_len: usize,
+    drained: [(u32, u32); BATCH],
+    drained_len: usize,
 }
 
 impl Changes {
@@ -115,8 +115,8 @@ impl Changes {
                 page: PageAddr::NONE,
             }; BATCH + PARTS],
             len: 0,
-            settled: [(0, 0); BATCH],
-            settled_len: 0,
+            drained: [(0, 0); BATCH],
+            drained_len: 0,
         }
     }
     pub fn push(&mut self, put: Put) {
@@ -131,12 +131,12 @@ impl Changes {
     pub fn has_room(&self) -> bool {
         self.len + PARTS <= self.list.len()
     }
-    pub fn settle(&mut self, from: u32, to: u32) {
-        self.settled[self.settled_len] = (from, to);
-        self.settled_len += 1;
+    pub fn note_drained(&mut self, from: u32, to: u32) {
+        self.drained[self.drained_len] = (from, to);
+        self.drained_len += 1;
     }
-    pub fn settled(&self) -> &[(u32, u32)] {
-        &self.settled[..self.settled_len]
+    pub fn drained(&self) -> &[(u32, u32)] {
+        &self.drained[..self.drained_len]
     }
     pub fn len(&self) -> usize {
         self.len
@@ -471,7 +471,7 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
     if !MapPage::<&mut [u8], 8>::on(scratch).belongs_to(inode.ino(), first) {
         return Err(Error::Corrupt(old, kind.what_index));
     }
-    for &(from, to) in changes.settled() {
+    for &(from, to) in changes.drained() {
         MapPage::<&mut [u8], 8>::on(scratch).extents_cut(from, to, |_| {});
     }
     for (k, put) in changes.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! A file becomes shorter, or ends: its pages and maps are free.
 
 use crate::error::{Error, sound};
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::extent::{self, Extent, FREED_MAP, INDEX_END};
 use crate::format::header::Kind;
 use crate::format::mappage::{ExtentPage, MapPage};
@@ -54,7 +54,9 @@ impl<N: Nand> Index<'_, N> {
             }
             let ((_, map), waiting) = (page.pointer(p), Waiting::below(&page, at, p));
             if p == 0 {
-                self.counted_waiting(i, |store, e| store.invalidate_run(e.page, e.count));
+                self.for_each_valid_run_waiting(i, |store, e| {
+                    store.invalidate_run(e.page, e.count)
+                });
             }
             self.free_map_below(i, map, Some(&waiting))?;
             p += 1;
@@ -74,7 +76,7 @@ impl<N: Nand> Index<'_, N> {
         if sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_some() {
             let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
             if page.owner().ino == self.files[i].file().ino() {
-                sound(self.counted(i, waiting, |store, e| {
+                sound(self.for_each_valid_run(i, waiting, |store, e| {
                     store.invalidate_run(e.page, e.count);
                 }))?;
             }
@@ -83,14 +85,14 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Makes sure that [`FlashLight::map_truncate`] will not fail for damage, also when a page is
+    /// Makes sure that [`Index::map_truncate`] will not fail for damage, also when a page is
     /// written before it: there is room, and the maps that are cut through can be read. Maps
     /// beyond `size` are dropped unread, if need be.
     pub(crate) fn prepare_truncate(&mut self, i: usize, size: u64) -> Result<(), Error<N::Error>> {
         let end = size.div_ceil(self.store.page_size() as u64) as u32;
         if self.files[i].file().levels() > 0 {
-            self.settle_masked(i, end, INDEX_END)?;
-            self.settle_at(i, end)?;
+            self.move_masks(i, end, INDEX_END)?;
+            self.drain_at(i, end)?;
         }
         // Making room may give a file its first map.
         for _ in 0..2 {
@@ -150,14 +152,14 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The inode may be written before all is done, with the new size: then whole maps beyond it tell what is left
-    /// ([`FlashLight::finish_truncate`]). So the map that `end` falls into is cut first, and until then there is room for all notes.
+    /// ([`Index::finish_truncate`]). So the map that `end` falls into is cut first, and until then there is room for all notes.
     fn cut_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
         self.truncate_room(i, self.cut_notes(i))?;
         self.files[i].change();
         // Making room may have moved records to where the cut goes through.
-        self.settle_masked(i, end, INDEX_END)?;
+        self.move_masks(i, end, INDEX_END)?;
         self.log_cut(i, end, INDEX_END);
-        self.settle_at(i, end)?;
+        self.drain_at(i, end)?;
         let view = self.files[i].file();
         if view.levels() > 0 {
             let p = view.pointer_for(end);
@@ -255,7 +257,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let len = MapPage::<&mut [u8], 8>::on(self.scratch).len();
         let new = self.store.append(
-            Area::Extent,
+            LogArea::Extent,
             &mut self.scratch[..len],
             Kind::ExtentIndex,
             at,

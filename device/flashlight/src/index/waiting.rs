@@ -3,14 +3,14 @@
 //! A log has room for a hundred records, and a file that is overwritten at random has hundreds of maps:
 //! few records would move to each map that is written. So at the index level they move in two steps. The
 //! log's records of all maps under one index page are *gathered* there, behind its pointers, a page
-//! written for a dozen or two of them; and when that is full, those of the maps with the most are *settled*, a
+//! written for a dozen or two of them; and when that is full, those of the maps with the most are *drained*, a
 //! map written for a dozen again. This is a tree with buffers in its nodes (M. A. Bender and others: *An
 //! Introduction to B-epsilon-trees and write-optimization*, ;login: 40(5), 2015), of two levels.
 //!
 //! What the log says comes before what waits, and that before what the maps say. A page that is only named
 //! below another record counts as valid until that record gets there, or until cleaning gives it back and
 //! notes that above: the record *masks* what the next page below says. So to know which pages a map
-//! makes count, the records above are needed ([`FlashLight::counted`]).
+//! makes count, the records above are needed ([`Index::for_each_valid_run`]).
 //!
 //! No extent that waits reaches over the border of two maps.
 
@@ -25,10 +25,10 @@ use flashkit_nand::{Nand, PageAddr};
 
 /// Extents read at a time from an index page while a map is in the scratch page.
 pub(crate) const CHUNK: usize = 16;
-/// Bytes of an index page that what waits leaves to the pointers that settling adds.
+/// Bytes of an index page that what waits leaves to the pointers that draining adds.
 const FOR_POINTERS: usize = 8 * (BATCH + 4);
-/// Records that are worth a page of their own on the way: with room for less, what waits is settled.
-const WORTH: usize = 12;
+/// Records that are worth a page of their own on the way: with room for less, what waits is drained.
+const DRAIN_WORTH: usize = 12;
 /// Extents that an index page has room for at least, while the inode has room for more of them.
 const LEAST: usize = 24;
 
@@ -109,7 +109,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves records of the log to an index page of the file. One read, one program. When there is no
-    /// room, the index page is divided, or what waits there is settled first.
+    /// room, the index page is divided, or what waits there is drained first.
     pub(crate) fn gather(&mut self, i: usize, root: usize) -> Result<(), Error<N::Error>> {
         let (old, end) = self.load_index(i, root)?;
         let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
@@ -120,7 +120,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(());
         }
         // The more index pages there are, the fewer records are gathered in each; the more maps below each, the
-        // fewer are settled in each of these. So they are kept about as many as there are maps below each.
+        // fewer are drained in each of these. So they are kept about as many as there are maps below each.
         let many = view.pointers() >= tree::pointer_cap(self.store.page_size()) * 3 / 4;
         let fan = (view.pointers() * 5 / 4).max(8);
         let full = room(&index) + index.waiting() < LEAST;
@@ -130,8 +130,8 @@ impl<N: Nand> Index<'_, N> {
         {
             return self.divide(i, root);
         }
-        if room(&index) < WORTH.min(records + 2) && index.waiting() > 0 {
-            return self.settle(i, root, None);
+        if room(&index) < DRAIN_WORTH.min(records + 2) && index.waiting() > 0 {
+            return self.drain(i, root, None);
         }
         if room(&index) < 2 || view.room() + extent::SIZE * records < 2 * extent::SIZE {
             return Err(Error::TooBig);
@@ -241,7 +241,7 @@ impl<N: Nand> Index<'_, N> {
     /// Moves what waits in an index page to the extent maps: to the one that `key` belongs to, or else to
     /// a few that the most waits for. For each map one read and one for each 16 extents, one
     /// program, one more when it is split; two reads and one program for the index page.
-    pub(crate) fn settle(
+    pub(crate) fn drain(
         &mut self,
         i: usize,
         root: usize,
@@ -280,11 +280,11 @@ impl<N: Nand> Index<'_, N> {
                     break;
                 }
             }
-            match self.settle_map(i, map, waiting, &mut changes) {
+            match self.drain_to_map(i, map, waiting, &mut changes) {
                 // What waits for one that cannot be read stays.
                 Err(e) if e.is_damage() && !self.store.nand.failed => damage = Some(e),
-                settled => {
-                    settled?;
+                drained => {
+                    drained?;
                     done = Some(map);
                 }
             }
@@ -297,7 +297,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves what waits for one extent map there, and writes it. What leads to it is not changed.
-    fn settle_map(
+    fn drain_to_map(
         &mut self,
         i: usize,
         target: &MapTarget,
@@ -315,7 +315,7 @@ impl<N: Nand> Index<'_, N> {
         let moved = self.merge_waiting(waiting, changes);
         let end = self.missing_unless(moved)?;
         self.write_extent_map(i, target, from, changes)?;
-        changes.settle(target.first, end);
+        changes.note_drained(target.first, end);
         Ok(())
     }
 
@@ -356,17 +356,17 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves what waits for the map that covers an index there, if that goes on behind the index.
-    pub(crate) fn settle_at(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn drain_at(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         // A map that is split leaves the rest to the next time.
         while let Some(root) = self.waits_for_map(i, index)? {
-            self.settle(i, root, Some(index))?;
+            self.drain(i, root, Some(index))?;
         }
         Ok(())
     }
 
     /// Hands the runs to `each` that the extent map in the scratch page makes count as valid: all but those
     /// that what waits for it, or else the log, masks. A read for each 16 extents that wait.
-    pub(crate) fn counted(
+    pub(crate) fn for_each_valid_run(
         &mut self,
         i: usize,
         waiting: Option<&Waiting>,
@@ -378,7 +378,7 @@ impl<N: Nand> Index<'_, N> {
             let n = waiting.read(&mut self.store, from, &mut chunk)?;
             from += n;
             for above in &chunk[..n] {
-                self.counted_below_log(i, at, above.index, &mut each);
+                self.for_each_valid_run_below_log(i, at, above.index, &mut each);
                 let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
                 for e in page.extents_in(above.index, above.end()) {
                     if !above.masks {
@@ -388,11 +388,11 @@ impl<N: Nand> Index<'_, N> {
                 at = above.end();
             }
         }
-        self.counted_below_log(i, at, INDEX_END, &mut each);
+        self.for_each_valid_run_below_log(i, at, INDEX_END, &mut each);
         Ok(())
     }
 
-    fn counted_below_log(
+    fn for_each_valid_run_below_log(
         &mut self,
         i: usize,
         from: u32,
@@ -409,7 +409,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The same for what waits in the index page in the scratch page.
-    pub(crate) fn counted_waiting(
+    pub(crate) fn for_each_valid_run_waiting(
         &mut self,
         i: usize,
         mut each: impl FnMut(&mut Store<'_, N>, Extent),

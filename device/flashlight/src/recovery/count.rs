@@ -1,7 +1,7 @@
 //! Pages that were written after the checkpoint and that nothing leads to any more are not counted as valid.
 
 use crate::error::{Error, sound};
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::dirrec::{self, DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
 use crate::format::header::{Header, Kind, is_blank};
@@ -28,7 +28,7 @@ impl<'r, N: Nand> Index<'r, N> {
             entry += 1;
             let fresh = info & FRESH != 0;
             let area = Recovery::area(info);
-            if !fresh && area != Area::Dir as u16 && area != Area::File as u16 {
+            if !fresh && area != LogArea::Dir as u16 && area != LogArea::File as u16 {
                 continue;
             }
             for index in u32::from(info & 0x7ff)..self.store.ppb() {
@@ -154,7 +154,7 @@ impl<'r, N: Nand> Index<'r, N> {
                     }
                     let (map, waiting) = (index.pointer(r).1, Waiting::below(&index, page, r));
                     if r == 0 {
-                        self.counted_waiting(0, count_run);
+                        self.for_each_valid_run_waiting(0, count_run);
                     }
                     self.store.look_into(map)?;
                     self.count_extent_map(map, Some(&waiting))?;
@@ -176,7 +176,7 @@ impl<'r, N: Nand> Index<'r, N> {
         {
             return Ok(());
         }
-        sound(self.counted(0, waiting, count_run))?;
+        sound(self.for_each_valid_run(0, waiting, count_run))?;
         Ok(())
     }
 
@@ -186,15 +186,15 @@ impl<'r, N: Nand> Index<'r, N> {
         for i in 0..listed {
             let entry = self.store.recovery.as_ref().map(|r| r.entry(i));
             let Some((block, info)) = entry else { break };
-            self.store.settle_table();
-            let n = self.store.looked_count;
-            let may_hold = info & FRESH == 0 && Recovery::area(info) == Area::Update as u16;
+            self.store.table_write_back();
+            let n = self.store.blocks_to_replay_count;
+            let may_hold = info & FRESH == 0 && Recovery::area(info) == LogArea::Update as u16;
             if may_hold && n < UPDATE_BLOCKS && self.store.has_updates() {
                 if n == 0 {
-                    self.store.looked_from = u32::from(info & 0x7ff);
+                    self.store.replay_from = u32::from(info & 0x7ff);
                 }
-                self.store.looked_through[n] = block as u16;
-                self.store.looked_count += 1;
+                self.store.blocks_to_replay[n] = block as u16;
+                self.store.blocks_to_replay_count += 1;
             } else if info & FRESH == 0 || !self.store.is_open(block) {
                 self.store.close(block);
             }
@@ -212,7 +212,7 @@ pub(crate) fn count<N: Nand>(store: &mut Store<'_, N>, at: PageAddr) -> bool {
     let lost = is_lost(store, at);
     if lost {
         store.validate(at);
-        store.settle_table();
+        store.table_write_back();
     }
     lost
 }

@@ -3,8 +3,8 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
-use crate::format::area::{Area, HEADS, Head, UPDATE};
-use crate::format::blockstate::State;
+use crate::format::area::{HEADS, Head, LogArea, UPDATE};
+use crate::format::blockstate::BlockState;
 use crate::format::bytes::{get_u16, get_u32};
 use crate::format::extent::{self, Extent};
 use crate::format::header::{HEADER, Header, Kind, is_blank};
@@ -57,14 +57,17 @@ impl<'r, N: Nand> Durable<'r, N> {
             let head = self.index.store.remnants.get(i);
             rec.add(head.block, PARTIAL << 11 | head.next as u16);
         }
-        let head = self.index.store.fronts[UPDATE];
+        let head = self.index.store.data_heads[UPDATE];
         if head.block != u32::MAX && head.next < self.index.store.ppb() {
-            rec.add(head.block, (Area::Update as u16) << 11 | head.next as u16);
+            rec.add(
+                head.block,
+                (LogArea::Update as u16) << 11 | head.next as u16,
+            );
         }
         for &(block, area) in &self.index.store.reserves[..self.index.store.reserved] {
             rec.add(u32::from(block), u16::from(area & 7) << 11);
         }
-        let mut log = self.index.store.heads[Area::Bitmap as usize];
+        let mut log = self.index.store.heads[LogArea::Bitmap as usize];
         let (mut read, mut seen) = (0, LogSeen::default());
         loop {
             if log.block != u32::MAX {
@@ -74,7 +77,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             let on = |rec: &Recovery<'_>, read| {
                 (read..rec.len).find(|&i| {
                     let info = rec.entry(i).1;
-                    info & FRESH == 0 && Recovery::area(info) == Area::Bitmap as u16
+                    info & FRESH == 0 && Recovery::area(info) == LogArea::Bitmap as u16
                 })
             };
             let mut next = on(&rec, read);
@@ -111,7 +114,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             };
             let mut place = rec.len;
             // Blocks of the allocation log are read from where the list has been read to: they come last.
-            if matches!(area, Area::Dir | Area::File | Area::Update) {
+            if matches!(area, LogArea::Dir | LogArea::File | LogArea::Update) {
                 for i in 0..rec.len {
                     let (other, info) = rec.entry(i);
                     if Recovery::area(info) == area as u16
@@ -139,8 +142,10 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// Whether a block may have been taken by a record that is lost.
     fn may_be_unrecorded(&mut self, rec: &Recovery<'_>, block: u32) -> bool {
         let state = self.index.store.state(block);
-        matches!(state, State::Free | State::Clean | State::Dead)
-            && !rec.is_opened(block)
+        matches!(
+            state,
+            BlockState::Free | BlockState::Clean | BlockState::Dead
+        ) && !rec.is_opened(block)
             && !self.anchor.owns(block)
     }
 
@@ -153,7 +158,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         for i in 0..rec.len {
             let (block, info) = rec.entry(i);
             let area = Recovery::area(info);
-            if area != Area::File as u16 && area != Area::Extent as u16 {
+            if area != LogArea::File as u16 && area != LogArea::Extent as u16 {
                 continue;
             }
             for index in u32::from(info & 0x7ff)..self.index.store.ppb() {
@@ -187,7 +192,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         for block in run.page / pages..=last.min(self.index.store.table.blocks() - 1) {
             *left = left.saturating_sub(1);
             if *left > 0 && self.may_be_unrecorded(rec, block) {
-                self.index.add_unrecorded(rec, block, Area::Data, lost);
+                self.index.add_unrecorded(rec, block, LogArea::Data, lost);
             }
         }
     }
@@ -236,7 +241,7 @@ impl<'r, N: Nand> Index<'r, N> {
         &mut self,
         rec: &mut Recovery<'_>,
         block: u32,
-        area: Area,
+        area: LogArea,
         lost: bool,
     ) -> bool {
         let has_room = rec.has_room();
@@ -254,7 +259,7 @@ impl<'r, N: Nand> Index<'r, N> {
         &mut self,
         block: u32,
         since: u64,
-    ) -> Result<Option<(Area, u64)>, Error<N::Error>> {
+    ) -> Result<Option<(LogArea, u64)>, Error<N::Error>> {
         for index in 0..2 {
             let at = self.store.geo.page(BlockAddr(block), index);
             self.store.scratch_at = PageAddr::NONE;
@@ -273,8 +278,8 @@ impl<'r, N: Nand> Index<'r, N> {
                         return Ok(None);
                     };
                     let area = match Update::decode(&spare, seq) {
-                        Some(_) => Area::Update,
-                        None => Area::Data,
+                        Some(_) => LogArea::Update,
+                        None => LogArea::Data,
                     };
                     return Ok(Some((area, seq)));
                 }
@@ -292,7 +297,7 @@ impl<'r, N: Nand> Index<'r, N> {
         (self.store.reserved, self.store.unnamed) = (0, 0);
         self.store.remnants.len = 0;
         self.store.heads = [Head::NONE; HEADS];
-        self.store.fronts[UPDATE] = Head::NONE;
+        self.store.data_heads[UPDATE] = Head::NONE;
         let table = self.store.table.head().block;
         self.store.table.set_head(Head::NONE);
         self.store.close(table);
@@ -301,20 +306,24 @@ impl<'r, N: Nand> Index<'r, N> {
             let entry = self.store.recovery.as_ref().map(|r| r.entry(i));
             let Some((block, info)) = entry else { break };
             match self.store.state(block) {
-                State::Free | State::Clean => self.store.free = self.store.free.saturating_sub(1),
-                State::Dead => self.store.dead = self.store.dead.saturating_sub(1),
+                BlockState::Free | BlockState::Clean => {
+                    self.store.free = self.store.free.saturating_sub(1)
+                }
+                BlockState::Dead => self.store.dead = self.store.dead.saturating_sub(1),
                 _ => continue,
             }
             let state = match Recovery::area(info) {
-                a if a == Area::Bitmap as u16 => State::System,
-                a if a == Area::Data as u16 || a == Area::Update as u16 => State::Data(0),
-                _ => State::Meta(0),
+                a if a == LogArea::Bitmap as u16 => BlockState::System,
+                a if a == LogArea::Data as u16 || a == LogArea::Update as u16 => {
+                    BlockState::Data(0)
+                }
+                _ => BlockState::Meta(0),
             };
             self.store.set_state(block, state);
-            if state == State::System {
+            if state == BlockState::System {
                 self.store.retire_system(block);
             }
-            self.store.settle_table();
+            self.store.table_write_back();
         }
         for i in 0..core::mem::take(&mut self.store.bitmap_count) {
             self.store
@@ -329,7 +338,7 @@ impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn copy_suspects(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         let mut newest: Option<(PageAddr, Header)> = None;
         let mut torn = false;
-        for area in [Area::Dir, Area::File] {
+        for area in [LogArea::Dir, LogArea::File] {
             let Some(mut at) = self.last_record(area, since)? else {
                 continue;
             };
@@ -362,9 +371,9 @@ impl<'r, N: Nand> Index<'r, N> {
         self.store.seq = self.store.seq.max(header.seq + 1);
         let before = core::mem::replace(&mut header.seq, self.store.seq);
         let area = if header.kind == Kind::Dir {
-            Area::Dir
+            LogArea::Dir
         } else {
-            Area::File
+            LogArea::File
         };
         let page = &mut self.files[0].buf[..header.len];
         let ino = FileView::on(&*page).ino();
@@ -377,9 +386,9 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// A record of an area may be lost.
-    pub(crate) fn doubt(&mut self, area: Area) {
+    pub(crate) fn doubt(&mut self, area: LogArea) {
         if let Some(rec) = &mut self.store.recovery {
-            rec.doubt |= area == Area::Dir;
+            rec.doubt |= area == LogArea::Dir;
         }
     }
 
@@ -402,16 +411,16 @@ fn list_record(rec: &mut Recovery<'_>, page: &[u8], blocks: u32) {
 }
 
 /// The log that pages of a kind are written to.
-fn area_of(kind: Kind) -> Option<Area> {
+fn area_of(kind: Kind) -> Option<LogArea> {
     Some(match kind {
         Kind::Root | Kind::Second | Kind::Checkpoint => return None,
-        Kind::Alloc | Kind::Snapshot => Area::Bitmap,
-        Kind::DirMap | Kind::Places | Kind::Table => Area::Map,
-        Kind::Dir => Area::Dir,
-        Kind::HashMap | Kind::HashIndex => Area::Hash,
-        Kind::File => Area::File,
+        Kind::Alloc | Kind::Snapshot => LogArea::Bitmap,
+        Kind::DirMap | Kind::Places | Kind::Table => LogArea::Map,
+        Kind::Dir => LogArea::Dir,
+        Kind::HashMap | Kind::HashIndex => LogArea::Hash,
+        Kind::File => LogArea::File,
         Kind::ExtentMap | Kind::ExtentIndex | Kind::Names | Kind::Attributes | Kind::Validity => {
-            Area::Extent
+            LogArea::Extent
         }
     })
 }
@@ -419,8 +428,8 @@ fn area_of(kind: Kind) -> Option<Area> {
 /// Whether pages of a kind are the records of an area.
 pub(crate) fn is_record(kind: Kind, area: u16) -> bool {
     match kind {
-        Kind::Dir => area == Area::Dir as u16,
-        Kind::File => area == Area::File as u16,
+        Kind::Dir => area == LogArea::Dir as u16,
+        Kind::File => area == LogArea::File as u16,
         _ => false,
     }
 }

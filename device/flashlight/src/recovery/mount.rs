@@ -7,10 +7,10 @@ use crate::checkpoint::root::root_blocks;
 use crate::cleaning::Volume;
 use crate::config::{Cleaner, Config};
 use crate::error::Error;
-use crate::format::area::{Area, COLD, FRONTS, HEADS, Head};
-use crate::format::blockstate::{Entries, State};
+use crate::format::area::{COLD, DATA_HEADS, HEADS, Head, LogArea};
+use crate::format::blockstate::{BlockState, Entries};
 use crate::format::limits::{
-    ANCHOR_PAGES, BITMAP_BLOCKS, LATE, MAP_PAGES, REMNANTS, RESERVES, ROOT_BLOCKS, ROOTS,
+    ANCHOR_PAGES, BITMAP_BLOCKS, MAP_PAGES, REMNANTS, RESERVES, RETIRING, ROOT_BLOCKS, ROOTS,
     SNAPSHOT_PAGES, UPDATE_BLOCKS,
 };
 use crate::format::node::{FIRST_FILE, INDEX_DIR, ROOT_DIR};
@@ -122,7 +122,7 @@ impl<'r, N: Nand> Volume<'r, N> {
             validity: Validity::new(known, geo),
             remnants: Remnants::new(remnants),
             heads: [Head::NONE; HEADS],
-            fronts: [Head::NONE; FRONTS],
+            data_heads: [Head::NONE; DATA_HEADS],
             reserves: [(0, 0); RESERVES],
             reserved: 0,
             unnamed: 0,
@@ -146,15 +146,15 @@ impl<'r, N: Nand> Volume<'r, N> {
             mover: COLD,
             scrub_at: 0,
             taken: 0,
-            sure: 0,
+            free_at_checkpoint: 0,
             inode_pages: 0,
             index_pages: 0,
             removals: 0,
             updates: 0,
             update_blocks: 0,
-            looked_through: [0; UPDATE_BLOCKS],
-            looked_count: 0,
-            looked_from: 0,
+            blocks_to_replay: [0; UPDATE_BLOCKS],
+            blocks_to_replay_count: 0,
+            replay_from: 0,
             unseen: Unseen::default(),
             session: false,
             recovery: None,
@@ -163,12 +163,12 @@ impl<'r, N: Nand> Volume<'r, N> {
             formatting: false,
             discarded: config.read_only && config.discarded,
             failing: [u16::MAX; 8],
-            stuck: [u16::MAX; 8],
-            stuck_next: 0,
-            stuck_rank: (0, 0),
+            unmovable: [u16::MAX; 8],
+            unmovable_next: 0,
+            unmovable_rank: (0, 0),
             oldest: 0,
-            late: [0; LATE],
-            late_count: 0,
+            retiring: [0; RETIRING],
+            retiring_count: 0,
             scratch_at: PageAddr::NONE,
         };
         let index = Index {
@@ -197,9 +197,9 @@ impl<'r, N: Nand> Volume<'r, N> {
             orphans: 0,
             shared: [false; 2],
             small_files: false,
-            apart: 0,
+            interleaved: 0,
             read_only: config.read_only,
-            given_up: None,
+            lost_change: None,
         };
         Ok(Volume {
             durable: Durable {
@@ -208,7 +208,7 @@ impl<'r, N: Nand> Volume<'r, N> {
                 ram: bytes,
             },
             config,
-            sweep: None,
+            job: None,
             credit: 0,
             looked_for_overridden: 0,
             recovered: false,
@@ -326,7 +326,7 @@ impl<'r, N: Nand> Volume<'r, N> {
                 volume.durable.index.store.seq -= NEWER;
             }
         } else {
-            volume.durable.index.store.heads[Area::Bitmap as usize] = Head::NONE;
+            volume.durable.index.store.heads[LogArea::Bitmap as usize] = Head::NONE;
             volume.durable.index.store.unseen = Unseen::all();
             volume.durable.index.store.free_dead(false)?;
             volume.durable.index.store.count_updates();
@@ -352,16 +352,16 @@ impl<'r, N: Nand> Durable<'r, N> {
         let on_flash = self.index.store.table.paged.is_some();
         for block in 0..self.index.store.table.blocks() {
             let state = if self.index.store.nand.is_bad(BlockAddr(block))? {
-                State::Bad
+                BlockState::Bad
             } else if block <= self.anchor.last_root {
-                State::System
+                BlockState::System
             } else if on_flash {
                 continue;
             } else {
-                State::Clean
+                BlockState::Clean
             };
             self.index.store.set_state(block, state);
-            self.index.store.settle_table();
+            self.index.store.table_write_back();
         }
         Ok(())
     }

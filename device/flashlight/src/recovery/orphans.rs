@@ -2,7 +2,7 @@
 
 use crate::cleaning::Volume;
 use crate::error::Error;
-use crate::format::dirrec::{DirRec, State, Target};
+use crate::format::dirrec::{DirRec, RecState, Target};
 use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{FLAG_ORPHAN, FileView};
@@ -79,11 +79,11 @@ impl<N: Nand> Volume<'_, N> {
             self.index().files[i].loc.0,
             ino_hash(self.store().volume, file.ino),
         );
-        let rec = DirRec::new(hash, State::New, Target::Orphan, loc);
+        let rec = DirRec::new(hash, RecState::New, Target::Orphan, loc);
         self.index_mut()
             .dir_remove(INDEX_DIR, &rec, Removal::Freed(Target::File, loc))?;
         self.index_mut().free_file(i)?;
-        self.store_mut().park(i);
+        self.store_mut().save_remnant(i);
         self.index_mut().orphans = self.index().orphans.saturating_sub(1);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The inode pages written since the checkpoint, in their order.
 
 use crate::error::Error;
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::header::{Header, Kind, is_blank};
 use crate::format::inode::FileView;
 use crate::index::Index;
@@ -11,7 +11,7 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// A position in the pages of one area written since the checkpoint.
 pub(crate) struct Cursor {
-    pub(crate) area: Area,
+    pub(crate) area: LogArea,
     pub(crate) entry: usize,
     pub(crate) page: u32,
     /// The page found: place, header.
@@ -47,7 +47,7 @@ impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn read_record(
         &mut self,
         at: PageAddr,
-        area: Area,
+        area: LogArea,
         since: u64,
     ) -> Result<Option<Header>, Error<N::Error>> {
         self.store.scratch_at = PageAddr::NONE;
@@ -58,7 +58,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// The last page of an area that was programmed since the checkpoint. Some ten reads.
     pub(crate) fn last_record(
         &mut self,
-        area: Area,
+        area: LogArea,
         since: u64,
     ) -> Result<Option<PageAddr>, Error<N::Error>> {
         let entries = self.store.recovery.as_ref().map_or(0, |r| r.len);
@@ -106,7 +106,7 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(None)
     }
 
-    pub(crate) fn cursor(&mut self, area: Area, since: u64) -> Result<Cursor, Error<N::Error>> {
+    pub(crate) fn cursor(&mut self, area: LogArea, since: u64) -> Result<Cursor, Error<N::Error>> {
         let mut cursor = Cursor {
             area,
             entry: usize::MAX,

@@ -27,9 +27,9 @@ use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::cleaning::Volume;
 use crate::error::{Error, sound};
-use crate::format::area::Area;
-use crate::format::blockstate::State;
-use crate::format::dirrec::{DirRec, State as RecState, Target};
+use crate::format::area::LogArea;
+use crate::format::blockstate::BlockState;
+use crate::format::dirrec::{DirRec, RecState, Target};
 use crate::format::hash::name_hash;
 use crate::format::header::{Header, Kind};
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView};
@@ -95,7 +95,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         self.index_mut().copy_suspects(since)?;
         let copy = self.store().recovery.as_ref().and_then(|r| r.copy);
         self.index_mut().look_anew();
-        let mut dirs = self.index_mut().cursor(Area::Dir, since)?;
+        let mut dirs = self.index_mut().cursor(LogArea::Dir, since)?;
         while let Some((at, _)) = dirs.at {
             let replayed = self.index_mut().replay_dir_map(at);
             self.index_mut().noted(replayed)?;
@@ -153,7 +153,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             && meant < self.index.store.table.blocks()
             && !self.anchor.owns(meant)
             && !self.index.store.is_log(meant)
-            && self.index.store.state(meant) == State::System
+            && self.index.store.state(meant) == BlockState::System
         {
             self.anchor.push_chain(meant);
         }
@@ -164,8 +164,8 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Step 4: DirInode and FileInode pages in the order of their numbers, the copy of the newest last.
     fn replay_all(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         let (mut dirs, mut files) = (
-            self.cursor(Area::Dir, since)?,
-            self.cursor(Area::File, since)?,
+            self.cursor(LogArea::Dir, since)?,
+            self.cursor(LogArea::File, since)?,
         );
         // The page that was read last.
         let mut held = files.at;

@@ -3,7 +3,7 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
-use crate::format::area::{Area, Head};
+use crate::format::area::{Head, LogArea};
 use crate::format::bytes::get_u32;
 use crate::format::header::{self, Bad, HEADER, Header, Kind};
 use crate::format::leaf::{COPY_OF, counted, is_unmounted, root_name, since};
@@ -461,7 +461,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     }
 
     /// Whether the newest root page has counted once, as a checkpoint says that it leads to: then it was complete, and what shows
-    /// that in the other block may be lost in an erase that was cut. As many reads as [`FlashLight::find_leaf`].
+    /// that in the other block may be lost in an erase that was cut. As many reads as [`Durable::find_leaf`].
     pub(crate) fn has_counted(&mut self, root: &Root, name: u16) -> Result<bool, Error<N::Error>> {
         match self.find_leaf(root, Some(true)) {
             Ok(found) => Ok(found.counted == Some(name)),
@@ -478,7 +478,7 @@ impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
         for i in 0..self.store.reserved {
             let (block, area) = self.store.reserves[i];
-            if area != Area::Bitmap as u8 {
+            if area != LogArea::Bitmap as u8 {
                 continue;
             }
             let block = BlockAddr(u32::from(block));

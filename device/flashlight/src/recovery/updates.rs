@@ -11,7 +11,7 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// A page of an update, as a recovery finds it.
 #[derive(Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct FoundUpdate {
     pub(crate) at: PageAddr,
     pub(crate) tag: Tag,
     pub(crate) seq: u64,
@@ -21,8 +21,8 @@ pub(crate) struct Found {
 }
 
 /// What a page of a block of updates is.
-pub(crate) enum Seen {
-    Page(Found),
+pub(crate) enum SeenRun {
+    Page(FoundUpdate),
     /// Erased, or from before the checkpoint: none of this block follows.
     Nothing,
     Damaged,
@@ -31,8 +31,8 @@ pub(crate) enum Seen {
 /// Pages of one update: consecutive pages of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Run {
-    pub(crate) first: Found,
-    pub(crate) last: Found,
+    pub(crate) first: FoundUpdate,
+    pub(crate) last: FoundUpdate,
     pub(crate) pages: [PageAddr; PAGES_MOST],
     pub(crate) len: usize,
 }
@@ -47,7 +47,7 @@ struct Since {
 }
 
 impl Run {
-    fn begin(page: Found) -> Run {
+    fn begin(page: FoundUpdate) -> Run {
         let mut pages = [PageAddr::NONE; PAGES_MOST];
         pages[0] = page.at;
         Run {
@@ -59,8 +59,8 @@ impl Run {
     }
 
     /// Adds the next page, if it is that; or the last once more, whose program had failed and that reads well.
-    fn goes_on(&mut self, page: Found) -> bool {
-        let place = |page: &Found| (page.tag.owner.ino, page.tag.index, page.update.left);
+    fn goes_on(&mut self, page: FoundUpdate) -> bool {
+        let place = |page: &FoundUpdate| (page.tag.owner.ino, page.tag.index, page.update.left);
         if place(&page) == place(&self.last) {
             self.pages[self.len - 1] = page.at;
             self.last = page;
@@ -92,17 +92,20 @@ impl<N: Nand> Index<'_, N> {
             copy,
             replay: self.store.seq,
         };
-        let (blocks, count) = (self.store.looked_through, self.store.looked_count);
+        let (blocks, count) = (
+            self.store.blocks_to_replay,
+            self.store.blocks_to_replay_count,
+        );
         let (mut run, mut whole): (Option<Run>, Option<Run>) = (None, None);
         for (n, &block) in blocks[..count].iter().enumerate() {
             let mut gap = PageAddr::NONE;
-            let from = if n == 0 { self.store.looked_from } else { 0 };
+            let from = if n == 0 { self.store.replay_from } else { 0 };
             for index in from..self.store.ppb() {
                 let at = self.store.geo.page(BlockAddr(block.into()), index);
                 let page = match self.find_update(at, since)? {
-                    Seen::Page(page) => page,
-                    Seen::Nothing => break,
-                    Seen::Damaged => {
+                    SeenRun::Page(page) => page,
+                    SeenRun::Nothing => break,
+                    SeenRun::Damaged => {
                         gap = at;
                         continue;
                     }
@@ -126,7 +129,7 @@ impl<N: Nand> Index<'_, N> {
         if let Some(update) = whole {
             self.replay_update(&update, known, true)?;
         }
-        self.store.looked_count = 0;
+        self.store.blocks_to_replay_count = 0;
         for &block in &blocks[..count] {
             self.store.close(block.into());
         }
@@ -134,30 +137,34 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Reads a page of a block of updates. One read.
-    fn find_update(&mut self, at: PageAddr, since: u64) -> Result<Seen, Error<N::Error>> {
+    fn find_update(&mut self, at: PageAddr, since: u64) -> Result<SeenRun, Error<N::Error>> {
         let mut spare = [0u8; tag::UPDATE_SIZE];
         self.store.scratch_at = PageAddr::NONE;
         let status = self.store.nand.read(at, 0, self.scratch, &mut spare)?;
         let Some(short) = spare.first_chunk().filter(|_| status.is_readable()) else {
-            return Ok(Seen::Damaged);
+            return Ok(SeenRun::Damaged);
         };
         let Some(tag) = Tag::decode(short) else {
             let blank = self.scratch.iter().all(|&b| b == 0xff);
-            return Ok(if blank { Seen::Nothing } else { Seen::Damaged });
+            return Ok(if blank {
+                SeenRun::Nothing
+            } else {
+                SeenRun::Damaged
+            });
         };
         if !Tag::matches(short, self.scratch) {
-            return Ok(Seen::Damaged);
+            return Ok(SeenRun::Damaged);
         }
         let seq = tag.seq_after(since);
         match seq.and_then(|seq| Some((seq, Update::decode(&spare, seq)?))) {
-            Some((seq, update)) => Ok(Seen::Page(Found {
+            Some((seq, update)) => Ok(SeenRun::Page(FoundUpdate {
                 at,
                 tag,
                 seq,
                 update,
                 len: update.len(self.scratch) as u16,
             })),
-            None => Ok(Seen::Nothing),
+            None => Ok(SeenRun::Nothing),
         }
     }
 

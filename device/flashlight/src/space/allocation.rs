@@ -1,8 +1,8 @@
 //! Free blocks: which is taken next, for what, and what becomes of one that fails.
 
 use crate::error::Error;
-use crate::format::area::{Area, Head, UPDATE, WEAR};
-use crate::format::blockstate::State;
+use crate::format::area::{Head, LogArea, UPDATE, WEAR};
+use crate::format::blockstate::BlockState;
 use crate::format::header::{self, HEADER};
 use crate::format::limits::{BITMAP_BLOCKS, RESERVES};
 use crate::format::tag::{self, Tag};
@@ -23,27 +23,27 @@ pub(crate) const UPDATE_BATCH: u32 = 8;
 pub(crate) const FILE_BATCH: u32 = 8;
 
 impl<N: Nand> Store<'_, N> {
-    /// Takes a block for a data frontier.
-    pub(crate) fn take_front(&mut self, front: usize) -> Result<u32, Error<N::Error>> {
+    /// Takes a block for a data data head.
+    pub(crate) fn take_data_head(&mut self, front: usize) -> Result<u32, Error<N::Error>> {
         while front == WEAR && self.reserved + LOG_AHEAD + 1 < RESERVES {
             let block = self.pick_at_rest();
             let block = self.if_any(block)?;
-            self.push_reserve(block, Area::Data);
+            self.push_reserve(block, LogArea::Data);
             self.record_reserves()?;
-            let taken = self.take_reserved(Area::Data, |r| u32::from(r.0) == block)?;
+            let taken = self.take_reserved(LogArea::Data, |r| u32::from(r.0) == block)?;
             if let Some(block) = taken {
                 return Ok(block);
             }
         }
         self.take_block(if front == UPDATE {
-            Area::Update
+            LogArea::Update
         } else {
-            Area::Data
+            LogArea::Data
         })
     }
 
     /// Takes a reserved block of an area for writing.
-    pub fn take_block(&mut self, area: Area) -> Result<u32, Error<N::Error>> {
+    pub fn take_block(&mut self, area: LogArea) -> Result<u32, Error<N::Error>> {
         loop {
             if let Some(block) = self.take_reserved(area, |r| r.1 == area as u8)? {
                 return Ok(block);
@@ -55,7 +55,7 @@ impl<N: Nand> Store<'_, N> {
     /// Takes the first of some reserved blocks that can be erased.
     fn take_reserved(
         &mut self,
-        area: Area,
+        area: LogArea,
         suits: impl Fn(&(u16, u8)) -> bool,
     ) -> Result<Option<u32>, Error<N::Error>> {
         loop {
@@ -67,7 +67,7 @@ impl<N: Nand> Store<'_, N> {
             let next = u32::from(self.reserves[i].0);
             let unnamed = i >= self.reserved - self.unnamed;
             let unfound = self.beginning.is_some_and(|named| !named.contains(&next));
-            if !any && (unnamed || area == Area::Bitmap && unfound) {
+            if !any && (unnamed || area == LogArea::Bitmap && unfound) {
                 self.log_lost = true;
                 return Err(Error::NoSpace);
             }
@@ -86,12 +86,12 @@ impl<N: Nand> Store<'_, N> {
             self.set_state(
                 block,
                 match area {
-                    Area::Bitmap => State::System,
-                    Area::Data | Area::Update => State::Data(0),
-                    _ => State::Meta(0),
+                    LogArea::Bitmap => BlockState::System,
+                    LogArea::Data | LogArea::Update => BlockState::Data(0),
+                    _ => BlockState::Meta(0),
                 },
             );
-            if area == Area::Bitmap && self.bitmap_count < BITMAP_BLOCKS {
+            if area == LogArea::Bitmap && self.bitmap_count < BITMAP_BLOCKS {
                 self.bitmap_blocks[self.bitmap_count] = block as u16;
                 self.bitmap_count += 1;
             }
@@ -123,9 +123,9 @@ impl<N: Nand> Store<'_, N> {
         }
         if matches!(
             self.state(block),
-            State::Free | State::Clean | State::System
+            BlockState::Free | BlockState::Clean | BlockState::System
         ) {
-            self.set_state(block, State::Bad);
+            self.set_state(block, BlockState::Bad);
             self.good = self.good.saturating_sub(1);
         }
         Ok(false)
@@ -166,7 +166,7 @@ impl<N: Nand> Store<'_, N> {
         if !self.nand.is_bad(BlockAddr(block))? {
             self.nand.mark_bad(BlockAddr(block))?;
         }
-        self.set_state(block, State::Bad);
+        self.set_state(block, BlockState::Bad);
         self.good = self.good.saturating_sub(1);
         Ok(())
     }
@@ -263,7 +263,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether nothing is in a block, and nothing must have been.
     pub fn is_free(&mut self, block: u32) -> bool {
-        matches!(self.state(block), State::Free | State::Clean)
+        matches!(self.state(block), BlockState::Free | BlockState::Clean)
     }
 
     /// Whether a free block is reserved, or was when power failed; or has failed, and is to be marked bad.
@@ -283,7 +283,7 @@ impl<N: Nand> Store<'_, N> {
         if block == u32::MAX {
             return;
         }
-        if matches!(self.state(block), State::Meta(0) | State::Data(0)) {
+        if matches!(self.state(block), BlockState::Meta(0) | BlockState::Data(0)) {
             self.kill(block);
         }
     }
@@ -295,25 +295,25 @@ impl<N: Nand> Store<'_, N> {
         if let Some(i) = self.remnants.find(block) {
             self.remnants.remove(i);
         }
-        self.set_state(block, State::Dead);
+        self.set_state(block, BlockState::Dead);
         self.dead += 1;
     }
 
     /// Retires a block of the checkpoint or the allocation log.
     pub fn retire_system(&mut self, block: u32) {
-        if self.state(block) == State::System {
-            self.set_state(block, State::Dead);
+        if self.state(block) == BlockState::System {
+            self.set_state(block, BlockState::Dead);
             self.dead += 1;
         }
     }
 
-    /// Gives up a data frontier; what is left of its block is remembered as a remnant.
-    pub fn park(&mut self, front: usize) {
-        let head = core::mem::replace(&mut self.fronts[front], Head::NONE);
+    /// Gives up a data data head; what is left of its block is remembered as a remnant.
+    pub fn save_remnant(&mut self, front: usize) {
+        let head = core::mem::replace(&mut self.data_heads[front], Head::NONE);
         if head.block == u32::MAX {
             return;
         }
-        if head.next >= self.ppb() || self.state(head.block) == State::Data(0) {
+        if head.next >= self.ppb() || self.state(head.block) == BlockState::Data(0) {
             self.close(head.block);
             return;
         }
@@ -327,9 +327,9 @@ impl<N: Nand> Store<'_, N> {
         self.remnants.push(head);
     }
 
-    /// Continues a remnant at a frontier.
-    pub fn unpark(&mut self, front: usize, remnant: usize) -> Result<(), Error<N::Error>> {
-        self.park(front);
+    /// Continues a remnant at a data head.
+    pub fn resume_remnant(&mut self, front: usize, remnant: usize) -> Result<(), Error<N::Error>> {
+        self.save_remnant(front);
         // Parking may have pushed the list's first entry out.
         if remnant < self.remnants.len {
             let is_unseen = self.remnants.is_unseen(remnant);
@@ -341,7 +341,7 @@ impl<N: Nand> Store<'_, N> {
                 self.give_up(head.block);
                 return Ok(());
             }
-            self.fronts[front] = head;
+            self.data_heads[front] = head;
         }
         Ok(())
     }
@@ -350,14 +350,14 @@ impl<N: Nand> Store<'_, N> {
     pub fn is_open(&self, block: u32) -> bool {
         self.heads
             .iter()
-            .chain(&self.fronts)
+            .chain(&self.data_heads)
             .any(|h| h.block == block)
             || self.table.head().block == block
-            || self.looked_through[..self.looked_count].contains(&(block as u16))
+            || self.blocks_to_replay[..self.blocks_to_replay_count].contains(&(block as u16))
     }
 
     /// Whether cleaning may take a block: it is not being written, and not one that could not be won.
     pub fn may_be_cleaned(&self, block: u32) -> bool {
-        !self.is_open(block) && !self.stuck.contains(&(block as u16))
+        !self.is_open(block) && !self.unmovable.contains(&(block as u16))
     }
 }

@@ -9,8 +9,8 @@
 //! What reads as erased, and is not, no read tells: after an unclean stop no such block is used.
 
 use crate::error::Error;
-use crate::format::area::{Area, HEADS, Head, UPDATE};
-use crate::format::blockstate::State;
+use crate::format::area::{HEADS, Head, LogArea, UPDATE};
+use crate::format::blockstate::BlockState;
 use crate::format::header::{HEADER, is_blank};
 use crate::format::tag;
 use crate::space::store::Store;
@@ -70,7 +70,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether a block need not be erased before it is written. One read, if it has not been written since the volume was made.
     pub fn is_clean(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
-        if self.state(block) != State::Clean {
+        if self.state(block) != BlockState::Clean {
             return Ok(false);
         }
         let clean = self.formatting || self.reads_erased(self.geo.page(BlockAddr(block), 0))?;
@@ -87,12 +87,12 @@ impl<N: Nand> Store<'_, N> {
             return Ok(());
         }
         let head = match open {
-            OF_UPDATES => self.fronts[UPDATE],
+            OF_UPDATES => self.data_heads[UPDATE],
             OF_TABLE => self.table.head(),
             area => self.heads[area],
         };
         // The log of allocation records goes on in a block that is erased.
-        if open != Area::Bitmap as usize && !self.goes_on(head)? {
+        if open != LogArea::Bitmap as usize && !self.goes_on(head)? {
             self.give_up(head.block);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Limits of free blocks: who may take them down to where (docs/design.md, section 15).
 
-use crate::format::area::{FRONTS, HEADS};
-use crate::format::blockstate::State;
+use crate::format::area::{DATA_HEADS, HEADS};
+use crate::format::blockstate::BlockState;
 use crate::format::limits::{REMNANTS, RESERVES};
 use flashkit_nand::Geometry;
 
@@ -40,7 +40,7 @@ pub(crate) const FOR_CLEANING: u32 = FLOOR + 2;
 /// and the checkpoint keep ahead, and leaves of recoveries that are cut one after another.
 pub(crate) const FOR_RECOVERY: u32 = 12;
 
-/// Blocks that what is stored leaves in any case: those that no write takes, those of open logs and frontiers, of the allocation
+/// Blocks that what is stored leaves in any case: those that no write takes, those of open logs and data heads, of the allocation
 /// log and of the checkpoint.
 const FOR_SYSTEM: u32 = 27;
 
@@ -68,9 +68,9 @@ pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
 /// What free blocks are taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A change, between two calls of [`FlashLight::make_room`].
+    /// A change, between two calls of [`Volume::make_room`].
     Change,
-    /// A step of cleaning: one page, the maps of one index page, or what [`FlashLight::sweep_on`] is allowed.
+    /// A step of cleaning: one page, the maps of one index page, or what [`Volume::job_step`] is allowed.
     Step,
     /// A checkpoint, with what it makes durable.
     Checkpoint,
@@ -80,21 +80,21 @@ pub(crate) enum Purpose {
 
 /// What cleaning a block costs; `None` where nothing can be won. A block of metadata that is young dies by
 /// itself, so data goes first.
-pub(crate) fn cost(state: State, pages_per_block: u32) -> Option<u32> {
+pub(crate) fn cost(state: BlockState, pages_per_block: u32) -> Option<u32> {
     match state {
-        State::Meta(n) if n <= pages_per_block / 16 => Some(2 * n),
-        State::Meta(n) if n < pages_per_block => Some(4 * pages_per_block + n),
-        State::Data(n) if n < pages_per_block => Some(3 * n),
+        BlockState::Meta(n) if n <= pages_per_block / 16 => Some(2 * n),
+        BlockState::Meta(n) if n < pages_per_block => Some(4 * pages_per_block + n),
+        BlockState::Data(n) if n < pages_per_block => Some(3 * n),
         _ => None,
     }
 }
 
 /// What each page costs that cleaning a block wins, when free blocks are few: up to the pages of a block; `None`
 /// where nothing can be won.
-pub(crate) fn cost_of_gain(state: State, pages_per_block: u32) -> Option<u32> {
+pub(crate) fn cost_of_gain(state: BlockState, pages_per_block: u32) -> Option<u32> {
     let (moves, won) = match state {
-        State::Meta(n) if n < pages_per_block => (6 * n, pages_per_block - n),
-        State::Data(n) if n < pages_per_block => (3 * n, pages_per_block - n),
+        BlockState::Meta(n) if n < pages_per_block => (6 * n, pages_per_block - n),
+        BlockState::Data(n) if n < pages_per_block => (3 * n, pages_per_block - n),
         _ => return None,
     };
     Some(pages_per_block * moves / (moves + 8 * won))
@@ -102,7 +102,7 @@ pub(crate) fn cost_of_gain(state: State, pages_per_block: u32) -> Option<u32> {
 
 /// Blocks that may be taken between checkpoints, and by a recovery for the pages of directories, so that it can list them in a page.
 pub(crate) fn opened_max(page_size: usize) -> u32 {
-    (page_size / ENTRY) as u32 - (RESERVES + REMNANTS + HEADS + FRONTS + OWN) as u32
+    (page_size / ENTRY) as u32 - (RESERVES + REMNANTS + HEADS + DATA_HEADS + OWN) as u32
 }
 
 /// Blocks that a recovery takes at most, but for those with the pages of directories.

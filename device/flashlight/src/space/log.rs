@@ -1,8 +1,8 @@
 //! The allocation log: a record names blocks before they are taken.
 
 use crate::error::Error;
-use crate::format::area::{Area, HEADS, Head};
-use crate::format::blockstate::State;
+use crate::format::area::{HEADS, Head, LogArea};
+use crate::format::blockstate::BlockState;
 use crate::format::bytes::{put_u16, put_u32};
 use crate::format::header::{HEADER, Kind};
 use crate::format::limits::RESERVES;
@@ -33,15 +33,15 @@ impl<N: Nand> Store<'_, N> {
         let mut count = 0;
         for i in 0..self.reserved {
             let block = u32::from(self.reserves[i].0);
-            if self.reserves[i].1 == Area::Bitmap as u8 && count < LOG_AHEAD {
+            if self.reserves[i].1 == LogArea::Bitmap as u8 && count < LOG_AHEAD {
                 named[count] = block;
                 count += 1;
             }
-            if self.state(block) == State::Clean {
-                self.set_state(block, State::Free);
+            if self.state(block) == BlockState::Clean {
+                self.set_state(block, BlockState::Free);
             }
         }
-        self.heads[Area::Bitmap as usize] = Head::NONE;
+        self.heads[LogArea::Bitmap as usize] = Head::NONE;
         for area in 0..HEADS {
             let block = self.heads[area].block;
             if block != u32::MAX && !self.is_good(block)? {
@@ -57,11 +57,11 @@ impl<N: Nand> Store<'_, N> {
         }
         self.beginning = Some(named);
         let mut shown = self.reserve(None).and_then(|()| self.write_alloc_record());
-        if shown.is_ok() && self.heads[Area::Bitmap as usize].next < 2 {
+        if shown.is_ok() && self.heads[LogArea::Bitmap as usize].next < 2 {
             // A program has failed between the two, and they do not show that the session began.
             shown = self.write_alloc_record();
         }
-        let head = self.heads[Area::Bitmap as usize];
+        let head = self.heads[LogArea::Bitmap as usize];
         if matches!(shown, Err(Error::NoSpace)) || (shown.is_ok() && head.next < 2) {
             return self.miss_beginning(named);
         }
@@ -72,7 +72,7 @@ impl<N: Nand> Store<'_, N> {
     /// None of the blocks that could show the beginning of the session can be written. A mount that
     /// follows a cut finds the volume as it was unmounted, and trusts it: what the block table calls
     /// erased must be so, and the open blocks must not have been written. What may be done then is to
-    /// write another checkpoint, at once ([`FlashLight::begin`]). Marking the blocks bad makes that
+    /// write another checkpoint, at once ([`Durable::begin`]). Marking the blocks bad makes that
     /// mount do the same as this one does now, with the same blocks, which it erases first.
     fn miss_beginning(&mut self, named: [u32; LOG_AHEAD]) -> Result<(), Error<N::Error>> {
         for block in named {
@@ -80,7 +80,7 @@ impl<N: Nand> Store<'_, N> {
                 self.mark_bad(block)?;
             }
         }
-        self.heads[Area::Bitmap as usize] = Head::NONE;
+        self.heads[LogArea::Bitmap as usize] = Head::NONE;
         self.log_lost = true;
         Err(Error::NoSpace)
     }
@@ -91,13 +91,13 @@ impl<N: Nand> Store<'_, N> {
         if self.log_lost {
             return Ok(false);
         }
-        while self.session && self.heads[Area::Bitmap as usize].block != u32::MAX {
-            let room = self.ppb() - self.heads[Area::Bitmap as usize].next;
+        while self.session && self.heads[LogArea::Bitmap as usize].block != u32::MAX {
+            let room = self.ppb() - self.heads[LogArea::Bitmap as usize].next;
             if room > LOG_MARGIN {
                 break;
             }
             let next = (0..self.reserved - self.unnamed)
-                .find(|&i| self.reserves[i].1 == Area::Bitmap as u8);
+                .find(|&i| self.reserves[i].1 == LogArea::Bitmap as u8);
             match next {
                 Some(i) if u32::from(self.reserves[i].0) == self.log_ready => break,
                 Some(i) => {
@@ -116,31 +116,31 @@ impl<N: Nand> Store<'_, N> {
         Ok(true)
     }
 
-    fn reserve_one(&mut self, area: Area) -> Result<(), Error<N::Error>> {
+    fn reserve_one(&mut self, area: LogArea) -> Result<(), Error<N::Error>> {
         let block = match area {
-            Area::Data | Area::Update => self.pick()?,
+            LogArea::Data | LogArea::Update => self.pick()?,
             _ => self.pick_for(area as usize)?,
         };
         self.push_reserve(block, area);
         Ok(())
     }
 
-    pub(crate) fn push_reserve(&mut self, block: u32, area: Area) {
+    pub(crate) fn push_reserve(&mut self, block: u32, area: LogArea) {
         self.reserves[self.reserved] = (block as u16, area as u8);
         self.reserved += 1;
         self.unnamed += 1;
         self.drawn += 1;
-        self.update_blocks += usize::from(area == Area::Update);
+        self.update_blocks += usize::from(area == LogArea::Update);
     }
 
     /// Reserves blocks for an area, and two for the allocation log when it has none ahead, and
     /// makes the reservation durable by one allocation record.
-    pub(crate) fn reserve(&mut self, area: Option<Area>) -> Result<(), Error<N::Error>> {
-        if let Some(area) = area.filter(|&a| a != Area::Bitmap) {
+    pub(crate) fn reserve(&mut self, area: Option<LogArea>) -> Result<(), Error<N::Error>> {
+        if let Some(area) = area.filter(|&a| a != LogArea::Bitmap) {
             let want = match area {
-                Area::Data => (self.free / 32).clamp(1, DATA_BATCH),
-                Area::Update => (self.free / 32).clamp(1, UPDATE_BATCH),
-                Area::File => (self.free / 64).clamp(1, FILE_BATCH),
+                LogArea::Data => (self.free / 32).clamp(1, DATA_BATCH),
+                LogArea::Update => (self.free / 32).clamp(1, UPDATE_BATCH),
+                LogArea::File => (self.free / 64).clamp(1, FILE_BATCH),
                 _ => 1,
             };
             for i in 0..want {
@@ -154,8 +154,8 @@ impl<N: Nand> Store<'_, N> {
             }
         }
         if self.formatting || self.together {
-            if area == Some(Area::Bitmap) {
-                self.reserve_one(Area::Bitmap)?;
+            if area == Some(LogArea::Bitmap) {
+                self.reserve_one(LogArea::Bitmap)?;
             }
             return Ok(());
         }
@@ -164,10 +164,10 @@ impl<N: Nand> Store<'_, N> {
 
     /// Makes reservations durable, and some for the allocation log when it has none ahead.
     pub(crate) fn record_reserves(&mut self) -> Result<(), Error<N::Error>> {
-        let head = self.heads[Area::Bitmap as usize];
+        let head = self.heads[LogArea::Bitmap as usize];
         let full = head.block == u32::MAX || head.next >= self.ppb();
         for i in self.log_ahead()..LOG_AHEAD + usize::from(full) {
-            match self.reserve_one(Area::Bitmap) {
+            match self.reserve_one(LogArea::Bitmap) {
                 // The checkpoint names those ahead itself.
                 Err(Error::NoSpace) if self.naming && i >= usize::from(full) => break,
                 r => r?,
@@ -180,7 +180,7 @@ impl<N: Nand> Store<'_, N> {
     /// names them.
     pub fn reserve_bitmap(&mut self) -> Result<(), Error<N::Error>> {
         for i in self.log_ahead()..LOG_AHEAD {
-            match self.reserve_one(Area::Bitmap) {
+            match self.reserve_one(LogArea::Bitmap) {
                 Err(Error::NoSpace) if i > 0 => break,
                 r => r?,
             }
@@ -190,7 +190,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Pages that the allocation log has in the block being written and in those kept for it, but the last of them.
     pub fn log_room(&self) -> u32 {
-        let head = self.heads[Area::Bitmap as usize];
+        let head = self.heads[LogArea::Bitmap as usize];
         let open = match head.block {
             u32::MAX => 0,
             _ => self.ppb() - head.next,
@@ -201,7 +201,7 @@ impl<N: Nand> Store<'_, N> {
     /// Blocks kept for the allocation log.
     fn log_ahead(&self) -> usize {
         let kept = self.reserves[..self.reserved].iter();
-        kept.filter(|r| r.1 == Area::Bitmap as u8).count()
+        kept.filter(|r| r.1 == LogArea::Bitmap as u8).count()
     }
 
     /// ```text
@@ -217,7 +217,12 @@ impl<N: Nand> Store<'_, N> {
             put_u32(&mut page, len, u32::from(block) | u32::from(area) << 16);
             len += 4;
         }
-        self.append(Area::Bitmap, &mut page[..len], Kind::Alloc, PageAddr::NONE)?;
+        self.append(
+            LogArea::Bitmap,
+            &mut page[..len],
+            Kind::Alloc,
+            PageAddr::NONE,
+        )?;
         self.unnamed = 0;
         Ok(())
     }

@@ -54,9 +54,9 @@ pub(crate) struct Pending {
     /// The second.
     pub second: u32,
     /// Where the first has been and the second is.
-    pub(crate) left: Place,
+    pub(crate) left: NamePlace,
     /// Where the first is and the second has been.
-    pub(crate) taken: Place,
+    pub(crate) taken: NamePlace,
 }
 
 /// By so much the numbers of a recovery's pages are above those of what it began from: more than a recovery before,
@@ -68,7 +68,7 @@ pub(crate) const NEWER: u64 = 1 << 17;
 pub(crate) const CHANGE: &str = "record of a change before the last stop";
 
 /// Where a name is: directory, hash.
-pub(crate) type Place = (u32, u32);
+pub(crate) type NamePlace = (u32, u32);
 
 impl Recovery<'_> {
     pub(crate) fn entry(&self, i: usize) -> (u32, u16) {

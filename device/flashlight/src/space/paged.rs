@@ -21,13 +21,13 @@
 //!   written anew, is erased and filled again: no checkpoint names it. When there are several of them, what is left in one is
 //!   written anew for that. So the blocks that pages take between two checkpoints are few, however many are written: with
 //!   pages for half of a block's at most, four.
-//! * Pages are written between other pages, by [`Store::settle_table`], never while an area's head or
+//! * Pages are written between other pages, by [`Store::table_write_back`], never while an area's head or
 //!   a reservation is being changed, and not before a session, or a recovery, may write.
 //! * A page that cannot be read is read from the other copy, and both are written anew. With both lost,
 //!   nothing is written any more in this session.
 
 use crate::format::area::Head;
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::format::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::format::header::HEADER;
 use crate::format::table_page::{ENTRIES, Layout, OWN, PLACE, SINCE, SLACK};
@@ -42,7 +42,7 @@ use flashkit_nand::{Geometry, PageAddr};
 pub(crate) const DIRTY_ENTRIES: usize = 65;
 
 /// What cleaning a block costs, in parts of a block; 255: nothing can be won.
-pub(crate) fn share(state: State, pages_per_block: u32) -> u8 {
+pub(crate) fn share(state: BlockState, pages_per_block: u32) -> u8 {
     cost(state, pages_per_block).map_or(255, |cost| (cost * 50 / pages_per_block) as u8)
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Paged<'r> {
     pub(crate) changes: &'r mut [u8],
     pub(crate) len: usize,
     /// Blocks that the table calls erased may not be so.
-    pub void: bool,
+    pub erased_untrusted: bool,
     /// Where the next page is read to.
     pub(crate) hand: usize,
     /// A page is being written.
@@ -140,10 +140,10 @@ impl Paged<'_> {
     }
 
     /// What a state that is read in a page means.
-    pub(crate) fn meant(&self, state: State, is_new: bool) -> State {
+    pub(crate) fn meant(&self, state: BlockState, is_new: bool) -> BlockState {
         match state {
-            State::Dead if !is_new => State::Free,
-            State::Clean if self.void => State::Free,
+            BlockState::Dead if !is_new => BlockState::Free,
+            BlockState::Clean if self.erased_untrusted => BlockState::Free,
             state => state,
         }
     }
@@ -193,7 +193,7 @@ impl<'r> Table<'r> {
                 places,
                 changes,
                 len: 0,
-                void: false,
+                erased_untrusted: false,
                 hand: 0,
                 writing: false,
                 compared: false,
@@ -209,7 +209,7 @@ impl<'r> Table<'r> {
         };
         p.places.fill(0xff);
         p.costs.fill(0);
-        (p.len, p.void, p.compared) = (0, false, false);
+        (p.len, p.erased_untrusted, p.compared) = (0, false, false);
         (p.head, p.own) = (Head::NONE, [u16::MAX; OWN]);
         for i in 0..frames {
             self.drop_frame(i);
@@ -285,9 +285,9 @@ impl<'r> Table<'r> {
 
     /// The state of a block, if RAM says it.
     #[inline]
-    pub fn known(&self, block: u32) -> Option<State> {
+    pub fn known(&self, block: u32) -> Option<BlockState> {
         if block >= self.blocks {
-            return Some(State::Bad);
+            return Some(BlockState::Bad);
         }
         let Some(p) = &self.paged else {
             return Some(self.entries.get(self.bytes, block as usize));
@@ -301,7 +301,7 @@ impl<'r> Table<'r> {
         }
         let (number, entry) = p.page_of(block);
         if p.places(number)[0].is_none() {
-            return Some(p.meant(State::Clean, false));
+            return Some(p.meant(BlockState::Clean, false));
         }
         let i = self.frame_of(number)?;
         Some(self.entries.get(&self.frame(i)[ENTRIES..], entry))
@@ -309,7 +309,7 @@ impl<'r> Table<'r> {
 
     /// Notes the state of a block; `false` when there is no room for it.
     #[inline]
-    pub fn note(&mut self, block: u32, state: State) -> bool {
+    pub fn note(&mut self, block: u32, state: BlockState) -> bool {
         let Some(p) = &mut self.paged else {
             self.entries.set(self.bytes, block as usize, state);
             return true;
@@ -397,7 +397,7 @@ impl<'r> Table<'r> {
 
     /// Dead blocks are free: a checkpoint does not need them.
     pub fn free_dead(&mut self) {
-        self.replace(State::Dead);
+        self.replace(BlockState::Dead);
         let Some(p) = &mut self.paged else { return };
         p.written = 0;
         for number in 0..p.layout.pages {
@@ -411,18 +411,18 @@ impl<'r> Table<'r> {
     /// Blocks called erased may not be so: they are free.
     pub fn forget_clean(&mut self) {
         if let Some(p) = &mut self.paged {
-            p.void = true;
+            p.erased_untrusted = true;
         }
-        self.replace(State::Clean);
+        self.replace(BlockState::Clean);
     }
 
     /// Makes blocks of a state free, in all that is in RAM.
-    fn replace(&mut self, state: State) {
+    fn replace(&mut self, state: BlockState) {
         let entries = self.entries;
         let free = |bytes: &mut [u8], count: usize| {
             for i in 0..count {
                 if entries.get(bytes, i) == state {
-                    entries.set(bytes, i, State::Free);
+                    entries.set(bytes, i, BlockState::Free);
                 }
             }
         };
@@ -444,7 +444,7 @@ impl<'r> Table<'r> {
     /// Puts a page that is not yet on flash together, of erased blocks.
     pub(crate) fn fill(&mut self, i: usize, number: usize) {
         let Some(p) = &self.paged else { return };
-        let (entries, state) = (self.entries, p.meant(State::Clean, false));
+        let (entries, state) = (self.entries, p.meant(BlockState::Clean, false));
         let count = self.count(number);
         let page = self.frame_mut(i);
         put_u16(page, HEADER, number as u16);
@@ -527,18 +527,18 @@ mod tests {
     fn changes_count_before_the_pages() {
         let mut bytes = [0; 4_096];
         let mut table = on_flash(&mut bytes);
-        assert_eq!(table.known(95), Some(State::Clean));
+        assert_eq!(table.known(95), Some(BlockState::Clean));
         for block in [50, 3, 95, 49, 3] {
-            assert!(table.note(block, State::Data(block % 7)));
+            assert!(table.note(block, BlockState::Data(block % 7)));
         }
         for block in [3, 49, 50, 95] {
-            assert_eq!(table.known(block), Some(State::Data(block % 7)));
+            assert_eq!(table.known(block), Some(BlockState::Data(block % 7)));
         }
-        assert!(table.note(4, State::Dead));
+        assert!(table.note(4, BlockState::Dead));
         table.forget_clean();
         table.free_dead();
-        assert_eq!(table.known(94), Some(State::Free));
-        assert_eq!(table.known(4), Some(State::Free));
+        assert_eq!(table.known(94), Some(BlockState::Free));
+        assert_eq!(table.known(4), Some(BlockState::Free));
         let p = table.paged.as_ref().unwrap();
         assert_eq!((p.len, p.fullest()), (5, Some(0)));
         assert_eq!([3, 4, 49, 50, 95], [0, 1, 2, 3, 4].map(|i| p.block(i)));
@@ -550,25 +550,29 @@ mod tests {
         let mut table = on_flash(&mut bytes);
         let room = table.paged.as_ref().map(|p| p.changes.len() / 3).unwrap();
         let noted = (0..96)
-            .filter(|&block| table.note(block, State::Bad))
+            .filter(|&block| table.note(block, BlockState::Bad))
             .count();
         assert_eq!(noted, room.min(96));
         assert!(table.is_full());
         // What is there can still change.
-        assert!(table.note(0, State::Free));
-        assert_eq!(table.known(0), Some(State::Free));
+        assert!(table.note(0, BlockState::Free));
+        assert_eq!(table.known(0), Some(BlockState::Free));
     }
 
     #[test]
     fn a_page_shows_the_changes_that_it_was_given() {
         let mut bytes = [0; 4_096];
         let mut table = on_flash(&mut bytes);
-        for (block, state) in [(24, State::Meta(9)), (47, State::Dead), (48, State::Bad)] {
+        for (block, state) in [
+            (24, BlockState::Meta(9)),
+            (47, BlockState::Dead),
+            (48, BlockState::Bad),
+        ] {
             table.note(block, state);
         }
         table.fill(0, 1);
         table.apply(0, 1);
-        table.note(24, State::Meta(8));
+        table.note(24, BlockState::Meta(8));
         table.forget_shown(0, 1);
         let p = table.paged.as_mut().unwrap();
         assert_eq!((p.len, p.block(0), p.block(1)), (2, 24, 48));
@@ -576,12 +580,12 @@ mod tests {
         p.set_places(1, [PageAddr(7), PageAddr(8)]);
         assert_eq!(p.page_at(PageAddr(8)), Some(1));
         assert!(p.is_new(1));
-        assert_eq!(table.known(47), Some(State::Dead));
+        assert_eq!(table.known(47), Some(BlockState::Dead));
         table.free_dead();
-        assert_eq!(table.known(47), Some(State::Free));
+        assert_eq!(table.known(47), Some(BlockState::Free));
         let p = table.paged.as_ref().unwrap();
         assert!(!p.is_new(1));
-        assert_eq!(p.meant(State::Dead, false), State::Free);
+        assert_eq!(p.meant(BlockState::Dead, false), BlockState::Free);
         assert_eq!(p.places(1), [PageAddr(7), PageAddr(8)]);
         assert!(table.copies().eq([PageAddr(7), PageAddr(8)]));
     }
@@ -598,14 +602,14 @@ mod tests {
             table.note_cost(&blocks, 200 - blocks.start as u8);
         }
         assert_eq!(table.next_to_look_at(&mut looked_at), None);
-        table.note(30, State::Data(10));
+        table.note(30, BlockState::Data(10));
         let mut looked_at = 0;
         let mut next = || {
             table
                 .next_to_look_at(&mut looked_at)
                 .map(|n| (n.0.start, n.1))
         };
-        assert_eq!(next(), Some((24, share(State::Data(10), 64))));
+        assert_eq!(next(), Some((24, share(BlockState::Data(10), 64))));
         assert_eq!([next(), next()], [Some((72, 128)), Some((48, 152))]);
     }
 }

@@ -8,9 +8,9 @@
 //! * A block is erased when it is taken, except one that was erased at format time.
 
 use crate::error::{Error, FILE_DATA};
-use crate::format::area::{Area, FRONTS, HEADS, Head, UPDATE};
+use crate::format::area::{DATA_HEADS, HEADS, Head, LogArea, UPDATE};
 use crate::format::header::{self, HEADER, Header, Kind};
-use crate::format::limits::{BITMAP_BLOCKS, LATE, RESERVES, UPDATE_BLOCKS};
+use crate::format::limits::{BITMAP_BLOCKS, RESERVES, RETIRING, UPDATE_BLOCKS};
 use crate::format::mappage::Owner;
 use crate::format::tag::{self, Tag};
 use crate::format::wellformed::{self, is_well_formed};
@@ -39,7 +39,7 @@ pub(crate) struct Store<'r, N: Nand> {
     pub validity: Validity<'r>,
     pub remnants: Remnants<'r>,
     pub heads: [Head; HEADS],
-    pub fronts: [Head; FRONTS],
+    pub data_heads: [Head; DATA_HEADS],
     pub reserves: [(u16, u8); RESERVES],
     pub reserved: usize,
     /// How many of them, the last ones, no page on flash names yet.
@@ -65,14 +65,14 @@ pub(crate) struct Store<'r, N: Nand> {
     pub live: u32,
     /// Where the search for a free block goes on.
     pub cursor: u32,
-    /// Free blocks taken or reserved for one purpose ([`FlashLight::account`](crate::FlashLight::account)).
+    /// Free blocks taken or reserved for one purpose ([`Volume::account`](crate::cleaning::Volume::account)).
     pub drawn: u32,
     /// In a recovery, a free block that is taken when there is no other; all ones: none.
     pub spared: u32,
     pub newer: Newer,
     pub wear: Wear,
     pub counts: Counts<'r>,
-    /// The frontier that pages are moved to.
+    /// The data head that pages are moved to.
     pub mover: usize,
     /// The page where scrubbing goes on.
     pub scrub_at: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Store<'r, N: Nand> {
     pub taken: u32,
     /// Blocks that were free before the last checkpoint made more of them so. A recovery from it
     /// has these alone, less those taken since, until it has a checkpoint of its own.
-    pub sure: u32,
+    pub free_at_checkpoint: u32,
     pub inode_pages: u32,
     /// Pages of directories, their maps and the map of them, written since the last checkpoint.
     pub index_pages: u32,
@@ -91,10 +91,10 @@ pub(crate) struct Store<'r, N: Nand> {
     pub updates: u32,
     pub update_blocks: usize,
     /// At the end of a recovery: blocks of updates that are still being looked through.
-    pub looked_through: [u16; UPDATE_BLOCKS],
-    pub looked_count: usize,
+    pub blocks_to_replay: [u16; UPDATE_BLOCKS],
+    pub blocks_to_replay_count: usize,
     /// The page of the first of them from which on they are looked for.
-    pub looked_from: u32,
+    pub replay_from: u32,
     /// Open blocks that have not been looked at since the mount.
     pub unseen: Unseen,
     /// Whether this session has written yet (see [`Store::begin_session`]).
@@ -113,15 +113,15 @@ pub(crate) struct Store<'r, N: Nand> {
     /// that finds no place here is marked when it fails again.
     pub failing: [u16; 8],
     /// Blocks with pages that could not be moved: no victims in this session.
-    pub stuck: [u16; 8],
-    pub stuck_next: u8,
+    pub unmovable: [u16; 8],
+    pub unmovable_next: u8,
     /// The highest rank that one of them had; zeros before the first.
-    pub stuck_rank: (u32, u32),
+    pub unmovable_rank: (u32, u32),
     /// The block from which on ranks count as long as one is stuck: the one filled earliest.
     pub oldest: u32,
     /// Blocks of the checkpoint that the next one makes free.
-    pub late: [u16; LATE],
-    pub late_count: usize,
+    pub retiring: [u16; RETIRING],
+    pub retiring_count: usize,
     /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
     /// found there is the current one. While data is moved, with the highest bit set, the page of data there.
     pub scratch_at: PageAddr,
@@ -245,23 +245,23 @@ impl<N: Nand> Store<'_, N> {
     /// One program, and at times an erase and an allocation record before it.
     pub fn append(
         &mut self,
-        area: Area,
+        area: LogArea,
         page: &mut [u8],
         kind: Kind,
         prev: PageAddr,
     ) -> Result<PageAddr, Error<N::Error>> {
-        if area != Area::Bitmap {
-            self.settle_table();
+        if area != LogArea::Bitmap {
+            self.table_write_back();
         }
         let mut failed = false;
-        let log = if self.together && area != Area::Bitmap {
-            Area::Extent
+        let log = if self.together && area != LogArea::Bitmap {
+            LogArea::Extent
         } else {
             area
         };
         loop {
             let at = self.next_page(log);
-            if at.is_err() && failed && matches!(area, Area::Dir | Area::File) {
+            if at.is_err() && failed && matches!(area, LogArea::Dir | LogArea::File) {
                 // The page whose program failed may read well, and is a record then: nothing may contradict it.
                 self.nand.failed = true;
             }
@@ -272,13 +272,13 @@ impl<N: Nand> Store<'_, N> {
                 } else {
                     self.written.areas[area as usize] += 1;
                 }
-                if matches!(area, Area::Dir | Area::File) {
+                if matches!(area, LogArea::Dir | LogArea::File) {
                     self.inode_pages += 1;
                 }
-                if matches!(area, Area::Map | Area::Dir | Area::Hash) {
+                if matches!(area, LogArea::Map | LogArea::Dir | LogArea::Hash) {
                     self.index_pages += 1;
                 }
-                if area != Area::Bitmap {
+                if area != LogArea::Bitmap {
                     self.validate(at);
                     // What is replaced will not be asked for any more, and an extent map not soon: a file that
                     // changes in order has few, and one that changes at random many.
@@ -296,7 +296,7 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    fn next_page(&mut self, area: Area) -> Result<PageAddr, Error<N::Error>> {
+    fn next_page(&mut self, area: LogArea) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
         self.see(area as usize)?;
         let head = self.heads[area as usize];
@@ -312,7 +312,7 @@ impl<N: Nand> Store<'_, N> {
         Ok(self.geo.page(BlockAddr(head.block), head.next - 1))
     }
 
-    /// Programs a page of file data at a frontier, with its tag where there is room for one.
+    /// Programs a page of file data at a data head, with its tag where there is room for one.
     pub fn append_data(
         &mut self,
         front: usize,
@@ -321,7 +321,7 @@ impl<N: Nand> Store<'_, N> {
         index: u32,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
-        self.settle_table();
+        self.table_write_back();
         if !self.has_tags() {
             return self.program_data(front, data, &[]);
         }
@@ -343,7 +343,7 @@ impl<N: Nand> Store<'_, N> {
         update: tag::Update,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
-        self.settle_table();
+        self.table_write_back();
         let tag = self.tag(data, owner, index);
         let at = self.program_data(UPDATE, data, &update.encode(&tag, self.seq))?;
         self.updates += 1;
@@ -361,14 +361,14 @@ impl<N: Nand> Store<'_, N> {
             self.see(OF_UPDATES)?;
         }
         loop {
-            let head = self.fronts[front];
+            let head = self.data_heads[front];
             if head.block == u32::MAX || head.next >= self.ppb() {
-                self.fronts[front] = Head::NONE;
+                self.data_heads[front] = Head::NONE;
                 self.close(head.block);
-                let block = self.take_front(front)?;
-                self.fronts[front] = Head { block, next: 0 };
+                let block = self.take_data_head(front)?;
+                self.data_heads[front] = Head { block, next: 0 };
             }
-            let head = &mut self.fronts[front];
+            let head = &mut self.data_heads[front];
             let at = self.geo.page(BlockAddr(head.block), head.next);
             head.next += 1;
             if self.nand.program(at, data, spare)? == OpStatus::Done {
@@ -380,7 +380,7 @@ impl<N: Nand> Store<'_, N> {
                 self.validate(at);
                 return Ok(at);
             }
-            let block = core::mem::replace(&mut self.fronts[front], Head::NONE).block;
+            let block = core::mem::replace(&mut self.data_heads[front], Head::NONE).block;
             self.note_failing(block);
         }
     }

@@ -1,8 +1,8 @@
 //! Pages of the block table on flash: read, changed, written.
 
 use crate::error::Error;
-use crate::format::area::{Area, Head};
-use crate::format::blockstate::{Entries, State};
+use crate::format::area::{Head, LogArea};
+use crate::format::blockstate::{BlockState, Entries};
 use crate::format::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::format::header::{HEADER, Kind};
 use crate::format::leaf::block_number;
@@ -23,12 +23,12 @@ pub(crate) const AT_ONCE: u32 = 32;
 impl<N: Nand> Store<'_, N> {
     /// What a block is used for. At most a read, two when one copy of the page of the table cannot be read;
     /// none when the page, or the whole table, is in RAM. When neither copy can be read, nothing more is written.
-    pub fn state(&mut self, block: u32) -> State {
+    pub fn state(&mut self, block: u32) -> BlockState {
         if let Some(state) = self.table.known(block) {
             return state;
         }
         let Some(p) = (self.table.paged.as_ref()).filter(|_| block < self.table.blocks) else {
-            return State::Bad;
+            return BlockState::Bad;
         };
         if p.writing && self.table.bytes.is_empty() {
             return self.state_on_flash(block);
@@ -38,13 +38,13 @@ impl<N: Nand> Store<'_, N> {
         if !matches!(loaded, Ok(Some(_))) {
             self.nand.failed = true;
             loaded.map_err(|e| self.nand.tell_later(e)).ok();
-            return State::Bad;
+            return BlockState::Bad;
         }
-        self.table.known(block).unwrap_or(State::Bad)
+        self.table.known(block).unwrap_or(BlockState::Bad)
     }
 
     /// Notes what a block is used for. No flash operation.
-    pub fn set_state(&mut self, block: u32, state: State) {
+    pub fn set_state(&mut self, block: u32, state: BlockState) {
         if !self.table.note(block, state) {
             // Never seen: there is room for more changes than one step makes.
             self.nand.failed = true;
@@ -102,9 +102,9 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// A block's state, read alone: the RAM for pages is in use. A read.
-    fn state_on_flash(&mut self, block: u32) -> State {
+    fn state_on_flash(&mut self, block: u32) -> BlockState {
         let Some(p) = &self.table.paged else {
-            return State::Bad;
+            return BlockState::Bad;
         };
         let (number, entry) = p.page_of(block);
         let (places, is_new) = (p.places(number), p.is_new(number));
@@ -124,12 +124,12 @@ impl<N: Nand> Store<'_, N> {
             }
         }
         self.nand.failed = true;
-        State::Bad
+        BlockState::Bad
     }
 
     /// Writes pages of the table when there are many changes, at most four: for each a read, two programs, and at
     /// times what taking a block costs. To be called where anything may be written.
-    pub fn settle_table(&mut self) {
+    pub fn table_write_back(&mut self) {
         for _ in 0..STEP {
             if !self.session || self.nand.failed || !self.table.is_full() {
                 break;
@@ -149,7 +149,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Writes pages of the table until what a checkpoint holds leaves room for the changes of the session after
     /// it.
-    pub fn settle_for_checkpoint(&mut self) -> Result<(), Error<N::Error>> {
+    pub fn table_write_back_for_checkpoint(&mut self) -> Result<(), Error<N::Error>> {
         for _ in 0..2 * blocks(&self.geo) {
             let Some(p) = &self.table.paged else { break };
             let most = p.layout.full() * 3 / 4;
@@ -252,7 +252,7 @@ impl<N: Nand> Store<'_, N> {
         let block = match self.take_own()? {
             Some(block) => block,
             None => {
-                let block = self.take_block(Area::Map)?;
+                let block = self.take_block(LogArea::Map)?;
                 let own = self.table.paged.as_mut().map(|p| &mut p.own);
                 if let Some(place) = own.and_then(|own| own.iter_mut().find(|b| **b == u16::MAX)) {
                     *place = block as u16;
@@ -268,7 +268,7 @@ impl<N: Nand> Store<'_, N> {
     fn take_own(&mut self) -> Result<Option<u32>, Error<N::Error>> {
         let own = self.table.paged.as_ref().map_or([u16::MAX; OWN], |p| p.own);
         for block in own.into_iter().filter(|b| *b != u16::MAX).map(u32::from) {
-            if self.state(block) != State::Meta(0) {
+            if self.state(block) != BlockState::Meta(0) {
                 continue;
             }
             // On a damaged volume something else may have claimed its pages, and given them back.
@@ -314,7 +314,7 @@ impl<N: Nand> Store<'_, N> {
                 next: next + 1,
             });
             if self.program_at(at, page, Kind::Table, PageAddr::NONE)? {
-                self.written.areas[Area::Map as usize] += 1;
+                self.written.areas[LogArea::Map as usize] += 1;
                 self.validate(at);
                 return Ok(at);
             }
@@ -385,8 +385,8 @@ impl<N: Nand> Store<'_, N> {
             return at;
         }
         for &block in over {
-            if self.state(block) == State::System {
-                self.set_state(block, State::System);
+            if self.state(block) == BlockState::System {
+                self.set_state(block, BlockState::System);
             }
         }
         let Some(p) = &self.table.paged else {
@@ -403,16 +403,18 @@ impl<N: Nand> Store<'_, N> {
         put_u32(page, at, self.good);
         put_u32(page, at + 4, self.free);
         put_u16(page, at + 12, p.len as u16);
-        put_u16(page, at + 14, u16::from(p.void));
+        put_u16(page, at + 14, u16::from(p.erased_untrusted));
         put_u16(page, at + 16, p.head.block as u16);
         put_u16(page, at + 18, p.head.next as u16);
         let (mut dead, first) = (self.dead, at + FIELDS);
         let changes = &mut page[first..first + p.len * size];
         changes.copy_from_slice(&p.changes[..p.len * size]);
         for change in changes.chunks_exact_mut(size) {
-            let is_ours = self.table.entries.get(&change[2..], 0) == State::System;
+            let is_ours = self.table.entries.get(&change[2..], 0) == BlockState::System;
             if is_ours && over.contains(&u32::from(get_u16(change, 0))) {
-                self.table.entries.set(&mut change[2..], 0, State::Dead);
+                self.table
+                    .entries
+                    .set(&mut change[2..], 0, BlockState::Dead);
                 dead += 1;
             }
         }
@@ -436,7 +438,7 @@ impl<N: Nand> Store<'_, N> {
         if len > layout.changes_most() {
             return None;
         }
-        p.void = get_u16(fields, 14) != 0;
+        p.erased_untrusted = get_u16(fields, 14) != 0;
         p.head = Head {
             block: block_number(get_u16(fields, 16)),
             next: u32::from(get_u16(fields, 18)),
@@ -450,7 +452,7 @@ impl<N: Nand> Store<'_, N> {
         let most = self.geo.pages_per_block();
         let entries: Entries = self.table.entries;
         let counts = changes.chunks_exact(layout.change).all(|change| {
-            !matches!(entries.get(&change[2..], 0), State::Meta(n) | State::Data(n) if n > most)
+            !matches!(entries.get(&change[2..], 0), BlockState::Meta(n) | BlockState::Data(n) if n > most)
         });
         let pages = self.table.blocks * most;
         let has = |at: PageAddr| at.0 < pages;

@@ -1,6 +1,6 @@
 //! Blocks of updates: how many there are, and whether another may be taken.
 
-use crate::format::area::{Area, UPDATE};
+use crate::format::area::{LogArea, UPDATE};
 use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::tag;
 use crate::space::store::Store;
@@ -22,15 +22,16 @@ impl<N: Nand> Store<'_, N> {
     pub(crate) fn takes_updates(&self) -> bool {
         self.has_updates()
             && self.update_blocks + BLOCKS_MARGIN <= UPDATE_BLOCKS
-            && self.spent() + FOR_REPLAY + self.updates * 3 / (2 * self.ppb()) <= self.sure
+            && self.spent() + FOR_REPLAY + self.updates * 3 / (2 * self.ppb())
+                <= self.free_at_checkpoint
     }
 
     /// Counts what is reserved for updates, after a checkpoint.
     pub fn count_updates(&mut self) {
         self.updates = 0;
         let reserved = self.reserves[..self.reserved].iter();
-        let reserved = reserved.filter(|r| r.1 == Area::Update as u8).count();
-        self.update_blocks = reserved + usize::from(self.fronts[UPDATE].block != u32::MAX);
+        let reserved = reserved.filter(|r| r.1 == LogArea::Update as u8).count();
+        self.update_blocks = reserved + usize::from(self.data_heads[UPDATE].block != u32::MAX);
     }
 
     /// Whether there is room for the tags of updates.

@@ -1,8 +1,8 @@
 //! Pages that are valid, and those that are so no more.
 
 use crate::error::Error;
-use crate::format::area::{Area, Head};
-use crate::format::blockstate::State;
+use crate::format::area::{Head, LogArea};
+use crate::format::blockstate::BlockState;
 use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -10,14 +10,14 @@ impl<N: Nand> Store<'_, N> {
     /// Valid pages of a block of metadata or file data.
     pub fn valid_pages(&mut self, block: u32) -> u32 {
         match self.state(block) {
-            State::Meta(n) | State::Data(n) => n,
+            BlockState::Meta(n) | BlockState::Data(n) => n,
             _ => 0,
         }
     }
 
     /// Pages of maps that files' or directories' inodes name, written since the mount.
     pub fn map_writes(&self) -> u64 {
-        self.written.areas[Area::Hash as usize] + self.written.areas[Area::Extent as usize]
+        self.written.areas[LogArea::Hash as usize] + self.written.areas[LogArea::Extent as usize]
     }
 
     /// Whether a block belongs to the allocation log.
@@ -27,7 +27,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// A block is not written any more, and not continued. One of which nothing is valid is dead.
     pub fn let_go(&mut self, block: u32) {
-        for head in self.heads.iter_mut().chain(&mut self.fronts) {
+        for head in self.heads.iter_mut().chain(&mut self.data_heads) {
             if head.block == block {
                 *head = Head::NONE;
             }
@@ -46,7 +46,7 @@ impl<N: Nand> Store<'_, N> {
         if let Some(h) = self
             .heads
             .iter()
-            .chain(&self.fronts)
+            .chain(&self.data_heads)
             .chain([&self.table.head()])
             .find(|h| h.block == block)
         {
@@ -61,8 +61,8 @@ impl<N: Nand> Store<'_, N> {
     pub fn validate(&mut self, at: PageAddr) {
         let block = self.geo.block_of(at).0;
         match self.state(block) {
-            State::Meta(n) if n < self.ppb() => self.set_state(block, State::Meta(n + 1)),
-            State::Data(n) if n < self.ppb() => self.set_state(block, State::Data(n + 1)),
+            BlockState::Meta(n) if n < self.ppb() => self.set_state(block, BlockState::Meta(n + 1)),
+            BlockState::Data(n) if n < self.ppb() => self.set_state(block, BlockState::Data(n + 1)),
             _ => return,
         }
         self.live += 1;
@@ -72,7 +72,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Counts a page as invalid. A block whose last valid page this was is dead. At times what
-    /// [`Store::settle_table`] costs.
+    /// [`Store::table_write_back`] costs.
     pub fn invalidate(&mut self, at: PageAddr) {
         self.invalidate_run(at.0, 1);
     }
@@ -84,7 +84,7 @@ impl<N: Nand> Store<'_, N> {
         }
         let (mut at, end) = (page, page.saturating_add(count).min(self.geo.pages()));
         loop {
-            self.settle_table();
+            self.table_write_back();
             if at >= end {
                 return;
             }
@@ -109,12 +109,12 @@ impl<N: Nand> Store<'_, N> {
     fn invalidate_in_block(&mut self, at: PageAddr, pages: u32) -> u32 {
         let all = pages;
         let (block, index) = (self.geo.block_of(at).0, self.geo.index_of(at));
-        let (count, state): (u32, fn(u32) -> State) = match self.state(block) {
-            State::Meta(n) if n > 0 => {
+        let (count, state): (u32, fn(u32) -> BlockState) = match self.state(block) {
+            BlockState::Meta(n) if n > 0 => {
                 self.nand.pages.forget(at, pages);
-                (n, State::Meta)
+                (n, BlockState::Meta)
             }
-            State::Data(n) if n > 0 => (n, State::Data),
+            BlockState::Data(n) if n > 0 => (n, BlockState::Data),
             _ => return all,
         };
         let pages = pages.min(count);
@@ -156,14 +156,14 @@ impl<N: Nand> Store<'_, N> {
         if marking {
             self.mark_failed()?;
         }
-        self.sure = self.unreserved();
+        self.free_at_checkpoint = self.unreserved();
         if self.dead == 0 && self.table.paged.is_none() {
             return Ok(());
         }
         let mut failed = self.failing;
         for slot in 0..failed.len() {
             let block = failed[slot];
-            let is_dead = block != u16::MAX && self.state(block.into()) == State::Dead;
+            let is_dead = block != u16::MAX && self.state(block.into()) == BlockState::Dead;
             if !is_dead || failed[..slot].contains(&block) {
                 failed[slot] = u16::MAX;
             }
@@ -175,7 +175,7 @@ impl<N: Nand> Store<'_, N> {
             if block == u16::MAX {
                 continue;
             }
-            self.set_state(block.into(), State::Dead);
+            self.set_state(block.into(), BlockState::Dead);
             self.free = self.free.saturating_sub(1);
             if marking {
                 self.failing[slot] = u16::MAX;
@@ -196,9 +196,9 @@ impl<N: Nand> Store<'_, N> {
                 continue;
             }
             match self.state(block) {
-                State::Bad if self.nand.is_bad(BlockAddr(block))? => {}
-                State::Bad => self.nand.mark_bad(BlockAddr(block))?,
-                State::Free | State::Clean => {
+                BlockState::Bad if self.nand.is_bad(BlockAddr(block))? => {}
+                BlockState::Bad => self.nand.mark_bad(BlockAddr(block))?,
+                BlockState::Free | BlockState::Clean => {
                     self.free = self.free.saturating_sub(1);
                     self.mark_bad(block)?;
                 }
@@ -227,9 +227,11 @@ impl<N: Nand> Store<'_, N> {
     pub(crate) fn of_the_checkpoint(&mut self) -> Option<u32> {
         let mut blocks = 0..self.table.blocks();
         let block = blocks.find(|&block| {
-            self.state(block) == State::System && !self.is_open(block) && !self.is_spoken_for(block)
+            self.state(block) == BlockState::System
+                && !self.is_open(block)
+                && !self.is_spoken_for(block)
         })?;
-        self.set_state(block, State::Free);
+        self.set_state(block, BlockState::Free);
         self.free += 1;
         Some(block)
     }
@@ -239,11 +241,11 @@ impl<N: Nand> Store<'_, N> {
         (self.good, self.free, self.dead, self.live) = (0, 0, 0, 0);
         for block in 0..self.table.blocks() {
             let state = self.state(block);
-            self.good += u32::from(state != State::Bad);
+            self.good += u32::from(state != BlockState::Bad);
             match state {
-                State::Meta(n) | State::Data(n) => self.live += n,
-                State::Free | State::Clean => self.free += 1,
-                State::Dead => self.dead += 1,
+                BlockState::Meta(n) | BlockState::Data(n) => self.live += n,
+                BlockState::Free | BlockState::Clean => self.free += 1,
+                BlockState::Dead => self.dead += 1,
                 _ => {}
             }
         }

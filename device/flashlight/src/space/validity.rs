@@ -19,7 +19,7 @@
 //! * Only blocks that are not written any more go there: all their pages have been programmed, or never will be.
 
 use crate::error::Error;
-use crate::format::area::Area;
+use crate::format::area::LogArea;
 use crate::format::bytes::{get_u32, put_u32};
 use crate::format::header::{HEADER, Kind};
 use crate::format::validity::{BITS, RANGES, WORTH, entry_bits, len, per_range};
@@ -157,7 +157,7 @@ impl<N: Nand> Store<'_, N> {
         // What is there of blocks that have been erased since is not theirs, should this page not come to be.
         self.validity.places[range] = PageAddr::NONE;
         let page = &mut page[..len(&self.geo, first)];
-        let at = self.append(Area::Extent, page, Kind::Validity, PageAddr::NONE)?;
+        let at = self.append(LogArea::Extent, page, Kind::Validity, PageAddr::NONE)?;
         self.validity.places[range] = at;
         self.invalidate(at);
         Ok(())
@@ -198,8 +198,8 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::cleaning::sweep::Why;
-    use crate::format::blockstate::State;
+    use crate::cleaning::job::Why;
+    use crate::format::blockstate::BlockState;
     use crate::format::validity::room;
     use crate::{
         Config, FileRef, FlashLight, New, Node, Page, ROOT_DIR, Visitor, ram_needed, ram_to_level,
@@ -415,19 +415,22 @@ mod tests {
             .durable
             .index
             .store
-            .append(Area::Extent, &mut page, kind, none);
+            .append(LogArea::Extent, &mut page, kind, none);
         let at = at.unwrap();
         fs.volume.durable.index.store.invalidate(at);
         let block = fs.volume.durable.index.store.geo.block_of(at).0;
-        assert_eq!(fs.volume.durable.index.store.state(block), State::Meta(0));
+        assert_eq!(
+            fs.volume.durable.index.store.state(block),
+            BlockState::Meta(0)
+        );
         assert!(!fs.volume.durable.index.store.is_in_use(block));
         fall_behind(&mut fs, block);
         assert!(fs.volume.durable.index.store.is_in_use(block));
-        let sweep = fs.volume.durable.index.begin_sweep(block, Why::Wear);
-        fs.volume.sweep = Some(sweep);
-        assert_eq!(fs.volume.durable.index.store.state(block), State::Dead);
+        let job = fs.volume.durable.index.begin_job(block, Why::Wear);
+        fs.volume.job = Some(job);
+        assert_eq!(fs.volume.durable.index.store.state(block), BlockState::Dead);
         fs.sync().unwrap();
-        assert!(fs.volume.durable.index.store.is_free(block) && fs.volume.sweep.is_none());
+        assert!(fs.volume.durable.index.store.is_free(block) && fs.volume.job.is_none());
     }
 
     /// A free block that says which pages of others are valid is taken last, but not for ever.

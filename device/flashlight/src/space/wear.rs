@@ -41,7 +41,7 @@
 
 use crate::error::Error;
 use crate::format::area::HEADS;
-use crate::format::blockstate::State;
+use crate::format::blockstate::BlockState;
 use crate::space::store::Store;
 use flashkit_nand::Nand;
 
@@ -232,12 +232,12 @@ impl<N: Nand> Store<'_, N> {
         let in_use = match self.state(block) {
             // A log's block is closed soon, mostly: not where it is of a log that nothing is written to any more, and
             // then nothing in it may be valid. That of a file that is open may stay so for ever.
-            State::Meta(_) if self.is_open(block) => self.lags(block),
-            State::Meta(n) => n > 0,
-            State::Data(n) => n > 0 || self.is_open(block),
+            BlockState::Meta(_) if self.is_open(block) => self.lags(block),
+            BlockState::Meta(n) => n > 0,
+            BlockState::Data(n) => n > 0 || self.is_open(block),
             _ => false,
         };
-        in_use && !self.stuck.contains(&(block as u16))
+        in_use && !self.unmovable.contains(&(block as u16))
     }
 
     /// The first watched block that is at rest.

@@ -1,7 +1,7 @@
 //! Pages of the checkpoint and of the allocation log.
 
 use crate::format::area::HEADS;
-use crate::format::blockstate::{self, Entries, State};
+use crate::format::blockstate::{self, BlockState, Entries};
 use crate::format::bytes::{get_u16, get_u32, get_u64};
 use crate::format::header::HEADER;
 use crate::format::leaf::{COPY_OF, DIR_COPIES, FAILING, FIELDS, PER_PAGE, WIDE, next_leaves};
@@ -202,7 +202,7 @@ impl<'a> Checkpoint<'a> {
         self.table.iter().flat_map(TableFields::pages)
     }
     /// States of blocks that such a page does not show yet.
-    pub fn table_changes(&self) -> impl Iterator<Item = (u32, State)> + '_ {
+    pub fn table_changes(&self) -> impl Iterator<Item = (u32, BlockState)> + '_ {
         self.table.iter().flat_map(TableFields::changes)
     }
     /// The dirty list: blocks, and how many of their pages are valid.
@@ -234,7 +234,7 @@ impl<'a> TablePage<'a> {
     }
 
     /// States of the blocks in it, in order.
-    pub fn states(&self) -> impl Iterator<Item = State> + '_ {
+    pub fn states(&self) -> impl Iterator<Item = BlockState> + '_ {
         let count = usize::from(get_u16(self.b, HEADER + 2));
         (0..count).map(|i| self.entries.get(&self.b[table_page::ENTRIES..], i))
     }
@@ -303,7 +303,7 @@ impl<'a> Snapshot<'a> {
     }
 
     /// States of the blocks in this piece.
-    pub fn states(&self) -> impl Iterator<Item = (u32, State)> + use<'a> {
+    pub fn states(&self) -> impl Iterator<Item = (u32, BlockState)> + use<'a> {
         let pages_per_block = self.geometry.pages_per_block();
         let size = blockstate::entry_size(pages_per_block);
         self.entries(0, self.bounds().0, size)

@@ -13,7 +13,7 @@
 //! at most, and one of many pages for its share.
 
 use crate::cleaning::Volume;
-use crate::cleaning::gc::WORTH;
+use crate::cleaning::gc::CHECKPOINT_WORTH;
 use crate::error::{Error, sound};
 use crate::format::area::{COLD, WEAR};
 use crate::index::Index;
@@ -47,7 +47,7 @@ pub(crate) enum Why {
 
 /// The block that is being cleaned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sweep {
+pub(crate) struct CleanJob {
     pub block: u32,
     pub why: Why,
     /// The next page to look at, and the end of those that have been programmed.
@@ -68,37 +68,37 @@ impl<N: Nand> Volume<'_, N> {
     pub(crate) fn clean_some(&mut self, has_waited: bool) -> Result<(), Error<N::Error>> {
         let (low, urgent) = (low(&self.store().geo), urgent(&self.store().geo));
         self.reclaim_above(urgent)?;
-        if self.sweep.is_none()
-            && let Some((block, why)) = self.next_to_sweep()?
+        if self.job.is_none()
+            && let Some((block, why)) = self.next_job()?
         {
-            self.sweep = Some(self.index_mut().begin_sweep(block, why));
+            self.job = Some(self.index_mut().begin_job(block, why));
         }
-        let Some(sweep) = &self.sweep else {
+        let Some(job) = &self.job else {
             return Ok(());
         };
         let short = low
             .saturating_sub(self.durable.index.store.available())
             .max(2);
-        self.credit += (sweep.rate * 4 * short / (low - urgent)) as i32;
+        self.credit += (job.rate * 4 * short / (low - urgent)) as i32;
         let credit = u32::try_from(self.credit).unwrap_or(0);
-        let Some(mut sweep) = self.sweep.take_if(|_| credit >= STEP && !has_waited) else {
+        let Some(mut job) = self.job.take_if(|_| credit >= STEP && !has_waited) else {
             return Ok(());
         };
         let most = STEP + 2 * STEP * short / (low - urgent);
-        let ended = self.sweep_on(&mut sweep, credit.min(most))?;
-        self.credit -= sweep.cost.min(i32::MAX as u32) as i32;
+        let ended = self.job_step(&mut job, credit.min(most))?;
+        self.credit -= job.cost.min(i32::MAX as u32) as i32;
         if ended {
             self.credit = self.credit.min(0);
         } else {
-            self.sweep = Some(sweep);
+            self.job = Some(job);
         }
         Ok(())
     }
 
     /// The block to clean next, if there is one. At times a checkpoint.
-    fn next_to_sweep(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
+    fn next_job(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
         let is_low = self.store().available() < low(&self.store().geo);
-        if is_low && self.store().dead >= WORTH {
+        if is_low && self.store().dead >= CHECKPOINT_WORTH {
             self.checkpoint(false)?;
             return Ok(None);
         }
@@ -128,13 +128,13 @@ impl<N: Nand> Volume<'_, N> {
     /// then the block is not won, and the result is `false`. So it is when free blocks run down to the `floor`
     /// before; what has been moved by then stays moved.
     pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Error<N::Error>> {
-        let mut sweep = self.index_mut().begin_sweep(block, Why::Space);
+        let mut job = self.index_mut().begin_job(block, Why::Space);
         while self.store().available() > floor {
             let at_once = match self.store().available() {
                 0..=FLOOR => LOOK + MOVE,
                 _ => AT_ONCE,
             };
-            if self.sweep_on(&mut sweep, at_once)? {
+            if self.job_step(&mut job, at_once)? {
                 break;
             }
             if self.index_mut().is_due()? {
@@ -145,40 +145,40 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// Goes on with a block at a cost of about `limit` reads; whether it has come to its end.
-    pub(crate) fn sweep_on(
+    pub(crate) fn job_step(
         &mut self,
-        sweep: &mut Sweep,
+        job: &mut CleanJob,
         limit: u32,
     ) -> Result<bool, Error<N::Error>> {
         let before = self.store().written;
-        if sweep.why == Why::Wear {
+        if job.why == Why::Wear {
             self.store_mut().mover = WEAR;
         }
         let result = self.account(Purpose::Step, |volume| {
-            volume.durable.index.move_some(sweep, limit)
+            volume.durable.index.move_some(job, limit)
         });
         self.store_mut().mover = COLD;
         let written = &mut self.store_mut().written;
-        match sweep.why {
+        match job.why {
             Why::Space => {}
             Why::Wear => written.levelled_pages += written.set_apart(&before),
             Why::Rot => written.refreshed_pages += written.set_apart(&before),
         }
-        if sweep.why == Why::Rot && !matches!(result, Ok(false)) {
+        if job.why == Why::Rot && !matches!(result, Ok(false)) {
             // The moves have read it too.
-            self.store_mut().nand.refresh.remove(sweep.block);
+            self.store_mut().nand.refresh.remove(job.block);
         }
         result
     }
 
     /// After a checkpoint, which makes dead blocks free: the block that was being cleaned may be
     /// one of them.
-    pub(crate) fn end_sweep_of_dead(&mut self) {
+    pub(crate) fn end_job_if_dead(&mut self) {
         if self
-            .sweep
+            .job
             .is_some_and(|s| !self.index_mut().is_stored(s.block))
         {
-            self.sweep = None;
+            self.job = None;
         }
     }
 }
@@ -208,9 +208,9 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Begins to clean a block: it is not written any more.
-    pub(crate) fn begin_sweep(&mut self, block: u32, why: Why) -> Sweep {
+    pub(crate) fn begin_job(&mut self, block: u32, why: Why) -> CleanJob {
         let (full, valid) = (self.store.ppb(), self.store.valid_pages(block));
-        let sweep = Sweep {
+        let job = CleanJob {
             block,
             why,
             next: 0,
@@ -234,6 +234,6 @@ impl<N: Nand> Index<'_, N> {
             Why::Rot => written.refreshed += 1,
         }
         self.store.let_go(block);
-        sweep
+        job
     }
 }
