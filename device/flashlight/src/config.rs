@@ -33,12 +33,12 @@ pub struct Config {
     /// this number, and one erase in as many is for levelling. Default: 52.
     pub wear_interval: u32,
     /// Corrected bits of a page from which on its block is written anew; `None`: three quarters of
-    /// those that the chip corrects ([`Nand::correctable_bits`]), rounded up. `u32::MAX`: never.
+    /// those that the chip corrects ([`Nand::correctable_bits`](flashkit_nand::Nand::correctable_bits)), rounded up. `u32::MAX`: never.
     pub refresh_bits: Option<u32>,
     /// Pages that look erased may have been programmed, by a programmer that wrote the volume to the chip
     /// (`transfer.rs`): only blocks that are erased first are written, as after an unclean stop.
     pub after_transfer: bool,
-    /// Blocks that a page of the block table has entries for, on a volume that is made so ([`FlashLight::format_with`])
+    /// Blocks that a page of the block table has entries for, on a volume that is made so ([`FlashLight::format_with`](crate::FlashLight::format_with))
     /// or was. 0: as many as fit, on a chip whose table is longer than a page; on others all of it is in RAM. Small
     /// numbers let small chips have tables of many pages, for tests; with more of them than half of those of a block, a change may
     /// take more blocks than room is kept for. `u32::MAX`: all of it is in RAM on any chip, as on volumes

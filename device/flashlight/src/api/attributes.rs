@@ -63,7 +63,7 @@ pub struct StatFs {
 pub enum Unlinked {
     /// Gone.
     Gone,
-    /// Without a name, but in use: to be ended by [`FlashLight::reap`].
+    /// Without a name, but in use: to be ended by [`FlashLight::reap`](crate::FlashLight::reap).
     InUse,
     /// Known by other names.
     Named,

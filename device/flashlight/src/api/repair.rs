@@ -107,10 +107,10 @@ impl<N: Nand> FlashLight<'_, N> {
             let reserved = reserves.any(|r| u32::from(r.0) == block);
             match self.store_mut().state(block) {
                 BlockState::Meta(n) if n != used => {
-                    self.store_mut().set_state(block, BlockState::Meta(used))
+                    self.store_mut().set_state(block, BlockState::Meta(used));
                 }
                 BlockState::Data(n) if n != used => {
-                    self.store_mut().set_state(block, BlockState::Data(used))
+                    self.store_mut().set_state(block, BlockState::Data(used));
                 }
                 BlockState::Free | BlockState::Clean | BlockState::Dead
                     if used > 0 && !reserved =>

@@ -55,7 +55,7 @@ impl<N: Nand> Index<'_, N> {
             let ((_, map), waiting) = (page.pointer(p), Waiting::below(&page, at, p));
             if p == 0 {
                 self.for_each_valid_run_waiting(i, |store, e| {
-                    store.invalidate_run(e.page, e.count)
+                    store.invalidate_run(e.page, e.count);
                 });
             }
             self.free_map_below(i, map, Some(&waiting))?;

@@ -307,7 +307,7 @@ impl<'r, N: Nand> Index<'r, N> {
             let Some((block, info)) = entry else { break };
             match self.store.state(block) {
                 BlockState::Free | BlockState::Clean => {
-                    self.store.free = self.store.free.saturating_sub(1)
+                    self.store.free = self.store.free.saturating_sub(1);
                 }
                 BlockState::Dead => self.store.dead = self.store.dead.saturating_sub(1),
                 _ => continue,

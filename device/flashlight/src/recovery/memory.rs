@@ -18,7 +18,7 @@ pub const fn ram_needed(geo: &Geometry) -> usize {
     ram_needed_for(geo, 0)
 }
 
-/// The same, for a volume with so many entries a page of the block table ([`Config::table_page`]).
+/// The same, for a volume with so many entries a page of the block table ([`Config::table_page`](crate::Config::table_page)).
 pub const fn ram_needed_for(geo: &Geometry, table_page: u32) -> usize {
     let (table, dirty) = match Layout::of(geo, table_page) {
         Some(layout) => (layout.room(), paged::DIRTY_ENTRIES),
