@@ -58,18 +58,22 @@ pub struct FlashLight<'r, N: Nand> {
 }
 
 impl<'r, N: Nand> FlashLight<'r, N> {
+    #[inline]
     pub(crate) fn index(&self) -> &Index<'r, N> {
         &self.volume.durable.index
     }
 
+    #[inline]
     pub(crate) fn index_mut(&mut self) -> &mut Index<'r, N> {
         &mut self.volume.durable.index
     }
 
+    #[inline]
     pub(crate) fn store(&self) -> &Store<'r, N> {
         &self.volume.durable.index.store
     }
 
+    #[inline]
     pub(crate) fn store_mut(&mut self) -> &mut Store<'r, N> {
         &mut self.volume.durable.index.store
     }

@@ -50,19 +50,11 @@ impl<N: Nand> FlashLight<'_, N> {
         for dir in [from_dir, to_dir] {
             self.index_mut().dir_reserve(dir)?;
         }
-        let mut kept = None;
-        let mut doomed = None;
-        if let Some(Node::File(file)) = target.map(|t| t.node)
-            && !self.index_mut().keeps_names(file)?
-        {
-            kept = Some(file.ino).filter(|&ino| in_use(ino));
-            if self
-                .index_mut()
-                .detach_target(file, to_dir, to, kept.is_some())?
-                && kept.is_none()
-            {
-                doomed = Some(file.ino);
-            }
+        let (mut kept, mut doomed) = (None, None);
+        if let Some(Node::File(file)) = target.map(|t| t.node) {
+            let is_doomed;
+            (kept, is_doomed) = self.index_mut().detach_replaced(file, to_dir, to, in_use)?;
+            doomed = is_doomed.then_some(file);
         }
         // Pending pages are written so that no entry moves under our hands below.
         self.index_mut().flush_file_or_drop(0)?;
@@ -87,11 +79,9 @@ impl<N: Nand> FlashLight<'_, N> {
         for dir in [from_dir, to_dir] {
             self.index_mut().stamp_dir(dir, now)?;
         }
-        if let Some(ino) = doomed {
-            self.volume.reap_now(FileRef::by_number(
-                self.volume.durable.index.store.volume,
-                ino,
-            ))?;
+        if let Some(file) = doomed {
+            let file = FileRef::by_number(self.store().volume, file.ino);
+            self.volume.reap_now(file)?;
         }
         Ok((node, kept))
     }
@@ -141,6 +131,23 @@ impl<N: Nand> FlashLight<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
+    /// Makes a file that is to be replaced, and has no other name, one that is found by its number,
+    /// where that is needed. Its number, if it is in use, and whether it is to be ended afterwards.
+    fn detach_replaced(
+        &mut self,
+        file: FileRef,
+        dir: u32,
+        name: &[u8],
+        in_use: &dyn Fn(u32) -> bool,
+    ) -> Result<(Option<u32>, bool), Error<N::Error>> {
+        if self.keeps_names(file)? {
+            return Ok((None, false));
+        }
+        let kept = Some(file.ino).filter(|&ino| in_use(ino));
+        let detached = self.detach_target(file, dir, name, kept.is_some())?;
+        Ok((kept, detached && kept.is_none()))
+    }
+
     /// Makes sure that the index directory can be changed, and takes a `new` file.
     pub(crate) fn reserve_index(&mut self, new: bool) -> Result<(), Error<N::Error>> {
         self.dir_reserve(INDEX_DIR)?;

@@ -87,13 +87,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// Whether the mount found that the volume had not been unmounted, and brought it to where it was.
     pub fn is_recovered(&self) -> bool {
-        self.volume.recovered
+        self.index().recovered
     }
 
     /// Whether what the mount has recovered is durable. It is not when one root block is left and full, or with
     /// [`Config::discarded`]: then the next mount does it again.
     pub fn recovery_lasts(&self) -> bool {
-        !self.volume.recovered || !self.store().together
+        !self.index().recovered || !self.store().together
     }
 
     /// The volume's number.

@@ -43,6 +43,45 @@ pub(crate) struct Start {
 impl<N: Nand> Durable<'_, N> {
     /// Puts the checkpoint page together in the scratch page.
     pub(crate) fn encode(&mut self, flags: u8, copy_of: u64, pages: &[u32]) -> usize {
+        self.encode_fields(flags, copy_of, pages.len());
+        let (a, s, b) = (
+            &self.anchor,
+            &mut self.index.store,
+            &mut *self.index.scratch,
+        );
+        let mut at = FIELDS;
+        for &(block, area) in &s.reserves[..s.reserved] {
+            put_u32(b, at, u32::from(block) | u32::from(area) << 16);
+            at += 4;
+        }
+        for &page in pages {
+            put_u32(b, at, page);
+            at += 4;
+        }
+        // Those that lead to this one, or have led to the one before.
+        let mut over = [u32::MAX; RETIRING + CHAIN + 1];
+        let retiring = s.retiring[..s.retiring_count].iter().map(|&b| u32::from(b));
+        let led = a.chain[..a.chained].iter().copied();
+        let old = Some(a.old_second).filter(|&b| b != u32::MAX);
+        let count = (over.iter_mut().zip(retiring.chain(led).chain(old)))
+            .map(|(place, block)| *place = block)
+            .count();
+        at = s.encode_table(b, at, &over[..count]);
+        // As many entries as fit; the list is a help, not a need.
+        let size = crate::space::dirty::entry_size(s.ppb());
+        let whole = (0..).zip(s.dirty.raw().chunks_exact(size));
+        let whole = whole.filter(|(i, _)| !s.validity.has(s.dirty.block(*i)));
+        let mut n = 0;
+        for (place, (_, entry)) in b[at..].chunks_exact_mut(size).zip(whole) {
+            place.copy_from_slice(entry);
+            n += 1;
+        }
+        put_u16(b, 102, n);
+        at + usize::from(n) * size
+    }
+
+    /// Its fields, each of which has a place of its own.
+    fn encode_fields(&mut self, flags: u8, copy_of: u64, pages: usize) {
         let (a, s, b) = (
             &self.anchor,
             &mut self.index.store,
@@ -75,7 +114,7 @@ impl<N: Nand> Durable<'_, N> {
             put_u16(b, 84 + 2 * i, block);
         }
         b[100] = s.reserved as u8;
-        b[101] = pages.len() as u8;
+        b[101] = pages as u8;
         put_u64(b, COPY_OF, copy_of);
         for (i, &block) in s.failing.iter().enumerate() {
             put_u16(b, FAILING + 2 * i, block);
@@ -90,35 +129,6 @@ impl<N: Nand> Durable<'_, N> {
         put_u16(b, SCRUB, (s.scrub_at / s.ppb()) as u16);
         let per_page = s.table.paged.as_ref().map_or(0, |p| p.layout.per_page);
         put_u16(b, PER_PAGE, per_page as u16);
-        let mut at = FIELDS;
-        for &(block, area) in &s.reserves[..s.reserved] {
-            put_u32(b, at, u32::from(block) | u32::from(area) << 16);
-            at += 4;
-        }
-        for &page in pages {
-            put_u32(b, at, page);
-            at += 4;
-        }
-        // Those that lead to this one, or have led to the one before.
-        let mut over = [u32::MAX; RETIRING + CHAIN + 1];
-        let retiring = s.retiring[..s.retiring_count].iter().map(|&b| u32::from(b));
-        let led = a.chain[..a.chained].iter().copied();
-        let old = Some(a.old_second).filter(|&b| b != u32::MAX);
-        let count = (over.iter_mut().zip(retiring.chain(led).chain(old)))
-            .map(|(place, block)| *place = block)
-            .count();
-        at = s.encode_table(b, at, &over[..count]);
-        // As many entries as fit; the list is a help, not a need.
-        let size = crate::space::dirty::entry_size(s.ppb());
-        let whole = (0..).zip(s.dirty.raw().chunks_exact(size));
-        let whole = whole.filter(|(i, _)| !s.validity.has(s.dirty.block(*i)));
-        let mut n = 0;
-        for (place, (_, entry)) in b[at..].chunks_exact_mut(size).zip(whole) {
-            place.copy_from_slice(entry);
-            n += 1;
-        }
-        put_u16(b, 102, n);
-        at + usize::from(n) * size
     }
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
@@ -243,23 +253,12 @@ impl<N: Nand> Durable<'_, N> {
                 } else if n < table + roots {
                     self.index.map.roots[n - table] = byte;
                 } else {
-                    tail[(n - table - roots) % 4] = byte;
-                    if (n - table - roots) % 4 == 3 {
-                        let (a, b) = (get_u16(&tail, 0), get_u16(&tail, 2));
-                        if n - table - roots == 3 {
-                            partials = usize::from(a);
-                        } else if !self.index.store.remnants.is_full() {
-                            let head = Head {
-                                block: u32::from(a),
-                                next: u32::from(b & !OF_UPDATES),
-                            };
-                            if b & OF_UPDATES == 0 {
-                                let next = head.next | UNSEEN;
-                                self.index.store.remnants.push(Head { next, ..head });
-                            } else {
-                                self.index.store.data_heads[UPDATE] = head;
-                            }
-                        }
+                    let behind = n - table - roots;
+                    tail[behind % 4] = byte;
+                    if behind == 3 {
+                        partials = usize::from(get_u16(&tail, 0));
+                    } else if behind % 4 == 3 {
+                        self.index.store.load_partial(&tail);
                     }
                 }
                 n += 1;
@@ -272,7 +271,13 @@ impl<N: Nand> Durable<'_, N> {
         if tableless {
             return self.find_bad_roots();
         }
-        // System blocks that nothing leads to are left over from an interrupted switch.
+        self.give_system_blocks_back()?;
+        self.index.store.recount();
+        Ok(())
+    }
+
+    /// System blocks that nothing leads to are left over from an interrupted switch.
+    fn give_system_blocks_back(&mut self) -> Result<(), Error<N::Error>> {
         for block in 0..self.index.store.table.blocks() {
             let ours = self.anchor.owns(block) || self.index.store.is_log(block);
             if ours {
@@ -289,7 +294,6 @@ impl<N: Nand> Durable<'_, N> {
                 self.index.store.set_state(block, BlockState::Dead);
             }
         }
-        self.index.store.recount();
         Ok(())
     }
 }
@@ -378,4 +382,24 @@ fn snapshot_byte<N: Nand>(
         }
     };
     (word >> (8 * byte)) as u8
+}
+
+impl<N: Nand> Store<'_, N> {
+    /// Notes a closed block with an unwritten tail, or the open one of updates.
+    fn load_partial(&mut self, entry: &[u8; 4]) {
+        let (block, next) = (get_u16(entry, 0), get_u16(entry, 2));
+        if self.remnants.is_full() {
+            return;
+        }
+        let head = Head {
+            block: u32::from(block),
+            next: u32::from(next & !OF_UPDATES),
+        };
+        if next & OF_UPDATES == 0 {
+            let next = head.next | UNSEEN;
+            self.remnants.push(Head { next, ..head });
+        } else {
+            self.data_heads[UPDATE] = head;
+        }
+    }
 }

@@ -32,23 +32,25 @@ pub(crate) struct Volume<'r, N: Nand> {
     /// Pages of data written when pages that files do not show any more were looked for last in
     /// vain, and a block's worth.
     pub looked_for_overridden: u64,
-    /// The mount found that the volume had not been unmounted.
-    pub recovered: bool,
 }
 
 impl<'r, N: Nand> Volume<'r, N> {
+    #[inline]
     pub(crate) fn index(&self) -> &Index<'r, N> {
         &self.durable.index
     }
 
+    #[inline]
     pub(crate) fn index_mut(&mut self) -> &mut Index<'r, N> {
         &mut self.durable.index
     }
 
+    #[inline]
     pub(crate) fn store(&self) -> &Store<'r, N> {
         &self.durable.index.store
     }
 
+    #[inline]
     pub(crate) fn store_mut(&mut self) -> &mut Store<'r, N> {
         &mut self.durable.index.store
     }

@@ -27,6 +27,8 @@ pub(crate) mod truncate;
 pub(crate) mod updates;
 pub(crate) mod waiting;
 
+use crate::format::limits::MAP_PAGES;
+use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use crate::index::cache::Slot;
 use crate::index::dirmap::DirMap;
 use crate::space::store::Store;
@@ -53,6 +55,44 @@ pub(crate) struct Index<'r, N: Nand> {
     /// How many files write in turn, each in a block of its own, times [`placement::INTERLEAVED`].
     pub interleaved: u16,
     pub read_only: bool,
+    /// The mount found that the volume had not been unmounted.
+    pub recovered: bool,
     /// The damage for which a change was lost last, and whether a sync has told of it.
     pub lost_change: Option<(PageAddr, &'static str, bool)>,
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    /// Names and extents of which nothing has been read yet, over a store, in what it has left of
+    /// the caller's bytes.
+    pub fn new(store: Store<'r, N>, read_only: bool, ram: &'r mut [u8]) -> Self {
+        let (map_roots, ram) = ram.split_at_mut(4 * MAP_PAGES);
+        map_roots.fill(0xff);
+        let mut pages = ram.chunks_exact_mut(store.page_size());
+        let mut page = || pages.next().unwrap_or_default();
+        Index {
+            map: DirMap {
+                wide: false,
+                loc: PageAddr::NONE,
+                buf: page(),
+                index: None,
+                dirty: false,
+                roots: map_roots,
+                next: INDEX_DIR + 1,
+            },
+            dirs: [Slot::new(page()), Slot::new(page())],
+            files: [Slot::new(page()), Slot::new(page())],
+            scratch: page(),
+            store,
+            dir_copies: [PageAddr::NONE; 2],
+            tick: 0,
+            next_ino: FIRST_FILE,
+            orphans: 0,
+            shared: [false; 2],
+            small_files: false,
+            interleaved: 0,
+            read_only,
+            recovered: false,
+            lost_change: None,
+        }
+    }
 }

@@ -1,10 +1,14 @@
 //! How the caller's bytes are divided, and how many are needed.
 
-use crate::format::blockstate;
-use crate::format::limits::{MAP_PAGES, REMNANTS};
+use crate::config::{Cleaner, Config};
+use crate::format::limits::{MAP_PAGES, REMNANTS, SNAPSHOT_PAGES};
+use crate::format::snapshot::PIECE;
 use crate::format::table_page::Layout;
 use crate::format::wellformed::blocks;
+use crate::format::{blockstate, validity};
 use crate::recovery::roots::Names;
+use crate::space::limits::reserve_blocks;
+use crate::space::store::Parts;
 use crate::space::{dirty, paged, pages};
 use flashkit_nand::Geometry;
 
@@ -89,5 +93,80 @@ impl Names {
         };
         all.add(names);
         all
+    }
+}
+
+/// Whether a chip of this shape can hold a volume.
+pub(crate) fn fits(geo: &Geometry, layout: Option<Layout>) -> bool {
+    let usable = geo.blocks().saturating_sub(reserve_blocks(geo.blocks()));
+    let in_snapshot = layout.map_or(blockstate::size(geo), |_| 0);
+    let snapshot = in_snapshot / (geo.page_size() as usize - PIECE) + 2;
+    geo.page_size() >= 1024
+        && geo.pages_per_block() >= 8
+        && usable >= LEAST
+        && snapshot <= SNAPSHOT_PAGES
+}
+
+/// How many bytes each part of a store has.
+struct Shares {
+    table: usize,
+    dirty: usize,
+    known: usize,
+    pages: usize,
+    counts: usize,
+    /// Entries of the dirty list at most.
+    dirty_most: usize,
+}
+
+impl Shares {
+    /// Of so many bytes of the caller's, no fewer than are needed. What is above that goes to erase
+    /// counts, pages that are kept, and a longer dirty list.
+    fn of(geo: &Geometry, config: &Config, layout: Option<Layout>, ram: usize) -> Shares {
+        let needed = ram_needed_for(geo, config.table_page);
+        let ppb = geo.pages_per_block();
+        let for_table = more_for_table(layout).min(ram - needed);
+        let to_level = needed + more_for_table(layout) + blocks(geo) as usize;
+        let counted = config.wear_interval > 0 && ram >= to_level;
+        let more = ram.saturating_sub(to_level);
+        let pages = pages::entries_size(more, geo.page_size());
+        let entries = layout.map_or(dirty::ENTRIES, |_| paged::DIRTY_ENTRIES);
+        let dirty = entries * dirty::entry_size(ppb) + more - pages;
+        let dirty_most = match config.dirty_entries {
+            0 => dirty_blocks(geo).max(dirty::ENTRIES),
+            most => most.max(4),
+        };
+        let holds_all = dirty_most.min(dirty / dirty::entry_size(ppb)) >= blocks(geo) as usize;
+        let known = if holds_all || layout.is_some() || config.cleaner == Cleaner::Paper {
+            0
+        } else {
+            validity::room(geo, dirty)
+        };
+        Shares {
+            table: layout.map_or(blockstate::size(geo), |layout| layout.room()) + for_table,
+            dirty: dirty - known,
+            known,
+            pages,
+            counts: if counted { blocks(geo) as usize } else { 0 },
+            dirty_most,
+        }
+    }
+}
+
+/// Takes a store's parts of the caller's bytes.
+pub(crate) fn store_parts<'r>(
+    geo: &Geometry,
+    config: &Config,
+    layout: Option<Layout>,
+    ram: &mut &'r mut [u8],
+) -> Parts<'r> {
+    let shares = Shares::of(geo, config, layout, ram.len());
+    Parts {
+        table: carve(ram, shares.table),
+        dirty: carve(ram, shares.dirty),
+        known: carve(ram, shares.known),
+        pages: carve(ram, shares.pages),
+        remnants: carve(ram, 4 * REMNANTS),
+        counts: carve(ram, shares.counts),
+        dirty_most: shares.dirty_most,
     }
 }

@@ -73,38 +73,12 @@ impl<'r, N: Nand> Volume<'r, N> {
         if start.firm || changed && !start.is_copy {
             self.store_mut().free_dead(true)?;
         }
-        // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a root page that
-        // leads to the second-level block that was meant. What is written now is newer, and that block stays.
-        self.store_mut().together = true;
-        self.store_mut().seq += NEWER;
-        self.store_mut().spared = self.durable.anchor.meant;
-        let mut lasts = !self.store().discarded;
-        if lasts {
-            let own = self.store().seq;
-            let repeated = self.durable.repeat_checkpoint(start);
-            lasts = self.durable.unless_roots_are_full(repeated)?;
-            if !lasts {
-                self.store_mut().newer = Newer::between(since, own);
-            }
-        }
-        if lasts || self.store().discarded {
-            self.store_mut().spared = u32::MAX;
-            self.store_mut().free_dead(true)?;
-        }
+        let mut lasts = self.begin_durable(start)?;
         self.index_mut().close_at_checkpoint();
         self.index_mut().copy_suspects(since)?;
         let copy = self.store().recovery.as_ref().and_then(|r| r.copy);
         self.index_mut().look_anew();
-        let mut dirs = self.index_mut().cursor(LogArea::Dir, since)?;
-        while let Some((at, _)) = dirs.at {
-            let replayed = self.index_mut().replay_dir_map(at);
-            self.index_mut().noted(replayed)?;
-            self.index_mut().advance(&mut dirs, since)?;
-        }
-        if let Some((at, ..)) = copy.filter(|c| c.1.kind == Kind::Dir) {
-            let replayed = self.index_mut().replay_dir_map(at);
-            self.index_mut().noted(replayed)?;
-        }
+        self.index_mut().replay_dirs(since, copy)?;
         self.index_mut().replay_all(since)?;
         // Pages that are no records may have later numbers.
         self.store_mut().seq += 1 << 16;
@@ -143,6 +117,30 @@ impl<'r, N: Nand> Volume<'r, N> {
         }
         Ok(lasts)
     }
+
+    /// Takes the numbers of what the recovery writes, and repeats the checkpoint that it begins from.
+    /// Whether what it writes lasts.
+    fn begin_durable(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
+        // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a root page that
+        // leads to the second-level block that was meant. What is written now is newer, and that block stays.
+        self.store_mut().together = true;
+        self.store_mut().seq += NEWER;
+        self.store_mut().spared = self.durable.anchor.meant;
+        let mut lasts = !self.store().discarded;
+        if lasts {
+            let own = self.store().seq;
+            let repeated = self.durable.repeat_checkpoint(start);
+            lasts = self.durable.unless_roots_are_full(repeated)?;
+            if !lasts {
+                self.store_mut().newer = Newer::between(start.since, own);
+            }
+        }
+        if lasts || self.store().discarded {
+            self.store_mut().spared = u32::MAX;
+            self.store_mut().free_dead(true)?;
+        }
+        Ok(lasts)
+    }
 }
 
 impl<'r, N: Nand> Durable<'r, N> {
@@ -161,6 +159,25 @@ impl<'r, N: Nand> Durable<'r, N> {
 }
 
 impl<'r, N: Nand> Index<'r, N> {
+    /// Brings the map of directories to where it was: their pages in their order.
+    fn replay_dirs(
+        &mut self,
+        since: u64,
+        copy: Option<(PageAddr, Header, u64)>,
+    ) -> Result<(), Error<N::Error>> {
+        let mut dirs = self.cursor(LogArea::Dir, since)?;
+        while let Some((at, _)) = dirs.at {
+            let replayed = self.replay_dir_map(at);
+            self.noted(replayed)?;
+            self.advance(&mut dirs, since)?;
+        }
+        if let Some((at, ..)) = copy.filter(|c| c.1.kind == Kind::Dir) {
+            let replayed = self.replay_dir_map(at);
+            self.noted(replayed)?;
+        }
+        Ok(())
+    }
+
     /// Step 4: DirInode and FileInode pages in the order of their numbers, the copy of the newest last.
     fn replay_all(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         let (mut dirs, mut files) = (

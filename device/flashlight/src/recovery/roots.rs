@@ -10,7 +10,7 @@ use crate::format::leaf::{COPY_OF, counted, is_unmounted, root_name, since};
 use crate::format::limits::ANCHOR_PAGES;
 use crate::format::wellformed::is_well_formed;
 use crate::index::Index;
-use flashkit_nand::{BlockAddr, Nand, PageAddr};
+use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 
 /// What the root pages say.
 pub(crate) struct Root {
@@ -217,12 +217,9 @@ impl<'r, N: Nand> Durable<'r, N> {
             let block = self.anchor.roots[side];
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
-                let status = self
-                    .index
-                    .store
-                    .nand
-                    .read(at, 0, self.index.scratch, &mut [])?;
-                if !header::is_blank(self.index.scratch) {
+                let Index { store, scratch, .. } = &mut self.index;
+                let status = store.nand.read(at, 0, scratch, &mut [])?;
+                if !header::is_blank(scratch) {
                     seen.end = index + 1;
                 }
                 if !status.is_readable() {
@@ -241,12 +238,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                         }
                         note_newest(&mut newest, &mut before, Some((h.seq, word(4))));
                         if best.is_none_or(|b| h.seq > b.0.seq) {
-                            fits = [
-                                geo.page_size(),
-                                geo.spare_size(),
-                                geo.pages_per_block(),
-                                geo.blocks(),
-                            ] == [word(0), word(1), word(2), word(3)];
+                            fits = shape(&geo) == [word(0), word(1), word(2), word(3)];
                             best = Some((h, word(4), word(5)));
                             good = word(7);
                         }
@@ -533,4 +525,14 @@ impl<'r, N: Nand> Index<'r, N> {
         }
         Ok(None)
     }
+}
+
+/// What a root page says of the chip.
+fn shape(geo: &Geometry) -> [u32; 4] {
+    [
+        geo.page_size(),
+        geo.spare_size(),
+        geo.pages_per_block(),
+        geo.blocks(),
+    ]
 }

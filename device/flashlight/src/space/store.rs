@@ -7,19 +7,23 @@
 //!   its area, is durable. Blocks are reserved in batches so that records are few.
 //! * A block is erased when it is taken, except one that was erased at format time.
 
+use crate::config::Config;
 use crate::error::{Error, FILE_DATA};
-use crate::format::area::{DATA_HEADS, HEADS, Head, LogArea, UPDATE};
+use crate::format::area::{COLD, DATA_HEADS, HEADS, Head, LogArea, UPDATE};
+use crate::format::blockstate::Entries;
 use crate::format::header::{self, HEADER, Header, Kind};
 use crate::format::limits::{BITMAP_BLOCKS, RESERVES, RETIRING, UPDATE_BLOCKS};
 use crate::format::mappage::Owner;
 use crate::format::tag::{self, Tag};
-use crate::format::wellformed::{self, is_well_formed};
+use crate::format::wellformed::{self, blocks, is_well_formed};
 use crate::space::dirty::DirtyList;
 use crate::space::erased::{OF_UPDATES, Unseen};
 use crate::space::latch::Latch;
 use crate::space::log::LOG_AHEAD;
 use crate::space::newer::Newer;
 use crate::space::opened::Recovery;
+use crate::space::pages::Pages;
+use crate::space::refresh::RefreshList;
 use crate::space::remnants::Remnants;
 use crate::space::table::Table;
 use crate::space::validity::Validity;
@@ -125,6 +129,108 @@ pub(crate) struct Store<'r, N: Nand> {
     /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
     /// found there is the current one. While data is moved, with the highest bit set, the page of data there.
     pub scratch_at: PageAddr,
+}
+
+/// What a store has of the caller's bytes.
+pub(crate) struct Parts<'r> {
+    pub table: &'r mut [u8],
+    pub dirty: &'r mut [u8],
+    pub known: &'r mut [u8],
+    pub pages: &'r mut [u8],
+    pub remnants: &'r mut [u8],
+    pub counts: &'r mut [u8],
+    /// Entries of the dirty list at most.
+    pub dirty_most: usize,
+}
+
+impl<'r, N: Nand> Store<'r, N> {
+    /// A store of which nothing has been read yet.
+    pub fn new(nand: N, config: &Config, parts: Parts<'r>) -> Self {
+        let Parts {
+            table,
+            dirty,
+            known,
+            pages,
+            remnants,
+            counts,
+            dirty_most,
+        } = parts;
+        let geo = nand.geometry();
+        let (ps, ppb) = (geo.page_size(), geo.pages_per_block());
+        let correctable = nand.correctable_bits();
+        let refresh_bits = config.refresh_bits.unwrap_or(correctable - correctable / 4);
+        Store {
+            nand: Latch {
+                inner: nand,
+                failed: false,
+                only_reads: false,
+                untold: None,
+                refresh: RefreshList::new(refresh_bits, ppb),
+                pages: Pages::new(pages, ps),
+            },
+            geo,
+            volume: 0,
+            seq: 1,
+            table: Table {
+                bytes: table,
+                entries: Entries::of(ppb),
+                blocks: blocks(&geo),
+                paged: None,
+            },
+            dirty: DirtyList::new(dirty, ppb, dirty_most),
+            validity: Validity::new(known, geo),
+            remnants: Remnants::new(remnants),
+            heads: [Head::NONE; HEADS],
+            data_heads: [Head::NONE; DATA_HEADS],
+            reserves: [(0, 0); RESERVES],
+            reserved: 0,
+            unnamed: 0,
+            log_ready: u32::MAX,
+            beginning: None,
+            log_lost: false,
+            naming: false,
+            took_unnamed: false,
+            bitmap_blocks: [u16::MAX; BITMAP_BLOCKS],
+            bitmap_count: 0,
+            good: 0,
+            free: 0,
+            dead: 0,
+            live: 0,
+            cursor: 0,
+            drawn: 0,
+            spared: u32::MAX,
+            newer: Newer::NONE,
+            wear: Wear::new(config.wear_interval),
+            counts: Counts::new(counts),
+            mover: COLD,
+            scrub_at: 0,
+            taken: 0,
+            free_at_checkpoint: 0,
+            inode_pages: 0,
+            index_pages: 0,
+            removals: 0,
+            updates: 0,
+            update_blocks: 0,
+            blocks_to_replay: [0; UPDATE_BLOCKS],
+            blocks_to_replay_count: 0,
+            replay_from: 0,
+            unseen: Unseen::default(),
+            session: false,
+            recovery: None,
+            together: false,
+            written: Written::default(),
+            formatting: false,
+            discarded: config.read_only && config.discarded,
+            failing: [u16::MAX; 8],
+            unmovable: [u16::MAX; 8],
+            unmovable_next: 0,
+            unmovable_rank: (0, 0),
+            oldest: 0,
+            retiring: [0; RETIRING],
+            retiring_count: 0,
+            scratch_at: PageAddr::NONE,
+        }
+    }
 }
 
 impl<N: Nand> Store<'_, N> {
