@@ -93,7 +93,7 @@ impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
             Error::Version(v) => write!(
                 f,
                 "format version {v} is not supported (this program reads version {})",
-                crate::header::FORMAT_VERSION
+                crate::format::header::FORMAT_VERSION
             ),
             Error::Geometry => f.write_str("the volume does not fit this chip's geometry"),
             Error::TooManyBad(n) => {

@@ -19,153 +19,62 @@
 #[macro_use]
 extern crate std;
 
-mod bytes;
-mod cache;
+mod api;
 mod checkpoint;
-mod data;
-mod dir;
-mod dirmap;
-mod dirrec;
-mod dirty;
-mod erased;
+mod cleaning;
+mod config;
 mod error;
-mod exchange;
-mod extent;
-mod file;
-mod gc;
-mod hash;
-mod header;
-mod hole;
-mod inode;
-pub mod inspect;
-mod link;
-mod list;
-mod mappage;
-mod mount;
-mod moves;
-mod names;
-mod ops;
-mod overridden;
-mod paged;
-mod pages;
-mod rebuild;
-mod recover;
-mod rename;
-mod repair;
-mod room;
-mod scrub;
-mod snapshot;
-mod store;
-mod sweep;
-mod table;
-mod tag;
-pub mod transfer;
-mod tree;
-mod updates;
-mod validity;
-mod waiting;
-mod walk;
-mod wear;
-mod wellformed;
-mod xattr;
+mod format;
+mod index;
+mod recovery;
+mod space;
 
+pub use api::attributes::{Attr, SetAttr, StatFs, TARGET_MAX, Unlinked};
+pub use api::scrub::Scrub;
+pub use api::walk::{Area, Page, RamUse, Visitor};
+pub use api::xattr::SetXattr;
+pub use api::{inspect, transfer};
+pub use config::{Cleaner, Config};
 pub use error::Error;
-pub use header::{FORMAT_VERSION, Header, Kind};
-pub use inode::{NAME_MAX, Time};
-pub use list::Entry;
-pub use mount::{
-    Cleaner, Config, ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful,
-};
-pub use ops::{Attr, New, SetAttr, Special, StatFs, TARGET_MAX, Unlinked};
-pub use scrub::Scrub;
-pub use store::Written;
-pub use table::State as BlockState;
-pub use walk::{Area, Page, RamUse, Visitor};
-pub use xattr::{SetXattr, XATTR_NAME_MAX};
+pub use format::attributes::XATTR_NAME_MAX;
+pub use format::blockstate::BlockState;
+pub use format::header::{FORMAT_VERSION, Header, Kind};
+pub use format::inode::{NAME_MAX, Time};
+pub use format::node::{FIRST_FILE, FileRef, Node, ROOT_DIR};
+pub use format::special::Special;
+pub use index::inodes::New;
+pub use index::readdir::Entry;
+pub use recovery::memory::{ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful};
+pub use space::written::Written;
 
-use cache::Slot;
-use checkpoint::Anchor;
-use dirmap::DirMap;
-use flashkit_nand::{Nand, PageAddr};
-use store::Store;
-
-/// Number of the root directory.
-pub const ROOT_DIR: u32 = 1;
-/// Number of the directory, without a name, that holds files found by their number.
-pub(crate) const INDEX_DIR: u32 = 2;
-/// First number of a file. Directories have smaller ones.
-pub const FIRST_FILE: u32 = 1 << 20;
-
-/// A file or symbolic link: its number, and where to look for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FileRef {
-    /// Number; used again only after 2^32 files have been created.
-    pub ino: u32,
-    /// The directory that holds its entry.
-    pub dir: u32,
-    /// The hash its entry is under.
-    pub hash: u32,
-}
-
-impl FileRef {
-    /// A file that is found by its number.
-    pub(crate) fn by_number(volume: u32, ino: u32) -> FileRef {
-        FileRef {
-            ino,
-            dir: INDEX_DIR,
-            hash: hash::ino_hash(volume, ino),
-        }
-    }
-}
-
-/// An inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Node {
-    /// A directory, by its number.
-    Dir(u32),
-    /// A file or symbolic link.
-    File(FileRef),
-}
-
-impl Node {
-    /// The inode number, unique on the volume.
-    pub fn ino(&self) -> u32 {
-        match self {
-            Node::Dir(ino) => *ino,
-            Node::File(file) => file.ino,
-        }
-    }
-}
+use cleaning::Volume;
+use flashkit_nand::Nand;
+use index::Index;
+use space::store::Store;
 
 /// A mounted volume.
 pub struct FlashLight<'r, N: Nand> {
-    pub(crate) store: Store<'r, N>,
-    pub(crate) map: DirMap<'r>,
-    pub(crate) dirs: [Slot<'r>; 2],
-    pub(crate) files: [Slot<'r>; 2],
-    pub(crate) scratch: &'r mut [u8],
-    pub(crate) anchor: Anchor,
-    pub(crate) config: Config,
-    /// Bytes that the caller has given.
-    pub(crate) ram: usize,
-    pub(crate) tick: u32,
-    pub(crate) next_ino: u32,
-    /// Files in the index directory that have no name any more.
-    pub(crate) orphans: u32,
-    /// Pages of data written when pages that files do not show any more were looked for last in vain, and a block's worth.
-    pub(crate) looked_for_overridden: u64,
-    /// Whether the frontier of a file slot is a block shared with other files.
-    pub(crate) shared: [bool; 2],
-    /// Whether the last file written was small.
-    pub(crate) small_files: bool,
-    /// How many files write in turn, each in a block of its own, times [`data::APART`].
-    pub(crate) apart: u16,
-    pub(crate) read_only: bool,
-    recovered: bool,
-    /// The block that is being cleaned.
-    pub(crate) sweep: Option<sweep::Sweep>,
-    /// What cleaning may cost now, in reads; negative when it has cost more than its share.
-    pub(crate) credit: i32,
-    /// The damage for which a change was lost last, and whether a sync has told of it.
-    pub(crate) given_up: Option<(PageAddr, &'static str, bool)>,
+    pub(crate) volume: Volume<'r, N>,
+}
+
+impl<'r, N: Nand> FlashLight<'r, N> {
+    #[inline]
+    pub(crate) fn index(&self) -> &Index<'r, N> {
+        &self.volume.durable.index
+    }
+
+    #[inline]
+    pub(crate) fn index_mut(&mut self) -> &mut Index<'r, N> {
+        &mut self.volume.durable.index
+    }
+
+    #[inline]
+    pub(crate) fn store(&self) -> &Store<'r, N> {
+        &self.volume.durable.index.store
+    }
+
+    #[inline]
+    pub(crate) fn store_mut(&mut self) -> &mut Store<'r, N> {
+        &mut self.volume.durable.index.store
+    }
 }

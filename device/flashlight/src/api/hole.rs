@@ -1,0 +1,182 @@
+//! Holes: pages of a file that are given back, and where there are any.
+
+use crate::FlashLight;
+use crate::error::Error;
+use crate::format::extent::{self, Extent, INDEX_END};
+use crate::format::inode::Time;
+use crate::format::mappage::{ExtentPage, MapPage};
+use crate::format::node::FileRef;
+use crate::index::Index;
+use crate::index::file::{CUT_NOTES, KEPT};
+use crate::index::tree::{self, Changes, EXTENT};
+use flashkit_nand::{Nand, PageAddr};
+
+/// How often room is made for the notes of a part of a hole: once, but where draining has used it up.
+const TRIES: usize = 4;
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Makes a range of a file read as zeros, and gives back the pages that are in it as a whole. The
+    /// size stays; what lies beyond it is left alone. Durable as data is; after a power cut each page
+    /// is as it was, or zeros.
+    ///
+    /// A page at either end of the range that is in it in part costs a read and a program, if it is
+    /// stored. Each extent map of the range costs a read and a program, and a split one more.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a special file.
+    pub fn punch(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        len: u64,
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        self.index_mut().writable()?;
+        let i = self.index_mut().load_data_file(node)?;
+        let (size, ps) = (
+            self.index().files[i].file().size(),
+            self.store().page_size() as u64,
+        );
+        let end = offset.saturating_add(len).min(size);
+        let mut at = offset;
+        while at < end {
+            self.volume.make_room()?;
+            let i = self.index_mut().load_data_file(node)?;
+            self.index().need_place(i, KEPT)?;
+            let (index, off) = ((at / ps) as u32, at % ps);
+            // Beyond the end of the file a page holds zeros.
+            let whole = if end == size {
+                end.div_ceil(ps)
+            } else {
+                end / ps
+            } as u32;
+            if off == 0 && index < whole {
+                at = u64::from(self.index_mut().punch_pages(i, index, whole)?) * ps;
+            } else {
+                let n = (ps - off).min(end - at);
+                self.index_mut()
+                    .zero_part(i, index, off as usize, (off + n) as usize)?;
+                at += n;
+            }
+            // Making room may have written the inode without this.
+            self.index_mut().files[i].file_mut().set_modified(now);
+            self.index_mut().files[i].change();
+        }
+        Ok(())
+    }
+
+    /// The first byte from `offset` on that is stored, page by page; none when there is none up to the
+    /// end. A read for each extent map on the way.
+    pub fn next_data(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+    ) -> Result<Option<u64>, Error<N::Error>> {
+        self.volume
+            .reading(|volume| volume.index_mut().next_edge(node, offset, true))
+    }
+
+    /// The first byte from `offset` on that is not stored, or the end of the file; none from the end
+    /// on. A read for each extent map on the way.
+    pub fn next_hole(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+    ) -> Result<Option<u64>, Error<N::Error>> {
+        self.volume
+            .reading(|volume| volume.index_mut().next_edge(node, offset, false))
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// Writes zeros to a piece of one page of a cached file.
+    fn zero_part(
+        &mut self,
+        i: usize,
+        index: u32,
+        from: usize,
+        to: usize,
+    ) -> Result<(), Error<N::Error>> {
+        self.file_room(i, 4 * extent::SIZE)?;
+        if self.map_lookup(i, index)?.page.is_some() {
+            self.assemble(i, index)?;
+            self.scratch[from..to].fill(0);
+            return self.write_scratch(i, index);
+        }
+        let mut view = self.files[i].file_mut();
+        if let Some(f) = view.fragment().filter(|f| f.page == index) {
+            let (a, b) = (from.max(f.off), to.min(f.off + f.len));
+            if a < b {
+                view.fragment_mut()[a - f.off..b - f.off].fill(0);
+                self.files[i].change();
+            }
+        }
+        Ok(())
+    }
+
+    /// Unmaps pages of a cached file from `first` to before `last` at most: those that one extent map
+    /// covers. Returns where it has come to.
+    fn punch_pages(&mut self, i: usize, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
+        // For both steps: what makes room moves records from the log to the map.
+        for _ in 0..TRIES {
+            self.truncate_room(i, CUT_NOTES)?;
+            // Making room may have moved records to the index page.
+            self.move_masks(i, first, last)?;
+            self.drain_at(i, first)?;
+            if self.files[i].file().room() >= CUT_NOTES * extent::SIZE {
+                break;
+            }
+        }
+        self.files[i].change();
+        let end = self.punch_map(i, first, last)?.min(last);
+        self.log_cut(i, first, end);
+        let mut view = self.files[i].file_mut();
+        if view
+            .fragment()
+            .is_some_and(|f| (first..end).contains(&f.page))
+        {
+            view.fragment_resize(0, 0, 0);
+        }
+        Ok(end)
+    }
+
+    /// Unmaps pages in the one extent map that covers `first`, where the log goes on mapping what it
+    /// does. Returns where that map ends. Before the log, so that nothing shows that it overrides.
+    fn punch_map(&mut self, i: usize, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
+        let view = self.files[i].file();
+        if view.levels() == 0 {
+            return Ok(INDEX_END);
+        }
+        let owner = view.file_ref(self.store.volume);
+        self.store.scratch_at = PageAddr::NONE;
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let target = tree::target(store, EXTENT, scratch, &view, Some(first), INDEX_END)?;
+        self.load_target(EXTENT, &target, owner.ino)?;
+        let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
+        let r = page.search(first, 0);
+        let before = r.checked_sub(1).map(|r| Extent::decode(page.record(r)));
+        let after = (r < page.count()).then(|| Extent::decode(page.record(r)));
+        if before.is_none_or(|e| e.end() <= first) && after.is_none_or(|e| e.index >= last) {
+            return Ok(target.end);
+        }
+        self.store.scratch_at = PageAddr::NONE;
+        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        page.set_owner(owner);
+        page.set_range(target.first, target.end);
+        let mut changes = Changes::new();
+        if page.count() == page.capacity() {
+            let (mid, page) = (page.count() / 2, &mut *self.scratch);
+            let put =
+                tree::split::<{ extent::SIZE }, N>(&mut self.store, EXTENT, page, first, mid)?;
+            changes.push(put);
+        }
+        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let end = page.end_key();
+        let store = &mut self.store;
+        page.extents_cut(first, last.min(end), |e| {
+            store.invalidate_run(e.page, e.count);
+        });
+        self.put_extent_map(i, &target, changes)?;
+        Ok(end)
+    }
+}

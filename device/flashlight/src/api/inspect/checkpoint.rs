@@ -1,0 +1,330 @@
+//! Pages of the checkpoint and of the allocation log.
+
+use crate::format::area::HEADS;
+use crate::format::blockstate::{self, BlockState, Entries};
+use crate::format::header::HEADER;
+use crate::format::leaf::{COPY_OF, DIR_COPIES, FAILING, FIELDS, PER_PAGE, WIDE, next_leaves};
+use crate::format::limits::{BITMAP_BLOCKS, MAP_PAGES, RESERVES, SNAPSHOT_PAGES};
+use crate::format::snapshot::Piece;
+use crate::format::table_page::{self, TableFields};
+use crate::space::dirty;
+use flashkit_bytes::{get_u16, get_u32, get_u64};
+use flashkit_nand::{Geometry, PageAddr};
+
+/// A root page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Root {
+    pub page_size: u32,
+    pub spare_size: u32,
+    pub pages_per_block: u32,
+    pub blocks: u32,
+    /// Block of the second-level pages.
+    pub second: u32,
+    /// Good blocks up to this one are kept for roots.
+    pub last_root: u32,
+    /// How often the root blocks have been filled.
+    pub round: u32,
+    /// Blocks that were good at format time.
+    pub good: u32,
+}
+
+/// Name of a log area by its number on flash.
+fn area_name(area: u8) -> &'static str {
+    let names = [
+        "bitmap", "map", "dir", "hash", "file", "extent", "data", "update",
+    ];
+    names.get(usize::from(area)).copied().unwrap_or("?")
+}
+
+/// A block taken, or to be taken, for an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// The block.
+    pub block: u32,
+    /// The area's name.
+    pub area: &'static str,
+}
+
+fn reserved(b: &[u8], at: usize) -> Reserved {
+    Reserved {
+        block: u32::from(get_u16(b, at)),
+        area: area_name(b[at + 2]),
+    }
+}
+
+/// An allocation record.
+pub struct Alloc<'a>(&'a [u8]);
+
+impl<'a> Alloc<'a> {
+    pub(super) fn on(b: &'a [u8]) -> Option<Self> {
+        let count = usize::from(get_u16(b, HEADER));
+        b.get(HEADER + 4..HEADER + 4 + 4 * count).map(Alloc)
+    }
+
+    /// The blocks taken.
+    pub fn blocks(&self) -> impl Iterator<Item = Reserved> + '_ {
+        self.0.chunks_exact(4).map(|entry| reserved(entry, 0))
+    }
+}
+
+/// An area's block that is being filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogHead {
+    /// The area's name.
+    pub area: &'static str,
+    /// The block.
+    pub block: u32,
+    /// Its next page.
+    pub next: u32,
+}
+
+/// A checkpoint page.
+pub struct Checkpoint<'a> {
+    b: &'a [u8],
+    reserved: usize,
+    snapshot: usize,
+    table: Option<TableFields<'a>>,
+    dirty: &'a [u8],
+    dirty_size: usize,
+}
+
+impl<'a> Checkpoint<'a> {
+    pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
+        let (reserved, snapshot) = (usize::from(b[100]), usize::from(b[101]));
+        let dirty_size = dirty::entry_size(geometry.pages_per_block());
+        let mut dirty = FIELDS + 4 * (reserved + snapshot);
+        let per_page = u32::from(get_u16(b, PER_PAGE));
+        let mut table = None;
+        if per_page > 0 {
+            let fields = TableFields::on(geometry, b, dirty, per_page)?;
+            dirty = fields.end;
+            table = Some(fields);
+        }
+        let end = dirty + usize::from(get_u16(b, 102)) * dirty_size;
+        let sane = reserved <= RESERVES && snapshot <= SNAPSHOT_PAGES && end <= used;
+        sane.then(|| Checkpoint {
+            b,
+            reserved,
+            snapshot,
+            table,
+            dirty: &b[dirty..end],
+            dirty_size,
+        })
+    }
+
+    /// Whether the volume was unmounted then.
+    pub fn is_clean(&self) -> bool {
+        self.b[32] & 1 != 0
+    }
+    /// Whether the page before says so too, and nothing has to be recovered.
+    pub fn is_confirmed(&self) -> bool {
+        self.b[32] & 2 != 0
+    }
+    /// Whether the last two places of the DirInode map are of pages of places.
+    pub fn is_wide(&self) -> bool {
+        self.b[32] & WIDE != 0
+    }
+    /// The sequence number of the checkpoint that a recovery has repeated here.
+    pub fn copy_of(&self) -> Option<u64> {
+        Some(get_u64(self.b, COPY_OF)).filter(|&seq| seq != 0)
+    }
+    /// The round of the root blocks, and how many of their pages are claimed.
+    pub fn root(&self) -> (u8, u8) {
+        (self.b[33], self.b[34])
+    }
+    /// The second-level block, and how many of its pages are claimed.
+    pub fn second(&self) -> (u32, u8) {
+        (u32::from(get_u16(self.b, 36)), self.b[35])
+    }
+    /// Copies of the DirInodes of the root and of the index directory.
+    pub fn dir_copies(&self) -> impl Iterator<Item = PageAddr> {
+        let copies = [0, 4].map(|i| PageAddr(get_u32(self.b, DIR_COPIES + i)));
+        copies.into_iter().filter(|page| page.is_some())
+    }
+    /// Blocks whose programs have failed.
+    pub fn failing(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..8)
+            .map(|i| u32::from(get_u16(self.b, FAILING + 2 * i)))
+            .filter(|block| *block != u32::from(u16::MAX))
+    }
+    /// The blocks that follow when this leaf block is full.
+    pub fn next_leaves(&self) -> impl Iterator<Item = u32> {
+        next_leaves(self.b).into_iter().filter(|&b| b != u32::MAX)
+    }
+    /// Number of the next file.
+    pub fn next_file(&self) -> u32 {
+        get_u32(self.b, 40)
+    }
+    /// Pages in use.
+    pub fn live_pages(&self) -> u32 {
+        get_u32(self.b, 44)
+    }
+    /// Files without a name.
+    pub fn orphans(&self) -> u32 {
+        get_u32(self.b, 48)
+    }
+    /// Block where the search for a free one goes on.
+    pub fn cursor(&self) -> u32 {
+        get_u32(self.b, 52)
+    }
+    /// Number from which on a free directory number is looked for.
+    pub fn next_dir(&self) -> u32 {
+        get_u32(self.b, 56)
+    }
+    /// The areas' blocks that are being filled.
+    pub fn heads(&self) -> impl Iterator<Item = LogHead> + '_ {
+        (0..HEADS)
+            .map(|i| LogHead {
+                area: area_name(i as u8),
+                block: u32::from(get_u16(self.b, 60 + 4 * i)),
+                next: u32::from(get_u16(self.b, 62 + 4 * i)),
+            })
+            .filter(|head| head.block != u32::from(u16::MAX))
+    }
+    /// Blocks of the allocation log.
+    pub fn bitmap_blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..BITMAP_BLOCKS)
+            .map(|i| u32::from(get_u16(self.b, 84 + 2 * i)))
+            .filter(|block| *block != u32::from(u16::MAX))
+    }
+    /// Blocks reserved ahead.
+    pub fn reserved(&self) -> impl Iterator<Item = Reserved> + '_ {
+        (0..self.reserved).map(|i| reserved(self.b, FIELDS + 4 * i))
+    }
+    /// The pages of the block table, in order.
+    pub fn snapshot_pages(&self) -> impl Iterator<Item = PageAddr> + '_ {
+        let at = FIELDS + 4 * self.reserved;
+        (0..self.snapshot).map(move |i| PageAddr(get_u32(self.b, at + 4 * i)))
+    }
+    /// The copies of the pages of a block table that lies on flash, in order, of those that were ever written.
+    pub fn table_pages(&self) -> impl Iterator<Item = (u32, PageAddr)> + '_ {
+        self.table.iter().flat_map(TableFields::pages)
+    }
+    /// States of blocks that such a page does not show yet.
+    pub fn table_changes(&self) -> impl Iterator<Item = (u32, BlockState)> + '_ {
+        self.table.iter().flat_map(TableFields::changes)
+    }
+    /// The dirty list: blocks, and how many of their pages are valid.
+    pub fn dirty_list(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.dirty.chunks_exact(self.dirty_size).map(|entry| {
+            let valid = entry[2..].iter().map(|bits| bits.count_ones()).sum();
+            (u32::from(get_u16(entry, 0)), valid)
+        })
+    }
+}
+
+/// A page of a block table that lies on flash.
+pub struct TablePage<'a> {
+    b: &'a [u8],
+    entries: Entries,
+}
+
+impl<'a> TablePage<'a> {
+    pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
+        let entries = Entries::of(geometry.pages_per_block());
+        let b = b.get(..used)?;
+        let count = usize::from(get_u16(b, HEADER + 2));
+        (used == table_page::ENTRIES + count * entries.size()).then_some(TablePage { b, entries })
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        u32::from(get_u16(self.b, HEADER))
+    }
+
+    /// States of the blocks in it, in order.
+    pub fn states(&self) -> impl Iterator<Item = BlockState> + '_ {
+        let count = usize::from(get_u16(self.b, HEADER + 2));
+        (0..count).map(|i| self.entries.get(&self.b[table_page::ENTRIES..], i))
+    }
+}
+
+/// A piece of the block table and of what follows it.
+pub struct Snapshot<'a> {
+    geometry: Geometry,
+    piece: Piece<'a>,
+}
+
+impl<'a> Snapshot<'a> {
+    pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
+        let piece = Piece::on(geometry, b, used).filter(|piece| piece.is_sane(geometry))?;
+        let geometry = *geometry;
+        Some(Snapshot { geometry, piece })
+    }
+
+    /// The first byte of the whole that this piece holds.
+    pub fn from(&self) -> usize {
+        self.piece.from
+    }
+
+    /// Whether it is coded.
+    pub fn is_coded(&self) -> bool {
+        self.piece.coded
+    }
+
+    /// Whether the block table is in the whole: else it lies on flash.
+    pub fn has_table(&self) -> bool {
+        !self.piece.tableless
+    }
+
+    /// Where the map's places begin in the whole, and where they end.
+    fn bounds(&self) -> (usize, usize) {
+        let table = if self.piece.tableless {
+            0
+        } else {
+            blockstate::size(&self.geometry)
+        };
+        (table, table + 4 * MAP_PAGES)
+    }
+
+    /// Whole entries of `size` bytes in this piece of what lies in `from..to`, each with its
+    /// number.
+    fn entries(
+        &self,
+        from: usize,
+        to: usize,
+        size: usize,
+    ) -> impl Iterator<Item = (u32, [u8; 4])> + use<'a> {
+        let (mut entry, mut have) = ([0; 4], 0);
+        (self.piece.from..to)
+            .zip(self.piece.bytes())
+            .filter(move |(n, _)| *n >= from)
+            .filter_map(move |(n, byte)| {
+                let (number, k) = ((n - from) / size, (n - from) % size);
+                // The first may have begun in the piece before.
+                if k != have {
+                    return None;
+                }
+                entry[k] = *byte;
+                have = (have + 1) % size;
+                (have == 0).then_some((number as u32, entry))
+            })
+    }
+
+    /// States of the blocks in this piece.
+    pub fn states(&self) -> impl Iterator<Item = (u32, BlockState)> + use<'a> {
+        let pages_per_block = self.geometry.pages_per_block();
+        let size = blockstate::entry_size(pages_per_block);
+        self.entries(0, self.bounds().0, size)
+            .map(move |(block, entry)| {
+                let state = Entries::of(pages_per_block).get(&entry, 0);
+                (block, state)
+            })
+    }
+
+    /// Places of the DirInode map's pages: number and page, of those that exist.
+    pub fn map_pages(&self) -> impl Iterator<Item = (u32, PageAddr)> + use<'a> {
+        let (table, end) = self.bounds();
+        self.entries(table, end, 4)
+            .map(|(number, entry)| (number, PageAddr(get_u32(&entry, 0))))
+            .filter(|(_, page)| page.is_some())
+    }
+
+    /// Blocks with an unwritten tail: block, and next page.
+    pub fn partial_blocks(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+        let from = self.bounds().1 + 4;
+        self.entries(from, usize::MAX, 4)
+            .map(|(_, entry)| (u32::from(get_u16(&entry, 0)), u32::from(get_u16(&entry, 2))))
+    }
+}

@@ -1,0 +1,191 @@
+//! Bits that rot: blocks whose pages had to be corrected are written anew, and an application can
+//! have everything in use read for that.
+//!
+//! The driver says of each read how many bits were wrong. From three quarters of what the ECC can
+//! correct on ([`Config::refresh_bits`](crate::Config::refresh_bits)) the page's block is put on a
+//! short list, wherever the page is read; the next change, [`FlashLight::gc`] or
+//! [`FlashLight::scrub`] moves what is valid in it. Retention and reads wear on all pages of a block
+//! alike, so the block is moved, not the page. A list that is full forgets; the next read, or the
+//! next round of scrubbing, notices again.
+
+use crate::FlashLight;
+use crate::api::walk::{self, Page, Visitor};
+use crate::checkpoint::Durable;
+use crate::cleaning::Volume;
+use crate::error::Error;
+use crate::format::blockstate::BlockState;
+use crate::format::header;
+use crate::format::tag::{self, Tag};
+use crate::index::Index;
+use flashkit_nand::{Nand, PageAddr};
+
+/// What one call of [`FlashLight::scrub`] has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scrub {
+    /// Pages read.
+    pub read: u32,
+    /// Blocks written anew because bits in them had to be corrected: 0 or 1.
+    pub refreshed: u32,
+    /// A page in use that cannot be read, and whose it is (inode 0: not known). Reading went no
+    /// further; the next call goes on behind it.
+    pub unreadable: Option<Page>,
+    /// Everything in use has been read since the round began, and nothing is left to be written
+    /// anew; the next call begins another round.
+    pub done: bool,
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Reads on through all blocks in use, at most `pages` pages, and checks them; or writes one
+    /// block anew, if one is noticed that needs it. Where the round goes on is remembered over
+    /// unmounts, by the block. On a read-only volume nothing is written.
+    ///
+    /// A page that cannot be read costs a search for its owner besides: in file data, of the files
+    /// in the cache, then of all inodes; else of all metadata.
+    ///
+    /// # Errors
+    /// As of other operations; a page that cannot be read is no error.
+    pub fn scrub(&mut self, pages: u32) -> Result<Scrub, Error<N::Error>> {
+        let mut out = Scrub::default();
+        if self.index_mut().writable().is_ok() && self.volume.reading(Volume::refresh_in_room)? {
+            out.refreshed = 1;
+            return Ok(out);
+        }
+        let end = self.store().table.blocks() * self.store().ppb();
+        while out.read < pages && out.unreadable.is_none() && self.store().scrub_at < end {
+            let at = PageAddr(self.store().scrub_at);
+            if !self.volume.durable.is_in_use(at) {
+                self.index_mut().skip_block();
+                continue;
+            }
+            self.store_mut().scrub_at += 1;
+            let listed = self.index().listed_valid(at);
+            if listed != Some(false) {
+                out.read += 1;
+                out.unreadable = self.scrub_page(at, listed.is_some())?;
+            }
+        }
+        if self.store().scrub_at >= end
+            && out.unreadable.is_none()
+            && (!self.index().is_writable() || self.store().nand.refresh.is_empty())
+        {
+            self.store_mut().scrub_at = 0;
+            out.done = true;
+        }
+        Ok(out)
+    }
+
+    /// Reads one page, which is in use if that is `known`, and gives it back when it cannot be read.
+    fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
+        let block = self.store().geo.block_of(at).0;
+        let state = self.store_mut().state(block);
+        self.store_mut().scratch_at = PageAddr::NONE;
+        if let BlockState::Data(n) = state {
+            let known = known || n == self.store().programmed(block);
+            return self.index_mut().scrub_data(at, known);
+        }
+        if self
+            .volume
+            .durable
+            .index
+            .store
+            .read_meta(at, self.volume.durable.index.scratch)?
+            .is_some()
+        {
+            return Ok(None);
+        }
+        if header::is_blank(self.index().scratch) {
+            self.index_mut().skip_block();
+            return Ok(None);
+        }
+        if state == BlockState::System {
+            // What it says is in RAM too.
+            self.store_mut().nand.refresh.add(block);
+            return Ok(None);
+        }
+        let mut search = Search { at, found: None };
+        self.walk(&mut search)?;
+        Ok(search.found)
+    }
+}
+
+impl<N: Nand> Durable<'_, N> {
+    /// Whether a page, or one behind it in its block, may be in use.
+    fn is_in_use(&mut self, at: PageAddr) -> bool {
+        let (block, index) = (
+            self.index.store.geo.block_of(at).0,
+            self.index.store.geo.index_of(at),
+        );
+        match self.index.store.state(block) {
+            BlockState::Meta(1..) | BlockState::Data(1..) => {
+                index < self.index.store.programmed(block)
+            }
+            BlockState::System => self.anchor.is_written(block) || self.index.store.is_log(block),
+            _ => false,
+        }
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    fn skip_block(&mut self) {
+        let block = self.store.scrub_at / self.store.ppb();
+        self.store.scrub_at = (block + 1) * self.store.ppb();
+    }
+
+    fn scrub_data(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
+        let mut spare = [0u8; tag::SIZE];
+        let n = if self.store.has_tags() { tag::SIZE } else { 0 };
+        let status = self.store.nand.read(at, 0, self.scratch, &mut spare[..n])?;
+        if status.is_readable() && (n == 0 || Tag::matches(&spare, self.scratch)) {
+            return Ok(None);
+        }
+        if status.is_readable() && header::is_blank(self.scratch) && !known {
+            self.skip_block();
+            return Ok(None);
+        }
+        if let Some(t) = Tag::decode(&spare).filter(|_| status.is_readable() && n > 0) {
+            // Very likely the owner: it is asked first when it is in the cache.
+            crate::error::sound(self.load_file(t.owner).map(|_| ()).or_else(not_there))?;
+        }
+        let area = walk::Area::Data;
+        let ino = match crate::error::sound(self.search_owner(at))? {
+            Some(Some((file, _))) => file.ino,
+            _ if known => 0,
+            _ => return Ok(None),
+        };
+        Ok(Some(Page {
+            page: at,
+            area,
+            ino,
+        }))
+    }
+}
+
+fn not_there<E>(e: Error<E>) -> Result<(), Error<E>> {
+    match e {
+        Error::NotFound => Ok(()),
+        e => Err(e),
+    }
+}
+
+/// Looks for the owner of a metadata page.
+struct Search {
+    at: PageAddr,
+    found: Option<Page>,
+}
+
+impl Visitor for Search {
+    fn page(&mut self, page: Page) {
+        if page.page == self.at {
+            self.found = Some(page);
+        }
+    }
+
+    fn problem(&mut self, _: PageAddr, _: u32, _: &'static str) {}
+
+    fn damaged(&mut self, page: PageAddr, ino: u32, _: &'static str) {
+        if page == self.at && self.found.is_none() {
+            let area = walk::Area::Dir;
+            self.found = Some(Page { page, area, ino });
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Programs of a leaf, of the second level and of a root, one after another, so that one of them always leads to a
+//! checkpoint.
+
+use crate::checkpoint::Durable;
+use crate::checkpoint::encode::Start;
+use crate::error::Error;
+use crate::format::area::Head;
+use crate::format::blockstate::BlockState;
+use crate::format::header::{HEADER, Kind};
+use crate::format::leaf::{next_leaves, root_name};
+use crate::format::limits::{ANCHOR_PAGES, ROOT_BLOCKS};
+use crate::index::Index;
+use crate::space::erased::OF_LEAF;
+use flashkit_bytes::put_u32;
+use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
+
+impl<N: Nand> Durable<'_, N> {
+    /// Makes sure that the leaf can be programmed; `false` when it cannot.
+    pub(crate) fn begin_leaf(&mut self, switch: bool) -> Result<bool, Error<N::Error>> {
+        let leaf = self.anchor.leaf;
+        let mut done = self.index.store.prepare(leaf.block, switch)?;
+        if self.index.store.unseen.take(OF_LEAF) && !switch {
+            done &= self.index.store.goes_on(leaf)?;
+        }
+        Ok(done)
+    }
+
+    /// Programs the checkpoint page in the scratch page; `false` when the block fails.
+    pub(crate) fn program_leaf(
+        &mut self,
+        len: usize,
+        switch: bool,
+    ) -> Result<bool, Error<N::Error>> {
+        let Head { block, next } = self.anchor.leaf;
+        self.anchor.leaf.next += 1;
+        self.index.store.written.checkpoint += 1;
+        let at = self.index.store.geo.page(BlockAddr(block), next);
+        let page = &mut self.index.scratch[..len];
+        let done = self
+            .index
+            .store
+            .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
+        if !done && switch {
+            // Nothing leads to it: a mount is to know at once that this leaf is none.
+            self.index.store.mark_bad(block)?;
+        } else if !done {
+            self.index.store.note_failing(block);
+        }
+        Ok(done)
+    }
+
+    /// Writes what points to a new leaf, when its pages are `done`; `false` when a block failed, and another leaf is to be tried.
+    pub(crate) fn end_leaf(&mut self, done: bool, switch: bool) -> Result<bool, Error<N::Error>> {
+        let block = self.anchor.leaf.block;
+        let done = done && (!switch || self.anchor_leaf()?);
+        if !done {
+            // Given up, for good once another is anchored.
+            self.anchor.push_chain(block);
+            self.anchor.leaf = Head::NONE;
+        }
+        Ok(done)
+    }
+
+    /// Points the second level, and if that is new the root, to the leaf just begun. What they
+    /// pointed to before is dead then. `false` when the second-level block fails.
+    fn anchor_leaf(&mut self) -> Result<bool, Error<N::Error>> {
+        let second = self.anchor.second;
+        if !self.index.store.prepare(second, self.anchor.new_second)? {
+            self.anchor.second_next = ANCHOR_PAGES;
+            return Ok(false);
+        }
+        let pair = match self.anchor.new_second {
+            true => 0,
+            false => self.anchor.second_next - 2,
+        };
+        if !self.write_second(pair)? {
+            return Ok(false);
+        }
+        if self.anchor.new_second {
+            if !self.write_root()? {
+                self.anchor.second_next = ANCHOR_PAGES;
+                return Ok(false);
+            }
+            self.index
+                .store
+                .retire_at_checkpoint(self.anchor.old_second);
+            self.anchor.old_second = u32::MAX;
+            self.anchor.new_second = false;
+        }
+        for i in 0..core::mem::take(&mut self.anchor.chained) {
+            self.index.store.retire_at_checkpoint(self.anchor.chain[i]);
+        }
+        Ok(true)
+    }
+
+    /// Writes two pages of the second-level block that lead to the leaf. `false` when it fails.
+    fn write_second(&mut self, pair: u32) -> Result<bool, Error<N::Error>> {
+        let second = self.anchor.second;
+        let mut page = [0u8; HEADER + 4];
+        put_u32(&mut page, HEADER, self.anchor.leaf.block);
+        for index in pair..pair + 2 {
+            let at = self.index.store.geo.page(BlockAddr(second), index);
+            self.index.store.written.checkpoint += 1;
+            if !self
+                .index
+                .store
+                .program_at(at, &mut page, Kind::Second, PageAddr::NONE)?
+            {
+                self.index.store.note_failing(second);
+                self.anchor.second_next = ANCHOR_PAGES;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes the root page that was claimed in both root blocks: first where the page is not that counts, so that it counts until this one
+    /// cannot fail any more. If the other is to be erased then, what this one leads to is written once more before: that
+    /// shows that it is complete. A block that fails is replaced. `false` when there is nothing that counts.
+    fn write_root(&mut self) -> Result<bool, Error<N::Error>> {
+        let geo = self.index.store.geo;
+        let mut page = [0u8; HEADER + 32];
+        let fields = [
+            geo.page_size(),
+            geo.spare_size(),
+            geo.pages_per_block(),
+            geo.blocks(),
+            self.anchor.second,
+            self.anchor.last_root,
+            u32::from(self.anchor.round),
+            self.anchor.good,
+        ];
+        for (i, v) in fields.into_iter().enumerate() {
+            put_u32(&mut page, HEADER + 4 * i, v);
+        }
+        let (first, roots) = (self.anchor.first, self.anchor.roots);
+        let is_last = self.anchor.has_one_root();
+        let begin = if roots[1 - first] == u32::MAX {
+            first
+        } else {
+            1 - first
+        };
+        if !self.write_root_page(begin, &mut page)? {
+            if !is_last {
+                self.replace_root(begin)?;
+            }
+            return Ok(false);
+        }
+        let other = 1 - begin;
+        if !is_last && self.anchor.stale[other] && !self.write_second(2)? {
+            return Ok(false);
+        }
+        self.anchor.counts = root_name(self.anchor.round.into(), self.anchor.root_next - 1);
+        self.anchor.first = begin;
+        if !is_last && !self.write_root_page(other, &mut page)? {
+            self.replace_root(other)?;
+            let new = 1 - self.anchor.first;
+            if !self.anchor.has_one_root() && !self.write_root_page(new, &mut page)? {
+                self.replace_root(new)?;
+                self.anchor.root_alone = true;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes the page in one root block; `false` when that fails.
+    fn write_root_page(&mut self, side: usize, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
+        let block = BlockAddr(self.anchor.roots[side]);
+        self.index.store.written.checkpoint += 1;
+        self.anchor.root_tried = true;
+        if self.anchor.stale[side] && self.index.store.nand.erase(block)? == OpStatus::Failed {
+            return Ok(false);
+        }
+        self.anchor.stale[side] = false;
+        self.anchor.rounds[side] = self.anchor.round.into();
+        self.anchor.ends[side] = self.anchor.root_next as u8;
+        let at = self.index.store.geo.page(block, self.anchor.root_next - 1);
+        self.index
+            .store
+            .program_at(at, page, Kind::Root, PageAddr::NONE)
+    }
+
+    /// Marks a root block bad; the next good one takes its place.
+    fn replace_root(&mut self, side: usize) -> Result<(), Error<N::Error>> {
+        let (before, stale) = (self.anchor.roots, self.anchor.stale);
+        let (first, rounds, ends) = (
+            before[self.anchor.first],
+            self.anchor.rounds,
+            self.anchor.ends,
+        );
+        self.index.store.mark_bad(before[side])?;
+        self.anchor.roots = root_blocks(&mut self.index.store.nand.inner)?;
+        self.anchor.limit_roots();
+        for side in 0..2 {
+            let same = (0..2).find(|&i| before[i] == self.anchor.roots[side]);
+            self.anchor.stale[side] = same.is_none_or(|i| stale[i]);
+            self.anchor.rounds[side] = same.map_or(u32::MAX, |i| rounds[i]);
+            self.anchor.ends[side] = same.map_or(0, |i| ends[i]);
+            if self.anchor.roots[side] == first {
+                self.anchor.first = side;
+            }
+        }
+        self.anchor.go_on_alone();
+        Ok(())
+    }
+
+    /// A root block may have been marked bad since the checkpoint.
+    pub(crate) fn find_bad_roots(&mut self) -> Result<(), Error<N::Error>> {
+        for block in 0..=self.anchor.last_root {
+            if self.index.store.nand.is_bad(BlockAddr(block))?
+                && self.index.store.state(block) != BlockState::Bad
+            {
+                self.index.store.set_state(block, BlockState::Bad);
+                self.index.store.good = self.index.store.good.saturating_sub(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// The leaf that stays named may hold a copy whose program was cut, and which can be read later and not now. One read,
+    /// and an erase if there is one.
+    pub(crate) fn erase_unreadable_copy(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
+        let block = self.anchor.next_leaves[1];
+        if block >= self.index.store.table.blocks() || block == from.copy {
+            return Ok(());
+        }
+        let at = self.index.store.geo.page(BlockAddr(block), 0);
+        self.index.store.scratch_at = PageAddr::NONE;
+        let status = self
+            .index
+            .store
+            .nand
+            .read(at, 0, self.index.scratch, &mut [])?;
+        if !status.is_readable() && !self.index.store.erase(block)? {
+            self.anchor.next_leaves[1] = u32::MAX;
+        }
+        Ok(())
+    }
+}
+
+/// The first two good blocks: the anchors of the volume; all ones for a second that is missing.
+pub(crate) fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], Error<N::Error>> {
+    let mut roots = [u32::MAX; 2];
+    let mut found = 0;
+    for block in 0..nand.geometry().blocks().min(ROOT_BLOCKS) {
+        if !nand.is_bad(BlockAddr(block)).map_err(Error::Driver)? {
+            roots[found] = block;
+            found += 1;
+            if found == 2 {
+                break;
+            }
+        }
+    }
+    if found == 0 {
+        return Err(Error::NotFormatted);
+    }
+    Ok(roots)
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    /// Reads a checkpoint page into the scratch page: its sequence number, if that is above
+    /// `after`, and the next leaves.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn read_checkpoint(
+        &mut self,
+        at: PageAddr,
+        after: u64,
+    ) -> Result<Option<(u64, [u32; 2])>, Error<N::Error>> {
+        self.store.scratch_at = PageAddr::NONE;
+        let header = self.store.read_meta(at, self.scratch)?;
+        Ok(header
+            .filter(|h| h.kind == Kind::Checkpoint && h.seq > after)
+            .map(|h| (h.seq, next_leaves(self.scratch))))
+    }
+}

@@ -1,0 +1,632 @@
+//! Moving what is valid in a block elsewhere: metadata to the log of its area, file data to a
+//! data head.
+//!
+//! An inode is moved by writing it anew. A map page is copied, and its inode changed. A page of file
+//! data is copied, and the file's log says where it is; where an extent map names the old place, the
+//! record masks that.
+
+use crate::cleaning::job::{CleanJob, LOOK, MAP, MOVE, Why};
+use crate::error::{Error, FILE_DATA, sound};
+use crate::format::area::LogArea;
+use crate::format::blockstate::BlockState;
+use crate::format::extent::{self, Extent, INDEX_END};
+use crate::format::header::Kind;
+use crate::format::inode::{DirView, FileView, Inode};
+use crate::format::mappage::{ExtentPage, MapPage};
+use crate::format::node::{FileRef, Node};
+use crate::format::tag::{self, Tag};
+use crate::index::Index;
+use crate::index::tree::{self, BATCH, COPIES, Copied, EXTENT, HASH, MapKind};
+use crate::index::waiting::Waiting;
+use crate::space::store::Store;
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+/// What became of a page under the cleaner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    /// It is not valid, or not any more.
+    Gone,
+    /// It cannot be read or nobody can say whose it is, because of damage: its block cannot be won.
+    Stays,
+}
+
+/// The file that a data page was written for and the index in it, and the tag that says so.
+type DataOwner = (Option<(FileRef, u32)>, Option<[u8; tag::SIZE]>);
+
+/// What an extent map, or an extent that waits for it, was last seen to say: pages next to each other are
+/// often named together.
+#[derive(Clone, Copy)]
+struct SeenMaps {
+    ino: u32,
+    run: Extent,
+    waiting: bool,
+}
+
+/// What says that the scratch page holds a page of data: no place of a page of metadata.
+fn in_scratch(data: PageAddr) -> PageAddr {
+    PageAddr(data.0 | 1 << 31)
+}
+
+/// How an inode leads to a map.
+struct Way {
+    levels: u8,
+    /// Which of its pointers, to the map itself or to an index page, and where that is.
+    root: usize,
+    page: PageAddr,
+    /// Maps below one index page that move at a time, at most.
+    most: usize,
+}
+
+impl Way {
+    /// To the map that covers `key`. With few free blocks, when it counts what each one costs, as many maps move at a time
+    /// as the inode's log has room to note, with their index page, which is written once for all of them. Written
+    /// once for each, the pages of a block of which half is maps fill another, of which half is in use again.
+    fn to<const REC: usize>(inode: &Inode<&[u8], REC>, key: u32, is_urgent: bool) -> Option<Way> {
+        if inode.levels() == 0 {
+            return None;
+        }
+        let root = inode.pointer_for(key);
+        let notes = inode.room().saturating_sub(tree::SLACK) / REC;
+        let most = notes.saturating_sub(1).clamp(BATCH, COPIES);
+        Some(Way {
+            levels: inode.levels(),
+            root,
+            page: inode.pointer(root).1,
+            most: if is_urgent { most } else { 1 },
+        })
+    }
+}
+
+const NO_COPIES: [Copied; COPIES] = [Copied {
+    from: PageAddr::NONE,
+    to: PageAddr::NONE,
+}; COPIES];
+
+impl<N: Nand> Index<'_, N> {
+    /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the maps
+    /// that named them up to date; whether the block has come to its end.
+    pub(crate) fn move_some(
+        &mut self,
+        job: &mut CleanJob,
+        limit: u32,
+    ) -> Result<bool, Error<N::Error>> {
+        let block = job.block;
+        let is_data = matches!(self.store.state(block), BlockState::Data(_));
+        let all = is_data && self.store.valid_pages(block) == job.end - job.next;
+        let mut seen = None;
+        job.cost = LOOK * self.recall(block)?;
+        while job.next < job.end && self.store.valid_pages(block) > 0 && job.cost < limit {
+            let index = job.next;
+            job.next += 1;
+            let listed = self.store.dirty.find(block);
+            if listed.is_some_and(|e| !self.store.dirty.is_valid(e, index)) {
+                continue;
+            }
+            let at = self.store.geo.page(BlockAddr(block), index);
+            let (before, maps) = (self.store.written.moved(), self.store.map_writes());
+            let became = if is_data {
+                self.move_data(at, all || listed.is_some(), &mut seen)?
+            } else {
+                self.move_meta(at, listed.is_some())?
+            };
+            if became == Moved::Stays && self.is_in_vain(job) {
+                job.next = job.end;
+            }
+            let moved = (self.store.written.moved() - before) as u32;
+            let maps = (self.store.map_writes() - maps) as u32;
+            job.cost = job.cost.saturating_add(LOOK + MOVE * moved + MAP * maps);
+        }
+        if self.store.valid_pages(block) == 0 {
+            self.store.close(block);
+            return Ok(true);
+        }
+        if job.next < job.end {
+            return Ok(false);
+        }
+        // Pages that cannot be read, or that nobody owns.
+        let n = usize::from(self.store.unmovable_next) % self.store.unmovable.len();
+        self.store.unmovable[n] = block as u16;
+        self.store.unmovable_next = n as u8 + 1;
+        if let Some(rank) = job.rank {
+            self.store.unmovable_rank = self.store.unmovable_rank.max(rank);
+        }
+        Ok(true)
+    }
+
+    /// Whether it does not pay to go on with a block that a page stays in: what is moved out of it wins
+    /// nothing, and many such blocks would take all space. But that page may not be a valid one, so with few that are left
+    /// it is tried.
+    fn is_in_vain(&mut self, job: &CleanJob) -> bool {
+        let few = self.store.ppb() / 16;
+        job.why == Why::Space
+            && !self.store.failing.contains(&(job.block as u16))
+            && self.store.valid_pages(job.block) > few
+    }
+
+    /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid unless
+    /// what replaced it was lost to damage, so what leads to it is asked all the same.
+    fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
+        self.store.scratch_at = PageAddr::NONE;
+        let Some(header) = self.store.read_meta(at, self.scratch)? else {
+            if sound(self.move_map(at))? == Some(true) || self.move_table_page(at)? {
+                return Ok(Moved::Gone);
+            }
+            // An invalid page may be one that was never complete.
+            return Ok(if known { Moved::Stays } else { Moved::Gone });
+        };
+        let before = self.store.seq;
+        let result = match header.kind {
+            Kind::Dir => self.move_dir(at),
+            Kind::File => self.move_file(at),
+            Kind::HashMap | Kind::HashIndex => self.move_hash_page(at, header.kind),
+            Kind::ExtentMap | Kind::ExtentIndex => self.move_extent_page(at, header.kind),
+            Kind::Names => self.move_names_page(at),
+            Kind::Attributes => self.move_attributes(at),
+            Kind::DirMap | Kind::Places => self.move_map(at).map(|_| ()),
+            Kind::Table => self.move_table_page(at).map(|_| ()),
+            _ => Ok(()),
+        };
+        self.store.written.moved_meta += u64::from(self.store.seq != before);
+        self.after(result)
+    }
+
+    /// Writes the page of the block table that has a copy at a place anew; whether there is such a page.
+    fn move_table_page(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
+        let table = self.store.table.paged.as_ref();
+        let Some(number) = table.and_then(|p| p.page_at(at)) else {
+            return Ok(false);
+        };
+        self.store.write_table_page(number)?;
+        Ok(true)
+    }
+
+    /// What a move has come to that ended so. The file may have more extents than it takes.
+    fn after(&self, result: Result<(), Error<N::Error>>) -> Result<Moved, Error<N::Error>> {
+        match result {
+            Ok(()) | Err(Error::NotFound) => Ok(Moved::Gone),
+            Err(e) if (e.is_damage() || matches!(e, Error::TooBig)) && !self.store.nand.failed => {
+                Ok(Moved::Stays)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn move_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let ino = DirView::on(self.scratch).ino();
+        let i = self.load_dir(ino)?;
+        if self.dirs[i].loc == at {
+            self.dirs[i].dirty = true;
+            self.flush_dir(i)?;
+        }
+        Ok(())
+    }
+
+    fn move_file(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let file = FileView::on(self.scratch).file_ref(self.store.volume);
+        let i = self.load_file(file)?;
+        if self.files[i].loc == at {
+            self.files[i].dirty = true;
+            self.flush_file(i)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the map page `at` to the head of its log.
+    fn copy_map(
+        &mut self,
+        at: PageAddr,
+        kind: Kind,
+        area: LogArea,
+    ) -> Result<PageAddr, Error<N::Error>> {
+        self.load_scratch(at, kind, "map page")?;
+        self.store.scratch_at = PageAddr::NONE;
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let len = flashkit_bytes::get_u16(page.0, 24) as usize;
+        self.store.append(area, &mut self.scratch[..len], kind, at)
+    }
+
+    /// Copies the map page `at` if the inode leads to it that way, with the next ones of its block below the same index
+    /// page; how many.
+    fn copy_maps(
+        &mut self,
+        at: PageAddr,
+        kind: Kind,
+        maps: MapKind,
+        way: &Way,
+        copies: &mut [Copied; COPIES],
+    ) -> Result<usize, Error<N::Error>> {
+        copies[0].from = at;
+        let mut found = usize::from(way.page == at);
+        if found == 0 && way.levels == 2 && kind == maps.map {
+            found = self.maps_below(maps, way, copies)?;
+        }
+        let mut copied = 0_usize;
+        for copy in &mut copies[..found] {
+            match self.copy_map(copy.from, kind, maps.area) {
+                Ok(to) => copy.to = to,
+                // It has a turn of its own.
+                Err(_) if copied > 0 && !self.store.nand.failed => break,
+                Err(e) => return Err(e),
+            }
+            copied += 1;
+        }
+        self.store.written.moved_meta += copied.saturating_sub(1) as u64;
+        Ok(copied)
+    }
+
+    /// Adds maps behind the first one, in its block, that the same index page leads to; how many there are now. None if
+    /// it does not lead to the first.
+    fn maps_below(
+        &mut self,
+        maps: MapKind,
+        way: &Way,
+        copies: &mut [Copied; COPIES],
+    ) -> Result<usize, Error<N::Error>> {
+        self.load_scratch(way.page, maps.index, maps.what_index)?;
+        let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+        let (at, geo) = (copies[0].from, &self.store.geo);
+        let (mut leads, mut n) = (false, 1);
+        for p in 0..page.count().min(page.capacity()) {
+            let map = page.pointer(p).1;
+            leads |= map == at;
+            let is_next = map.0 > at.0 && geo.block_of(map) == geo.block_of(at);
+            if is_next && n < way.most && copies[..n].iter().all(|c| c.from != map) {
+                copies[n].from = map;
+                n += 1;
+            }
+        }
+        Ok(if leads { n } else { 0 })
+    }
+
+    fn move_hash_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let (owner, key) = (page.owner(), page.first_key());
+        self.dir_reserve(owner.ino)?;
+        let i = self.load_dir(owner.ino)?;
+        let urgent = self.is_urgent();
+        let Some(way) = Way::to(&self.dirs[i].dir(), key, urgent) else {
+            return Ok(());
+        };
+        let mut copies = NO_COPIES;
+        let n = self.copy_maps(at, kind, HASH, &way, &mut copies)?;
+        let copies = &copies[..n];
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let mut inode = self.dirs[i].dir_mut();
+        let old = tree::repoint(store, HASH, scratch, &mut inode, way.root, copies)?;
+        self.dirs[i].dirty = true;
+        for page in copies.iter().map(|c| c.from).chain(old) {
+            self.store.invalidate(page);
+            self.dir_note_freed_page(i, page)?;
+        }
+        Ok(())
+    }
+
+    fn move_extent_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let (owner, key) = (page.owner(), page.first_key());
+        let i = self.load_file(owner)?;
+        self.file_room(i, (BATCH + 1) * extent::SIZE)?;
+        let urgent = self.is_urgent();
+        let Some(way) = Way::to(&self.files[i].file(), key, urgent) else {
+            return Ok(());
+        };
+        let mut copies = NO_COPIES;
+        let n = self.copy_maps(at, kind, EXTENT, &way, &mut copies)?;
+        let copies = &copies[..n];
+        if copies.is_empty() {
+            return Ok(());
+        }
+        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let mut inode = self.files[i].file_mut();
+        let old = tree::repoint(store, EXTENT, scratch, &mut inode, way.root, copies)?;
+        self.files[i].dirty = true;
+        for page in copies.iter().map(|c| c.from).chain(old) {
+            self.free_run(i, page.0, 1);
+        }
+        Ok(())
+    }
+
+    fn move_names_page(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&mut [u8], 1> = MapPage(self.scratch);
+        let owner = page.owner();
+        let i = self.load_file(owner)?;
+        self.file_room(i, extent::SIZE)?;
+        let pointer = self.files[i].file().names().pages().find(|p| p.1 == at);
+        let Some(pointer) = pointer else {
+            return Ok(());
+        };
+        self.load_names(i, at)?;
+        self.put_names_page(i, Some(pointer))
+    }
+
+    /// Moves a page of file data, if it is valid; `known` to be so, or not.
+    fn move_data(
+        &mut self,
+        at: PageAddr,
+        known: bool,
+        seen: &mut Option<SeenMaps>,
+    ) -> Result<Moved, Error<N::Error>> {
+        let (owner, tag) = match self.data_owner(at, known) {
+            // An invalid page may be one that was never complete.
+            Err(e) if e.is_damage() && !known => return Ok(Moved::Gone),
+            Err(e) if e.is_damage() => return Ok(Moved::Stays),
+            owner => owner?,
+        };
+        let Some((file, index)) = owner.filter(|o| o.1 < INDEX_END) else {
+            return Ok(Moved::Gone);
+        };
+        let moved = self.move_data_of(file, index, at, tag.as_ref(), seen);
+        self.after(moved)
+    }
+
+    /// Moves the page that is perhaps page `index` of a file; with the `tag` that was read when the
+    /// page was, which may still be in the scratch page.
+    fn move_data_of(
+        &mut self,
+        file: FileRef,
+        index: u32,
+        at: PageAddr,
+        tag: Option<&[u8; tag::SIZE]>,
+        seen: &mut Option<SeenMaps>,
+    ) -> Result<(), Error<N::Error>> {
+        let i = self.load_file(file)?;
+        // Before the lookup: making room may write the file's fragment, and with it this page.
+        self.file_room(i, 4 * extent::SIZE)?;
+        let logged = self.logged(i, index);
+        let masks = match logged {
+            Some(e) if e.page == at.0 => e.masks,
+            Some(_) => return self.give_back(i, index, at, logged),
+            None => {
+                let seen = self.look_up(i, index, seen)?;
+                if seen.run.page != at.0 {
+                    // Below what waits there may be another record of the page.
+                    return if seen.waiting {
+                        self.give_back(i, index, at, None)
+                    } else {
+                        Ok(())
+                    };
+                }
+                true
+            }
+        };
+        // Not the checksum alone: one in 2^32 of the pages that a lookup has left there would pass.
+        let is_there = self.store.scratch_at == in_scratch(at);
+        if !tag.is_some_and(|tag| is_there && Tag::matches(tag, self.scratch)) {
+            self.store.scratch_at = PageAddr::NONE;
+            // One that cannot be read stays where it is, for the reader to be told.
+            self.store.read_data(at, self.scratch, file.ino, index)?;
+        }
+        let owner = self.files[i].file().file_ref(self.store.volume);
+        let new = self
+            .store
+            .append_data(self.store.mover, self.scratch, owner, index)?;
+        let e = Extent::new(index, new.0, 1);
+        self.map_insert(i, Extent { masks, ..e })?;
+        if logged.is_none() {
+            self.free_run(i, at.0, 1);
+        }
+        Ok(())
+    }
+
+    /// Where a page is of which the log says nothing.
+    fn look_up(
+        &mut self,
+        i: usize,
+        index: u32,
+        seen: &mut Option<SeenMaps>,
+    ) -> Result<SeenMaps, Error<N::Error>> {
+        let ino = self.files[i].ino;
+        if let Some(known) = seen.filter(|s| s.ino == ino)
+            && let Some(run) = known.run.clip(index, index + 1)
+        {
+            return Ok(SeenMaps { run, ..known });
+        }
+        let mapped = self.map_lookup(i, index)?;
+        let page = mapped.page;
+        let count = if page.is_none() { 1 } else { mapped.run };
+        let now = SeenMaps {
+            ino,
+            run: Extent::new(index, page.0, count),
+            waiting: mapped.waiting,
+        };
+        *seen = Some(now);
+        Ok(now)
+    }
+
+    /// Gives back a page that an index page or an extent map still names for an index of a file, of which
+    /// another record, in the log (`logged`) or in the index page, says something else.
+    fn give_back(
+        &mut self,
+        i: usize,
+        index: u32,
+        at: PageAddr,
+        logged: Option<Extent>,
+    ) -> Result<(), Error<N::Error>> {
+        let masks = logged.is_some_and(|e| e.masks);
+        let pointer = self.extent_map_for(i, index).0?;
+        if self.files[i].file().levels() == 2 {
+            let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+            if let Some(e) = page.extent_of(index) {
+                if e.page == at.0 && logged.is_some() && !masks {
+                    self.mask(i, index, at);
+                } else if e.page != at.0 && !e.masks && self.map_names(i, pointer, index, at)? {
+                    self.drain_at(i, index)?;
+                }
+                return Ok(());
+            }
+        }
+        if logged.is_some() && !masks && self.map_names(i, pointer, index, at)? {
+            self.mask(i, index, at);
+        }
+        Ok(())
+    }
+
+    /// Whether the extent map that a pointer leads to has `at` for an index.
+    fn map_names(
+        &mut self,
+        i: usize,
+        pointer: (u32, PageAddr),
+        index: u32,
+        at: PageAddr,
+    ) -> Result<bool, Error<N::Error>> {
+        let named = self.load_extent_map_at(i, pointer)?;
+        let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
+        Ok(named && page.extent_of(index).is_some_and(|e| e.page == at.0))
+    }
+
+    /// The file and index that a data page was written for, and its tag if the page is in the
+    /// scratch page: then `whole` of it was asked for, as costs no more.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when that cannot be known.
+    fn data_owner(&mut self, at: PageAddr, whole: bool) -> Result<DataOwner, Error<N::Error>> {
+        if !self.store.has_tags() {
+            return Ok((self.search_owner(at)?, None));
+        }
+        let mut spare = [0u8; tag::SIZE];
+        let data = if whole {
+            self.store.scratch_at = PageAddr::NONE;
+            &mut *self.scratch
+        } else {
+            &mut []
+        };
+        if !self.store.nand.read(at, 0, data, &mut spare)?.is_readable() {
+            return Err(Error::Corrupt(at, FILE_DATA));
+        }
+        if whole {
+            self.store.scratch_at = in_scratch(at);
+        }
+        let owner = Tag::decode(&spare).map(|t| (t.owner, t.index));
+        Ok((owner, whole.then_some(spare)))
+    }
+
+    /// Looks through all files for the one that a page belongs to: for chips without spare
+    /// bytes. Reads every inode in the worst case; the file of the page before is asked first.
+    pub(crate) fn search_owner(
+        &mut self,
+        at: PageAddr,
+    ) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+        for i in 0..2 {
+            if self.files[i].ino != 0
+                && let Some(Some(index)) = sound(self.index_of(i, at))?
+            {
+                return Ok(Some((
+                    self.files[i].file().file_ref(self.store.volume),
+                    index,
+                )));
+            }
+        }
+        let mut damage = None;
+        let mut from = 1;
+        while let Some((dir, _)) = self.map_next(from)? {
+            from = dir + 1;
+            match self.search_owner_in(dir, at) {
+                Ok(None) => {}
+                Err(e) if e.is_damage() => damage = Some(e),
+                found => return found,
+            }
+        }
+        damage.map_or(Ok(None), Err)
+    }
+
+    fn search_owner_in(
+        &mut self,
+        dir: u32,
+        at: PageAddr,
+    ) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+        let (mut cookie, mut damage) = (0, None);
+        loop {
+            let (node, next) = match self.next_file(dir, cookie) {
+                Ok(Some(found)) => found,
+                Ok(None) => return damage.map_or(Ok(None), Err),
+                Err(e) => return Err(e),
+            };
+            cookie = next;
+            let index = self.load_file(node).and_then(|i| self.index_of(i, at));
+            match index {
+                Ok(None) => {}
+                Ok(Some(index)) => return Ok(Some((node, index))),
+                Err(e) if e.is_damage() => damage = Some(e),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// The first file of a directory after a cookie.
+    pub(crate) fn next_file(
+        &mut self,
+        dir: u32,
+        cookie: u64,
+    ) -> Result<Option<(FileRef, u64)>, Error<N::Error>> {
+        let mut found = None;
+        self.load_dir(dir)?;
+        self.list(dir, cookie, &mut |entry| {
+            if let Node::File(file) = entry.node {
+                found = Some((file, entry.cookie));
+            }
+            found.is_none()
+        })?;
+        Ok(found)
+    }
+
+    /// The index at which a cached file has a page of the chip. With a damaged extent map, that is
+    /// the result when none of the others has it.
+    fn index_of(&mut self, i: usize, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
+        let holds = |e: &Extent| at.0 >= e.page && at.0 - e.page < e.count;
+        let view = self.files[i].file();
+        let in_log = (0..view.record_search(INDEX_END, 0))
+            .map(|r| Extent::decode(view.record(r)))
+            .find(holds);
+        if let Some(e) = in_log {
+            return Ok(Some(e.index + (at.0 - e.page)));
+        }
+        let (mut found, mut damage) = (None, None);
+        let mut look = |_: &mut Store<'_, N>, e: Extent| {
+            if holds(&e) {
+                found = Some(e.index + (at.0 - e.page));
+            }
+        };
+        let (levels, mut root, mut p) = (self.files[i].file().levels(), 0, 0);
+        while root < self.files[i].file().pointers() {
+            let (pointer, ino) = (self.files[i].file().pointer(root), self.files[i].ino);
+            let (mut map, mut waiting) = (pointer, None);
+            if levels == 2 {
+                let index = self.load_map_page(EXTENT.index, pointer, ino, EXTENT.what_index);
+                match index {
+                    Err(e) if e.is_damage() => {
+                        (damage, root, p) = (Some(e), root + 1, 0);
+                        continue;
+                    }
+                    index => index?,
+                }
+                let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+                if p >= page.count() {
+                    (root, p) = (root + 1, 0);
+                    continue;
+                }
+                (map, waiting) = (page.pointer(p), Some(Waiting::below(&page, pointer.1, p)));
+                if p == 0 {
+                    self.for_each_valid_run_waiting(i, &mut look);
+                }
+                p += 1;
+            } else {
+                root += 1;
+            }
+            let looked = match self.load_extent_map_at(i, map) {
+                Ok(_) => self.for_each_valid_run(i, waiting.as_ref(), &mut look),
+                Err(e) => Err(e),
+            };
+            match looked {
+                Err(e) if e.is_damage() => damage = Some(e),
+                looked => looked?,
+            }
+        }
+        match (found, damage) {
+            (None, Some(damage)) => Err(damage),
+            (found, _) => Ok(found),
+        }
+    }
+}

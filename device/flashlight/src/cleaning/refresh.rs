@@ -1,0 +1,65 @@
+//! Blocks whose bits had to be corrected are written anew.
+
+use crate::cleaning::Volume;
+use crate::cleaning::job::Why;
+use crate::error::Error;
+use crate::format::area::{Head, LogArea};
+use crate::format::blockstate::BlockState;
+use crate::format::limits::ANCHOR_PAGES;
+use crate::space::limits::FLOOR;
+use flashkit_nand::Nand;
+
+impl<N: Nand> Volume<'_, N> {
+    /// Writes the first block of the list anew, if there is one and there is room; whether it has
+    /// done so. Moves of a block's pages, or a checkpoint.
+    pub(crate) fn refresh(&mut self) -> Result<bool, Error<N::Error>> {
+        let Some(block) = self.store().nand.refresh.first() else {
+            return Ok(false);
+        };
+        if self.store().available() <= FLOOR {
+            return Ok(false);
+        }
+        self.durable.begin()?;
+        if self.index_mut().is_stored(block) {
+            let mut job = self.index_mut().begin_job(block, Why::Rot);
+            return self.job_step(&mut job, u32::MAX);
+        }
+        let in_use = block < self.store().table.blocks()
+            && self.store_mut().state(block) == BlockState::System;
+        let result = if in_use { self.renew(block) } else { Ok(false) };
+        self.store_mut().nand.refresh.remove(block);
+        self.store_mut().written.refreshed += u64::from(matches!(result, Ok(true)));
+        result
+    }
+
+    /// Writes what a block of the checkpoint or the allocation log holds anew, elsewhere or, of a
+    /// root block, after an erase; `false` when it holds nothing.
+    fn renew(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        let anchor = &mut self.durable.anchor;
+        if anchor.is_written(block) {
+            if anchor.roots.contains(&block) {
+                // Another round, in both root blocks.
+                anchor.root_next = ANCHOR_PAGES;
+            }
+            if block != anchor.leaf.block {
+                anchor.second_next = ANCHOR_PAGES;
+            }
+            anchor.leaf.next = self.durable.index.store.ppb();
+        } else if self.store().is_log(block) {
+            if self.store().heads[LogArea::Bitmap as usize].block == block {
+                self.store_mut().heads[LogArea::Bitmap as usize] = Head::NONE;
+            }
+        } else {
+            return Ok(false);
+        }
+        self.checkpoint(false)?;
+        Ok(true)
+    }
+
+    pub(crate) fn refresh_in_room(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.store().session {
+            self.make_room()?;
+        }
+        self.refresh()
+    }
+}

@@ -1,0 +1,741 @@
+//! The inode page: DirInode and FileInode (paper, Figures 5 and 7).
+//!
+//! ```text
+//!  32 ino u32        36 parent u32     40 mode u16   42 flags u8   43 name length u8
+//!  44 uid u32        48 gid u32        52 nlink u32  56 size u64
+//!  64 atime s i64    72 mtime s i64    80 ctime s i64
+//!  88 atime ns u32   92 mtime ns u32   96 ctime ns u32
+//! 100 moved-from directory u32        104 moved-from hash u32
+//! 108 replaced u32                    112 extended attributes u32: their page
+//! 116 records u16   118 pointers u16  120 levels u8  121 kind of replaced u8
+//! 122 fragment length u16
+//! 124 of a file: fragment page index u32, fragment offset u16, bytes of further names u16;
+//!     of a directory: as-of u64
+//! 132 name, then further names, pointers (8 bytes each), fragment bytes, records
+//! ```
+//!
+//! *Further names* are the other hard links of a file ([`crate::format::names`]); none for a directory.
+//! *Pointers* are (first key, page) pairs, sorted: the hash maps of a directory, the extent maps
+//! of a file, or index pages of them (`levels` 0: none, 1: maps, 2: index pages). *Records* are
+//! the intra-inode log: directory entries of 8 bytes ([`crate::format::dirrec`]) or extents of 12 bytes
+//! ([`crate::format::extent`]), sorted. The *fragment* is a piece of one data page of a file that has
+//! not been written to a page of its own: it lies over that page's contents.
+//!
+//! `mode` holds the type as `stat` does, in the top four bits (4: directory, 8: file, 10: symbolic
+//! link; 1: FIFO, 2: character device, 6: block device, 12: socket). `size` of a directory is its
+//! number of entries, of a device its number. Times are as given by the caller.
+//!
+//! A page whose `moved-from directory` is not 0 also removes the name of that hash there. A page
+//! whose `replaced` is not all ones also ends the life of that inode (a file's page, or a
+//! directory's number, by `kind of replaced` as in [`crate::format::dirrec::Target`]): a rename is this one
+//! page; with the flag KEPT the name that was moved from stays, and only its entry changes, to the
+//! file's number: a first hard link is this one page. With the flag EXCHANGED, `replaced` (a directory's
+//! or a file's number) lives on under the name that was moved from ([`crate::api::exchange`]). `as-of` is 0
+//! but during recovery: the sequence number up to which the directory shows all changes, when it is
+//! not that of its page.
+
+use crate::format::extent::{self, Extent};
+use crate::format::header::HEADER;
+use crate::format::names::{self, Names};
+use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use flashkit_nand::PageAddr;
+
+/// First byte of the name.
+pub(crate) const NAME: usize = 132;
+/// Longest name.
+pub const NAME_MAX: usize = 255;
+/// The file is found through the index directory, by its number.
+pub(crate) const FLAG_INDIRECT: u8 = 1;
+/// The file has no name any more and goes when it is closed.
+pub(crate) const FLAG_ORPHAN: u8 = 2;
+/// With `moved-from`: the entry there is only another from this page on, of the file's number.
+pub(crate) const FLAG_KEPT: u8 = 4;
+/// With `moved-from` and `replaced`: what is replaced goes on under the name that was moved from.
+pub(crate) const FLAG_EXCHANGED: u8 = 8;
+/// Of a directory: a hash map of it may hold several entries of one hash.
+pub(crate) const FLAG_SHARED: u8 = 16;
+
+pub(crate) const MODE_FIFO: u16 = 0x1000;
+pub(crate) const MODE_CHAR: u16 = 0x2000;
+pub(crate) const MODE_DIR: u16 = 0x4000;
+pub(crate) const MODE_BLOCK: u16 = 0x6000;
+pub(crate) const MODE_FILE: u16 = 0x8000;
+pub(crate) const MODE_SYMLINK: u16 = 0xa000;
+pub(crate) const MODE_SOCKET: u16 = 0xc000;
+pub(crate) const MODE_TYPE: u16 = 0xf000;
+
+const INO: usize = HEADER;
+const PARENT: usize = 36;
+const MODE: usize = 40;
+const FLAGS: usize = 42;
+const NAME_LEN: usize = 43;
+const UID: usize = 44;
+const GID: usize = 48;
+const NLINK: usize = 52;
+const SIZE: usize = 56;
+const TIMES: usize = 64;
+const NANOS: usize = 88;
+const MOVED_DIR: usize = 100;
+const MOVED_HASH: usize = 104;
+const REPLACED: usize = 108;
+const XATTR: usize = 112;
+const RECORDS: usize = 116;
+const POINTERS: usize = 118;
+const LEVELS: usize = 120;
+const REPLACED_KIND: usize = 121;
+const FRAG_LEN: usize = 122;
+const FRAG_PAGE: usize = 124;
+const FRAG_OFF: usize = 128;
+const NAMES_LEN: usize = 130;
+const AS_OF: usize = 124;
+
+/// Bytes of a pointer: first key, page.
+pub(crate) const POINTER: usize = 8;
+
+/// A point in time as the caller gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds.
+    pub secs: i64,
+    /// Nanoseconds, below 1,000,000,000.
+    pub nanos: u32,
+}
+
+/// Which timestamp.
+#[derive(Clone, Copy)]
+pub(crate) enum Stamp {
+    Access = 0,
+    Modify = 1,
+    Change = 2,
+}
+
+/// The fragment's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub page: u32,
+    pub off: usize,
+    pub len: usize,
+}
+
+/// View of an inode page in RAM. `REC` is the size of a record.
+pub(crate) struct Inode<B, const REC: usize>(pub B);
+
+/// A file's inode.
+pub(crate) type FileView<'a> = Inode<&'a [u8], 12>;
+/// A file's inode, to change.
+pub(crate) type FileMut<'a> = Inode<&'a mut [u8], 12>;
+/// A directory's inode.
+pub(crate) type DirView<'a> = Inode<&'a [u8], 8>;
+/// A directory's inode, to change.
+pub(crate) type DirMut<'a> = Inode<&'a mut [u8], 8>;
+
+impl<B, const REC: usize> Inode<B, REC> {
+    /// Looks at bytes as an inode page.
+    pub fn on(bytes: B) -> Self {
+        Inode(bytes)
+    }
+}
+
+impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
+    fn b(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+    pub fn ino(&self) -> u32 {
+        get_u32(self.b(), INO)
+    }
+    pub fn parent(&self) -> u32 {
+        get_u32(self.b(), PARENT)
+    }
+    pub fn mode(&self) -> u16 {
+        get_u16(self.b(), MODE)
+    }
+    pub fn flags(&self) -> u8 {
+        self.b()[FLAGS]
+    }
+    pub fn uid(&self) -> u32 {
+        get_u32(self.b(), UID)
+    }
+    pub fn gid(&self) -> u32 {
+        get_u32(self.b(), GID)
+    }
+    pub fn nlink(&self) -> u32 {
+        get_u32(self.b(), NLINK)
+    }
+    pub fn size(&self) -> u64 {
+        get_u64(self.b(), SIZE)
+    }
+    pub fn time(&self, stamp: Stamp) -> Time {
+        Time {
+            secs: get_u64(self.b(), TIMES + 8 * stamp as usize).cast_signed(),
+            nanos: get_u32(self.b(), NANOS + 4 * stamp as usize),
+        }
+    }
+    pub fn moved(&self) -> (u32, u32) {
+        (get_u32(self.b(), MOVED_DIR), get_u32(self.b(), MOVED_HASH))
+    }
+    /// What this inode's page replaced: a kind as in [`crate::format::dirrec::Target`], and its pointer.
+    pub fn replaced(&self) -> Option<(u8, u32)> {
+        let ptr = get_u32(self.b(), REPLACED);
+        (ptr != u32::MAX).then(|| (self.b()[REPLACED_KIND], ptr))
+    }
+    /// The page of the extended attributes ([`crate::api::xattr`]); none: there are none.
+    pub fn xattr(&self) -> PageAddr {
+        PageAddr(get_u32(self.b(), XATTR))
+    }
+    /// Of a directory in recovery: see the module's text.
+    pub fn as_of(&self) -> u64 {
+        get_u64(self.b(), AS_OF)
+    }
+    pub fn name(&self) -> &[u8] {
+        let b = self.b();
+        &b[NAME..NAME + usize::from(b[NAME_LEN])]
+    }
+    /// Bytes of the further names of a file.
+    pub fn names_len(&self) -> usize {
+        // In a directory's inode, a part of `as-of` is there.
+        if REC == extent::SIZE {
+            usize::from(get_u16(self.b(), NAMES_LEN))
+        } else {
+            0
+        }
+    }
+    fn names_at(&self) -> usize {
+        NAME + usize::from(self.b()[NAME_LEN])
+    }
+    /// The further names of a file; none when they do not fit the page.
+    pub fn names(&self) -> Names<'_> {
+        let (at, len) = (self.names_at(), self.names_len());
+        Names::on(self.b().get(at..at + len).unwrap_or(&[]))
+    }
+    pub fn levels(&self) -> u8 {
+        self.b()[LEVELS]
+    }
+    pub fn records(&self) -> usize {
+        usize::from(get_u16(self.b(), RECORDS))
+    }
+    pub fn pointers(&self) -> usize {
+        usize::from(get_u16(self.b(), POINTERS))
+    }
+    /// Whether there is nothing in it, nor a record of what was.
+    pub fn is_empty(&self) -> bool {
+        self.size() == 0 && self.records() == 0 && self.pointers() == 0
+    }
+    pub fn fragment(&self) -> Option<Fragment> {
+        let len = usize::from(get_u16(self.b(), FRAG_LEN));
+        (len > 0).then(|| Fragment {
+            page: get_u32(self.b(), FRAG_PAGE),
+            off: usize::from(get_u16(self.b(), FRAG_OFF)),
+            len,
+        })
+    }
+    /// How many bytes the fragment takes if it belongs to a page from `index` on.
+    pub fn fragment_from(&self, index: u32) -> usize {
+        self.fragment()
+            .map_or(0, |f| if f.page >= index { f.len } else { 0 })
+    }
+    fn frag_len(&self) -> usize {
+        usize::from(get_u16(self.b(), FRAG_LEN))
+    }
+    fn pointers_at(&self) -> usize {
+        self.names_at() + self.names_len()
+    }
+    pub(crate) fn fragment_at(&self) -> usize {
+        self.pointers_at() + POINTER * self.pointers()
+    }
+    fn records_at(&self) -> usize {
+        self.fragment_at() + self.frag_len()
+    }
+    /// Bytes in use.
+    pub fn len(&self) -> usize {
+        self.records_at() + REC * self.records()
+    }
+    /// Bytes not in use.
+    pub fn room(&self) -> usize {
+        self.b().len() - self.len()
+    }
+    /// The bytes of the fragment; empty without one.
+    pub fn fragment_bytes(&self) -> &[u8] {
+        &self.b()[self.fragment_at()..self.records_at()]
+    }
+    pub fn pointer(&self, i: usize) -> (u32, PageAddr) {
+        let at = self.pointers_at() + POINTER * i;
+        (get_u32(self.b(), at), PageAddr(get_u32(self.b(), at + 4)))
+    }
+    /// The pointer whose range holds `key`: the last that starts at or before it, else the first.
+    pub fn pointer_for(&self, key: u32) -> usize {
+        let (mut lo, mut hi) = (0, self.pointers());
+        while lo < hi {
+            let mid = usize::midpoint(lo, hi);
+            if self.pointer(mid).0 <= key {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo.saturating_sub(1)
+    }
+    pub fn record(&self, i: usize) -> &[u8] {
+        let at = self.records_at() + REC * i;
+        &self.b()[at..at + REC]
+    }
+    /// First record whose leading word, shifted right by `shift`, is at least `key`.
+    pub fn record_search(&self, key: u32, shift: u32) -> usize {
+        let records = &self.b()[self.records_at()..];
+        let (mut lo, mut hi) = (0, self.records());
+        while lo < hi {
+            let mid = usize::midpoint(lo, hi);
+            if get_u32(records, REC * mid) >> shift < key {
+                lo = mid + 1;
+            } else {
+                hi = mid;
+            }
+        }
+        lo
+    }
+    /// Pages that the log maps.
+    pub fn pages_in_log(&self) -> u32 {
+        let records = (0..self.records()).map(|r| Extent::decode(self.record(r)));
+        let mappings = records.filter(Extent::is_mapping);
+        mappings.map(|e| e.count).fold(0, u32::saturating_add)
+    }
+    /// Whether the counts are consistent with a page of this size: what an intact CRC cannot
+    /// promise of an image made to deceive.
+    pub fn is_sane(&self) -> bool {
+        let b = self.b();
+        let used =
+            self.pointers_at() + POINTER * self.pointers() + self.frag_len() + REC * self.records();
+        used <= b.len()
+            && self.names().are_sane()
+            && self.levels() <= 2
+            && (self.levels() == 0) == (self.pointers() == 0)
+    }
+}
+
+impl<'a, const REC: usize> Inode<&'a [u8], REC> {
+    /// The name, for as long as the page is borrowed.
+    pub fn into_name(self) -> &'a [u8] {
+        &self.0[NAME..self.names_at()]
+    }
+    /// The further names, for as long as the page is borrowed.
+    pub fn into_names(self) -> Names<'a> {
+        let (at, len) = (self.names_at(), self.names_len());
+        Names::on(self.0.get(at..at + len).unwrap_or(&[]))
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>, const REC: usize> Inode<B, REC> {
+    fn m(&mut self) -> &mut [u8] {
+        self.0.as_mut()
+    }
+    /// Makes an empty inode.
+    pub fn init(&mut self, ino: u32, parent: u32, mode: u16, name: &[u8]) {
+        let b = self.m();
+        b[..NAME].fill(0);
+        put_u32(b, INO, ino);
+        put_u32(b, PARENT, parent);
+        put_u16(b, MODE, mode);
+        put_u32(b, NLINK, if mode & MODE_TYPE == MODE_DIR { 2 } else { 1 });
+        put_u32(b, REPLACED, u32::MAX);
+        put_u32(b, XATTR, u32::MAX);
+        b[NAME_LEN] = name.len() as u8;
+        b[NAME..NAME + name.len()].copy_from_slice(name);
+    }
+    pub fn set_parent(&mut self, v: u32) {
+        put_u32(self.m(), PARENT, v);
+    }
+    pub fn set_mode(&mut self, v: u16) {
+        put_u16(self.m(), MODE, v);
+    }
+    pub fn set_flags(&mut self, v: u8) {
+        self.m()[FLAGS] = v;
+    }
+    pub fn set_uid(&mut self, v: u32) {
+        put_u32(self.m(), UID, v);
+    }
+    pub fn set_gid(&mut self, v: u32) {
+        put_u32(self.m(), GID, v);
+    }
+    pub fn set_nlink(&mut self, v: u32) {
+        put_u32(self.m(), NLINK, v);
+    }
+    pub fn set_size(&mut self, v: u64) {
+        put_u64(self.m(), SIZE, v);
+    }
+    /// What has been written reaches to there.
+    pub fn end_at_least(&mut self, end: u64) {
+        let size = self.size().max(end);
+        self.set_size(size);
+    }
+    pub fn set_time(&mut self, stamp: Stamp, t: Time) {
+        put_u64(self.m(), TIMES + 8 * stamp as usize, t.secs.cast_unsigned());
+        put_u32(self.m(), NANOS + 4 * stamp as usize, t.nanos);
+    }
+    /// Its contents change at that time.
+    pub fn set_modified(&mut self, t: Time) {
+        self.set_time(Stamp::Modify, t);
+        self.set_time(Stamp::Change, t);
+    }
+    pub fn set_moved(&mut self, dir: u32, hash: u32) {
+        put_u32(self.m(), MOVED_DIR, dir);
+        put_u32(self.m(), MOVED_HASH, hash);
+    }
+    pub fn set_replaced(&mut self, what: Option<(u8, u32)>) {
+        let (kind, ptr) = what.unwrap_or((0, u32::MAX));
+        put_u32(self.m(), REPLACED, ptr);
+        self.m()[REPLACED_KIND] = kind;
+    }
+    pub fn set_xattr(&mut self, v: PageAddr) {
+        put_u32(self.m(), XATTR, v.0);
+    }
+    pub fn set_as_of(&mut self, v: u64) {
+        put_u64(self.m(), AS_OF, v);
+    }
+    pub fn set_levels(&mut self, v: u8) {
+        self.m()[LEVELS] = v;
+    }
+    /// Changes the name; the caller has made sure that there is room.
+    pub fn set_name(&mut self, name: &[u8]) {
+        let (from, end) = (self.names_at(), self.len());
+        let to = NAME + name.len();
+        let b = self.m();
+        b.copy_within(from..end, to);
+        b[NAME_LEN] = name.len() as u8;
+        b[NAME..to].copy_from_slice(name);
+    }
+    /// Makes the name the first of the further names, and the file one without a name of its own;
+    /// needs [`names::HEAD`] bytes of room.
+    pub fn name_demote(&mut self) {
+        let (len, parent) = (self.name().len(), self.parent());
+        let names = self.names_len() + names::HEAD + len;
+        self.shift(NAME, names::HEAD, true);
+        let b = self.m();
+        names::put_head(&mut b[NAME..], parent, len);
+        b[NAME_LEN] = 0;
+        put_u16(b, NAMES_LEN, names as u16);
+        self.set_parent(0);
+    }
+    /// Inserts bytes before the further names; there is room.
+    pub fn names_insert(&mut self, bytes: &[u8]) {
+        let (at, names) = (self.names_at(), self.names_len() + bytes.len());
+        self.shift(at, bytes.len(), true);
+        let b = self.m();
+        b[at..at + bytes.len()].copy_from_slice(bytes);
+        put_u16(b, NAMES_LEN, names as u16);
+    }
+    /// Replaces bytes of the further names, from byte `from` of them.
+    pub fn names_set(&mut self, from: usize, bytes: &[u8]) {
+        let at = self.names_at() + from;
+        self.m()[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    /// Removes `n` bytes of the further names, from byte `from` of them.
+    pub fn names_remove(&mut self, from: usize, n: usize) {
+        let (at, names) = (self.names_at() + from, self.names_len() - n);
+        self.shift(at, n, false);
+        put_u16(self.m(), NAMES_LEN, names as u16);
+    }
+    /// Opens (`grow`) or closes a gap of `n` bytes at `at`.
+    fn shift(&mut self, at: usize, n: usize, grow: bool) {
+        let end = self.len();
+        if grow {
+            self.m().copy_within(at..end, at + n);
+        } else {
+            self.m().copy_within(at + n..end, at);
+        }
+    }
+    pub fn pointer_set(&mut self, i: usize, key: u32, page: PageAddr) {
+        let at = self.pointers_at() + POINTER * i;
+        put_u32(self.m(), at, key);
+        put_u32(self.m(), at + 4, page.0);
+    }
+    /// Inserts a pointer; needs [`POINTER`] bytes of room.
+    pub fn pointer_insert(&mut self, i: usize, key: u32, page: PageAddr) {
+        let at = self.pointers_at() + POINTER * i;
+        self.shift(at, POINTER, true);
+        let n = self.pointers() as u16 + 1;
+        put_u16(self.m(), POINTERS, n);
+        self.pointer_set(i, key, page);
+    }
+    pub fn pointer_remove(&mut self, i: usize) {
+        let at = self.pointers_at() + POINTER * i;
+        self.shift(at, POINTER, false);
+        let n = self.pointers() as u16 - 1;
+        put_u16(self.m(), POINTERS, n);
+    }
+    /// Inserts a record; needs `REC` bytes of room.
+    pub fn record_insert(&mut self, i: usize, rec: &[u8; REC]) {
+        let at = self.records_at() + REC * i;
+        self.shift(at, REC, true);
+        let n = self.records() as u16 + 1;
+        let b = self.m();
+        put_u16(b, RECORDS, n);
+        b[at..at + REC].copy_from_slice(rec);
+    }
+    pub fn record_set(&mut self, i: usize, rec: &[u8; REC]) {
+        let at = self.records_at() + REC * i;
+        self.m()[at..at + REC].copy_from_slice(rec);
+    }
+    pub fn record_remove(&mut self, i: usize) {
+        let at = self.records_at() + REC * i;
+        self.shift(at, REC, false);
+        let n = self.records() as u16 - 1;
+        put_u16(self.m(), RECORDS, n);
+    }
+    /// Keeps only the first `n` records.
+    pub fn records_truncate(&mut self, n: usize) {
+        put_u16(self.m(), RECORDS, n as u16);
+    }
+    /// Makes the fragment `len` bytes long, keeping its first bytes; new ones are zero. Room for
+    /// growth is the caller's business.
+    pub fn fragment_resize(&mut self, page: u32, off: usize, len: usize) {
+        let old = self.frag_len();
+        let at = self.fragment_at();
+        if len > old {
+            self.shift(at + old, len - old, true);
+        } else {
+            self.shift(at + len, old - len, false);
+        }
+        let b = self.m();
+        put_u16(b, FRAG_LEN, len as u16);
+        put_u32(b, FRAG_PAGE, page);
+        put_u16(b, FRAG_OFF, off as u16);
+        if len > old {
+            b[at + old..at + len].fill(0);
+        }
+    }
+    pub fn fragment_mut(&mut self) -> &mut [u8] {
+        let (from, to) = (self.fragment_at(), self.records_at());
+        &mut self.m()[from..to]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_disturb_each_other() {
+        let mut page = [0xaau8; 512];
+        let mut f = FileMut::on(&mut page[..]);
+        f.init(7, 1, MODE_FILE | 0o644, b"hello");
+        f.record_insert(0, &[1; 12]);
+        f.record_insert(1, &[3; 12]);
+        f.record_insert(1, &[2; 12]);
+        f.fragment_resize(9, 4, 6);
+        f.fragment_mut().copy_from_slice(b"abcdef");
+        f.pointer_insert(0, 50, PageAddr(500));
+        f.pointer_insert(0, 10, PageAddr(100));
+        f.pointer_insert(1, 20, PageAddr(200));
+        f.set_name(b"a longer name");
+        assert_eq!(f.name(), b"a longer name");
+        assert_eq!((f.ino(), f.parent(), f.mode()), (7, 1, 0o100_644));
+        assert_eq!(f.pointer(1), (20, PageAddr(200)));
+        assert_eq!(f.fragment_bytes(), b"abcdef");
+        assert_eq!(f.record(2), &[3; 12]);
+        f.fragment_resize(9, 4, 8);
+        assert_eq!(f.fragment_bytes(), b"abcdef\0\0");
+        f.fragment_resize(0, 0, 0);
+        assert_eq!(f.fragment(), None);
+        f.pointer_remove(0);
+        f.record_remove(0);
+        assert_eq!(f.pointer(0), (20, PageAddr(200)));
+        assert_eq!(f.record(0), &[2; 12]);
+        assert_eq!(f.len(), NAME + 13 + 16 + 24);
+        assert_eq!(f.room(), 512 - f.len());
+    }
+
+    #[test]
+    fn pointer_for_picks_the_range() {
+        let mut page = [0u8; 512];
+        let mut d = DirMut::on(&mut page[..]);
+        d.init(1, 1, MODE_DIR, b"");
+        for (i, key) in [0, 100, 200].into_iter().enumerate() {
+            d.pointer_insert(i, key, PageAddr(key));
+        }
+        for (key, want) in [(0, 0), (99, 0), (100, 1), (199, 1), (200, 2), (u32::MAX, 2)] {
+            assert_eq!(d.pointer_for(key), want, "{key}");
+        }
+    }
+
+    fn file(page: &mut [u8]) -> FileMut<'_> {
+        let mut f = FileMut::on(page);
+        f.init(7, 1, MODE_FILE | 0o644, b"name");
+        f
+    }
+
+    #[test]
+    fn fields_are_where_the_drawing_says() {
+        let mut page = [0u8; 512];
+        let mut f = file(&mut page);
+        f.set_parent(0x11);
+        f.set_flags(0x12);
+        f.set_uid(0x13);
+        f.set_gid(0x14);
+        f.set_nlink(0x15);
+        f.set_size(0x16);
+        f.set_moved(0x17, 0x18);
+        f.set_replaced(Some((0x19, 0x1a)));
+        f.set_xattr(PageAddr(0x1b));
+        f.set_levels(2);
+        f.fragment_resize(0x1c, 0x1d, 1);
+        for (at, value) in [
+            (32, 7),
+            (36, 0x11),
+            (42, 0x12),
+            (43, 4),
+            (44, 0x13),
+            (48, 0x14),
+            (52, 0x15),
+            (56, 0x16),
+            (100, 0x17),
+            (104, 0x18),
+            (108, 0x1a),
+            (112, 0x1b),
+            (120, 2),
+            (121, 0x19),
+            (122, 1),
+            (124, 0x1c),
+            (128, 0x1d),
+        ] {
+            assert_eq!(page[at], value, "byte {at}");
+        }
+        assert_eq!(page[40..42], (MODE_FILE | 0o644).to_le_bytes());
+        assert_eq!(&page[132..136], b"name");
+    }
+
+    #[test]
+    fn each_time_is_its_own_and_may_be_before_1970() {
+        let mut page = [0u8; 512];
+        let mut f = file(&mut page);
+        let time = |secs, nanos| Time { secs, nanos };
+        f.set_time(Stamp::Access, time(-1, 1));
+        f.set_time(Stamp::Modify, time(i64::MIN, 2));
+        f.set_time(Stamp::Change, time(i64::MAX, 999_999_999));
+        assert_eq!(f.time(Stamp::Access), time(-1, 1));
+        assert_eq!(f.time(Stamp::Modify), time(i64::MIN, 2));
+        assert_eq!(f.time(Stamp::Change), time(i64::MAX, 999_999_999));
+        f.set_modified(time(5, 6));
+        assert_eq!(
+            (f.time(Stamp::Access), f.time(Stamp::Modify)),
+            (time(-1, 1), time(5, 6))
+        );
+    }
+
+    #[test]
+    fn counts_beyond_the_page_are_refused() {
+        let mut page = [0u8; 512];
+        file(&mut page);
+        for (at, value) in [
+            (RECORDS, 32),
+            (RECORDS, 0xffff),
+            (POINTERS, 48),
+            (POINTERS, 0xffff),
+            (FRAG_LEN, 377),
+            (FRAG_LEN, 0xffff),
+            (NAMES_LEN, 377),
+            (NAMES_LEN, 0xffff),
+        ] {
+            let mut damaged = page;
+            damaged[LEVELS] = u8::from(at == POINTERS);
+            put_u16(&mut damaged, at, value);
+            assert!(!FileView::on(&damaged).is_sane(), "{value} at {at}");
+        }
+        let mut most = page;
+        put_u16(&mut most, RECORDS, 31);
+        assert!(FileView::on(&most).is_sane());
+    }
+
+    #[test]
+    fn levels_without_pointers_and_pointers_without_levels_are_refused() {
+        let mut page = [0u8; 512];
+        file(&mut page).set_levels(1);
+        assert!(!FileView::on(&page).is_sane());
+        FileMut::on(&mut page[..]).pointer_insert(0, 0, PageAddr(3));
+        assert!(FileView::on(&page).is_sane());
+        for levels in [0, 3] {
+            FileMut::on(&mut page[..]).set_levels(levels);
+            assert!(!FileView::on(&page).is_sane(), "{levels}");
+        }
+    }
+
+    #[test]
+    fn further_names_beyond_the_page_are_none() {
+        let mut page = [0u8; 512];
+        file(&mut page);
+        put_u16(&mut page, NAMES_LEN, 512);
+        assert_eq!(FileView::on(&page).names().iter().count(), 0);
+        assert_eq!(FileView::on(&page).into_names().iter().count(), 0);
+    }
+
+    #[test]
+    fn a_name_that_becomes_a_further_one_loses_nothing() {
+        let mut page = [0u8; 512];
+        let mut f = file(&mut page);
+        f.pointer_insert(0, 5, PageAddr(50));
+        f.fragment_resize(3, 0, 2);
+        f.fragment_mut().copy_from_slice(b"ab");
+        f.record_insert(0, &[9; 12]);
+        f.name_demote();
+        f.set_name(b"new");
+        f.set_parent(2);
+        let view = FileView::on(&page);
+        let names: std::vec::Vec<_> = view.names().iter().map(|(_, item)| item).collect();
+        let was = names::Item::Name {
+            dir: 1,
+            name: b"name",
+        };
+        assert_eq!((view.name(), names), (&b"new"[..], vec![was]));
+        assert_eq!(view.pointer(0), (5, PageAddr(50)));
+        assert_eq!(
+            (view.fragment_bytes(), view.record(0)),
+            (&b"ab"[..], &[9; 12][..])
+        );
+        let mut f = FileMut::on(&mut page[..]);
+        f.names_remove(0, names::HEAD + 4);
+        assert_eq!(
+            (f.names_len(), f.pointer(0).0, f.record(0)),
+            (0, 5, &[9; 12][..])
+        );
+    }
+
+    /// A directory has another number where a file has the length of its names.
+    #[test]
+    fn a_directory_has_no_further_names() {
+        let mut page = [0u8; 512];
+        let mut d = DirMut::on(&mut page[..]);
+        d.init(1, 1, MODE_DIR, b"d");
+        d.set_as_of(u64::MAX);
+        assert_eq!(
+            (d.as_of(), d.names_len(), d.names().iter().count()),
+            (u64::MAX, 0, 0)
+        );
+        assert!(DirView::on(&page).is_sane());
+    }
+
+    #[test]
+    fn an_inode_that_replaced_nothing_says_so() {
+        let mut page = [0u8; 512];
+        let mut f = file(&mut page);
+        assert_eq!(
+            (f.replaced(), f.moved(), f.xattr()),
+            (None, (0, 0), PageAddr::NONE)
+        );
+        f.set_replaced(Some((1, 0)));
+        assert_eq!(f.replaced(), Some((1, 0)));
+        f.set_replaced(None);
+        assert_eq!(f.replaced(), None);
+    }
+
+    #[test]
+    fn notes_of_freed_pages_are_no_pages_of_the_file() {
+        let mut page = [0u8; 512];
+        let mut f = file(&mut page);
+        f.record_insert(0, &Extent::new(4, 40, 3).encode());
+        f.record_insert(1, &Extent::new(extent::FREED_RUN, 50, 9).encode());
+        assert_eq!(f.pages_in_log(), 3);
+        let most = Extent::new(5, 60, (1 << 30) - 1);
+        for i in 0..6 {
+            f.record_insert(i, &most.encode());
+        }
+        assert_eq!(f.pages_in_log(), u32::MAX, "a page made to deceive");
+    }
+}

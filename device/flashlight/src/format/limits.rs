@@ -1,0 +1,35 @@
+//! How much of each kind the checkpoint page and its anchors have room for.
+
+/// Blocks reserved ahead at most: the batches of all areas, the allocation log's, and one each of some
+/// areas in turn.
+pub(crate) const RESERVES: usize = 36;
+
+/// Blocks of the allocation log between two checkpoints at most.
+pub(crate) const BITMAP_BLOCKS: usize = 8;
+
+/// Blocks of the checkpoint that the next one makes free, at most.
+pub(crate) const RETIRING: usize = 24;
+
+/// Blocks with an unwritten tail that are remembered at most.
+pub(crate) const REMNANTS: usize = 32;
+
+/// Root blocks are among the first so many.
+pub(crate) const ROOT_BLOCKS: u32 = 64;
+
+/// Good blocks that are kept for roots: the first two of them are in use.
+pub(crate) const ROOTS: u32 = 4;
+
+/// Places in a checkpoint.
+pub(crate) const MAP_PAGES: usize = 64;
+
+/// Blocks reserved for updates between two checkpoints at most.
+pub(crate) const UPDATE_BLOCKS: usize = 40;
+
+/// Leaf blocks that one after another could not be anchored, at most.
+pub(crate) const CHAIN: usize = 16;
+
+/// Pages of a snapshot at most.
+pub(crate) const SNAPSHOT_PAGES: usize = 72;
+
+/// Pages used of a root block and of a second-level block.
+pub(crate) const ANCHOR_PAGES: u32 = 8;

@@ -1,0 +1,27 @@
+//! What stands on flash, byte by byte: records, pages, checksums, and what a well-formed page is.
+//!
+//! Knows no chip and no other layer: every function here takes bytes and gives bytes or values. What is written
+//! is described in `docs/format.md`; a field that changes here changes there.
+//!
+//! Invariants: a page that is not well-formed is never believed, whatever its checksum says; each count that is
+//! read from flash is bounded by what the page can hold.
+
+pub(crate) mod area;
+pub(crate) mod attributes;
+pub(crate) mod blockstate;
+pub(crate) mod dirrec;
+pub(crate) mod extent;
+pub(crate) mod hash;
+pub(crate) mod header;
+pub(crate) mod inode;
+pub(crate) mod leaf;
+pub(crate) mod limits;
+pub(crate) mod mappage;
+pub(crate) mod names;
+pub(crate) mod node;
+pub(crate) mod snapshot;
+pub(crate) mod special;
+pub(crate) mod table_page;
+pub(crate) mod tag;
+pub(crate) mod validity;
+pub(crate) mod wellformed;

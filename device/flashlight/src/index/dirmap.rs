@@ -1,0 +1,352 @@
+//! The DirInode map: from a directory's number to its page (paper, 4.2.1).
+//!
+//! ```text
+//! page: 32  page of directory k * entries, u32 each; all ones: none
+//! ```
+//!
+//! A linear array over pages, of which one is cached. The places of the first 64 are part of every
+//! checkpoint. When directories have taken all their numbers, the map becomes *wide*: the last two
+//! of these places lead to two copies of a *page of places*, of the 63rd page of the map on.
+//!
+//! ```text
+//! page of places: 32  page 62 + k of the map, u32 each; all ones: none
+//! ```
+//!
+//! Pages written between checkpoints need no recovery: the map is rebuilt from the DirInode pages
+//! found. So is a page that cannot be read ([`crate::index::rebuild`]); for the page of places there is its
+//! copy. It has no place in RAM: it is read and written in that of the cached page of the map.
+
+use crate::error::{Error, sound};
+use crate::format::area::LogArea;
+use crate::format::header::{HEADER, Kind};
+use crate::format::limits::MAP_PAGES;
+use crate::format::node::{FIRST_FILE, INDEX_DIR, ROOT_DIR};
+use crate::index::Index;
+use crate::space::store::Store;
+use flashkit_bytes::{get_u32, put_u32};
+use flashkit_nand::{Nand, PageAddr};
+
+/// Of a wide map, those of pages of the map.
+pub(crate) const NEAR: usize = MAP_PAGES - 2;
+
+/// What a page of places is called.
+pub(crate) const PLACES: &str = "page of places of the directory map";
+
+/// The cached page and the places of all.
+pub(crate) struct DirMap<'r> {
+    pub buf: &'r mut [u8],
+    /// Which page is cached, and where it is.
+    pub index: Option<usize>,
+    pub loc: PageAddr,
+    pub dirty: bool,
+    /// Places, 4 bytes each.
+    pub roots: &'r mut [u8],
+    /// Whether the last two are of pages of places.
+    pub wide: bool,
+    /// Where the search for a free number goes on.
+    pub next: u32,
+}
+
+impl DirMap<'_> {
+    pub fn root(&self, i: usize) -> PageAddr {
+        PageAddr(get_u32(self.roots, 4 * i))
+    }
+
+    /// The last two places.
+    pub fn copies(&self) -> [PageAddr; 2] {
+        [NEAR, NEAR + 1].map(|i| self.root(i))
+    }
+
+    /// Where a page of the map is that is cached: none on flash, of one that is only in RAM.
+    fn cached(&self, page: usize) -> Option<PageAddr> {
+        (self.index == Some(page) && (self.dirty || self.loc.is_some())).then_some(self.loc)
+    }
+
+    /// The copies of the page of places, if there is one.
+    pub fn places(&self) -> impl Iterator<Item = PageAddr> + use<> {
+        let wide = self.wide;
+        self.copies()
+            .into_iter()
+            .filter(move |page| wide && page.is_some())
+    }
+
+    /// Whether a page of the map is found by the page of places.
+    pub fn is_far(&self, page: usize) -> bool {
+        self.wide && page >= NEAR
+    }
+
+    /// Directories of a page.
+    pub fn per_page(&self) -> u32 {
+        ((self.buf.len() - HEADER) / 4) as u32
+    }
+
+    /// Pages that the map can have.
+    fn pages(&self, wide: bool) -> usize {
+        if wide {
+            NEAR + self.per_page() as usize
+        } else {
+            MAP_PAGES
+        }
+    }
+
+    fn end_of(&self, wide: bool) -> u32 {
+        (self.per_page() * self.pages(wide) as u32).min(FIRST_FILE)
+    }
+
+    /// One more than the largest directory number, as the map is.
+    pub fn end(&self) -> u32 {
+        self.end_of(self.wide)
+    }
+}
+
+impl<N: Nand> Store<'_, N> {
+    /// Reads the page of places, from the copy that can be read. One read, or two.
+    pub fn read_places(
+        &mut self,
+        [first, copy]: [PageAddr; 2],
+        buf: &mut [u8],
+    ) -> Result<(), Error<N::Error>> {
+        if sound(self.expect_meta(first, buf, Kind::Places, PLACES))?.is_none() {
+            self.expect_meta(copy, buf, Kind::Places, PLACES)?;
+        }
+        Ok(())
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// Writes the cached map page if it has changed. One program; of one that is found by the page of
+    /// places a read and two programs more, and then none is cached.
+    pub(crate) fn flush_map(&mut self) -> Result<(), Error<N::Error>> {
+        let Some(i) = self.map.index.filter(|_| self.map.dirty) else {
+            return Ok(());
+        };
+        let old = self.map.loc;
+        let at = self
+            .store
+            .append(LogArea::Map, self.map.buf, Kind::DirMap, old)?;
+        (self.map.dirty, self.map.loc) = (false, at);
+        if self.map.is_far(i) {
+            self.map.index = None;
+            let placed = self.load_places().and_then(|()| {
+                put_u32(self.map.buf, HEADER + 4 * (i - NEAR), at.0);
+                self.write_places()
+            });
+            // What is in RAM now misses directories.
+            self.store.nand.failed |= placed.is_err();
+            placed?;
+        } else {
+            put_u32(self.map.roots, 4 * i, at.0);
+        }
+        self.store.invalidate(old);
+        Ok(())
+    }
+
+    /// Reads the page of places in place of the cached page, which is written. One read, or two.
+    fn load_places(&mut self) -> Result<(), Error<N::Error>> {
+        self.map.index = None;
+        let copies = self.map.copies();
+        self.store.read_places(copies, self.map.buf)
+    }
+
+    /// Writes both copies of the page of places, which is where the cached page is else.
+    fn write_places(&mut self) -> Result<(), Error<N::Error>> {
+        for i in NEAR..MAP_PAGES {
+            let old = self.map.root(i);
+            let buf = &mut *self.map.buf;
+            let at = self.store.append(LogArea::Map, buf, Kind::Places, old)?;
+            put_u32(self.map.roots, 4 * i, at.0);
+            self.store.invalidate(old);
+        }
+        Ok(())
+    }
+
+    /// Makes the map wide. Two programs.
+    fn widen(&mut self) -> Result<(), Error<N::Error>> {
+        self.flush_map()?;
+        self.map.index = None;
+        self.map.buf.fill(0xff);
+        let last = self.map.copies();
+        let roots = &mut self.map.roots[4 * NEAR..];
+        self.map.buf[HEADER..HEADER + roots.len()].copy_from_slice(roots);
+        roots.fill(0xff);
+        let written = self.write_places();
+        self.map.wide = written.is_ok();
+        if written.is_err() {
+            self.store.invalidate(self.map.root(NEAR));
+            for (i, page) in last.into_iter().enumerate() {
+                put_u32(self.map.roots, 4 * (NEAR + i), page.0);
+            }
+        }
+        written
+    }
+
+    /// Makes sure that the map has a place for a directory's number; `false` when it never has.
+    pub(crate) fn map_reach(&mut self, ino: u32) -> Result<bool, Error<N::Error>> {
+        if ino >= self.map.end() && ino < self.map.end_of(true) {
+            self.widen()?;
+        }
+        Ok(ino < self.map.end())
+    }
+
+    /// Where a page of the map is. One read, in place of the cached page, when that is told by the page
+    /// of places.
+    fn map_place(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
+        if !self.map.is_far(i) {
+            return Ok(self.map.root(i));
+        }
+        self.load_places()?;
+        Ok(PageAddr(get_u32(self.map.buf, HEADER + 4 * (i - NEAR))))
+    }
+
+    /// Brings the map page of a directory number in, and says where in it that is. One read, two where
+    /// the page of places tells where it is. A page that cannot be read is rebuilt
+    /// ([`crate::index::rebuild`]), which overwrites the scratch page.
+    pub(crate) fn load_map(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
+        if ino >= self.map.end() {
+            return Err(Error::NotFound);
+        }
+        let i = (ino / self.map.per_page()) as usize;
+        if self.map.index != Some(i) {
+            self.flush_map()?;
+            self.map.index = None;
+            let at = self.map_place(i)?;
+            if at.is_none() {
+                self.map.buf.fill(0xff);
+            } else {
+                let (buf, what) = (&mut *self.map.buf, "directory map");
+                let read = self.store.get_meta(at, buf, Kind::DirMap, what);
+                if sound(read)?.is_none() {
+                    self.rebuild_map(i as u32 * self.map.per_page())?;
+                    // The next checkpoint writes it anew.
+                    self.map.dirty = !self.read_only || self.store.recovery.is_some();
+                }
+            }
+            (self.map.index, self.map.loc) = (Some(i), at);
+        }
+        Ok(HEADER + 4 * (ino % self.map.per_page()) as usize)
+    }
+
+    /// Page of a directory; none if there is no such directory. At most two reads.
+    pub(crate) fn map_get(&mut self, ino: u32) -> Result<PageAddr, Error<N::Error>> {
+        let at = self.load_map(ino)?;
+        Ok(PageAddr(get_u32(self.map.buf, at)))
+    }
+
+    /// The first page of the map from one on that there is, and where it is on flash; none for one that
+    /// is only in RAM. No read but of the page of places.
+    pub(crate) fn map_page_from(
+        &mut self,
+        from: usize,
+    ) -> Result<Option<(usize, PageAddr)>, Error<N::Error>> {
+        let near = if self.map.wide { NEAR } else { MAP_PAGES };
+        for i in from..near {
+            let root = Some(self.map.root(i)).filter(|page| page.is_some());
+            if let Some(page) = self.map.cached(i).or(root) {
+                return Ok(Some((i, page)));
+            }
+        }
+        if !self.map.wide {
+            return Ok(None);
+        }
+        let from = from.max(NEAR);
+        if let Some(page) = self.map.cached(from) {
+            return Ok(Some((from, page)));
+        }
+        self.flush_map()?;
+        self.load_places()?;
+        let place = |i: usize| PageAddr(get_u32(self.map.buf, HEADER + 4 * (i - NEAR)));
+        let found = (from..self.map.pages(true)).find(|&i| place(i).is_some());
+        Ok(found.map(|i| (i, place(i))))
+    }
+
+    /// Writes the page of the map that is at `at` anew, if it is one, or the page of places; also when it
+    /// cannot be read.
+    pub(crate) fn move_map(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
+        if self.map.places().any(|page| page == at) {
+            self.flush_map()?;
+            self.load_places()?;
+            self.write_places()?;
+            return Ok(true);
+        }
+        let mut from = 0;
+        while let Some((i, page)) = self.map_page_from(from)? {
+            if page == at {
+                self.map_get(i as u32 * self.map.per_page())?;
+                self.map.dirty = true;
+                self.flush_map()?;
+                return Ok(true);
+            }
+            from = i + 1;
+        }
+        Ok(false)
+    }
+
+    /// The first directory from the number `from` on, and its page. One read for each page of the
+    /// map looked through that is not cached, and of the page of places; none for pages that were never
+    /// written.
+    pub(crate) fn map_next(
+        &mut self,
+        from: u32,
+    ) -> Result<Option<(u32, PageAddr)>, Error<N::Error>> {
+        let per_page = self.map.per_page();
+        let mut ino = from;
+        while let Some((i, _)) = self.map_page_from((ino / per_page) as usize)? {
+            let start = i as u32 * per_page;
+            ino = ino.max(start);
+            if ino >= self.map.end() {
+                break;
+            }
+            let first = self.load_map(ino)?;
+            let entry = |k: usize| get_u32(self.map.buf, first + 4 * k);
+            let rest = (start + per_page - ino) as usize;
+            if let Some(k) = (0..rest).find(|&k| entry(k) != PageAddr::NONE.0) {
+                return Ok(Some((ino + k as u32, PageAddr(entry(k)))));
+            }
+            ino = start + per_page;
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn map_set(&mut self, ino: u32, page: PageAddr) -> Result<(), Error<N::Error>> {
+        let at = self.load_map(ino)?;
+        put_u32(self.map.buf, at, page.0);
+        self.map.dirty = true;
+        // Of a page that it may be written to again a copy must not tell.
+        match ino {
+            ROOT_DIR => self.dir_copies[0] = PageAddr::NONE,
+            INDEX_DIR => self.dir_copies[1] = PageAddr::NONE,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A directory number that is not in use. The map becomes wide when there is none.
+    pub(crate) fn map_vacant(&mut self) -> Result<u32, Error<N::Error>> {
+        if let Some(ino) = self.map_vacant_in(0, self.map.end())? {
+            return Ok(ino);
+        }
+        let end = self.map.end();
+        if self.map_reach(end)?
+            && let Some(ino) = self.map_vacant_in(end, self.map.end())?
+        {
+            return Ok(ino);
+        }
+        Err(Error::NoSpace)
+    }
+
+    /// A number from `first` to `end` that is not in use, from where the last search has ended.
+    fn map_vacant_in(&mut self, first: u32, end: u32) -> Result<Option<u32>, Error<N::Error>> {
+        let next = self.map.next.clamp(first, end) - first;
+        for step in 0..end - first {
+            let ino = first + (next + step) % (end - first);
+            if ino > crate::format::node::INDEX_DIR
+                && self.map_get(ino)?.is_none()
+                && self.dir_slot(ino).is_none()
+            {
+                self.map.next = ino + 1;
+                return Ok(Some(ino));
+            }
+        }
+        Ok(None)
+    }
+}

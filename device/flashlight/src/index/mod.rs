@@ -1,0 +1,98 @@
+//! Names and extents: directories, inodes, their maps, and the few of them that are cached.
+//!
+//! Knows `format` and `space`. It never cleans and never takes a checkpoint: who calls it has made room.
+//!
+//! Invariants: an entry is written after what it names; an inode page is the newest word on its file; what a change
+//! needs is reserved before its first program, so that it happens whole or not at all.
+//!
+//! `cache`, `dir` and `dirmap` are one thing (the order in which what is cached is written), and so are `file` and
+//! `waiting` (one tree of extents with buffers): these circles of imports are meant.
+
+pub(crate) mod attributes;
+pub(crate) mod cache;
+pub(crate) mod data;
+pub(crate) mod dir;
+pub(crate) mod dirmap;
+pub(crate) mod file;
+pub(crate) mod inodes;
+pub(crate) mod links;
+pub(crate) mod lookup;
+pub(crate) mod names;
+pub(crate) mod own_name;
+pub(crate) mod placement;
+pub(crate) mod readdir;
+pub(crate) mod rebuild;
+pub(crate) mod tree;
+pub(crate) mod truncate;
+pub(crate) mod updates;
+pub(crate) mod waiting;
+
+use crate::format::limits::MAP_PAGES;
+use crate::format::node::{FIRST_FILE, INDEX_DIR};
+use crate::index::cache::Slot;
+use crate::index::dirmap::DirMap;
+use crate::space::store::Store;
+use flashkit_nand::{Nand, PageAddr};
+
+/// Names and extents on flash, and the few of them that are cached.
+pub(crate) struct Index<'r, N: Nand> {
+    pub store: Store<'r, N>,
+    pub map: DirMap<'r>,
+    pub dirs: [Slot<'r>; 2],
+    pub files: [Slot<'r>; 2],
+    pub scratch: &'r mut [u8],
+    /// Copies of the DirInodes of the root and of the index directory, as they were at the
+    /// unmount.
+    pub dir_copies: [PageAddr; 2],
+    pub tick: u32,
+    pub next_ino: u32,
+    /// Files in the index directory that have no name any more.
+    pub orphans: u32,
+    /// Whether the data head of a file slot is a block shared with other files.
+    pub shared: [bool; 2],
+    /// Whether the last file written was small.
+    pub small_files: bool,
+    /// How many files write in turn, each in a block of its own, times [`placement::INTERLEAVED`].
+    pub interleaved: u16,
+    pub read_only: bool,
+    /// The mount found that the volume had not been unmounted.
+    pub recovered: bool,
+    /// The damage for which a change was lost last, and whether a sync has told of it.
+    pub lost_change: Option<(PageAddr, &'static str, bool)>,
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    /// Names and extents of which nothing has been read yet, over a store, in what it has left of
+    /// the caller's bytes.
+    pub fn new(store: Store<'r, N>, read_only: bool, ram: &'r mut [u8]) -> Self {
+        let (map_roots, ram) = ram.split_at_mut(4 * MAP_PAGES);
+        map_roots.fill(0xff);
+        let mut pages = ram.chunks_exact_mut(store.page_size());
+        let mut page = || pages.next().unwrap_or_default();
+        Index {
+            map: DirMap {
+                wide: false,
+                loc: PageAddr::NONE,
+                buf: page(),
+                index: None,
+                dirty: false,
+                roots: map_roots,
+                next: INDEX_DIR + 1,
+            },
+            dirs: [Slot::new(page()), Slot::new(page())],
+            files: [Slot::new(page()), Slot::new(page())],
+            scratch: page(),
+            store,
+            dir_copies: [PageAddr::NONE; 2],
+            tick: 0,
+            next_ino: FIRST_FILE,
+            orphans: 0,
+            shared: [false; 2],
+            small_files: false,
+            interleaved: 0,
+            read_only,
+            recovered: false,
+            lost_change: None,
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! A page of the DirInode map that cannot be read is rebuilt: every directory's page says which one
+//! it is, and the newest of each number is the one in use.
+//!
+//! That of a directory that has been removed may still be there. It is told apart by the counts of
+//! valid pages: the dirty list says which pages of a block are valid, and where a block has as many
+//! valid pages as readable ones, all are. What is left is asked for in its parent, which must name it.
+//!
+//! When there are DirInode pages that cannot be read either, an older one could pass for the one in
+//! use. Then no directory is believed whose page is not known to be valid; and the numbers that
+//! entries lead to and no page was found for lead to such a page from then on: an error, and no
+//! number to be given to another directory.
+
+use crate::error::{Error, sound};
+use crate::format::blockstate::BlockState;
+use crate::format::dirrec::{self, DirRec, HASH_SHIFT, RecState, Target};
+use crate::format::hash::name_hash;
+use crate::format::header::{HEADER, Header, Kind};
+use crate::format::inode::DirView;
+use crate::format::mappage::MapPage;
+use crate::format::node::INDEX_DIR;
+use crate::index::dirmap::NEAR;
+use crate::index::{Index, tree};
+use crate::space::opened::{FRESH, is_lost};
+use flashkit_bytes::{get_u32, put_u32};
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+/// Directories removed one below the other, and not yet erased, that are told apart.
+const DEPTH: usize = 4;
+
+/// What is known of a block of DirInodes.
+struct Census {
+    /// Pages that are valid, and that can be read.
+    valid: u32,
+    readable: u32,
+    /// One that cannot.
+    lost: Option<PageAddr>,
+    /// Whether the dirty list says which pages are valid; the others have not been counted.
+    listed: bool,
+}
+
+impl Census {
+    /// Whether some of the readable pages may be invalid.
+    fn is_vague(&self) -> bool {
+        !self.listed && self.readable > self.valid
+    }
+
+    /// A page that cannot be read and may be valid.
+    fn missing(&self) -> Option<PageAddr> {
+        self.lost.filter(|_| self.readable != self.valid)
+    }
+}
+
+/// What a directory's page says of a name.
+enum Answer {
+    Yes,
+    No,
+    /// This hash map, or index page of such, has to say.
+    Ask(PageAddr),
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// Fills the cached page of the DirInode map with what is found on the chip of its directories,
+    /// the first of which has the number `first`. Overwrites the scratch page.
+    ///
+    /// Reads the first page of each metadata block, and two times the pages of directories; those
+    /// not known to be valid up to four times more, with what their parents have. With unreadable
+    /// pages of directories all pages of directories and hash maps once more.
+    pub(crate) fn rebuild_map(&mut self, first: u32) -> Result<(), Error<N::Error>> {
+        self.store.scratch_at = PageAddr::NONE;
+        self.map.buf.fill(0xff);
+        let mut lost = None;
+        for block in 0..self.store.table.blocks() {
+            let census = self.visit_dirs(block, |index, at, header| {
+                index.map_found(first, at, header)
+            })?;
+            lost = lost.or(census.and_then(|c| c.missing()));
+        }
+        for _ in 0..DEPTH {
+            if !self.drop_removed(first, lost.is_some())? {
+                break;
+            }
+        }
+        if let Some(lost) = lost {
+            for block in 0..self.store.table.blocks() {
+                self.mark_missing(block, first, lost)?;
+            }
+        }
+        for i in 0..2 {
+            let (ino, loc) = (self.dirs[i].ino, self.dirs[i].loc);
+            if ino != 0 && loc.is_some() {
+                self.set_entry(first, ino, loc);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the entry of a directory is in the cached page.
+    fn entry_at(&self, first: u32, ino: u32) -> Option<usize> {
+        let at = HEADER + 4 * ino.checked_sub(first)? as usize;
+        (at + 4 <= self.map.buf.len() && ino != 0).then_some(at)
+    }
+
+    fn entry(&self, first: u32, ino: u32) -> PageAddr {
+        let at = self.entry_at(first, ino);
+        at.map_or(PageAddr::NONE, |at| PageAddr(get_u32(self.map.buf, at)))
+    }
+
+    fn set_entry(&mut self, first: u32, ino: u32, page: PageAddr) {
+        if let Some(at) = self.entry_at(first, ino) {
+            put_u32(self.map.buf, at, page.0);
+        }
+    }
+
+    /// Whether a page may be one of the state to be found: not known to be invalid; in a recovery,
+    /// not newer than the checkpoint, for what is newer is found by that.
+    fn may_be_valid(&self, at: PageAddr) -> bool {
+        self.listed_valid(at) != Some(false) && !self.is_new(at)
+    }
+
+    /// Shows `each` the DirInodes of a block that may be valid, one after another in the scratch
+    /// page. `None` for a block of another area.
+    fn visit_dirs(
+        &mut self,
+        block: u32,
+        mut each: impl FnMut(&mut Self, PageAddr, &Header) -> Result<(), Error<N::Error>>,
+    ) -> Result<Option<Census>, Error<N::Error>> {
+        let BlockState::Meta(valid @ 1..) = self.store.state(block) else {
+            return Ok(None);
+        };
+        let mut census = Census {
+            valid,
+            readable: 0,
+            lost: None,
+            listed: self.store.listed(block).is_some(),
+        };
+        for index in 0..self.store.programmed(block) {
+            let at = self.store.geo.page(BlockAddr(block), index);
+            if !self.may_be_valid(at) {
+                continue;
+            }
+            match self.store.read_meta(at, self.scratch)? {
+                Some(header) if header.kind == Kind::Dir => {
+                    census.readable += 1;
+                    each(self, at, &header)?;
+                }
+                Some(_) => return Ok(None),
+                None if crate::format::header::is_blank(self.scratch) => break,
+                None => census.lost = Some(at),
+            }
+        }
+        Ok(Some(census))
+    }
+
+    /// Notes the DirInode in the scratch page, unless a newer one of its number is known.
+    fn map_found(
+        &mut self,
+        first: u32,
+        at: PageAddr,
+        header: &Header,
+    ) -> Result<(), Error<N::Error>> {
+        let view = DirView::on(&*self.scratch);
+        if !view.is_sane() {
+            return Ok(());
+        }
+        let ino = view.ino();
+        let known = self.entry(first, ino);
+        if known.is_some() {
+            let older = self.store.read_meta(known, self.scratch)?;
+            if older.is_some_and(|older| older.seq > header.seq) {
+                return Ok(());
+            }
+        }
+        self.set_entry(first, ino, at);
+        Ok(())
+    }
+
+    /// Drops directories whose page may be invalid and that nobody names, or, when a newer page may
+    /// be among the unreadable ones, all whose page may be invalid. Returns whether there were any.
+    fn drop_removed(&mut self, first: u32, all: bool) -> Result<bool, Error<N::Error>> {
+        let mut dropped = false;
+        for block in 0..self.store.table.blocks() {
+            if self.store.listed(block).is_some() {
+                continue;
+            }
+            let census = self.visit_dirs(block, |_, _, _| Ok(()))?;
+            if !census.is_some_and(|c| c.is_vague()) {
+                continue;
+            }
+            self.visit_dirs(block, |index, at, _| {
+                let view = DirView::on(&*index.scratch);
+                let ino = view.ino();
+                if index.entry(first, ino) == at
+                    && ino > INDEX_DIR
+                    && (all || !index.is_named(first, ino)?)
+                {
+                    index.set_entry(first, ino, PageAddr::NONE);
+                    dropped = true;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(dropped)
+    }
+
+    /// Whether the parent of the directory in the scratch page has an entry for it. What cannot be
+    /// read is no objection.
+    fn is_named(&mut self, first: u32, ino: u32) -> Result<bool, Error<N::Error>> {
+        let view = DirView::on(&*self.scratch);
+        let parent = view.parent();
+        let hash = name_hash(self.store.volume, view.name());
+        let mut answer = match self.dir_slot(parent) {
+            Some(i) => names(&self.dirs[i].dir(), hash, ino),
+            None => {
+                let Some(at) = self.page_of(first, parent)? else {
+                    return Ok(true);
+                };
+                if at.is_none() {
+                    return Ok(false);
+                }
+                let header = self.store.read_meta(at, self.scratch)?;
+                let view = DirView::on(&*self.scratch);
+                if header.is_none_or(|h| h.kind != Kind::Dir) || !view.is_sane() {
+                    return Ok(true);
+                }
+                names(&view, hash, ino)
+            }
+        };
+        // An index page, and a map.
+        for _ in 0..2 {
+            let Answer::Ask(at) = answer else { break };
+            let header = self.store.read_meta(at, self.scratch)?;
+            let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+            answer = match header.map(|h| h.kind) {
+                Some(Kind::HashIndex) if page.is_sane() && page.count() > 0 => {
+                    Answer::Ask(tree::index_range(&page, hash, dirrec::NO_HASH).0.1)
+                }
+                Some(Kind::HashMap) if page.is_sane() => {
+                    let found = (page.search(hash, HASH_SHIFT)..page.count())
+                        .map(|r| DirRec::decode(page.record(r)))
+                        .take_while(|rec| rec.hash == hash)
+                        .any(|rec| rec.same_object(Target::Dir, ino));
+                    if found { Answer::Yes } else { Answer::No }
+                }
+                _ => Answer::Yes,
+            };
+        }
+        Ok(!matches!(answer, Answer::No))
+    }
+
+    /// Page of a directory, which may be in another page of the map; `None` when that cannot be
+    /// read. One read then.
+    fn page_of(&mut self, first: u32, ino: u32) -> Result<Option<PageAddr>, Error<N::Error>> {
+        if self.entry_at(first, ino).is_some() {
+            return Ok(Some(self.entry(first, ino)));
+        }
+        let per_page = ((self.map.buf.len() - HEADER) / 4) as u32;
+        if ino >= self.map.end() {
+            return Ok(Some(PageAddr::NONE));
+        }
+        let page = (ino / per_page) as usize;
+        let map = if self.map.is_far(page) {
+            let copies = self.map.copies();
+            let Some(()) = sound(self.store.read_places(copies, self.scratch))? else {
+                return Ok(None);
+            };
+            PageAddr(get_u32(self.scratch, HEADER + 4 * (page - NEAR)))
+        } else {
+            self.map.root(page)
+        };
+        if map.is_none() {
+            return Ok(Some(PageAddr::NONE));
+        }
+        let header = self.store.read_meta(map, self.scratch)?;
+        let at = HEADER + 4 * (ino % per_page) as usize;
+        Ok(header
+            .filter(|h| h.kind == Kind::DirMap)
+            .map(|_| PageAddr(get_u32(self.scratch, at))))
+    }
+
+    /// Lets the directories that entries in a block's pages lead to, and that were not found, lead to
+    /// the page `lost`, which cannot be read.
+    fn mark_missing(
+        &mut self,
+        block: u32,
+        first: u32,
+        lost: PageAddr,
+    ) -> Result<(), Error<N::Error>> {
+        if !matches!(self.store.state(block), BlockState::Meta(1..)) {
+            return Ok(());
+        }
+        for index in 0..self.store.programmed(block) {
+            let at = self.store.geo.page(BlockAddr(block), index);
+            if !self.may_be_valid(at) {
+                continue;
+            }
+            let header = self.store.read_meta(at, self.scratch)?;
+            let dir = DirView::on(&*self.scratch);
+            let map: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+            let count = match header.map(|h| h.kind) {
+                Some(Kind::Dir) if dir.is_sane() => dir.records(),
+                Some(Kind::HashMap) if map.is_sane() => map.count(),
+                Some(Kind::Dir | Kind::HashMap | Kind::HashIndex) => 0,
+                Some(_) => return Ok(()),
+                None if crate::format::header::is_blank(self.scratch) => return Ok(()),
+                None => 0,
+            };
+            let is_dir = header.is_some_and(|h| h.kind == Kind::Dir);
+            for r in 0..count {
+                let rec = if is_dir {
+                    DirRec::decode(DirView::on(&*self.scratch).record(r))
+                } else {
+                    DirRec::decode(MapPage::<&[u8], { dirrec::SIZE }>(self.scratch).record(r))
+                };
+                if rec.is_entry()
+                    && rec.target == Target::Dir
+                    && self.entry(first, rec.ptr).is_none()
+                {
+                    self.set_entry(first, rec.ptr, lost);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the dirty list calls a page valid; `None` for a block that is not on it, or in part.
+    pub(crate) fn listed_valid(&self, page: PageAddr) -> Option<bool> {
+        let block = self.store.geo.block_of(page).0;
+        let i = self.store.listed(block)?;
+        Some(self.store.dirty.is_valid(i, self.store.geo.index_of(page)))
+    }
+}
+
+/// Whether a directory's page has an entry for another directory.
+fn names(dir: &DirView<'_>, hash: u32, ino: u32) -> Answer {
+    let mut masked = false;
+    for r in dir.record_search(hash, HASH_SHIFT)..dir.records() {
+        let rec = DirRec::decode(dir.record(r));
+        if rec.hash != hash {
+            break;
+        }
+        if rec.is_entry() && rec.same_object(Target::Dir, ino) {
+            return Answer::Yes;
+        }
+        masked |= match rec.state {
+            RecState::New | RecState::Freed => false,
+            RecState::Update | RecState::Delete => true,
+            RecState::Gone => rec.same_object(Target::Dir, ino),
+        };
+    }
+    if masked || dir.levels() == 0 {
+        return Answer::No;
+    }
+    Answer::Ask(tree::root_range(dir, hash, dirrec::NO_HASH).0.1)
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    pub(crate) fn lost(&self, at: PageAddr) -> bool {
+        is_lost(&self.store, at)
+    }
+
+    /// Whether a map page was written since the checkpoint: then it may refer to lost pages.
+    pub(crate) fn is_new(&self, at: PageAddr) -> bool {
+        let block = self.store.geo.block_of(at).0;
+        self.lost(at)
+            || self.store.recovery.as_ref().is_some_and(|r| {
+                (0..r.len).any(|i| r.entry(i).0 == block && r.entry(i).1 & FRESH != 0)
+            })
+    }
+}

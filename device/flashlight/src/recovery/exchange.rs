@@ -1,0 +1,129 @@
+//! An exchange of two names that power has cut comes to its end.
+
+use crate::error::Error;
+use crate::format::dirrec::{NO_HASH, Target};
+use crate::format::hash::name_hash;
+use crate::format::header::Kind;
+use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView, NAME_MAX};
+use crate::format::names::{Which, name_at, page_names, paged_name};
+use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node};
+use crate::index::Index;
+use crate::recovery::records::Record;
+use crate::space::opened::{CHANGE, Pending};
+use flashkit_nand::{Nand, PageAddr};
+
+/// The second inode of an exchange, by what its entry is; none where the record cannot be one.
+pub(crate) fn second(rec: &Record) -> Option<(Target, u32)> {
+    let (kind, number) = rec.replaced.filter(|_| rec.flags & FLAG_EXCHANGED != 0)?;
+    let target = match number {
+        FIRST_FILE.. => Target::Indirect,
+        _ if number > INDEX_DIR => Target::Dir,
+        _ => return None,
+    };
+    let is_hash = rec.moved.0 != 0 && rec.moved.1 < NO_HASH;
+    (kind == target as u8 && is_hash && number != rec.ino).then_some((target, number))
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// The name that the first inode of an exchange has left; none if it cannot be read.
+    fn name_left(
+        &mut self,
+        pending: &Pending,
+        buf: &mut [u8; NAME_MAX],
+    ) -> Result<Option<usize>, Error<N::Error>> {
+        let ((kind, ino, at), (dir, hash)) = (pending.first, pending.left);
+        let volume = self.store.volume;
+        let mut copy = |name: &[u8]| {
+            buf[..name.len()].copy_from_slice(name);
+            Ok(Some(name.len()))
+        };
+        for n in 0.. {
+            self.store.scratch_at = PageAddr::NONE;
+            let header = self.store.read_meta(at, self.scratch)?;
+            let dir_view = DirView::on(&*self.scratch);
+            if header.is_none_or(|h| h.kind != kind) || dir_view.ino() != ino {
+                break;
+            }
+            if kind == Kind::Dir {
+                let is_it = ino > INDEX_DIR
+                    && dir_view.parent() == dir
+                    && name_hash(volume, dir_view.name()) == hash;
+                return if is_it {
+                    copy(dir_view.name())
+                } else {
+                    Ok(None)
+                };
+            }
+            let view = FileView::on(&*self.scratch);
+            if let Some(spot) = view.spot(volume, dir, Which::Hash(hash)) {
+                return copy(name_at(self.scratch, spot, &[]));
+            }
+            let Some(page) = view.names_page(n) else {
+                break;
+            };
+            let found = self.load_map_page(Kind::Names, (0, page), ino, "names page");
+            if crate::error::sound(found)?.is_some()
+                && let Some(at) = page_names(self.scratch).find(volume, dir, Which::Hash(hash))
+            {
+                return copy(paged_name(self.scratch, at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// In a recovery, for the record of an exchange: the directories that do not show it get to. What
+    /// the record's own inode is, and its own new entry, is the caller's business, and so is that its
+    /// old entry is gone.
+    pub(crate) fn replay_exchange(
+        &mut self,
+        rec: &Record,
+        kind: Kind,
+    ) -> Result<(), Error<N::Error>> {
+        let Some((target, number)) = second(rec) else {
+            return Ok(());
+        };
+        let taken = (rec.parent, rec.hash);
+        if self.is_older(taken.0, rec.seq)? {
+            self.unlink_if(taken.0, taken.1, |r| r.same_object(target, number))?;
+        }
+        self.link_if(rec, rec.moved, target, number)?;
+        if let Some(recovery) = &mut self.store.recovery {
+            recovery.exchange = Some(Pending {
+                first: (kind, rec.ino, rec.prev),
+                second: number,
+                left: rec.moved,
+                taken,
+            });
+        }
+        Ok(())
+    }
+
+    /// At the end of a recovery: the last exchange is finished when its second page was not written.
+    /// Up to three reads and two programs.
+    pub(crate) fn finish_exchange(&mut self, pending: Pending) -> Result<(), Error<N::Error>> {
+        let mut buf = [0; NAME_MAX];
+        let Some(len) = self.name_left(&pending, &mut buf)? else {
+            self.note_damage(pending.first.2, CHANGE);
+            return Ok(());
+        };
+        let node = if pending.second < FIRST_FILE {
+            Node::Dir(pending.second)
+        } else {
+            Node::File(FileRef::by_number(self.store.volume, pending.second))
+        };
+        let new = (pending.left.0, &buf[..len]);
+        match self.take_name(node, pending.taken, new, None) {
+            Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
+                self.note_damage(page, what);
+                Ok(())
+            }
+            // It has as many names as it takes: builds until commit 40772d6 made such records.
+            Err(Error::TooManyLinks) => {
+                self.note_damage(pending.first.2, CHANGE);
+                Ok(())
+            }
+            Err(Error::NotFound) => Ok(()),
+            r => r,
+        }
+    }
+}

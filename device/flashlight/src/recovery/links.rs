@@ -1,0 +1,440 @@
+//! What a record of a file changes in directories: names that it has taken, left, replaced.
+
+use crate::error::{Error, sound};
+use crate::format::dirrec::{DirRec, Target};
+use crate::format::extent::{
+    self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
+};
+use crate::format::hash::{ino_hash, name_hash};
+use crate::format::header::{Kind, SEQ};
+use crate::format::inode::{FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileView};
+use crate::format::mappage::{ExtentPage, MapPage, RECORDS};
+use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
+use crate::index::Index;
+use crate::index::cache::REMOVED_MOST;
+use crate::index::dir::Removal;
+use crate::index::waiting::{CHUNK, Waiting};
+use crate::recovery::records::Record;
+use crate::space::opened::CHANGE;
+use flashkit_bytes::get_u64;
+use flashkit_nand::{Nand, PageAddr};
+
+impl<N: Nand> Index<'_, N> {
+    /// At the end of a recovery: corrects the names of files that a rename has taken one from, when
+    /// no page of their own says so yet. They are marked in the index directory. A program for each,
+    /// and a lookup for each of its names.
+    pub(crate) fn mend_replaced(&mut self) -> Result<(), Error<N::Error>> {
+        let (mut hash, mut n) = (0, 0);
+        loop {
+            let Some(Some(rec)) = sound(self.dir_nth(INDEX_DIR, hash, n))? else {
+                match self.dir_next_hash(INDEX_DIR, hash + 1, &mut None)? {
+                    Some(next) => (hash, n) = (next, 0),
+                    None => return Ok(()),
+                }
+                continue;
+            };
+            n += 1;
+            if rec.target == Target::Orphan {
+                // With damage it stays marked: the next mount tries again.
+                sound(self.mend_marked(hash, PageAddr(rec.ptr)))?;
+            }
+        }
+    }
+
+    fn mend_marked(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
+        self.load_scratch(at, Kind::File, "file inode")?;
+        let view = FileView::on(&*self.scratch);
+        if view.flags() & FLAG_ORPHAN != 0 {
+            return Ok(());
+        }
+        let (ino, dir) = (view.ino(), INDEX_DIR);
+        let i = self.load_file(FileRef { ino, dir, hash })?;
+        self.mend_names(i)
+    }
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    /// Removes the files that the FileInode in slot 0 notes, whose record is `rec`. Each costs a read, those of
+    /// its maps, and those of a lookup.
+    pub(crate) fn replay_removed(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+        let view = self.files[0].file();
+        let mut removed = [PageAddr::NONE; REMOVED_MOST];
+        let notes = (0..view.records()).map(|r| Extent::decode(view.record(r)));
+        for (to, note) in removed.iter_mut().zip(notes.filter(|e| e.index == REMOVED)) {
+            *to = PageAddr(note.page);
+        }
+        for at in removed.into_iter().filter(|at| at.is_some()) {
+            self.files[0].clear();
+            self.store.look_into(at)?;
+            let header = self.store.read_meta(at, self.files[0].buf)?;
+            let view = self.files[0].file();
+            let sane = header.is_some_and(|h| h.kind == Kind::File) && view.is_sane();
+            let hash = (sane && view.parent() == rec.parent)
+                .then(|| name_hash(self.store.volume, view.name()));
+            if hash.is_some() {
+                self.files[0].loc = at;
+                self.free_file(0)?;
+            } else {
+                // What it leads to goes on counting as valid.
+                self.store.invalidate(at);
+            }
+            if self.is_older(rec.parent, rec.seq)? {
+                self.unlink_page(rec.parent, hash, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the entry of a file at a page, if it is there and can be read. Without the hash of its name all
+    /// entries of the directory are looked at.
+    fn unlink_page(
+        &mut self,
+        dir: u32,
+        hash: Option<u32>,
+        at: PageAddr,
+    ) -> Result<(), Error<N::Error>> {
+        let is = |r: &DirRec| r.same_object(Target::File, at.0);
+        if let Some(hash) = hash {
+            return self.unlink_if(dir, hash, is);
+        }
+        let (mut from, mut damage) = (0, None);
+        while let Some(hash) = self.dir_next_hash(dir, from, &mut damage)? {
+            self.unlink_if(dir, hash, is)?;
+            from = hash + 1;
+        }
+        Ok(())
+    }
+
+    /// Invalidates what the FileInode in slot 0 notes as freed.
+    pub(crate) fn replay_freed(&mut self) -> Result<(), Error<N::Error>> {
+        for r in 0..self.files[0].file().records() {
+            let note = Extent::decode(self.files[0].file().record(r));
+            match note.index {
+                FREED_RUN => self.store.invalidate_run(note.page, note.count),
+                FREED_MAP => {
+                    let at = PageAddr(note.page);
+                    self.store.look_into(at)?;
+                    let header = self.store.read_meta(at, self.scratch)?;
+                    self.store.scratch_at = PageAddr::NONE;
+                    match header.map(|h| h.kind) {
+                        Some(Kind::ExtentMap) => self.free_map(0, at, 1)?,
+                        Some(Kind::ExtentIndex) => self.free_map(0, at, 2)?,
+                        _ => self.store.invalidate(at),
+                    }
+                }
+                REPLACED_MAP | REPLACED_PAGE => {
+                    // What cannot be known to be free goes on counting as valid.
+                    let (old, new) = (PageAddr(note.page), PageAddr(note.count));
+                    sound(self.free_difference(old, new))?;
+                    if note.index == REPLACED_PAGE {
+                        self.store.invalidate(old);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Invalidates the pages that `old` names and `new`, of a part of its range, does not, but for those
+    /// that were masked: they had been given back before. Of two index pages also the maps, and
+    /// what these name.
+    fn free_difference(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
+        self.store.look_into(old)?;
+        let header = self.store.read_meta(old, self.scratch)?;
+        self.store.scratch_at = PageAddr::NONE;
+        match header.map(|h| h.kind) {
+            Some(Kind::ExtentMap) => {
+                let count = ExtentPage::<&[u8]>::on(&*self.scratch).count();
+                let waiting = Waiting {
+                    page: old,
+                    offset: RECORDS,
+                    count,
+                };
+                self.load_scratch(new, Kind::ExtentMap, "extent map")?;
+                self.free_other_runs::<{ extent::SIZE }>(&waiting)
+            }
+            Some(Kind::ExtentIndex) => {
+                let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+                let waiting = Waiting::of(&index, old, 0, INDEX_END);
+                self.load_scratch(new, Kind::ExtentIndex, "extent index")?;
+                self.free_other_runs::<8>(&waiting)?;
+                self.free_other_maps(old, new)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for the runs of `old`; the other page is in the scratch page.
+    fn free_other_runs<const REC: usize>(&mut self, old: &Waiting) -> Result<(), Error<N::Error>> {
+        let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
+        let (first, end) = (page.first_key(), page.end_key());
+        let mut from = 0;
+        let mut chunk = [Extent::new(0, 0, 0); CHUNK];
+        while from < old.count {
+            let n = old.read(&mut self.store, from, &mut chunk)?;
+            for e in chunk[..n].iter().filter_map(|e| e.clip(first, end)) {
+                for k in 0..e.count {
+                    let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
+                    let now = page.extent_of(e.index + k);
+                    if !now.is_some_and(|now| now.covers || now.page == e.page + k) {
+                        self.store.invalidate(PageAddr(e.page + k));
+                    }
+                }
+            }
+            from += n;
+        }
+        Ok(())
+    }
+
+    /// Frees the maps that an index page points to and the one that replaced it does not.
+    fn free_other_maps(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
+        let mut p = 0;
+        loop {
+            self.load_scratch(old, Kind::ExtentIndex, "extent index")?;
+            let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+            let mut maps = [(0, PageAddr::NONE); CHUNK];
+            let n = CHUNK.min(index.count() - p.min(index.count()));
+            for (k, map) in maps[..n].iter_mut().enumerate() {
+                *map = index.pointer(p + k);
+            }
+            if n == 0 {
+                return Ok(());
+            }
+            for (k, &(key, map)) in maps[..n].iter().enumerate() {
+                self.load_scratch(new, Kind::ExtentIndex, "extent index")?;
+                let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
+                let at = index.search(key, 0);
+                let kept = at < index.count() && index.pointer(at).0 == key;
+                if kept || key < index.first_key() || key >= index.end_key() {
+                    continue;
+                }
+                self.load_scratch(old, Kind::ExtentIndex, "extent index")?;
+                let waiting = Waiting::below(&MapPage(&*self.scratch), old, p + k);
+                self.free_map_below(0, map, Some(&waiting))?;
+            }
+            p += n;
+        }
+    }
+
+    /// Whether a directory exists, and can be read, whose own page is older than a record.
+    pub(crate) fn is_older(&mut self, dir: u32, seq: u64) -> Result<bool, Error<N::Error>> {
+        match self.load_dir(dir) {
+            Ok(i) => Ok(self.dirs[i].dir().as_of() < seq),
+            Err(Error::NotFound | Error::Corrupt(..)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Removes the entry of an object, if it is there and can be read.
+    pub(crate) fn unlink_if(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        is: impl Fn(&DirRec) -> bool,
+    ) -> Result<(), Error<N::Error>> {
+        let mut n = 0;
+        while let Some(Some(rec)) = sound(self.dir_nth(dir, hash, n))? {
+            if is(&rec) {
+                return self.dir_remove(dir, &rec, Removal::Recorded);
+            }
+            n += 1;
+        }
+        Ok(())
+    }
+
+    /// Adds an entry that an inode's page asks for, unless it is there.
+    pub(crate) fn link_if(
+        &mut self,
+        rec: &Record,
+        (dir, hash): (u32, u32),
+        target: Target,
+        ptr: u32,
+    ) -> Result<(), Error<N::Error>> {
+        if !self.is_older(dir, rec.seq)? {
+            return Ok(());
+        }
+        let mut n = 0;
+        loop {
+            match self.dir_nth(dir, hash, n) {
+                Ok(Some(r)) if r.same_object(target, ptr) => return Ok(()),
+                Ok(Some(_)) => n += 1,
+                Ok(None) => return self.dir_add(dir, hash, target, ptr),
+                Err(e) if e.is_damage() => return self.link_over(dir, hash, target, ptr, rec),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Adds an entry whose hash map cannot be read. That of an inode that was there before may be
+    /// in that map: it is hidden.
+    fn link_over(
+        &mut self,
+        dir: u32,
+        hash: u32,
+        target: Target,
+        ptr: u32,
+        rec: &Record,
+    ) -> Result<(), Error<N::Error>> {
+        let kept = (dir, hash) == rec.moved && rec.flags & FLAG_KEPT != 0
+            || rec.flags & FLAG_EXCHANGED != 0;
+        if rec.prev.is_none() || rec.moved.0 != 0 && !kept {
+            return self.dir_add(dir, hash, target, ptr);
+        }
+        let old = match target {
+            Target::File | Target::Orphan => (target, rec.prev.0),
+            Target::Dir | Target::Indirect => (target, ptr),
+        };
+        self.dir_hide(dir, hash, old, Some((target, ptr)))
+    }
+
+    pub(crate) fn replay_dir_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+        if rec.ino == ROOT_DIR || rec.ino == INDEX_DIR {
+            return Ok(());
+        }
+        if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
+            self.unlink_if(rec.moved.0, rec.moved.1, |r| {
+                r.same_object(Target::Dir, rec.ino)
+            })?;
+        }
+        if rec.flags & FLAG_EXCHANGED != 0 {
+            self.replay_exchange(rec, Kind::Dir)?;
+        } else if let Some((kind, dir)) = rec.replaced
+            && kind == Target::Dir as u8
+            && self.is_older(rec.parent, rec.seq)?
+        {
+            self.unlink_if(rec.parent, rec.hash, |r| r.same_object(Target::Dir, dir))?;
+        }
+        self.link_if(rec, (rec.parent, rec.hash), Target::Dir, rec.ino)
+    }
+
+    pub(crate) fn replay_file_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+        if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
+            self.unlink_if(rec.moved.0, rec.moved.1, |r| {
+                r.same_object(Target::File, rec.prev.0) || r.same_object(Target::Indirect, rec.ino)
+            })?;
+        }
+        if rec.flags & FLAG_EXCHANGED != 0 {
+            self.replay_exchange(rec, Kind::File)?;
+        } else if let Some((kind, ptr)) = rec.replaced {
+            self.replay_replaced(rec, kind, ptr)?;
+        }
+        let indirect = rec.flags & FLAG_INDIRECT != 0;
+        let orphan = rec.flags & FLAG_ORPHAN != 0;
+        let (dir, hash) = if indirect {
+            (INDEX_DIR, ino_hash(self.store.volume, rec.ino))
+        } else {
+            (rec.parent, rec.hash)
+        };
+        let target = if orphan { Target::Orphan } else { Target::File };
+        if self.is_older(dir, rec.seq)? {
+            let mut n = 0;
+            let found = loop {
+                if rec.is_first {
+                    break None;
+                }
+                match sound(self.dir_nth(dir, hash, n))? {
+                    Some(Some(r))
+                        if matches!(r.target, Target::File | Target::Orphan)
+                            && (r.ptr == rec.prev.0
+                                || r.ptr == rec.at.0
+                                || rec.failed.is_some() && r.ptr == rec.failed.0
+                                || self.is_failed_program(PageAddr(r.ptr), rec.ino)?) =>
+                    {
+                        break Some(r);
+                    }
+                    Some(Some(_)) => n += 1,
+                    Some(None) => break None,
+                    None => return self.link_over(dir, hash, target, rec.at.0, rec),
+                }
+            };
+            match found {
+                Some(r) if r.ptr == rec.at.0 => {}
+                Some(r) => self.dir_repoint(dir, hash, target, PageAddr(r.ptr), rec.at)?,
+                None => {
+                    if rec.is_first && self.store.recovery.as_ref().is_some_and(|r| r.doubt) {
+                        self.unlink_same_name(rec)?;
+                    }
+                    self.dir_add(dir, hash, target, rec.at.0)?;
+                }
+            }
+        }
+        if indirect && !orphan {
+            let (target, ino) = (Target::Indirect, rec.ino);
+            self.link_if(rec, (rec.parent, rec.hash), target, ino)?;
+            if rec.flags & FLAG_KEPT != 0 {
+                self.link_if(rec, rec.moved, target, ino)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Before the entry of a new file, the page of which is in slot 0, is added: what has its name was removed or renamed before, and
+    /// what said so is lost. One read for each other file or directory with this hash.
+    fn unlink_same_name(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+        let mut n = 0;
+        while let Some(Some(r)) = sound(self.dir_nth(rec.parent, rec.hash, n))? {
+            n += 1;
+            let (at, kind) = match r.target {
+                Target::File => (PageAddr(r.ptr), Kind::File),
+                Target::Dir => match sound(self.map_get(r.ptr))? {
+                    Some(at) => (at, Kind::Dir),
+                    None => continue,
+                },
+                Target::Orphan | Target::Indirect => continue,
+            };
+            self.store.scratch_at = PageAddr::NONE;
+            let header = self.store.read_meta(at, self.scratch)?;
+            let (old, new) = (FileView::on(&*self.scratch), self.files[0].file());
+            if header.is_none_or(|h| h.kind != kind)
+                || old.ino() == rec.ino
+                || (old.parent(), old.name()) != (rec.parent, new.name())
+            {
+                continue;
+            }
+            self.note_damage(at, CHANGE);
+            return self.dir_remove(rec.parent, &r, Removal::Recorded);
+        }
+        Ok(())
+    }
+
+    /// A rename has replaced a file: a direct one ends its life, one in the index directory
+    /// loses a name. It is marked there, until a page of its own says which are left.
+    fn replay_replaced(&mut self, rec: &Record, kind: u8, ptr: u32) -> Result<(), Error<N::Error>> {
+        let target = if kind == Target::File as u8 {
+            Target::File
+        } else {
+            Target::Indirect
+        };
+        if self.is_older(rec.parent, rec.seq)? {
+            self.unlink_if(rec.parent, rec.hash, |r| r.same_object(target, ptr))?;
+        }
+        if target == Target::File {
+            return self.free_file_at(PageAddr(ptr));
+        }
+        let hash = ino_hash(self.store.volume, ptr);
+        let mut n = 0;
+        while let Some(Some(r)) = sound(self.dir_nth(INDEX_DIR, hash, n))? {
+            n += 1;
+            let at = PageAddr(r.ptr);
+            if !matches!(r.target, Target::File | Target::Orphan) {
+                continue;
+            }
+            let found = sound(self.load_scratch(at, Kind::File, "file inode"))?;
+            if found.is_some() && FileView::on(self.scratch).ino() == ptr {
+                if get_u64(self.scratch, SEQ) > rec.seq {
+                    return Ok(());
+                }
+                if let Some(recovery) = &mut self.store.recovery {
+                    recovery.mend = true;
+                }
+                // A page of the index directory may have it marked already.
+                if r.target == Target::Orphan {
+                    return Ok(());
+                }
+                return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, at, at);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! How the caller's bytes are divided, and how many are needed.
+
+use crate::config::{Cleaner, Config};
+use crate::format::limits::{MAP_PAGES, REMNANTS, SNAPSHOT_PAGES};
+use crate::format::snapshot::PIECE;
+use crate::format::table_page::Layout;
+use crate::format::wellformed::blocks;
+use crate::format::{blockstate, validity};
+use crate::recovery::roots::Names;
+use crate::space::limits::reserve_blocks;
+use crate::space::store::Parts;
+use crate::space::{dirty, paged, pages};
+use flashkit_nand::Geometry;
+
+/// Bytes of RAM that a volume on a chip of this geometry needs: six pages, the block table of one byte a block (two
+/// where a block has more than 120 pages), those of 161 dirty-list entries of 2 bytes and a bit a page, of which a bit a
+/// block may be used for what goes to flash of the list, and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
+///
+/// Of a block table that is longer than a page, one page is in RAM; besides 8 bytes for each of its
+/// pages, a list of changes and a shorter dirty list: 16,369 bytes for 65,535 such blocks.
+pub const fn ram_needed(geo: &Geometry) -> usize {
+    ram_needed_for(geo, 0)
+}
+
+/// The same, for a volume with so many entries a page of the block table ([`Config::table_page`](crate::Config::table_page)).
+pub const fn ram_needed_for(geo: &Geometry, table_page: u32) -> usize {
+    let (table, dirty) = match Layout::of(geo, table_page) {
+        Some(layout) => (layout.room(), paged::DIRTY_ENTRIES),
+        None => (blockstate::size(geo), dirty::ENTRIES),
+    };
+    6 * geo.page_size() as usize
+        + table
+        + dirty * dirty::entry_size(geo.pages_per_block())
+        + 4 * MAP_PAGES
+        + 4 * REMNANTS
+}
+
+/// Bytes of RAM with which all of a block table that lies on flash is in RAM too: [`ram_needed`] where it does not.
+/// Less than that, and more than [`ram_needed`], holds more of its pages.
+pub const fn ram_for_table(geo: &Geometry) -> usize {
+    ram_needed(geo) + more_for_table(Layout::of(geo, 0))
+}
+
+/// Bytes above the least for all of a table that lies on flash.
+pub(crate) const fn more_for_table(layout: Option<Layout>) -> usize {
+    match layout {
+        Some(layout) => layout.room_for_all() - layout.room(),
+        None => 0,
+    }
+}
+
+/// Bytes of RAM with which levelling also counts erases, a byte a block more: those of the blocks then
+/// deviate by some nine erases from their mean, whatever that is.
+pub const fn ram_to_level(geo: &Geometry) -> usize {
+    ram_for_table(geo) + blocks(geo) as usize
+}
+
+/// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of the dirty
+/// list, up to an entry for each of 4,096 blocks: cleaning then knows which pages are valid without reading the
+/// others' tags. What the list does not need keeps up to 64 metadata pages, which are then not read again.
+/// 168,832 for 2,048 blocks of 64 pages of 2 KiB, 37,248 of them without room for the pages beside a whole list.
+pub const fn ram_useful(geo: &Geometry) -> usize {
+    let more = dirty_blocks(geo).saturating_sub(dirty::ENTRIES);
+    ram_to_level(geo)
+        + more * dirty::entry_size(geo.pages_per_block())
+        + pages::MOST * pages::room_for_one(geo.page_size())
+}
+
+/// Blocks that the dirty list could have entries for.
+pub(crate) const fn dirty_blocks(geo: &Geometry) -> usize {
+    let blocks = blocks(geo) as usize;
+    if blocks > dirty::MOST {
+        dirty::MOST
+    } else {
+        blocks
+    }
+}
+
+pub(crate) fn carve<'r>(ram: &mut &'r mut [u8], n: usize) -> &'r mut [u8] {
+    let (part, rest) = core::mem::take(ram).split_at_mut(n);
+    *ram = rest;
+    part
+}
+
+/// Blocks that files have at least, when a volume is made.
+pub(crate) const LEAST: u32 = 8;
+
+impl Names {
+    pub(crate) fn new(names: [u32; 2]) -> Names {
+        let mut all = Names {
+            list: [0; 12],
+            len: 0,
+        };
+        all.add(names);
+        all
+    }
+}
+
+/// Whether a chip of this shape can hold a volume.
+pub(crate) fn fits(geo: &Geometry, layout: Option<Layout>) -> bool {
+    let usable = geo.blocks().saturating_sub(reserve_blocks(geo.blocks()));
+    let in_snapshot = layout.map_or(blockstate::size(geo), |_| 0);
+    let snapshot = in_snapshot / (geo.page_size() as usize - PIECE) + 2;
+    geo.page_size() >= 1024
+        && geo.pages_per_block() >= 8
+        && usable >= LEAST
+        && snapshot <= SNAPSHOT_PAGES
+}
+
+/// How many bytes each part of a store has.
+struct Shares {
+    table: usize,
+    dirty: usize,
+    known: usize,
+    pages: usize,
+    counts: usize,
+    /// Entries of the dirty list at most.
+    dirty_most: usize,
+}
+
+impl Shares {
+    /// Of so many bytes of the caller's, no fewer than are needed. What is above that goes to erase
+    /// counts, pages that are kept, and a longer dirty list.
+    fn of(geo: &Geometry, config: &Config, layout: Option<Layout>, ram: usize) -> Shares {
+        let needed = ram_needed_for(geo, config.table_page);
+        let ppb = geo.pages_per_block();
+        let for_table = more_for_table(layout).min(ram - needed);
+        let to_level = needed + more_for_table(layout) + blocks(geo) as usize;
+        let counted = config.wear_interval > 0 && ram >= to_level;
+        let more = ram.saturating_sub(to_level);
+        let pages = pages::entries_size(more, geo.page_size());
+        let entries = layout.map_or(dirty::ENTRIES, |_| paged::DIRTY_ENTRIES);
+        let dirty = entries * dirty::entry_size(ppb) + more - pages;
+        let dirty_most = match config.dirty_entries {
+            0 => dirty_blocks(geo).max(dirty::ENTRIES),
+            most => most.max(4),
+        };
+        let holds_all = dirty_most.min(dirty / dirty::entry_size(ppb)) >= blocks(geo) as usize;
+        let known = if holds_all || layout.is_some() || config.cleaner == Cleaner::Paper {
+            0
+        } else {
+            validity::room(geo, dirty)
+        };
+        Shares {
+            table: layout.map_or(blockstate::size(geo), |layout| layout.room()) + for_table,
+            dirty: dirty - known,
+            known,
+            pages,
+            counts: if counted { blocks(geo) as usize } else { 0 },
+            dirty_most,
+        }
+    }
+}
+
+/// Takes a store's parts of the caller's bytes.
+pub(crate) fn store_parts<'r>(
+    geo: &Geometry,
+    config: &Config,
+    layout: Option<Layout>,
+    ram: &mut &'r mut [u8],
+) -> Parts<'r> {
+    let shares = Shares::of(geo, config, layout, ram.len());
+    Parts {
+        table: carve(ram, shares.table),
+        dirty: carve(ram, shares.dirty),
+        known: carve(ram, shares.known),
+        pages: carve(ram, shares.pages),
+        remnants: carve(ram, 4 * REMNANTS),
+        counts: carve(ram, shares.counts),
+        dirty_most: shares.dirty_most,
+    }
+}

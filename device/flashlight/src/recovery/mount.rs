@@ -1,0 +1,255 @@
+//! Formatting, mounting, unmounting, and how the caller's RAM is divided.
+
+use crate::checkpoint::Durable;
+use crate::checkpoint::anchor::Anchor;
+use crate::checkpoint::encode::Start;
+use crate::checkpoint::root::root_blocks;
+use crate::cleaning::Volume;
+use crate::config::Config;
+use crate::error::Error;
+use crate::format::area::{Head, LogArea};
+use crate::format::blockstate::BlockState;
+use crate::format::limits::{ANCHOR_PAGES, ROOT_BLOCKS, ROOTS};
+use crate::format::node::{INDEX_DIR, ROOT_DIR};
+use crate::format::table_page::Layout;
+use crate::index::Index;
+use crate::index::inodes::New;
+use crate::recovery::memory::{LEAST, fits, ram_needed_for, store_parts};
+use crate::recovery::roots::{Leaf, Root};
+use crate::space::erased::Unseen;
+use crate::space::limits::Purpose;
+use crate::space::opened::NEWER;
+use crate::space::store::Store;
+use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
+
+impl<'r, N: Nand> Volume<'r, N> {
+    fn new(
+        nand: N,
+        ram: &'r mut [u8],
+        config: Config,
+        roots: [u32; 2],
+    ) -> Result<Self, Error<N::Error>> {
+        let geo = nand.geometry();
+        let needed = ram_needed_for(&geo, config.table_page);
+        if ram.len() < needed {
+            return Err(Error::RamTooSmall(needed));
+        }
+        let layout = Layout::of(&geo, config.table_page);
+        if !fits(&geo, layout) {
+            return Err(Error::Geometry);
+        }
+        let bytes = ram.len();
+        ram.fill(0);
+        let mut ram = ram;
+        let parts = store_parts(&geo, &config, layout, &mut ram);
+        let store = Store::new(nand, &config, parts);
+        Ok(Volume {
+            durable: Durable {
+                index: Index::new(store, config.read_only, ram),
+                anchor: Anchor::new(roots),
+                ram: bytes,
+            },
+            config,
+            job: None,
+            credit: 0,
+            looked_for_overridden: 0,
+        })
+    }
+
+    /// Makes an empty volume.
+    pub(crate) fn format(
+        mut nand: N,
+        ram: &'r mut [u8],
+        volume: u32,
+        root: &New,
+        config: Config,
+    ) -> Result<N, Error<N::Error>> {
+        let roots = root_blocks(&mut nand)?;
+        let geo = nand.geometry();
+        let mut fs = Volume::new(nand, ram, config, roots)?;
+        let (store, anchor) = (&mut fs.durable.index.store, &mut fs.durable.anchor);
+        if let Some(layout) = Layout::of(&geo, config.table_page) {
+            store.table.begin_paging(layout);
+        }
+        store.volume = volume;
+        let mut spare_roots = 0;
+        for block in 0..store.table.blocks() {
+            if store.nand.is_bad(BlockAddr(block))? {
+                continue;
+            }
+            if store.nand.erase(BlockAddr(block))? == OpStatus::Failed {
+                store.nand.mark_bad(BlockAddr(block))?;
+                continue;
+            }
+            store.good += 1;
+            if spare_roots < ROOTS {
+                spare_roots += 1;
+                anchor.last_root = block;
+            }
+        }
+        if spare_roots < ROOTS || anchor.last_root >= ROOT_BLOCKS {
+            // No mount would find them.
+            return Err(Error::Geometry);
+        }
+        store.free = store.good - spare_roots;
+        anchor.good = store.good;
+        store.cursor = volume % store.table.blocks();
+        store.wear.begin(store.cursor);
+        (store.formatting, store.session) = (true, true);
+        fs.durable.begin_table()?;
+        let (index, anchor) = (&mut fs.durable.index, &mut fs.durable.anchor);
+        index.store.recount();
+        if index.usable_pages() < LEAST * index.store.ppb() {
+            return Err(Error::Geometry);
+        }
+        anchor.roots = root_blocks(&mut index.store.nand.inner)?;
+        anchor.limit_roots();
+        index.new_dir(ROOT_DIR, ROOT_DIR, b"", root)?;
+        index.new_dir(INDEX_DIR, ROOT_DIR, b"", &New::default())?;
+        fs.checkpoint(true)?;
+        Ok(fs.durable.index.store.nand.inner)
+    }
+
+    /// Finds the newest checkpoint, and brings the volume from there to where it was.
+    pub(crate) fn mount(
+        mut nand: N,
+        ram: &'r mut [u8],
+        config: Config,
+    ) -> Result<Self, Error<N::Error>> {
+        let roots = root_blocks(&mut nand)?;
+        let mut volume = Volume::new(nand, ram, config, roots)?;
+        let root = volume.durable.find_root()?;
+        volume.durable.index.store.seq = root.seq + 1;
+        let mut start = volume.durable.load_checkpoint(&root)?;
+        if let Err(e) = volume
+            .durable
+            .load_snapshot(&start.snapshot[..start.snapshot_len])
+        {
+            start = volume.durable.first_of_two(&start, e)?;
+            volume
+                .durable
+                .load_snapshot(&start.snapshot[..start.snapshot_len])?;
+        }
+        // The program of the other was cut or failed, or its page has rotted.
+        volume.durable.anchor.root_alone = !root.twice && !volume.durable.anchor.has_one_root();
+        let transferred = config.after_transfer;
+        if !start.clean
+            || volume.durable.anchor.chained > 0
+            || transferred
+            || volume.durable.index.was_written(start.since)?
+        {
+            let unknown = transferred || volume.durable.claims_may_be_lost()?;
+            if root.seq > start.since && root.is_in_one() || unknown {
+                // The root page may be the newest of all pages and fail yet: it is written anew.
+                volume.durable.anchor.second_next = ANCHOR_PAGES;
+            }
+            if unknown {
+                // Erased before its next page as well.
+                volume.durable.anchor.root_next = ANCHOR_PAGES;
+            }
+            let lasts = volume.account(Purpose::Recovery, |volume| volume.recover(&start))?;
+            volume.durable.index.recovered = true;
+            match (lasts, volume.durable.is_worn()) {
+                (false, _) => {}
+                (true, true) => volume.retire_if_possible()?,
+                (true, false) => volume.restore_room()?,
+            }
+            volume.durable.index.store.together = !lasts;
+            if lasts && !volume.durable.index.read_only {
+                // Nothing has been written since the last checkpoint.
+                volume.durable.index.store.seq -= NEWER;
+            }
+        } else {
+            volume.durable.index.store.heads[LogArea::Bitmap as usize] = Head::NONE;
+            volume.durable.index.store.unseen = Unseen::all();
+            volume.durable.index.store.free_dead(false)?;
+            volume.durable.index.store.count_updates();
+        }
+        volume.durable.index.read_only |= volume.durable.is_worn();
+        if volume.durable.index.orphans > 0 && !volume.durable.index.read_only {
+            match volume.reading(Self::reap_orphans) {
+                // The next mount goes on.
+                Err(Error::NoSpace) => {}
+                // Worn out meanwhile.
+                Err(Error::ReadOnly) if volume.durable.index.read_only => {}
+                reaped => reaped?,
+            }
+        }
+        volume.durable.index.store.nand.pages.begin();
+        Ok(volume)
+    }
+}
+
+impl<'r, N: Nand> Durable<'r, N> {
+    /// The block table of an empty volume, all blocks of which are erased.
+    fn begin_table(&mut self) -> Result<(), Error<N::Error>> {
+        let on_flash = self.index.store.table.paged.is_some();
+        for block in 0..self.index.store.table.blocks() {
+            let state = if self.index.store.nand.is_bad(BlockAddr(block))? {
+                BlockState::Bad
+            } else if block <= self.anchor.last_root {
+                BlockState::System
+            } else if on_flash {
+                continue;
+            } else {
+                BlockState::Clean
+            };
+            self.index.store.set_state(block, state);
+            self.index.store.table_write_back();
+        }
+        Ok(())
+    }
+
+    /// Finds and unpacks the newest checkpoint.
+    fn load_checkpoint(&mut self, root: &Root) -> Result<Start, Error<N::Error>> {
+        let mut at = PageAddr::NONE;
+        let mut counts = None;
+        // A page whose program was cut may fail between two reads: then the one before it counts.
+        for _ in 0..5 {
+            self.anchor.chained = 0;
+            let found = self.find_leaf(root, counts)?;
+            if counts.is_none() && !root.is_one_lead() {
+                let [newest, other] = [root.side, 1 - root.side].map(|side| root.blocks[side].name);
+                // What a mount has decided stays so: it may have erased what the other root page leads to.
+                let followed = self.anchor.counts == newest;
+                let decided = match found.counted {
+                    Some(page) => page != other,
+                    None if followed => true,
+                    None => self.has_counted(root, newest)?,
+                };
+                if decided != followed || found.counted.is_none() && !followed {
+                    counts = Some(decided);
+                    continue;
+                }
+            }
+            let Leaf {
+                head: leaf,
+                copy,
+                firm,
+                ..
+            } = found;
+            at = self
+                .index
+                .store
+                .geo
+                .page(BlockAddr(leaf.block), leaf.next - 1);
+            let Some((seq, _)) = self.index.read_checkpoint(at, 0)? else {
+                continue;
+            };
+            let mut start = self.decode(leaf)?.ok_or(Error::Corrupt(at, "checkpoint"))?;
+            self.index.store.seq = self.index.store.seq.max(seq + 1);
+            start.firm = firm && start.is_copy;
+            if let Some((block, complete)) = copy {
+                start.copy = complete;
+                at = self.index.store.geo.page(BlockAddr(block), 0);
+                let Some((seq, _)) = self.index.read_checkpoint(at, seq)? else {
+                    continue;
+                };
+                self.index.store.seq = self.index.store.seq.max(seq + 1);
+            }
+            self.load_claims(root);
+            return Ok(start);
+        }
+        Err(Error::Corrupt(at, "checkpoint"))
+    }
+}

@@ -1,0 +1,417 @@
+//! Roll-forward after an unclean stop.
+//!
+//! Nothing that the last checkpoint needs, and no page written since, has been erased. So the
+//! state is rebuilt from the checkpoint and the inode pages written since, in the order of their
+//! sequence numbers; every one of them is a record of a change that was complete:
+//!
+//! 0. The checkpoint itself may be the page whose program was cut: it is written once more
+//!    (`checkpoint.rs`) before anything else, without the blocks that only it makes free.
+//! 1. The allocation log tells which blocks were taken since. Their pages, and those of blocks
+//!    that were open at the checkpoint beyond the place they had reached, are *lost*: not valid
+//!    unless step 5 finds them in use.
+//! 2. The newest inode page may be the one that was being programmed when power failed: it may read
+//!    well now and fail later. It is written anew and taken from there; the page itself is not
+//!    looked at again. (Of other pages only those matter that an inode page written later refers
+//!    to; these were complete by then.)
+//! 3. DirInode pages: the DirInode map points to the newest; what they note as freed is invalid.
+//! 4. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
+//!    directory's own newest page does not show is linked, one that was moved away, or noted in the page of a
+//!    newer name, is removed.
+//! 5. Of lost pages, those are valid that an inode refers to now.
+//!    A file that a rename has taken a name from, and no page of its own says so, is written.
+//! 6. All blocks that were open are closed: only freshly erased ones are written.
+//! 7. Overwrites that no inode page shows yet are found by the tags of their pages (`updates.rs`).
+//!    A checkpoint makes it durable; until then a second stop finds the volume as the first did.
+
+use crate::checkpoint::Durable;
+use crate::checkpoint::encode::Start;
+use crate::cleaning::Volume;
+use crate::error::{Error, sound};
+use crate::format::area::LogArea;
+use crate::format::blockstate::BlockState;
+use crate::format::dirrec::{DirRec, RecState, Target};
+use crate::format::hash::name_hash;
+use crate::format::header::{Header, Kind};
+use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView};
+use crate::index::Index;
+use crate::recovery::count::count;
+use crate::recovery::records::Record;
+use crate::space::newer::Newer;
+use crate::space::opened::{CHANGE, NEWER, Recovery};
+use crate::space::store::Store;
+use flashkit_nand::{Nand, PageAddr};
+
+impl<N: Nand> Store<'_, N> {
+    /// In a recovery, before a page is looked into for what it names: see [`Recovery::look_into`].
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when that has been done more often than there are pages.
+    pub fn look_into(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let may = self.recovery.as_mut().is_none_or(Recovery::look_into);
+        if may {
+            Ok(())
+        } else {
+            Err(Error::Corrupt(at, CHANGE))
+        }
+    }
+}
+
+impl<'r, N: Nand> Volume<'r, N> {
+    /// Brings the volume from the checkpoint just loaded to where it was. Returns whether that is durable: it is not where the
+    /// last root block is full. Then what is written is in blocks that are free for the next mount as well, which does
+    /// it again.
+    pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
+        let since = start.since;
+        self.store_mut().session = true;
+        // A recovery that was cut may have written any of them.
+        self.store_mut().table.forget_clean();
+        self.durable.compare_states()?;
+        self.durable.give_up_meant();
+        // A page written after the checkpoint shows that it was complete; but what leads to a copy of it may be
+        // the last page of the recovery before, and fail yet: then what led to the one before is needed.
+        let changed = self.durable.list_opened(start)?;
+        if start.firm || changed && !start.is_copy {
+            self.store_mut().free_dead(true)?;
+        }
+        let mut lasts = self.begin_durable(start)?;
+        self.index_mut().close_at_checkpoint();
+        self.index_mut().copy_suspects(since)?;
+        let copy = self.store().recovery.as_ref().and_then(|r| r.copy);
+        self.index_mut().look_anew();
+        self.index_mut().replay_dirs(since, copy)?;
+        self.index_mut().replay_all(since)?;
+        // Pages that are no records may have later numbers.
+        self.store_mut().seq += 1 << 16;
+        for i in 0..2 {
+            self.index_mut().flush_dir(i)?;
+            self.index_mut().dirs[i].clear();
+        }
+        self.index_mut().look_anew();
+        self.index_mut().count_lost(since)?;
+        let mend = self.store().recovery.as_ref().is_some_and(|r| r.mend);
+        let exchange = self.store().recovery.as_ref().and_then(|r| r.exchange);
+        let half_cut = self.store().recovery.as_ref().map(|r| r.half_cut);
+        self.index_mut().close_opened();
+        for slot in &mut self.index_mut().dirs {
+            if slot.ino != 0 {
+                slot.dir_mut().set_as_of(0);
+            }
+        }
+        self.store_mut().scratch_at = PageAddr::NONE;
+        self.index_mut().orphans = 1;
+        self.index_mut()
+            .replay_updates(since, copy.map(|c| (c.0, c.2)))?;
+        if let Some(pending) = exchange {
+            self.index_mut().finish_exchange(pending)?;
+        }
+        if mend {
+            self.index_mut().mend_replaced()?;
+        }
+        if lasts {
+            for at in half_cut.into_iter().flatten() {
+                self.index_mut().finish_half_cut(at)?;
+            }
+            self.clean_hardly_written()?;
+            let named = self.checkpoint(false);
+            lasts = self.durable.unless_roots_are_full(named)?;
+        }
+        Ok(lasts)
+    }
+
+    /// Takes the numbers of what the recovery writes, and repeats the checkpoint that it begins from.
+    /// Whether what it writes lasts.
+    fn begin_durable(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
+        // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a root page that
+        // leads to the second-level block that was meant. What is written now is newer, and that block stays.
+        self.store_mut().together = true;
+        self.store_mut().seq += NEWER;
+        self.store_mut().spared = self.durable.anchor.meant;
+        let mut lasts = !self.store().discarded;
+        if lasts {
+            let own = self.store().seq;
+            let repeated = self.durable.repeat_checkpoint(start);
+            lasts = self.durable.unless_roots_are_full(repeated)?;
+            if !lasts {
+                self.store_mut().newer = Newer::between(start.since, own);
+            }
+        }
+        if lasts || self.store().discarded {
+            self.store_mut().spared = u32::MAX;
+            self.store_mut().free_dead(true)?;
+        }
+        Ok(lasts)
+    }
+}
+
+impl<'r, N: Nand> Durable<'r, N> {
+    /// A second-level block that was never reached is not needed any more.
+    fn give_up_meant(&mut self) {
+        let meant = self.anchor.meant;
+        if self.index.store.table.paged.is_some()
+            && meant < self.index.store.table.blocks()
+            && !self.anchor.owns(meant)
+            && !self.index.store.is_log(meant)
+            && self.index.store.state(meant) == BlockState::System
+        {
+            self.anchor.push_chain(meant);
+        }
+    }
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    /// Brings the map of directories to where it was: their pages in their order.
+    fn replay_dirs(
+        &mut self,
+        since: u64,
+        copy: Option<(PageAddr, Header, u64)>,
+    ) -> Result<(), Error<N::Error>> {
+        let mut dirs = self.cursor(LogArea::Dir, since)?;
+        while let Some((at, _)) = dirs.at {
+            let replayed = self.replay_dir_map(at);
+            self.noted(replayed)?;
+            self.advance(&mut dirs, since)?;
+        }
+        if let Some((at, ..)) = copy.filter(|c| c.1.kind == Kind::Dir) {
+            let replayed = self.replay_dir_map(at);
+            self.noted(replayed)?;
+        }
+        Ok(())
+    }
+
+    /// Step 4: DirInode and FileInode pages in the order of their numbers, the copy of the newest last.
+    fn replay_all(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+        let (mut dirs, mut files) = (
+            self.cursor(LogArea::Dir, since)?,
+            self.cursor(LogArea::File, since)?,
+        );
+        // The page that was read last.
+        let mut held = files.at;
+        loop {
+            let dir_first = match (dirs.at, files.at) {
+                (None, None) => break,
+                (Some(d), Some(f)) => d.1.seq < f.1.seq,
+                (d, _) => d.is_some(),
+            };
+            let cursor = if dir_first { &mut dirs } else { &mut files };
+            if let Some((at, header)) = cursor.at {
+                self.store.seq = self.store.seq.max(header.seq + 1);
+                cursor.missed = !self.replay_sound(at, &header, held.is_some_and(|h| h.0 == at))?;
+            }
+            let cursor = if dir_first { &mut dirs } else { &mut files };
+            self.advance(cursor, since)?;
+            held = cursor.at;
+        }
+        let copy = self.store.recovery.as_ref().and_then(|r| r.copy);
+        if let Some((at, header, _)) = copy
+            && !self.replay_sound(at, &header, false)?
+        {
+            self.note_damage(at, CHANGE);
+        }
+        Ok(())
+    }
+
+    /// Pages may be looked into again.
+    fn look_anew(&mut self) {
+        let pages = self.store.geo.pages();
+        if let Some(rec) = &mut self.store.recovery {
+            rec.left = 2 * pages;
+        }
+    }
+
+    /// Step 3, for one DirInode page.
+    fn replay_dir_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        // A raw copy in a slot that no lookup sees.
+        let i = self.spare_dir_slot()?;
+        let read = self
+            .store
+            .expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory");
+        let view = self.dirs[i].dir();
+        let Some(header) = sound(read)?.filter(|_| view.is_sane()) else {
+            return Ok(());
+        };
+        let exchanged = view.flags() & FLAG_EXCHANGED != 0;
+        let (ino, replaced) = (view.ino(), view.replaced().filter(|_| !exchanged));
+        if !self.map_reach(ino)? {
+            return Ok(());
+        }
+        let old = match self.map_get(ino) {
+            Err(e) => return self.noted(Err(e)),
+            Ok(old) => old,
+        };
+        if self.is_retry(0, ino, header.prev, at).is_some() {
+            return self.map_set(ino, at);
+        }
+        self.store.invalidate(old);
+        self.map_set(ino, at)?;
+        for r in 0..self.dirs[i].dir().records() {
+            let rec = DirRec::decode(self.dirs[i].dir().record(r));
+            if rec.state != RecState::Freed {
+                continue;
+            }
+            match rec.target {
+                Target::File => self.free_file_at(PageAddr(rec.ptr))?,
+                Target::Dir => self.free_dir_at(rec.ptr)?,
+                Target::Orphan => self.store.invalidate(PageAddr(rec.ptr)),
+                Target::Indirect => {}
+            }
+        }
+        if let Some((kind, dir)) = replaced
+            && kind == Target::Dir as u8
+        {
+            self.free_dir_at(dir)?;
+        }
+        Ok(())
+    }
+
+    /// Invalidates what a file's page refers to, and that page.
+    pub(crate) fn free_file_at(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        self.files[0].clear();
+        self.store.look_into(at)?;
+        match self.store.read_meta(at, self.files[0].buf)? {
+            Some(h) if h.kind == Kind::File && self.files[0].file().is_sane() => {
+                self.files[0].loc = at;
+                return self.free_file(0);
+            }
+            _ => {}
+        }
+        self.store.invalidate(at);
+        Ok(())
+    }
+
+    fn free_dir_at(&mut self, ino: u32) -> Result<(), Error<N::Error>> {
+        let at = self.map_get(ino)?;
+        if at.is_none() {
+            return Ok(());
+        }
+        self.files[0].clear();
+        self.store.look_into(at)?;
+        let header = self.store.read_meta(at, self.files[0].buf)?;
+        let page = |index: &Self, p: usize| DirView::on(index.files[0].buf).pointer(p).1;
+        let view = DirView::on(self.files[0].buf);
+        let whole = header.is_some_and(|h| h.kind == Kind::Dir) && view.is_sane();
+        let (pointers, levels) = (view.pointers(), view.levels());
+        if whole {
+            self.store.invalidate(view.xattr());
+        }
+        for p in 0..if whole { pointers } else { 0 } {
+            let map = page(self, p);
+            if levels == 2 {
+                self.store.look_into(map)?;
+                self.free_hash_index(map)?;
+            }
+            self.store.invalidate(map);
+        }
+        self.store.invalidate(at);
+        self.map_set(ino, PageAddr::NONE)
+    }
+
+    /// Step 4, for one inode page, which the scratch page may hold: as far as what it concerns can be read. `false`
+    /// when the page cannot be read any more.
+    fn replay_sound(
+        &mut self,
+        at: PageAddr,
+        header: &Header,
+        held: bool,
+    ) -> Result<bool, Error<N::Error>> {
+        self.files[0].clear();
+        let buf = &mut *self.files[0].buf;
+        if held {
+            buf.copy_from_slice(self.scratch);
+        } else if sound(self.store.expect_meta(at, buf, header.kind, "inode"))?.is_none() {
+            return Ok(false);
+        }
+        let replayed = self.replay(at, header);
+        self.noted(replayed).map(|()| true)
+    }
+
+    /// What a step has come to that ended so: damage is noted.
+    pub(crate) fn noted(
+        &mut self,
+        result: Result<(), Error<N::Error>>,
+    ) -> Result<(), Error<N::Error>> {
+        match result {
+            Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
+                self.note_damage(page, what);
+                Ok(())
+            }
+            r => r,
+        }
+    }
+
+    /// The same for the page in slot 0.
+    fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
+        let view = self.files[0].file();
+        let volume = self.store.volume;
+        let mut rec = Record {
+            at,
+            seq: header.seq,
+            prev: header.prev,
+            ino: view.ino(),
+            parent: view.parent(),
+            hash: name_hash(volume, view.name()),
+            flags: view.flags(),
+            moved: view.moved(),
+            replaced: view.replaced(),
+            is_first: header.prev.is_none(),
+            failed: PageAddr::NONE,
+        };
+        if let Some(recovery) = &mut self.store.recovery {
+            // Its page shows the name that it has taken.
+            recovery.exchange.take_if(|e| e.second == rec.ino);
+        }
+        if header.kind == Kind::Dir {
+            return self.replay_dir_links(&rec);
+        }
+        if !view.is_sane() {
+            return Ok(());
+        }
+        self.next_ino = self.next_ino.max(rec.ino.saturating_add(1));
+        let retried = self.is_retry(1, rec.ino, rec.prev, at);
+        rec.failed = retried.unwrap_or(PageAddr::NONE);
+        self.note_half_cut(&rec);
+        if retried.is_some() {
+            (rec.moved, rec.replaced, rec.is_first) = ((0, 0), None, false);
+            return self.replay_file_links(&rec);
+        }
+        self.store.invalidate(rec.prev);
+        self.replay_freed()?;
+        self.replay_removed(&rec)?;
+        self.replay_file_links(&rec)
+    }
+
+    /// Notes whether the FileInode in slot 0 is of a truncation that has not come to its end.
+    fn note_half_cut(&mut self, record: &Record) {
+        let half = self.is_half_cut(0);
+        let Some(rec) = &mut self.store.recovery else {
+            return;
+        };
+        for old in &mut rec.half_cut {
+            if [record.prev, record.failed].contains(old) {
+                *old = PageAddr::NONE;
+            }
+        }
+        if half && let Some(place) = rec.half_cut.iter_mut().find(|at| at.is_none()) {
+            *place = record.at;
+        }
+    }
+
+    /// Brings a truncation of the file that was at `at` to its end, before anything else changes the file: what is left of its maps
+    /// must not go into index pages with others, nor what they map be moved by cleaning. What cannot be done now is done when the
+    /// file grows.
+    fn finish_half_cut(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        if at.is_none() || sound(self.load_scratch(at, Kind::File, "file inode"))?.is_none() {
+            return Ok(());
+        }
+        let file = FileView::on(&*self.scratch).file_ref(self.store.volume);
+        let loaded = self.load_file(file);
+        let done = loaded.and_then(|i| self.drop_maps_beyond(i));
+        match self.noted(done) {
+            Err(Error::NotFound | Error::NoSpace) => Ok(()),
+            done => done,
+        }
+    }
+
+    pub(crate) fn count(&mut self, at: PageAddr) -> bool {
+        count(&mut self.store, at)
+    }
+}

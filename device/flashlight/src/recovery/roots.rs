@@ -1,0 +1,538 @@
+//! From the root blocks to the newest checkpoint that is whole.
+
+use crate::checkpoint::Durable;
+use crate::checkpoint::encode::Start;
+use crate::error::Error;
+use crate::format::area::{Head, LogArea};
+use crate::format::header::{self, Bad, HEADER, Header, Kind};
+use crate::format::leaf::{COPY_OF, counted, is_unmounted, root_name, since};
+use crate::format::limits::ANCHOR_PAGES;
+use crate::format::wellformed::is_well_formed;
+use crate::index::Index;
+use flashkit_bytes::get_u32;
+use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
+
+/// What the root pages say.
+pub(crate) struct Root {
+    /// The second-level block that the newest leads to.
+    pub(crate) second: u32,
+    /// That which the newest page leads to that leads to another; all ones: none.
+    pub(crate) before: u32,
+    pub(crate) seq: u64,
+    pub(crate) blocks: [RootBlock; 2],
+    /// The root block that has the newest.
+    pub(crate) side: usize,
+    /// The newest is in both root blocks.
+    pub(crate) twice: bool,
+}
+
+/// What is seen in a root block.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RootBlock {
+    /// The newest page: its sequence number, index and second-level block.
+    pub(crate) newest: Option<(u64, u32, u32)>,
+    /// What checkpoints call it.
+    pub(crate) name: u16,
+    pub(crate) round: Option<u32>,
+    /// Where what was programmed ends: of a page whose program was cut no checkpoint may be left that has claimed
+    /// it.
+    pub(crate) end: u32,
+}
+
+/// What the second-level block says.
+pub(crate) struct Second {
+    /// The numbers of its oldest and its newest page, and the leaf that the newest leads to.
+    pub(crate) oldest: u64,
+    pub(crate) seq: u64,
+    pub(crate) leaf: u32,
+    /// The leaf that the newest page leads to which leads to another; all ones: none.
+    pub(crate) before: u32,
+    /// The newest page cannot fail any more: there is something behind it, or one before it leads to the same leaf.
+    pub(crate) firm: bool,
+    /// It is the only one that leads there.
+    pub(crate) alone: bool,
+}
+
+/// Blocks that are named as leaves to come, each once.
+pub(crate) struct Names {
+    pub(crate) list: [u32; 12],
+    pub(crate) len: usize,
+}
+
+/// A checkpoint: its place, its number, and the leaves to come that it names.
+pub(crate) type Found = (Head, u64, [u32; 2]);
+
+/// The newest checkpoint.
+pub(crate) struct Leaf {
+    pub(crate) head: Head,
+    /// The blocks with the newest copy of it that no anchor points to, and with the newest that is complete for sure; all ones:
+    /// none.
+    pub(crate) copy: Option<(u32, u32)>,
+    /// What points to it cannot fail any more.
+    pub(crate) firm: bool,
+    /// The root page that counted when the newest of them was written, if that was after the newest root page.
+    pub(crate) counted: Option<u16>,
+}
+
+/// The number of an anchor page, and the block that it leads to.
+type Lead = Option<(u64, u32)>;
+
+impl Root {
+    /// Whether the newest page cannot fail any more: it is in both blocks, or the other has been written behind it. Or there is no other
+    /// to count. If not, what it leads to may show that it is complete ([`Second::is_behind`]).
+    fn is_complete(&self) -> bool {
+        let (own, other) = (self.blocks[self.side], self.blocks[1 - self.side]);
+        let index = own.newest.map_or(0, |page| page.1);
+        self.is_one_lead() || other.round == own.round && other.end > index
+    }
+
+    /// Whether there is no choice between the blocks.
+    pub(crate) fn is_one_lead(&self) -> bool {
+        self.twice || self.is_in_one()
+    }
+
+    /// Whether only one block has pages that can be read.
+    pub(crate) fn is_in_one(&self) -> bool {
+        self.blocks[1 - self.side].newest.is_none()
+    }
+}
+
+impl Second {
+    /// The leaf that counts, and that which counts where there is no checkpoint.
+    fn leaves(&self) -> [u32; 2] {
+        match (self.firm, self.alone) {
+            (true, false) => [self.leaf, u32::MAX],
+            (true, true) => [self.leaf, self.before],
+            _ if self.before == u32::MAX => [self.leaf, u32::MAX],
+            _ => [self.before, self.leaf],
+        }
+    }
+
+    /// Whether it has pages of before the root page with this number and of after it.
+    fn is_behind(&self, root: u64) -> bool {
+        self.oldest < root && root < self.seq
+    }
+}
+
+impl Names {
+    pub(crate) fn add(&mut self, names: [u32; 2]) {
+        for name in names {
+            if self.len < self.list.len() && !self.list[..self.len].contains(&name) {
+                self.list[self.len] = name;
+                self.len += 1;
+            }
+        }
+    }
+}
+
+/// Takes an anchor for the newest, if it is: its number and the block that it leads to. Keeps the newest of those that lead to
+/// another block.
+fn note_newest(newest: &mut Lead, before: &mut Lead, page: Lead) {
+    let leads = |lead: Lead| lead.map(|page| page.1);
+    if page > *newest {
+        if leads(page) != leads(*newest) {
+            *before = *newest;
+        }
+        *newest = page;
+    } else if leads(page) != leads(*newest) {
+        *before = page.max(*before);
+    }
+}
+
+impl<'r, N: Nand> Durable<'r, N> {
+    /// The first of two checkpoints that say the same, when the second has led to an error.
+    pub(crate) fn first_of_two(
+        &mut self,
+        second: &Start,
+        e: Error<N::Error>,
+    ) -> Result<Start, Error<N::Error>> {
+        let Head { block, next } = self.anchor.leaf;
+        // An unmount's second is there twice.
+        let next = next.saturating_sub(if second.clean { 2 } else { 1 });
+        if next == 0 || !second.clean && !second.repeated {
+            return Err(e);
+        }
+        let at = self.index.store.geo.page(BlockAddr(block), next - 1);
+        if self.index.read_checkpoint(at, 0)?.is_none()
+            || second.clean && !is_unmounted(self.index.scratch)
+        {
+            return Err(e);
+        }
+        let first = self.decode(Head { block, next })?.ok_or(e)?;
+        Ok(Start {
+            copy: second.copy,
+            ..first
+        })
+    }
+
+    /// Takes what the checkpoint page in the scratch page has claimed.
+    pub(crate) fn load_claims(&mut self, root: &Root) {
+        let meant = u32::from(flashkit_bytes::get_u16(self.index.scratch, 36));
+        self.anchor.meant = meant;
+        let (root_next, second_next) = (self.index.scratch[34], self.index.scratch[35]);
+        // The second-level block that the root leads to may not be the one that was meant to be
+        // used: then that one was never reached, and the next switch takes another.
+        self.anchor.second_next = if meant == self.anchor.second {
+            self.anchor.second_next.max(second_next.into())
+        } else {
+            ANCHOR_PAGES
+        };
+        if !root.twice && self.anchor.counts != root.blocks[root.side].name {
+            // A newer root page must replace the one that does not count.
+            self.anchor.second_next = ANCHOR_PAGES;
+        }
+        self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
+        self.anchor.round = self.index.scratch[33];
+        for side in 0..2 {
+            let RootBlock { round, end, .. } = root.blocks[side];
+            self.anchor.rounds[side] = round.unwrap_or(u32::MAX);
+            self.anchor.stale[side] = round != Some(self.anchor.round.into());
+            self.anchor.root_next = self.anchor.root_next.max(end);
+        }
+        self.anchor.load_ends(root.blocks.map(|block| block.end));
+        self.anchor.go_on_alone();
+    }
+
+    /// Whether a recovery may have claimed pages that nothing found here tells of: it started from a
+    /// checkpoint that is not readable any more, and had to copy it to a leaf that only that one named,
+    /// because a leaf named before was bad.
+    pub(crate) fn claims_may_be_lost(&mut self) -> Result<bool, Error<N::Error>> {
+        let blocks = self.index.store.table.blocks();
+        for name in self.anchor.next_leaves {
+            if name < blocks && self.index.store.nand.is_bad(BlockAddr(name))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Finds the newest root page and checks that the volume is for this chip. 16 reads.
+    pub(crate) fn find_root(&mut self) -> Result<Root, Error<N::Error>> {
+        let geo = self.index.store.geo;
+        let mut best: Option<(Header, u32, u32)> = None;
+        let (mut newest, mut before) = (None, None);
+        let (mut version, mut fits) = (None, true);
+        let (mut blocks, mut good) = ([RootBlock::default(); 2], 0);
+        for (side, seen) in blocks.iter_mut().enumerate() {
+            let block = self.anchor.roots[side];
+            for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
+                let at = geo.page(BlockAddr(block), index);
+                let Index { store, scratch, .. } = &mut self.index;
+                let status = store.nand.read(at, 0, scratch, &mut [])?;
+                if !header::is_blank(scratch) {
+                    seen.end = index + 1;
+                }
+                if !status.is_readable() {
+                    continue;
+                }
+                match header::parse(self.index.scratch, at) {
+                    Err(Bad::Version(v)) => version = Some(v),
+                    Ok(h)
+                        if h.kind == Kind::Root && is_well_formed(&geo, self.index.scratch, &h) =>
+                    {
+                        let word = |i: usize| get_u32(self.index.scratch, HEADER + 4 * i);
+                        seen.round = Some(word(6));
+                        let page = Some((h.seq, index, word(4)));
+                        if page > seen.newest {
+                            (seen.newest, seen.name) = (page, root_name(word(6), index));
+                        }
+                        note_newest(&mut newest, &mut before, Some((h.seq, word(4))));
+                        if best.is_none_or(|b| h.seq > b.0.seq) {
+                            fits = shape(&geo) == [word(0), word(1), word(2), word(3)];
+                            best = Some((h, word(4), word(5)));
+                            good = word(7);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let Some((header, second, last_root)) = best else {
+            return Err(version.map_or(Error::NotFormatted, Error::Version));
+        };
+        if !fits {
+            return Err(Error::Geometry);
+        }
+        self.index.store.volume = header.volume;
+        (self.anchor.last_root, self.anchor.good) = (last_root, good);
+        self.anchor.limit_roots();
+        for (block, seen) in self.anchor.roots.into_iter().zip(&mut blocks) {
+            if block == u32::MAX {
+                // A block of something else was looked at.
+                *seen = RootBlock::default();
+            }
+        }
+        self.anchor.second = second;
+        let side = usize::from(blocks[1].newest > blocks[0].newest);
+        let page = |block: RootBlock| block.newest.map(|(_, index, second)| (index, second));
+        Ok(Root {
+            second,
+            before: before.map_or(u32::MAX, |page| page.1),
+            seq: header.seq,
+            blocks,
+            side,
+            twice: page(blocks[0]) == page(blocks[1]),
+        })
+    }
+
+    /// Reads the second-level block. Notes where what was programmed ends, whoever claimed it. 8 reads.
+    fn find_second(&mut self, second: u32) -> Result<Second, Error<N::Error>> {
+        let geo = self.index.store.geo;
+        let (mut newest, mut before, mut oldest) = (None, None, u64::MAX);
+        let mut newest_at = ANCHOR_PAGES;
+        let (mut firm, mut alone) = (false, false);
+        self.anchor.second_next = 0;
+        for index in 0..ANCHOR_PAGES {
+            let at = geo.page(BlockAddr(second), index);
+            let header = self.index.store.read_meta(at, self.index.scratch)?;
+            let leaf = get_u32(self.index.scratch, HEADER);
+            let page = header
+                .filter(|h| h.kind == Kind::Second && leaf < geo.blocks())
+                .map(|h| (h.seq, leaf));
+            let is_blank = header::is_blank(self.index.scratch);
+            // They are written in twos.
+            let is_second = index % 2 == 1;
+            if page > newest {
+                newest_at = index;
+                let again = newest.is_some_and(|page: (u64, u32)| page.1 == leaf);
+                (firm, alone) = (is_second || again && firm, !again);
+            } else if is_second && newest_at + 1 == index {
+                firm |= !is_blank;
+            }
+            oldest = oldest.min(page.map_or(u64::MAX, |page| page.0));
+            note_newest(&mut newest, &mut before, page);
+            if !is_blank {
+                self.anchor.second_next = index / 2 * 2 + 2;
+            }
+        }
+        let corrupt = Error::Corrupt(geo.page(BlockAddr(second), 0), "second-level checkpoint");
+        let (seq, leaf) = newest.ok_or(corrupt)?;
+        Ok(Second {
+            oldest,
+            seq,
+            leaf,
+            before: before.map_or(u32::MAX, |page| page.1),
+            firm,
+            alone,
+        })
+    }
+
+    /// Finds the newest checkpoint; whether the newest root page `counts` may have been decided. 8 reads, 7 for a leaf, 2 for
+    /// the leaves that it names, one more for a copy.
+    pub(crate) fn find_leaf(
+        &mut self,
+        root: &Root,
+        counts: Option<bool>,
+    ) -> Result<Leaf, Error<N::Error>> {
+        let geo = self.index.store.geo;
+        let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root, counts)?;
+        let mut last = (seq, counted(self.index.scratch));
+        let mut copy: Option<(u64, u32, u64)> = None;
+        let mut complete = (0, u32::MAX);
+        // The leaves named may go on from here. Copies only lead to other copies, and what one of them names may not be
+        // what the leaf names: it was made by a mount that found another leaf.
+        let mut names = Names::new(names);
+        let mut i = 0;
+        while let Some(&name) = names.list[..names.len].get(i) {
+            i += 1;
+            if name >= geo.blocks() {
+                continue;
+            }
+            let at = geo.page(BlockAddr(name), 0);
+            let Some((s, next)) = self.index.read_checkpoint(at, seq)? else {
+                continue;
+            };
+            let says = (s, counted(self.index.scratch));
+            if flashkit_bytes::get_u64(self.index.scratch, COPY_OF) != 0 {
+                names.add(next);
+                if copy.is_none_or(|(newest, ..)| s > newest) {
+                    copy = Some((s, name, since(self.index.scratch)));
+                }
+                if s > complete.0 && self.index.is_complete_copy(name)? {
+                    complete = (s, name);
+                    last = last.max(says);
+                }
+            } else if let Some((head, s, next)) = self.index.last_checkpoint(name)?
+                && s > seq
+            {
+                // Each of a forged ring of leaves could be newer than the last of the one before.
+                self.anchor.push_chain(leaf.block);
+                (leaf, seq) = (head, s);
+                last = (s, counted(self.index.scratch));
+                (names, i) = (Names::new(next), 0);
+                copy = None;
+                complete = (0, u32::MAX);
+            }
+        }
+        let counted = Some(last.1).filter(|&page| page != 0 && last.0 > root.seq);
+        // What could not be read when the copy was made is out of date, though it may be readable now: what it needs
+        // may have been erased since.
+        if let Some((.., of)) = copy {
+            for index in (0..leaf.next).rev() {
+                let at = geo.page(BlockAddr(leaf.block), index);
+                if self.index.read_checkpoint(at, 0)?.is_some() && since(self.index.scratch) == of {
+                    leaf.next = index + 1;
+                    break;
+                }
+            }
+        }
+        Ok(Leaf {
+            head: leaf,
+            copy: copy.map(|(_, block, _)| (block, complete.1)),
+            firm,
+            counted,
+        })
+    }
+
+    /// Whether what leads to the leaf that the anchors lead to cannot fail any more, and the last checkpoint there.
+    ///
+    /// A root page or second-level page that may fail yet does not count: nothing has been done behind it, so what the one before it leads
+    /// to is as it was. Where there is no checkpoint, a mount in between did not count the page that leads there, and has used the
+    /// block for a copy of a checkpoint: then the one before counts again.
+    fn find_anchored(
+        &mut self,
+        root: &Root,
+        counts: Option<bool>,
+    ) -> Result<(bool, Found), Error<N::Error>> {
+        let other = root.blocks[1 - root.side].newest;
+        let counts = match counts {
+            Some(counts) => counts,
+            None => root.is_complete() || self.is_behind(root)?,
+        };
+        let candidates = match other {
+            _ if root.twice => [root.second, u32::MAX],
+            Some((.., second)) if counts => [root.second, second],
+            Some((.., second)) => [second, root.second],
+            None => [root.second, root.before],
+        };
+        let mut corrupt = None;
+        for (i, block) in candidates.into_iter().enumerate() {
+            if block == u32::MAX {
+                continue;
+            }
+            let second = match self.find_second(block) {
+                Err(e @ Error::Corrupt(..)) => {
+                    corrupt = corrupt.or(Some(e));
+                    continue;
+                }
+                second => second?,
+            };
+            self.index.store.seq = self.index.store.seq.max(second.seq + 1);
+            let mut found = None;
+            for leaf in second.leaves() {
+                if found.is_none() && leaf != u32::MAX {
+                    found = self.index.last_checkpoint(leaf)?;
+                }
+            }
+            if let Some(found) = found {
+                self.anchor.second = block;
+                // The other block is written first.
+                let is_other = root.twice || counts == (i > 0);
+                self.anchor.first = if is_other { 1 - root.side } else { root.side };
+                self.anchor.counts = root.blocks[self.anchor.first].name;
+                let firm = i == 0 && (second.firm || second.before != u32::MAX);
+                return Ok((firm && (!root.is_in_one() || root.seq < second.seq), found));
+            }
+            let at = self.index.store.geo.page(BlockAddr(second.leaf), 0);
+            corrupt = corrupt.or(Some(Error::Corrupt(at, "checkpoint")));
+            if counts && !root.is_in_one() && second.before != u32::MAX {
+                // Other leaves have followed: what counted before is out of date.
+                break;
+            }
+        }
+        Err(corrupt.unwrap_or(Error::Corrupt(PageAddr::NONE, "second-level checkpoint")))
+    }
+
+    /// Whether what the newest root page leads to shows that it is complete. 8 reads.
+    fn is_behind(&mut self, root: &Root) -> Result<bool, Error<N::Error>> {
+        match self.find_second(root.second) {
+            Ok(second) => Ok(second.is_behind(root.seq)),
+            Err(Error::Corrupt(..)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Whether the newest root page has counted once, as a checkpoint says that it leads to: then it was complete, and what shows
+    /// that in the other block may be lost in an erase that was cut. As many reads as [`Durable::find_leaf`].
+    pub(crate) fn has_counted(&mut self, root: &Root, name: u16) -> Result<bool, Error<N::Error>> {
+        match self.find_leaf(root, Some(true)) {
+            Ok(found) => Ok(found.counted == Some(name)),
+            Err(Error::Corrupt(..)) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    /// Whether a session has begun after a clean unmount: its first writes are two allocation
+    /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
+    /// and then nothing has happened.
+    pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
+        for i in 0..self.store.reserved {
+            let (block, area) = self.store.reserves[i];
+            if area != LogArea::Bitmap as u8 {
+                continue;
+            }
+            let block = BlockAddr(u32::from(block));
+            let at = self.store.geo.page(block, 0);
+            let is_record =
+                |h: Option<Header>| h.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since);
+            let first = is_record(self.store.read_meta(at, self.scratch)?);
+            if !first && self.scratch[..HEADER].iter().any(|&b| b != 0) {
+                // Not this one; it may have failed when it was erased.
+                continue;
+            }
+            // One that cannot be read may be the first.
+            let at = self.store.geo.page(block, 1);
+            let second = self.store.read_meta(at, self.scratch)?;
+            if is_record(second) || first && !header::is_blank(self.scratch) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the copy of a checkpoint in a block is complete for sure: there is something behind it. If not, its program
+    /// may have been cut, and nothing has been done that it claims. One read.
+    fn is_complete_copy(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        let behind = self.store.geo.page(BlockAddr(block), 1);
+        self.store.scratch_at = PageAddr::NONE;
+        self.store.read_meta(behind, self.scratch)?;
+        Ok(!header::is_blank(self.scratch))
+    }
+
+    /// The last checkpoint of a leaf block.
+    fn last_checkpoint(&mut self, block: u32) -> Result<Option<Found>, Error<N::Error>> {
+        let (mut lo, mut hi) = (0, self.store.ppb());
+        let geo = self.store.geo;
+        let page = |index| geo.page(BlockAddr(block), index);
+        // The first page that was never programmed.
+        while lo < hi {
+            let mid = u32::midpoint(lo, hi);
+            let found = self.read_checkpoint(page(mid), 0)?;
+            if found.is_none() && header::is_blank(self.scratch) {
+                hi = mid;
+            } else {
+                lo = mid + 1;
+            }
+        }
+        // The last may have been torn.
+        for index in (0..lo).rev() {
+            if let Some((seq, names)) = self.read_checkpoint(page(index), 0)? {
+                let next = index + 1;
+                return Ok(Some((Head { block, next }, seq, names)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What a root page says of the chip.
+fn shape(geo: &Geometry) -> [u32; 4] {
+    [
+        geo.page_size(),
+        geo.spare_size(),
+        geo.pages_per_block(),
+        geo.blocks(),
+    ]
+}

@@ -1,0 +1,258 @@
+//! Pages of data that an fsync wrote without their inode are found by their tags.
+
+use crate::error::{Error, sound};
+use crate::format::extent::{self, INDEX_END};
+use crate::format::header::SEQ;
+use crate::format::tag::{self, PAGES_MOST, Tag, Update};
+use crate::index::Index;
+use crate::space::opened::CHANGE;
+use flashkit_bytes::get_u64;
+use flashkit_nand::{BlockAddr, Nand, PageAddr};
+
+/// A page of an update, as a recovery finds it.
+#[derive(Clone, Copy)]
+pub(crate) struct FoundUpdate {
+    pub(crate) at: PageAddr,
+    pub(crate) tag: Tag,
+    pub(crate) seq: u64,
+    pub(crate) update: Update,
+    /// Bytes of it that belong to the file.
+    pub(crate) len: u16,
+}
+
+/// What a page of a block of updates is.
+pub(crate) enum SeenRun {
+    Page(FoundUpdate),
+    /// Erased, or from before the checkpoint: none of this block follows.
+    Nothing,
+    Damaged,
+}
+
+/// Pages of one update: consecutive pages of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    pub(crate) first: FoundUpdate,
+    pub(crate) last: FoundUpdate,
+    pub(crate) pages: [PageAddr; PAGES_MOST],
+    pub(crate) len: usize,
+}
+
+/// What a recovery must know to tell which updates an inode page shows.
+#[derive(Clone, Copy)]
+struct Since {
+    /// The newest record, written anew, and the number that it had before.
+    pub(crate) copy: Option<(PageAddr, u64)>,
+    /// Pages with numbers from here on show the updates looked at so far.
+    pub(crate) replay: u64,
+}
+
+impl Run {
+    fn begin(page: FoundUpdate) -> Run {
+        let mut pages = [PageAddr::NONE; PAGES_MOST];
+        pages[0] = page.at;
+        Run {
+            first: page,
+            last: page,
+            pages,
+            len: 1,
+        }
+    }
+
+    /// Adds the next page, if it is that; or the last once more, whose program had failed and that reads well.
+    fn goes_on(&mut self, page: FoundUpdate) -> bool {
+        let place = |page: &FoundUpdate| (page.tag.owner.ino, page.tag.index, page.update.left);
+        if place(&page) == place(&self.last) {
+            self.pages[self.len - 1] = page.at;
+            self.last = page;
+            return true;
+        }
+        let next = (self.last.tag.owner.ino, self.last.tag.index.wrapping_add(1));
+        let is_next = (page.tag.owner.ino, page.tag.index) == next
+            && self.last.update.left.checked_sub(1) == Some(page.update.left)
+            && self.len < PAGES_MOST;
+        if is_next {
+            self.pages[self.len] = page.at;
+            self.len += 1;
+            self.last = page;
+        }
+        is_next
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// At the end of a recovery: changes files as the updates did that their inode pages do not show.
+    /// A read for each page; for what has changed, what the writes of so many pages cost. `since` is
+    /// the checkpoint's number.
+    pub(crate) fn replay_updates(
+        &mut self,
+        since: u64,
+        copy: Option<(PageAddr, u64)>,
+    ) -> Result<(), Error<N::Error>> {
+        let known = Since {
+            copy,
+            replay: self.store.seq,
+        };
+        let (blocks, count) = (
+            self.store.blocks_to_replay,
+            self.store.blocks_to_replay_count,
+        );
+        let (mut run, mut whole): (Option<Run>, Option<Run>) = (None, None);
+        for (n, &block) in blocks[..count].iter().enumerate() {
+            let mut gap = PageAddr::NONE;
+            let from = if n == 0 { self.store.replay_from } else { 0 };
+            for index in from..self.store.ppb() {
+                let at = self.store.geo.page(BlockAddr(block.into()), index);
+                let page = match self.find_update(at, since)? {
+                    SeenRun::Page(page) => page,
+                    SeenRun::Nothing => break,
+                    SeenRun::Damaged => {
+                        gap = at;
+                        continue;
+                    }
+                };
+                if gap.is_some() {
+                    // Neither was power cut then nor did its program fail.
+                    self.note_damage(gap, CHANGE);
+                    gap = PageAddr::NONE;
+                }
+                if let Some(update) = whole.take() {
+                    self.replay_update(&update, known, false)?;
+                }
+                if !run.as_mut().is_some_and(|run| run.goes_on(page)) {
+                    run = Some(Run::begin(page));
+                }
+                if page.update.is_last() {
+                    whole = run.take();
+                }
+            }
+        }
+        if let Some(update) = whole {
+            self.replay_update(&update, known, true)?;
+        }
+        self.store.blocks_to_replay_count = 0;
+        for &block in &blocks[..count] {
+            self.store.close(block.into());
+        }
+        Ok(())
+    }
+
+    /// Reads a page of a block of updates. One read.
+    fn find_update(&mut self, at: PageAddr, since: u64) -> Result<SeenRun, Error<N::Error>> {
+        let mut spare = [0u8; tag::UPDATE_SIZE];
+        self.store.scratch_at = PageAddr::NONE;
+        let status = self.store.nand.read(at, 0, self.scratch, &mut spare)?;
+        let Some(short) = spare.first_chunk().filter(|_| status.is_readable()) else {
+            return Ok(SeenRun::Damaged);
+        };
+        let Some(tag) = Tag::decode(short) else {
+            let blank = self.scratch.iter().all(|&b| b == 0xff);
+            return Ok(if blank {
+                SeenRun::Nothing
+            } else {
+                SeenRun::Damaged
+            });
+        };
+        if !Tag::matches(short, self.scratch) {
+            return Ok(SeenRun::Damaged);
+        }
+        let seq = tag.seq_after(since);
+        match seq.and_then(|seq| Some((seq, Update::decode(&spare, seq)?))) {
+            Some((seq, update)) => Ok(SeenRun::Page(FoundUpdate {
+                at,
+                tag,
+                seq,
+                update,
+                len: update.len(self.scratch) as u16,
+            })),
+            None => Ok(SeenRun::Nothing),
+        }
+    }
+
+    /// Changes a file as an update did; the `last` of all counts only if it can be read again.
+    fn replay_update(
+        &mut self,
+        run: &Run,
+        known: Since,
+        last: bool,
+    ) -> Result<(), Error<N::Error>> {
+        let i = match self.load_data_file(run.first.tag.owner) {
+            // It has been deleted.
+            Err(Error::NotFound | Error::Invalid) => return Ok(()),
+            Err(e) if e.is_damage() => {
+                self.note_damage(run.last.at, CHANGE);
+                return Ok(());
+            }
+            i => i?,
+        };
+        let mut shown = get_u64(self.files[i].buf, SEQ);
+        if let Some((_, before)) = known.copy.filter(|copy| copy.0 == self.files[i].loc) {
+            shown = before;
+        }
+        if shown < known.replay && run.last.seq <= shown {
+            return Ok(());
+        }
+        let from = if shown >= known.replay || run.first.seq > shown {
+            0
+        } else {
+            // Its inode was written in the middle of it.
+            self.first_after(run, shown)?
+        };
+        let ps = self.store.page_size() as u64;
+        let page = |index: u32| u64::from(index) * ps;
+        let end = page(run.last.tag.index) + u64::from(run.last.len);
+        if run.last.tag.index >= INDEX_END
+            || page(run.first.tag.index) > self.files[i].file().size()
+        {
+            return Ok(());
+        }
+        // The one that may fail yet comes first.
+        for k in (from..run.len).rev() {
+            let again = last && k + 1 == run.len;
+            if !self.replay_page(i, run, k, again)? {
+                return Ok(());
+            }
+        }
+        let slot = &mut self.files[i];
+        slot.file_mut().end_at_least(end);
+        slot.file_mut().set_modified(run.last.update.time);
+        slot.dirty = true;
+        Ok(())
+    }
+
+    /// The first page of an update with a number above one.
+    fn first_after(&mut self, run: &Run, shown: u64) -> Result<usize, Error<N::Error>> {
+        for (k, &at) in run.pages[..run.len].iter().enumerate() {
+            let mut spare = [0u8; tag::SIZE];
+            self.store.nand.read(at, 0, &mut [], &mut spare)?;
+            let seq = Tag::decode(&spare).map_or(0, |tag| tag.seq);
+            let back = (run.last.seq as u32).wrapping_sub(seq);
+            if run.last.seq.saturating_sub(back.into()) > shown {
+                return Ok(k);
+            }
+        }
+        Ok(run.len)
+    }
+
+    /// Maps page `k` of an update, or a copy of it; `false` when it cannot be read again.
+    fn replay_page(
+        &mut self,
+        i: usize,
+        run: &Run,
+        k: usize,
+        again: bool,
+    ) -> Result<bool, Error<N::Error>> {
+        let (index, at) = (run.first.tag.index + k as u32, run.pages[k]);
+        self.file_room(i, 4 * extent::SIZE)?;
+        if again {
+            self.store.scratch_at = PageAddr::NONE;
+            let ino = self.files[i].ino;
+            let read = self.store.read_data(at, self.scratch, ino, index);
+            if sound(read)?.is_none() {
+                return Ok(false);
+            }
+            return self.write_scratch(i, index).map(|()| true);
+        }
+        self.store.validate(at);
+        self.put_page(i, index, at).map(|()| true)
+    }
+}

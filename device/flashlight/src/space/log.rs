@@ -1,0 +1,229 @@
+//! The allocation log: a record names blocks before they are taken.
+
+use crate::error::Error;
+use crate::format::area::{HEADS, Head, LogArea};
+use crate::format::blockstate::BlockState;
+use crate::format::header::{HEADER, Kind};
+use crate::format::limits::RESERVES;
+use crate::space::allocation::{DATA_BATCH, FILE_BATCH, SINGLES, UPDATE_BATCH};
+use crate::space::store::Store;
+use flashkit_bytes::{put_u16, put_u32};
+use flashkit_nand::{Nand, PageAddr};
+
+/// Blocks reserved ahead for the allocation log: one may fail when it is erased or programmed.
+pub(crate) const LOG_AHEAD: usize = 2;
+
+/// Pages left in a block of the allocation log when the next one is erased: more than the records
+/// of one change.
+const LOG_MARGIN: u32 = 8;
+
+impl<N: Nand> Store<'_, N> {
+    /// The first write of a session goes to a freshly erased block of the allocation log: an
+    /// unclean stop before it leaves the volume as the clean unmount did, and no page that an
+    /// interrupted program may have touched is ever programmed.
+    ///
+    /// The session has begun with the *second* record: when that is being programmed, the first is
+    /// complete and stays readable. Two programs.
+    pub fn begin_session(&mut self) -> Result<(), Error<N::Error>> {
+        if self.session {
+            return Ok(());
+        }
+        self.session = true;
+        let mut named = [u32::MAX; LOG_AHEAD];
+        let mut count = 0;
+        for i in 0..self.reserved {
+            let block = u32::from(self.reserves[i].0);
+            if self.reserves[i].1 == LogArea::Bitmap as u8 && count < LOG_AHEAD {
+                named[count] = block;
+                count += 1;
+            }
+            if self.state(block) == BlockState::Clean {
+                self.set_state(block, BlockState::Free);
+            }
+        }
+        self.heads[LogArea::Bitmap as usize] = Head::NONE;
+        for area in 0..HEADS {
+            let block = self.heads[area].block;
+            if block != u32::MAX && !self.is_good(block)? {
+                self.heads[area] = Head::NONE;
+            }
+        }
+        let block = self.table.head().block;
+        if block != u32::MAX && !self.is_good(block)? {
+            self.table.set_head(Head::NONE);
+        }
+        if self.formatting || self.together {
+            return self.reserve(None);
+        }
+        self.beginning = Some(named);
+        let mut shown = self.reserve(None).and_then(|()| self.write_alloc_record());
+        if shown.is_ok() && self.heads[LogArea::Bitmap as usize].next < 2 {
+            // A program has failed between the two, and they do not show that the session began.
+            shown = self.write_alloc_record();
+        }
+        let head = self.heads[LogArea::Bitmap as usize];
+        if matches!(shown, Err(Error::NoSpace)) || (shown.is_ok() && head.next < 2) {
+            return self.miss_beginning(named);
+        }
+        self.beginning = None;
+        shown
+    }
+
+    /// None of the blocks that could show the beginning of the session can be written. A mount that
+    /// follows a cut finds the volume as it was unmounted, and trusts it: what the block table calls
+    /// erased must be so, and the open blocks must not have been written. What may be done then is to
+    /// write another checkpoint, at once ([`Durable::begin`]). Marking the blocks bad makes that
+    /// mount do the same as this one does now, with the same blocks, which it erases first.
+    fn miss_beginning(&mut self, named: [u32; LOG_AHEAD]) -> Result<(), Error<N::Error>> {
+        for block in named {
+            if block != u32::MAX && self.is_good(block)? {
+                self.mark_bad(block)?;
+            }
+        }
+        self.heads[LogArea::Bitmap as usize] = Head::NONE;
+        self.log_lost = true;
+        Err(Error::NoSpace)
+    }
+
+    /// Makes sure, while the block of the allocation log has room for it to be named, that the next
+    /// one can be erased. `false` when only a checkpoint can name another.
+    pub fn ready_log(&mut self) -> Result<bool, Error<N::Error>> {
+        if self.log_lost {
+            return Ok(false);
+        }
+        while self.session && self.heads[LogArea::Bitmap as usize].block != u32::MAX {
+            let room = self.ppb() - self.heads[LogArea::Bitmap as usize].next;
+            if room > LOG_MARGIN {
+                break;
+            }
+            let next = (0..self.reserved - self.unnamed)
+                .find(|&i| self.reserves[i].1 == LogArea::Bitmap as u8);
+            match next {
+                Some(i) if u32::from(self.reserves[i].0) == self.log_ready => break,
+                Some(i) => {
+                    let block = u32::from(self.reserves[i].0);
+                    let erased = self.is_clean(block)?;
+                    if self.prepare(block, !erased)? {
+                        self.log_ready = block;
+                    } else {
+                        self.unreserve(i);
+                    }
+                }
+                None if room < 2 => return Ok(false),
+                None => self.reserve(None)?,
+            }
+        }
+        Ok(true)
+    }
+
+    fn reserve_one(&mut self, area: LogArea) -> Result<(), Error<N::Error>> {
+        let block = match area {
+            LogArea::Data | LogArea::Update => self.pick()?,
+            _ => self.pick_for(area as usize)?,
+        };
+        self.push_reserve(block, area);
+        Ok(())
+    }
+
+    pub(crate) fn push_reserve(&mut self, block: u32, area: LogArea) {
+        self.reserves[self.reserved] = (block as u16, area as u8);
+        self.reserved += 1;
+        self.unnamed += 1;
+        self.drawn += 1;
+        self.update_blocks += usize::from(area == LogArea::Update);
+    }
+
+    /// Reserves blocks for an area, and two for the allocation log when it has none ahead, and
+    /// makes the reservation durable by one allocation record.
+    pub(crate) fn reserve(&mut self, area: Option<LogArea>) -> Result<(), Error<N::Error>> {
+        if let Some(area) = area.filter(|&a| a != LogArea::Bitmap) {
+            let want = match area {
+                LogArea::Data => (self.free / 32).clamp(1, DATA_BATCH),
+                LogArea::Update => (self.free / 32).clamp(1, UPDATE_BATCH),
+                LogArea::File => (self.free / 64).clamp(1, FILE_BATCH),
+                _ => 1,
+            };
+            for i in 0..want {
+                if i > 0 && self.reserved + LOG_AHEAD + 1 + SINGLES >= RESERVES {
+                    break;
+                }
+                match self.reserve_one(area) {
+                    Err(Error::NoSpace) if i > 0 => break,
+                    r => r?,
+                }
+            }
+        }
+        if self.formatting || self.together {
+            if area == Some(LogArea::Bitmap) {
+                self.reserve_one(LogArea::Bitmap)?;
+            }
+            return Ok(());
+        }
+        self.record_reserves()
+    }
+
+    /// Makes reservations durable, and some for the allocation log when it has none ahead.
+    pub(crate) fn record_reserves(&mut self) -> Result<(), Error<N::Error>> {
+        let head = self.heads[LogArea::Bitmap as usize];
+        let full = head.block == u32::MAX || head.next >= self.ppb();
+        for i in self.log_ahead()..LOG_AHEAD + usize::from(full) {
+            match self.reserve_one(LogArea::Bitmap) {
+                // The checkpoint names those ahead itself.
+                Err(Error::NoSpace) if self.naming && i >= usize::from(full) => break,
+                r => r?,
+            }
+        }
+        self.write_alloc_record()
+    }
+
+    /// Makes sure that blocks for the allocation log are reserved; the checkpoint that follows
+    /// names them.
+    pub fn reserve_bitmap(&mut self) -> Result<(), Error<N::Error>> {
+        for i in self.log_ahead()..LOG_AHEAD {
+            match self.reserve_one(LogArea::Bitmap) {
+                Err(Error::NoSpace) if i > 0 => break,
+                r => r?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages that the allocation log has in the block being written and in those kept for it, but the last of them.
+    pub fn log_room(&self) -> u32 {
+        let head = self.heads[LogArea::Bitmap as usize];
+        let open = match head.block {
+            u32::MAX => 0,
+            _ => self.ppb() - head.next,
+        };
+        open + (self.log_ahead() as u32).saturating_sub(1) * self.ppb()
+    }
+
+    /// Blocks kept for the allocation log.
+    fn log_ahead(&self) -> usize {
+        let kept = self.reserves[..self.reserved].iter();
+        kept.filter(|r| r.1 == LogArea::Bitmap as u8).count()
+    }
+
+    /// ```text
+    /// 32 count u16   34 written by a checkpoint u16   36 entries: block u16, area u8, 0
+    /// ```
+    fn write_alloc_record(&mut self) -> Result<(), Error<N::Error>> {
+        let mut page = [0u8; HEADER + 4 + 4 * RESERVES];
+        let new = &self.reserves[self.reserved - self.unnamed..self.reserved];
+        put_u16(&mut page, HEADER, new.len() as u16);
+        put_u16(&mut page, HEADER + 2, self.naming.into());
+        let mut len = HEADER + 4;
+        for &(block, area) in new {
+            put_u32(&mut page, len, u32::from(block) | u32::from(area) << 16);
+            len += 4;
+        }
+        self.append(
+            LogArea::Bitmap,
+            &mut page[..len],
+            Kind::Alloc,
+            PageAddr::NONE,
+        )?;
+        self.unnamed = 0;
+        Ok(())
+    }
+}

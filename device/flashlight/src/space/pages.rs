@@ -1,0 +1,319 @@
+//! Metadata pages kept in RAM that nothing else needs: one that is kept is not read again.
+//!
+//! They lie behind the dirty list, from the end of its bytes on. That list is as long as there are blocks
+//! with invalid pages; what it does not need yet holds pages, and they give way when it grows.
+//!
+//! ```text
+//! entries, 8 bytes each    0 page number u32, all ones: none    4 when it was used last u32
+//! ```
+//!
+//! Invariants:
+//! * A page that is kept is what its place on flash was found to hold, whole and checked, or what has been
+//!   programmed there. What a page's number means changes only by an erase of its block, and that drops
+//!   what is kept of the block.
+//! * Whoever must know what the medium holds asks the chip: a mount with its recovery, for nothing is kept
+//!   before that has ended; scrubbing, and cleaning of the pages that it moves, which read past this
+//!   (`Store::read_meta`); walks, during which nothing is kept; and repairs, which drop all first.
+//!
+//! FileInodes are not kept. There are as many as files, most are read once to be brought into a slot,
+//! and they would push out the maps, of which each serves many files or pages. An extent map that has
+//! just been written is the first to go: its turn comes after that of many others.
+
+use crate::format::header::Kind;
+use flashkit_bytes::{get_u32, put_u32};
+use flashkit_nand::PageAddr;
+
+/// Pages kept at most: they are searched from the first on.
+pub(crate) const MOST: usize = 64;
+/// Bytes of an entry.
+const ENTRY: usize = 8;
+
+/// Bytes that a page takes, with its entry.
+pub(crate) const fn room_for_one(page_size: u32) -> usize {
+    page_size as usize + ENTRY
+}
+
+/// Bytes of the entries for as many pages as `bytes` have room for with them.
+pub(crate) fn entries_size(bytes: usize, page_size: u32) -> usize {
+    ENTRY * (bytes / room_for_one(page_size)).min(MOST)
+}
+
+/// Which pages are kept, in the caller's RAM. The pages are elsewhere: `room` in what follows.
+pub(crate) struct Pages<'r> {
+    entries: &'r mut [u8],
+    page_size: usize,
+    tick: u32,
+    ready: bool,
+}
+
+impl<'r> Pages<'r> {
+    pub fn new(entries: &'r mut [u8], page_size: u32) -> Self {
+        entries.fill(0xff);
+        Pages {
+            entries,
+            page_size: page_size as usize,
+            tick: 0,
+            ready: false,
+        }
+    }
+
+    /// From here on pages are kept.
+    pub fn begin(&mut self) {
+        self.ready = true;
+    }
+
+    /// Drops all, and keeps nothing until it begins again.
+    pub fn end(&mut self) {
+        self.yield_to(0);
+        self.ready = false;
+    }
+
+    /// Pages kept at most, if there is room for them.
+    pub fn len(&self) -> usize {
+        self.entries.len() / ENTRY
+    }
+
+    fn page(&self, i: usize) -> PageAddr {
+        PageAddr(get_u32(self.entries, ENTRY * i))
+    }
+
+    fn find(&self, at: PageAddr) -> Option<usize> {
+        if at.is_none() {
+            return None;
+        }
+        (0..self.len()).find(|&i| self.page(i) == at)
+    }
+
+    fn set(&mut self, i: usize, at: PageAddr) {
+        self.tick = self.tick.wrapping_add(1);
+        put_u32(self.entries, ENTRY * i, at.0);
+        put_u32(self.entries, ENTRY * i + 4, self.tick);
+    }
+
+    /// A page that is kept goes before those that have been used.
+    pub fn set_old(&mut self, at: PageAddr) {
+        if let Some(i) = self.find(at) {
+            put_u32(
+                self.entries,
+                ENTRY * i + 4,
+                self.tick.wrapping_sub(u32::MAX / 2),
+            );
+        }
+    }
+
+    /// How long a page has not been used; an empty place was never.
+    fn age(&self, i: usize) -> u32 {
+        if self.page(i).is_none() {
+            return u32::MAX;
+        }
+        self.tick.wrapping_sub(get_u32(self.entries, ENTRY * i + 4))
+    }
+
+    /// A page, if it is kept. It counts as used now.
+    pub fn get<'p>(&mut self, room: &'p [u8], at: PageAddr) -> Option<&'p [u8]> {
+        let i = self.find(at)?;
+        self.set(i, at);
+        let from = room.len() - self.page_size * (i + 1);
+        Some(&room[from..from + self.page_size])
+    }
+
+    /// Keeps a page, for the one used least recently when there is no place for both. One shorter than a
+    /// page is followed by what a program leaves erased.
+    pub fn put(&mut self, room: &mut [u8], at: PageAddr, kind: Kind, page: &[u8]) {
+        if !self.ready || matches!(kind, Kind::File | Kind::Table | Kind::Validity) {
+            return;
+        }
+        let places = self.len().min(room.len() / self.page_size);
+        let oldest = || (0..places).max_by_key(|&i| self.age(i));
+        let Some(i) = self.find(at).or_else(oldest) else {
+            return;
+        };
+        let from = room.len() - self.page_size * (i + 1);
+        let (written, rest) = room[from..from + self.page_size].split_at_mut(page.len());
+        written.copy_from_slice(page);
+        rest.fill(0xff);
+        self.set(i, at);
+    }
+
+    /// Drops the pages that are not in the last `room` bytes.
+    pub fn yield_to(&mut self, room: usize) {
+        for i in room / self.page_size..self.len() {
+            put_u32(self.entries, ENTRY * i, PageAddr::NONE.0);
+        }
+    }
+
+    /// Drops the pages from one on, so many.
+    pub fn forget(&mut self, from: PageAddr, count: u32) {
+        for i in 0..self.len() {
+            if self.page(i).0.wrapping_sub(from.0) < count {
+                put_u32(self.entries, ENTRY * i, PageAddr::NONE.0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, FlashLight, New, Node, ROOT_DIR, ram_useful};
+    use flashkit_nand::Nand;
+    use flashkit_sim::{Metered, SimNand, preset};
+
+    const SIZE: usize = 16;
+
+    fn put(pages: &mut Pages<'_>, room: &mut [u8], at: u32) {
+        pages.put(room, PageAddr(at), Kind::HashMap, &[at as u8; SIZE]);
+    }
+
+    fn kept(pages: &Pages<'_>) -> std::vec::Vec<u32> {
+        let mut all: std::vec::Vec<u32> = (0..pages.len())
+            .map(|i| pages.page(i).0)
+            .filter(|&p| p != u32::MAX)
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE + 5]);
+        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        put(&mut pages, &mut room, 1);
+        assert_eq!(kept(&pages), [], "not before the mount has ended");
+        pages.begin();
+        for at in [1, 2, 3] {
+            put(&mut pages, &mut room, at);
+        }
+        assert_eq!(pages.get(&room, PageAddr(1)), Some(&[1; SIZE][..]));
+        put(&mut pages, &mut room, 4);
+        assert_eq!(kept(&pages), [1, 3, 4]);
+        assert_eq!(pages.get(&room, PageAddr(2)), None);
+        assert_eq!(pages.get(&room, PageAddr::NONE), None);
+        for at in [1, 3, 4] {
+            assert_eq!(pages.get(&room, PageAddr(at)), Some(&[at as u8; SIZE][..]));
+        }
+        assert_eq!(room[..5], [0; 5], "what is before the pages is not theirs");
+    }
+
+    #[test]
+    fn an_old_page_goes_before_others_but_not_for_an_empty_place() {
+        let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE]);
+        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        pages.begin();
+        put(&mut pages, &mut room, 1);
+        put(&mut pages, &mut room, 2);
+        pages.set_old(PageAddr(2));
+        put(&mut pages, &mut room, 3);
+        assert_eq!(kept(&pages), [1, 2, 3]);
+        put(&mut pages, &mut room, 4);
+        assert_eq!(kept(&pages), [1, 3, 4]);
+        pages.set_old(PageAddr(3));
+        pages.set_old(PageAddr(9));
+        assert!(pages.get(&room, PageAddr(3)).is_some(), "used again");
+        put(&mut pages, &mut room, 5);
+        assert_eq!(kept(&pages), [3, 4, 5]);
+    }
+
+    #[test]
+    fn a_page_takes_one_place_and_is_kept_as_a_read_would_have_it() {
+        let (mut entries, mut room) = ([0; 2 * ENTRY], [0; 2 * SIZE]);
+        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        pages.begin();
+        put(&mut pages, &mut room, 7);
+        pages.put(&mut room, PageAddr(7), Kind::Dir, &[1, 2]);
+        assert_eq!(kept(&pages), [7]);
+        let mut whole = [0xff; SIZE];
+        whole[..2].copy_from_slice(&[1, 2]);
+        assert_eq!(pages.get(&room, PageAddr(7)), Some(&whole[..]));
+        pages.put(&mut room, PageAddr(8), Kind::File, &[0; SIZE]);
+        assert_eq!(kept(&pages), [7], "FileInodes are not kept");
+    }
+
+    #[test]
+    fn what_is_dropped_is_not_found() {
+        let (mut entries, mut room) = ([0; 4 * ENTRY], [0; 4 * SIZE]);
+        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        pages.begin();
+        let fill = |pages: &mut Pages<'_>, room: &mut [u8]| {
+            for at in [15, 16, 23, 24] {
+                put(pages, room, at);
+            }
+        };
+        fill(&mut pages, &mut room);
+        pages.forget(PageAddr(16), 8);
+        assert_eq!(kept(&pages), [15, 24]);
+        fill(&mut pages, &mut room);
+        assert_eq!(kept(&pages), [15, 16, 23, 24]);
+        // Two places are left; what was in the others is gone though there is room again.
+        pages.yield_to(3 * SIZE - 1);
+        assert_eq!(kept(&pages).len(), 2);
+        for at in [30, 31, 32] {
+            put(&mut pages, &mut room[2 * SIZE..], at);
+        }
+        assert_eq!(kept(&pages), [31, 32]);
+        put(&mut pages, &mut [], 1);
+        assert_eq!(kept(&pages), [31, 32], "no room");
+        pages.end();
+        assert_eq!(kept(&pages), []);
+        put(&mut pages, &mut room, 1);
+        assert_eq!(kept(&pages), []);
+    }
+    #[test]
+    fn an_erase_drops_what_was_in_the_block() {
+        let chip = SimNand::new(preset("slc-256m").unwrap());
+        let mut ram = std::vec![0; ram_useful(&chip.geometry())];
+        let chip = FlashLight::format(chip, &mut ram, 7, &New::default()).unwrap();
+        let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+        for n in 0u32..2 {
+            let name = [b'a' + n as u8];
+            let made = fs.mkdir(ROOT_DIR, &name, &New::default()).unwrap();
+            assert!(matches!(made, Node::Dir(_)));
+        }
+        fs.sync().unwrap();
+        let geo = fs.volume.durable.index.store.geo;
+        let all: std::vec::Vec<_> = (0..geo.pages())
+            .map(PageAddr)
+            .filter(|&at| fs.volume.durable.index.store.kept(at, Kind::Dir).is_some())
+            .collect();
+        assert!(all.len() > 1, "{all:?}");
+        let mut buf = std::vec![0; geo.page_size() as usize];
+        for &at in &all {
+            fs.volume.durable.index.store.nand.inner.clear_counters();
+            fs.volume
+                .durable
+                .index
+                .store
+                .get_meta(at, &mut buf, Kind::Dir, "")
+                .unwrap();
+            assert_eq!(
+                fs.volume
+                    .durable
+                    .index
+                    .store
+                    .nand
+                    .inner
+                    .counters()
+                    .page_reads,
+                0
+            );
+        }
+        let block = geo.block_of(all[0]);
+        assert!(fs.volume.durable.index.store.erase(block.0).unwrap());
+        for &at in &all {
+            let gone = geo.block_of(at) == block;
+            assert_eq!(
+                fs.volume.durable.index.store.kept(at, Kind::Dir).is_none(),
+                gone
+            );
+            assert_eq!(
+                fs.volume
+                    .durable
+                    .index
+                    .store
+                    .get_meta(at, &mut buf, Kind::Dir, "")
+                    .is_err(),
+                gone
+            );
+        }
+    }
+}

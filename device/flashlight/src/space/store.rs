@@ -1,0 +1,526 @@
+//! Pages and blocks: allocation, programs, validity. Everything above sees pages of areas.
+//!
+//! Invariants:
+//! * Nothing that was valid at the last checkpoint, and no page written since, is erased before
+//!   the next checkpoint: a block without valid pages is *dead* until then. Recovery rests on it.
+//! * A block is taken only after an allocation record (or the checkpoint) that names it, with
+//!   its area, is durable. Blocks are reserved in batches so that records are few.
+//! * A block is erased when it is taken, except one that was erased at format time.
+
+use crate::config::Config;
+use crate::error::{Error, FILE_DATA};
+use crate::format::area::{COLD, DATA_HEADS, HEADS, Head, LogArea, UPDATE};
+use crate::format::blockstate::Entries;
+use crate::format::header::{self, HEADER, Header, Kind};
+use crate::format::limits::{BITMAP_BLOCKS, RESERVES, RETIRING, UPDATE_BLOCKS};
+use crate::format::mappage::Owner;
+use crate::format::tag::{self, Tag};
+use crate::format::wellformed::{self, blocks, is_well_formed};
+use crate::space::dirty::DirtyList;
+use crate::space::erased::{OF_UPDATES, Unseen};
+use crate::space::latch::Latch;
+use crate::space::log::LOG_AHEAD;
+use crate::space::newer::Newer;
+use crate::space::opened::Recovery;
+use crate::space::pages::Pages;
+use crate::space::refresh::RefreshList;
+use crate::space::remnants::Remnants;
+use crate::space::table::Table;
+use crate::space::validity::Validity;
+use crate::space::wear::{Counts, Wear};
+use crate::space::written::Written;
+use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
+
+/// See the module's text.
+pub(crate) struct Store<'r, N: Nand> {
+    pub nand: Latch<'r, N>,
+    pub geo: Geometry,
+    pub volume: u32,
+    /// Number of the next metadata page.
+    pub seq: u64,
+    pub table: Table<'r>,
+    pub dirty: DirtyList<'r>,
+    pub validity: Validity<'r>,
+    pub remnants: Remnants<'r>,
+    pub heads: [Head; HEADS],
+    pub data_heads: [Head; DATA_HEADS],
+    pub reserves: [(u16, u8); RESERVES],
+    pub reserved: usize,
+    /// How many of them, the last ones, no page on flash names yet.
+    pub unnamed: usize,
+    /// The reserved block of the allocation log that has been erased already.
+    pub log_ready: u32,
+    /// While a session begins: the blocks of the allocation log in which a mount looks for that.
+    pub beginning: Option<[u32; LOG_AHEAD]>,
+    /// No block that a page on flash names is left for the allocation log: only a checkpoint helps.
+    pub log_lost: bool,
+    /// A checkpoint is being written, that will name the block of the log.
+    pub naming: bool,
+    /// It has taken blocks that no page names yet.
+    pub took_unnamed: bool,
+    pub bitmap_blocks: [u16; BITMAP_BLOCKS],
+    pub bitmap_count: usize,
+    /// Blocks that are not bad.
+    pub good: u32,
+    /// Blocks in state free or clean, and dead.
+    pub free: u32,
+    pub dead: u32,
+    /// Pages in use for file data and metadata (checkpoints and allocation log apart).
+    pub live: u32,
+    /// Where the search for a free block goes on.
+    pub cursor: u32,
+    /// Free blocks taken or reserved for one purpose ([`Volume::account`](crate::cleaning::Volume::account)).
+    pub drawn: u32,
+    /// In a recovery, a free block that is taken when there is no other; all ones: none.
+    pub spared: u32,
+    pub newer: Newer,
+    pub wear: Wear,
+    pub counts: Counts<'r>,
+    /// The data head that pages are moved to.
+    pub mover: usize,
+    /// The page where scrubbing goes on.
+    pub scrub_at: u32,
+    /// Blocks taken, and inode pages written, since the last checkpoint.
+    pub taken: u32,
+    /// Blocks that were free before the last checkpoint made more of them so. A recovery from it
+    /// has these alone, less those taken since, until it has a checkpoint of its own.
+    pub free_at_checkpoint: u32,
+    pub inode_pages: u32,
+    /// Pages of directories, their maps and the map of them, written since the last checkpoint.
+    pub index_pages: u32,
+    /// Removals that inode pages have recorded since the last checkpoint.
+    pub removals: u32,
+    /// Pages of updates, and blocks reserved for them, since the last checkpoint; those reserved then
+    /// included.
+    pub updates: u32,
+    pub update_blocks: usize,
+    /// At the end of a recovery: blocks of updates that are still being looked through.
+    pub blocks_to_replay: [u16; UPDATE_BLOCKS],
+    pub blocks_to_replay_count: usize,
+    /// The page of the first of them from which on they are looked for.
+    pub replay_from: u32,
+    /// Open blocks that have not been looked at since the mount.
+    pub unseen: Unseen,
+    /// Whether this session has written yet (see [`Store::begin_session`]).
+    pub session: bool,
+    pub recovery: Option<Recovery<'r>>,
+    /// In a recovery, and while the mount restores room after it: the checkpoint that ends it names all blocks that it
+    /// takes, so there are no records of them, and nobody looks for inode pages among what it writes. So metadata of all
+    /// areas, little of each, goes to one block.
+    pub together: bool,
+    pub written: Written,
+    /// Nothing of what is written is kept: see [`Config::discarded`](crate::Config::discarded).
+    pub discarded: bool,
+    /// Set while formatting: no allocation records.
+    pub formatting: bool,
+    /// Blocks whose program failed: what is valid in them is moved, then they are marked bad. One
+    /// that finds no place here is marked when it fails again.
+    pub failing: [u16; 8],
+    /// Blocks with pages that could not be moved: no victims in this session.
+    pub unmovable: [u16; 8],
+    pub unmovable_next: u8,
+    /// The highest rank that one of them had; zeros before the first.
+    pub unmovable_rank: (u32, u32),
+    /// The block from which on ranks count as long as one is stuck: the one filled earliest.
+    pub oldest: u32,
+    /// Blocks of the checkpoint that the next one makes free.
+    pub retiring: [u16; RETIRING],
+    pub retiring_count: usize,
+    /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
+    /// found there is the current one. While data is moved, with the highest bit set, the page of data there.
+    pub scratch_at: PageAddr,
+}
+
+/// What a store has of the caller's bytes.
+pub(crate) struct Parts<'r> {
+    pub table: &'r mut [u8],
+    pub dirty: &'r mut [u8],
+    pub known: &'r mut [u8],
+    pub pages: &'r mut [u8],
+    pub remnants: &'r mut [u8],
+    pub counts: &'r mut [u8],
+    /// Entries of the dirty list at most.
+    pub dirty_most: usize,
+}
+
+impl<'r, N: Nand> Store<'r, N> {
+    /// A store of which nothing has been read yet.
+    pub fn new(nand: N, config: &Config, parts: Parts<'r>) -> Self {
+        let Parts {
+            table,
+            dirty,
+            known,
+            pages,
+            remnants,
+            counts,
+            dirty_most,
+        } = parts;
+        let geo = nand.geometry();
+        let (ps, ppb) = (geo.page_size(), geo.pages_per_block());
+        let correctable = nand.correctable_bits();
+        let refresh_bits = config.refresh_bits.unwrap_or(correctable - correctable / 4);
+        Store {
+            nand: Latch {
+                inner: nand,
+                failed: false,
+                only_reads: false,
+                untold: None,
+                refresh: RefreshList::new(refresh_bits, ppb),
+                pages: Pages::new(pages, ps),
+            },
+            geo,
+            volume: 0,
+            seq: 1,
+            table: Table {
+                bytes: table,
+                entries: Entries::of(ppb),
+                blocks: blocks(&geo),
+                paged: None,
+            },
+            dirty: DirtyList::new(dirty, ppb, dirty_most),
+            validity: Validity::new(known, geo),
+            remnants: Remnants::new(remnants),
+            heads: [Head::NONE; HEADS],
+            data_heads: [Head::NONE; DATA_HEADS],
+            reserves: [(0, 0); RESERVES],
+            reserved: 0,
+            unnamed: 0,
+            log_ready: u32::MAX,
+            beginning: None,
+            log_lost: false,
+            naming: false,
+            took_unnamed: false,
+            bitmap_blocks: [u16::MAX; BITMAP_BLOCKS],
+            bitmap_count: 0,
+            good: 0,
+            free: 0,
+            dead: 0,
+            live: 0,
+            cursor: 0,
+            drawn: 0,
+            spared: u32::MAX,
+            newer: Newer::NONE,
+            wear: Wear::new(config.wear_interval),
+            counts: Counts::new(counts),
+            mover: COLD,
+            scrub_at: 0,
+            taken: 0,
+            free_at_checkpoint: 0,
+            inode_pages: 0,
+            index_pages: 0,
+            removals: 0,
+            updates: 0,
+            update_blocks: 0,
+            blocks_to_replay: [0; UPDATE_BLOCKS],
+            blocks_to_replay_count: 0,
+            replay_from: 0,
+            unseen: Unseen::default(),
+            session: false,
+            recovery: None,
+            together: false,
+            written: Written::default(),
+            formatting: false,
+            discarded: config.read_only && config.discarded,
+            failing: [u16::MAX; 8],
+            unmovable: [u16::MAX; 8],
+            unmovable_next: 0,
+            unmovable_rank: (0, 0),
+            oldest: 0,
+            retiring: [0; RETIRING],
+            retiring_count: 0,
+            scratch_at: PageAddr::NONE,
+        }
+    }
+}
+
+impl<N: Nand> Store<'_, N> {
+    /// Pages per block.
+    pub fn ppb(&self) -> u32 {
+        self.geo.pages_per_block()
+    }
+
+    pub fn page_size(&self) -> usize {
+        self.geo.page_size() as usize
+    }
+
+    /// Whether data pages carry tags.
+    pub fn has_tags(&self) -> bool {
+        self.geo.spare_size() as usize >= tag::SIZE
+    }
+
+    /// Reads the page of a directory at `at`, or a `page` that may be its copy. Whether it is that. One read.
+    pub fn read_dir(
+        &mut self,
+        page: PageAddr,
+        at: PageAddr,
+        buf: &mut [u8],
+    ) -> Result<bool, Error<N::Error>> {
+        let header = self.read_meta(page, buf)?;
+        Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
+    }
+
+    /// Reads a whole page and checks that it is a metadata page of this volume, and well-formed. One
+    /// read; a page that is uncorrectable is read once more, for it may be at its limit.
+    pub fn read_meta(
+        &mut self,
+        at: PageAddr,
+        buf: &mut [u8],
+    ) -> Result<Option<Header>, Error<N::Error>> {
+        if !self.geo.contains(at) {
+            return Ok(None);
+        }
+        let mut status = self.nand.read(at, 0, buf, &mut [])?;
+        if !status.is_readable() {
+            status = self.nand.read(at, 0, buf, &mut [])?;
+        }
+        if !status.is_readable() {
+            // Whatever the buffer holds: not a page that looks erased. Zeros are no header, and say that it could not be read.
+            buf[..HEADER].fill(0);
+            return Ok(None);
+        }
+        Ok(header::parse(buf, at)
+            .ok()
+            .filter(|h| h.volume == self.volume && is_well_formed(&self.geo, buf, h)))
+    }
+
+    /// Reads a metadata page that must be of one kind.
+    pub fn expect_meta(
+        &mut self,
+        at: PageAddr,
+        buf: &mut [u8],
+        kind: Kind,
+        what: &'static str,
+    ) -> Result<Header, Error<N::Error>> {
+        match self.read_meta(at, buf)? {
+            Some(h) if h.kind == kind => Ok(h),
+            _ => Err(Error::Corrupt(at, what)),
+        }
+    }
+
+    /// The metadata page at a place, if it is kept in RAM ([`crate::space::pages`]).
+    pub fn kept(&mut self, at: PageAddr, kind: Kind) -> Option<&[u8]> {
+        let page = self.nand.pages.get(self.dirty.spare(), at)?;
+        (page[6] == kind as u8).then_some(page)
+    }
+
+    /// Gets a metadata page that must be of one kind. One read, unless the page is kept in RAM: then what it
+    /// was found to hold before.
+    pub fn get_meta(
+        &mut self,
+        at: PageAddr,
+        buf: &mut [u8],
+        kind: Kind,
+        what: &'static str,
+    ) -> Result<(), Error<N::Error>> {
+        if let Some(page) = self.kept(at, kind) {
+            buf.copy_from_slice(page);
+            return Ok(());
+        }
+        self.expect_meta(at, buf, kind, what)?;
+        self.keep(at, kind, buf);
+        Ok(())
+    }
+
+    fn keep(&mut self, at: PageAddr, kind: Kind, page: &[u8]) {
+        self.nand.pages.put(self.dirty.spare_mut(), at, kind, page);
+    }
+
+    /// What a recovery would have to replay, in inode pages.
+    pub fn to_replay(&self) -> u32 {
+        self.inode_pages + self.updates / 2 + self.removals * 3 / 4
+    }
+
+    /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.
+    pub fn program_at(
+        &mut self,
+        at: PageAddr,
+        page: &mut [u8],
+        kind: Kind,
+        prev: PageAddr,
+    ) -> Result<bool, Error<N::Error>> {
+        header::seal(page, kind, self.seq, at, self.volume, prev);
+        debug_assert!(
+            wellformed::is_believed(&self.geo, page, at),
+            "a page of kind {kind:?} that would not be believed"
+        );
+        self.seq += 1;
+        Ok(self.nand.program(at, page, &[])? == OpStatus::Done)
+    }
+
+    /// Appends a metadata page to the log of its area. `page` is exactly what is to be programmed.
+    /// One program, and at times an erase and an allocation record before it.
+    pub fn append(
+        &mut self,
+        area: LogArea,
+        page: &mut [u8],
+        kind: Kind,
+        prev: PageAddr,
+    ) -> Result<PageAddr, Error<N::Error>> {
+        if area != LogArea::Bitmap {
+            self.table_write_back();
+        }
+        let mut failed = false;
+        let log = if self.together && area != LogArea::Bitmap {
+            LogArea::Extent
+        } else {
+            area
+        };
+        loop {
+            let at = self.next_page(log);
+            if at.is_err() && failed && matches!(area, LogArea::Dir | LogArea::File) {
+                // The page whose program failed may read well, and is a record then: nothing may contradict it.
+                self.nand.failed = true;
+            }
+            let at = at?;
+            if self.program_at(at, page, kind, prev)? {
+                if kind == Kind::Validity {
+                    self.written.validity += 1;
+                } else {
+                    self.written.areas[area as usize] += 1;
+                }
+                if matches!(area, LogArea::Dir | LogArea::File) {
+                    self.inode_pages += 1;
+                }
+                if matches!(area, LogArea::Map | LogArea::Dir | LogArea::Hash) {
+                    self.index_pages += 1;
+                }
+                if area != LogArea::Bitmap {
+                    self.validate(at);
+                    // What is replaced will not be asked for any more, and an extent map not soon: a file that
+                    // changes in order has few, and one that changes at random many.
+                    self.nand.pages.forget(prev, 1);
+                    self.keep(at, kind, page);
+                    if kind == Kind::ExtentMap {
+                        self.nand.pages.set_old(at);
+                    }
+                }
+                return Ok(at);
+            }
+            failed = true;
+            let block = core::mem::replace(&mut self.heads[log as usize], Head::NONE).block;
+            self.note_failing(block);
+        }
+    }
+
+    fn next_page(&mut self, area: LogArea) -> Result<PageAddr, Error<N::Error>> {
+        self.begin_session()?;
+        self.see(area as usize)?;
+        let head = self.heads[area as usize];
+        if head.block == u32::MAX || head.next >= self.ppb() {
+            // The head is given up first: taking a block may write to this very log.
+            self.heads[area as usize] = Head::NONE;
+            self.close(head.block);
+            let block = self.take_block(area)?;
+            self.heads[area as usize] = Head { block, next: 0 };
+        }
+        let head = &mut self.heads[area as usize];
+        head.next += 1;
+        Ok(self.geo.page(BlockAddr(head.block), head.next - 1))
+    }
+
+    /// Programs a page of file data at a data head, with its tag where there is room for one.
+    pub fn append_data(
+        &mut self,
+        front: usize,
+        data: &[u8],
+        owner: Owner,
+        index: u32,
+    ) -> Result<PageAddr, Error<N::Error>> {
+        self.begin_session()?;
+        self.table_write_back();
+        if !self.has_tags() {
+            return self.program_data(front, data, &[]);
+        }
+        let tag = self.tag(data, owner, index);
+        self.program_data(front, data, &tag)
+    }
+
+    fn tag(&self, data: &[u8], owner: Owner, index: u32) -> [u8; tag::SIZE] {
+        let seq = self.seq as u32;
+        Tag { owner, index, seq }.encode(data)
+    }
+
+    /// Programs a page of an update, with its tag.
+    pub fn append_update(
+        &mut self,
+        data: &[u8],
+        owner: Owner,
+        index: u32,
+        update: tag::Update,
+    ) -> Result<PageAddr, Error<N::Error>> {
+        self.begin_session()?;
+        self.table_write_back();
+        let tag = self.tag(data, owner, index);
+        let at = self.program_data(UPDATE, data, &update.encode(&tag, self.seq))?;
+        self.updates += 1;
+        self.written.updates += 1;
+        Ok(at)
+    }
+
+    fn program_data(
+        &mut self,
+        front: usize,
+        data: &[u8],
+        spare: &[u8],
+    ) -> Result<PageAddr, Error<N::Error>> {
+        if front == UPDATE {
+            self.see(OF_UPDATES)?;
+        }
+        loop {
+            let head = self.data_heads[front];
+            if head.block == u32::MAX || head.next >= self.ppb() {
+                self.data_heads[front] = Head::NONE;
+                self.close(head.block);
+                let block = self.take_data_head(front)?;
+                self.data_heads[front] = Head { block, next: 0 };
+            }
+            let head = &mut self.data_heads[front];
+            let at = self.geo.page(BlockAddr(head.block), head.next);
+            head.next += 1;
+            if self.nand.program(at, data, spare)? == OpStatus::Done {
+                if front == self.mover {
+                    self.written.moved_data += 1;
+                } else {
+                    self.written.data += 1;
+                }
+                self.validate(at);
+                return Ok(at);
+            }
+            let block = core::mem::replace(&mut self.data_heads[front], Head::NONE).block;
+            self.note_failing(block);
+        }
+    }
+
+    pub fn note_failing(&mut self, block: u32) {
+        self.drawn = self.drawn.saturating_sub(1);
+        if let Some(slot) = self.failing.iter_mut().find(|b| **b == u16::MAX) {
+            *slot = block as u16;
+        }
+        self.table.disown(block);
+        self.close(block);
+    }
+
+    /// Reads a whole data page, which must be page `index` of file `ino`, and checks it against its
+    /// tag.
+    pub fn read_data(
+        &mut self,
+        at: PageAddr,
+        out: &mut [u8],
+        ino: u32,
+        index: u32,
+    ) -> Result<(), Error<N::Error>> {
+        if !self.geo.contains(at) {
+            return Err(Error::Corrupt(at, "extent"));
+        }
+        let mut spare = [0u8; tag::SIZE];
+        let n = if self.has_tags() { tag::SIZE } else { 0 };
+        let status = self.nand.read(at, 0, out, &mut spare[..n])?;
+        let ours = n == 0
+            || Tag::matches(&spare, out)
+                && Tag::decode(&spare).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
+        if !status.is_readable() || !ours {
+            return Err(Error::Corrupt(at, FILE_DATA));
+        }
+        Ok(())
+    }
+}
