@@ -18,9 +18,10 @@ pub struct Config {
     /// Refuses every change. A volume that was not unmounted needs its recovery all the same,
     /// so the chip is written then.
     pub read_only: bool,
-    /// Nothing of what is written is kept: the chip is a copy, or one laid over an image that is to stay as it is.
-    /// A recovery makes nothing durable then and needs no free block: where there is none, it takes those of the
-    /// checkpoint that it began from. Only with `read_only`, and never on the chip itself: that loses the volume.
+    /// Nothing of what is written is kept: the chip is a copy, or one laid over an image that is to
+    /// stay as it is. A recovery makes nothing durable then and needs no free block: where there is
+    /// none, it takes those of the checkpoint that it began from. Only with `read_only`, and never
+    /// on the chip itself: that loses the volume.
     pub discarded: bool,
     /// Default: [`Cleaner::Space`].
     pub cleaner: Cleaner,
@@ -33,19 +34,24 @@ pub struct Config {
     /// this number, and one erase in as many is for levelling. Default: 52.
     pub wear_interval: u32,
     /// Corrected bits of a page from which on its block is written anew; `None`: three quarters of
-    /// those that the chip corrects ([`Nand::correctable_bits`](flashkit_nand::Nand::correctable_bits)), rounded up. `u32::MAX`: never.
+    /// those that the chip corrects
+    /// ([`Nand::correctable_bits`](flashkit_nand::Nand::correctable_bits)),
+    /// rounded up. `u32::MAX`: never.
     pub refresh_bits: Option<u32>,
-    /// Pages that look erased may have been programmed, by a programmer that wrote the volume to the chip
-    /// (`transfer.rs`): only blocks that are erased first are written, as after an unclean stop.
+    /// Pages that look erased may have been programmed, by a programmer that wrote the
+    /// volume to the chip (`transfer.rs`): only blocks that are erased first are written,
+    /// as after an unclean stop.
     pub after_transfer: bool,
-    /// Blocks that a page of the block table has entries for, on a volume that is made so ([`FlashLight::format_with`](crate::FlashLight::format_with))
-    /// or was. 0: as many as fit, on a chip whose table is longer than a page; on others all of it is in RAM. Small
-    /// numbers let small chips have tables of many pages, for tests; with more of them than half of those of a block, a change may
-    /// take more blocks than room is kept for. `u32::MAX`: all of it is in RAM on any chip, as on volumes
-    /// that were made before there was a choice; a mount finds out by itself, and says what RAM it needs.
+    /// Blocks that a page of the block table has entries for, on a volume that is made so
+    /// ([`FlashLight::format_with`](crate::FlashLight::format_with)) or was. 0: as many as fit, on
+    /// a chip whose table is longer than a page; on others all of it is in RAM. Small numbers let
+    /// small chips have tables of many pages, for tests; with more of them than half of those of a
+    /// block, a change may take more blocks than room is kept for. `u32::MAX`: all of it is in RAM
+    /// on any chip, as on volumes that were made before there was a choice; a mount finds out by
+    /// itself, and says what RAM it needs.
     pub table_page: u32,
-    /// Entries of the dirty list at most, 4 or more; 0: as many as there is RAM for. With small numbers small chips do what
-    /// others do when it is full.
+    /// Entries of the dirty list at most, 4 or more; 0: as many as there is RAM for. With small
+    /// numbers small chips do what others do when it is full.
     pub dirty_entries: usize,
 }
 

@@ -8,8 +8,9 @@ pub(crate) const FILE_DATA: &str = "file data";
 /// What went wrong. `E` is the driver's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error<E> {
-    /// The driver failed; the outcome of the operation is unknown. Where that was in a call that changes something, in a read as well,
-    /// nothing more is written until the next mount: what is in RAM may be half of a change. Unmount, which says so too, and mount again.
+    /// The driver failed; the outcome of the operation is unknown. Where that was in a call that
+    /// changes something, in a read as well, nothing more is written until the next mount: what is
+    /// in RAM may be half of a change. Unmount, which says so too, and mount again.
     Driver(E),
     /// Full now: deleting makes room.
     NoSpace,

@@ -10,7 +10,8 @@
 //! # What is durable when
 //! Everything before a [`FlashLight::sync`], a [`FlashLight::gc`] that cleaned, or an
 //! [`FlashLight::unmount`]; a file's data, size and names after [`FlashLight::fsync`]; a rename, an
-//! exchange, a link and a new directory when the call returns. After a power cut, [`FlashLight::mount`] rolls forward.
+//! exchange, a link and a new directory when the call returns. After a power cut,
+//! [`FlashLight::mount`] rolls forward.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -56,8 +56,8 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Writes all of `data` at `offset`, extending the file as needed. Durable after
     /// [`FlashLight::fsync`]; a program for each whole page, and for a piece of a page at most
-    /// one read and one program. An fsync of whole pages that are overwritten, in writes of up to 16
-    /// pages, after another fsync of the same file, costs nothing more (`updates.rs`).
+    /// one read and one program. An fsync of whole pages that are overwritten, in writes of up to
+    /// 16 pages, after another fsync of the same file, costs nothing more (`updates.rs`).
     ///
     /// # Errors
     /// [`Error::NoSpace`] when full: the pages before are written. [`Error::TooBig`] beyond
@@ -193,8 +193,8 @@ impl<N: Nand> Index<'_, N> {
         self.put_page(i, index, at)
     }
 
-    /// Writes a piece of one page: into the fragment when it fits, else with the rest of its page, which can
-    /// be a tail.
+    /// Writes a piece of one page: into the fragment when it fits, else with the rest of its
+    /// page, which can be a tail.
     fn write_part(
         &mut self,
         i: usize,
@@ -217,8 +217,8 @@ impl<N: Nand> Index<'_, N> {
         });
         let (from, to) = (old.off.min(off), (old.off + old.len).max(off + data.len()));
         let gap = old.len > 0 && (off > old.off + old.len || off + data.len() < old.off);
-        // A quarter of the page beside many extents keeps their log useful. What is appended is worth more: in two
-        // pieces a page is written twice.
+        // A quarter of the page beside many extents keeps their log useful. What is appended is
+        // worth more: in two pieces a page is written twice.
         let ps = self.store.page_size();
         let appends = u64::from(index) * ps as u64 + (off + data.len()) as u64 >= view.size();
         let most = match (view.records() < 16, appends) {

@@ -1,10 +1,10 @@
 //! Exchange: two names change places, files or directories.
 //!
-//! As a rename, it is one page: the first inode's, with its new name and parent, which says what name
-//! it leaves and which inode takes that. The other inode's page, with its own new name, is the next
-//! that is written of any inode but directories that show the exchange. A recovery that does not find
-//! it writes it: the name is in the page that the record replaces. A file that is the other one is
-//! found by its number from before the record on.
+//! As a rename, it is one page: the first inode's, with its new name and parent, which says what
+//! name it leaves and which inode takes that. The other inode's page, with its own new name, is the
+//! next that is written of any inode but directories that show the exchange. A recovery that does
+//! not find it writes it: the name is in the page that the record replaces. A file that is the
+//! other one is found by its number from before the record on.
 
 use crate::FlashLight;
 use crate::error::Error;
@@ -19,15 +19,15 @@ use flashkit_nand::Nand;
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Lets two names change places, whatever kinds of inodes they are of. Durable when this
-    /// returns, and after a power cut both have or neither has. Returns where the two inodes are to be
-    /// looked for from now on. Two names of one file: nothing.
+    /// returns, and after a power cut both have or neither has. Returns where the two inodes are to
+    /// be looked for from now on. Two names of one file: nothing.
     ///
     /// Two programs, one more for a second file that was not found by its number before, and at
     /// times those of the two directories before.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when one is a directory and the other below it; [`Error::TooManyLinks`] when
-    /// a file has another name of the same hash in the other's directory.
+    /// [`Error::Invalid`] when one is a directory and the other below it; [`Error::TooManyLinks`]
+    /// when a file has another name of the same hash in the other's directory.
     pub fn exchange(
         &mut self,
         (dir, name): (u32, &[u8]),
@@ -83,7 +83,8 @@ impl<N: Nand> FlashLight<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// Asks before the record whether an inode can give this name up for another: see [`Index::free_own_name`].
+    /// Asks before the record whether an inode can give this name up for another: see
+    /// [`Index::free_own_name`].
     fn check_own_name(&mut self, node: Node, dir: u32, name: &[u8]) -> Result<(), Error<N::Error>> {
         let Node::File(file) = node else {
             return Ok(());
@@ -105,8 +106,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Writes the record and changes the directories; then writes the second inode. When that fails,
-    /// nothing more is written, and the next mount does it.
+    /// Writes the record and changes the directories; then writes the second inode. When that
+    /// fails, nothing more is written, and the next mount does it.
     fn record_exchange(
         &mut self,
         (dir, name, first): (u32, &[u8], Found),

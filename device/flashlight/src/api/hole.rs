@@ -11,13 +11,14 @@ use crate::index::file::{CUT_NOTES, KEPT};
 use crate::index::tree::{self, Changes, EXTENT};
 use flashkit_nand::{Nand, PageAddr};
 
-/// How often room is made for the notes of a part of a hole: once, but where draining has used it up.
+/// How often room is made for the notes of a part of a hole: once, but
+/// where draining has used it up.
 const TRIES: usize = 4;
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// Makes a range of a file read as zeros, and gives back the pages that are in it as a whole. The
-    /// size stays; what lies beyond it is left alone. Durable as data is; after a power cut each page
-    /// is as it was, or zeros.
+    /// Makes a range of a file read as zeros, and gives back the pages that are in it as a whole.
+    /// The size stays; what lies beyond it is left alone. Durable as data is; after a power cut
+    /// each page is as it was, or zeros.
     ///
     /// A page at either end of the range that is in it in part costs a read and a program, if it is
     /// stored. Each extent map of the range costs a read and a program, and a split one more.
@@ -65,8 +66,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(())
     }
 
-    /// The first byte from `offset` on that is stored, page by page; none when there is none up to the
-    /// end. A read for each extent map on the way.
+    /// The first byte from `offset` on that is stored, page by page; none when there is none up to
+    /// the end. A read for each extent map on the way.
     pub fn next_data(
         &mut self,
         node: FileRef,
@@ -76,8 +77,8 @@ impl<N: Nand> FlashLight<'_, N> {
             .reading(|volume| volume.index_mut().next_edge(node, offset, true))
     }
 
-    /// The first byte from `offset` on that is not stored, or the end of the file; none from the end
-    /// on. A read for each extent map on the way.
+    /// The first byte from `offset` on that is not stored, or the end of the file; none from the
+    /// end on. A read for each extent map on the way.
     pub fn next_hole(
         &mut self,
         node: FileRef,
@@ -114,8 +115,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Unmaps pages of a cached file from `first` to before `last` at most: those that one extent map
-    /// covers. Returns where it has come to.
+    /// Unmaps pages of a cached file from `first` to before `last` at most: those that one extent
+    /// map covers. Returns where it has come to.
     fn punch_pages(&mut self, i: usize, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
         // For both steps: what makes room moves records from the log to the map.
         for _ in 0..TRIES {
@@ -140,8 +141,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(end)
     }
 
-    /// Unmaps pages in the one extent map that covers `first`, where the log goes on mapping what it
-    /// does. Returns where that map ends. Before the log, so that nothing shows that it overrides.
+    /// Unmaps pages in the one extent map that covers `first`, where the log goes on
+    /// mapping what it does. Returns where that map ends. Before the log, so that
+    /// nothing shows that it overrides.
     fn punch_map(&mut self, i: usize, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
         let view = self.files[i].file();
         if view.levels() == 0 {

@@ -206,8 +206,8 @@ pub struct InodeFields<'a> {
     pub moved_from: Option<(u32, u32)>,
     /// That name stays; from this page on its entry holds the file's number.
     pub kept: bool,
-    /// Object whose life this page ends, or that goes on under the name that this page removes, when
-    /// the two were `exchanged`.
+    /// Object whose life this page ends, or that goes on under the name that this page removes,
+    /// when the two were `exchanged`.
     pub replaced: Option<(Target, u32)>,
     /// See `replaced`.
     pub exchanged: bool,

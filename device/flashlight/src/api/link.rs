@@ -94,8 +94,8 @@ impl<N: Nand> FlashLight<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// Writes the record of a link in the page of a cached file, which was found `direct`ly by its entry in one directory, and changes
-    /// the directories.
+    /// Writes the record of a link in the page of a cached file, which was found `direct`ly by its
+    /// entry in one directory, and changes the directories.
     fn record_link(
         &mut self,
         i: usize,
@@ -116,9 +116,9 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Programs a cached file's page as the record of a change of its names. Returns where it was
-    /// and is. The directories that the change concerns, but for those not cached, are changed next,
-    /// with nothing brought into the cache between: a page of theirs is either older than the record
-    /// or shows the change.
+    /// and is. The directories that the change concerns, but for those not cached, are changed
+    /// next, with nothing brought into the cache between: a page of theirs is either older than the
+    /// record or shows the change.
     fn write_record(&mut self, i: usize) -> Result<(PageAddr, PageAddr), Error<N::Error>> {
         let at = self.write_file_page(i)?;
         let old = core::mem::replace(&mut self.files[i].loc, at);

@@ -2,8 +2,8 @@
 //!
 //! Knows all layers; none knows it.
 //!
-//! Invariants: a method checks its arguments before it changes anything; what it promises to be durable is on flash
-//! when it returns.
+//! Invariants: a method checks its arguments before it changes anything; what it promises to be
+//! durable is on flash when it returns.
 
 pub(crate) mod attributes;
 pub(crate) mod data;

@@ -77,8 +77,8 @@ impl<N: Nand> FlashLight<'_, N> {
             .map(Node::File)
     }
 
-    /// Creates a special file. In RAM only, as [`FlashLight::create`]; it can be neither read, written
-    /// nor truncated ([`Error::Invalid`]).
+    /// Creates a special file. In RAM only, as [`FlashLight::create`]; it can be neither read,
+    /// written nor truncated ([`Error::Invalid`]).
     pub fn create_special(
         &mut self,
         dir: u32,
@@ -335,8 +335,8 @@ impl<N: Nand> Volume<'_, N> {
         Ok(FileRef { ino, dir, hash })
     }
 
-    /// [`FlashLight::reap`] of a file that has just lost its name. That has been made durable; where the file cannot be removed now, the
-    /// next mount does it.
+    /// [`FlashLight::reap`] of a file that has just lost its name. That has been made durable;
+    /// where the file cannot be removed now, the next mount does it.
     pub(crate) fn reap_now(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
         match self.reap(file) {
             Err(Error::NoSpace | Error::ReadOnly | Error::TooBig) => Ok(()),
@@ -354,8 +354,8 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// Takes the creation of a file back that has just been made, in RAM only as that was. The directory's times
-    /// are those `before` again.
+    /// Takes the creation of a file back that has just been made, in RAM only as that was. The
+    /// directory's times are those `before` again.
     fn take_back(
         &mut self,
         file: FileRef,

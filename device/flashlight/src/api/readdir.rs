@@ -7,8 +7,9 @@ use flashkit_nand::Nand;
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Lists a directory in the order of its hashes, and of inode numbers in one hash, from after
-    /// `cookie` (0: from the first), until `each` returns false. What stays is listed once, whatever
-    /// comes and goes between two calls. Two reads an entry at most, and those of the DirInode map.
+    /// `cookie` (0: from the first), until `each` returns false. What stays is listed
+    /// once, whatever comes and goes between two calls. Two reads an entry at most, and
+    /// those of the DirInode map.
     ///
     /// # Errors
     /// [`Error::Corrupt`] at the end, when there are entries that cannot be read: all others have

@@ -246,7 +246,8 @@ impl<N: Nand> Index<'_, N> {
         let i = self.load_file(file)?;
         self.flush_file(i)?;
         let rec = self.find(from_dir, from)?.rec;
-        // Another file of this hash may have come into the cache; without its entry this one is not found.
+        // Another file of this hash may have come into the cache; without its
+        // entry this one is not found.
         if let Some(Node::File(replaced)) = target.map(|t| t.node) {
             self.load_file(replaced)?;
         }
@@ -267,9 +268,10 @@ impl<N: Nand> Index<'_, N> {
         Ok(node)
     }
 
-    /// Programs a file's page as the record of its move from one directory, hash and name to another,
-    /// and brings its entry in the index directory up to date. The file is written otherwise, and has
-    /// room for the name. Returns what its entry must be, and where it is to be looked for.
+    /// Programs a file's page as the record of its move from one directory, hash and name
+    /// to another, and brings its entry in the index directory up to date. The file is
+    /// written otherwise, and has room for the name. Returns what its entry must be, and
+    /// where it is to be looked for.
     #[allow(clippy::type_complexity)]
     pub(crate) fn record_file_move(
         &mut self,
@@ -286,8 +288,8 @@ impl<N: Nand> Index<'_, N> {
         let old = self.files[i].loc;
         let flags = self.files[i].file().flags();
         let was_indirect = flags & FLAG_INDIRECT != 0;
-        // Pages of data and of attributes name the entry they were written under: from now on that is
-        // the number's.
+        // Pages of data and of attributes name the entry they were written under: from
+        // now on that is the number's.
         let indirect = was_indirect || self.files[i].file().is_referred_to();
         let mut view = self.files[i].file_mut();
         let by_number = if indirect { FLAG_INDIRECT } else { 0 };

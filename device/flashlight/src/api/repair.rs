@@ -1,7 +1,8 @@
 //! Repair: what a check finds is put right where the rest of the volume says what it must be.
 //!
-//! * Names: an entry that leads to nothing, or to an inode that says that it is elsewhere, goes. A file or
-//!   directory whose page names a place that has no entry for it gets one, if no other has that name.
+//! * Names: an entry that leads to nothing, or to an inode that says that it is elsewhere,
+//!   goes. A file or directory whose page names a place that has no entry for it gets one,
+//!   if no other has that name.
 //! * Numbers: of a directory's entries and subdirectories, of a file's names, of the valid pages of
 //!   each block.
 //! * What is beyond the end of a file goes.
@@ -36,17 +37,17 @@ enum Verdict {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// Puts names and numbers right, as far as what can be read says what they must be, and makes it
-    /// durable. What pages are in use is another question: see [`FlashLight::repair_counts`]. Reads all
-    /// metadata.
+    /// Puts names and numbers right, as far as what can be read says what they must be, and
+    /// makes it durable. What pages are in use is another question: see
+    /// [`FlashLight::repair_counts`]. Reads all metadata.
     ///
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::NoSpace`]; the driver's.
     pub fn repair(&mut self) -> Result<(), Error<N::Error>> {
         self.index_mut().writable()?;
         self.store_mut().nand.pages.yield_to(0);
-        // Names get their entries back before others lose theirs. What leads to no file any more when the
-        // index directory has lost its entry goes after that.
+        // Names get their entries back before others lose theirs. What leads to no file any more
+        // when the index directory has lost its entry goes after that.
         for names in [true, false] {
             if !names {
                 let done = self.volume.repair_entries(INDEX_DIR);
@@ -69,8 +70,9 @@ impl<N: Nand> FlashLight<'_, N> {
         self.volume.checkpoint(false)
     }
 
-    /// Makes the block table say what is in use, as a walk has found that nothing has followed since,
-    /// and takes a checkpoint. Blocks that something is written to, or is to be, stay as they are.
+    /// Makes the block table say what is in use, as a walk has found that nothing has
+    /// followed since, and takes a checkpoint. Blocks that something is written to, or
+    /// is to be, stay as they are.
     pub fn repair_counts(
         &mut self,
         in_use: &dyn Fn(PageAddr) -> Option<Area>,
@@ -84,8 +86,8 @@ impl<N: Nand> FlashLight<'_, N> {
             let first = block * self.store().ppb();
             let ppb = self.store().ppb();
             let pages = || (first..first + ppb).map(PageAddr);
-            // Pages of the block table may have been written elsewhere since the walk. On a damaged volume another
-            // may claim the same page.
+            // Pages of the block table may have been written elsewhere since the walk. On a damaged
+            // volume another may claim the same page.
             let table = self.store().table.copies();
             let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
             let of_table = table.filter(here).count() as u32;
@@ -226,8 +228,8 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// The next entry of a directory from the one of this hash and number on. What cannot be read is
-    /// passed over, and `whole` becomes false.
+    /// The next entry of a directory from the one of this hash and number on. What cannot be read
+    /// is passed over, and `whole` becomes false.
     fn entry_from(
         &mut self,
         dir: u32,
@@ -284,8 +286,8 @@ impl<N: Nand> Index<'_, N> {
         self.flush_file(i)
     }
 
-    /// A cached file that is said to have lost its last name: if directories have entries for it, it has
-    /// names after all and is not to end with the next mount.
+    /// A cached file that is said to have lost its last name: if directories have entries for it,
+    /// it has names after all and is not to end with the next mount.
     fn repair_orphan(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         let ino = self.files[i].ino;
         let mut names = 0;
@@ -393,8 +395,8 @@ impl<N: Nand> Index<'_, N> {
         })
     }
 
-    /// Gives a block up that is being filled, if pages are in use where it would be written next, or of
-    /// another kind: they would be lost, and no mount takes it for such a block.
+    /// Gives a block up that is being filled, if pages are in use where it would be written next,
+    /// or of another kind: they would be lost, and no mount takes it for such a block.
     fn stop_filling(&mut self, block: u32, in_use: &dyn Fn(PageAddr) -> Option<Area>) {
         let first = block * self.store.ppb();
         let used = |index: &u32| in_use(PageAddr(first + index));

@@ -4,9 +4,9 @@
 //! The driver says of each read how many bits were wrong. From three quarters of what the ECC can
 //! correct on ([`Config::refresh_bits`](crate::Config::refresh_bits)) the page's block is put on a
 //! short list, wherever the page is read; the next change, [`FlashLight::gc`] or
-//! [`FlashLight::scrub`] moves what is valid in it. Retention and reads wear on all pages of a block
-//! alike, so the block is moved, not the page. A list that is full forgets; the next read, or the
-//! next round of scrubbing, notices again.
+//! [`FlashLight::scrub`] moves what is valid in it. Retention and reads wear on all pages of a
+//! block alike, so the block is moved, not the page. A list that is full forgets; the next read, or
+//! the next round of scrubbing, notices again.
 
 use crate::FlashLight;
 use crate::api::walk::{self, Page, Visitor};
@@ -74,7 +74,8 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(out)
     }
 
-    /// Reads one page, which is in use if that is `known`, and gives it back when it cannot be read.
+    /// Reads one page, which is in use if that is `known`, and gives it
+    /// back when it cannot be read.
     fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
         let block = self.store().geo.block_of(at).0;
         let state = self.store_mut().state(block);

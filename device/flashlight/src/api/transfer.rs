@@ -1,10 +1,11 @@
 //! Volumes that are made elsewhere and written to the chip by a programmer.
 //!
-//! A programmer (`nandwrite`, U-Boot, a gang programmer) passes over bad blocks: block `i` of the image
-//! gets into the `i`-th good block of the chip, and which are bad differs from chip to chip. So the
-//! first two blocks of such an image hold no volume but a *transfer record*, and the volume's block `b`
-//! is block `b + 2` of the image. Whoever opens the chip for the first time writes into the record which
-//! blocks were bad then: blocks that go bad later must not move anything.
+//! A programmer (`nandwrite`, U-Boot, a gang programmer) passes over bad blocks: block `i`
+//! of the image gets into the `i`-th good block of the chip, and which are bad differs from
+//! chip to chip. So the first two blocks of such an image hold no volume but a *transfer
+//! record*, and the volume's block `b` is block `b + 2` of the image. Whoever opens the chip
+//! for the first time writes into the record which blocks were bad then: blocks that go bad
+//! later must not move anything.
 //!
 //! ```text
 //! transfer record, page 0 of the first two blocks of the image:
@@ -16,12 +17,14 @@
 //! ```
 //!
 //! * *sent*: not opened yet. The blocks marked bad now are those that were passed over.
-//! * *placed*: they are listed. The next mount must be one [after a transfer](Config::after_transfer): a
-//!   programmer may have programmed pages that look erased.
+//! * *placed*: they are listed. The next mount must be one
+//!   [after a transfer](Config::after_transfer): a programmer may have
+//!   programmed pages that look erased.
 //! * *settled*: such a mount is over.
 //!
-//! A change of stage writes the two pages one after the other, and of two that differ the lower stage
-//! counts. So a cut repeats what was under way, and the page whose program was cut is never relied on.
+//! A change of stage writes the two pages one after the other, and of two that differ the
+//! lower stage counts. So a cut repeats what was under way, and the page whose program
+//! was cut is never relied on.
 
 use crate::config::Config;
 use crate::error::Error;
@@ -99,9 +102,9 @@ fn seal(record: &mut [u8], stage: u16) -> usize {
     len
 }
 
-/// Makes the first page of an image, as it was read from a chip without bad blocks, one that is sent to
-/// another chip. The same for the first page of its second block. Gives the blocks that the image may have.
-/// `None`: it is no such page, or its blocks were placed around bad ones already.
+/// Makes the first page of an image, as it was read from a chip without bad blocks, one that is
+/// sent to another chip. The same for the first page of its second block. Gives the blocks that the
+/// image may have. `None`: it is no such page, or its blocks were placed around bad ones already.
 pub fn send(page: &mut [u8]) -> Option<u32> {
     if page.len() < LIST || !is_record(page) || skipped(page) > 0 {
         return None;
@@ -111,10 +114,10 @@ pub fn send(page: &mut [u8]) -> Option<u32> {
 }
 
 impl<'r, N: Nand> Transferred<'r, N> {
-    /// Begins an image: writes the record for a chip of this shape of which up to `slack` blocks may be
-    /// bad, and of whose spare bytes the volume uses the first `spare`. It is made on a chip without bad
-    /// blocks. The volume is then formatted on what this returns. `ram` is a page. Two erases and two
-    /// programs.
+    /// Begins an image: writes the record for a chip of this shape of which up to `slack` blocks
+    /// may be bad, and of whose spare bytes the volume uses the first `spare`. It is made on a
+    /// chip without bad blocks. The volume is then formatted on what this returns. `ram` is a
+    /// page. Two erases and two programs.
     ///
     /// # Errors
     /// [`Error::Geometry`]: too few blocks are left, or more slack than a page can list.
@@ -170,12 +173,13 @@ impl<'r, N: Nand> Transferred<'r, N> {
         }
     }
 
-    /// Looks for a record. `ram` is a page. One read on a chip with a volume of its own, two for a record,
-    /// and up to 64 on a chip that is erased; until it is placed, every block is asked whether it is bad.
+    /// Looks for a record. `ram` is a page. One read on a chip with a volume of its own, two
+    /// for a record, and up to 64 on a chip that is erased; until it is placed, every block
+    /// is asked whether it is bad.
     ///
     /// # Errors
-    /// [`Error::Geometry`]: made for another chip. [`Error::TooManyBad`]: more blocks are bad than the
-    /// image was made for. [`Error::RamTooSmall`].
+    /// [`Error::Geometry`]: made for another chip. [`Error::TooManyBad`]: more blocks are bad than
+    /// the image was made for. [`Error::RamTooSmall`].
     pub fn open(mut nand: N, ram: &'r mut [u8]) -> Result<Self, Error<N::Error>> {
         let geo = nand.geometry();
         let record = page_of(ram, &geo)?;
@@ -225,10 +229,11 @@ impl<'r, N: Nand> Transferred<'r, N> {
         Ok(())
     }
 
-    /// Makes it durable which blocks were passed over, before anything else is written. To be called
-    /// before a volume is mounted to be changed. `true`: that mount must be one [after a
+    /// Makes it durable which blocks were passed over, before anything else is written. To be
+    /// called before a volume is mounted to be changed. `true`: that mount must be one [after a
     /// transfer](Config::after_transfer), and [`Transferred::settle`] follow it. Two erases and two
-    /// programs the first time; later none, or one of each for a copy of the record that cannot be read.
+    /// programs the first time; later none, or one of each for a copy of the
+    /// record that cannot be read.
     ///
     /// # Errors
     /// [`Error::Corrupt`]: both blocks for the record fail.
@@ -355,8 +360,8 @@ fn page_of<'r, E>(ram: &'r mut [u8], geo: &Geometry) -> Result<&'r mut [u8], Err
     ram.get_mut(..needed).ok_or(Error::RamTooSmall(needed))
 }
 
-/// The copy of the record that counts, the one of the lower stage, and how many copies there are. That
-/// copy is in `page` afterwards. A FlashLight root page in its place says that there is none.
+/// The copy of the record that counts, the one of the lower stage, and how many copies there are.
+/// That copy is in `page` afterwards. A FlashLight root page in its place says that there is none.
 fn find<N: Nand>(
     nand: &mut N,
     page: &mut [u8],
@@ -445,9 +450,9 @@ impl<N: Nand> Nand for Transferred<'_, N> {
 
 impl<'r, N: Nand> FlashLight<'r, Transferred<'r, N>> {
     /// Mounts what a programmer may have written, or any other volume: what a board calls that is
-    /// flashed in production. `page` is a page of RAM beside that of the volume. The first mount that may
-    /// write costs what one after a power cut does, and four erases and four programs; later ones one
-    /// read, or two, more than [`FlashLight::mount`].
+    /// flashed in production. `page` is a page of RAM beside that of the volume. The first mount
+    /// that may write costs what one after a power cut does, and four erases and four programs;
+    /// later ones one read, or two, more than [`FlashLight::mount`].
     ///
     /// # Errors
     /// As [`Transferred::open`] and [`FlashLight::mount`].
@@ -476,8 +481,8 @@ mod tests {
     use super::*;
     use flashkit_sim::{ChipSpec, Rng, SimNand, preset};
 
-    /// Whatever a record says that passes for one: each block of the volume is one of the chip, none twice
-    /// and none that was passed over.
+    /// Whatever a record says that passes for one: each block of the volume is one of the chip,
+    /// none twice and none that was passed over.
     #[test]
     fn every_intact_record_is_safe() {
         let timing = ChipSpec::from(preset("slc-256m").unwrap()).timing();

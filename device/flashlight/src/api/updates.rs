@@ -1,20 +1,21 @@
 //! Updates: pages overwritten or appended so that an fsync has nothing more to write.
 //!
 //! A FileInode page for each fsync doubles what the overwrite of a page costs. An update is a write
-//! of a few whole pages of a file that has just been synced, within it or at its end, or of a *tail*: a piece that
-//! is appended to its last page and does not fit the inode. Its pages go to blocks that are
-//! reserved for updates in the allocation log, and their tags say besides when that was, and how many
-//! pages of the write follow. As long as nothing but updates has changed a file since its page on
-//! flash was written, these pages are all that an fsync has to see on flash.
+//! of a few whole pages of a file that has just been synced, within it or at its end, or of a
+//! *tail*: a piece that is appended to its last page and does not fit the inode. Its pages go to
+//! blocks that are reserved for updates in the allocation log, and their tags say besides when that
+//! was, and how many pages of the write follow. As long as nothing but updates has changed a file
+//! since its page on flash was written, these pages are all that an fsync has to see on flash.
 //!
 //! After a cut ([`Index::replay_updates`]) the blocks of updates taken since the checkpoint are
-//! read. An update counts if all its pages are there and its file's inode page is older; the file is
-//! changed as the write changed it. Invariants:
-//! * The page of the inode that a recovery finds, with the updates after it, is a state of the file: other
-//!   changes wait for an inode page, and from there on the file's writes are no updates until it is synced
-//!   again.
+//! read. An update counts if all its pages are there and its file's inode page is older; the file
+//! is changed as the write changed it. Invariants:
+//! * The page of the inode that a recovery finds, with the updates after it, is a state of the
+//!   file: other changes wait for an inode page, and from there on the file's writes are no updates
+//!   until it is synced again.
 //! * Where a page has been moved to since, or which map names it, needs no inode page: nothing that
-//!   the inode page or the update named is erased before the next checkpoint, which writes the inode.
+//!   the inode page or the update named is erased before the next
+//!   checkpoint, which writes the inode.
 //! * The last update of all may be the page whose program was cut: what reads well now may fail
 //!   later. It counts when it reads well again, and is written anew.
 

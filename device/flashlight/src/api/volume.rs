@@ -15,8 +15,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// volumes on the chip: it keys the name hashes, and pages of other volumes are not believed.
     ///
     /// # Errors
-    /// [`Error::Geometry`] when the chip is too small, or has too few good blocks: 44 on one of less than 64, and
-    /// one more for each 64 blocks, good or not. [`Error::RamTooSmall`].
+    /// [`Error::Geometry`] when the chip is too small, or has too few good blocks: 44 on one of
+    /// less than 64, and one more for each 64 blocks, good or not. [`Error::RamTooSmall`].
     pub fn format(
         nand: N,
         ram: &'r mut [u8],
@@ -40,10 +40,10 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         Volume::format(nand, ram, volume, root, config)
     }
 
-    /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for each
-    /// doubling of these and for each page more than one of the snapshot of the block table; after an unclean
-    /// stop also three to five reads for each inode page written since the last checkpoint (at most some 500),
-    /// and the writes of a checkpoint.
+    /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for
+    /// each doubling of these and for each page more than one of the snapshot of the block table;
+    /// after an unclean stop also three to five reads for each inode page written since the last
+    /// checkpoint (at most some 500), and the writes of a checkpoint.
     ///
     /// # Errors
     /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
@@ -85,13 +85,14 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         &mut self.store_mut().nand.inner
     }
 
-    /// Whether the mount found that the volume had not been unmounted, and brought it to where it was.
+    /// Whether the mount found that the volume had not been unmounted, and
+    /// brought it to where it was.
     pub fn is_recovered(&self) -> bool {
         self.index().recovered
     }
 
-    /// Whether what the mount has recovered is durable. It is not when one root block is left and full, or with
-    /// [`Config::discarded`]: then the next mount does it again.
+    /// Whether what the mount has recovered is durable. It is not when one root block is left and
+    /// full, or with [`Config::discarded`]: then the next mount does it again.
     pub fn recovery_lasts(&self) -> bool {
         !self.index().recovered || !self.store().together
     }
@@ -108,9 +109,11 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// How many pages can be written at least before cleaning for space begins, metadata among them (of whole pages of
-    /// data about one in fifty): those of the blocks that are free, or will be with the next checkpoint, but for the last
-    /// of them. Blocks that lose all their pages meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`] makes room before. No flash operation.
+    /// How many pages can be written at least before cleaning for space begins, metadata among them
+    /// (of whole pages of data about one in fifty): those of the blocks that are free, or will be
+    /// with the next checkpoint, but for the last of them. Blocks that lose all their pages
+    /// meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`]
+    /// makes room before. No flash operation.
     pub fn pages_before_cleaning(&self) -> u32 {
         let free = self.store().available() + self.store().dead;
         free.saturating_sub(low(&self.store().geo)) * self.store().ppb()
@@ -124,15 +127,16 @@ impl<N: Nand> FlashLight<'_, N> {
         self.index().lost_change.map(|(at, what, _)| (at, what))
     }
 
-    /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of `pages` pages
-    /// cost at most, where pages that are only looked at and maps count as well, and the checkpoint that
-    /// makes the blocks free. Returns whether more could be won by going on.
+    /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of
+    /// `pages` pages cost at most, where pages that are only looked at and maps count as well, and
+    /// the checkpoint that makes the blocks free. Returns whether more could be won by going on.
     pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
         self.volume.gc(pages)
     }
 
-    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of those kept for roots. Then
-    /// nothing is changed any more: the rest will follow soon, and what is stored can still be read.
+    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of
+    /// those kept for roots. Then nothing is changed any more: the rest will follow soon, and what
+    /// is stored can still be read.
     pub fn is_worn(&self) -> bool {
         self.volume.durable.is_worn()
     }

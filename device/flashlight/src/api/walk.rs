@@ -136,7 +136,8 @@ impl<N: Nand> FlashLight<'_, N> {
         self.store().dirty.len()
     }
 
-    /// What there is of the caller's RAM beyond [`ram_needed`](crate::ram_needed) for, and the list that it makes longer.
+    /// What there is of the caller's RAM beyond [`ram_needed`](crate::ram_needed) for, and the
+    /// list that it makes longer.
     pub fn ram_use(&self) -> RamUse {
         let room = self.store().dirty.room() / self.store().page_size();
         RamUse {
@@ -153,7 +154,8 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Visits every page in use. Reads all metadata, no file data; writes what is dirty first, and
     /// what can be made anew of damaged pages, so that nothing is written meanwhile. Goes on after
-    /// damage, with all that does not depend on it. What the chip holds counts, not what is kept in RAM of it.
+    /// damage, with all that does not depend on it. What the chip holds counts, not
+    /// what is kept in RAM of it.
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
         self.store_mut().nand.pages.end();
         let walked = self.volume.walk_chip(visitor);

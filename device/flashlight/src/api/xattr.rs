@@ -1,14 +1,14 @@
 //! Extended attributes: names with values that the user gives to files and directories.
 //!
-//! All of an inode are in one page of their own, which the inode leads to. It has the layout of a map
-//! ([`crate::format::mappage`]) with keys 0; its records are bytes, in no order:
+//! All of an inode are in one page of their own, which the inode leads to. It has the layout of a
+//! map ([`crate::format::mappage`]) with keys 0; its records are bytes, in no order:
 //!
 //! ```text
 //! 0  length of the name u8   1  length of the value u16   3  name, value
 //! ```
 //!
-//! What names may be used, and by whom, is the caller's business. A change writes the page anew, and
-//! counts with the inode's next page: so it is durable as other changes of the inode are.
+//! What names may be used, and by whom, is the caller's business. A change writes the page anew,
+//! and counts with the inode's next page: so it is durable as other changes of the inode are.
 
 use crate::FlashLight;
 use crate::error::Error;
@@ -31,8 +31,8 @@ pub enum SetXattr {
 }
 
 impl<N: Nand> FlashLight<'_, N> {
-    /// Reads the value of an extended attribute, as far as `value` reaches, and returns its length. A
-    /// read, and the inode's.
+    /// Reads the value of an extended attribute, as far as `value` reaches, and returns its
+    /// length. A read, and the inode's.
     ///
     /// # Errors
     /// [`Error::NoAttribute`].
@@ -76,9 +76,10 @@ impl<N: Nand> FlashLight<'_, N> {
     /// durable as other changes of the inode are.
     ///
     /// # Errors
-    /// [`Error::Exists`] and [`Error::NoAttribute`] as [`SetXattr`] says; [`Error::NoSpace`] when all
-    /// of the inode's no longer fit a page: of 2,048 bytes they may have 1,992, with three bytes for
-    /// each; [`Error::Invalid`] for a name that is empty or has a NUL, [`Error::NameTooLong`].
+    /// [`Error::Exists`] and [`Error::NoAttribute`] as [`SetXattr`] says;
+    /// [`Error::NoSpace`] when all of the inode's no longer fit a page: of 2,048 bytes they
+    /// may have 1,992, with three bytes for each; [`Error::Invalid`] for a name that is
+    /// empty or has a NUL, [`Error::NameTooLong`].
     pub fn set_xattr(
         &mut self,
         node: Node,

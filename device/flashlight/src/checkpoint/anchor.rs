@@ -13,11 +13,12 @@ pub(crate) struct Anchor {
     pub last_root: u32,
     /// Blocks that were good at format time.
     pub good: u32,
-    /// Pages of the root blocks that are claimed, and in which round: both root blocks are erased before
-    /// their first page of a round, and never but for a new round.
+    /// Pages of the root blocks that are claimed, and in which round: both root blocks are erased
+    /// before their first page of a round, and never but for a new round.
     pub root_next: u32,
     pub round: u8,
-    /// The rounds of which there are pages in the root blocks, whatever has left them; all ones: none.
+    /// The rounds of which there are pages in the root blocks, whatever has
+    /// left them; all ones: none.
     pub rounds: [u32; 2],
     /// Pages of each root block that are claimed, in the round that it shows.
     pub(crate) ends: [u8; 2],
@@ -42,7 +43,8 @@ pub(crate) struct Anchor {
     /// Leaves that lead from the anchored one to the current one.
     pub chain: [u32; CHAIN],
     pub chained: usize,
-    /// The newest root page is in one of two root blocks only: the next checkpoint leads to one that is in both.
+    /// The newest root page is in one of two root blocks only: the next checkpoint
+    /// leads to one that is in both.
     pub root_alone: bool,
 }
 
@@ -93,7 +95,8 @@ impl Anchor {
         }
     }
 
-    /// At a mount: pages of the root blocks that are claimed, if they show another round than the newest checkpoint as well.
+    /// At a mount: pages of the root blocks that are claimed, if they show another round than the
+    /// newest checkpoint as well.
     pub fn load_ends(&mut self, programmed: [u32; 2]) {
         for (side, programmed) in programmed.into_iter().enumerate() {
             self.ends[side] = match programmed {
@@ -104,8 +107,9 @@ impl Anchor {
         }
     }
 
-    /// Claims a root page. A round begins when a root block is to be erased, also if that has been so before and was cut: so
-    /// what shows the round of the newest checkpoint has not been left by an erase.
+    /// Claims a root page. A round begins when a root block is to be erased, also if that
+    /// has been so before and was cut: so what shows the round of the newest checkpoint has
+    /// not been left by an erase.
     pub(crate) fn claim_root(&mut self) {
         if !self.has_one_root() && (self.root_next >= ROUND_PAGES || self.is_stale()) {
             self.root_next = 0;

@@ -26,7 +26,8 @@ pub(crate) struct Start {
     pub clean: bool,
     /// The checkpoint before says the same.
     pub repeated: bool,
-    /// What no record names and is newer than it, but not by far, is a session's: not so until commit 4eab370.
+    /// What no record names and is newer than it, but not by far, is a session's:
+    /// not so until commit 4eab370.
     pub told: bool,
     /// Pages with larger numbers are changes since.
     pub since: u64,

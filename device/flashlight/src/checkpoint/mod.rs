@@ -2,8 +2,8 @@
 //!
 //! Knows `index`, whose caches it writes out first, and what is below.
 //!
-//! Invariants: a checkpoint names every block in use and every root; the one before it stays readable until the
-//! new one is; what it frees is erased only after it.
+//! Invariants: a checkpoint names every block in use and every root; the one before it stays
+//! readable until the new one is; what it frees is erased only after it.
 
 pub(crate) mod anchor;
 pub(crate) mod consistency;

@@ -1,5 +1,5 @@
-//! Programs of a leaf, of the second level and of a root, one after another, so that one of them always leads to a
-//! checkpoint.
+//! Programs of a leaf, of the second level and of a root, one after another, so that one of them
+//! always leads to a checkpoint.
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
@@ -49,7 +49,8 @@ impl<N: Nand> Durable<'_, N> {
         Ok(done)
     }
 
-    /// Writes what points to a new leaf, when its pages are `done`; `false` when a block failed, and another leaf is to be tried.
+    /// Writes what points to a new leaf, when its pages are `done`; `false` when a block failed,
+    /// and another leaf is to be tried.
     pub(crate) fn end_leaf(&mut self, done: bool, switch: bool) -> Result<bool, Error<N::Error>> {
         let block = self.anchor.leaf.block;
         let done = done && (!switch || self.anchor_leaf()?);
@@ -114,9 +115,10 @@ impl<N: Nand> Durable<'_, N> {
         Ok(true)
     }
 
-    /// Writes the root page that was claimed in both root blocks: first where the page is not that counts, so that it counts until this one
-    /// cannot fail any more. If the other is to be erased then, what this one leads to is written once more before: that
-    /// shows that it is complete. A block that fails is replaced. `false` when there is nothing that counts.
+    /// Writes the root page that was claimed in both root blocks: first where the page is not that
+    /// counts, so that it counts until this one cannot fail any more. If the other is to be erased
+    /// then, what this one leads to is written once more before: that shows that it is complete. A
+    /// block that fails is replaced. `false` when there is nothing that counts.
     fn write_root(&mut self) -> Result<bool, Error<N::Error>> {
         let geo = self.index.store.geo;
         let mut page = [0u8; HEADER + 32];
@@ -217,8 +219,8 @@ impl<N: Nand> Durable<'_, N> {
         Ok(())
     }
 
-    /// The leaf that stays named may hold a copy whose program was cut, and which can be read later and not now. One read,
-    /// and an erase if there is one.
+    /// The leaf that stays named may hold a copy whose program was cut, and which can be read later
+    /// and not now. One read, and an erase if there is one.
     pub(crate) fn erase_unreadable_copy(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
         let block = self.anchor.next_leaves[1];
         if block >= self.index.store.table.blocks() || block == from.copy {

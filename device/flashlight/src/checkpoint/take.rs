@@ -40,14 +40,14 @@
 //!   checkpoint is to make free. When that is cut, the next copy goes to another leaf, so that the
 //!   claims of the last survive: hence two leaves are named in advance;
 //! * the last checkpoint of an unmount is written in two equal pages: while the second is
-//!   programmed, the first is complete. Only the second says that the unmount is over. When it is not
-//!   there, or no more, the first is where a recovery starts.
+//!   programmed, the first is complete. Only the second says that the unmount is over. When it is
+//!   not there, or no more, the first is where a recovery starts.
 //!
-//! Pages rot. So everything here is there twice: root pages in two blocks, second-level pages, and the
-//! checkpoint with its snapshot. Both snapshots are written before the first of the checkpoint pages, and
-//! with the second copies of the two directories that everything hangs on. Two good blocks after the root
-//! blocks are kept to replace them: a root block that fails is marked bad, and the next one counts among
-//! the first two.
+//! Pages rot. So everything here is there twice: root pages in two blocks, second-level pages, and
+//! the checkpoint with its snapshot. Both snapshots are written before the first of the checkpoint
+//! pages, and with the second copies of the two directories that everything hangs on. Two good
+//! blocks after the root blocks are kept to replace them: a root block that fails is marked bad,
+//! and the next one counts among the first two.
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
@@ -64,14 +64,16 @@ use crate::space::store::Store;
 use crate::space::wear::{LEAF, SECOND};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
-/// Pages of a root block that a round uses. The others are for when one root block is left, which is not erased.
+/// Pages of a root block that a round uses. The others are for when one root block is
+/// left, which is not erased.
 pub(crate) const ROUND_PAGES: u32 = 6;
 
-/// Checkpoint pages of an unmount and of others: the last repeat the first, and all are in one leaf if none fails.
+/// Checkpoint pages of an unmount and of others: the last repeat the first, and all are
+/// in one leaf if none fails.
 const UNMOUNT_PAGES: u32 = 3;
 const PAGES: u32 = 2;
-/// Blocks of the allocation log at most that hold the snapshot of the first of two checkpoints: both, and some records, must find place in
-/// the list of these blocks.
+/// Blocks of the allocation log at most that hold the snapshot of the first of two checkpoints:
+/// both, and some records, must find place in the list of these blocks.
 const KEPT: usize = 2;
 /// Leaves tried for one checkpoint before it is given up.
 const TRIES: usize = 9;
@@ -139,8 +141,9 @@ impl<N: Nand> Durable<'_, N> {
         self.index.store.nand.flush()
     }
 
-    /// Writes two snapshots, with copies of two directories, then a checkpoint page for each, and what points to a new leaf, in a
-    /// leaf with so many `pages_left`: any one page may be lost. The last of an unmount once more, to say that the others are complete.
+    /// Writes two snapshots, with copies of two directories, then a checkpoint page for each, and
+    /// what points to a new leaf, in a leaf with so many `pages_left`: any one page may be lost.
+    /// The last of an unmount once more, to say that the others are complete.
     fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Error<N::Error>> {
         let flags = flags | TOLD;
         let last = flags & UNMOUNTED != 0;
@@ -182,8 +185,8 @@ impl<N: Nand> Durable<'_, N> {
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
     }
 
-    /// What a recovery has come to that makes it durable. `false` when the last root block is full, and a root page is
-    /// needed: then the volume is only read when the recovery is over.
+    /// What a recovery has come to that makes it durable. `false` when the last root block is full,
+    /// and a root page is needed: then the volume is only read when the recovery is over.
     pub(crate) fn unless_roots_are_full(
         &mut self,
         result: Result<(), Error<N::Error>>,
@@ -214,7 +217,8 @@ impl<N: Nand> Durable<'_, N> {
             let told = if from.told { TOLD } else { 0 };
             let mut done = self.begin_leaf(switch)?;
             let len = self.encode(told, from.since, &from.snapshot[..from.snapshot_len]);
-            // What it claims is used behind the second only: a mount that finds nothing there knows that nothing of it was used.
+            // What it claims is used behind the second only: a mount that finds nothing there knows
+            // that nothing of it was used.
             for _ in 0..2 {
                 done = done && self.program_leaf(len, switch)?;
             }
@@ -225,12 +229,13 @@ impl<N: Nand> Durable<'_, N> {
         Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
     }
 
-    /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in use: then the
-    /// pages that will point to it are claimed.
+    /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in
+    /// use: then the pages that will point to it are claimed.
     fn plan_leaf(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
         let named = !self.anchor.next_leaves.contains(&u32::MAX);
         let leaf = self.anchor.leaf;
-        // One without a page was planned for a checkpoint that came to nothing: it has not been erased, nor does anything lead to it.
+        // One without a page was planned for a checkpoint that came to nothing: it has not been
+        // erased, nor does anything lead to it.
         let planned = leaf.block != u32::MAX && leaf.next == 0;
         let root_alone = core::mem::take(&mut self.anchor.root_alone);
         if !planned
@@ -289,7 +294,8 @@ impl<N: Nand> Durable<'_, N> {
             return Err(Error::ReadOnly);
         }
         let second = match self.index.take_system(SECOND) {
-            // Recoveries that are cut one after another may have taken all: one of the leaves to come will do.
+            // Recoveries that are cut one after another may have taken all: one of
+            // the leaves to come will do.
             Err(Error::NoSpace) => {
                 let mut named = self.anchor.next_leaves.iter_mut().rev();
                 match named.find(|leaf| **leaf != u32::MAX) {
@@ -321,8 +327,9 @@ impl<N: Nand> Index<'_, N> {
         (self.store.unnamed, self.store.log_lost) = (0, false);
     }
 
-    /// Writes copies of two directories and the second snapshot, if the log has room for them and as many `pages` as the first takes.
-    /// Gives its pages; none if it has not: then the first is all there is.
+    /// Writes copies of two directories and the second snapshot, if the log has room for
+    /// them and as many `pages` as the first takes. Gives its pages; none if it has not:
+    /// then the first is all there is.
     fn write_copies(
         &mut self,
         pages: usize,
@@ -339,8 +346,9 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// Copies the two directories without which nothing is found. An index directory that is empty is not copied: that its
-    /// copy is in its own place says so. Two programs at most, and two reads of what is not in the cache.
+    /// Copies the two directories without which nothing is found. An index directory that is empty
+    /// is not copied: that its copy is in its own place says so. Two programs at most, and two
+    /// reads of what is not in the cache.
     fn copy_dirs(&mut self) -> Result<(), Error<N::Error>> {
         for (i, ino) in [ROOT_DIR, INDEX_DIR].into_iter().enumerate() {
             let (at, before) = (self.map_get(ino)?, self.dir_copies[i]);
@@ -367,8 +375,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Takes a block for a leaf to come. Whoever looks there finds nothing newer than what names it: a
-    /// page that only damage or malice can have left there is erased. One read.
+    /// Takes a block for a leaf to come. Whoever looks there finds nothing newer than what names
+    /// it: a page that only damage or malice can have left there is erased. One read.
     fn take_named_leaf(&mut self) -> Result<u32, Error<N::Error>> {
         loop {
             let block = self.take_system(LEAF)?;
@@ -380,8 +388,9 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// In a recovery that finds no free block: takes one for a leaf or the second level that is kept for the allocation
-    /// log and in which there is no record since the checkpoint. One read for each that is kept.
+    /// In a recovery that finds no free block: takes one for a leaf or the second level that is
+    /// kept for the allocation log and in which there is no record since the checkpoint. One
+    /// read for each that is kept.
     fn take_from_log(&mut self) -> Result<u32, Error<N::Error>> {
         let since = match &self.store.recovery {
             Some(recovery) => recovery.since,

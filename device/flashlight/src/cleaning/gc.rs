@@ -22,7 +22,8 @@ use flashkit_nand::Nand;
 const FUTILE: u32 = 512;
 /// Rounds of cleaning that one change waits for at most.
 const ROUNDS: u32 = 16;
-/// What a step of cleaning in idle time costs, in reads, between two looks at whether it is time for a checkpoint.
+/// What a step of cleaning in idle time costs, in reads, between two looks at whether it
+/// is time for a checkpoint.
 const IDLE_STEP: u32 = 400;
 /// Dead blocks that are worth a checkpoint.
 pub(crate) const CHECKPOINT_WORTH: u32 = 8;
@@ -76,7 +77,8 @@ impl<N: Nand> Volume<'_, N> {
         Ok(())
     }
 
-    /// Goes on until more blocks than that are free, or no more can be won, as long as a change may wait.
+    /// Goes on until more blocks than that are free, or no more can be won, as
+    /// long as a change may wait.
     pub(crate) fn reclaim_above(&mut self, free: u32) -> Result<(), Error<N::Error>> {
         for _ in 0..ROUNDS {
             if self.store().available() > free || !self.reclaim()? {
@@ -99,9 +101,9 @@ impl<N: Nand> Volume<'_, N> {
             let Some(block) = self.index_mut().victim() else {
                 break;
             };
-            // With nothing dead, one victim may dip into the floor: else nothing would ever be won. A page that
-            // moves takes the page that points to it along, and at times one of its directory. One of which little
-            // is valid takes a block at most.
+            // With nothing dead, one victim may dip into the floor: else nothing would ever be won.
+            // A page that moves takes the page that points to it along, and at times one of its
+            // directory. One of which little is valid takes a block at most.
             let (valid, pages) = (self.store_mut().valid_pages(block), self.store().ppb());
             let few = valid <= (pages / 8).max(2);
             let (floor, takes) = match self.store().dead {
@@ -134,7 +136,8 @@ impl<N: Nand> Volume<'_, N> {
         Ok(true)
     }
 
-    /// Cleans in idle time: at most what the moves of `pages` pages cost. Whether more could be won.
+    /// Cleans in idle time: at most what the moves of `pages` pages cost.
+    /// Whether more could be won.
     pub(crate) fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
         if !self.index().is_writable() {
             return Ok(false);
@@ -169,8 +172,9 @@ impl<N: Nand> Volume<'_, N> {
 }
 
 impl<N: Nand> Durable<'_, N> {
-    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of those kept for roots. Then
-    /// nothing is changed any more: the rest will follow soon, and what is stored can still be read.
+    /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of
+    /// those kept for roots. Then nothing is changed any more: the rest will follow soon, and what
+    /// is stored can still be read.
     pub(crate) fn is_worn(&self) -> bool {
         let grown = self.anchor.good.saturating_sub(self.index.store.good);
         grown > grown_max(self.index.store.geo.blocks()) || self.anchor.has_one_root()
@@ -178,7 +182,8 @@ impl<N: Nand> Durable<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// Whether a checkpoint makes blocks free that it and the allocation log have used, and these are needed.
+    /// Whether a checkpoint makes blocks free that it and the allocation log have
+    /// used, and these are needed.
     fn is_worth_a_checkpoint(&self) -> bool {
         let retired = self.store.bitmap_count.saturating_sub(1) + self.store.retiring_count;
         retired > 1 && self.store.available() <= last(self.store.ppb())
@@ -248,9 +253,10 @@ impl<N: Nand> Index<'_, N> {
         Some((cost, (block + blocks - self.store.oldest) % blocks + 1))
     }
 
-    /// A block that is worth cleaning when nothing else is to be done: half of it at least is won, of metadata three
-    /// quarters. A page of metadata may move with two more, of its map and of the index above: those
-    /// are the next to be won, and with more of them than are won there would be no end.
+    /// A block that is worth cleaning when nothing else is to be done: half of it at least is
+    /// won, of metadata three quarters. A page of metadata may move with two more, of its map
+    /// and of the index above: those are the next to be won, and with more of them than are
+    /// won there would be no end.
     fn idle_job(&mut self) -> Option<CleanJob> {
         let block = self.victim()?;
         let share = match self.store.state(block) {

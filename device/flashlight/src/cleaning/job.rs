@@ -7,10 +7,10 @@
 //! another may be chosen.
 //!
 //! What cleaning may cost follows from the victim: of a block with `v` valid pages of `p` each page
-//! that is won costs `v / (p - v)` moves. Every page that is written adds so much to a credit, less when
-//! free blocks only begin to run low, more when they are nearly gone. A step is made when the
-//! credit is worth one, and what it has cost is taken off: so a write of one page waits for one step
-//! at most, and one of many pages for its share.
+//! that is won costs `v / (p - v)` moves. Every page that is written adds so much to a credit, less
+//! when free blocks only begin to run low, more when they are nearly gone. A step is made when the
+//! credit is worth one, and what it has cost is taken off: so a write of one page waits for one
+//! step at most, and one of many pages for its share.
 
 use crate::cleaning::Volume;
 use crate::cleaning::gc::CHECKPOINT_WORTH;
@@ -26,10 +26,11 @@ pub(crate) const LOOK: u32 = 1;
 pub(crate) const MOVE: u32 = 6;
 /// Cost of a page of a map, in reads: it is read twice and programmed.
 pub(crate) const MAP: u32 = 5;
-/// What a step costs, in reads, but for what its last page adds; three times that when the free blocks
-/// run out.
+/// What a step costs, in reads, but for what its last page adds; three times that
+/// when the free blocks run out.
 const STEP: u32 = 12;
-/// What cleaning a whole block costs, in reads, between two looks at whether it leaves a recovery enough.
+/// What cleaning a whole block costs, in reads, between two looks at whether it
+/// leaves a recovery enough.
 const AT_ONCE: u32 = 64;
 /// Records in a file's log from which on they are taken for overwrites.
 const SCATTERED: usize = 4;
@@ -63,8 +64,8 @@ pub(crate) struct CleanJob {
 }
 
 impl<N: Nand> Volume<'_, N> {
-    /// A change's share of the cleaning; one that has waited for a checkpoint leaves it to those that follow. With few free
-    /// blocks left, all that it takes.
+    /// A change's share of the cleaning; one that has waited for a checkpoint leaves it to those
+    /// that follow. With few free blocks left, all that it takes.
     pub(crate) fn clean_some(&mut self, has_waited: bool) -> Result<(), Error<N::Error>> {
         let (low, urgent) = (low(&self.store().geo), urgent(&self.store().geo));
         self.reclaim_above(urgent)?;
@@ -125,8 +126,8 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// Moves what is valid in a block elsewhere, all of it, but for pages that damage keeps there:
-    /// then the block is not won, and the result is `false`. So it is when free blocks run down to the `floor`
-    /// before; what has been moved by then stays moved.
+    /// then the block is not won, and the result is `false`. So it is when free blocks run down to
+    /// the `floor` before; what has been moved by then stays moved.
     pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Error<N::Error>> {
         let mut job = self.index_mut().begin_job(block, Why::Space);
         while self.store().available() > floor {
@@ -184,9 +185,9 @@ impl<N: Nand> Volume<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// Moves records from the log of a cached file to one of its extent maps, if they map a block's worth of
-    /// pages for each map: what they have overwritten counts as valid until then, and a block may seem
-    /// worse than it is. One read, one program.
+    /// Moves records from the log of a cached file to one of its extent maps, if they map a block's
+    /// worth of pages for each map: what they have overwritten counts as valid until then, and a
+    /// block may seem worse than it is. One read, one program.
     fn count_overwritten(&mut self) -> Result<(), Error<N::Error>> {
         for i in 0..self.files.len() {
             let (ino, view) = (self.files[i].ino, self.files[i].file());

@@ -1,9 +1,9 @@
 //! Moving what is valid in a block elsewhere: metadata to the log of its area, file data to a
 //! data head.
 //!
-//! An inode is moved by writing it anew. A map page is copied, and its inode changed. A page of file
-//! data is copied, and the file's log says where it is; where an extent map names the old place, the
-//! record masks that.
+//! An inode is moved by writing it anew. A map page is copied, and its inode changed. A page of
+//! file data is copied, and the file's log says where it is; where an extent map names the old
+//! place, the record masks that.
 
 use crate::cleaning::job::{CleanJob, LOOK, MAP, MOVE, Why};
 use crate::error::{Error, FILE_DATA, sound};
@@ -33,8 +33,8 @@ enum Moved {
 /// The file that a data page was written for and the index in it, and the tag that says so.
 type DataOwner = (Option<(FileRef, u32)>, Option<[u8; tag::SIZE]>);
 
-/// What an extent map, or an extent that waits for it, was last seen to say: pages next to each other are
-/// often named together.
+/// What an extent map, or an extent that waits for it, was last seen to say: pages next to each
+/// other are often named together.
 #[derive(Clone, Copy)]
 struct SeenMaps {
     ino: u32,
@@ -58,9 +58,10 @@ struct Way {
 }
 
 impl Way {
-    /// To the map that covers `key`. With few free blocks, when it counts what each one costs, as many maps move at a time
-    /// as the inode's log has room to note, with their index page, which is written once for all of them. Written
-    /// once for each, the pages of a block of which half is maps fill another, of which half is in use again.
+    /// To the map that covers `key`. With few free blocks, when it counts what each one costs, as
+    /// many maps move at a time as the inode's log has room to note, with their index page, which
+    /// is written once for all of them. Written once for each, the pages of a block of which half
+    /// is maps fill another, of which half is in use again.
     fn to<const REC: usize>(inode: &Inode<&[u8], REC>, key: u32, is_urgent: bool) -> Option<Way> {
         if inode.levels() == 0 {
             return None;
@@ -83,8 +84,8 @@ const NO_COPIES: [Copied; COPIES] = [Copied {
 }; COPIES];
 
 impl<N: Nand> Index<'_, N> {
-    /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the maps
-    /// that named them up to date; whether the block has come to its end.
+    /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the
+    /// maps that named them up to date; whether the block has come to its end.
     pub(crate) fn move_some(
         &mut self,
         job: &mut CleanJob,
@@ -133,9 +134,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(true)
     }
 
-    /// Whether it does not pay to go on with a block that a page stays in: what is moved out of it wins
-    /// nothing, and many such blocks would take all space. But that page may not be a valid one, so with few that are left
-    /// it is tried.
+    /// Whether it does not pay to go on with a block that a page stays in: what is moved out of it
+    /// wins nothing, and many such blocks would take all space. But that page may not be a valid
+    /// one, so with few that are left it is tried.
     fn is_in_vain(&mut self, job: &CleanJob) -> bool {
         let few = self.store.ppb() / 16;
         job.why == Why::Space
@@ -143,8 +144,8 @@ impl<N: Nand> Index<'_, N> {
             && self.store.valid_pages(job.block) > few
     }
 
-    /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid unless
-    /// what replaced it was lost to damage, so what leads to it is asked all the same.
+    /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid
+    /// unless what replaced it was lost to damage, so what leads to it is asked all the same.
     fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
         self.store.scratch_at = PageAddr::NONE;
         let Some(header) = self.store.read_meta(at, self.scratch)? else {
@@ -170,7 +171,8 @@ impl<N: Nand> Index<'_, N> {
         self.after(result)
     }
 
-    /// Writes the page of the block table that has a copy at a place anew; whether there is such a page.
+    /// Writes the page of the block table that has a copy at a place anew;
+    /// whether there is such a page.
     fn move_table_page(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
         let table = self.store.table.paged.as_ref();
         let Some(number) = table.and_then(|p| p.page_at(at)) else {
@@ -225,8 +227,8 @@ impl<N: Nand> Index<'_, N> {
         self.store.append(area, &mut self.scratch[..len], kind, at)
     }
 
-    /// Copies the map page `at` if the inode leads to it that way, with the next ones of its block below the same index
-    /// page; how many.
+    /// Copies the map page `at` if the inode leads to it that way, with the next ones of its block
+    /// below the same index page; how many.
     fn copy_maps(
         &mut self,
         at: PageAddr,
@@ -254,8 +256,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(copied)
     }
 
-    /// Adds maps behind the first one, in its block, that the same index page leads to; how many there are now. None if
-    /// it does not lead to the first.
+    /// Adds maps behind the first one, in its block, that the same index page leads to; how many
+    /// there are now. None if it does not lead to the first.
     fn maps_below(
         &mut self,
         maps: MapKind,
@@ -436,8 +438,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(now)
     }
 
-    /// Gives back a page that an index page or an extent map still names for an index of a file, of which
-    /// another record, in the log (`logged`) or in the index page, says something else.
+    /// Gives back a page that an index page or an extent map still names for an index of a file, of
+    /// which another record, in the log (`logged`) or in the index page, says something else.
     fn give_back(
         &mut self,
         i: usize,

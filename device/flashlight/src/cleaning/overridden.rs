@@ -1,5 +1,6 @@
-//! Pages that a file does not show any more, and that count as valid yet, as only its extent maps or what waits in its index
-//! pages still name them below what its log says. They count no more when the log has moved to the maps. Where there is no room for a
+//! Pages that a file does not show any more, and that count as valid yet, as only its
+//! extent maps or what waits in its index pages still name them below what its log says.
+//! They count no more when the log has moved to the maps. Where there is no room for a
 //! change that is done for all files.
 
 use crate::cleaning::Volume;
@@ -13,9 +14,11 @@ use crate::space::limits::Purpose;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 impl<N: Nand> Volume<'_, N> {
-    /// Frees the pages that only extent maps still name, of the files in the cache, and of the others until a change fits: their logs
-    /// move there, as far as there are blocks for it. A read and a program for each map; for files that are not in the cache a read for
-    /// each metadata page that may be an inode, but not again until as much has been written as could make a difference.
+    /// Frees the pages that only extent maps still name, of the files in the cache, and of
+    /// the others until a change fits: their logs move there, as far as there are blocks for
+    /// it. A read and a program for each map; for files that are not in the cache a read for
+    /// each metadata page that may be an inode, but not again until as much has been written
+    /// as could make a difference.
     pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
         for i in 0..self.index().files.len() {
             // An empty slot shows what it held before.
@@ -105,8 +108,8 @@ impl<N: Nand> Volume<'_, N> {
         Ok(())
     }
 
-    /// Moves all that waits in index pages of a cached file to its extent maps, as long as there are blocks for it;
-    /// whether it has come to the end.
+    /// Moves all that waits in index pages of a cached file to its extent maps, as long as there
+    /// are blocks for it; whether it has come to the end.
     fn drain_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
         let mut root = 0;
         while self.index().files[i].file().levels() == 2

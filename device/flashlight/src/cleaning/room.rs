@@ -30,7 +30,8 @@ impl<N: Nand> Volume<'_, N> {
         result
     }
 
-    /// The same for a volume that is as it was left: it stays so where there is no room for another checkpoint.
+    /// The same for a volume that is as it was left: it stays so where there is no
+    /// room for another checkpoint.
     pub(crate) fn retire_if_possible(&mut self) -> Result<(), Error<N::Error>> {
         match self.retire() {
             Err(Error::NoSpace | Error::ReadOnly) => Ok(()),
@@ -71,8 +72,9 @@ impl<N: Nand> Volume<'_, N> {
         Ok(())
     }
 
-    /// Whether there are blocks for another step of what makes room, above what cleaning leaves alone. A checkpoint comes
-    /// before, if a recovery might not find enough or what is dead is needed.
+    /// Whether there are blocks for another step of what makes room, above what
+    /// cleaning leaves alone. A checkpoint comes before, if a recovery might not find
+    /// enough or what is dead is needed.
     pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
         if self.index_mut().is_due()? || self.store().dead > 0 && self.store().available() <= FLOOR
         {
@@ -81,9 +83,10 @@ impl<N: Nand> Volume<'_, N> {
         Ok(self.store().available() > FLOOR)
     }
 
-    /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are hardly written, as
-    /// long as free blocks are not many. Each session that is cut leaves such blocks, one for each log that it has
-    /// written; so as many become free as were taken, and the next recovery does not find fewer.
+    /// Before the checkpoint that ends a recovery: moves what is valid out of blocks that are
+    /// hardly written, as long as free blocks are not many. Each session that is cut leaves such
+    /// blocks, one for each log that it has written; so as many become free as were taken, and the
+    /// next recovery does not find fewer.
     pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Error<N::Error>> {
         let enough = 2 * low(&self.store().geo);
         for is_data in [false, true] {
@@ -97,7 +100,8 @@ impl<N: Nand> Volume<'_, N> {
                     break;
                 };
                 next = block + 1;
-                // One of data alone would move to a block like it; metadata moves to that which the recovery writes.
+                // One of data alone would move to a block like it; metadata moves to that
+                // which the recovery writes.
                 if alone && self.index_mut().hardly_written(next, is_data).is_none() {
                     break;
                 }
@@ -114,8 +118,9 @@ impl<N: Nand> Volume<'_, N> {
         Ok(())
     }
 
-    /// After a recovery: cleans until there are as many free blocks as a change wants. What it writes is still the
-    /// recovery's: a mount that is cut has taken no free block from the next one.
+    /// After a recovery: cleans until there are as many free blocks as a change
+    /// wants. What it writes is still the recovery's: a mount that is cut has taken
+    /// no free block from the next one.
     pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
         let mut named = self.store().seq;
         for _ in 0..self.store().table.blocks() {
@@ -143,9 +148,10 @@ impl<N: Nand> Volume<'_, N> {
         }
     }
 
-    /// Does what only reads, though it may have to write an inode that is cached to make place for another, or what may
-    /// be done again. Where it finds no block, as failing ones have taken those that the allocation log was to go on in, a
-    /// checkpoint names others, and it is done again.
+    /// Does what only reads, though it may have to write an inode that is cached to make
+    /// place for another, or what may be done again. Where it finds no block, as failing
+    /// ones have taken those that the allocation log was to go on in, a checkpoint names
+    /// others, and it is done again.
     pub(crate) fn reading<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
@@ -176,7 +182,8 @@ impl<N: Nand> Volume<'_, N> {
             self.store_mut().log_lost = true;
         }
         if result.is_ok() && self.store().together {
-            // What a mount that is cut writes from here on does not count: its numbers are those of a recovery.
+            // What a mount that is cut writes from here on does not count: its
+            // numbers are those of a recovery.
             self.store_mut().seq += NEWER;
         }
         result
@@ -193,9 +200,9 @@ impl<N: Nand> Index<'_, N> {
         );
     }
 
-    /// The blocks that something takes at most: one of each log that it writes, one of data, those that the
-    /// allocation log and the checkpoint keep ahead; and with few pages a block, what it writes fills more. Each that
-    /// fails is one more, and is not counted.
+    /// The blocks that something takes at most: one of each log that it writes, one of data, those
+    /// that the allocation log and the checkpoint keep ahead; and with few pages a block, what it
+    /// writes fills more. Each that fails is one more, and is not counted.
     fn takes(&self, purpose: Purpose) -> u32 {
         let pages = self.store.ppb();
         match purpose {
@@ -238,8 +245,9 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// Whether it is time for a checkpoint: before every change, and every step of cleaning, of which many may come before the next
-    /// change. Else a recovery could not list the blocks taken, nor the checkpoint those of the allocation log.
+    /// Whether it is time for a checkpoint: before every change, and every step of cleaning, of
+    /// which many may come before the next change. Else a recovery could not list the blocks taken,
+    /// nor the checkpoint those of the allocation log.
     pub(crate) fn is_due(&mut self) -> Result<bool, Error<N::Error>> {
         if self.store.together {
             // There are no records.
@@ -255,7 +263,8 @@ impl<N: Nand> Index<'_, N> {
             || self.store.bitmap_count + 3 >= BITMAP_BLOCKS)
     }
 
-    /// The first closed block from one on, of data or of metadata, of which one page in eight at most is valid.
+    /// The first closed block from one on, of data or of metadata, of which one page
+    /// in eight at most is valid.
     fn hardly_written(&mut self, from: u32, is_data: bool) -> Option<u32> {
         let few = self.store.ppb() / 8;
         (from..self.store.table.blocks()).find(|&block| {
@@ -268,8 +277,8 @@ impl<N: Nand> Index<'_, N> {
         })
     }
 
-    /// Whether a recovery from the last checkpoint might not find enough free blocks, and would with another: of
-    /// those that a checkpoint makes free, none is free for it.
+    /// Whether a recovery from the last checkpoint might not find enough free blocks, and would
+    /// with another: of those that a checkpoint makes free, none is free for it.
     fn is_spent(&self) -> bool {
         // What has been taken without a record is free for it.
         let taken = if self.store.together {
@@ -288,8 +297,9 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// Blocks that stay free for recoveries, and for a change that begins just before: it takes more of them where
-    /// they have few pages. It writes pages of directories about as often as they were written since the checkpoint.
+    /// Blocks that stay free for recoveries, and for a change that begins just before: it takes
+    /// more of them where they have few pages. It writes pages of directories about as often as
+    /// they were written since the checkpoint.
     fn for_recovery(&self) -> u32 {
         let pages = 32 + self.store.index_pages;
         FOR_RECOVERY + pages / self.store.ppb() + self.store.table.blocks_for_recovery()

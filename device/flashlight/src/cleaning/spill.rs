@@ -1,4 +1,5 @@
-//! Bits of valid pages that RAM has no place for go to pages of their own, and come back from there.
+//! Bits of valid pages that RAM has no place for go to pages of their own,
+//! and come back from there.
 
 use crate::cleaning::Volume;
 use crate::error::Error;
@@ -8,7 +9,8 @@ use crate::space::limits::FLOOR;
 use flashkit_nand::Nand;
 
 impl<N: Nand> Volume<'_, N> {
-    /// Makes room on the dirty list. A read and a program mostly, and what the taking of a block costs.
+    /// Makes room on the dirty list. A read and a program mostly, and what
+    /// the taking of a block costs.
     pub(crate) fn spill(&mut self) -> Result<(), Error<N::Error>> {
         let dirty = &self.durable.index.store.dirty;
         let room = dirty.most() - dirty.len();

@@ -17,8 +17,8 @@ pub(crate) enum LogArea {
 /// Areas with one log head each: all but the data.
 pub(crate) const HEADS: usize = 6;
 
-/// Data data heads: one for each cached file, one for migrated pages, one for those moved for wear, one
-/// for updates.
+/// Data data heads: one for each cached file, one for migrated pages, one for those moved
+/// for wear, one for updates.
 pub(crate) const DATA_HEADS: usize = 5;
 
 /// The data head of migrated pages.

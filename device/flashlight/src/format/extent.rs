@@ -4,10 +4,10 @@
 //! 0  page index in the file u32    4  page on the chip u32    8  number of pages u32, and flags
 //! ```
 //!
-//! The two highest bits of the number are flags. Bit 31, *masks*, in a log or an index page: what the
-//! next page below says of these indexes has been given back, and may be another's by now. Bit 30,
-//! *covers*, in an index page or an extent map: so it was with what the page that this one replaces
-//! said of them. A recovery asks for it, that compares the two.
+//! The two highest bits of the number are flags. Bit 31, *masks*, in a log or an index page: what
+//! the next page below says of these indexes has been given back, and may be another's by now. Bit
+//! 30, *covers*, in an index page or an extent map: so it was with what the page that this one
+//! replaces said of them. A recovery asks for it, that compares the two.
 //!
 //! Five index values are no extents but say, in the FileInode page that makes it durable, what
 //! is free since the page before:
@@ -16,8 +16,8 @@
 //! * all ones - 2: the pages of this extent map that the one named by the third word, of the
 //!   same range of the file, no longer maps;
 //! * all ones - 4: the same, and the page of that extent map itself;
-//! * all ones - 3, in the first page of a file: the file whose last page this is, which has lost its name in
-//!   the same directory.
+//! * all ones - 3, in the first page of a file: the file whose last page this is, which has lost
+//!   its name in the same directory.
 
 use flashkit_bytes::{get_u32, put_u32};
 

@@ -14,12 +14,13 @@
 //! 132 name, then further names, pointers (8 bytes each), fragment bytes, records
 //! ```
 //!
-//! *Further names* are the other hard links of a file ([`crate::format::names`]); none for a directory.
-//! *Pointers* are (first key, page) pairs, sorted: the hash maps of a directory, the extent maps
-//! of a file, or index pages of them (`levels` 0: none, 1: maps, 2: index pages). *Records* are
-//! the intra-inode log: directory entries of 8 bytes ([`crate::format::dirrec`]) or extents of 12 bytes
-//! ([`crate::format::extent`]), sorted. The *fragment* is a piece of one data page of a file that has
-//! not been written to a page of its own: it lies over that page's contents.
+//! *Further names* are the other hard links of a file ([`crate::format::names`]); none for a
+//! directory. *Pointers* are (first key, page) pairs, sorted: the hash maps of a directory,
+//! the extent maps of a file, or index pages of them (`levels` 0: none, 1: maps, 2: index
+//! pages). *Records* are the intra-inode log: directory entries of 8 bytes
+//! ([`crate::format::dirrec`]) or extents of 12 bytes ([`crate::format::extent`]), sorted. The
+//! *fragment* is a piece of one data page of a file that has not been written to a page of its
+//! own: it lies over that page's contents.
 //!
 //! `mode` holds the type as `stat` does, in the top four bits (4: directory, 8: file, 10: symbolic
 //! link; 1: FIFO, 2: character device, 6: block device, 12: socket). `size` of a directory is its
@@ -27,12 +28,12 @@
 //!
 //! A page whose `moved-from directory` is not 0 also removes the name of that hash there. A page
 //! whose `replaced` is not all ones also ends the life of that inode (a file's page, or a
-//! directory's number, by `kind of replaced` as in [`crate::format::dirrec::Target`]): a rename is this one
-//! page; with the flag KEPT the name that was moved from stays, and only its entry changes, to the
-//! file's number: a first hard link is this one page. With the flag EXCHANGED, `replaced` (a directory's
-//! or a file's number) lives on under the name that was moved from ([`crate::api::exchange`]). `as-of` is 0
-//! but during recovery: the sequence number up to which the directory shows all changes, when it is
-//! not that of its page.
+//! directory's number, by `kind of replaced` as in [`crate::format::dirrec::Target`]): a rename is
+//! this one page; with the flag KEPT the name that was moved from stays, and only its entry
+//! changes, to the file's number: a first hard link is this one page. With the flag EXCHANGED,
+//! `replaced` (a directory's or a file's number) lives on under the name that was moved from
+//! ([`crate::api::exchange`]). `as-of` is 0 but during recovery: the sequence number up to which
+//! the directory shows all changes, when it is not that of its page.
 
 use crate::format::extent::{self, Extent};
 use crate::format::header::HEADER;
@@ -173,7 +174,8 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     pub fn moved(&self) -> (u32, u32) {
         (get_u32(self.b(), MOVED_DIR), get_u32(self.b(), MOVED_HASH))
     }
-    /// What this inode's page replaced: a kind as in [`crate::format::dirrec::Target`], and its pointer.
+    /// What this inode's page replaced: a kind as in
+    /// [`crate::format::dirrec::Target`], and its pointer.
     pub fn replaced(&self) -> Option<(u8, u32)> {
         let ptr = get_u32(self.b(), REPLACED);
         (ptr != u32::MAX).then(|| (self.b()[REPLACED_KIND], ptr))

@@ -59,7 +59,8 @@ pub(crate) fn next_leaves(page: &[u8]) -> [u32; 2] {
     [38, AFTER_NEXT].map(|at| block_number(get_u16(page, at)))
 }
 
-/// The number of the checkpoint that a checkpoint page repeats, or its own: pages with larger ones are changes since.
+/// The number of the checkpoint that a checkpoint page repeats, or its own: pages with
+/// larger ones are changes since.
 pub(crate) fn since(page: &[u8]) -> u64 {
     // What it is a copy of is older.
     let own = get_u64(page, SEQ);
@@ -69,7 +70,8 @@ pub(crate) fn since(page: &[u8]) -> u64 {
     }
 }
 
-/// Whether the flags of a checkpoint page agree: there are no others, and only an unmount is confirmed.
+/// Whether the flags of a checkpoint page agree: there are no others, and
+/// only an unmount is confirmed.
 pub(crate) fn flags_agree(page: &[u8]) -> bool {
     page[32] & !FLAGS == 0 && (page[32] & CONFIRMED == 0 || is_unmounted(page))
 }

@@ -1,7 +1,7 @@
 //! How much of each kind the checkpoint page and its anchors have room for.
 
-/// Blocks reserved ahead at most: the batches of all areas, the allocation log's, and one each of some
-/// areas in turn.
+/// Blocks reserved ahead at most: the batches of all areas, the allocation log's, and one
+/// each of some areas in turn.
 pub(crate) const RESERVES: usize = 36;
 
 /// Blocks of the allocation log between two checkpoints at most.

@@ -9,8 +9,9 @@
 //! The owner is a directory's number, or a file's number with the directory and hash by which it
 //! was found when the page was written, so that cleaning finds the inode that points here.
 //! Records are directory entries (8 bytes), extents (12 bytes), pointers to maps (8 bytes), or the
-//! bytes of further names ([`crate::format::names`]). Behind the pointers of an index page of extent maps so
-//! many extents follow as *waiting* says ([`crate::index::waiting`]); elsewhere that is 0.
+//! bytes of further names ([`crate::format::names`]). Behind the pointers of an index
+//! page of extent maps so many extents follow as *waiting* says
+//! ([`crate::index::waiting`]); elsewhere that is 0.
 
 use crate::format::extent::{self, Extent};
 use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};

@@ -15,12 +15,12 @@
 //!   255; n u16; one unit          n times
 //! ```
 //!
-//! Most tables are runs: free blocks, blocks full of data. Coded, that of 65,535 blocks takes one page to
-//! four where it took 33. Invariants:
+//! Most tables are runs: free blocks, blocks full of data. Coded, that of 65,535 blocks takes one
+//! page to four where it took 33. Invariants:
 //! * A page's units are whole, and what is coded is complete in it: each is read by itself.
 //! * A page holds as much of the string as it would hold plainly, or all that is left. So there are
-//!   never more pages than of plain ones, though taking blocks for the first changes the table before
-//!   the last is put together.
+//!   never more pages than of plain ones, though taking blocks for the first changes the table
+//!   before the last is put together.
 
 use crate::format::area::DATA_HEADS;
 use crate::format::blockstate;
@@ -147,8 +147,8 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Fills a page with the string, with the block table or `tableless`, from byte `from` of `total` on; gives its length, and where the string
-/// goes on. `byte` gives the bytes of the string.
+/// Fills a page with the string, with the block table or `tableless`, from byte `from` of `total`
+/// on; gives its length, and where the string goes on. `byte` gives the bytes of the string.
 pub(crate) fn fill(
     geo: &Geometry,
     page: &mut [u8],
@@ -242,7 +242,8 @@ mod tests {
             let (len, end) = fill(geo, &mut page, (from, string.len()), false, |k| string[k]);
             page.truncate(len);
             pages.push(page);
-            // Also when the string changes before the next page, there are no more than of plain ones.
+            // Also when the string changes before the next page, there are
+            // no more than of plain ones.
             let plain = geo.page_size() as usize - PIECE;
             assert!(end - from >= plain.min(string.len() - from));
             from = end;

@@ -44,8 +44,8 @@ pub(crate) const FIELDS: usize = 20;
 /// Blocks taken for pages since the last checkpoint that are remembered.
 pub(crate) const OWN: usize = 8;
 
-/// Changes that there is room for above those that let a page be written: of one step, and of the begin of
-/// a session.
+/// Changes that there is room for above those that let a page be written: of one step, and
+/// of the begin of a session.
 pub(crate) const SLACK: usize = 96;
 
 /// Pages of a table at most.
@@ -77,8 +77,9 @@ impl Layout {
         Some(layout)
     }
 
-    /// That of a new volume; `None`: all of the table is in RAM. `per_page` as [`crate::Config::table_page`] says: 0
-    /// stands for as many entries as a page holds, of a table that is longer than a page.
+    /// That of a new volume; `None`: all of the table is in RAM. `per_page` as
+    /// [`crate::Config::table_page`] says: 0 stands for as many entries as a page holds, of a table
+    /// that is longer than a page.
     pub const fn of(geo: &Geometry, per_page: u32) -> Option<Self> {
         let entry = blockstate::entry_size(geo.pages_per_block());
         let page_size = geo.page_size() as usize;

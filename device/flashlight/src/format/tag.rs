@@ -6,11 +6,11 @@
 //! 24 crc u32  28 seconds, low u32  32 nanoseconds u32  36 seconds, high i8  37 left u8
 //! ```
 //!
-//! The first CRC-32C covers the page's data and tag bytes 4 to 23, the second tag bytes 0 to 23 and 28
-//! to 37. Directory and hash are those by which the file was found when the page was written; the
-//! sequence is the low half of the number that the next metadata page was to have. The time is that
-//! of the write, `left` the number of its pages that follow; from 16 on, that the page is the file's last
-//! and not full: the file ends with `left` - 16 zeros, of those that fill the page.
+//! The first CRC-32C covers the page's data and tag bytes 4 to 23, the second tag bytes 0 to 23 and
+//! 28 to 37. Directory and hash are those by which the file was found when the page was written;
+//! the sequence is the low half of the number that the next metadata page was to have. The time is
+//! that of the write, `left` the number of its pages that follow; from 16 on, that the page is the
+//! file's last and not full: the file ends with `left` - 16 zeros, of those that fill the page.
 
 use crate::format::hash::crc32c;
 use crate::format::inode::Time;
@@ -61,7 +61,8 @@ impl Tag {
         })
     }
 
-    /// The number that the tag says, if it was given after this one: far fewer are given between two checkpoints than are told apart.
+    /// The number that the tag says, if it was given after this one: far fewer are given between
+    /// two checkpoints than are told apart.
     pub fn seq_after(&self, since: u64) -> Option<u64> {
         let after = self.seq.wrapping_sub(since as u32);
         (1..1 << 28)
@@ -87,8 +88,8 @@ pub(crate) struct Update {
 pub(crate) const PAGES_MOST: usize = 16;
 
 impl Update {
-    /// That of a page that begins with `piece` and is filled with zeros; `None` when the end of the piece
-    /// cannot be told.
+    /// That of a page that begins with `piece` and is filled with zeros; `None` when the end of
+    /// the piece cannot be told.
     pub fn tail(time: Time, piece: &[u8]) -> Option<Update> {
         let zeros = piece.iter().rev().take_while(|&&b| b == 0).count();
         let left = u8::try_from(PAGES_MOST + zeros).ok()?;
@@ -119,8 +120,8 @@ impl Update {
         i8::try_from(time.secs >> 32).is_ok() && time.nanos < NANOS
     }
 
-    /// Puts it behind a tag. The upper half of the number is in the checksum: a page that has been at rest for as many numbers as a tag
-    /// tells apart is none.
+    /// Puts it behind a tag. The upper half of the number is in the checksum: a page that has been
+    /// at rest for as many numbers as a tag tells apart is none.
     pub fn encode(&self, tag: &[u8; SIZE], seq: u64) -> [u8; UPDATE_SIZE] {
         let mut b = [0; UPDATE_SIZE];
         b[..SIZE].copy_from_slice(tag);

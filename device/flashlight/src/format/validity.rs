@@ -10,8 +10,8 @@ pub(crate) const fn entry_bits(pages_per_block: u32) -> usize {
     pages_per_block.div_ceil(8) as usize
 }
 
-/// Ranges at most: a chip that would need more has too few entries for each to be worth a page. With default choices
-/// chips of pages below 4 KiB have their block table on flash before.
+/// Ranges at most: a chip that would need more has too few entries for each to be worth a page.
+/// With default choices chips of pages below 4 KiB have their block table on flash before.
 pub(crate) const RANGES: usize = 16;
 
 /// Where the bits begin.
@@ -28,7 +28,8 @@ pub(crate) const fn per_range(geo: &Geometry) -> u32 {
     ((geo.page_size() as usize - BITS) / entry_bits(geo.pages_per_block())) as u32
 }
 
-/// Bytes of RAM for a chip, of those that the list has: a bit a block. None for one of too many blocks.
+/// Bytes of RAM for a chip, of those that the list has: a bit a block. None
+/// for one of too many blocks.
 pub(crate) const fn room(geo: &Geometry, list: usize) -> usize {
     let room = blocks(geo).div_ceil(8) as usize;
     if blocks(geo).div_ceil(per_range(geo)) as usize > RANGES || room > list / 4 {

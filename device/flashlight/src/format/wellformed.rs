@@ -1,8 +1,8 @@
 //! What a metadata page must be like beyond its checksum, so that nobody who reads one need ask: a
 //! checksum says that a page is as it was written, not who has written it.
 //!
-//! A page that is not so is no page ([`crate::space::store::Store::read_meta`]). What holds of every page
-//! that is one:
+//! A page that is not so is no page ([`crate::space::store::Store::read_meta`]). What holds
+//! of every page that is one:
 //! * lists end within the bytes that the checksum covers, and are sorted;
 //! * pages and blocks named are on the chip, numbers are of the kind that their place asks for;
 //! * extents do not overlap, names are names, a size is one that a file can have.
@@ -98,8 +98,8 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
     }
 }
 
-/// Whether a page of the block table has as many entries as it says, and no block more valid pages than
-/// pages.
+/// Whether a page of the block table has as many entries as it says, and no block
+/// more valid pages than pages.
 fn is_table_page(geo: &Geometry, page: &[u8], used: usize) -> bool {
     let (entries, most) = (Entries::of(geo.pages_per_block()), geo.pages_per_block());
     let count = usize::from(get_u16(page, HEADER + 2));
@@ -136,8 +136,8 @@ impl Chip {
         count > 0 && page.checked_add(count).is_some_and(|end| end <= self.pages)
     }
 
-    /// Whether the second-level block is one, and the blocks kept for roots are the first, this page's among them.
-    /// That the shape is the chip's is another question.
+    /// Whether the second-level block is one, and the blocks kept for roots are the first, this
+    /// page's among them. That the shape is the chip's is another question.
     fn root(&self, page: &[u8], pages_per_block: u32) -> bool {
         let last_root = get_u32(page, HEADER + 20);
         last_root < self.blocks.min(ROOT_BLOCKS)
@@ -154,7 +154,8 @@ impl Chip {
                 .all(|r| u32::from(get_u16(r, 0)) < self.blocks && r[2] <= LogArea::Update as u8)
     }
 
-    /// What the inodes of directories and of files have in common. Keys of their maps are below `limit`.
+    /// What the inodes of directories and of files have in common. Keys of
+    /// their maps are below `limit`.
     fn inode<const REC: usize>(&self, view: &Inode<&[u8], REC>, limit: u32) -> bool {
         let (pointers, xattr) = (view.pointers(), view.xattr());
         (xattr.is_none() || self.has(xattr.0))
@@ -228,8 +229,8 @@ impl Chip {
             && self.frees_once((0..n).map(record))
     }
 
-    /// A file's names: its own, or none of a file that is found by its number; and the further ones of
-    /// such a file.
+    /// A file's names: its own, or none of a file that is found by its number; and the
+    /// further ones of such a file.
     fn names(&self, view: &FileView<'_>) -> bool {
         let pages = || view.names().pages().map(|(_, page)| page);
         let has_own = if view.name().is_empty() {

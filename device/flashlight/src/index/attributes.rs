@@ -13,8 +13,8 @@ use crate::index::lookup::Place;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
-    /// Brings the extended attributes of an inode into the scratch page; `false` when there are none.
-    /// A read, and the inode's.
+    /// Brings the extended attributes of an inode into the scratch page; `false` when there are
+    /// none. A read, and the inode's.
     pub(crate) fn load_attributes(&mut self, node: Node) -> Result<bool, Error<N::Error>> {
         let place = match node {
             Node::Dir(ino) => self.peek_dir(ino)?,
@@ -80,8 +80,9 @@ impl<N: Nand> Index<'_, N> {
             .append(LogArea::Extent, page, Kind::Attributes, old)
     }
 
-    /// Makes an inode in its slot lead to its attributes at a new place, or to none; what was at the
-    /// old one is free with its next page. `changed`: when the user did it, unless it is cleaning.
+    /// Makes an inode in its slot lead to its attributes at a new place, or to none;
+    /// what was at the old one is free with its next page. `changed`: when the user did
+    /// it, unless it is cleaning.
     pub(crate) fn replace_attributes(
         &mut self,
         node: Node,

@@ -4,9 +4,9 @@
 //! * A new file's page is written before the directory's page that points to it; the directory
 //!   shows the file with an empty pointer until then, which means nothing on flash.
 //! * A page that links a new name is written after those of names that are older in the same
-//!   directory, and records earlier removals there as well, or else is written after the directory's page, which
-//!   does. A name is removed only when the new ones before it have been written. So the changes of one
-//!   directory survive a power cut in their order.
+//!   directory, and records earlier removals there as well, or else is written after the
+//!   directory's page, which does. A name is removed only when the new ones before it have been
+//!   written. So the changes of one directory survive a power cut in their order.
 
 use crate::error::Error;
 use crate::format::area::LogArea;
@@ -32,8 +32,8 @@ pub(crate) struct Slot<'r> {
     /// Where its last version is on flash; none for one never written.
     pub loc: PageAddr,
     pub dirty: bool,
-    /// Of a file: pages written since the last fsync, if all that has changed since the page at `loc`
-    /// are pages that a recovery finds by their tags (`updates.rs`).
+    /// Of a file: pages written since the last fsync, if all that has changed since the page at
+    /// `loc` are pages that a recovery finds by their tags (`updates.rs`).
     pub updates: Option<u32>,
     /// Of a file: something may wait in its index pages.
     pub waits: bool,
@@ -207,8 +207,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Loads the map page, or index page, that a pointer of an inode leads to into the scratch page.
-    /// One read.
+    /// Loads the map page, or index page, that a pointer of an inode leads to into
+    /// the scratch page. One read.
     pub(crate) fn load_map_page(
         &mut self,
         kind: Kind,
@@ -295,8 +295,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(i)
     }
 
-    /// Reads the copy of a directory whose page at `at` cannot be read into a slot, if there is one: a checkpoint copies
-    /// the two directories that everything hangs on. What is its own copy is empty. One read.
+    /// Reads the copy of a directory whose page at `at` cannot be read into a slot, if there
+    /// is one: a checkpoint copies the two directories that everything hangs on. What is its
+    /// own copy is empty. One read.
     fn read_dir_copy(&mut self, i: usize, ino: u32, at: PageAddr) -> Result<bool, Error<N::Error>> {
         let copy = match ino {
             ROOT_DIR => self.dir_copies[0],
@@ -321,7 +322,8 @@ impl<N: Nand> Index<'_, N> {
             && !self.files.iter().any(has_it)
     }
 
-    /// Whether the directory in the scratch page has such entries: it is to be loaded, as its size counts them.
+    /// Whether the directory in the scratch page has such entries: it is to be
+    /// loaded, as its size counts them.
     pub(crate) fn has_stale_entries(&self) -> bool {
         let dir = DirView::on(&*self.scratch);
         let mut entries = (0..dir.records()).map(|r| DirRec::decode(dir.record(r)));
@@ -489,8 +491,8 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes a file's page if it has changed, and points its directory entry there. One
-    /// program; more when the page is a new name's and its directory has an older new name, or more removals than
-    /// it has room for, to record first.
+    /// program; more when the page is a new name's and its directory has an older new name, or more
+    /// removals than it has room for, to record first.
     pub(crate) fn flush_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         if self.files[i].ino == 0 || !self.files[i].dirty {
             return Ok(());
@@ -505,8 +507,9 @@ impl<N: Nand> Index<'_, N> {
         self.program_file(i, dir, hash)
     }
 
-    /// Notes in the log of a new file which files of its directory were removed before it came, so that its page
-    /// records that. Without room for it, or when they are many, the directory is written instead.
+    /// Notes in the log of a new file which files of its directory were removed before it
+    /// came, so that its page records that. Without room for it, or when they are many, the
+    /// directory is written instead.
     fn note_removals(&mut self, i: usize, dir: u32) -> Result<(), Error<N::Error>> {
         let Some(d) = self.dir_slot(dir).filter(|&d| self.dirs[d].removals) else {
             return Ok(());

@@ -44,8 +44,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Maps a page of a cached file that has just been written whole: what the inode kept of it is in there. Making room may
-    /// write the inode: before that goes, as what of it was synced would be in neither.
+    /// Maps a page of a cached file that has just been written whole: what the inode kept of
+    /// it is in there. Making room may write the inode: before that goes, as what of it was
+    /// synced would be in neither.
     pub(crate) fn put_page(
         &mut self,
         i: usize,

@@ -62,8 +62,8 @@ impl DirView<'_> {
     }
 }
 
-/// Names of one hash that a directory takes. Half a hash map: so a full one can be split between two
-/// hashes.
+/// Names of one hash that a directory takes. Half a hash map: so a full one can be
+/// split between two hashes.
 pub(crate) fn same_hash_max(page_size: usize) -> usize {
     (page_size - RECORDS) / dirrec::SIZE / 2
 }
@@ -109,7 +109,8 @@ impl<N: Nand> Index<'_, N> {
         (Ok(pointer), end)
     }
 
-    /// Loads the hash map page that covers a hash into the scratch page; `false` when there is none.
+    /// Loads the hash map page that covers a hash into the scratch page;
+    /// `false` when there is none.
     fn load_hash_map(&mut self, i: usize, hash: u32) -> Result<bool, Error<N::Error>> {
         let pointer = self.hash_map_for(i, hash).0?;
         self.load_hash_map_at(i, pointer)
@@ -201,7 +202,8 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// The first hash from `from` on in the hash map in the scratch page that the log does not hide.
+    /// The first hash from `from` on in the hash map in the scratch page
+    /// that the log does not hide.
     fn next_in_map(&self, i: usize, from: u32) -> Option<u32> {
         let view = self.dirs[i].dir();
         let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
@@ -228,8 +230,8 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Makes room in a directory's page: by writing it, when it is full of notes of freed
-    /// objects, else by moving entries to a hash map. Entries of hash maps that cannot be read stay;
-    /// when they are all there is, so does what is kept free for pointers, as far as it goes.
+    /// objects, else by moving entries to a hash map. Entries of hash maps that cannot be read
+    /// stay; when they are all there is, so does what is kept free for pointers, as far as it goes.
     pub(crate) fn dir_room(&mut self, dir: u32, bytes: usize) -> Result<usize, Error<N::Error>> {
         // A migration of two entries wins no more than its notes of freed pages take.
         let (mut from, mut damage) = (None, None);
@@ -363,8 +365,8 @@ impl<N: Nand> Index<'_, N> {
             .map(|(r, rec)| (r, rec.state))
     }
 
-    /// Makes sure that the entry of a file at `old` can be made to point elsewhere without the directory
-    /// being written.
+    /// Makes sure that the entry of a file at `old` can be made to point elsewhere without
+    /// the directory being written.
     pub(crate) fn repoint_reserve(
         &mut self,
         dir: u32,
@@ -469,8 +471,8 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves the records of one range of hashes from the log to its hash map: the range with the
     /// most of them, or that of the first record from the hash `from` on. One read, one program; a
-    /// split one more, an index page one more of each. Below an index page up to three ranges move at
-    /// a time, as it is written once for all.
+    /// split one more, an index page one more of each. Below an index page up to three ranges move
+    /// at a time, as it is written once for all.
     fn dir_migrate(&mut self, i: usize, from: Option<u32>) -> Result<Migrated, Error<N::Error>> {
         let Some((targets, n)) = self.dir_migrate_targets(i, from)? else {
             return Ok(Migrated::None(None));
@@ -524,8 +526,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Moves the records of a range to the map in the scratch page, and writes it. What leads to it is
-    /// not changed.
+    /// Moves the records of a range to the map in the scratch page, and writes it. What
+    /// leads to it is not changed.
     fn dir_merge(
         &mut self,
         i: usize,

@@ -13,8 +13,9 @@
 //! ```
 //!
 //! Pages written between checkpoints need no recovery: the map is rebuilt from the DirInode pages
-//! found. So is a page that cannot be read ([`crate::index::rebuild`]); for the page of places there is its
-//! copy. It has no place in RAM: it is read and written in that of the cached page of the map.
+//! found. So is a page that cannot be read ([`crate::index::rebuild`]); for the page of
+//! places there is its copy. It has no place in RAM: it is read and written in that of
+//! the cached page of the map.
 
 use crate::error::{Error, sound};
 use crate::format::area::LogArea;
@@ -114,8 +115,8 @@ impl<N: Nand> Store<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// Writes the cached map page if it has changed. One program; of one that is found by the page of
-    /// places a read and two programs more, and then none is cached.
+    /// Writes the cached map page if it has changed. One program; of one that is found by the page
+    /// of places a read and two programs more, and then none is cached.
     pub(crate) fn flush_map(&mut self) -> Result<(), Error<N::Error>> {
         let Some(i) = self.map.index.filter(|_| self.map.dirty) else {
             return Ok(());
@@ -188,8 +189,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(ino < self.map.end())
     }
 
-    /// Where a page of the map is. One read, in place of the cached page, when that is told by the page
-    /// of places.
+    /// Where a page of the map is. One read, in place of the cached page, when that is
+    /// told by the page of places.
     fn map_place(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
         if !self.map.is_far(i) {
             return Ok(self.map.root(i));
@@ -198,8 +199,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(PageAddr(get_u32(self.map.buf, HEADER + 4 * (i - NEAR))))
     }
 
-    /// Brings the map page of a directory number in, and says where in it that is. One read, two where
-    /// the page of places tells where it is. A page that cannot be read is rebuilt
+    /// Brings the map page of a directory number in, and says where in it that is. One read, two
+    /// where the page of places tells where it is. A page that cannot be read is rebuilt
     /// ([`crate::index::rebuild`]), which overwrites the scratch page.
     pub(crate) fn load_map(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
         if ino >= self.map.end() {
@@ -232,8 +233,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(PageAddr(get_u32(self.map.buf, at)))
     }
 
-    /// The first page of the map from one on that there is, and where it is on flash; none for one that
-    /// is only in RAM. No read but of the page of places.
+    /// The first page of the map from one on that there is, and where it is on flash; none for one
+    /// that is only in RAM. No read but of the page of places.
     pub(crate) fn map_page_from(
         &mut self,
         from: usize,
@@ -259,8 +260,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(found.map(|i| (i, place(i))))
     }
 
-    /// Writes the page of the map that is at `at` anew, if it is one, or the page of places; also when it
-    /// cannot be read.
+    /// Writes the page of the map that is at `at` anew, if it is one, or the page of places;
+    /// also when it cannot be read.
     pub(crate) fn move_map(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
         if self.map.places().any(|page| page == at) {
             self.flush_map()?;
@@ -282,8 +283,8 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The first directory from the number `from` on, and its page. One read for each page of the
-    /// map looked through that is not cached, and of the page of places; none for pages that were never
-    /// written.
+    /// map looked through that is not cached, and of the page of places; none for
+    /// pages that were never written.
     pub(crate) fn map_next(
         &mut self,
         from: u32,

@@ -1,10 +1,11 @@
 //! Where a file's pages are: the extent log in the FileInode, and extent maps (paper, 4.2.3).
 //!
-//! The log is kept sorted and free of overlaps; what it says overrides the extent maps, and so does what
-//! waits in their index pages ([`crate::index::waiting`]). A page
+//! The log is kept sorted and free of overlaps; what it says overrides the extent maps, and so does
+//! what waits in their index pages ([`crate::index::waiting`]). A page
 //! that only an extent map still names, overridden by the log, counts as valid until the record
-//! moves there: an overwrite then needs no read of the map. Cleaning gives such a page back at once, and
-//! the record says that it *masks* what the map goes on saying: that page may be another's soon.
+//! moves there: an overwrite then needs no read of the map. Cleaning gives such a page
+//! back at once, and the record says that it *masks* what the map goes on saying: that
+//! page may be another's soon.
 
 use crate::error::{Error, sound};
 use crate::format::area::LogArea;
@@ -20,8 +21,8 @@ use flashkit_nand::{Nand, PageAddr};
 pub(crate) const CUT_NOTES: usize = 8;
 /// Records that the cut of a log takes at most.
 pub(crate) const LOG_CUT_NOTES: usize = 4;
-/// Bytes of an inode that pointers to index pages leave to the log, so that the file can be cut and removed, and its pages
-/// be moved, whatever it maps.
+/// Bytes of an inode that pointers to index pages leave to the log, so that the file can be cut and
+/// removed, and its pages be moved, whatever it maps.
 pub(crate) const KEPT: usize = tree::SLACK + 16 * extent::SIZE;
 /// The same after a write: cleaning and holes divide extents as well.
 pub(crate) const KEPT_BY_WRITES: usize = KEPT + 16 * POINTER;
@@ -168,7 +169,8 @@ impl<N: Nand> Index<'_, N> {
         self.note_freed(i, Extent::new(FREED_RUN, page, count));
     }
 
-    /// Frees a map, or an index page, and what it named and the one that has taken its place does not.
+    /// Frees a map, or an index page, and what it named and the one that has
+    /// taken its place does not.
     pub(crate) fn note_replaced(&mut self, i: usize, old: PageAddr, new: PageAddr) {
         self.store.invalidate(old);
         self.note_freed(i, Extent::new(REPLACED_PAGE, old.0, new.0));
@@ -255,8 +257,8 @@ impl<N: Nand> Index<'_, N> {
         view.record_insert(at, &e.encode());
     }
 
-    /// Gives back the page `at` that an extent map names for an index, and the log has elsewhere. Room
-    /// for four records must be there.
+    /// Gives back the page `at` that an extent map names for an index, and the log has elsewhere.
+    /// Room for four records must be there.
     pub(crate) fn mask(&mut self, i: usize, index: u32, at: PageAddr) {
         let mut view = self.files[i].file_mut();
         let Some(r) = view.record_search(index + 1, 0).checked_sub(1) else {
@@ -275,9 +277,9 @@ impl<N: Nand> Index<'_, N> {
         self.free_run(i, at.0, 1);
     }
 
-    /// Moves the records that mask anything of a range away from the log: before what they mask is cut or
-    /// dropped, as then only pages say what is free. Where one cannot be read nothing will be given
-    /// back that it names.
+    /// Moves the records that mask anything of a range away from the log: before what they mask is
+    /// cut or dropped, as then only pages say what is free. Where one cannot be read nothing will
+    /// be given back that it names.
     pub(crate) fn move_masks(
         &mut self,
         i: usize,
@@ -305,7 +307,8 @@ impl<N: Nand> Index<'_, N> {
             .map(|e| e.index)
     }
 
-    /// Refuses a change that may add pointers to index pages where these leave less than so many bytes of the inode.
+    /// Refuses a change that may add pointers to index pages where these leave less than
+    /// so many bytes of the inode.
     ///
     /// # Errors
     /// [`Error::TooBig`].
@@ -323,7 +326,8 @@ impl<N: Nand> Index<'_, N> {
         self.room_in_inode(i, bytes, false)
     }
 
-    /// The same; the fragment may be left where it is. One over a page that cannot be found stays in any case.
+    /// The same; the fragment may be left where it is. One over a page that cannot
+    /// be found stays in any case.
     pub(crate) fn room_in_inode(
         &mut self,
         i: usize,
@@ -397,9 +401,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Moves records from the log to an extent map, or at the index level to an index page: those of the
-    /// one that covers `key`, or else of the one with the most of them. One read, one program, one program
-    /// more when the map is split; at the index level see `waiting.rs`.
+    /// Moves records from the log to an extent map, or at the index level to an index page: those
+    /// of the one that covers `key`, or else of the one with the most of them. One read, one
+    /// program, one program more when the map is split; at the index level see `waiting.rs`.
     pub(crate) fn file_migrate(
         &mut self,
         i: usize,
@@ -441,8 +445,9 @@ impl<N: Nand> Index<'_, N> {
         result
     }
 
-    /// What the rest of a change has come to of which a part has been made, in RAM or on flash. When there was no block for it, as
-    /// the allocation log has failed several times, nothing more is written: the next mount goes by what is on flash.
+    /// What the rest of a change has come to of which a part has been made, in RAM or on flash.
+    /// When there was no block for it, as the allocation log has failed several times, nothing more
+    /// is written: the next mount goes by what is on flash.
     pub(crate) fn not_in_part<T>(
         &mut self,
         rest: Result<T, Error<N::Error>>,
@@ -451,8 +456,8 @@ impl<N: Nand> Index<'_, N> {
         rest
     }
 
-    /// Writes the extent map in the scratch page in place of the target's, with the pointers to it and
-    /// to the maps split from it, and notes what is free by that.
+    /// Writes the extent map in the scratch page in place of the target's, with the pointers to it
+    /// and to the maps split from it, and notes what is free by that.
     pub(crate) fn put_extent_map(
         &mut self,
         i: usize,
@@ -463,8 +468,8 @@ impl<N: Nand> Index<'_, N> {
         self.apply_maps(i, target, &changes)
     }
 
-    /// Writes the extent map in the scratch page in place of the target's, and notes what is free when it
-    /// and what has split from it, the changes from `from` on, are there.
+    /// Writes the extent map in the scratch page in place of the target's, and notes what is free
+    /// when it and what has split from it, the changes from `from` on, are there.
     pub(crate) fn write_extent_map(
         &mut self,
         i: usize,
@@ -541,8 +546,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Merges a run into the extent map in the scratch page, as far as that goes, and splits it if it is
-    /// full. Returns where it has come to; none when nothing of it belongs there.
+    /// Merges a run into the extent map in the scratch page, as far as that goes, and splits it if
+    /// it is full. Returns where it has come to; none when nothing of it belongs there.
     pub(crate) fn merge_extent(
         &mut self,
         e: Extent,

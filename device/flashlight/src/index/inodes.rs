@@ -24,8 +24,8 @@ pub struct New {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// Notes when a directory has changed, after the change. Where another must be written for it to be loaded, and there is no
-    /// room, it keeps the time it had.
+    /// Notes when a directory has changed, after the change. Where another must be written for it
+    /// to be loaded, and there is no room, it keeps the time it had.
     pub(crate) fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {
         let i = match self.load_dir(dir) {
             Err(Error::NoSpace) => return Ok(()),
@@ -90,8 +90,8 @@ impl<N: Nand> Index<'_, N> {
         self.map_set(ino, PageAddr::NONE)
     }
 
-    /// Frees the hash maps that an index page leads to; if it cannot be read, they go on counting as
-    /// valid.
+    /// Frees the hash maps that an index page leads to; if it cannot be read,
+    /// they go on counting as valid.
     pub(crate) fn free_hash_index(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         if crate::error::sound(self.load_scratch(at, Kind::HashIndex, "hash index"))?.is_some() {
             let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);

@@ -8,9 +8,9 @@
 //! 0  page u32        4  0           a names page
 //! ```
 //!
-//! A names page has the layout of a map ([`crate::format::mappage`]): its records are single bytes, those
-//! of names as above, and no page. The inode's own name is the one added last, or empty when that
-//! one has been removed.
+//! A names page has the layout of a map ([`crate::format::mappage`]): its records are single bytes,
+//! those of names as above, and no page. The inode's own name is the one added last, or empty when
+//! that one has been removed.
 //!
 //! Invariant: a directory has an entry for the file's number under the hash of each of these names
 //! and of the own one, and no other; their number is the link count. No two names of a file in one
@@ -84,8 +84,8 @@ impl<N: Nand> Index<'_, N> {
         (len + HEAD + notes).saturating_sub(leaving)
     }
 
-    /// Where a cached file's own name would go as one of the further ones. At times a read, which brings the names page into the
-    /// scratch page.
+    /// Where a cached file's own name would go as one of the further ones. At times a read, which
+    /// brings the names page into the scratch page.
     ///
     /// # Errors
     /// [`Error::TooManyLinks`] when there is no place.
@@ -209,8 +209,8 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Takes the name at a spot just found from a cached file. No flash operation; one program when
-    /// it is in a names page, unless that page's names fit the inode now. An error leaves everything
-    /// as it was. Room for a note of a freed page is the caller's business.
+    /// it is in a names page, unless that page's names fit the inode now. An error leaves
+    /// everything as it was. Room for a note of a freed page is the caller's business.
     pub(crate) fn drop_name(&mut self, i: usize, spot: Spot) -> Result<(), Error<N::Error>> {
         self.files[i].change();
         let mut view = self.files[i].file_mut();

@@ -10,8 +10,8 @@ use crate::space::opened::NamePlace;
 use flashkit_nand::Nand;
 
 impl<N: Nand> Index<'_, N> {
-    /// Gives the second inode of an exchange the name that the first has left, in place of the one of
-    /// that directory and hash, and writes it.
+    /// Gives the second inode of an exchange the name that the first has left, in place of the one
+    /// of that directory and hash, and writes it.
     pub(crate) fn take_name(
         &mut self,
         node: Node,

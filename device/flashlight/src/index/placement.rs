@@ -72,8 +72,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Whether there are more blocks with an unwritten tail than a chip of this size can afford, beside those that files
-    /// come back to. Before the list is full, of which the oldest would be forgotten.
+    /// Whether there are more blocks with an unwritten tail than a chip of this size can
+    /// afford, beside those that files come back to. Before the list is full, of which the
+    /// oldest would be forgotten.
     fn has_many_tails(&self) -> bool {
         let few = (self.store.geo.blocks() as usize / 64).clamp(2, 3 * REMNANTS / 4);
         self.store.remnants.len > (few + self.files_interleaved()).min(REMNANTS - 2)
@@ -84,8 +85,8 @@ impl<N: Nand> Index<'_, N> {
         usize::from(self.interleaved.div_ceil(INTERLEAVED))
     }
 
-    /// Goes on in the block with the longest unwritten tail, but for those left last by as many files as come back to
-    /// theirs.
+    /// Goes on in the block with the longest unwritten tail, but for those left last by as many
+    /// files as come back to theirs.
     fn open_roomiest(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         let all = &self.store.remnants;
         let interleaved = self.files_interleaved().min(all.len.saturating_sub(1));

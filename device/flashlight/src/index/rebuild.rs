@@ -3,7 +3,8 @@
 //!
 //! That of a directory that has been removed may still be there. It is told apart by the counts of
 //! valid pages: the dirty list says which pages of a block are valid, and where a block has as many
-//! valid pages as readable ones, all are. What is left is asked for in its parent, which must name it.
+//! valid pages as readable ones, all are. What is left is asked for in its
+//! parent, which must name it.
 //!
 //! When there are DirInode pages that cannot be read either, an older one could pass for the one in
 //! use. Then no directory is believed whose page is not known to be valid; and the numbers that
@@ -277,8 +278,8 @@ impl<N: Nand> Index<'_, N> {
             .map(|_| PageAddr(get_u32(self.scratch, at))))
     }
 
-    /// Lets the directories that entries in a block's pages lead to, and that were not found, lead to
-    /// the page `lost`, which cannot be read.
+    /// Lets the directories that entries in a block's pages lead to, and that were not found, lead
+    /// to the page `lost`, which cannot be read.
     fn mark_missing(
         &mut self,
         block: u32,

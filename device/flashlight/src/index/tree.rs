@@ -147,7 +147,8 @@ impl Changes {
 }
 
 /// Bytes of an inode page that the pointers to the maps of a migration take: to those split off so
-/// far, and to the first of all. At the index level that is looked after when an index page is split.
+/// far, and to the first of all. At the index level that is looked after
+/// when an index page is split.
 pub(crate) fn pointers_need(levels: u8, target: &MapTarget, changes: &Changes) -> usize {
     let maps = changes.len + usize::from(target.page.is_none());
     if levels < 2 { POINTER * maps } else { 0 }
@@ -165,8 +166,8 @@ fn pointer_record(key: u32, page: PageAddr) -> [u8; 8] {
     rec
 }
 
-/// Of `n` ranges, those with the most records, the most first; none that has less than half as many as
-/// the first. Gives how many, one at least.
+/// Of `n` ranges, those with the most records, the most first; none that has less than half as many
+/// as the first. Gives how many, one at least.
 pub(crate) fn pick_most(n: usize, records: impl Fn(usize) -> usize, picked: &mut [usize]) -> usize {
     let (mut counts, mut len) = ([0; BATCH], 0);
     for p in 0..n {
@@ -302,8 +303,8 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     Ok(target.below(&index, p))
 }
 
-/// The same, and more maps of that index page that most records of the log belong to: these cost only
-/// one write of it.
+/// The same, and more maps of that index page that most records of the log belong to: these
+/// cost only one write of it.
 pub(crate) fn targets<const REC: usize, N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,
@@ -513,9 +514,9 @@ pub(crate) struct Copied {
     pub to: PageAddr,
 }
 
-/// Makes the pointers to maps below one pointer of the inode, `root`, or the one to an index page, lead to their
-/// copies. Returns the index page that was replaced. At the index level one read and one program. With an error nothing leads to the
-/// copies, and they are given back.
+/// Makes the pointers to maps below one pointer of the inode, `root`, or the one to an index page,
+/// lead to their copies. Returns the index page that was replaced. At the index level one read and
+/// one program. With an error nothing leads to the copies, and they are given back.
 pub(crate) fn repoint<const REC: usize, N: Nand>(
     store: &mut Store<'_, N>,
     kind: MapKind,

@@ -34,9 +34,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Frees an extent map (`levels` 1), or an index page with what waits there and its maps (2), of a
-    /// cached file, but for what records above them mask. What one that cannot be read, or is another's,
-    /// leads to goes on counting as valid.
+    /// Frees an extent map (`levels` 1), or an index page with what waits there and its maps (2),
+    /// of a cached file, but for what records above them mask. What one that cannot be read, or is
+    /// another's, leads to goes on counting as valid.
     pub(crate) fn free_map(
         &mut self,
         i: usize,
@@ -96,7 +96,8 @@ impl<N: Nand> Index<'_, N> {
         }
         // Making room may give a file its first map.
         for _ in 0..2 {
-            // For a page of data and the cut: between the size and the cut the inode is not to be written.
+            // For a page of data and the cut: between the size and the cut the
+            // inode is not to be written.
             let need = (4 + self.cut_notes(i)) * extent::SIZE;
             let view = self.files[i].file();
             let cut = match size % self.store.page_size() as u64 {
@@ -118,8 +119,9 @@ impl<N: Nand> Index<'_, N> {
         self.load_extent_map(i, end).map(|_| ())
     }
 
-    /// Records that a truncation takes at most until what is left of it are whole maps beyond the size: the cut of the log, and in
-    /// a file with maps an index page and the map that is cut through.
+    /// Records that a truncation takes at most until what is left of it are whole maps
+    /// beyond the size: the cut of the log, and in a file with maps an index page and
+    /// the map that is cut through.
     fn cut_notes(&self, i: usize) -> usize {
         match self.files[i].file().levels() {
             0 => LOG_CUT_NOTES,
@@ -144,15 +146,16 @@ impl<N: Nand> Index<'_, N> {
         self.cut_in_part(cut)
     }
 
-    /// Of a truncation that has not come to its end, what is in RAM may map pages that are free: nothing more is written. Damage was
-    /// looked for before.
+    /// Of a truncation that has not come to its end, what is in RAM may map pages that are free:
+    /// nothing more is written. Damage was looked for before.
     fn cut_in_part(&mut self, cut: Result<(), Error<N::Error>>) -> Result<(), Error<N::Error>> {
         self.store.nand.failed |= cut.as_ref().is_err_and(Error::is_damage);
         self.not_in_part(cut)
     }
 
-    /// The inode may be written before all is done, with the new size: then whole maps beyond it tell what is left
-    /// ([`Index::finish_truncate`]). So the map that `end` falls into is cut first, and until then there is room for all notes.
+    /// The inode may be written before all is done, with the new size: then whole maps beyond it
+    /// tell what is left ([`Index::finish_truncate`]). So the map that `end` falls into is cut
+    /// first, and until then there is room for all notes.
     fn cut_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
         self.truncate_room(i, self.cut_notes(i))?;
         self.files[i].change();
@@ -194,8 +197,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Makes room for the notes of a map that is dropped: those before them are written, before records are moved to maps. That may
-    /// split these, and put those that are left into an index page with others.
+    /// Makes room for the notes of a map that is dropped: those before them are written,
+    /// before records are moved to maps. That may split these, and put those that are left
+    /// into an index page with others.
     fn notes_room(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         if self.files[i].file().room() < CUT_NOTES * extent::SIZE + tree::SLACK {
             self.files[i].dirty = true;
@@ -211,7 +215,8 @@ impl<N: Nand> Index<'_, N> {
         last.is_some_and(|last| is_beyond(last, view.pointer(last).0, end))
     }
 
-    /// Whether a truncation of a file has not come to its end when power was cut: maps are left beyond its size.
+    /// Whether a truncation of a file has not come to its end when power was cut: maps
+    /// are left beyond its size.
     pub(crate) fn is_half_cut(&self, i: usize) -> bool {
         self.has_maps_from(i, self.pages_of(i))
     }

@@ -1,16 +1,17 @@
 //! Extents that wait in index pages, on their way from a file's log to its extent maps.
 //!
-//! A log has room for a hundred records, and a file that is overwritten at random has hundreds of maps:
-//! few records would move to each map that is written. So at the index level they move in two steps. The
-//! log's records of all maps under one index page are *gathered* there, behind its pointers, a page
-//! written for a dozen or two of them; and when that is full, those of the maps with the most are *drained*, a
-//! map written for a dozen again. This is a tree with buffers in its nodes (M. A. Bender and others: *An
-//! Introduction to B-epsilon-trees and write-optimization*, ;login: 40(5), 2015), of two levels.
+//! A log has room for a hundred records, and a file that is overwritten at random has hundreds of
+//! maps: few records would move to each map that is written. So at the index level they move in two
+//! steps. The log's records of all maps under one index page are *gathered* there, behind its
+//! pointers, a page written for a dozen or two of them; and when that is full, those of the maps
+//! with the most are *drained*, a map written for a dozen again. This is a tree with buffers in its
+//! nodes (M. A. Bender and others: *An Introduction to B-epsilon-trees and write-optimization*,
+//! ;login: 40(5), 2015), of two levels.
 //!
-//! What the log says comes before what waits, and that before what the maps say. A page that is only named
-//! below another record counts as valid until that record gets there, or until cleaning gives it back and
-//! notes that above: the record *masks* what the next page below says. So to know which pages a map
-//! makes count, the records above are needed ([`Index::for_each_valid_run`]).
+//! What the log says comes before what waits, and that before what the maps say. A page that is
+//! only named below another record counts as valid until that record gets there, or until cleaning
+//! gives it back and notes that above: the record *masks* what the next page below says. So to know
+//! which pages a map makes count, the records above are needed ([`Index::for_each_valid_run`]).
 //!
 //! No extent that waits reaches over the border of two maps.
 
@@ -27,7 +28,8 @@ use flashkit_nand::{Nand, PageAddr};
 pub(crate) const CHUNK: usize = 16;
 /// Bytes of an index page that what waits leaves to the pointers that draining adds.
 const FOR_POINTERS: usize = 8 * (BATCH + 4);
-/// Records that are worth a page of their own on the way: with room for less, what waits is drained.
+/// Records that are worth a page of their own on the way: with room for
+/// less, what waits is drained.
 const DRAIN_WORTH: usize = 12;
 /// Extents that an index page has room for at least, while the inode has room for more of them.
 const LEAST: usize = 24;
@@ -108,8 +110,8 @@ impl<N: Nand> Index<'_, N> {
         Ok((pointer.1, end))
     }
 
-    /// Moves records of the log to an index page of the file. One read, one program. When there is no
-    /// room, the index page is divided, or what waits there is drained first.
+    /// Moves records of the log to an index page of the file. One read, one program. When there is
+    /// no room, the index page is divided, or what waits there is drained first.
     pub(crate) fn gather(&mut self, i: usize, root: usize) -> Result<(), Error<N::Error>> {
         let (old, end) = self.load_index(i, root)?;
         let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
@@ -119,8 +121,9 @@ impl<N: Nand> Index<'_, N> {
         if records == 0 {
             return Ok(());
         }
-        // The more index pages there are, the fewer records are gathered in each; the more maps below each, the
-        // fewer are drained in each of these. So they are kept about as many as there are maps below each.
+        // The more index pages there are, the fewer records are gathered in each; the more maps
+        // below each, the fewer are drained in each of these. So they are kept about as many as
+        // there are maps below each.
         let many = view.pointers() >= tree::pointer_cap(self.store.page_size()) * 3 / 4;
         let fan = (view.pointers() * 5 / 4).max(8);
         let full = room(&index) + index.waiting() < LEAST;
@@ -159,7 +162,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Moves records of a range from the log to the index page in the scratch page, while there is room.
+    /// Moves records of a range from the log to the index page in the scratch
+    /// page, while there is room.
     fn gather_records(&mut self, i: usize, first: u32, end: u32) -> usize {
         let (mut moved, r) = (0, self.files[i].file().record_search(first, 0));
         while r < self.files[i].file().records() {
@@ -238,9 +242,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Moves what waits in an index page to the extent maps: to the one that `key` belongs to, or else to
-    /// a few that the most waits for. For each map one read and one for each 16 extents, one
-    /// program, one more when it is split; two reads and one program for the index page.
+    /// Moves what waits in an index page to the extent maps: to the one that `key` belongs to, or
+    /// else to a few that the most waits for. For each map one read and one for each 16 extents,
+    /// one program, one more when it is split; two reads and one program for the index page.
     pub(crate) fn drain(
         &mut self,
         i: usize,
@@ -319,8 +323,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Merges what waits into the map in the scratch page. Returns where it has come to: a map that was split
-    /// does not cover it all.
+    /// Merges what waits into the map in the scratch page. Returns where it has come to: a map that
+    /// was split does not cover it all.
     fn merge_waiting(
         &mut self,
         waiting: &Waiting,
@@ -340,8 +344,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(ExtentPage::<&[u8]>::on(&*self.scratch).end_key())
     }
 
-    /// Whether anything waits for the map that covers an index, from there on; and its index page is in
-    /// the scratch page then. One read.
+    /// Whether anything waits for the map that covers an index, from there on; and its index page
+    /// is in the scratch page then. One read.
     fn waits_for_map(&mut self, i: usize, index: u32) -> Result<Option<usize>, Error<N::Error>> {
         let view = self.files[i].file();
         if view.levels() != 2 {
@@ -364,8 +368,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Hands the runs to `each` that the extent map in the scratch page makes count as valid: all but those
-    /// that what waits for it, or else the log, masks. A read for each 16 extents that wait.
+    /// Hands the runs to `each` that the extent map in the scratch page makes count as
+    /// valid: all but those that what waits for it, or else the log, masks. A read for
+    /// each 16 extents that wait.
     pub(crate) fn for_each_valid_run(
         &mut self,
         i: usize,
@@ -423,8 +428,8 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    /// Drops what waits for indexes from `end` on, and the pointers that begin there, from the index page
-    /// in the scratch page; whether there was anything.
+    /// Drops what waits for indexes from `end` on, and the pointers that begin there, from the
+    /// index page in the scratch page; whether there was anything.
     pub(crate) fn cut_index(&mut self, i: usize, end: u32) -> bool {
         let (store, view) = (&mut self.store, self.files[i].file());
         let mut page: MapPage<&mut [u8], 8> = MapPage(self.scratch);

@@ -1,4 +1,5 @@
-//! Pages that were written after the checkpoint and that nothing leads to any more are not counted as valid.
+//! Pages that were written after the checkpoint and that nothing leads to any more
+//! are not counted as valid.
 
 use crate::error::{Error, sound};
 use crate::format::area::LogArea;

@@ -71,9 +71,9 @@ impl<N: Nand> Index<'_, N> {
         Ok(None)
     }
 
-    /// In a recovery, for the record of an exchange: the directories that do not show it get to. What
-    /// the record's own inode is, and its own new entry, is the caller's business, and so is that its
-    /// old entry is gone.
+    /// In a recovery, for the record of an exchange: the directories that do not show it get to.
+    /// What the record's own inode is, and its own new entry, is the caller's business, and so is
+    /// that its old entry is gone.
     pub(crate) fn replay_exchange(
         &mut self,
         rec: &Record,
@@ -98,8 +98,8 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// At the end of a recovery: the last exchange is finished when its second page was not written.
-    /// Up to three reads and two programs.
+    /// At the end of a recovery: the last exchange is finished when its second page was not
+    /// written. Up to three reads and two programs.
     pub(crate) fn finish_exchange(&mut self, pending: Pending) -> Result<(), Error<N::Error>> {
         let mut buf = [0; NAME_MAX];
         let Some(len) = self.name_left(&pending, &mut buf)? else {

@@ -21,8 +21,8 @@ use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
     /// At the end of a recovery: corrects the names of files that a rename has taken one from, when
-    /// no page of their own says so yet. They are marked in the index directory. A program for each,
-    /// and a lookup for each of its names.
+    /// no page of their own says so yet. They are marked in the index directory. A program for
+    /// each, and a lookup for each of its names.
     pub(crate) fn mend_replaced(&mut self) -> Result<(), Error<N::Error>> {
         let (mut hash, mut n) = (0, 0);
         loop {
@@ -54,8 +54,8 @@ impl<N: Nand> Index<'_, N> {
 }
 
 impl<'r, N: Nand> Index<'r, N> {
-    /// Removes the files that the FileInode in slot 0 notes, whose record is `rec`. Each costs a read, those of
-    /// its maps, and those of a lookup.
+    /// Removes the files that the FileInode in slot 0 notes, whose record is `rec`. Each costs a
+    /// read, those of its maps, and those of a lookup.
     pub(crate) fn replay_removed(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
         let view = self.files[0].file();
         let mut removed = [PageAddr::NONE; REMOVED_MOST];
@@ -85,8 +85,8 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    /// Removes the entry of a file at a page, if it is there and can be read. Without the hash of its name all
-    /// entries of the directory are looked at.
+    /// Removes the entry of a file at a page, if it is there and can be read. Without the hash of
+    /// its name all entries of the directory are looked at.
     fn unlink_page(
         &mut self,
         dir: u32,
@@ -136,9 +136,9 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    /// Invalidates the pages that `old` names and `new`, of a part of its range, does not, but for those
-    /// that were masked: they had been given back before. Of two index pages also the maps, and
-    /// what these name.
+    /// Invalidates the pages that `old` names and `new`, of a part of its range, does not, but
+    /// for those that were masked: they had been given back before. Of two index pages also the
+    /// maps, and what these name.
     fn free_difference(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
         self.store.look_into(old)?;
         let header = self.store.read_meta(old, self.scratch)?;
@@ -369,8 +369,9 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    /// Before the entry of a new file, the page of which is in slot 0, is added: what has its name was removed or renamed before, and
-    /// what said so is lost. One read for each other file or directory with this hash.
+    /// Before the entry of a new file, the page of which is in slot 0, is added: what has its name
+    /// was removed or renamed before, and what said so is lost. One read for each other file or
+    /// directory with this hash.
     fn unlink_same_name(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
         let mut n = 0;
         while let Some(Some(r)) = sound(self.dir_nth(rec.parent, rec.hash, n))? {

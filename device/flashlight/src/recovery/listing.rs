@@ -96,10 +96,11 @@ impl<'r, N: Nand> Durable<'r, N> {
         Ok(seen.changed)
     }
 
-    /// Where a record of the allocation log cannot be read: lists the blocks that show by what is in them that they have been taken
-    /// since the checkpoint. Those of one log in the order in which they were written. A read for each free block, two for those with data;
-    /// for each that is found with inodes or updates as much for those listed of its log. Without tags data does not tell: one more for each
-    /// page of inodes and maps since the checkpoint.
+    /// Where a record of the allocation log cannot be read: lists the blocks that show by what is
+    /// in them that they have been taken since the checkpoint. Those of one log in the order in
+    /// which they were written. A read for each free block, two for those with data; for each that
+    /// is found with inodes or updates as much for those listed of its log. Without tags data does
+    /// not tell: one more for each page of inodes and maps since the checkpoint.
     fn list_unrecorded(
         &mut self,
         rec: &mut Recovery<'_>,
@@ -113,7 +114,8 @@ impl<'r, N: Nand> Durable<'r, N> {
                 continue;
             };
             let mut place = rec.len;
-            // Blocks of the allocation log are read from where the list has been read to: they come last.
+            // Blocks of the allocation log are read from where the list has
+            // been read to: they come last.
             if matches!(area, LogArea::Dir | LogArea::File | LogArea::Update) {
                 for i in 0..rec.len {
                     let (other, info) = rec.entry(i);
@@ -149,7 +151,8 @@ impl<'r, N: Nand> Durable<'r, N> {
             && !self.anchor.owns(block)
     }
 
-    /// Lists the blocks with data that pages of inodes and maps written since the checkpoint lead to, and no record.
+    /// Lists the blocks with data that pages of inodes and maps written since the
+    /// checkpoint lead to, and no record.
     fn list_named(&mut self, rec: &mut Recovery<'_>, lost: bool) -> Result<(), Error<N::Error>> {
         // Forged pages could name all blocks in each record.
         let in_page =
@@ -199,8 +202,9 @@ impl<'r, N: Nand> Durable<'r, N> {
 }
 
 impl<'r, N: Nand> Index<'r, N> {
-    /// Reads a block of the allocation log from a place on, and lists what its records name. A page that is none may have been one:
-    /// what follows it tells, or it is where power was cut, or where the block has not been erased yet.
+    /// Reads a block of the allocation log from a place on, and lists what its records name. A page
+    /// that is none may have been one: what follows it tells, or it is where power was cut, or
+    /// where the block has not been erased yet.
     fn read_log(
         &mut self,
         mut log: Head,
@@ -253,8 +257,9 @@ impl<'r, N: Nand> Index<'r, N> {
         has_room
     }
 
-    /// The area that a session has taken a block for since the checkpoint, by the first of its pages that can be read, and the number
-    /// of that. Recoveries that were cut have taken blocks as well, and their numbers are larger.
+    /// The area that a session has taken a block for since the checkpoint, by the first of its
+    /// pages that can be read, and the number of that. Recoveries that were cut have taken blocks
+    /// as well, and their numbers are larger.
     fn taken_for(
         &mut self,
         block: u32,
@@ -344,7 +349,8 @@ impl<'r, N: Nand> Index<'r, N> {
             };
             let mut found = self.read_record(at, area, since)?;
             if found.is_none() && self.store.geo.index_of(at) == 0 {
-                // The one before it, in another block, may be this record as well: its program may have failed.
+                // The one before it, in another block, may be this record as well:
+                // its program may have failed.
                 self.suspect(at);
                 let Some(before) = self.last_record(area, since)? else {
                     continue;

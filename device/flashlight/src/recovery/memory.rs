@@ -12,9 +12,10 @@ use crate::space::store::Parts;
 use crate::space::{dirty, paged, pages};
 use flashkit_nand::Geometry;
 
-/// Bytes of RAM that a volume on a chip of this geometry needs: six pages, the block table of one byte a block (two
-/// where a block has more than 120 pages), those of 161 dirty-list entries of 2 bytes and a bit a page, of which a bit a
-/// block may be used for what goes to flash of the list, and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
+/// Bytes of RAM that a volume on a chip of this geometry needs: six pages, the block table of one
+/// byte a block (two where a block has more than 120 pages), those of 161 dirty-list entries of 2
+/// bytes and a bit a page, of which a bit a block may be used for what goes to flash of the list,
+/// and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
 ///
 /// Of a block table that is longer than a page, one page is in RAM; besides 8 bytes for each of its
 /// pages, a list of changes and a shorter dirty list: 16,369 bytes for 65,535 such blocks.
@@ -22,7 +23,8 @@ pub const fn ram_needed(geo: &Geometry) -> usize {
     ram_needed_for(geo, 0)
 }
 
-/// The same, for a volume with so many entries a page of the block table ([`Config::table_page`](crate::Config::table_page)).
+/// The same, for a volume with so many entries a page of the block table
+/// ([`Config::table_page`](crate::Config::table_page)).
 pub const fn ram_needed_for(geo: &Geometry, table_page: u32) -> usize {
     let (table, dirty) = match Layout::of(geo, table_page) {
         Some(layout) => (layout.room(), paged::DIRTY_ENTRIES),
@@ -35,8 +37,8 @@ pub const fn ram_needed_for(geo: &Geometry, table_page: u32) -> usize {
         + 4 * REMNANTS
 }
 
-/// Bytes of RAM with which all of a block table that lies on flash is in RAM too: [`ram_needed`] where it does not.
-/// Less than that, and more than [`ram_needed`], holds more of its pages.
+/// Bytes of RAM with which all of a block table that lies on flash is in RAM too: [`ram_needed`]
+/// where it does not. Less than that, and more than [`ram_needed`], holds more of its pages.
 pub const fn ram_for_table(geo: &Geometry) -> usize {
     ram_needed(geo) + more_for_table(Layout::of(geo, 0))
 }
@@ -49,16 +51,17 @@ pub(crate) const fn more_for_table(layout: Option<Layout>) -> usize {
     }
 }
 
-/// Bytes of RAM with which levelling also counts erases, a byte a block more: those of the blocks then
-/// deviate by some nine erases from their mean, whatever that is.
+/// Bytes of RAM with which levelling also counts erases, a byte a block more: those of the blocks
+/// then deviate by some nine erases from their mean, whatever that is.
 pub const fn ram_to_level(geo: &Geometry) -> usize {
     ram_for_table(geo) + blocks(geo) as usize
 }
 
-/// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of the dirty
-/// list, up to an entry for each of 4,096 blocks: cleaning then knows which pages are valid without reading the
-/// others' tags. What the list does not need keeps up to 64 metadata pages, which are then not read again.
-/// 168,832 for 2,048 blocks of 64 pages of 2 KiB, 37,248 of them without room for the pages beside a whole list.
+/// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of
+/// the dirty list, up to an entry for each of 4,096 blocks: cleaning then knows which pages are
+/// valid without reading the others' tags. What the list does not need keeps up to 64 metadata
+/// pages, which are then not read again. 168,832 for 2,048 blocks of 64 pages of 2 KiB, 37,248 of
+/// them without room for the pages beside a whole list.
 pub const fn ram_useful(geo: &Geometry) -> usize {
     let more = dirty_blocks(geo).saturating_sub(dirty::ENTRIES);
     ram_to_level(geo)

@@ -210,7 +210,8 @@ impl<'r, N: Nand> Durable<'r, N> {
             let found = self.find_leaf(root, counts)?;
             if counts.is_none() && !root.is_one_lead() {
                 let [newest, other] = [root.side, 1 - root.side].map(|side| root.blocks[side].name);
-                // What a mount has decided stays so: it may have erased what the other root page leads to.
+                // What a mount has decided stays so: it may have erased what the
+                // other root page leads to.
                 let followed = self.anchor.counts == newest;
                 let decided = match found.counted {
                     Some(page) => page != other,

@@ -42,8 +42,8 @@ pub(crate) struct Record {
 }
 
 impl<'r, N: Nand> Index<'r, N> {
-    /// Reads the inode page at `at` into the scratch page, if there is one of an area newer than `since`. A page
-    /// of another kind is none, whatever led here.
+    /// Reads the inode page at `at` into the scratch page, if there is one of an area newer than
+    /// `since`. A page of another kind is none, whatever led here.
     pub(crate) fn read_record(
         &mut self,
         at: PageAddr,
@@ -83,7 +83,8 @@ impl<'r, N: Nand> Index<'r, N> {
                     if !blank {
                         self.doubt(area);
                     }
-                    // Not even erased perhaps. What it shows may change: it is not looked into again.
+                    // Not even erased perhaps. What it shows may change: it
+                    // is not looked into again.
                     if let Some(rec) = &mut self.store.recovery {
                         rec.set_not_begun(i);
                     }
@@ -177,7 +178,8 @@ impl<'r, N: Nand> Index<'r, N> {
         }
     }
 
-    /// Notes the page before one that is sound, if it is none: neither was power cut then nor did its program fail.
+    /// Notes the page before one that is sound, if it is none: neither was power cut then
+    /// nor did its program fail.
     fn note_gap(&mut self, cursor: &mut Cursor) {
         let gap = core::mem::replace(&mut cursor.gap, PageAddr::NONE);
         if gap.is_some() {
@@ -186,8 +188,9 @@ impl<'r, N: Nand> Index<'r, N> {
         }
     }
 
-    /// Notes a page that was read once only, unless the next record, which says what it said, is the same written
-    /// again because its program had failed: of this inode, in the place of the same page.
+    /// Notes a page that was read once only, unless the next record, which says what it
+    /// said, is the same written again because its program had failed: of this inode, in
+    /// the place of the same page.
     fn note_missed(&mut self, cursor: &mut Cursor, next: Option<(u32, PageAddr)>) {
         if !core::mem::replace(&mut cursor.missed, false) {
             return;
@@ -215,9 +218,9 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(header.is_some_and(|h| h.kind == Kind::File) && FileView::on(self.scratch).ino() == ino)
     }
 
-    /// Whether a record is the last one of its log (0 directories, 1 files) once more, written again
-    /// because its program had failed, though that page was read well: what it frees is free already. Gives
-    /// that page.
+    /// Whether a record is the last one of its log (0 directories, 1 files) once more, written
+    /// again because its program had failed, though that page was read well: what it frees is free
+    /// already. Gives that page.
     pub(crate) fn is_retry(
         &mut self,
         log: usize,

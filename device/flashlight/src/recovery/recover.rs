@@ -15,8 +15,8 @@
 //!    to; these were complete by then.)
 //! 3. DirInode pages: the DirInode map points to the newest; what they note as freed is invalid.
 //! 4. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
-//!    directory's own newest page does not show is linked, one that was moved away, or noted in the page of a
-//!    newer name, is removed.
+//!    directory's own newest page does not show is linked, one that was moved away, or noted in the
+//!    page of a newer name, is removed.
 //! 5. Of lost pages, those are valid that an inode refers to now.
 //!    A file that a rename has taken a name from, and no page of its own says so, is written.
 //! 6. All blocks that were open are closed: only freshly erased ones are written.
@@ -57,9 +57,9 @@ impl<N: Nand> Store<'_, N> {
 }
 
 impl<'r, N: Nand> Volume<'r, N> {
-    /// Brings the volume from the checkpoint just loaded to where it was. Returns whether that is durable: it is not where the
-    /// last root block is full. Then what is written is in blocks that are free for the next mount as well, which does
-    /// it again.
+    /// Brings the volume from the checkpoint just loaded to where it was. Returns whether that is
+    /// durable: it is not where the last root block is full. Then what is written is in blocks that
+    /// are free for the next mount as well, which does it again.
     pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
         let since = start.since;
         self.store_mut().session = true;
@@ -67,8 +67,9 @@ impl<'r, N: Nand> Volume<'r, N> {
         self.store_mut().table.forget_clean();
         self.durable.compare_states()?;
         self.durable.give_up_meant();
-        // A page written after the checkpoint shows that it was complete; but what leads to a copy of it may be
-        // the last page of the recovery before, and fail yet: then what led to the one before is needed.
+        // A page written after the checkpoint shows that it was complete; but what leads to a
+        // copy of it may be the last page of the recovery before, and fail yet: then what led to
+        // the one before is needed.
         let changed = self.durable.list_opened(start)?;
         if start.firm || changed && !start.is_copy {
             self.store_mut().free_dead(true)?;
@@ -118,11 +119,12 @@ impl<'r, N: Nand> Volume<'r, N> {
         Ok(lasts)
     }
 
-    /// Takes the numbers of what the recovery writes, and repeats the checkpoint that it begins from.
-    /// Whether what it writes lasts.
+    /// Takes the numbers of what the recovery writes, and repeats the checkpoint that it begins
+    /// from. Whether what it writes lasts.
     fn begin_durable(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
-        // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a root page that
-        // leads to the second-level block that was meant. What is written now is newer, and that block stays.
+        // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a
+        // root page that leads to the second-level block that was meant. What is written now is
+        // newer, and that block stays.
         self.store_mut().together = true;
         self.store_mut().seq += NEWER;
         self.store_mut().spared = self.durable.anchor.meant;
@@ -178,7 +180,8 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    /// Step 4: DirInode and FileInode pages in the order of their numbers, the copy of the newest last.
+    /// Step 4: DirInode and FileInode pages in the order of their numbers,
+    /// the copy of the newest last.
     fn replay_all(&mut self, since: u64) -> Result<(), Error<N::Error>> {
         let (mut dirs, mut files) = (
             self.cursor(LogArea::Dir, since)?,
@@ -305,8 +308,8 @@ impl<'r, N: Nand> Index<'r, N> {
         self.map_set(ino, PageAddr::NONE)
     }
 
-    /// Step 4, for one inode page, which the scratch page may hold: as far as what it concerns can be read. `false`
-    /// when the page cannot be read any more.
+    /// Step 4, for one inode page, which the scratch page may hold: as far as what it concerns can
+    /// be read. `false` when the page cannot be read any more.
     fn replay_sound(
         &mut self,
         at: PageAddr,
@@ -395,9 +398,9 @@ impl<'r, N: Nand> Index<'r, N> {
         }
     }
 
-    /// Brings a truncation of the file that was at `at` to its end, before anything else changes the file: what is left of its maps
-    /// must not go into index pages with others, nor what they map be moved by cleaning. What cannot be done now is done when the
-    /// file grows.
+    /// Brings a truncation of the file that was at `at` to its end, before anything else changes
+    /// the file: what is left of its maps must not go into index pages with others, nor what they
+    /// map be moved by cleaning. What cannot be done now is done when the file grows.
     fn finish_half_cut(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         if at.is_none() || sound(self.load_scratch(at, Kind::File, "file inode"))?.is_none() {
             return Ok(());

@@ -34,8 +34,8 @@ pub(crate) struct RootBlock {
     /// What checkpoints call it.
     pub(crate) name: u16,
     pub(crate) round: Option<u32>,
-    /// Where what was programmed ends: of a page whose program was cut no checkpoint may be left that has claimed
-    /// it.
+    /// Where what was programmed ends: of a page whose program was cut no checkpoint may be
+    /// left that has claimed it.
     pub(crate) end: u32,
 }
 
@@ -47,7 +47,8 @@ pub(crate) struct Second {
     pub(crate) leaf: u32,
     /// The leaf that the newest page leads to which leads to another; all ones: none.
     pub(crate) before: u32,
-    /// The newest page cannot fail any more: there is something behind it, or one before it leads to the same leaf.
+    /// The newest page cannot fail any more: there is something behind it, or one before
+    /// it leads to the same leaf.
     pub(crate) firm: bool,
     /// It is the only one that leads there.
     pub(crate) alone: bool,
@@ -65,12 +66,13 @@ pub(crate) type Found = (Head, u64, [u32; 2]);
 /// The newest checkpoint.
 pub(crate) struct Leaf {
     pub(crate) head: Head,
-    /// The blocks with the newest copy of it that no anchor points to, and with the newest that is complete for sure; all ones:
-    /// none.
+    /// The blocks with the newest copy of it that no anchor points to, and with the newest that is
+    /// complete for sure; all ones: none.
     pub(crate) copy: Option<(u32, u32)>,
     /// What points to it cannot fail any more.
     pub(crate) firm: bool,
-    /// The root page that counted when the newest of them was written, if that was after the newest root page.
+    /// The root page that counted when the newest of them was written, if that was
+    /// after the newest root page.
     pub(crate) counted: Option<u16>,
 }
 
@@ -78,8 +80,9 @@ pub(crate) struct Leaf {
 type Lead = Option<(u64, u32)>;
 
 impl Root {
-    /// Whether the newest page cannot fail any more: it is in both blocks, or the other has been written behind it. Or there is no other
-    /// to count. If not, what it leads to may show that it is complete ([`Second::is_behind`]).
+    /// Whether the newest page cannot fail any more: it is in both blocks, or the other has been
+    /// written behind it. Or there is no other to count. If not, what it leads to may show that it
+    /// is complete ([`Second::is_behind`]).
     fn is_complete(&self) -> bool {
         let (own, other) = (self.blocks[self.side], self.blocks[1 - self.side]);
         let index = own.newest.map_or(0, |page| page.1);
@@ -125,8 +128,8 @@ impl Names {
     }
 }
 
-/// Takes an anchor for the newest, if it is: its number and the block that it leads to. Keeps the newest of those that lead to
-/// another block.
+/// Takes an anchor for the newest, if it is: its number and the block that it leads to. Keeps the
+/// newest of those that lead to another block.
 fn note_newest(newest: &mut Lead, before: &mut Lead, page: Lead) {
     let leads = |lead: Lead| lead.map(|page| page.1);
     if page > *newest {
@@ -193,9 +196,9 @@ impl<'r, N: Nand> Durable<'r, N> {
         self.anchor.go_on_alone();
     }
 
-    /// Whether a recovery may have claimed pages that nothing found here tells of: it started from a
-    /// checkpoint that is not readable any more, and had to copy it to a leaf that only that one named,
-    /// because a leaf named before was bad.
+    /// Whether a recovery may have claimed pages that nothing found here tells of: it started from
+    /// a checkpoint that is not readable any more, and had to copy it to a leaf that only that one
+    /// named, because a leaf named before was bad.
     pub(crate) fn claims_may_be_lost(&mut self) -> Result<bool, Error<N::Error>> {
         let blocks = self.index.store.table.blocks();
         for name in self.anchor.next_leaves {
@@ -275,7 +278,8 @@ impl<'r, N: Nand> Durable<'r, N> {
         })
     }
 
-    /// Reads the second-level block. Notes where what was programmed ends, whoever claimed it. 8 reads.
+    /// Reads the second-level block. Notes where what was programmed ends,
+    /// whoever claimed it. 8 reads.
     fn find_second(&mut self, second: u32) -> Result<Second, Error<N::Error>> {
         let geo = self.index.store.geo;
         let (mut newest, mut before, mut oldest) = (None, None, u64::MAX);
@@ -317,8 +321,8 @@ impl<'r, N: Nand> Durable<'r, N> {
         })
     }
 
-    /// Finds the newest checkpoint; whether the newest root page `counts` may have been decided. 8 reads, 7 for a leaf, 2 for
-    /// the leaves that it names, one more for a copy.
+    /// Finds the newest checkpoint; whether the newest root page `counts` may have been decided. 8
+    /// reads, 7 for a leaf, 2 for the leaves that it names, one more for a copy.
     pub(crate) fn find_leaf(
         &mut self,
         root: &Root,
@@ -329,8 +333,9 @@ impl<'r, N: Nand> Durable<'r, N> {
         let mut last = (seq, counted(self.index.scratch));
         let mut copy: Option<(u64, u32, u64)> = None;
         let mut complete = (0, u32::MAX);
-        // The leaves named may go on from here. Copies only lead to other copies, and what one of them names may not be
-        // what the leaf names: it was made by a mount that found another leaf.
+        // The leaves named may go on from here. Copies only lead to other copies, and
+        // what one of them names may not be what the leaf names: it was made by a
+        // mount that found another leaf.
         let mut names = Names::new(names);
         let mut i = 0;
         while let Some(&name) = names.list[..names.len].get(i) {
@@ -365,8 +370,8 @@ impl<'r, N: Nand> Durable<'r, N> {
             }
         }
         let counted = Some(last.1).filter(|&page| page != 0 && last.0 > root.seq);
-        // What could not be read when the copy was made is out of date, though it may be readable now: what it needs
-        // may have been erased since.
+        // What could not be read when the copy was made is out of date, though it may be readable
+        // now: what it needs may have been erased since.
         if let Some((.., of)) = copy {
             for index in (0..leaf.next).rev() {
                 let at = geo.page(BlockAddr(leaf.block), index);
@@ -384,11 +389,13 @@ impl<'r, N: Nand> Durable<'r, N> {
         })
     }
 
-    /// Whether what leads to the leaf that the anchors lead to cannot fail any more, and the last checkpoint there.
+    /// Whether what leads to the leaf that the anchors lead to cannot fail any more, and
+    /// the last checkpoint there.
     ///
-    /// A root page or second-level page that may fail yet does not count: nothing has been done behind it, so what the one before it leads
-    /// to is as it was. Where there is no checkpoint, a mount in between did not count the page that leads there, and has used the
-    /// block for a copy of a checkpoint: then the one before counts again.
+    /// A root page or second-level page that may fail yet does not count: nothing has been done
+    /// behind it, so what the one before it leads to is as it was. Where there is no checkpoint, a
+    /// mount in between did not count the page that leads there, and has used the block for a copy
+    /// of a checkpoint: then the one before counts again.
     fn find_anchored(
         &mut self,
         root: &Root,
@@ -452,8 +459,9 @@ impl<'r, N: Nand> Durable<'r, N> {
         }
     }
 
-    /// Whether the newest root page has counted once, as a checkpoint says that it leads to: then it was complete, and what shows
-    /// that in the other block may be lost in an erase that was cut. As many reads as [`Durable::find_leaf`].
+    /// Whether the newest root page has counted once, as a checkpoint says that it leads to: then
+    /// it was complete, and what shows that in the other block may be lost in an erase that was
+    /// cut. As many reads as [`Durable::find_leaf`].
     pub(crate) fn has_counted(&mut self, root: &Root, name: u16) -> Result<bool, Error<N::Error>> {
         match self.find_leaf(root, Some(true)) {
             Ok(found) => Ok(found.counted == Some(name)),
@@ -492,8 +500,9 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(false)
     }
 
-    /// Whether the copy of a checkpoint in a block is complete for sure: there is something behind it. If not, its program
-    /// may have been cut, and nothing has been done that it claims. One read.
+    /// Whether the copy of a checkpoint in a block is complete for sure: there is
+    /// something behind it. If not, its program may have been cut, and nothing has been
+    /// done that it claims. One read.
     fn is_complete_copy(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         let behind = self.store.geo.page(BlockAddr(block), 1);
         self.store.scratch_at = PageAddr::NONE;

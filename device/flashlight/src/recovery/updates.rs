@@ -58,7 +58,8 @@ impl Run {
         }
     }
 
-    /// Adds the next page, if it is that; or the last once more, whose program had failed and that reads well.
+    /// Adds the next page, if it is that; or the last once more, whose program had
+    /// failed and that reads well.
     fn goes_on(&mut self, page: FoundUpdate) -> bool {
         let place = |page: &FoundUpdate| (page.tag.owner.ino, page.tag.index, page.update.left);
         if place(&page) == place(&self.last) {
@@ -80,9 +81,9 @@ impl Run {
 }
 
 impl<N: Nand> Index<'_, N> {
-    /// At the end of a recovery: changes files as the updates did that their inode pages do not show.
-    /// A read for each page; for what has changed, what the writes of so many pages cost. `since` is
-    /// the checkpoint's number.
+    /// At the end of a recovery: changes files as the updates did that their inode pages do not
+    /// show. A read for each page; for what has changed, what the writes of so many pages cost.
+    /// `since` is the checkpoint's number.
     pub(crate) fn replay_updates(
         &mut self,
         since: u64,

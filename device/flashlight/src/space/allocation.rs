@@ -62,7 +62,8 @@ impl<N: Nand> Store<'_, N> {
             let Some(i) = self.reserves[..self.reserved].iter().position(&suits) else {
                 return Ok(None);
             };
-            // What is in a block that no page names would not be found, nor records in one in which a mount does not look for them.
+            // What is in a block that no page names would not be found, nor records in one in which
+            // a mount does not look for them.
             let any = self.naming || self.formatting || self.together;
             let next = u32::from(self.reserves[i].0);
             let unnamed = i >= self.reserved - self.unnamed;
@@ -171,7 +172,8 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Free blocks that are not reserved, nor kept for pages of the block table that a recovery writes.
+    /// Free blocks that are not reserved, nor kept for pages of the block
+    /// table that a recovery writes.
     pub fn available(&self) -> u32 {
         let kept = self.table.blocks_for_recovery();
         self.unreserved().saturating_sub(kept)
@@ -201,15 +203,16 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    /// The first block from one on that is free and not reserved. One that says which pages of others are valid
-    /// only when there is no other, or it lags in wear; then one that does not tell whether it is left alone
-    /// ([`Newer`]), and a spared one at last.
+    /// The first block from one on that is free and not reserved. One that says which pages of
+    /// others are valid only when there is no other, or it lags in wear; then one that does not
+    /// tell whether it is left alone ([`Newer`]), and a spared one at last.
     pub fn free_from(&mut self, from: u32) -> Option<u32> {
         let n = self.table.blocks();
         let mut last = None;
         let silent = self.newer.is_silent();
         for step in 0..n {
-            // Of those that do not tell the one that a session from the checkpoint on would come to last.
+            // Of those that do not tell the one that a session from the
+            // checkpoint on would come to last.
             let step = if silent { n - 1 - step } else { step };
             let block = (from + step) % n;
             if !self.is_free(block) || self.is_spoken_for(block) {
@@ -235,8 +238,8 @@ impl<N: Nand> Store<'_, N> {
         last.map(|(_, block)| block)
     }
 
-    /// Whether a free block is left alone, as a newer checkpoint may need it; none if it does not tell. One read, of its first page, in
-    /// a recovery that is not durable.
+    /// Whether a free block is left alone, as a newer checkpoint may need it; none if it does not
+    /// tell. One read, of its first page, in a recovery that is not durable.
     fn is_left_alone(&mut self, block: u32) -> Option<bool> {
         let newer = self.newer;
         if newer.span == 0 {
@@ -266,7 +269,8 @@ impl<N: Nand> Store<'_, N> {
         matches!(self.state(block), BlockState::Free | BlockState::Clean)
     }
 
-    /// Whether a free block is reserved, or was when power failed; or has failed, and is to be marked bad.
+    /// Whether a free block is reserved, or was when power failed; or has
+    /// failed, and is to be marked bad.
     pub fn is_spoken_for(&self, block: u32) -> bool {
         self.is_reserved(block)
             || self.failing.iter().any(|&b| u32::from(b) == block)
@@ -356,7 +360,8 @@ impl<N: Nand> Store<'_, N> {
             || self.blocks_to_replay[..self.blocks_to_replay_count].contains(&(block as u16))
     }
 
-    /// Whether cleaning may take a block: it is not being written, and not one that could not be won.
+    /// Whether cleaning may take a block: it is not being written, and not
+    /// one that could not be won.
     pub fn may_be_cleaned(&self, block: u32) -> bool {
         !self.is_open(block) && !self.unmovable.contains(&(block as u16))
     }

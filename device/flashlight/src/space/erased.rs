@@ -1,10 +1,11 @@
 //! Whether what a checkpoint calls erased is so.
 //!
-//! A checkpoint that a clean unmount has left is believed: the blocks that it calls open are written
-//! from where they had got to, and those that were never written since the volume was made are not
-//! erased first. It may be a forged one, or older than what is in these blocks. So the page that is
-//! programmed first in such a block is read before. Unless it reads as erased, an open block is given up, another is erased
-//! first, and nothing is believed to be erased any more. One read for each block, when it comes to be written.
+//! A checkpoint that a clean unmount has left is believed: the blocks that it calls open are
+//! written from where they had got to, and those that were never written since the volume was made
+//! are not erased first. It may be a forged one, or older than what is in these blocks. So the page
+//! that is programmed first in such a block is read before. Unless it reads as erased, an open
+//! block is given up, another is erased first, and nothing is believed to be erased any more. One
+//! read for each block, when it comes to be written.
 //!
 //! What reads as erased, and is not, no read tells: after an unclean stop no such block is used.
 
@@ -20,8 +21,8 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 const LOOK: usize = 4 * HEADER;
 const _: () = assert!(LOOK <= 1024);
 
-/// An open block that a checkpoint names, other than one with an unwritten tail: of the log of an area,
-/// or one of these.
+/// An open block that a checkpoint names, other than one with an unwritten tail: of the log of
+/// an area, or one of these.
 pub(crate) const OF_UPDATES: usize = HEADS;
 /// Of the block table.
 pub(crate) const OF_TABLE: usize = HEADS + 1;
@@ -68,7 +69,8 @@ impl<N: Nand> Store<'_, N> {
         self.reads_erased(next)
     }
 
-    /// Whether a block need not be erased before it is written. One read, if it has not been written since the volume was made.
+    /// Whether a block need not be erased before it is written. One read, if it has not been
+    /// written since the volume was made.
     pub fn is_clean(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         if self.state(block) != BlockState::Clean {
             return Ok(false);
@@ -80,8 +82,8 @@ impl<N: Nand> Store<'_, N> {
         Ok(clean)
     }
 
-    /// Before an open block is written: looks at it when that is the first time since the mount, and gives it
-    /// up if something is in its next page.
+    /// Before an open block is written: looks at it when that is the first time since the mount,
+    /// and gives it up if something is in its next page.
     pub fn see(&mut self, open: usize) -> Result<(), Error<N::Error>> {
         if !self.unseen.take(open) {
             return Ok(());
@@ -98,7 +100,8 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Gives up a block that is not as the checkpoint says; blocks that this calls erased are erased again.
+    /// Gives up a block that is not as the checkpoint says; blocks that this
+    /// calls erased are erased again.
     pub fn give_up(&mut self, block: u32) {
         self.let_go(block);
         self.table.forget_clean();

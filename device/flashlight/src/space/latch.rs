@@ -11,8 +11,8 @@ use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
 pub(crate) struct Latch<'r, N: Nand> {
     pub inner: N,
     pub failed: bool,
-    /// A call is under way that only reads, and nothing has been programmed in it: if the driver fails in a read, no more
-    /// is lost than this call.
+    /// A call is under way that only reads, and nothing has been programmed in it: if the driver
+    /// fails in a read, no more is lost than this call.
     pub only_reads: bool,
     /// The driver's error, as long as no call has had it as its result.
     pub untold: Option<N::Error>,

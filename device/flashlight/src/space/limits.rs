@@ -12,8 +12,8 @@ pub(crate) fn low(geo: &Geometry) -> u32 {
     urgent(geo) + 4 + (geo.blocks() / 96).min(24)
 }
 
-/// Free blocks at which a change waits for as much cleaning as it takes: as many above those that no write takes as
-/// a change takes before it knows how many pages it writes.
+/// Free blocks at which a change waits for as much cleaning as it takes: as many above those that
+/// no write takes as a change takes before it knows how many pages it writes.
 pub(crate) fn urgent(geo: &Geometry) -> u32 {
     FOR_CLEANING + 2 + 32 / geo.pages_per_block()
 }
@@ -21,8 +21,8 @@ pub(crate) fn urgent(geo: &Geometry) -> u32 {
 /// Free blocks that cleaning itself leaves alone: a checkpoint and a recovery need them.
 pub(crate) const FLOOR: u32 = 10;
 
-/// Free blocks with which a change begins at least, a removal as well, less one: as many as it may take, so that it does
-/// not end halfway. What it leaves is for cleaning.
+/// Free blocks with which a change begins at least, a removal as well, less one: as many as it may
+/// take, so that it does not end halfway. What it leaves is for cleaning.
 pub(crate) fn last(pages_per_block: u32) -> u32 {
     8 + 16 / pages_per_block
 }
@@ -36,12 +36,13 @@ pub(crate) const FOR_CHECKPOINT: u32 = 2;
 /// Free blocks that no write takes: above what cleaning leaves alone, so that it can always begin.
 pub(crate) const FOR_CLEANING: u32 = FLOOR + 2;
 
-/// Blocks that stay free for recoveries between two checkpoints: one for each area, those that the allocation log
-/// and the checkpoint keep ahead, and leaves of recoveries that are cut one after another.
+/// Blocks that stay free for recoveries between two checkpoints: one for each area, those
+/// that the allocation log and the checkpoint keep ahead, and leaves of recoveries that
+/// are cut one after another.
 pub(crate) const FOR_RECOVERY: u32 = 12;
 
-/// Blocks that what is stored leaves in any case: those that no write takes, those of open logs and data heads, of the allocation
-/// log and of the checkpoint.
+/// Blocks that what is stored leaves in any case: those that no write takes, those of open logs and
+/// data heads, of the allocation log and of the checkpoint.
 const FOR_SYSTEM: u32 = 27;
 
 /// Blocks taken between two checkpoints at most.
@@ -60,7 +61,8 @@ pub(crate) fn grown_max(blocks: u32) -> u32 {
     8 + blocks / 50
 }
 
-/// Blocks that no file gets: for cleaning, checkpoints and recovery, also when as many have gone bad as may on a full volume.
+/// Blocks that no file gets: for cleaning, checkpoints and recovery, also when as many have gone
+/// bad as may on a full volume.
 pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
     (36 + blocks / 64).max(FOR_SYSTEM + grown_max(blocks))
 }
@@ -70,7 +72,8 @@ pub(crate) fn reserve_blocks(blocks: u32) -> u32 {
 pub(crate) enum Purpose {
     /// A change, between two calls of [`Volume::make_room`].
     Change,
-    /// A step of cleaning: one page, the maps of one index page, or what [`Volume::job_step`] is allowed.
+    /// A step of cleaning: one page, the maps of one index page, or what
+    /// [`Volume::job_step`] is allowed.
     Step,
     /// A checkpoint, with what it makes durable.
     Checkpoint,
@@ -78,8 +81,8 @@ pub(crate) enum Purpose {
     Recovery,
 }
 
-/// What cleaning a block costs; `None` where nothing can be won. A block of metadata that is young dies by
-/// itself, so data goes first.
+/// What cleaning a block costs; `None` where nothing can be won. A block of metadata that is young
+/// dies by itself, so data goes first.
 pub(crate) fn cost(state: BlockState, pages_per_block: u32) -> Option<u32> {
     match state {
         BlockState::Meta(n) if n <= pages_per_block / 16 => Some(2 * n),
@@ -89,8 +92,8 @@ pub(crate) fn cost(state: BlockState, pages_per_block: u32) -> Option<u32> {
     }
 }
 
-/// What each page costs that cleaning a block wins, when free blocks are few: up to the pages of a block; `None`
-/// where nothing can be won.
+/// What each page costs that cleaning a block wins, when free blocks are few: up to the pages of a
+/// block; `None` where nothing can be won.
 pub(crate) fn cost_of_gain(state: BlockState, pages_per_block: u32) -> Option<u32> {
     let (moves, won) = match state {
         BlockState::Meta(n) if n < pages_per_block => (6 * n, pages_per_block - n),
@@ -100,7 +103,8 @@ pub(crate) fn cost_of_gain(state: BlockState, pages_per_block: u32) -> Option<u3
     Some(pages_per_block * moves / (moves + 8 * won))
 }
 
-/// Blocks that may be taken between checkpoints, and by a recovery for the pages of directories, so that it can list them in a page.
+/// Blocks that may be taken between checkpoints, and by a recovery for the pages of directories, so
+/// that it can list them in a page.
 pub(crate) fn opened_max(page_size: usize) -> u32 {
     (page_size / ENTRY) as u32 - (RESERVES + REMNANTS + HEADS + DATA_HEADS + OWN) as u32
 }

@@ -70,10 +70,11 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// None of the blocks that could show the beginning of the session can be written. A mount that
-    /// follows a cut finds the volume as it was unmounted, and trusts it: what the block table calls
-    /// erased must be so, and the open blocks must not have been written. What may be done then is to
-    /// write another checkpoint, at once ([`Durable::begin`]). Marking the blocks bad makes that
-    /// mount do the same as this one does now, with the same blocks, which it erases first.
+    /// follows a cut finds the volume as it was unmounted, and trusts it: what the block
+    /// table calls erased must be so, and the open blocks must not have been written. What
+    /// may be done then is to write another checkpoint, at once ([`Durable::begin`]). Marking
+    /// the blocks bad makes that mount do the same as this one does now, with the same
+    /// blocks, which it erases first.
     fn miss_beginning(&mut self, named: [u32; LOG_AHEAD]) -> Result<(), Error<N::Error>> {
         for block in named {
             if block != u32::MAX && self.is_good(block)? {
@@ -188,7 +189,8 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Pages that the allocation log has in the block being written and in those kept for it, but the last of them.
+    /// Pages that the allocation log has in the block being written and in those kept for
+    /// it, but the last of them.
     pub fn log_room(&self) -> u32 {
         let head = self.heads[LogArea::Bitmap as usize];
         let open = match head.block {

@@ -3,7 +3,8 @@
 //! Knows `format`. Everything above sees pages of areas and never a bare erase.
 //!
 //! Invariants:
-//! * Nothing that was valid at the last checkpoint, and no page written since, is erased before the next one.
+//! * Nothing that was valid at the last checkpoint, and no page written since, is
+//!   erased before the next one.
 //! * A block is taken only after a page on flash names it with its area.
 //! * After a failure of the driver nothing is programmed any more.
 

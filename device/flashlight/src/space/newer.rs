@@ -1,13 +1,14 @@
 //! What a recovery that makes nothing durable leaves alone.
 
-/// What a recovery that is not durable leaves alone: free blocks in which a checkpoint may have something that cannot be read
-/// now, and can be by a later mount. Their first pages tell: they are newer than the checkpoint found, and older than what such a
-/// recovery writes.
+/// What a recovery that is not durable leaves alone: free blocks in which a checkpoint may have
+/// something that cannot be read now, and can be by a later mount. Their first pages tell: they are
+/// newer than the checkpoint found, and older than what such a recovery writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newer {
     /// The number of the checkpoint found, but for its upper half.
     pub(crate) since: u32,
-    /// So far above it the numbers of such a recovery begin, below 2^31; 0: nothing is left alone. And [`SILENT`].
+    /// So far above it the numbers of such a recovery begin, below 2^31; 0: nothing is
+    /// left alone. And [`SILENT`].
     pub(crate) span: u32,
 }
 

@@ -11,7 +11,8 @@ pub(crate) const FRESH: u16 = 1 << 15;
 /// "Area" of a data block with an unwritten tail.
 pub(crate) const PARTIAL: u16 = 8;
 
-/// "Area" of a block for inodes of which nothing counts: it was not begun, or its first program was cut.
+/// "Area" of a block for inodes of which nothing counts: it was not begun, or
+/// its first program was cut.
 const NOT_BEGUN: u16 = 9;
 
 /// For each of the two logs of inodes, the last page, and one before it.
@@ -27,8 +28,8 @@ pub(crate) struct Recovery<'r> {
     /// Pages that may be read well now and not later, or the other way round: not to be looked at
     /// again.
     pub(crate) suspects: [PageAddr; SUSPECTS],
-    /// Number, replaced page, and place of the last DirInode and of the last FileInode. A page that replaces
-    /// the same is that record written again, after its program had failed.
+    /// Number, replaced page, and place of the last DirInode and of the last FileInode. A page that
+    /// replaces the same is that record written again, after its program had failed.
     pub(crate) last: [(u32, PageAddr, PageAddr); 2],
     /// The newest record of all, written anew, and the number that it had before.
     pub(crate) copy: Option<(PageAddr, Header, u64)>,
@@ -38,7 +39,8 @@ pub(crate) struct Recovery<'r> {
     pub(crate) mend: bool,
     /// A page of a directory cannot be read that may have been a record.
     pub(crate) doubt: bool,
-    /// Pages of files of which a truncation has not come to its end, of the two at most that were in RAM when power failed.
+    /// Pages of files of which a truncation has not come to its end, of the two at most that were
+    /// in RAM when power failed.
     pub(crate) half_cut: [PageAddr; 2],
     /// The last exchange, while its second inode is not known to know.
     pub exchange: Option<Pending>,
@@ -59,8 +61,8 @@ pub(crate) struct Pending {
     pub(crate) taken: NamePlace,
 }
 
-/// By so much the numbers of a recovery's pages are above those of what it began from: more than a recovery before,
-/// whose checkpoint could not be read, had gone on by.
+/// By so much the numbers of a recovery's pages are above those of what it began from: more than a
+/// recovery before, whose checkpoint could not be read, had gone on by.
 pub(crate) const NEWER: u64 = 1 << 17;
 
 /// What is damaged when an inode page written since the checkpoint cannot be read: what it concerns
@@ -107,7 +109,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Notes a block taken during recovery. `false` when there is no place: what is in it would not count.
+    /// Notes a block taken during recovery. `false` when there is no place: what
+    /// is in it would not count.
     pub fn note_fresh(&mut self, block: u32) -> bool {
         let has_room = !self.is_full();
         self.add(block, FRESH);
@@ -129,7 +132,8 @@ impl Recovery<'_> {
         at.0 % self.pages_per_block >= self.lost_from(at.0 / self.pages_per_block)
     }
 
-    /// The page of a block from which on all were written after the checkpoint and before power failed.
+    /// The page of a block from which on all were written after the
+    /// checkpoint and before power failed.
     pub fn lost_from(&self, block: u32) -> u32 {
         (0..self.len)
             .map(|i| self.entry(i))
@@ -137,8 +141,9 @@ impl Recovery<'_> {
             .map_or(u32::MAX, |(_, info)| u32::from(info & 0x7ff))
     }
 
-    /// Counts a page that is looked into for the pages that it names, to free or to count these. What is on
-    /// flash at once is freed once and counted once; `false` when more is asked for than there can be.
+    /// Counts a page that is looked into for the pages that it names, to free or to count
+    /// these. What is on flash at once is freed once and counted once; `false` when more is
+    /// asked for than there can be.
     pub(crate) fn look_into(&mut self) -> bool {
         let may = self.left > 0;
         self.left = self.left.saturating_sub(1);

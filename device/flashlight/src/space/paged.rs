@@ -1,30 +1,32 @@
-//! The block table of a chip with more blocks than a page has room for: it lies on flash, and a page of
-//! it, or some, in RAM. So RAM and the reads of a mount do not grow with the chip.
+//! The block table of a chip with more blocks than a page has room for: it lies on flash, and a
+//! page of it, or some, in RAM. So RAM and the reads of a mount do not grow with the chip.
 //!
 //! ```text
 //! a page of the table: 32 number u16   34 entries u16   36 entries
 //! ```
 //!
-//! A change is noted in a list in RAM, sorted by block. When that grows long, the page with the most
-//! changes is read, changed and written, twice: the list is the buffer of a tree of two levels. A checkpoint holds the list and the places of the pages, and writes none.
+//! A change is noted in a list in RAM, sorted by block. When that grows long, the page with the
+//! most changes is read, changed and written, twice: the list is the buffer of a tree of two
+//! levels. A checkpoint holds the list and the places of the pages, and writes none.
 //!
 //! Invariants:
-//! * The state of a block is what the list says, else what the page says, else (a page that was never
-//!   written) erased.
-//! * *Dead* in a page that was written before the last checkpoint means free: a bit of its place says
-//!   that it was written since. So a checkpoint makes blocks free without writing their pages. Once a
-//!   recovery has begun, *erased* means free everywhere.
-//! * Pages of the table are metadata as others are: counted as valid, not erased before the checkpoint
-//!   after the one that does not name them any more, moved by cleaning. What was written of them since the
-//!   checkpoint counts for nothing when power goes.
-//! * They fill blocks of their own. One that was taken since the last checkpoint, and all pages of which have been
-//!   written anew, is erased and filled again: no checkpoint names it. When there are several of them, what is left in one is
-//!   written anew for that. So the blocks that pages take between two checkpoints are few, however many are written: with
-//!   pages for half of a block's at most, four.
-//! * Pages are written between other pages, by [`Store::table_write_back`], never while an area's head or
-//!   a reservation is being changed, and not before a session, or a recovery, may write.
-//! * A page that cannot be read is read from the other copy, and both are written anew. With both lost,
-//!   nothing is written any more in this session.
+//! * The state of a block is what the list says, else what the page says, else (a page that
+//!   was never written) erased.
+//! * *Dead* in a page that was written before the last checkpoint means free: a bit of its place
+//!   says that it was written since. So a checkpoint makes blocks free without writing their pages.
+//!   Once a recovery has begun, *erased* means free everywhere.
+//! * Pages of the table are metadata as others are: counted as valid, not erased before the
+//!   checkpoint after the one that does not name them any more, moved by cleaning. What was written
+//!   of them since the checkpoint counts for nothing when power goes.
+//! * They fill blocks of their own. One that was taken since the last checkpoint, and all pages
+//!   of which have been written anew, is erased and filled again: no checkpoint names it. When
+//!   there are several of them, what is left in one is written anew for that. So the blocks that
+//!   pages take between two checkpoints are few, however many are written: with pages for half
+//!   of a block's at most, four.
+//! * Pages are written between other pages, by [`Store::table_write_back`], never while an area's
+//!   head or a reservation is being changed, and not before a session, or a recovery, may write.
+//! * A page that cannot be read is read from the other copy, and both are written anew. With both
+//!   lost, nothing is written any more in this session.
 
 use crate::format::area::Head;
 use crate::format::blockstate::BlockState;
@@ -178,8 +180,8 @@ impl<'r> Table<'r> {
         }
     }
 
-    /// The table lies on flash from here on, and is empty: all blocks are erased. `false` when there is
-    /// too little RAM, or it lies there in another way.
+    /// The table lies on flash from here on, and is empty: all blocks are erased. `false` when
+    /// there is too little RAM, or it lies there in another way.
     pub fn begin_paging(&mut self, layout: Layout) -> bool {
         if self.paged.is_none() && self.bytes.len() >= layout.room() {
             let changes = layout.changes_most();
@@ -261,8 +263,8 @@ impl<'r> Table<'r> {
             .filter(|at| at.is_some())
     }
 
-    /// Blocks among which the cheapest to clean is, of those that have not been `looked_at` yet, a bit for each
-    /// page, and what that costs at least; with none left `None`.
+    /// Blocks among which the cheapest to clean is, of those that have not been `looked_at` yet, a
+    /// bit for each page, and what that costs at least; with none left `None`.
     pub fn next_to_look_at(&self, looked_at: &mut u128) -> Option<(Range<u32>, u8)> {
         let Some(p) = &self.paged else {
             return (replace(looked_at, 1) == 0).then_some((0..self.blocks, 0));
@@ -333,8 +335,8 @@ impl<'r> Table<'r> {
         true
     }
 
-    /// Blocks that a recovery from the last checkpoint may take for pages of the table: it makes the changes that
-    /// have been made since, in another order.
+    /// Blocks that a recovery from the last checkpoint may take for pages of the table: it makes
+    /// the changes that have been made since, in another order.
     #[inline]
     pub fn blocks_for_recovery(&self) -> u32 {
         self.paged.as_ref().map_or(0, |p| {

@@ -1,23 +1,25 @@
 //! Metadata pages kept in RAM that nothing else needs: one that is kept is not read again.
 //!
-//! They lie behind the dirty list, from the end of its bytes on. That list is as long as there are blocks
-//! with invalid pages; what it does not need yet holds pages, and they give way when it grows.
+//! They lie behind the dirty list, from the end of its bytes on. That list is as long
+//! as there are blocks with invalid pages; what it does not need yet holds pages, and
+//! they give way when it grows.
 //!
 //! ```text
 //! entries, 8 bytes each    0 page number u32, all ones: none    4 when it was used last u32
 //! ```
 //!
 //! Invariants:
-//! * A page that is kept is what its place on flash was found to hold, whole and checked, or what has been
-//!   programmed there. What a page's number means changes only by an erase of its block, and that drops
-//!   what is kept of the block.
-//! * Whoever must know what the medium holds asks the chip: a mount with its recovery, for nothing is kept
-//!   before that has ended; scrubbing, and cleaning of the pages that it moves, which read past this
-//!   (`Store::read_meta`); walks, during which nothing is kept; and repairs, which drop all first.
+//! * A page that is kept is what its place on flash was found to hold, whole and checked, or what
+//!   has been programmed there. What a page's number means changes only by an erase of its block,
+//!   and that drops what is kept of the block.
+//! * Whoever must know what the medium holds asks the chip: a mount with its recovery, for
+//!   nothing is kept before that has ended; scrubbing, and cleaning of the pages that it moves,
+//!   which read past this (`Store::read_meta`); walks, during which nothing is kept; and
+//!   repairs, which drop all first.
 //!
-//! FileInodes are not kept. There are as many as files, most are read once to be brought into a slot,
-//! and they would push out the maps, of which each serves many files or pages. An extent map that has
-//! just been written is the first to go: its turn comes after that of many others.
+//! FileInodes are not kept. There are as many as files, most are read once to be brought into a
+//! slot, and they would push out the maps, of which each serves many files or pages. An extent map
+//! that has just been written is the first to go: its turn comes after that of many others.
 
 use crate::format::header::Kind;
 use flashkit_bytes::{get_u32, put_u32};
@@ -117,8 +119,8 @@ impl<'r> Pages<'r> {
         Some(&room[from..from + self.page_size])
     }
 
-    /// Keeps a page, for the one used least recently when there is no place for both. One shorter than a
-    /// page is followed by what a program leaves erased.
+    /// Keeps a page, for the one used least recently when there is no place for both. One shorter
+    /// than a page is followed by what a program leaves erased.
     pub fn put(&mut self, room: &mut [u8], at: PageAddr, kind: Kind, page: &[u8]) {
         if !self.ready || matches!(kind, Kind::File | Kind::Table | Kind::Validity) {
             return;

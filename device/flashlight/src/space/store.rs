@@ -69,7 +69,8 @@ pub(crate) struct Store<'r, N: Nand> {
     pub live: u32,
     /// Where the search for a free block goes on.
     pub cursor: u32,
-    /// Free blocks taken or reserved for one purpose ([`Volume::account`](crate::cleaning::Volume::account)).
+    /// Free blocks taken or reserved for one purpose
+    /// ([`Volume::account`](crate::cleaning::Volume::account)).
     pub drawn: u32,
     /// In a recovery, a free block that is taken when there is no other; all ones: none.
     pub spared: u32,
@@ -90,8 +91,8 @@ pub(crate) struct Store<'r, N: Nand> {
     pub index_pages: u32,
     /// Removals that inode pages have recorded since the last checkpoint.
     pub removals: u32,
-    /// Pages of updates, and blocks reserved for them, since the last checkpoint; those reserved then
-    /// included.
+    /// Pages of updates, and blocks reserved for them, since the last checkpoint;
+    /// those reserved then included.
     pub updates: u32,
     pub update_blocks: usize,
     /// At the end of a recovery: blocks of updates that are still being looked through.
@@ -104,9 +105,9 @@ pub(crate) struct Store<'r, N: Nand> {
     /// Whether this session has written yet (see [`Store::begin_session`]).
     pub session: bool,
     pub recovery: Option<Recovery<'r>>,
-    /// In a recovery, and while the mount restores room after it: the checkpoint that ends it names all blocks that it
-    /// takes, so there are no records of them, and nobody looks for inode pages among what it writes. So metadata of all
-    /// areas, little of each, goes to one block.
+    /// In a recovery, and while the mount restores room after it: the checkpoint that ends it names
+    /// all blocks that it takes, so there are no records of them, and nobody looks for inode pages
+    /// among what it writes. So metadata of all areas, little of each, goes to one block.
     pub together: bool,
     pub written: Written,
     /// Nothing of what is written is kept: see [`Config::discarded`](crate::Config::discarded).
@@ -127,7 +128,8 @@ pub(crate) struct Store<'r, N: Nand> {
     pub retiring: [u16; RETIRING],
     pub retiring_count: usize,
     /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
-    /// found there is the current one. While data is moved, with the highest bit set, the page of data there.
+    /// found there is the current one. While data is moved, with the highest bit
+    /// set, the page of data there.
     pub scratch_at: PageAddr,
 }
 
@@ -248,7 +250,8 @@ impl<N: Nand> Store<'_, N> {
         self.geo.spare_size() as usize >= tag::SIZE
     }
 
-    /// Reads the page of a directory at `at`, or a `page` that may be its copy. Whether it is that. One read.
+    /// Reads the page of a directory at `at`, or a `page` that may be its copy.
+    /// Whether it is that. One read.
     pub fn read_dir(
         &mut self,
         page: PageAddr,
@@ -259,8 +262,8 @@ impl<N: Nand> Store<'_, N> {
         Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
     }
 
-    /// Reads a whole page and checks that it is a metadata page of this volume, and well-formed. One
-    /// read; a page that is uncorrectable is read once more, for it may be at its limit.
+    /// Reads a whole page and checks that it is a metadata page of this volume, and well-formed.
+    /// One read; a page that is uncorrectable is read once more, for it may be at its limit.
     pub fn read_meta(
         &mut self,
         at: PageAddr,
@@ -274,7 +277,8 @@ impl<N: Nand> Store<'_, N> {
             status = self.nand.read(at, 0, buf, &mut [])?;
         }
         if !status.is_readable() {
-            // Whatever the buffer holds: not a page that looks erased. Zeros are no header, and say that it could not be read.
+            // Whatever the buffer holds: not a page that looks erased. Zeros are no header, and say
+            // that it could not be read.
             buf[..HEADER].fill(0);
             return Ok(None);
         }
@@ -303,8 +307,8 @@ impl<N: Nand> Store<'_, N> {
         (page[6] == kind as u8).then_some(page)
     }
 
-    /// Gets a metadata page that must be of one kind. One read, unless the page is kept in RAM: then what it
-    /// was found to hold before.
+    /// Gets a metadata page that must be of one kind. One read, unless the page is kept in RAM:
+    /// then what it was found to hold before.
     pub fn get_meta(
         &mut self,
         at: PageAddr,
@@ -368,7 +372,8 @@ impl<N: Nand> Store<'_, N> {
         loop {
             let at = self.next_page(log);
             if at.is_err() && failed && matches!(area, LogArea::Dir | LogArea::File) {
-                // The page whose program failed may read well, and is a record then: nothing may contradict it.
+                // The page whose program failed may read well, and is a record then:
+                // nothing may contradict it.
                 self.nand.failed = true;
             }
             let at = at?;
@@ -386,8 +391,8 @@ impl<N: Nand> Store<'_, N> {
                 }
                 if area != LogArea::Bitmap {
                     self.validate(at);
-                    // What is replaced will not be asked for any more, and an extent map not soon: a file that
-                    // changes in order has few, and one that changes at random many.
+                    // What is replaced will not be asked for any more, and an extent map not soon:
+                    // a file that changes in order has few, and one that changes at random many.
                     self.nand.pages.forget(prev, 1);
                     self.keep(at, kind, page);
                     if kind == Kind::ExtentMap {

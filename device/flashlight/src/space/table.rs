@@ -7,7 +7,8 @@
 use crate::format::blockstate::Entries;
 use crate::space::paged::Paged;
 
-/// The table, in the caller's RAM: all of it, or a part of what is on flash ([`crate::space::paged`]).
+/// The table, in the caller's RAM: all of it, or a part of what is on flash
+/// ([`crate::space::paged`]).
 pub(crate) struct Table<'r> {
     /// All of the table, or pages of it.
     pub bytes: &'r mut [u8],

@@ -17,12 +17,14 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 /// Pages written in one step at most.
 pub(crate) const STEP: usize = 4;
 
-/// Copies of pages that a recovery may write besides those that have been written since the checkpoint.
+/// Copies of pages that a recovery may write besides those that have been
+/// written since the checkpoint.
 pub(crate) const AT_ONCE: u32 = 32;
 
 impl<N: Nand> Store<'_, N> {
-    /// What a block is used for. At most a read, two when one copy of the page of the table cannot be read;
-    /// none when the page, or the whole table, is in RAM. When neither copy can be read, nothing more is written.
+    /// What a block is used for. At most a read, two when one copy of the page of the table
+    /// cannot be read; none when the page, or the whole table, is in RAM. When neither copy can
+    /// be read, nothing more is written.
     pub fn state(&mut self, block: u32) -> BlockState {
         if let Some(state) = self.table.known(block) {
             return state;
@@ -127,8 +129,9 @@ impl<N: Nand> Store<'_, N> {
         BlockState::Bad
     }
 
-    /// Writes pages of the table when there are many changes, at most four: for each a read, two programs, and at
-    /// times what taking a block costs. To be called where anything may be written.
+    /// Writes pages of the table when there are many changes, at most four: for each
+    /// a read, two programs, and at times what taking a block costs. To be called
+    /// where anything may be written.
     pub fn table_write_back(&mut self) {
         for _ in 0..STEP {
             if !self.session || self.nand.failed || !self.table.is_full() {
@@ -137,7 +140,8 @@ impl<N: Nand> Store<'_, N> {
             let Some(number) = self.table.paged.as_ref().and_then(Paged::fullest) else {
                 break;
             };
-            // What went wrong shows again: the changes are still there. But not the error of a driver that has failed.
+            // What went wrong shows again: the changes are still there. But not the error of
+            // a driver that has failed.
             if let Err(e) = self.write_table_page(number) {
                 if self.nand.failed {
                     self.nand.tell_later(e);
@@ -147,8 +151,8 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    /// Writes pages of the table until what a checkpoint holds leaves room for the changes of the session after
-    /// it.
+    /// Writes pages of the table until what a checkpoint holds leaves room for the
+    /// changes of the session after it.
     pub fn table_write_back_for_checkpoint(&mut self) -> Result<(), Error<N::Error>> {
         for _ in 0..2 * blocks(&self.geo) {
             let Some(p) = &self.table.paged else { break };
@@ -166,8 +170,8 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Forgets changes that come to what pages of the table say anyway, as recoveries make them that are cut one after
-    /// another; when there are many. A read for each page.
+    /// Forgets changes that come to what pages of the table say anyway, as recoveries make them
+    /// that are cut one after another; when there are many. A read for each page.
     pub fn forget_vain_changes(&mut self) -> Result<(), Error<N::Error>> {
         let Some(layout) = self
             .table
@@ -199,9 +203,10 @@ impl<N: Nand> Store<'_, N> {
         written
     }
 
-    /// Writes anew what is left in one of the blocks taken since the last checkpoint, so that it can be filled again, when there
-    /// are so many that in one of them less than half is. A page that is written often leaves copies of others behind, and each
-    /// block would keep one that is not written any more.
+    /// Writes anew what is left in one of the blocks taken since the last checkpoint, so that
+    /// it can be filled again, when there are so many that in one of them less than half is. A
+    /// page that is written often leaves copies of others behind, and each block would keep one
+    /// that is not written any more.
     fn empty_own(&mut self) -> Result<(), Error<N::Error>> {
         let Some(p) = &self.table.paged else {
             return Ok(());
@@ -372,8 +377,9 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Puts what a checkpoint page says of the table behind its other fields; where that ends. Blocks of the
-    /// checkpoint that are `over`, which only this one still calls its own, are dead for whoever starts from it.
+    /// Puts what a checkpoint page says of the table behind its other fields; where that ends.
+    /// Blocks of the checkpoint that are `over`, which only this one still calls its own, are dead
+    /// for whoever starts from it.
     ///
     /// ```text
     /// places of the pages' copies: u32 each, bit 31 of the first: written after the checkpoint before this
@@ -422,8 +428,8 @@ impl<N: Nand> Store<'_, N> {
         first + p.len * size
     }
 
-    /// Takes what a checkpoint page says of the table, of which it has begun to use the pages; where that
-    /// ends. `None`: it means nothing.
+    /// Takes what a checkpoint page says of the table, of which it has begun to use the pages;
+    /// where that ends. `None`: it means nothing.
     pub fn decode_table(&mut self, page: &[u8], at: usize) -> Option<usize> {
         let layout = self.table.paged.as_ref()?.layout;
         let p = self.table.paged.as_mut()?;

@@ -6,15 +6,15 @@ use crate::format::tag;
 use crate::space::store::Store;
 use flashkit_nand::Nand;
 
-/// Pages at the end of a file at most: with more of them the inode page weighs little, and they had better lie in the
-/// file's own block than among what is overwritten.
+/// Pages at the end of a file at most: with more of them the inode page weighs little, and they had
+/// better lie in the file's own block than among what is overwritten.
 pub(crate) const GROWTH: usize = 4;
 
 /// Blocks that one update may have reserved, with some to spare for programs that fail.
 pub(crate) const BLOCKS_MARGIN: usize = 12;
 
-/// Free blocks that recoveries may need beside those for what the updates have changed: for each page of
-/// them a map page, an index page and a quarter of an inode page at most.
+/// Free blocks that recoveries may need beside those for what the updates have changed: for each
+/// page of them a map page, an index page and a quarter of an inode page at most.
 pub(crate) const FOR_REPLAY: u32 = 15;
 
 impl<N: Nand> Store<'_, N> {
@@ -39,8 +39,8 @@ impl<N: Nand> Store<'_, N> {
         self.geo.spare_size() as usize >= tag::UPDATE_SIZE
     }
 
-    /// Blocks that a recovery from the last checkpoint cannot have, though they were free: those taken since,
-    /// and those reserved.
+    /// Blocks that a recovery from the last checkpoint cannot have, though they were free: those
+    /// taken since, and those reserved.
     pub(crate) fn spent(&self) -> u32 {
         self.taken + self.reserved as u32
     }

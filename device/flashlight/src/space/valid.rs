@@ -142,7 +142,8 @@ impl<N: Nand> Store<'_, N> {
         all
     }
 
-    /// Puts a block on the dirty list whose first `programmed` pages are all valid, or not known to be invalid.
+    /// Puts a block on the dirty list whose first `programmed` pages are all valid,
+    /// or not known to be invalid.
     pub fn list(&mut self, block: u32, programmed: u32) -> usize {
         let i = self.dirty.add(block, programmed);
         self.nand.pages.yield_to(self.dirty.spare().len());
@@ -187,8 +188,9 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Blocks that the checkpoint calls bad because they have failed, or free, because they had been taken when its block
-    /// table was on flash: whoever wrote it may not have come to mark them, and they wait no longer.
+    /// Blocks that the checkpoint calls bad because they have failed, or free, because they had
+    /// been taken when its block table was on flash: whoever wrote it may not have come to mark
+    /// them, and they wait no longer.
     fn mark_failed(&mut self) -> Result<(), Error<N::Error>> {
         for slot in 0..self.failing.len() {
             let block = u32::from(self.failing[slot]);
@@ -209,8 +211,8 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// An open block has not failed, whatever a checkpoint says: it could until commit 50e3ca0, which took blocks that had
-    /// failed again.
+    /// An open block has not failed, whatever a checkpoint says: it could until commit 50e3ca0,
+    /// which took blocks that had failed again.
     pub fn forget_open_failed(&mut self) {
         for slot in 0..self.failing.len() {
             let block = u32::from(self.failing[slot]);
@@ -222,8 +224,8 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    /// A block of the checkpoint or of the allocation log, free now: where nothing is kept, a mount that has read them
-    /// does without.
+    /// A block of the checkpoint or of the allocation log, free now: where nothing is kept, a mount
+    /// that has read them does without.
     pub(crate) fn of_the_checkpoint(&mut self) -> Option<u32> {
         let mut blocks = 0..self.table.blocks();
         let block = blocks.find(|&block| {

@@ -1,22 +1,27 @@
-//! Validity beyond the dirty list: entries that the list has no room for go to flash, as the buffer of Logarithmic
-//! Gecko does (N. Dayan and others, 2016), to pages that are merged as they are written.
+//! Validity beyond the dirty list: entries that the list has no room for go to flash, as
+//! the buffer of Logarithmic Gecko does (N. Dayan and others, 2016), to pages that are
+//! merged as they are written.
 //!
-//! The blocks of a chip are divided into ranges. Each has a page with a bit for each page of its blocks; when the
-//! list is nearly full, the entries of the range that has the most of them go there: a read, and a program. What becomes
-//! invalid in such a block later begins a new entry; the entry and the page on flash together say what is known. When the
-//! block is cleaned they are put together, for a read.
+//! The blocks of a chip are divided into ranges. Each has a page with a bit for each page of its
+//! blocks; when the list is nearly full, the entries of the range that has the most of them go
+//! there: a read, and a program. What becomes invalid in such a block later begins a new entry;
+//! the entry and the page on flash together say what is known. When the block is cleaned they are
+//! put together, for a read.
 //!
 //! ```text
 //! 32 first block u32   36 for each block of the range a bit a page, least significant first, clear: not valid
 //! ```
 //!
 //! Invariants:
-//! * A clear bit on flash is right as long as the block is not erased: [`Validity::forget`]. So it is in an entry.
-//! * Nothing rests on these pages. They count as invalid as soon as they are written, no checkpoint names them, and a
-//!   mount does without. A block they are in is the last to be taken of those that are free; should it be erased, the pages of
-//!   blocks that they knew of are looked at one by one, as those of a block without an entry are.
+//! * A clear bit on flash is right as long as the block is not erased:
+//!   [`Validity::forget`]. So it is in an entry.
+//! * Nothing rests on these pages. They count as invalid as soon as they are written, no checkpoint
+//!   names them, and a mount does without. A block they are in is the last to be taken of those
+//!   that are free; should it be erased, the pages of blocks that they knew of are looked at one by
+//!   one, as those of a block without an entry are.
 //! * What is put together counts only if it leaves as many valid pages as the block table says.
-//! * Only blocks that are not written any more go there: all their pages have been programmed, or never will be.
+//! * Only blocks that are not written any more go there: all their pages have been
+//!   programmed, or never will be.
 
 use crate::error::Error;
 use crate::format::area::LogArea;
@@ -28,8 +33,8 @@ use flashkit_nand::{Geometry, Nand, PageAddr};
 
 /// Which blocks flash knows of, and where.
 pub(crate) struct Validity<'r> {
-    /// A bit a block, in the caller's RAM, set: flash knows of invalid pages in it, or did, and an entry on the list has those found
-    /// since. Empty: nothing goes to flash.
+    /// A bit a block, in the caller's RAM, set: flash knows of invalid pages in it, or did, and an
+    /// entry on the list has those found since. Empty: nothing goes to flash.
     pub(crate) known: &'r mut [u8],
     places: [PageAddr; RANGES],
     geo: Geometry,
@@ -99,7 +104,8 @@ impl<N: Nand> Store<'_, N> {
         self.dirty.find(block).filter(|_| !self.validity.has(block))
     }
 
-    /// Whether the entry at `i` may go to flash: not that of a block which may still be written, or is `kept`.
+    /// Whether the entry at `i` may go to flash: not that of a block which may still
+    /// be written, or is `kept`.
     fn may_go(&self, i: usize, kept: Option<u32>) -> bool {
         let block = self.dirty.block(i);
         Some(block) != kept && !self.is_open(block) && self.remnants.find(block).is_none()
@@ -127,7 +133,8 @@ impl<N: Nand> Store<'_, N> {
             && get_u32(page, HEADER) == range as u32 * per_range(&self.geo))
     }
 
-    /// Moves the entries of a range to its page, but for those that must stay. One read, one program.
+    /// Moves the entries of a range to its page, but for those that must
+    /// stay. One read, one program.
     pub(crate) fn write_validity(
         &mut self,
         range: usize,
@@ -154,7 +161,8 @@ impl<N: Nand> Store<'_, N> {
             self.validity.note(block);
             self.dirty.remove(i);
         }
-        // What is there of blocks that have been erased since is not theirs, should this page not come to be.
+        // What is there of blocks that have been erased since is not theirs, should
+        // this page not come to be.
         self.validity.places[range] = PageAddr::NONE;
         let page = &mut page[..len(&self.geo, first)];
         let at = self.append(LogArea::Extent, page, Kind::Validity, PageAddr::NONE)?;
@@ -163,8 +171,8 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Puts together on the list what is known of a block, if it says which pages are valid; at most one
-    /// read, and whether it was made.
+    /// Puts together on the list what is known of a block, if it says which pages are valid; at
+    /// most one read, and whether it was made.
     pub(crate) fn recall(&mut self, block: u32, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
         if !self.validity.has(block) {
             return Ok(false);
@@ -370,7 +378,8 @@ mod tests {
         is_whole(&mut fs, file);
     }
 
-    /// A block's bits on flash may be from before its last erase, as long as its new entry is not there.
+    /// A block's bits on flash may be from before its last erase, as long as
+    /// its new entry is not there.
     #[test]
     fn a_page_that_could_not_be_written_leaves_none() {
         let (mut fs, _) = overwritten(32, 2_000);
@@ -403,7 +412,8 @@ mod tests {
         }
     }
 
-    /// A log that nothing is written to any more, and of which nothing is valid, gives its block back.
+    /// A log that nothing is written to any more, and of which nothing is
+    /// valid, gives its block back.
     #[test]
     fn an_idle_log_of_nothing_valid() {
         let mut fs = levelled();

@@ -23,21 +23,21 @@
 //!   put off when the window's end is in use.
 //! * Blocks that are long in use without being data, as those of a log that is seldom written, are
 //!   taken where data at rest goes to.
-//! * Only what rests is moved. A block is at rest when it is in use while the search for free blocks, which goes
-//!   round all of them, comes by and still is at the checkpoint after that: what is written and
-//!   deleted has gone by then. Until the search comes by the moves that are due wait, at most as many
-//!   as a round of it takes.
+//! * Only what rests is moved. A block is at rest when it is in use while the search for free
+//!   blocks, which goes round all of them, comes by and still is at the checkpoint after that: what
+//!   is written and deleted has gone by then. Until the search comes by the moves that are due
+//!   wait, at most as many as a round of it takes.
 //! * A block with a few valid pages only is cleaned, half a round after the search for free ones
 //!   has passed it.
 //! * All counts are 0 at first, where they should fall along the window: the intervals of the first
 //!   round grow from `k` to `2 * k`.
 //!
-//! Chance remains: a block whose data lives longer than that of others misses some of its turns, and
-//! nothing makes up for it; from round to round that adds up. With a byte of RAM more for each block
-//! ([`ram_to_level`](crate::ram_to_level)) erases are counted from the mount on, and each block should
-//! be ahead of the mean, or behind it, as its place on the ring says. Of the next free blocks the one
-//! is taken that lags most; what rests goes to the one that has been erased most. The counts are not
-//! stored: a mount takes every block to be where it should be.
+//! Chance remains: a block whose data lives longer than that of others misses some of its turns,
+//! and nothing makes up for it; from round to round that adds up. With a byte of RAM more for each
+//! block ([`ram_to_level`](crate::ram_to_level)) erases are counted from the mount on, and each
+//! block should be ahead of the mean, or behind it, as its place on the ring says. Of the next free
+//! blocks the one is taken that lags most; what rests goes to the one that has been erased most.
+//! The counts are not stored: a mount takes every block to be where it should be.
 
 use crate::error::Error;
 use crate::format::area::HEADS;
@@ -45,14 +45,14 @@ use crate::format::blockstate::BlockState;
 use crate::space::store::Store;
 use flashkit_nand::Nand;
 
-/// Erases between two moves, by default: `0.6 * 52 / sqrt(12)` is 9, less than one in a hundred of a
-/// thousand erases, with 60 % of the data at rest; and each move is one erase more in 51.
+/// Erases between two moves, by default: `0.6 * 52 / sqrt(12)` is 9, less than one in a hundred of
+/// a thousand erases, with 60 % of the data at rest; and each move is one erase more in 51.
 pub(crate) const INTERVAL: u32 = 52;
 /// Blocks beyond the end of the window's last place that its next place may be: some at the end
 /// are in use.
 pub(crate) const NEAR: u32 = 8;
-/// Intervals that a move is put off at least for that; on most chips for as many erases as there are
-/// blocks: what changes at all has gone by then.
+/// Intervals that a move is put off at least for that; on most chips for as many erases as there
+/// are blocks: what changes at all has gone by then.
 pub(crate) const PATIENCE: u32 = 8;
 /// Blocks that one change looks at for nearly empty ones.
 pub(crate) const SWEEP: u32 = 64;
@@ -64,7 +64,8 @@ const PULL: i32 = 2;
 const SOON: u32 = 8;
 /// Blocks that are watched at most.
 const WATCHED: u32 = 64;
-/// Erases behind what is due at which a log that is open is moved as well, and a free block is taken whatever is in it.
+/// Erases behind what is due at which a log that is open is moved as well, and a free block
+/// is taken whatever is in it.
 const LAGS: i32 = 40;
 /// Sorts of blocks that may last long: the heads of the areas, leaf and second-level blocks.
 const SORTS: usize = HEADS + 2;
@@ -133,9 +134,9 @@ impl Wear {
     }
 }
 
-/// Blocks in a row, none of them free, and where the search for free blocks was then. None of them is taken
-/// until a checkpoint makes it free. So what is still in use when the search has come by was in use
-/// all the way round: it is at rest.
+/// Blocks in a row, none of them free, and where the search for free blocks was then. None of them
+/// is taken until a checkpoint makes it free. So what is still in use when the search has come by
+/// was in use all the way round: it is at rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watch {
     from: u32,
@@ -230,8 +231,9 @@ impl<N: Nand> Store<'_, N> {
     /// Whether there is something in a block that could be moved.
     pub fn is_in_use(&mut self, block: u32) -> bool {
         let in_use = match self.state(block) {
-            // A log's block is closed soon, mostly: not where it is of a log that nothing is written to any more, and
-            // then nothing in it may be valid. That of a file that is open may stay so for ever.
+            // A log's block is closed soon, mostly: not where it is of a log that nothing is
+            // written to any more, and then nothing in it may be valid. That of a file that is
+            // open may stay so for ever.
             BlockState::Meta(_) if self.is_open(block) => self.lags(block),
             BlockState::Meta(n) => n > 0,
             BlockState::Data(n) => n > 0 || self.is_open(block),
@@ -283,7 +285,8 @@ impl<N: Nand> Store<'_, N> {
         pull.clamp(interval as i32 / 2, 2 * interval as i32) as u32
     }
 
-    /// Mean of the erases by which the blocks of the window are ahead of what is due at their places.
+    /// Mean of the erases by which the blocks of the window are ahead of
+    /// what is due at their places.
     fn window_ahead(&self) -> i32 {
         let (wear, blocks) = (&self.wear, self.table.blocks());
         let window = (wear.at + blocks - wear.to) % blocks;

@@ -13,9 +13,11 @@ pub struct Written {
     pub moved_data: u64,
     /// Metadata pages moved by cleaning.
     pub moved_meta: u64,
-    /// Pages of each metadata area: bitmap, DirInode map, DirInode, hash map, FileInode, extent map.
+    /// Pages of each metadata area: bitmap, DirInode map, DirInode, hash
+    /// map, FileInode, extent map.
     pub areas: [u64; HEADS],
-    /// Pages that say which pages of blocks are valid, in the blocks of extent maps and not among them.
+    /// Pages that say which pages of blocks are valid, in the blocks of
+    /// extent maps and not among them.
     pub validity: u64,
     /// Checkpoint pages with their anchors.
     pub checkpoint: u64,

@@ -197,7 +197,8 @@ impl<'a> Checkpoint<'a> {
         let at = FIELDS + 4 * self.reserved;
         (0..self.snapshot).map(move |i| PageAddr(get_u32(self.b, at + 4 * i)))
     }
-    /// The copies of the pages of a block table that lies on flash, in order, of those that were ever written.
+    /// The copies of the pages of a block table that lies on flash, in order, of
+    /// those that were ever written.
     pub fn table_pages(&self) -> impl Iterator<Item = (u32, PageAddr)> + '_ {
         self.table.iter().flat_map(TableFields::pages)
     }
