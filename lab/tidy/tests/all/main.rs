@@ -1,0 +1,4 @@
+//! The rules of the house, and what it depends on.
+
+mod dependencies;
+mod house;
