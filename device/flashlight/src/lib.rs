@@ -7,11 +7,59 @@
 //! ([`ram_needed`] tells its size); there is no heap and no clock. Operations name inodes by
 //! [`Node`] values; [`FlashLight::resolve`] follows a path to one.
 //!
+//! # Layers
+//! A folder each, the lowest first; a layer knows those below it and none above. The types carry
+//! it, so that a call upwards does not compile:
+//! `FlashLight { volume: Volume { durable: Durable { index: Index { store: Store } } } }`.
+//!
+//! | layer | what it is for | its type |
+//! | --- | --- | --- |
+//! | `format` | bytes of records; whether a page is well-formed; knows no chip | views |
+//! | `space` | blocks: taken, valid, worn; the allocation log | `Store` |
+//! | `index` | names and extents: directories, files, their maps, the pages in RAM | `Index` |
+//! | `checkpoint` | the state that a mount starts from, and what leads to it | `Durable` |
+//! | `cleaning` | free blocks: victims, moves, wear levelling, refresh | `Volume` |
+//! | `recovery` | mount, and roll-forward after a power cut | `Volume` |
+//! | `api` | what a program calls | [`FlashLight`] |
+//!
+//! `docs/design.md` says why, `docs/format.md` has the bytes.
+//!
 //! # What is durable when
 //! Everything before a [`FlashLight::sync`], a [`FlashLight::gc`] that cleaned, or an
 //! [`FlashLight::unmount`]; a file's data, size and names after [`FlashLight::fsync`]; a rename, an
 //! exchange, a link and a new directory when the call returns. After a power cut,
 //! [`FlashLight::mount`] rolls forward.
+//!
+//! # Example
+//!
+//! ```
+//! use flashkit_flashlight::{Config, Error, FlashLight, New, Node, ROOT_DIR, Time, ram_needed};
+//! use flashkit_nand::Nand;
+//! use flashkit_sim::{SimError, SimNand, preset};
+//!
+//! # fn main() -> Result<(), Error<SimError>> {
+//! let chip = SimNand::new(preset("slc-256m").unwrap());
+//! let mut ram = vec![0; ram_needed(&chip.geometry())];
+//! assert_eq!(ram.len(), 16_330);
+//! let now = Time { secs: 1_700_000_000, nanos: 0 };
+//! let new = New { mode: 0o644, now, ..New::default() };
+//!
+//! let chip = FlashLight::format(chip, &mut ram, 1, &New { mode: 0o755, ..new })?;
+//! let mut fs = FlashLight::mount(chip, &mut ram, Config::default())?;
+//! let node = fs.create(ROOT_DIR, b"boot.log", &new)?;
+//! let Node::File(file) = node else { return Err(Error::Invalid) };
+//! fs.write(file, 0, b"up\n", now)?;
+//! fs.fsync(node)?; // durable from here on: one page program
+//! let chip = fs.unmount().map_err(|(_, error)| error)?;
+//!
+//! let mut fs = FlashLight::mount(chip, &mut ram, Config::default())?;
+//! let mut bytes = [0; 3];
+//! assert_eq!(fs.read(file, 0, &mut bytes)?, 3);
+//! assert_eq!(&bytes, b"up\n");
+//! assert_eq!(fs.lookup(ROOT_DIR, b"boot.log")?.node, node);
+//! # Ok(())
+//! # }
+//! ```
 
 #![no_std]
 #![forbid(unsafe_code)]

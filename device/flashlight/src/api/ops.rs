@@ -265,7 +265,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// Makes a file's data, size and name durable (one program, if anything has changed), or a
     /// directory's entries. Where the allocation log has failed, a checkpoint does it.
     pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
-        if self.store().log_lost && self.index().is_writable() {
+        if self.store().log.lost && self.index().is_writable() {
             self.volume.checkpoint(false)?;
         }
         // After a checkpoint it still tells of what was lost.

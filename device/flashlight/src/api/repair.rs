@@ -103,8 +103,8 @@ impl<N: Nand> FlashLight<'_, N> {
                     self.store_mut().dirty.remove(i);
                 }
             }
-            let mut reserves = self.volume.durable.index.store.reserves
-                [..self.volume.durable.index.store.reserved]
+            let mut reserves = self.volume.durable.index.store.log.reserves
+                [..self.volume.durable.index.store.log.reserved]
                 .iter();
             let reserved = reserves.any(|r| u32::from(r.0) == block);
             match self.store_mut().state(block) {

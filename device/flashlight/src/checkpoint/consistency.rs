@@ -72,7 +72,7 @@ impl<N: Nand> Durable<'_, N> {
         let (s, a) = (&self.index.store, &self.anchor);
         let mut seen = SeenBlocks::new(a.last_root, s.table.blocks());
         let log = s.heads[LogArea::Bitmap as usize];
-        let bitmap = &s.bitmap_blocks[..s.bitmap_count];
+        let bitmap = &s.log.blocks[..s.log.count];
         let pages = (0..self.index.map.roots.len() / 4).map(|i| self.index.map.root(i));
         a.last_root < s.table.blocks()
             && self.system_blocks().all(|block| seen.note(block))
@@ -90,7 +90,7 @@ impl<N: Nand> Durable<'_, N> {
                 )
                 .all(|h| h.next <= s.ppb() && seen.note(h.block))
             && s.heads.iter().all(|h| h.next <= s.ppb())
-            && s.reserves[..s.reserved]
+            && s.log.reserves[..s.log.reserved]
                 .iter()
                 .all(|&(block, area)| area <= LogArea::Update as u8 && seen.note(block.into()))
             && (s.failing.iter().map(|b| u32::from(*b)))
@@ -102,7 +102,7 @@ impl<N: Nand> Durable<'_, N> {
     fn system_blocks(&self) -> impl Iterator<Item = u32> {
         let (s, a) = (&self.index.store, &self.anchor);
         let next = a.next_leaves.iter().filter(|block| **block != u32::MAX);
-        let bitmap = s.bitmap_blocks[..s.bitmap_count].iter();
+        let bitmap = s.log.blocks[..s.log.count].iter();
         [a.second, a.leaf.block]
             .into_iter()
             .chain(a.chain[..a.chained].iter().copied())
@@ -144,7 +144,7 @@ impl<N: Nand> Durable<'_, N> {
                 let Head { block, next } = s.data_heads[UPDATE];
                 block == u32::MAX || is_tail(s.state(block), next)
             }
-            && (0..s.reserved).all(|i| s.is_free(s.reserves[i].0.into()))
+            && (0..s.log.reserved).all(|i| s.is_free(s.log.reserves[i].0.into()))
     }
 }
 

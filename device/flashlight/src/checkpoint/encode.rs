@@ -51,7 +51,7 @@ impl<N: Nand> Durable<'_, N> {
             &mut *self.index.scratch,
         );
         let mut at = FIELDS;
-        for &(block, area) in &s.reserves[..s.reserved] {
+        for &(block, area) in &s.log.reserves[..s.log.reserved] {
             put_u32(b, at, u32::from(block) | u32::from(area) << 16);
             at += 4;
         }
@@ -107,14 +107,14 @@ impl<N: Nand> Durable<'_, N> {
             put_u16(b, 62 + 4 * i, head.next as u16);
         }
         for i in 0..BITMAP_BLOCKS {
-            let block = if i < s.bitmap_count {
-                s.bitmap_blocks[i]
+            let block = if i < s.log.count {
+                s.log.blocks[i]
             } else {
                 u16::MAX
             };
             put_u16(b, 84 + 2 * i, block);
         }
-        b[100] = s.reserved as u8;
+        b[100] = s.log.reserved as u8;
         b[101] = pages as u8;
         put_u64(b, COPY_OF, copy_of);
         for (i, &block) in s.failing.iter().enumerate() {
@@ -175,12 +175,12 @@ impl<N: Nand> Durable<'_, N> {
         s.wear.load(wear, s.cursor, s.table.blocks());
         s.begin_counts();
         s.scrub_at = u32::from(get_u16(b, SCRUB)).min(s.table.blocks()) * s.ppb();
-        s.bitmap_count = 0;
+        s.log.count = 0;
         for i in 0..BITMAP_BLOCKS {
             let v = get_u16(b, 84 + 2 * i);
             if v != u16::MAX {
-                s.bitmap_blocks[s.bitmap_count] = v;
-                s.bitmap_count += 1;
+                s.log.blocks[s.log.count] = v;
+                s.log.count += 1;
             }
         }
         let (reserved, count) = (usize::from(b[100]), usize::from(b[101]));
@@ -197,10 +197,10 @@ impl<N: Nand> Durable<'_, N> {
         if end > b.len() {
             return None;
         }
-        (s.reserved, s.unnamed) = (reserved, 0);
+        (s.log.reserved, s.log.unnamed) = (reserved, 0);
         for i in 0..reserved {
             let v = get_u32(b, FIELDS + 4 * i);
-            s.reserves[i] = (v as u16, (v >> 16) as u8);
+            s.log.reserves[i] = (v as u16, (v >> 16) as u8);
         }
         let mut pages = [0; SNAPSHOT_PAGES];
         for (i, page) in pages.iter_mut().enumerate().take(count) {

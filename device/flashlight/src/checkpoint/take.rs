@@ -8,7 +8,8 @@
 //! second-level page, each twice (the first 8 pages of its block):
 //!   32 leaf block u32
 //! checkpoint page, in the leaf block:
-//!   32 flags u8 (1: unmounted, 2: the page before says the same, 4: the DirInode map is wide)  33 round u8  34 root pages u8  35 second-level pages u8
+//!   32 flags u8 (1: unmounted, 2: the page before says the same, 4: the DirInode map is wide)
+//!   33 round u8   34 root pages u8   35 second-level pages u8
 //!   36 second-level block u16   38 next leaf u16
 //!   40 next file number u32   44 live pages u32   48 orphans u32   52 cursor u32
 //!   56 next directory number u32
@@ -90,13 +91,13 @@ impl<N: Nand> Durable<'_, N> {
             self.compare_states()?;
         }
         match self.index.store.begin_session() {
-            Err(Error::NoSpace) if self.index.store.log_lost => {}
+            Err(Error::NoSpace) if self.index.store.log.lost => {}
             r => r?,
         }
-        if self.index.store.beginning.is_none() {
+        if self.index.store.log.beginning.is_none() {
             return Ok(());
         }
-        let before = core::mem::replace(&mut self.index.store.naming, true);
+        let before = core::mem::replace(&mut self.index.store.log.naming, true);
         // In another leaf: this one's next page must not be written, the other is erased first.
         let another = self.index.store.ppb() + 1;
         let written = self
@@ -104,10 +105,10 @@ impl<N: Nand> Durable<'_, N> {
             .store
             .reserve_bitmap()
             .and_then(|()| self.write_checkpoint(0, another));
-        self.index.store.naming = before;
+        self.index.store.log.naming = before;
         written?;
         self.index.all_is_named();
-        self.index.store.beginning = None;
+        self.index.store.log.beginning = None;
         Ok(())
     }
 
@@ -148,7 +149,7 @@ impl<N: Nand> Durable<'_, N> {
         let flags = flags | TOLD;
         let last = flags & UNMOUNTED != 0;
         for _ in 0..TRIES {
-            if self.index.store.beginning.is_none() {
+            if self.index.store.log.beginning.is_none() {
                 self.index.store.table_write_back_for_checkpoint()?;
             }
             self.index.store.release_own();
@@ -324,7 +325,7 @@ impl<N: Nand> Durable<'_, N> {
 impl<N: Nand> Index<'_, N> {
     /// After a checkpoint: it names all blocks that are reserved.
     fn all_is_named(&mut self) {
-        (self.store.unnamed, self.store.log_lost) = (0, false);
+        (self.store.log.unnamed, self.store.log.lost) = (0, false);
     }
 
     /// Writes copies of two directories and the second snapshot, if the log has room for
@@ -336,7 +337,7 @@ impl<N: Nand> Index<'_, N> {
         second: &mut [u32],
     ) -> Result<Option<usize>, Error<N::Error>> {
         let needed = pages + self.dir_copies.len();
-        if self.store.bitmap_count > KEPT || (self.store.log_room() as usize) < needed {
+        if self.store.log.count > KEPT || (self.store.log_room() as usize) < needed {
             return Ok(None);
         }
         let copied = self.copy_dirs();
@@ -396,8 +397,8 @@ impl<N: Nand> Index<'_, N> {
             Some(recovery) => recovery.since,
             None => return Err(Error::NoSpace),
         };
-        for i in (0..self.store.reserved).rev() {
-            let (block, area) = self.store.reserves[i];
+        for i in (0..self.store.log.reserved).rev() {
+            let (block, area) = self.store.log.reserves[i];
             let at = self.store.geo.page(BlockAddr(block.into()), 0);
             self.store.scratch_at = PageAddr::NONE;
             if area != LogArea::Bitmap as u8 {
@@ -432,10 +433,10 @@ impl<N: Nand> Index<'_, N> {
             self.store.retire_system(head.block);
             self.store.heads[LogArea::Bitmap as usize] = Head::NONE;
         }
-        for i in 0..self.store.bitmap_count {
-            let block = u32::from(self.store.bitmap_blocks[i]);
+        for i in 0..self.store.log.count {
+            let block = u32::from(self.store.log.blocks[i]);
             if block == head.block && head.next < self.store.ppb() {
-                self.store.bitmap_blocks[kept] = self.store.bitmap_blocks[i];
+                self.store.log.blocks[kept] = self.store.log.blocks[i];
                 kept += 1;
             } else {
                 self.store.retire_system(block);
@@ -444,7 +445,7 @@ impl<N: Nand> Index<'_, N> {
                 }
             }
         }
-        self.store.bitmap_count = kept;
+        self.store.log.count = kept;
     }
 }
 

@@ -185,7 +185,7 @@ impl<N: Nand> Index<'_, N> {
     /// Whether a checkpoint makes blocks free that it and the allocation log have
     /// used, and these are needed.
     fn is_worth_a_checkpoint(&self) -> bool {
-        let retired = self.store.bitmap_count.saturating_sub(1) + self.store.retiring_count;
+        let retired = self.store.log.count.saturating_sub(1) + self.store.retiring_count;
         retired > 1 && self.store.available() <= last(self.store.ppb())
     }
 

@@ -169,17 +169,20 @@ impl<N: Nand> Volume<'_, N> {
     /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
     /// afterwards.
     pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
-        (self.store_mut().naming, self.store_mut().took_unnamed) = (true, false);
+        (
+            self.store_mut().log.naming,
+            self.store_mut().log.took_unnamed,
+        ) = (true, false);
         let result = self.account(Purpose::Checkpoint, |volume| {
             volume.durable.take_checkpoint(clean)
         });
         if result.is_ok() {
             self.end_job_if_dead();
         }
-        self.store_mut().naming = false;
-        if result.is_err() && self.store().took_unnamed {
+        self.store_mut().log.naming = false;
+        if result.is_err() && self.store().log.took_unnamed {
             // What goes on in a block that it would have named counts only with another checkpoint.
-            self.store_mut().log_lost = true;
+            self.store_mut().log.lost = true;
         }
         if result.is_ok() && self.store().together {
             // What a mount that is cut writes from here on does not count: its
@@ -260,7 +263,7 @@ impl<N: Nand> Index<'_, N> {
             || self.store.taken + more >= crate::space::limits::opened_max(self.store.page_size())
             || self.is_spent()
             || self.store.to_replay() >= self.replay_max()
-            || self.store.bitmap_count + 3 >= BITMAP_BLOCKS)
+            || self.store.log.count + 3 >= BITMAP_BLOCKS)
     }
 
     /// The first closed block from one on, of data or of metadata, of which one page

@@ -1,8 +1,9 @@
 //! The tag in the spare bytes of a data page, on chips with at least 24 of them.
 //!
 //! ```text
-//! 0 crc u32   4 file number u32   8 page index u32   12 sequence u32   16 directory u32   20 hash u32
-//! of an update besides, on chips with at least 38 spare bytes (what Linux leaves free of 64 by default):
+//!  0 crc u32   4 file number u32   8 page index u32   12 sequence u32
+//! 16 directory u32   20 hash u32
+//! of an update besides, on chips with at least 38 spare bytes (what Linux leaves free of 64):
 //! 24 crc u32  28 seconds, low u32  32 nanoseconds u32  36 seconds, high i8  37 left u8
 //! ```
 //!

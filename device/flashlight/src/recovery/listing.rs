@@ -64,7 +64,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 (LogArea::Update as u16) << 11 | head.next as u16,
             );
         }
-        for &(block, area) in &self.index.store.reserves[..self.index.store.reserved] {
+        for &(block, area) in &self.index.store.log.reserves[..self.index.store.log.reserved] {
             rec.add(u32::from(block), u16::from(area & 7) << 11);
         }
         let mut log = self.index.store.heads[LogArea::Bitmap as usize];
@@ -299,7 +299,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Takes the checkpoint's open blocks out of use.
     pub(crate) fn close_at_checkpoint(&mut self) {
-        (self.store.reserved, self.store.unnamed) = (0, 0);
+        (self.store.log.reserved, self.store.log.unnamed) = (0, 0);
         self.store.remnants.len = 0;
         self.store.heads = [Head::NONE; HEADS];
         self.store.data_heads[UPDATE] = Head::NONE;
@@ -330,9 +330,9 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             self.store.table_write_back();
         }
-        for i in 0..core::mem::take(&mut self.store.bitmap_count) {
+        for i in 0..core::mem::take(&mut self.store.log.count) {
             self.store
-                .retire_system(u32::from(self.store.bitmap_blocks[i]));
+                .retire_system(u32::from(self.store.log.blocks[i]));
         }
         // About as many blocks have been erased since the checkpoint.
         self.store.wear.erases = self.store.wear.erases.saturating_add(listed as u32);

@@ -4,24 +4,25 @@
 //! state is rebuilt from the checkpoint and the inode pages written since, in the order of their
 //! sequence numbers; every one of them is a record of a change that was complete:
 //!
-//! 0. The checkpoint itself may be the page whose program was cut: it is written once more
-//!    (`checkpoint.rs`) before anything else, without the blocks that only it makes free.
 //! 1. The allocation log tells which blocks were taken since. Their pages, and those of blocks
 //!    that were open at the checkpoint beyond the place they had reached, are *lost*: not valid
-//!    unless step 5 finds them in use.
-//! 2. The newest inode page may be the one that was being programmed when power failed: it may read
-//!    well now and fail later. It is written anew and taken from there; the page itself is not
-//!    looked at again. (Of other pages only those matter that an inode page written later refers
-//!    to; these were complete by then.)
+//!    unless step 5 finds them in use. Then the checkpoint is written once more (`checkpoint.rs`),
+//!    without the blocks that only it makes free: it may be the page whose program was cut.
+//! 2. The newest inode page may be the one that was being programmed when power failed: it may
+//!    read well now and fail later. It is written anew and taken from there; the page itself is
+//!    not looked at again. (Of other pages only those matter that an inode page written later
+//!    refers to; these were complete by then.)
 //! 3. DirInode pages: the DirInode map points to the newest; what they note as freed is invalid.
 //! 4. DirInode and FileInode pages, in order: what they replace is invalid; a name that a
-//!    directory's own newest page does not show is linked, one that was moved away, or noted in the
-//!    page of a newer name, is removed.
+//!    directory's own newest page does not show is linked; one that was moved away, or noted in
+//!    the page of a newer name, is removed.
 //! 5. Of lost pages, those are valid that an inode refers to now.
-//!    A file that a rename has taken a name from, and no page of its own says so, is written.
 //! 6. All blocks that were open are closed: only freshly erased ones are written.
-//! 7. Overwrites that no inode page shows yet are found by the tags of their pages (`updates.rs`).
-//!    A checkpoint makes it durable; until then a second stop finds the volume as the first did.
+//! 7. Updates that no inode page shows yet are found by the tags of their pages (`updates.rs`).
+//! 8. What one page began and another was to end is ended: an exchange, the loss of a name by a
+//!    rename, a truncation of many pieces.
+//! 9. Blocks that are hardly written are cleaned, and a checkpoint makes it durable; until then a
+//!    second stop finds the volume as the first did.
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;

@@ -476,8 +476,8 @@ impl<'r, N: Nand> Index<'r, N> {
     /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
     /// and then nothing has happened.
     pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
-        for i in 0..self.store.reserved {
-            let (block, area) = self.store.reserves[i];
+        for i in 0..self.store.log.reserved {
+            let (block, area) = self.store.log.reserves[i];
             if area != LogArea::Bitmap as u8 {
                 continue;
             }

@@ -25,7 +25,7 @@ pub(crate) const FILE_BATCH: u32 = 8;
 impl<N: Nand> Store<'_, N> {
     /// Takes a block for a data data head.
     pub(crate) fn take_data_head(&mut self, front: usize) -> Result<u32, Error<N::Error>> {
-        while front == WEAR && self.reserved + LOG_AHEAD + 1 < RESERVES {
+        while front == WEAR && self.log.reserved + LOG_AHEAD + 1 < RESERVES {
             let block = self.pick_at_rest();
             let block = self.if_any(block)?;
             self.push_reserve(block, LogArea::Data);
@@ -59,26 +59,32 @@ impl<N: Nand> Store<'_, N> {
         suits: impl Fn(&(u16, u8)) -> bool,
     ) -> Result<Option<u32>, Error<N::Error>> {
         loop {
-            let Some(i) = self.reserves[..self.reserved].iter().position(&suits) else {
+            let Some(i) = self.log.reserves[..self.log.reserved]
+                .iter()
+                .position(&suits)
+            else {
                 return Ok(None);
             };
             // What is in a block that no page names would not be found, nor records in one in which
             // a mount does not look for them.
-            let any = self.naming || self.formatting || self.together;
-            let next = u32::from(self.reserves[i].0);
-            let unnamed = i >= self.reserved - self.unnamed;
-            let unfound = self.beginning.is_some_and(|named| !named.contains(&next));
+            let any = self.log.naming || self.formatting || self.together;
+            let next = u32::from(self.log.reserves[i].0);
+            let unnamed = i >= self.log.reserved - self.log.unnamed;
+            let unfound = self
+                .log
+                .beginning
+                .is_some_and(|named| !named.contains(&next));
             if !any && (unnamed || area == LogArea::Bitmap && unfound) {
-                self.log_lost = true;
+                self.log.lost = true;
                 return Err(Error::NoSpace);
             }
-            self.took_unnamed |= unnamed && self.naming;
+            self.log.took_unnamed |= unnamed && self.log.naming;
             let block = self.unreserve(i);
-            let clean = self.beginning.is_none() && self.is_clean(block)?;
-            let erased = clean || self.log_ready == block;
-            if self.log_ready == block {
+            let clean = self.log.beginning.is_none() && self.is_clean(block)?;
+            let erased = clean || self.log.ready == block;
+            if self.log.ready == block {
                 // Once only: the block may be taken again, for another area.
-                self.log_ready = u32::MAX;
+                self.log.ready = u32::MAX;
             }
             if !self.prepare(block, !erased)? {
                 continue;
@@ -92,9 +98,9 @@ impl<N: Nand> Store<'_, N> {
                     _ => BlockState::Meta(0),
                 },
             );
-            if area == LogArea::Bitmap && self.bitmap_count < BITMAP_BLOCKS {
-                self.bitmap_blocks[self.bitmap_count] = block as u16;
-                self.bitmap_count += 1;
+            if area == LogArea::Bitmap && self.log.count < BITMAP_BLOCKS {
+                self.log.blocks[self.log.count] = block as u16;
+                self.log.count += 1;
             }
             if let Some(recovery) = &mut self.recovery
                 && !recovery.note_fresh(block)
@@ -107,12 +113,12 @@ impl<N: Nand> Store<'_, N> {
 
     /// Takes a block from the list of reserved ones.
     pub fn unreserve(&mut self, i: usize) -> u32 {
-        let block = u32::from(self.reserves[i].0);
-        if i >= self.reserved - self.unnamed {
-            self.unnamed -= 1;
+        let block = u32::from(self.log.reserves[i].0);
+        if i >= self.log.reserved - self.log.unnamed {
+            self.log.unnamed -= 1;
         }
-        self.reserves.copy_within(i + 1..self.reserved, i);
-        self.reserved -= 1;
+        self.log.reserves.copy_within(i + 1..self.log.reserved, i);
+        self.log.reserved -= 1;
         self.free = self.free.saturating_sub(1);
         block
     }
@@ -181,7 +187,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Free blocks that are not reserved.
     pub fn unreserved(&self) -> u32 {
-        self.free.saturating_sub(self.reserved as u32)
+        self.free.saturating_sub(self.log.reserved as u32)
     }
 
     /// Finds the next free block that is not reserved.
@@ -278,7 +284,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     pub(crate) fn is_reserved(&self, block: u32) -> bool {
-        let mut reserves = self.reserves[..self.reserved].iter();
+        let mut reserves = self.log.reserves[..self.log.reserved].iter();
         reserves.any(|r| u32::from(r.0) == block)
     }
 

@@ -20,6 +20,20 @@ pub(crate) struct Latch<'r, N: Nand> {
     pub pages: Pages<'r>,
 }
 
+impl<'r, N: Nand> Latch<'r, N> {
+    pub fn new(inner: N, refresh_bits: u32, pages: Pages<'r>) -> Self {
+        let pages_per_block = inner.geometry().pages_per_block();
+        Latch {
+            inner,
+            failed: false,
+            only_reads: false,
+            untold: None,
+            refresh: RefreshList::new(refresh_bits, pages_per_block),
+            pages,
+        }
+    }
+}
+
 impl<N: Nand> Latch<'_, N> {
     /// Nothing is written after a failure, not even what a lookup would push from the cache.
     pub fn may_write(&mut self) -> Result<(), Error<N::Error>> {

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::format::area::{HEADS, Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::header::{HEADER, Kind};
-use crate::format::limits::RESERVES;
+use crate::format::limits::{BITMAP_BLOCKS, RESERVES};
 use crate::space::allocation::{DATA_BATCH, FILE_BATCH, SINGLES, UPDATE_BATCH};
 use crate::space::store::Store;
 use flashkit_bytes::{put_u16, put_u32};
@@ -16,6 +16,44 @@ pub(crate) const LOG_AHEAD: usize = 2;
 /// Pages left in a block of the allocation log when the next one is erased: more than the records
 /// of one change.
 const LOG_MARGIN: u32 = 8;
+
+/// Blocks that are reserved, in the order in which they will be taken, and the blocks of the log
+/// whose records name them.
+pub(crate) struct AllocLog {
+    pub reserves: [(u16, u8); RESERVES],
+    pub reserved: usize,
+    /// How many of them, the last ones, no page on flash names yet.
+    pub unnamed: usize,
+    /// The reserved block of the allocation log that has been erased already.
+    pub ready: u32,
+    /// While a session begins: the blocks of the allocation log in which a mount looks for that.
+    pub beginning: Option<[u32; LOG_AHEAD]>,
+    /// No block that a page on flash names is left for the allocation log: only a checkpoint helps.
+    pub lost: bool,
+    /// A checkpoint is being written, that will name the block of the log.
+    pub naming: bool,
+    /// It has taken blocks that no page names yet.
+    pub took_unnamed: bool,
+    pub blocks: [u16; BITMAP_BLOCKS],
+    pub count: usize,
+}
+
+impl AllocLog {
+    pub fn new() -> Self {
+        AllocLog {
+            reserves: [(0, 0); RESERVES],
+            reserved: 0,
+            unnamed: 0,
+            ready: u32::MAX,
+            beginning: None,
+            lost: false,
+            naming: false,
+            took_unnamed: false,
+            blocks: [u16::MAX; BITMAP_BLOCKS],
+            count: 0,
+        }
+    }
+}
 
 impl<N: Nand> Store<'_, N> {
     /// The first write of a session goes to a freshly erased block of the allocation log: an
@@ -31,9 +69,9 @@ impl<N: Nand> Store<'_, N> {
         self.session = true;
         let mut named = [u32::MAX; LOG_AHEAD];
         let mut count = 0;
-        for i in 0..self.reserved {
-            let block = u32::from(self.reserves[i].0);
-            if self.reserves[i].1 == LogArea::Bitmap as u8 && count < LOG_AHEAD {
+        for i in 0..self.log.reserved {
+            let block = u32::from(self.log.reserves[i].0);
+            if self.log.reserves[i].1 == LogArea::Bitmap as u8 && count < LOG_AHEAD {
                 named[count] = block;
                 count += 1;
             }
@@ -55,7 +93,7 @@ impl<N: Nand> Store<'_, N> {
         if self.formatting || self.together {
             return self.reserve(None);
         }
-        self.beginning = Some(named);
+        self.log.beginning = Some(named);
         let mut shown = self.reserve(None).and_then(|()| self.write_alloc_record());
         if shown.is_ok() && self.heads[LogArea::Bitmap as usize].next < 2 {
             // A program has failed between the two, and they do not show that the session began.
@@ -65,7 +103,7 @@ impl<N: Nand> Store<'_, N> {
         if matches!(shown, Err(Error::NoSpace)) || (shown.is_ok() && head.next < 2) {
             return self.miss_beginning(named);
         }
-        self.beginning = None;
+        self.log.beginning = None;
         shown
     }
 
@@ -82,14 +120,14 @@ impl<N: Nand> Store<'_, N> {
             }
         }
         self.heads[LogArea::Bitmap as usize] = Head::NONE;
-        self.log_lost = true;
+        self.log.lost = true;
         Err(Error::NoSpace)
     }
 
     /// Makes sure, while the block of the allocation log has room for it to be named, that the next
     /// one can be erased. `false` when only a checkpoint can name another.
     pub fn ready_log(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.log_lost {
+        if self.log.lost {
             return Ok(false);
         }
         while self.session && self.heads[LogArea::Bitmap as usize].block != u32::MAX {
@@ -97,15 +135,15 @@ impl<N: Nand> Store<'_, N> {
             if room > LOG_MARGIN {
                 break;
             }
-            let next = (0..self.reserved - self.unnamed)
-                .find(|&i| self.reserves[i].1 == LogArea::Bitmap as u8);
+            let next = (0..self.log.reserved - self.log.unnamed)
+                .find(|&i| self.log.reserves[i].1 == LogArea::Bitmap as u8);
             match next {
-                Some(i) if u32::from(self.reserves[i].0) == self.log_ready => break,
+                Some(i) if u32::from(self.log.reserves[i].0) == self.log.ready => break,
                 Some(i) => {
-                    let block = u32::from(self.reserves[i].0);
+                    let block = u32::from(self.log.reserves[i].0);
                     let erased = self.is_clean(block)?;
                     if self.prepare(block, !erased)? {
-                        self.log_ready = block;
+                        self.log.ready = block;
                     } else {
                         self.unreserve(i);
                     }
@@ -127,9 +165,9 @@ impl<N: Nand> Store<'_, N> {
     }
 
     pub(crate) fn push_reserve(&mut self, block: u32, area: LogArea) {
-        self.reserves[self.reserved] = (block as u16, area as u8);
-        self.reserved += 1;
-        self.unnamed += 1;
+        self.log.reserves[self.log.reserved] = (block as u16, area as u8);
+        self.log.reserved += 1;
+        self.log.unnamed += 1;
         self.drawn += 1;
         self.update_blocks += usize::from(area == LogArea::Update);
     }
@@ -145,7 +183,7 @@ impl<N: Nand> Store<'_, N> {
                 _ => 1,
             };
             for i in 0..want {
-                if i > 0 && self.reserved + LOG_AHEAD + 1 + SINGLES >= RESERVES {
+                if i > 0 && self.log.reserved + LOG_AHEAD + 1 + SINGLES >= RESERVES {
                     break;
                 }
                 match self.reserve_one(area) {
@@ -170,7 +208,7 @@ impl<N: Nand> Store<'_, N> {
         for i in self.log_ahead()..LOG_AHEAD + usize::from(full) {
             match self.reserve_one(LogArea::Bitmap) {
                 // The checkpoint names those ahead itself.
-                Err(Error::NoSpace) if self.naming && i >= usize::from(full) => break,
+                Err(Error::NoSpace) if self.log.naming && i >= usize::from(full) => break,
                 r => r?,
             }
         }
@@ -202,7 +240,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Blocks kept for the allocation log.
     fn log_ahead(&self) -> usize {
-        let kept = self.reserves[..self.reserved].iter();
+        let kept = self.log.reserves[..self.log.reserved].iter();
         kept.filter(|r| r.1 == LogArea::Bitmap as u8).count()
     }
 
@@ -211,9 +249,9 @@ impl<N: Nand> Store<'_, N> {
     /// ```
     fn write_alloc_record(&mut self) -> Result<(), Error<N::Error>> {
         let mut page = [0u8; HEADER + 4 + 4 * RESERVES];
-        let new = &self.reserves[self.reserved - self.unnamed..self.reserved];
+        let new = &self.log.reserves[self.log.reserved - self.log.unnamed..self.log.reserved];
         put_u16(&mut page, HEADER, new.len() as u16);
-        put_u16(&mut page, HEADER + 2, self.naming.into());
+        put_u16(&mut page, HEADER + 2, self.log.naming.into());
         let mut len = HEADER + 4;
         for &(block, area) in new {
             put_u32(&mut page, len, u32::from(block) | u32::from(area) << 16);
@@ -225,7 +263,7 @@ impl<N: Nand> Store<'_, N> {
             Kind::Alloc,
             PageAddr::NONE,
         )?;
-        self.unnamed = 0;
+        self.log.unnamed = 0;
         Ok(())
     }
 }

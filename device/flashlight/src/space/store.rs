@@ -10,20 +10,18 @@
 use crate::config::Config;
 use crate::error::{Error, FILE_DATA};
 use crate::format::area::{COLD, DATA_HEADS, HEADS, Head, LogArea, UPDATE};
-use crate::format::blockstate::Entries;
 use crate::format::header::{self, HEADER, Header, Kind};
-use crate::format::limits::{BITMAP_BLOCKS, RESERVES, RETIRING, UPDATE_BLOCKS};
+use crate::format::limits::{RETIRING, UPDATE_BLOCKS};
 use crate::format::mappage::Owner;
 use crate::format::tag::{self, Tag};
-use crate::format::wellformed::{self, blocks, is_well_formed};
+use crate::format::wellformed::{self, is_well_formed};
 use crate::space::dirty::DirtyList;
 use crate::space::erased::{OF_UPDATES, Unseen};
 use crate::space::latch::Latch;
-use crate::space::log::LOG_AHEAD;
+use crate::space::log::AllocLog;
 use crate::space::newer::Newer;
 use crate::space::opened::Recovery;
 use crate::space::pages::Pages;
-use crate::space::refresh::RefreshList;
 use crate::space::remnants::Remnants;
 use crate::space::table::Table;
 use crate::space::validity::Validity;
@@ -43,23 +41,8 @@ pub(crate) struct Store<'r, N: Nand> {
     pub validity: Validity<'r>,
     pub remnants: Remnants<'r>,
     pub heads: [Head; HEADS],
+    pub log: AllocLog,
     pub data_heads: [Head; DATA_HEADS],
-    pub reserves: [(u16, u8); RESERVES],
-    pub reserved: usize,
-    /// How many of them, the last ones, no page on flash names yet.
-    pub unnamed: usize,
-    /// The reserved block of the allocation log that has been erased already.
-    pub log_ready: u32,
-    /// While a session begins: the blocks of the allocation log in which a mount looks for that.
-    pub beginning: Option<[u32; LOG_AHEAD]>,
-    /// No block that a page on flash names is left for the allocation log: only a checkpoint helps.
-    pub log_lost: bool,
-    /// A checkpoint is being written, that will name the block of the log.
-    pub naming: bool,
-    /// It has taken blocks that no page names yet.
-    pub took_unnamed: bool,
-    pub bitmap_blocks: [u16; BITMAP_BLOCKS],
-    pub bitmap_count: usize,
     /// Blocks that are not bad.
     pub good: u32,
     /// Blocks in state free or clean, and dead.
@@ -162,38 +145,17 @@ impl<'r, N: Nand> Store<'r, N> {
         let correctable = nand.correctable_bits();
         let refresh_bits = config.refresh_bits.unwrap_or(correctable - correctable / 4);
         Store {
-            nand: Latch {
-                inner: nand,
-                failed: false,
-                only_reads: false,
-                untold: None,
-                refresh: RefreshList::new(refresh_bits, ppb),
-                pages: Pages::new(pages, ps),
-            },
+            nand: Latch::new(nand, refresh_bits, Pages::new(pages, ps)),
             geo,
             volume: 0,
             seq: 1,
-            table: Table {
-                bytes: table,
-                entries: Entries::of(ppb),
-                blocks: blocks(&geo),
-                paged: None,
-            },
+            table: Table::new(table, &geo),
             dirty: DirtyList::new(dirty, ppb, dirty_most),
             validity: Validity::new(known, geo),
             remnants: Remnants::new(remnants),
             heads: [Head::NONE; HEADS],
             data_heads: [Head::NONE; DATA_HEADS],
-            reserves: [(0, 0); RESERVES],
-            reserved: 0,
-            unnamed: 0,
-            log_ready: u32::MAX,
-            beginning: None,
-            log_lost: false,
-            naming: false,
-            took_unnamed: false,
-            bitmap_blocks: [u16::MAX; BITMAP_BLOCKS],
-            bitmap_count: 0,
+            log: AllocLog::new(),
             good: 0,
             free: 0,
             dead: 0,

@@ -5,7 +5,9 @@
 //! invalid is known at once, and no cap on the number of dirty blocks is needed for correctness.
 
 use crate::format::blockstate::Entries;
+use crate::format::wellformed::blocks;
 use crate::space::paged::Paged;
+use flashkit_nand::Geometry;
 
 /// The table, in the caller's RAM: all of it, or a part of what is on flash
 /// ([`crate::space::paged`]).
@@ -16,6 +18,17 @@ pub(crate) struct Table<'r> {
     pub blocks: u32,
     /// What the table on flash needs besides.
     pub paged: Option<Paged<'r>>,
+}
+
+impl<'r> Table<'r> {
+    pub fn new(bytes: &'r mut [u8], geo: &Geometry) -> Self {
+        Table {
+            bytes,
+            entries: Entries::of(geo.pages_per_block()),
+            blocks: blocks(geo),
+            paged: None,
+        }
+    }
 }
 
 impl Table<'_> {

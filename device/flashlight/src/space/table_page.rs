@@ -382,8 +382,10 @@ impl<N: Nand> Store<'_, N> {
     /// for whoever starts from it.
     ///
     /// ```text
-    /// places of the pages' copies: u32 each, bit 31 of the first: written after the checkpoint before this
-    /// good u32, free u32, dead u32   changes u16   erased means free u16   block being filled u16, next page u16
+    /// places of the pages' copies: u32 each, bit 31 of the first: written after the checkpoint
+    ///     before
+    /// good u32, free u32, dead u32   changes u16   erased means free u16
+    /// block being filled u16, next page u16
     /// changes: block u16, entry
     /// ```
     pub fn encode_table(&mut self, page: &mut [u8], at: usize, over: &[u32]) -> usize {

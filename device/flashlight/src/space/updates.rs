@@ -29,7 +29,7 @@ impl<N: Nand> Store<'_, N> {
     /// Counts what is reserved for updates, after a checkpoint.
     pub fn count_updates(&mut self) {
         self.updates = 0;
-        let reserved = self.reserves[..self.reserved].iter();
+        let reserved = self.log.reserves[..self.log.reserved].iter();
         let reserved = reserved.filter(|r| r.1 == LogArea::Update as u8).count();
         self.update_blocks = reserved + usize::from(self.data_heads[UPDATE].block != u32::MAX);
     }
@@ -42,6 +42,6 @@ impl<N: Nand> Store<'_, N> {
     /// Blocks that a recovery from the last checkpoint cannot have, though they were free: those
     /// taken since, and those reserved.
     pub(crate) fn spent(&self) -> u32 {
-        self.taken + self.reserved as u32
+        self.taken + self.log.reserved as u32
     }
 }

@@ -22,7 +22,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether a block belongs to the allocation log.
     pub fn is_log(&self, block: u32) -> bool {
-        self.bitmap_blocks[..self.bitmap_count].contains(&(block as u16))
+        self.log.blocks[..self.log.count].contains(&(block as u16))
     }
 
     /// A block is not written any more, and not continued. One of which nothing is valid is dead.

@@ -45,9 +45,6 @@ use crate::format::blockstate::BlockState;
 use crate::space::store::Store;
 use flashkit_nand::Nand;
 
-/// Erases between two moves, by default: `0.6 * 52 / sqrt(12)` is 9, less than one in a hundred of
-/// a thousand erases, with 60 % of the data at rest; and each move is one erase more in 51.
-pub(crate) const INTERVAL: u32 = 52;
 /// Blocks beyond the end of the window's last place that its next place may be: some at the end
 /// are in use.
 pub(crate) const NEAR: u32 = 8;
