@@ -20,8 +20,8 @@
 //! * No program, and no second erase, in a bank while it erases; no read of the segment that is
 //!   being erased. Reads of the bank's other segments are served (the chip suspends the erase).
 //! * Nothing is programmed in a segment whose erase was cut or failed before it was erased again.
-//! * A byte that is not `0xFF` is programmed only where it clears bits, never where it would have to
-//!   set one.
+//! * A byte that is not `0xFF` is programmed only where it clears bits, never where
+//!   it would have to set one.
 //!
 //! # Example
 //!

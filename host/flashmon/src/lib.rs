@@ -12,8 +12,8 @@
 //! | `mtd` | the MTD devices of this machine, from sysfs |
 //!
 //! What is counted is what the driver is asked for, retries and the driver's own bad-block table
-//! included, whoever asks: file system, UBI, a dump of the chip. SPI NAND has other functions and is
-//! not seen. On a chip of several dies, addresses are those within a die.
+//! included, whoever asks: file system, UBI, a dump of the chip. SPI NAND has other functions and
+//! is not seen. On a chip of several dies, addresses are those within a die.
 //!
 //! ```no_run
 //! use flashkit_flashmon::Flashmon;

@@ -5,9 +5,9 @@
 //! is what the kernel, QEMU and libnbd ask of a disk.
 //!
 //! There are three libraries on crates.io, and none fits: `nbd` 0.3.1 answers TRIM and WRITE_ZEROES
-//! with an error and knows no FUA and no `GO`; `nbdkit` 0.3.0 makes plugins for a server that has to
-//! be installed; `tokio-nbd` 0.3.0 is under the GPL and brings a runtime. So the protocol is here,
-//! two hundred lines of it.
+//! with an error and knows no FUA and no `GO`; `nbdkit` 0.3.0 makes plugins for a server that has
+//! to be installed; `tokio-nbd` 0.3.0 is under the GPL and brings a runtime. So the protocol is
+//! here, two hundred lines of it.
 //!
 //! | item | what it is |
 //! | --- | --- |
