@@ -14,7 +14,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_SHARED, NAME, NAME_MAX, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
 use crate::index::Index;
-use crate::index::tree::{self, Changes, HASH, MapTarget, Put};
+use crate::index::tree::{self, Changes, HASH, MapLead, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
 
 type HashPage<'a> = MapPage<&'a mut [u8], { dirrec::SIZE }>;
@@ -93,20 +93,8 @@ impl<N: Nand> Index<'_, N> {
         i: usize,
         hash: u32,
     ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
-        let dir = self.dirs[i].dir();
-        let (levels, ino) = (dir.levels(), dir.ino());
-        if levels == 0 {
-            return (Ok((0, PageAddr::NONE)), NO_HASH);
-        }
-        let ((key, at), end) = tree::root_range(&dir, hash, NO_HASH);
-        if levels == 1 {
-            return (Ok((key, at)), end);
-        }
-        if let Err(e) = self.load_map_page(HASH.index, (key, at), ino, HASH.what_index) {
-            return (Err(e), end);
-        }
-        let (pointer, end) = tree::index_range(&MapPage(&*self.scratch), hash, end);
-        (Ok(pointer), end)
+        let lead = MapLead::of(&self.dirs[i].dir(), hash, NO_HASH);
+        self.map_for(&HASH, &lead)
     }
 
     /// Loads the hash map page that covers a hash into the scratch page;
@@ -121,11 +109,7 @@ impl<N: Nand> Index<'_, N> {
         i: usize,
         pointer: (u32, PageAddr),
     ) -> Result<bool, Error<N::Error>> {
-        if pointer.1.is_none() {
-            return Ok(false);
-        }
-        self.load_map_page(HASH.map, pointer, self.dirs[i].ino, HASH.what)?;
-        Ok(true)
+        self.load_map_at(&HASH, self.dirs[i].ino, pointer)
     }
 
     /// The `n`-th entry of a hash. Reads the directory if it is not cached, and its hash map

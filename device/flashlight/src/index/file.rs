@@ -14,7 +14,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{FileView, POINTER};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
-use crate::index::tree::{self, Changes, EXTENT, MapTarget, Put};
+use crate::index::tree::{self, Changes, EXTENT, MapLead, MapTarget, Put};
 use flashkit_nand::{Nand, PageAddr};
 
 /// Records that a part of a truncation takes at most.
@@ -46,20 +46,8 @@ impl<N: Nand> Index<'_, N> {
         i: usize,
         index: u32,
     ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
-        let view = self.files[i].file();
-        let (levels, ino) = (view.levels(), view.ino());
-        if levels == 0 {
-            return (Ok((0, PageAddr::NONE)), INDEX_END);
-        }
-        let ((key, at), end) = tree::root_range(&view, index, INDEX_END);
-        if levels == 1 {
-            return (Ok((key, at)), end);
-        }
-        if let Err(e) = self.load_map_page(EXTENT.index, (key, at), ino, EXTENT.what_index) {
-            return (Err(e), end);
-        }
-        let (pointer, end) = tree::index_range(&MapPage(&*self.scratch), index, end);
-        (Ok(pointer), end)
+        let lead = MapLead::of(&self.files[i].file(), index, INDEX_END);
+        self.map_for(&EXTENT, &lead)
     }
 
     /// Loads the extent map that covers an index into the scratch page; `false` if there is none.
@@ -78,11 +66,7 @@ impl<N: Nand> Index<'_, N> {
         i: usize,
         pointer: (u32, PageAddr),
     ) -> Result<bool, Error<N::Error>> {
-        if pointer.1.is_none() {
-            return Ok(false);
-        }
-        self.load_map_page(EXTENT.map, pointer, self.files[i].ino, EXTENT.what)?;
-        Ok(true)
+        self.load_map_at(&EXTENT, self.files[i].ino, pointer)
     }
 
     /// Looks a page of a cached file up.

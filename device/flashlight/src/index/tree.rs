@@ -8,6 +8,7 @@ use crate::format::extent;
 use crate::format::header::Kind;
 use crate::format::inode::{Inode, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
+use crate::index::Index;
 use crate::space::store::Store;
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr};
@@ -50,6 +51,68 @@ pub(crate) const EXTENT: MapKind = MapKind {
     what: "extent map",
     what_index: "extent index",
 };
+
+/// What an inode says of where the map is that covers a key.
+pub(crate) struct MapLead {
+    ino: u32,
+    key: u32,
+    levels: u8,
+    pointer: (u32, PageAddr),
+    /// Where the range of what the pointer leads to ends.
+    end: u32,
+}
+
+impl MapLead {
+    /// Of an inode whose keys are all below `end`.
+    pub fn of<const REC: usize>(view: &Inode<&[u8], REC>, key: u32, end: u32) -> MapLead {
+        let levels = view.levels();
+        let (pointer, end) = match levels {
+            0 => ((0, PageAddr::NONE), end),
+            _ => root_range(view, key, end),
+        };
+        MapLead {
+            ino: view.ino(),
+            key,
+            levels,
+            pointer,
+            end,
+        }
+    }
+}
+
+impl<N: Nand> Index<'_, N> {
+    /// The pointer to the map page that covers a key, if there is any, and where its range ends:
+    /// also when the index page that leads there cannot be read. At most one read.
+    #[allow(clippy::type_complexity)]
+    pub fn map_for(
+        &mut self,
+        kind: &MapKind,
+        lead: &MapLead,
+    ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
+        if lead.levels < 2 {
+            return (Ok(lead.pointer), lead.end);
+        }
+        if let Err(e) = self.load_map_page(kind.index, lead.pointer, lead.ino, kind.what_index) {
+            return (Err(e), lead.end);
+        }
+        let (pointer, end) = index_range(&MapPage(&*self.scratch), lead.key, lead.end);
+        (Ok(pointer), end)
+    }
+
+    /// Loads the map page that a pointer leads to into the scratch page; `false` when there is none.
+    pub fn load_map_at(
+        &mut self,
+        kind: &MapKind,
+        ino: u32,
+        pointer: (u32, PageAddr),
+    ) -> Result<bool, Error<N::Error>> {
+        if pointer.1.is_none() {
+            return Ok(false);
+        }
+        self.load_map_page(kind.map, pointer, ino, kind.what)?;
+        Ok(true)
+    }
+}
 
 /// The map page that a migration changes.
 #[derive(Clone, Copy, Debug)]
