@@ -275,7 +275,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Makes everything durable.
     pub fn sync(&mut self) -> Result<(), Error<N::Error>> {
-        if self.index().read_only || !(self.store().session || self.index().is_dirty()) {
+        if self.index().read_only || !(self.store().log.session || self.index().is_dirty()) {
             return Ok(());
         }
         self.index_mut().writable()?;

@@ -65,7 +65,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// What [`FlashLight::unmount`] does, keeping the value: nothing may be changed afterwards.
     pub fn close(&mut self) -> Result<(), Error<N::Error>> {
-        if self.index().read_only || !(self.store().session || self.index().is_dirty()) {
+        if self.index().read_only || !(self.store().log.session || self.index().is_dirty()) {
             self.index_mut().read_only = true;
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// Whether what the mount has recovered is durable. It is not when one root block is left and
     /// full, or with [`Config::discarded`]: then the next mount does it again.
     pub fn recovery_lasts(&self) -> bool {
-        !self.index().recovered || !self.store().together
+        !self.index().recovered || !self.store().log.together
     }
 
     /// The volume's number.

@@ -87,7 +87,7 @@ impl<N: Nand> Durable<'_, N> {
     /// it begins with a checkpoint of what is on flash, that names others. To be called before the
     /// first change.
     pub(crate) fn begin(&mut self) -> Result<(), Error<N::Error>> {
-        if !self.index.store.session {
+        if !self.index.store.log.session {
             self.compare_states()?;
         }
         match self.index.store.begin_session() {

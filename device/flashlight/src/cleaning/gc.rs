@@ -146,7 +146,7 @@ impl<N: Nand> Volume<'_, N> {
         if self.refresh()? {
             return Ok(true);
         }
-        if !self.store().session {
+        if !self.store().log.session {
             return Ok(false);
         }
         let mut left = (LOOK + MOVE).saturating_mul(pages);

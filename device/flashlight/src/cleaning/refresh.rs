@@ -57,7 +57,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     pub(crate) fn refresh_in_room(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.store().session {
+        if self.store().log.session {
             self.make_room()?;
         }
         self.refresh()

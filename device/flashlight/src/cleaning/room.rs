@@ -184,7 +184,7 @@ impl<N: Nand> Volume<'_, N> {
             // What goes on in a block that it would have named counts only with another checkpoint.
             self.store_mut().log.lost = true;
         }
-        if result.is_ok() && self.store().together {
+        if result.is_ok() && self.store().log.together {
             // What a mount that is cut writes from here on does not count: its
             // numbers are those of a recovery.
             self.store_mut().seq += NEWER;
@@ -252,7 +252,7 @@ impl<N: Nand> Index<'_, N> {
     /// which many may come before the next change. Else a recovery could not list the blocks taken,
     /// nor the checkpoint those of the allocation log.
     pub(crate) fn is_due(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.store.together {
+        if self.store.log.together {
             // There are no records.
             return Ok(self.is_spent());
         }
@@ -284,7 +284,7 @@ impl<N: Nand> Index<'_, N> {
     /// with another: of those that a checkpoint makes free, none is free for it.
     fn is_spent(&self) -> bool {
         // What has been taken without a record is free for it.
-        let taken = if self.store.together {
+        let taken = if self.store.log.together {
             0
         } else {
             self.store.taken

@@ -95,7 +95,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         anchor.good = store.good;
         store.cursor = volume % store.table.blocks();
         store.wear.begin(store.cursor);
-        (store.formatting, store.session) = (true, true);
+        (store.log.formatting, store.log.session) = (true, true);
         fs.durable.begin_table()?;
         let (index, anchor) = (&mut fs.durable.index, &mut fs.durable.anchor);
         index.store.recount();
@@ -154,7 +154,7 @@ impl<'r, N: Nand> Volume<'r, N> {
                 (true, true) => volume.retire_if_possible()?,
                 (true, false) => volume.restore_room()?,
             }
-            volume.durable.index.store.together = !lasts;
+            volume.durable.index.store.log.together = !lasts;
             if lasts && !volume.durable.index.read_only {
                 // Nothing has been written since the last checkpoint.
                 volume.durable.index.store.seq -= NEWER;

@@ -63,7 +63,7 @@ impl<'r, N: Nand> Volume<'r, N> {
     /// are free for the next mount as well, which does it again.
     pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
         let since = start.since;
-        self.store_mut().session = true;
+        self.store_mut().log.session = true;
         // A recovery that was cut may have written any of them.
         self.store_mut().table.forget_clean();
         self.durable.compare_states()?;
@@ -126,7 +126,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a
         // root page that leads to the second-level block that was meant. What is written now is
         // newer, and that block stays.
-        self.store_mut().together = true;
+        self.store_mut().log.together = true;
         self.store_mut().seq += NEWER;
         self.store_mut().spared = self.durable.anchor.meant;
         let mut lasts = !self.store().discarded;

@@ -67,7 +67,7 @@ impl<N: Nand> Store<'_, N> {
             };
             // What is in a block that no page names would not be found, nor records in one in which
             // a mount does not look for them.
-            let any = self.log.naming || self.formatting || self.together;
+            let any = self.log.naming || self.log.formatting || self.log.together;
             let next = u32::from(self.log.reserves[i].0);
             let unnamed = i >= self.log.reserved - self.log.unnamed;
             let unfound = self

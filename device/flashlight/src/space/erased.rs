@@ -75,7 +75,7 @@ impl<N: Nand> Store<'_, N> {
         if self.state(block) != BlockState::Clean {
             return Ok(false);
         }
-        let clean = self.formatting || self.reads_erased(self.geo.page(BlockAddr(block), 0))?;
+        let clean = self.log.formatting || self.reads_erased(self.geo.page(BlockAddr(block), 0))?;
         if !clean {
             self.table.forget_clean();
         }

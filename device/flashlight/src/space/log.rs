@@ -34,6 +34,14 @@ pub(crate) struct AllocLog {
     pub naming: bool,
     /// It has taken blocks that no page names yet.
     pub took_unnamed: bool,
+    /// Whether this session has written yet (see [`Store::begin_session`]).
+    pub session: bool,
+    /// In a recovery, and while the mount restores room after it: the checkpoint that ends it names
+    /// all blocks that it takes, so there are no records of them, and nobody looks for inode pages
+    /// among what it writes. So metadata of all areas, little of each, goes to one block.
+    pub together: bool,
+    /// Set while formatting: no allocation records.
+    pub formatting: bool,
     pub blocks: [u16; BITMAP_BLOCKS],
     pub count: usize,
 }
@@ -49,6 +57,9 @@ impl AllocLog {
             lost: false,
             naming: false,
             took_unnamed: false,
+            formatting: false,
+            session: false,
+            together: false,
             blocks: [u16::MAX; BITMAP_BLOCKS],
             count: 0,
         }
@@ -63,10 +74,10 @@ impl<N: Nand> Store<'_, N> {
     /// The session has begun with the *second* record: when that is being programmed, the first is
     /// complete and stays readable. Two programs.
     pub fn begin_session(&mut self) -> Result<(), Error<N::Error>> {
-        if self.session {
+        if self.log.session {
             return Ok(());
         }
-        self.session = true;
+        self.log.session = true;
         let mut named = [u32::MAX; LOG_AHEAD];
         let mut count = 0;
         for i in 0..self.log.reserved {
@@ -90,7 +101,7 @@ impl<N: Nand> Store<'_, N> {
         if block != u32::MAX && !self.is_good(block)? {
             self.table.set_head(Head::NONE);
         }
-        if self.formatting || self.together {
+        if self.log.formatting || self.log.together {
             return self.reserve(None);
         }
         self.log.beginning = Some(named);
@@ -130,7 +141,7 @@ impl<N: Nand> Store<'_, N> {
         if self.log.lost {
             return Ok(false);
         }
-        while self.session && self.heads[LogArea::Bitmap as usize].block != u32::MAX {
+        while self.log.session && self.heads[LogArea::Bitmap as usize].block != u32::MAX {
             let room = self.ppb() - self.heads[LogArea::Bitmap as usize].next;
             if room > LOG_MARGIN {
                 break;
@@ -192,7 +203,7 @@ impl<N: Nand> Store<'_, N> {
                 }
             }
         }
-        if self.formatting || self.together {
+        if self.log.formatting || self.log.together {
             if area == Some(LogArea::Bitmap) {
                 self.reserve_one(LogArea::Bitmap)?;
             }

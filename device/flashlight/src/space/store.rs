@@ -85,18 +85,10 @@ pub(crate) struct Store<'r, N: Nand> {
     pub replay_from: u32,
     /// Open blocks that have not been looked at since the mount.
     pub unseen: Unseen,
-    /// Whether this session has written yet (see [`Store::begin_session`]).
-    pub session: bool,
     pub recovery: Option<Recovery<'r>>,
-    /// In a recovery, and while the mount restores room after it: the checkpoint that ends it names
-    /// all blocks that it takes, so there are no records of them, and nobody looks for inode pages
-    /// among what it writes. So metadata of all areas, little of each, goes to one block.
-    pub together: bool,
     pub written: Written,
     /// Nothing of what is written is kept: see [`Config::discarded`](crate::Config::discarded).
     pub discarded: bool,
-    /// Set while formatting: no allocation records.
-    pub formatting: bool,
     /// Blocks whose program failed: what is valid in them is moved, then they are marked bad. One
     /// that finds no place here is marked when it fails again.
     pub failing: [u16; 8],
@@ -179,11 +171,8 @@ impl<'r, N: Nand> Store<'r, N> {
             blocks_to_replay_count: 0,
             replay_from: 0,
             unseen: Unseen::default(),
-            session: false,
             recovery: None,
-            together: false,
             written: Written::default(),
-            formatting: false,
             discarded: config.read_only && config.discarded,
             failing: [u16::MAX; 8],
             unmovable: [u16::MAX; 8],
@@ -326,7 +315,7 @@ impl<N: Nand> Store<'_, N> {
             self.table_write_back();
         }
         let mut failed = false;
-        let log = if self.together && area != LogArea::Bitmap {
+        let log = if self.log.together && area != LogArea::Bitmap {
             LogArea::Extent
         } else {
             area

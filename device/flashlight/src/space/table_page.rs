@@ -134,7 +134,7 @@ impl<N: Nand> Store<'_, N> {
     /// where anything may be written.
     pub fn table_write_back(&mut self) {
         for _ in 0..STEP {
-            if !self.session || self.nand.failed || !self.table.is_full() {
+            if !self.log.session || self.nand.failed || !self.table.is_full() {
                 break;
             }
             let Some(number) = self.table.paged.as_ref().and_then(Paged::fullest) else {
