@@ -1,7 +1,7 @@
 //! File systems on simulated chips: the one part of the command that knows which there are.
 //!
-//! Everything else works on a [`Volume`], which is a mounted [`FileSystem`](flashkit_vfs::FileSystem)
-//! and what is known of the chip under it.
+//! Everything else works on a [`Volume`]: a mounted [`FileSystem`](flashkit_vfs::FileSystem), and
+//! what is known of the chip under it.
 
 mod flashlight;
 mod medium;

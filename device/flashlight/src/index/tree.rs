@@ -99,7 +99,8 @@ impl<N: Nand> Index<'_, N> {
         (Ok(pointer), end)
     }
 
-    /// Loads the map page that a pointer leads to into the scratch page; `false` when there is none.
+    /// Loads the map page that a pointer leads to into the scratch page;
+    /// `false` when there is none.
     pub fn load_map_at(
         &mut self,
         kind: &MapKind,
