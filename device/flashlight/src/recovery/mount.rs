@@ -1,4 +1,4 @@
-//! Formatting, mounting, unmounting, and how the caller's RAM is divided.
+//! Formatting and mounting: from the anchors to a volume that can be used.
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::anchor::Anchor;

@@ -6,7 +6,7 @@
 //!
 //! 1. The allocation log tells which blocks were taken since. Their pages, and those of blocks
 //!    that were open at the checkpoint beyond the place they had reached, are *lost*: not valid
-//!    unless step 5 finds them in use. Then the checkpoint is written once more (`checkpoint.rs`),
+//!    unless step 5 finds them in use. Then the checkpoint is written once more (`checkpoint`),
 //!    without the blocks that only it makes free: it may be the page whose program was cut.
 //! 2. The newest inode page may be the one that was being programmed when power failed: it may
 //!    read well now and fail later. It is written anew and taken from there; the page itself is
@@ -18,7 +18,7 @@
 //!    the page of a newer name, is removed.
 //! 5. Of lost pages, those are valid that an inode refers to now.
 //! 6. All blocks that were open are closed: only freshly erased ones are written.
-//! 7. Updates that no inode page shows yet are found by the tags of their pages (`updates.rs`).
+//! 7. Updates that no inode page shows yet are found by the tags of their pages (`updates`).
 //! 8. What one page began and another was to end is ended: an exchange, the loss of a name by a
 //!    rename, a truncation of many pieces.
 //! 9. Blocks that are hardly written are cleaned, and a checkpoint makes it durable; until then a
