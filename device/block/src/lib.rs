@@ -6,7 +6,7 @@
 //!   was written.
 //! * A sector written, but not flushed, holds its old contents or the new ones, each sector for
 //!   itself and in no order. A device that cannot promise even that for the sector in flight says
-//!   so by [`BlockDevice::TEARS`]: that one sector may then hold any mixture of both, or be
+//!   so by [`BlockDevice::TEARS`]. That one sector may then hold any mixture of both, or be
 //!   unreadable until it is written again.
 //! * A trimmed sector reads as its old contents or as zeros, until it is written.
 //!

@@ -3,9 +3,9 @@
 //! After J. Kim, H. Shim, S.-Y. Park, S. Maeng, J.-S. Kim: *FlashLight: A Lightweight Flash File
 //! System for Embedded Systems*, ACM Transactions on Embedded Computing Systems 11S(1), 2012.
 //!
-//! A volume is mounted over a chip ([`flashkit_nand::Nand`]) and one byte slice from the caller
-//! ([`ram_needed`] tells its size); there is no heap and no clock. Operations name inodes by
-//! [`Node`] values; [`FlashLight::resolve`] follows a path to one.
+//! A volume is mounted over a chip ([`flashkit_nand::Nand`]) and one byte slice from the caller.
+//! [`ram_needed`] tells its size. There is no heap and no clock. Operations name inodes by [`Node`]
+//! values; [`FlashLight::resolve`] follows a path to one.
 //!
 //! # Layers
 //! A folder each, the lowest first; a layer knows those below it and none above. The types carry
@@ -25,10 +25,12 @@
 //! `docs/design.md` says why, `docs/format.md` has the bytes.
 //!
 //! # What is durable when
-//! Everything before a [`FlashLight::sync`], a [`FlashLight::gc`] that cleaned, or an
-//! [`FlashLight::unmount`]; a file's data, size and names after [`FlashLight::fsync`]; a rename, an
-//! exchange, a link and a new directory when the call returns. After a power cut,
-//! [`FlashLight::mount`] rolls forward.
+//! * Everything, after a [`FlashLight::sync`], a [`FlashLight::gc`] that cleaned, or an
+//!   [`FlashLight::unmount`].
+//! * A file's data, size and names, after its [`FlashLight::fsync`].
+//! * A rename, an exchange, a link and a new directory, when the call returns.
+//!
+//! After a power cut, [`FlashLight::mount`] rolls forward.
 //!
 //! # Example
 //!

@@ -32,8 +32,8 @@
 //! | `disk` | read, write, trim, flush |
 //! | `inspect` | the checker |
 //!
-//! Methods are called downwards as well, but among `place`, `map`, `log` and `pack`: a page needs
-//! a block, a block that is free needs the log to say so, and a page of the log waits for the
+//! Methods are called downwards as well, but among `place`, `map`, `log` and `pack`. There a page
+//! needs a block, and a block that is free needs the log to say so. A page of the log waits for the
 //! page that is being packed.
 //!
 //! # Durability

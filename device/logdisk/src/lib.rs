@@ -1,9 +1,9 @@
 //! A block device in a log over NOR flash with banks.
 //!
 //! After A. Kawaguchi, S. Nishioka, H. Motoda: *A Flash-Memory Based File System*, USENIX Winter
-//! 1995 (*the paper*). Every write of a sector goes to a new block; a translation table in RAM says
-//! where each sector is, and is rebuilt from the segment summaries at start. A cleaner moves what
-//! is valid out of a segment and erases it, while other banks are read and written.
+//! 1995 (*the paper*). Every write of a sector goes to a new block. A translation table in RAM says
+//! where each sector is; it is rebuilt from the segment summaries at start. A cleaner moves what is
+//! valid out of a segment and erases it, while other banks are read and written.
 //!
 //! | module | what it is |
 //! | --- | --- |

@@ -6,10 +6,10 @@
 //! # What the chip may do (the fault model)
 //!
 //! * **Programs and erases can be cut.** When power fails during [`Nand::program`], the page may
-//!   afterwards read as erased, as any mixture of the old and the new bits, as uncorrectable, or
-//!   as the complete new page. A page that reads complete may be *unstable*: it reads clean a few
-//!   times and is uncorrectable later. A page that reads erased may be *partly programmed* and
-//!   must not be programmed again before its block is erased. Likewise a cut
+//!   afterwards read as erased or as the complete new page. It may also read as any mixture of the
+//!   old and the new bits, or as uncorrectable. A page that reads complete may be *unstable*: it
+//!   reads clean a few times and is uncorrectable later. A page that reads erased may be *partly
+//!   programmed* and must not be programmed again before its block is erased. Likewise a cut
 //!   [`Nand::erase`] may leave the old data, a mixture, or a block that reads erased and is not
 //!   stably so. Pages of other blocks keep their contents.
 //! * **Blocks are bad from the factory**, anywhere, and go bad in use: program and erase report
@@ -26,8 +26,8 @@
 //!   no page twice between two erases.
 //! * A block is erased before its pages are programmed for the first time in its life or again.
 //! * A block known as bad (by [`Nand::is_bad`], or marked by [`Nand::mark_bad`]) is neither
-//!   programmed nor erased; after [`OpStatus::Failed`] a block may still be read, and is marked
-//!   bad once its data has been moved.
+//!   programmed nor erased. After [`OpStatus::Failed`] a block may still be read, and is marked bad
+//!   once its data has been moved.
 //! * Addresses and lengths are within the geometry.
 //!
 //! Breaking a promise is a bug in the caller, and an implementation may panic; a fault of the

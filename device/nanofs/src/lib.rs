@@ -5,13 +5,16 @@
 //! of Information and Data Management, 2012. A file is a list of nodes, the newest first; only one
 //! block of each kind is in RAM. Where this one goes further, `docs/nanofs.md` says how and why.
 //!
-//! A [`NanoFs`] is all the RAM there is. It is made by a `const fn` and is all zeros then, so it
+//! A [`NanoFs`] is all the RAM there is. It is made by a `const fn` and is all zeros then. So it
 //! can be a `static` that takes no room in the image; [`NanoFs::mount`] fills it.
 //!
 //! # What is durable when
-//! Everything before a [`NanoFs::sync`]; a new file, a deletion, another name, an overwrite of
-//! whole nodes and a cut that removes nodes when the call returns. After a power cut,
-//! [`NanoFs::mount`] finds each file as it was at the last sync or at some moment later.
+//! * Everything, after a [`NanoFs::sync`].
+//! * A new file, a deletion, another name, an overwrite of whole nodes and a cut that removes
+//!   nodes, when the call returns.
+//!
+//! After a power cut, [`NanoFs::mount`] finds each file as it was at the last sync or at some
+//! moment later.
 //!
 //! # Modules
 //!

@@ -1,16 +1,16 @@
 //! The contract of a NOR chip with banks, over the `embedded-storage` traits.
 //!
 //! [`MultiwriteNorFlash`] says what a program does: it clears bits, and may be repeated on the same
-//! word. Its `erase` blocks. [`BankedNorFlash`] adds what a driver needs that does not
-//! want to stand still for the second that an erase takes: erases that are begun and
-//! asked about, one in each bank.
+//! word. Its `erase` blocks. [`BankedNorFlash`] is for a driver that does not want to stand still
+//! for the second that an erase takes. It adds erases that are begun and asked about, one in each
+//! bank.
 //!
 //! # What a chip may do (the fault model)
 //!
 //! * A cut during a program leaves the words before the one at work programmed and those after it
-//!   untouched. Of the one at work, bits that were 0 or are programmed to 1 stay; each bit on its
-//!   way from 1 to 0 may read as either, and differently from read to read, until it is programmed
-//!   to 0 again or the segment is erased.
+//!   untouched. Of the one at work, bits that were 0 or are programmed to 1 stay. Each bit on its
+//!   way from 1 to 0 may read as either, and differently from read to read. It does until it is
+//!   programmed to 0 again or the segment is erased.
 //! * A cut during an erase leaves anything in that segment, all zeros and what reads as erased
 //!   included. Nothing else changes.
 //! * An erase may fail for wear. The segment then holds anything.

@@ -2,8 +2,10 @@
 //!
 //! Knows `index`, whose caches it writes out first, and what is below.
 //!
-//! Invariants: a checkpoint names every block in use and every root; the one before it stays
-//! readable until the new one is; what it frees is erased only after it.
+//! Invariants:
+//! * A checkpoint names every block in use and every root.
+//! * The one before it stays readable until the new one is.
+//! * What it frees is erased only after it.
 
 pub(crate) mod anchor;
 pub(crate) mod consistency;

@@ -3,8 +3,9 @@
 //! Knows no chip and no other layer: every function here takes bytes and gives bytes or values.
 //! What is written is described in `docs/format.md`; a field that changes here changes there.
 //!
-//! Invariants: a page that is not well-formed is never believed, whatever its checksum says; each
-//! count that is read from flash is bounded by what the page can hold.
+//! Invariants:
+//! * A page that is not well-formed is never believed, whatever its checksum says.
+//! * Each count that is read from flash is bounded by what the page can hold.
 
 pub(crate) mod area;
 pub(crate) mod attributes;

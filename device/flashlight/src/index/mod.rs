@@ -1,14 +1,16 @@
 //! Names and extents: directories, inodes, their maps, and the few of them that are cached.
 //!
-//! Knows `format` and `space`. It never cleans and never takes a checkpoint:
-//! who calls it has made room.
+//! Knows `format` and `space`. It never cleans and never takes a checkpoint: who calls it has made
+//! room.
 //!
-//! Invariants: an entry is written after what it names; an inode page is the newest word
-//! on its file; what a change needs is reserved before its first program, so that it
-//! happens whole or not at all.
+//! Invariants:
+//! * An entry is written after what it names.
+//! * An inode page is the newest word on its file.
+//! * What a change needs is reserved before its first program, so that it happens whole or not at
+//!   all.
 //!
-//! `cache`, `dir` and `dirmap` are one thing (the order in which what is cached is written), and so
-//! are `file` and `waiting` (one tree of extents with buffers): these circles of imports are meant.
+//! Two circles of imports are meant. `cache`, `dir` and `dirmap` are one thing: the order in which
+//! what is cached is written. `file` and `waiting` are one tree of extents with buffers.
 
 pub(crate) mod attributes;
 pub(crate) mod cache;

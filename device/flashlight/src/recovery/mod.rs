@@ -2,9 +2,10 @@
 //!
 //! Knows `cleaning`, as a recovery may need room, and what is below.
 //!
-//! Invariants: a recovery that is cut, and begun again, comes to the same; nothing is
-//! programmed before it has counted what it needs; what is read here is believed only if every
-//! later mount reads the same.
+//! Invariants:
+//! * A recovery that is cut, and begun again, comes to the same.
+//! * Nothing is programmed before it has counted what it needs.
+//! * What is read here is believed only if every later mount reads the same.
 
 pub(crate) mod count;
 pub(crate) mod exchange;
