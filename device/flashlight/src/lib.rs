@@ -96,6 +96,7 @@ pub use format::special::Special;
 pub use index::inodes::New;
 pub use index::readdir::Entry;
 pub use recovery::memory::{ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful};
+pub use space::latch::Stopped;
 pub use space::written::Written;
 
 use cleaning::Volume;

@@ -132,8 +132,7 @@ impl<N: Nand> Index<'_, N> {
             .and_then(|()| self.dir_remove(other_dir, &other.rec, Removal::Recorded))
             .and_then(|()| self.dir_add(other_dir, taken.1, entry.0, entry.1))
             .and_then(|()| self.take_name(other.node, taken, (dir, name), Some(now)));
-        self.store.nand.failed |= done.is_err();
-        done?;
+        self.whole_or_stop(done)?;
         Ok([node, other.node])
     }
 }

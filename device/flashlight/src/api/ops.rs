@@ -111,7 +111,7 @@ impl<N: Nand> FlashLight<'_, N> {
         // Room for both steps, so that a full chip shows before the first.
         let pages = target.len().div_ceil(self.store().page_size()) as u32;
         self.volume.make_room()?;
-        if self.store().live + 8 + pages > self.index().usable_pages() {
+        if self.store().tally.live + 8 + pages > self.index().usable_pages() {
             return Err(Error::NoSpace);
         }
         let i = self.index_mut().load_dir(dir)?;
@@ -288,7 +288,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let pages = self.index().usable_pages();
         StatFs {
             pages,
-            pages_free: pages.saturating_sub(self.store().live),
+            pages_free: pages.saturating_sub(self.store().tally.live),
         }
     }
 }

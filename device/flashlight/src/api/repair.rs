@@ -188,7 +188,7 @@ impl<N: Nand> Index<'_, N> {
     fn or_left(&mut self, done: Result<(), Error<N::Error>>) -> Result<(), Error<N::Error>> {
         match done {
             Err(Error::NotFound | Error::TooManyLinks | Error::TooBig) => Ok(()),
-            Err(e) if e.is_damage() && !self.store.nand.failed => Ok(()),
+            Err(e) if e.is_damage() && !self.store.nand.is_stopped() => Ok(()),
             r => r,
         }
     }
@@ -408,7 +408,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let is_wrong = |head: &Head, other: bool| head.next < end || other;
         let (store, [meta, data]) = (&mut self.store, kinds);
-        for head in &mut store.heads[1..] {
+        for head in &mut store.heads.log[1..] {
             if head.block == block && is_wrong(head, data) {
                 *head = Head::NONE;
             }
@@ -417,7 +417,7 @@ impl<N: Nand> Index<'_, N> {
         if table.block == block && is_wrong(&table, data) {
             store.table.set_head(Head::NONE);
         }
-        for head in &mut store.data_heads {
+        for head in &mut store.heads.data {
             if head.block == block && is_wrong(head, meta) {
                 *head = Head::NONE;
             }

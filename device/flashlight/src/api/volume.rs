@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::format::node::FileRef;
 use crate::index::inodes::New;
+use crate::space::latch::Stopped;
 use crate::space::limits::low;
 use crate::space::written::Written;
 use flashkit_nand::{Nand, PageAddr};
@@ -75,6 +76,12 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         self.index_mut().tell_lost_change()
     }
 
+    /// Why nothing is written any more until the next mount; `None`: the volume can be written, or
+    /// was mounted read-only.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.store().nand.stopped()
+    }
+
     /// The chip.
     pub fn nand(&self) -> &N {
         &self.store().nand.inner
@@ -115,7 +122,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// meanwhile add to it. With 0 each write may pay its share of cleaning; [`FlashLight::gc`]
     /// makes room before. No flash operation.
     pub fn pages_before_cleaning(&self) -> u32 {
-        let free = self.store().available() + self.store().dead;
+        let free = self.store().available() + self.store().tally.dead;
         free.saturating_sub(low(&self.store().geo)) * self.store().ppb()
     }
 

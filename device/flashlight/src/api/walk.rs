@@ -149,7 +149,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Valid pages by the running count.
     pub fn live_pages(&self) -> u32 {
-        self.store().live
+        self.store().tally.live
     }
 
     /// Visits every page in use. Reads all metadata, no file data; writes what is dirty first, and

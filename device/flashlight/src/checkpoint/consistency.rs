@@ -2,9 +2,10 @@
 
 use crate::checkpoint::Durable;
 use crate::error::Error;
-use crate::format::area::{Head, LogArea, UPDATE};
+use crate::format::area::{HEADS, Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::limits::{BITMAP_BLOCKS, CHAIN};
+use crate::space::latch::Stopped;
 use flashkit_nand::{Nand, PageAddr};
 
 /// Blocks of the checkpoint and of the allocation log at most, but the roots'.
@@ -42,7 +43,7 @@ impl<N: Nand> Durable<'_, N> {
         }
         self.own_system_blocks();
         if !self.states_agree() {
-            self.index.store.nand.failed = true;
+            self.index.store.nand.stop(Stopped::BlockTable);
             return Err(Error::Corrupt(PageAddr::NONE, "block table"));
         }
         if let Some(p) = &mut self.index.store.table.paged {
@@ -59,8 +60,10 @@ impl<N: Nand> Durable<'_, N> {
             };
             let s = &mut self.index.store;
             match s.state(block) {
-                BlockState::Free | BlockState::Clean => s.free = s.free.saturating_sub(1),
-                BlockState::Dead => s.dead = s.dead.saturating_sub(1),
+                BlockState::Free | BlockState::Clean => {
+                    s.tally.free = s.tally.free.saturating_sub(1)
+                }
+                BlockState::Dead => s.tally.dead = s.tally.dead.saturating_sub(1),
                 _ => continue,
             }
             s.set_state(block, BlockState::System);
@@ -71,29 +74,29 @@ impl<N: Nand> Durable<'_, N> {
     fn has_one_use_each(&self) -> bool {
         let (s, a) = (&self.index.store, &self.anchor);
         let mut seen = SeenBlocks::new(a.last_root, s.table.blocks());
-        let log = s.heads[LogArea::Bitmap as usize];
-        let bitmap = &s.log.blocks[..s.log.count];
+        let log = s.heads.log[LogArea::Bitmap as usize];
+        let bitmap = s.log.blocks.as_slice();
         let pages = (0..self.index.map.roots.len() / 4).map(|i| self.index.map.root(i));
         a.last_root < s.table.blocks()
             && self.system_blocks().all(|block| seen.note(block))
             && (log.block == u32::MAX || bitmap.iter().any(|&b| u32::from(b) == log.block))
-            && s.heads[1..]
+            && s.heads.log[1..]
                 .iter()
                 .filter(|h| h.block != u32::MAX)
                 .all(|h| seen.note(h.block))
             && (0..s.remnants.len)
                 .map(|i| s.remnants.get(i))
                 .chain(
-                    [s.data_heads[UPDATE], s.table.head()]
+                    [s.heads.data[UPDATE], s.table.head()]
                         .into_iter()
                         .filter(|h| h.block != u32::MAX),
                 )
                 .all(|h| h.next <= s.ppb() && seen.note(h.block))
-            && s.heads.iter().all(|h| h.next <= s.ppb())
+            && s.heads.log.iter().all(|h| h.next <= s.ppb())
             && s.log.reserves[..s.log.reserved]
                 .iter()
                 .all(|&(block, area)| area <= LogArea::Update as u8 && seen.note(block.into()))
-            && (s.failing.iter().map(|b| u32::from(*b)))
+            && (s.failing.0.iter().map(|b| u32::from(*b)))
                 .all(|b| b == u16::MAX.into() || b < s.table.blocks())
             && { pages }.all(|page| page.is_none() || page.0 < s.table.blocks() * s.ppb())
     }
@@ -102,7 +105,7 @@ impl<N: Nand> Durable<'_, N> {
     fn system_blocks(&self) -> impl Iterator<Item = u32> {
         let (s, a) = (&self.index.store, &self.anchor);
         let next = a.next_leaves.iter().filter(|block| **block != u32::MAX);
-        let bitmap = s.log.blocks[..s.log.count].iter();
+        let bitmap = s.log.blocks.as_slice().iter();
         [a.second, a.leaf.block]
             .into_iter()
             .chain(a.chain[..a.chained].iter().copied())
@@ -128,8 +131,8 @@ impl<N: Nand> Durable<'_, N> {
         let is_tail = |state, next| matches!(state, BlockState::Data(n) if n <= next);
         counts_fit
             && !system.any(|block| is_used(s.state(block)))
-            && (1..s.heads.len()).all(|i| {
-                let Head { block, next } = s.heads[i];
+            && (1..HEADS).all(|i| {
+                let Head { block, next } = s.heads.log[i];
                 block == u32::MAX || is_log(s.state(block), next)
             })
             && {
@@ -141,7 +144,7 @@ impl<N: Nand> Durable<'_, N> {
                 is_tail(s.state(block), next)
             })
             && {
-                let Head { block, next } = s.data_heads[UPDATE];
+                let Head { block, next } = s.heads.data[UPDATE];
                 block == u32::MAX || is_tail(s.state(block), next)
             }
             && (0..s.log.reserved).all(|i| s.is_free(s.log.reserves[i].0.into()))

@@ -3,21 +3,20 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::take::OF_UPDATES;
 use crate::error::Error;
-use crate::format::area::{DATA_HEADS, HEADS, Head, LogArea, UNSEEN, UPDATE};
+use crate::format::area::{HEADS, Head, LogArea, UNSEEN, UPDATE};
 use crate::format::blockstate::BlockState;
-use crate::format::header::{HEADER, Kind, SEQ};
-use crate::format::leaf::{
-    AFTER_NEXT, CONFIRMED, COPY_OF, COUNTS, DIR_COPIES, FAILING, FIELDS, LEVELLING, PER_PAGE,
-    REPEATED, SCRUB, TOLD, WIDE, block_number, next_leaves, since,
+use crate::format::checkpoint::{
+    CONFIRMED, CheckpointMut, CheckpointView, FIELDS, REPEATED, TOLD, WIDE, put_lists,
 };
-use crate::format::limits::{BITMAP_BLOCKS, CHAIN, RESERVES, RETIRING, SNAPSHOT_PAGES};
+use crate::format::header::Kind;
+use crate::format::limits::{BITMAP_BLOCKS, CHAIN, RETIRING, SNAPSHOT_PAGES};
 use crate::format::node::FIRST_FILE;
 use crate::format::snapshot::{self, Piece};
 use crate::format::table_page::Layout;
 use crate::index::Index;
 use crate::index::dirmap::DirMap;
 use crate::space::store::Store;
-use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use flashkit_bytes::get_u16;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// The checkpoint that a mount starts from.
@@ -50,18 +49,10 @@ impl<N: Nand> Durable<'_, N> {
             &mut self.index.store,
             &mut *self.index.scratch,
         );
-        let mut at = FIELDS;
-        for &(block, area) in &s.log.reserves[..s.log.reserved] {
-            put_u32(b, at, u32::from(block) | u32::from(area) << 16);
-            at += 4;
-        }
-        for &page in pages {
-            put_u32(b, at, page);
-            at += 4;
-        }
+        let mut at = put_lists(b, &s.log.reserves[..s.log.reserved], pages);
         // Those that lead to this one, or have led to the one before.
         let mut over = [u32::MAX; RETIRING + CHAIN + 1];
-        let retiring = s.retiring[..s.retiring_count].iter().map(|&b| u32::from(b));
+        let retiring = s.retiring.as_slice().iter().map(|&b| u32::from(b));
         let led = a.chain[..a.chained].iter().copied();
         let old = Some(a.old_second).filter(|&b| b != u32::MAX);
         let count = (over.iter_mut().zip(retiring.chain(led).chain(old)))
@@ -77,64 +68,55 @@ impl<N: Nand> Durable<'_, N> {
             place.copy_from_slice(entry);
             n += 1;
         }
-        put_u16(b, 102, n);
+        if let Some(mut fields) = CheckpointMut::on(b) {
+            fields.set_dirty_entries(n);
+        }
         at + usize::from(n) * size
     }
 
     /// Its fields, each of which has a place of its own.
     fn encode_fields(&mut self, flags: u8, copy_of: u64, pages: usize) {
-        let (a, s, b) = (
-            &self.anchor,
-            &mut self.index.store,
-            &mut *self.index.scratch,
-        );
-        b[HEADER..].fill(0);
-        b[32] = flags | if self.index.map.wide { WIDE } else { 0 };
-        b[33] = a.round;
-        b[34] = a.root_next as u8;
-        b[35] = a.second_next as u8;
-        put_u16(b, 36, a.second as u16);
-        put_u16(b, 38, a.next_leaves[0] as u16);
-        put_u16(b, AFTER_NEXT, a.next_leaves[1] as u16);
-        put_u16(b, COUNTS, a.counts);
-        put_u32(b, 40, self.index.next_ino);
-        put_u32(b, 44, s.live);
-        put_u32(b, 48, self.index.orphans);
-        put_u32(b, 52, s.cursor);
-        put_u32(b, 56, self.index.map.next);
-        for (i, head) in s.heads.iter().enumerate() {
-            put_u16(b, 60 + 4 * i, head.block as u16);
-            put_u16(b, 62 + 4 * i, head.next as u16);
+        let (a, s, index) = (&self.anchor, &mut self.index.store, &self.index.map);
+        self.index.scratch[FIELDS..].fill(0);
+        let Some(mut b) = CheckpointMut::on(self.index.scratch) else {
+            return;
+        };
+        b.clear();
+        b.set_flags(flags | if index.wide { WIDE } else { 0 });
+        b.set_round(a.round);
+        b.set_root_next(a.root_next as u8);
+        b.set_second_next(a.second_next as u8);
+        b.set_second(a.second as u16);
+        b.set_next_leaves(a.next_leaves);
+        b.set_counting_root(a.counts);
+        b.set_next_ino(self.index.next_ino);
+        b.set_live(s.tally.live);
+        b.set_orphans(self.index.orphans);
+        b.set_cursor(s.cursor);
+        b.set_next_dir(index.next);
+        for (area, &head) in s.heads.log.iter().enumerate() {
+            b.set_head(area, head);
         }
         for i in 0..BITMAP_BLOCKS {
-            let block = if i < s.log.count {
-                s.log.blocks[i]
-            } else {
-                u16::MAX
-            };
-            put_u16(b, 84 + 2 * i, block);
+            let block = s.log.blocks.as_slice().get(i);
+            b.set_bitmap_block(i, block.copied().unwrap_or(u16::MAX));
         }
-        b[100] = s.log.reserved as u8;
-        b[101] = pages as u8;
-        put_u64(b, COPY_OF, copy_of);
-        for (i, &block) in s.failing.iter().enumerate() {
-            put_u16(b, FAILING + 2 * i, block);
+        b.set_reserved(s.log.reserved as u8);
+        b.set_snapshot_pages(pages as u8);
+        b.set_copy_of(copy_of);
+        for (i, &block) in s.failing.0.iter().enumerate() {
+            b.set_failing(i, block);
         }
-        for (i, copy) in self.index.dir_copies.into_iter().enumerate() {
-            put_u32(b, DIR_COPIES + 4 * i, copy.0);
-        }
-        let wear = [s.wear.at, s.wear.to, s.wear.moves, s.wear.erases];
-        for (i, v) in wear.into_iter().enumerate() {
-            put_u16(b, LEVELLING + 2 * i, v.min(0xffff) as u16);
-        }
-        put_u16(b, SCRUB, (s.scrub_at / s.ppb()) as u16);
+        b.set_dir_copies(self.index.dir_copies);
+        b.set_levelling([s.wear.at, s.wear.to, s.wear.moves, s.wear.erases]);
+        b.set_scrub_block((s.scrub_at / s.ppb()) as u16);
         let per_page = s.table.paged.as_ref().map_or(0, |p| p.layout.per_page);
-        put_u16(b, PER_PAGE, per_page as u16);
+        b.set_per_page(per_page as u16);
     }
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
     pub(crate) fn decode(&mut self, leaf: Head) -> Result<Option<Start>, Error<N::Error>> {
-        let per_page = u32::from(get_u16(self.index.scratch, PER_PAGE));
+        let per_page = u32::from(CheckpointView::on(self.index.scratch).per_page());
         let layout = Layout::new(&self.index.store.geo, per_page);
         if layout.is_none() && (per_page > 0 || self.index.store.table.paged.is_some()) {
             return Ok(None);
@@ -152,72 +134,62 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     fn unpack(&mut self, leaf: Head) -> Option<Start> {
-        let (b, s) = (&*self.index.scratch, &mut self.index.store);
+        let (page, s) = (
+            CheckpointView::on(self.index.scratch),
+            &mut self.index.store,
+        );
         self.anchor.leaf = leaf;
-        self.index.next_ino = get_u32(b, 40).max(FIRST_FILE);
-        self.index.orphans = get_u32(b, 48);
-        s.live = get_u32(b, 44);
-        s.cursor = get_u32(b, 52) % s.geo.blocks();
-        self.index.map.next = get_u32(b, 56);
-        self.index.map.wide = b[32] & WIDE != 0;
-        self.anchor.next_leaves = next_leaves(b);
-        self.index.dir_copies = [0, 4].map(|i| PageAddr(get_u32(b, DIR_COPIES + i)));
-        for i in 0..HEADS {
-            s.heads[i] = Head {
-                block: block_number(get_u16(b, 60 + 4 * i)),
-                next: u32::from(get_u16(b, 62 + 4 * i)),
-            };
+        self.index.next_ino = page.next_ino().max(FIRST_FILE);
+        self.index.orphans = page.orphans();
+        s.tally.live = page.live();
+        s.cursor = page.cursor() % s.geo.blocks();
+        self.index.map.next = page.next_dir();
+        self.index.map.wide = page.has(WIDE);
+        self.anchor.next_leaves = page.next_leaves();
+        self.index.dir_copies = page.dir_copies();
+        for area in 0..HEADS {
+            s.heads.log[area] = page.head(area);
         }
-        for (i, block) in s.failing.iter_mut().enumerate() {
-            *block = get_u16(b, FAILING + 2 * i);
+        for (i, block) in s.failing.0.iter_mut().enumerate() {
+            *block = page.failing(i);
         }
-        let wear = [0, 2, 4, 6].map(|i| u32::from(get_u16(b, LEVELLING + i)));
-        s.wear.load(wear, s.cursor, s.table.blocks());
+        s.wear.load(page.levelling(), s.cursor, s.table.blocks());
         s.begin_counts();
-        s.scrub_at = u32::from(get_u16(b, SCRUB)).min(s.table.blocks()) * s.ppb();
-        s.log.count = 0;
-        for i in 0..BITMAP_BLOCKS {
-            let v = get_u16(b, 84 + 2 * i);
-            if v != u16::MAX {
-                s.log.blocks[s.log.count] = v;
-                s.log.count += 1;
-            }
+        s.scrub_at = u32::from(page.scrub_block()).min(s.table.blocks()) * s.ppb();
+        s.log.blocks.clear();
+        for block in page.bitmap_blocks() {
+            s.log.blocks.push(block);
         }
-        let (reserved, count) = (usize::from(b[100]), usize::from(b[101]));
-        let size = crate::space::dirty::entry_size(s.geo.pages_per_block());
-        let dirty = usize::from(get_u16(b, 102)) * size;
-        let mut end = FIELDS + 4 * reserved + 4 * count;
-        if reserved > RESERVES || count > SNAPSHOT_PAGES || end > b.len() {
+        if !page.lists_fit() {
             return None;
         }
+        let mut end = page.table_at();
         if s.table.paged.is_some() {
-            end = s.decode_table(b, end)?;
+            end = s.decode_table(self.index.scratch, end)?;
         }
-        end += dirty;
-        if end > b.len() {
-            return None;
-        }
-        (s.log.reserved, s.log.unnamed) = (reserved, 0);
-        for i in 0..reserved {
-            let v = get_u32(b, FIELDS + 4 * i);
-            s.log.reserves[i] = (v as u16, (v >> 16) as u8);
+        let size = crate::space::dirty::entry_size(s.geo.pages_per_block());
+        let dirty = usize::from(page.dirty_entries()) * size;
+        let dirty = self.index.scratch.get(end..end + dirty)?;
+        (s.log.reserved, s.log.unnamed) = (page.reserved().into(), 0);
+        for i in 0..s.log.reserved {
+            s.log.reserves[i] = page.reserve(i);
         }
         let mut pages = [0; SNAPSHOT_PAGES];
-        for (i, page) in pages.iter_mut().enumerate().take(count) {
-            *page = get_u32(b, FIELDS + 4 * reserved + 4 * i);
+        let count = usize::from(page.snapshot_pages());
+        for (i, place) in pages.iter_mut().enumerate().take(count) {
+            *place = page.snapshot_page(i).0;
         }
-        s.dirty.load(&b[end - dirty..end]);
+        s.dirty.load(dirty);
         let sane = (0..s.dirty.len()).all(|i| s.dirty.block(i) < s.table.blocks());
-        let since = since(b);
         sane.then_some(Start {
-            clean: b[32] & CONFIRMED != 0,
-            repeated: b[32] & REPEATED != 0,
-            told: b[32] & TOLD != 0,
-            since,
+            clean: page.has(CONFIRMED),
+            repeated: page.has(REPEATED),
+            told: page.has(TOLD),
+            since: page.since(),
             snapshot: pages,
             snapshot_len: count,
             copy: u32::MAX,
-            is_copy: since != get_u64(b, SEQ),
+            is_copy: page.is_copy(),
             firm: false,
         })
     }
@@ -234,7 +206,7 @@ impl<N: Nand> Durable<'_, N> {
         let (mut n, mut partials) = (0, 0);
         let mut tail = [0u8; 4];
         self.index.store.remnants.len = 0;
-        self.index.store.data_heads[UPDATE] = Head::NONE;
+        self.index.store.heads.data[UPDATE] = Head::NONE;
         for at in pages.iter().copied().map(PageAddr) {
             self.index.store.scratch_at = PageAddr::NONE;
             let header = self.index.store.expect_meta(
@@ -302,23 +274,12 @@ impl<N: Nand> Durable<'_, N> {
 impl<N: Nand> Index<'_, N> {
     pub(crate) fn write_snapshot(&mut self, pages: &mut [u32]) -> Result<usize, Error<N::Error>> {
         // All must fit into the list when the snapshot is loaded.
-        let open = self
-            .store
-            .data_heads
-            .iter()
-            .filter(|f| f.block != u32::MAX)
-            .count();
+        let open = self.store.heads.open_data().count();
         while self.store.remnants.len + open > crate::format::limits::REMNANTS {
             self.store.remnants.remove(0);
         }
         let total = self.store.table.snapshot_len() + self.map.roots.len() + 4;
-        let partials = self.store.remnants.len
-            + self
-                .store
-                .data_heads
-                .iter()
-                .filter(|f| f.block != u32::MAX)
-                .count();
+        let partials = self.store.remnants.len + open;
         let total = total + 4 * partials;
         self.store.scratch_at = PageAddr::NONE;
         let (geo, mut from, mut count) = (self.store.geo, 0, 0);
@@ -349,9 +310,7 @@ fn snapshot_byte<N: Nand>(
     if k < table {
         let entries = store.table.entries;
         let (block, byte) = ((k / entries.size()) as u32, k % entries.size());
-        if store.state(block) == BlockState::Dead
-            && store.failing.iter().any(|&b| u32::from(b) == block)
-        {
+        if store.state(block) == BlockState::Dead && store.failing.contains(block) {
             let mut entry = [0; 2];
             entries.set(&mut entry, 0, BlockState::Bad);
             return entry[byte];
@@ -370,9 +329,8 @@ fn snapshot_byte<N: Nand>(
         }
         e => {
             let n = e - 1 - store.remnants.len;
-            let open: &[Head; DATA_HEADS] = &store.data_heads;
-            let head = open.iter().filter(|f| f.block != u32::MAX).nth(n).copied();
-            let bit = if head == Some(open[UPDATE]) {
+            let head = store.heads.open_data().nth(n);
+            let bit = if head == Some(store.heads.data[UPDATE]) {
                 OF_UPDATES
             } else {
                 0
@@ -400,7 +358,7 @@ impl<N: Nand> Store<'_, N> {
             let next = head.next | UNSEEN;
             self.remnants.push(Head { next, ..head });
         } else {
-            self.data_heads[UPDATE] = head;
+            self.heads.data[UPDATE] = head;
         }
     }
 }

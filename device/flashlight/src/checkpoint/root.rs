@@ -6,8 +6,8 @@ use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::Head;
 use crate::format::blockstate::BlockState;
+use crate::format::checkpoint::{CheckpointView, root_name};
 use crate::format::header::{HEADER, Kind};
-use crate::format::leaf::{next_leaves, root_name};
 use crate::format::limits::{ANCHOR_PAGES, ROOT_BLOCKS};
 use crate::index::Index;
 use crate::space::erased::OF_LEAF;
@@ -19,7 +19,7 @@ impl<N: Nand> Durable<'_, N> {
     pub(crate) fn begin_leaf(&mut self, switch: bool) -> Result<bool, Error<N::Error>> {
         let leaf = self.anchor.leaf;
         let mut done = self.index.store.prepare(leaf.block, switch)?;
-        if self.index.store.unseen.take(OF_LEAF) && !switch {
+        if self.index.store.heads.unseen.take(OF_LEAF) && !switch {
             done &= self.index.store.goes_on(leaf)?;
         }
         Ok(done)
@@ -213,7 +213,7 @@ impl<N: Nand> Durable<'_, N> {
                 && self.index.store.state(block) != BlockState::Bad
             {
                 self.index.store.set_state(block, BlockState::Bad);
-                self.index.store.good = self.index.store.good.saturating_sub(1);
+                self.index.store.tally.good = self.index.store.tally.good.saturating_sub(1);
             }
         }
         Ok(())
@@ -272,6 +272,6 @@ impl<'r, N: Nand> Index<'r, N> {
         let header = self.store.read_meta(at, self.scratch)?;
         Ok(header
             .filter(|h| h.kind == Kind::Checkpoint && h.seq > after)
-            .map(|h| (h.seq, next_leaves(self.scratch))))
+            .map(|h| (h.seq, CheckpointView::on(self.scratch).next_leaves())))
     }
 }

@@ -7,25 +7,9 @@
 //!   60 blocks that were good at format time u32
 //! second-level page, each twice (the first 8 pages of its block):
 //!   32 leaf block u32
-//! checkpoint page, in the leaf block:
-//!   32 flags u8 (1: unmounted, 2: the page before says the same, 4: the DirInode map is wide)
-//!   33 round u8   34 root pages u8   35 second-level pages u8
-//!   36 second-level block u16   38 next leaf u16
-//!   40 next file number u32   44 live pages u32   48 orphans u32   52 cursor u32
-//!   56 next directory number u32
-//!   60 heads: block u16, next u16, of Bitmap, Map, Dir, Hash, File, Extent
-//!   84 bitmap blocks: u16 each, 8; all ones: none
-//!  100 reserved u8, snapshot pages u8, dirty entries u16
-//!  104 copy of u64: 0, or the number of the checkpoint that this one repeats
-//!  112 leaf after that u16     114 root page that counts u16
-//!  116 copies of the DirInodes of the root and of the index directory: u32 each, all ones: none
-//!  124 failing blocks: u16 each, 8; all ones: none
-//!  140 wear levelling: next block u16, last place u16, moves u16, erases u16
-//!  148 block where scrubbing goes on u16
-//!  150 entries of a page of the block table, if that lies on flash, else 0
-//!  152 reserved blocks: block u16, area u8, 0; snapshot pages: u32 each; block table; dirty list
 //! ```
-//! The pages of the snapshot: `snapshot.rs`. What is here of a block table on flash: `paged.rs`.
+//! The checkpoint page, in the leaf block, is in `format/checkpoint.rs`, the pages of the snapshot
+//! in `format/snapshot.rs`.
 //!
 //! Within a session, checkpoints fill the leaf block. A new leaf is the block that the last
 //! checkpoint in the old one names, so that it is found even when the second-level page that should
@@ -55,9 +39,9 @@ use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
+use crate::format::checkpoint::{CONFIRMED, REPEATED, TOLD, UNMOUNTED};
 use crate::format::header::Kind;
 use crate::format::inode::DirView;
-use crate::format::leaf::{CONFIRMED, REPEATED, TOLD, UNMOUNTED};
 use crate::format::limits::{ANCHOR_PAGES, SNAPSHOT_PAGES};
 use crate::format::node::{INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
@@ -122,10 +106,8 @@ impl<N: Nand> Durable<'_, N> {
             self.index.store.save_remnant(UPDATE);
         }
         self.index.store.reserve_bitmap()?;
-        for i in 0..core::mem::take(&mut self.index.store.retiring_count) {
-            self.index
-                .store
-                .retire_system(u32::from(self.index.store.retiring[i]));
+        for &block in self.index.store.retiring.take().as_slice() {
+            self.index.store.retire_system(block.into());
         }
         let (flags, pages) = if clean {
             (UNMOUNTED, UNMOUNT_PAGES)
@@ -135,9 +117,7 @@ impl<N: Nand> Durable<'_, N> {
         self.write_checkpoint(flags, pages)?;
         self.index.all_is_named();
         self.index.store.free_dead(true)?;
-        (self.index.store.taken, self.index.store.index_pages) = (0, 0);
-        (self.index.store.inode_pages, self.index.store.removals) = (0, 0);
-        self.index.store.count_updates();
+        self.index.store.begin_since();
         self.index.store.written.checkpoints += 1;
         self.index.store.nand.flush()
     }
@@ -193,7 +173,9 @@ impl<N: Nand> Durable<'_, N> {
         result: Result<(), Error<N::Error>>,
     ) -> Result<bool, Error<N::Error>> {
         match result {
-            Err(Error::ReadOnly) if self.anchor.has_one_root() && !self.index.store.nand.failed => {
+            Err(Error::ReadOnly)
+                if self.anchor.has_one_root() && !self.index.store.nand.is_stopped() =>
+            {
                 self.index.read_only = true;
                 Ok(false)
             }
@@ -337,7 +319,7 @@ impl<N: Nand> Index<'_, N> {
         second: &mut [u32],
     ) -> Result<Option<usize>, Error<N::Error>> {
         let needed = pages + self.dir_copies.len();
-        if self.store.log.count > KEPT || (self.store.log_room() as usize) < needed {
+        if self.store.log.blocks.len() > KEPT || (self.store.log_room() as usize) < needed {
             return Ok(None);
         }
         let copied = self.copy_dirs();
@@ -419,33 +401,30 @@ impl<N: Nand> Index<'_, N> {
     fn take_system(&mut self, sort: usize) -> Result<u32, Error<N::Error>> {
         let block = self.store.pick_for(sort)?;
         self.store.set_state(block, BlockState::System);
-        self.store.free = self.store.free.saturating_sub(1);
+        self.store.tally.free = self.store.tally.free.saturating_sub(1);
         self.store.drawn += 1;
         Ok(block)
     }
 
     /// Blocks of the allocation log that this checkpoint makes obsolete.
     fn retire_bitmap_blocks(&mut self) {
-        let head = self.store.heads[LogArea::Bitmap as usize];
-        let mut kept = 0;
+        let head = self.store.heads.log[LogArea::Bitmap as usize];
         if head.block != u32::MAX && !self.store.is_log(head.block) {
             // Where many have failed, there was no place for it in the list.
             self.store.retire_system(head.block);
-            self.store.heads[LogArea::Bitmap as usize] = Head::NONE;
+            self.store.heads.log[LogArea::Bitmap as usize] = Head::NONE;
         }
-        for i in 0..self.store.log.count {
-            let block = u32::from(self.store.log.blocks[i]);
+        for &block in self.store.log.blocks.take().as_slice() {
+            let block = u32::from(block);
             if block == head.block && head.next < self.store.ppb() {
-                self.store.log.blocks[kept] = self.store.log.blocks[i];
-                kept += 1;
+                self.store.log.blocks.push(block as u16);
             } else {
                 self.store.retire_system(block);
                 if block == head.block {
-                    self.store.heads[LogArea::Bitmap as usize] = Head::NONE;
+                    self.store.heads.log[LogArea::Bitmap as usize] = Head::NONE;
                 }
             }
         }
-        self.store.log.count = kept;
     }
 }
 
@@ -454,10 +433,7 @@ impl<N: Nand> Store<'_, N> {
     pub(crate) fn retire_at_checkpoint(&mut self, block: u32) {
         if block != u32::MAX && self.state(block) == BlockState::System {
             // Only the next checkpoint may free it: this one still calls it in use.
-            if self.retiring_count < self.retiring.len() {
-                self.retiring[self.retiring_count] = block as u16;
-                self.retiring_count += 1;
-            }
+            self.retiring.push(block as u16);
         }
     }
 }

@@ -31,8 +31,7 @@ pub(crate) const CHECKPOINT_WORTH: u32 = 8;
 impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
     pub(crate) fn clean_failing(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..self.store().failing.len() {
-            let block = self.store().failing[i];
+        for block in self.store().failing.0 {
             if block == u16::MAX || self.store().available() <= FLOOR {
                 continue;
             }
@@ -40,7 +39,7 @@ impl<N: Nand> Volume<'_, N> {
                 self.store_mut().state(u32::from(block)),
                 BlockState::Meta(1..) | BlockState::Data(1..)
             );
-            if valid && !self.store().unmovable.contains(&block) {
+            if valid && !self.store().unmovable.contains(block.into()) {
                 self.clean_block(u32::from(block), CLEANING)?;
             }
         }
@@ -91,10 +90,9 @@ impl<N: Nand> Volume<'_, N> {
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
     pub(crate) fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
         let (mut tries, mut futile) = (64, FUTILE);
-        if self.store().unmovable_rank == (0, 0) {
-            self.store_mut().oldest = self.store().cursor;
-        }
-        while self.store().dead < CHECKPOINT_WORTH && tries > 0 && futile > 0 {
+        let cursor = self.store().cursor;
+        self.store_mut().unmovable.begin(cursor);
+        while self.store().tally.dead < CHECKPOINT_WORTH && tries > 0 && futile > 0 {
             if self.index_mut().is_due()? {
                 self.checkpoint(false)?;
             }
@@ -106,7 +104,7 @@ impl<N: Nand> Volume<'_, N> {
             // directory. One of which little is valid takes a block at most.
             let (valid, pages) = (self.store_mut().valid_pages(block), self.store().ppb());
             let few = valid <= (pages / 8).max(2);
-            let (floor, takes) = match self.store().dead {
+            let (floor, takes) = match self.store().tally.dead {
                 0 if few => (FOR_CHECKPOINT, 0),
                 0 => (CLEANING, 3 * valid / pages),
                 // The more of these before a checkpoint, the less that takes of what they win.
@@ -125,11 +123,11 @@ impl<N: Nand> Volume<'_, N> {
         }
         if futile > 0 {
             // Some may have lost what was in the way, and others have become cheaper.
-            self.store_mut().unmovable_rank = (0, 0);
+            self.store_mut().unmovable.forget_rank();
         }
         let table = &self.store().table;
         let kept = table.blocks_for_recovery() - table.least_for_recovery();
-        if self.store().dead == 0 && kept == 0 && !self.index().is_worth_a_checkpoint() {
+        if self.store().tally.dead == 0 && kept == 0 && !self.index().is_worth_a_checkpoint() {
             return Ok(false);
         }
         self.checkpoint(false)?;
@@ -150,7 +148,7 @@ impl<N: Nand> Volume<'_, N> {
             return Ok(false);
         }
         let mut left = (LOOK + MOVE).saturating_mul(pages);
-        self.store_mut().oldest = self.store().cursor;
+        self.store_mut().unmovable.oldest = self.store().cursor;
         while left > 0 {
             if self.index_mut().is_due()? {
                 self.checkpoint(false)?;
@@ -163,8 +161,8 @@ impl<N: Nand> Volume<'_, N> {
             }
             left = left.saturating_sub(job.cost.max(LOOK));
         }
-        self.store_mut().unmovable_rank = (0, 0);
-        if self.store().dead >= CHECKPOINT_WORTH {
+        self.store_mut().unmovable.forget_rank();
+        if self.store().tally.dead >= CHECKPOINT_WORTH {
             self.checkpoint(false)?;
         }
         Ok(left == 0)
@@ -176,7 +174,7 @@ impl<N: Nand> Durable<'_, N> {
     /// those kept for roots. Then nothing is changed any more: the rest will follow soon, and what
     /// is stored can still be read.
     pub(crate) fn is_worn(&self) -> bool {
-        let grown = self.anchor.good.saturating_sub(self.index.store.good);
+        let grown = self.anchor.good.saturating_sub(self.index.store.tally.good);
         grown > grown_max(self.index.store.geo.blocks()) || self.anchor.has_one_root()
     }
 }
@@ -185,7 +183,7 @@ impl<N: Nand> Index<'_, N> {
     /// Whether a checkpoint makes blocks free that it and the allocation log have
     /// used, and these are needed.
     fn is_worth_a_checkpoint(&self) -> bool {
-        let retired = self.store.log.count.saturating_sub(1) + self.store.retiring_count;
+        let retired = self.store.log.blocks.len().saturating_sub(1) + self.store.retiring.len();
         retired > 1 && self.store.available() <= last(self.store.ppb())
     }
 
@@ -215,7 +213,7 @@ impl<N: Nand> Index<'_, N> {
                 };
                 cheapest = cheapest.min(share(self.store.state(block), full));
                 if best.is_none_or(|b| rank < b.0)
-                    && rank > self.store.unmovable_rank
+                    && self.store.unmovable.is_behind(rank)
                     && self.store.may_be_cleaned(block)
                 {
                     best = Some((rank, block));
@@ -228,13 +226,11 @@ impl<N: Nand> Index<'_, N> {
 
     /// The block to clean when there is time to look at all of them.
     pub(crate) fn next_victim(&mut self) -> Option<u32> {
-        if self.store.unmovable_rank == (0, 0) {
-            self.store.oldest = self.store.cursor;
-        }
+        self.store.unmovable.begin(self.store.cursor);
         let victim = self.victim();
         if victim.is_none() {
             // Some may have lost what was in the way.
-            self.store.unmovable_rank = (0, 0);
+            self.store.unmovable.forget_rank();
         }
         victim
     }
@@ -250,7 +246,10 @@ impl<N: Nand> Index<'_, N> {
         let blocks = self.store.table.blocks();
         let cost = if self.is_urgent() { cost_of_gain } else { cost };
         let cost = cost(self.store.state(block), self.store.ppb())?;
-        Some((cost, (block + blocks - self.store.oldest) % blocks + 1))
+        Some((
+            cost,
+            (block + blocks - self.store.unmovable.oldest) % blocks + 1,
+        ))
     }
 
     /// A block that is worth cleaning when nothing else is to be done: half of it at least is

@@ -99,7 +99,7 @@ impl<N: Nand> Volume<'_, N> {
     /// The block to clean next, if there is one. At times a checkpoint.
     fn next_job(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
         let is_low = self.store().available() < low(&self.store().geo);
-        if is_low && self.store().dead >= CHECKPOINT_WORTH {
+        if is_low && self.store().tally.dead >= CHECKPOINT_WORTH {
             self.checkpoint(false)?;
             return Ok(None);
         }
@@ -153,12 +153,12 @@ impl<N: Nand> Volume<'_, N> {
     ) -> Result<bool, Error<N::Error>> {
         let before = self.store().written;
         if job.why == Why::Wear {
-            self.store_mut().mover = WEAR;
+            self.store_mut().heads.mover = WEAR;
         }
         let result = self.account(Purpose::Step, |volume| {
             volume.durable.index.move_some(job, limit)
         });
-        self.store_mut().mover = COLD;
+        self.store_mut().heads.mover = COLD;
         let written = &mut self.store_mut().written;
         match job.why {
             Why::Space => {}

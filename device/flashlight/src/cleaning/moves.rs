@@ -125,12 +125,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(false);
         }
         // Pages that cannot be read, or that nobody owns.
-        let n = usize::from(self.store.unmovable_next) % self.store.unmovable.len();
-        self.store.unmovable[n] = block as u16;
-        self.store.unmovable_next = n as u8 + 1;
-        if let Some(rank) = job.rank {
-            self.store.unmovable_rank = self.store.unmovable_rank.max(rank);
-        }
+        self.store.unmovable.add(block, job.rank);
         Ok(true)
     }
 
@@ -140,7 +135,7 @@ impl<N: Nand> Index<'_, N> {
     fn is_in_vain(&mut self, job: &CleanJob) -> bool {
         let few = self.store.ppb() / 16;
         job.why == Why::Space
-            && !self.store.failing.contains(&(job.block as u16))
+            && !self.store.failing.contains(job.block)
             && self.store.valid_pages(job.block) > few
     }
 
@@ -186,7 +181,10 @@ impl<N: Nand> Index<'_, N> {
     fn after(&self, result: Result<(), Error<N::Error>>) -> Result<Moved, Error<N::Error>> {
         match result {
             Ok(()) | Err(Error::NotFound) => Ok(Moved::Gone),
-            Err(e) if (e.is_damage() || matches!(e, Error::TooBig)) && !self.store.nand.failed => {
+            Err(e)
+                if (e.is_damage() || matches!(e, Error::TooBig))
+                    && !self.store.nand.is_stopped() =>
+            {
                 Ok(Moved::Stays)
             }
             Err(e) => Err(e),
@@ -247,7 +245,7 @@ impl<N: Nand> Index<'_, N> {
             match self.copy_map(copy.from, kind, maps.area) {
                 Ok(to) => copy.to = to,
                 // It has a turn of its own.
-                Err(_) if copied > 0 && !self.store.nand.failed => break,
+                Err(_) if copied > 0 && !self.store.nand.is_stopped() => break,
                 Err(e) => return Err(e),
             }
             copied += 1;
@@ -404,7 +402,7 @@ impl<N: Nand> Index<'_, N> {
         let owner = self.files[i].file().file_ref(self.store.volume);
         let new = self
             .store
-            .append_data(self.store.mover, self.scratch, owner, index)?;
+            .append_data(self.store.heads.mover, self.scratch, owner, index)?;
         let e = Extent::new(index, new.0, 1);
         self.map_insert(i, Extent { masks, ..e })?;
         if logged.is_none() {

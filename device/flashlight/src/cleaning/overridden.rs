@@ -69,7 +69,7 @@ impl<N: Nand> Volume<'_, N> {
                 }
                 // An older page of it, or one that is not to be had.
                 Ok(_) | Err(Error::NotFound | Error::Invalid) => {}
-                Err(e) if e.is_damage() && !self.store().nand.failed => {}
+                Err(e) if e.is_damage() && !self.store().nand.is_stopped() => {}
                 Err(e) => return Err(e),
             }
             if self.index().need_page().is_ok() {
@@ -94,7 +94,7 @@ impl<N: Nand> Volume<'_, N> {
             }) {
                 Err(e)
                     if (e.is_damage() || matches!(e, Error::TooBig))
-                        && !self.store().nand.failed =>
+                        && !self.store().nand.is_stopped() =>
                 {
                     break;
                 }

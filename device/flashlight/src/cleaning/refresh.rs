@@ -46,8 +46,8 @@ impl<N: Nand> Volume<'_, N> {
             }
             anchor.leaf.next = self.durable.index.store.ppb();
         } else if self.store().is_log(block) {
-            if self.store().heads[LogArea::Bitmap as usize].block == block {
-                self.store_mut().heads[LogArea::Bitmap as usize] = Head::NONE;
+            if self.store().heads.log[LogArea::Bitmap as usize].block == block {
+                self.store_mut().heads.log[LogArea::Bitmap as usize] = Head::NONE;
             }
         } else {
             return Ok(false);

@@ -76,7 +76,8 @@ impl<N: Nand> Volume<'_, N> {
     /// cleaning leaves alone. A checkpoint comes before, if a recovery might not find
     /// enough or what is dead is needed.
     pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
-        if self.index_mut().is_due()? || self.store().dead > 0 && self.store().available() <= FLOOR
+        if self.index_mut().is_due()?
+            || self.store().tally.dead > 0 && self.store().available() <= FLOOR
         {
             self.checkpoint(false)?;
         }
@@ -93,7 +94,7 @@ impl<N: Nand> Volume<'_, N> {
             let (mut next, mut alone) = (0, is_data);
             loop {
                 let free = self.store().available();
-                if free <= CLEANING || free + self.store().dead > enough {
+                if free <= CLEANING || free + self.store().tally.dead > enough {
                     break;
                 }
                 let Some(block) = self.index_mut().hardly_written(next, is_data) else {
@@ -109,12 +110,12 @@ impl<N: Nand> Volume<'_, N> {
                 let mut job = self.index_mut().begin_job(block, Why::Space);
                 match self.job_step(&mut job, u32::MAX) {
                     Ok(_) | Err(Error::NoSpace) => {}
-                    Err(e) if e.is_damage() && !self.store().nand.failed => {}
+                    Err(e) if e.is_damage() && !self.store().nand.is_stopped() => {}
                     Err(e) => return Err(e),
                 }
             }
         }
-        self.store_mut().unmovable_rank = (0, 0);
+        self.store_mut().unmovable.forget_rank();
         Ok(())
     }
 
@@ -130,17 +131,20 @@ impl<N: Nand> Volume<'_, N> {
             match self.reclaim() {
                 Ok(true) => named = self.store().seq,
                 Ok(false) | Err(Error::NoSpace) => break,
-                Err(e) if e.is_damage() && !self.store().nand.failed => break,
+                Err(e) if e.is_damage() && !self.store().nand.is_stopped() => break,
                 Err(e) => return Err(e),
             }
         }
-        self.store_mut().unmovable_rank = (0, 0);
+        self.store_mut().unmovable.forget_rank();
         if self.store().seq == named {
             return Ok(());
         }
         // No change may build on what no checkpoint names.
         match self.checkpoint(false) {
-            Err(e) if matches!(e, Error::NoSpace) || e.is_damage() && !self.store().nand.failed => {
+            Err(e)
+                if matches!(e, Error::NoSpace)
+                    || e.is_damage() && !self.store().nand.is_stopped() =>
+            {
                 self.index_mut().read_only = true;
                 Ok(())
             }
@@ -198,7 +202,7 @@ impl<N: Nand> Index<'_, N> {
     fn assert_drawn(&self, purpose: Purpose) {
         let (drawn, most) = (self.store.drawn, self.takes(purpose));
         debug_assert!(
-            drawn <= most || self.store.free >= 64,
+            drawn <= most || self.store.tally.free >= 64,
             "{purpose:?} takes {drawn} blocks, not {most} at most"
         );
     }
@@ -212,12 +216,12 @@ impl<N: Nand> Index<'_, N> {
             Purpose::Change => last(pages),
             Purpose::Step => 6 + 32 / pages,
             Purpose::Checkpoint => 12 + 32 / pages,
-            Purpose::Recovery => 8 + (64 + self.store.index_pages) / pages,
+            Purpose::Recovery => 8 + (64 + self.store.since.index_pages) / pages,
         }
     }
 
     pub(crate) fn is_writable(&self) -> bool {
-        !self.read_only && !self.store.nand.failed
+        !self.read_only && !self.store.nand.is_stopped()
     }
 
     /// # Errors
@@ -234,6 +238,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn usable_pages(&self) -> u32 {
         let kept = self.store.table.least_for_recovery();
         self.store
+            .tally
             .good
             .saturating_sub(reserve_blocks(self.store.geo.blocks()) + kept)
             * self.store.ppb()
@@ -241,7 +246,8 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes sure that one more page of user data or a new inode fits.
     pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
-        if self.store.live + 2 > self.usable_pages() || self.store.available() <= FOR_CLEANING {
+        if self.store.tally.live + 2 > self.usable_pages() || self.store.available() <= FOR_CLEANING
+        {
             Err(Error::NoSpace)
         } else {
             Ok(())
@@ -257,13 +263,14 @@ impl<N: Nand> Index<'_, N> {
             return Ok(self.is_spent());
         }
         // Those of the directories that a recovery writes.
-        let more = self.store.index_pages / self.store.ppb();
+        let more = self.store.since.index_pages / self.store.ppb();
         Ok(!self.store.ready_log()?
-            || self.store.taken >= TAKEN_MAX
-            || self.store.taken + more >= crate::space::limits::opened_max(self.store.page_size())
+            || self.store.since.taken >= TAKEN_MAX
+            || self.store.since.taken + more
+                >= crate::space::limits::opened_max(self.store.page_size())
             || self.is_spent()
-            || self.store.to_replay() >= self.replay_max()
-            || self.store.log.count + 3 >= BITMAP_BLOCKS)
+            || self.store.since.to_replay() >= self.replay_max()
+            || self.store.log.blocks.len() + 3 >= BITMAP_BLOCKS)
     }
 
     /// The first closed block from one on, of data or of metadata, of which one page
@@ -287,9 +294,9 @@ impl<N: Nand> Index<'_, N> {
         let taken = if self.store.log.together {
             0
         } else {
-            self.store.taken
+            self.store.since.taken
         };
-        let left = self.store.free_at_checkpoint.saturating_sub(taken);
+        let left = self.store.since.free_before.saturating_sub(taken);
         left < self.for_recovery() && left < self.store.unreserved()
     }
 
@@ -304,7 +311,7 @@ impl<N: Nand> Index<'_, N> {
     /// more of them where they have few pages. It writes pages of directories about as often as
     /// they were written since the checkpoint.
     fn for_recovery(&self) -> u32 {
-        let pages = 32 + self.store.index_pages;
+        let pages = 32 + self.store.since.index_pages;
         FOR_RECOVERY + pages / self.store.ppb() + self.store.table.blocks_for_recovery()
     }
 }

@@ -61,6 +61,7 @@ mod tests {
     use crate::format::area::LogArea;
     use crate::format::blockstate::BlockState;
     use crate::format::validity::{RANGES, len};
+    use crate::space::latch::Stopped;
     use crate::{
         Config, FileRef, FlashLight, New, Node, Page, ROOT_DIR, Visitor, ram_needed, ram_to_level,
     };
@@ -237,7 +238,7 @@ mod tests {
     fn a_page_that_could_not_be_written_leaves_none() {
         let (mut fs, _) = overwritten(32, 2_000);
         assert!(fs.volume.durable.index.store.validity.places[0].is_some());
-        fs.volume.durable.index.store.nand.failed = true;
+        fs.volume.durable.index.store.nand.stop(Stopped::Driver);
         let done =
             fs.volume
                 .durable

@@ -17,7 +17,7 @@ pub(crate) enum LogArea {
 /// Areas with one log head each: all but the data.
 pub(crate) const HEADS: usize = 6;
 
-/// Data data heads: one for each cached file, one for migrated pages, one for those moved
+/// Data heads: one for each cached file, one for migrated pages, one for those moved
 /// for wear, one for updates.
 pub(crate) const DATA_HEADS: usize = 5;
 
@@ -32,6 +32,14 @@ pub(crate) const UPDATE: usize = 4;
 
 /// With the place of a remnant: it is the checkpoint's word, and nobody has looked since the mount.
 pub(crate) const UNSEEN: u32 = 1 << 15;
+
+/// The number of a block in a field of 2 bytes; all ones: none.
+pub(crate) fn block_number(v: u16) -> u32 {
+    match v {
+        u16::MAX => u32::MAX,
+        v => u32::from(v),
+    }
+}
 
 /// A block being filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

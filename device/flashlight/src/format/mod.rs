@@ -10,12 +10,12 @@
 pub(crate) mod area;
 pub(crate) mod attributes;
 pub(crate) mod blockstate;
+pub(crate) mod checkpoint;
 pub(crate) mod dirrec;
 pub(crate) mod extent;
 pub(crate) mod hash;
 pub(crate) mod header;
 pub(crate) mod inode;
-pub(crate) mod leaf;
 pub(crate) mod limits;
 pub(crate) mod mappage;
 pub(crate) mod names;

@@ -1,10 +1,11 @@
 //! A page of the block table, where the table is longer than the checkpoint has room for.
 
+use crate::format::area::{Head, block_number};
 use crate::format::blockstate::{self, BlockState, Entries};
 use crate::format::header::HEADER;
 use crate::format::limits::RESERVES;
 use crate::format::wellformed::blocks;
-use flashkit_bytes::{get_u16, get_u32};
+use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
 use flashkit_nand::{Geometry, PageAddr};
 
 /// How a table is divided into pages.
@@ -19,12 +20,19 @@ pub(crate) struct Layout {
     pub(crate) pages_per_block: u32,
 }
 
-/// What a checkpoint page says of the table, for [`crate::api::inspect`].
+/// What a checkpoint page says of the table.
+///
+/// ```text
+///  0 places: for each page two of u32   then: good blocks u32, free u32, dead u32, changes u16,
+///    erased blocks are not trusted u16, block being filled u16, its next page u16
+///    changes: block u16, its entry
+/// ```
 pub(crate) struct TableFields<'a> {
-    pub(crate) places: &'a [u8],
-    pub(crate) changes: &'a [u8],
-    pub(crate) change: usize,
-    pub(crate) entries: Entries,
+    pub places: &'a [u8],
+    fields: &'a [u8; FIELDS],
+    pub changes: &'a [u8],
+    change: usize,
+    entries: Entries,
     /// Where it ends.
     pub end: usize,
 }
@@ -40,6 +48,13 @@ pub(crate) const SINCE: u32 = 1 << 31;
 
 /// Fields of a checkpoint page besides places and changes.
 pub(crate) const FIELDS: usize = 20;
+
+const GOOD: usize = 0;
+const FREE: usize = 4;
+const DEAD: usize = 8;
+const CHANGES: usize = 12;
+const UNTRUSTED: usize = 14;
+const HEAD: usize = 16;
 
 /// Blocks taken for pages since the last checkpoint that are remembered.
 pub(crate) const OWN: usize = 8;
@@ -66,7 +81,7 @@ impl Layout {
             page_size,
             pages_per_block: geo.pages_per_block(),
         };
-        let fixed = crate::format::leaf::FIELDS + 4 * RESERVES + 4 + FIELDS;
+        let fixed = crate::format::checkpoint::FIELDS + 4 * RESERVES + 4 + FIELDS;
         // Writing a page makes up to three changes.
         if layout.full() < 3 * layout.pages
             || layout.pages > PAGES_MOST
@@ -120,20 +135,58 @@ impl Layout {
     }
 }
 
+/// Puts these fields at `at` of a checkpoint page.
+pub(crate) fn put_fields(
+    page: &mut [u8],
+    at: usize,
+    counts: [u32; 3],
+    changes: usize,
+    erased_untrusted: bool,
+    head: Head,
+) {
+    for (field, count) in [GOOD, FREE, DEAD].into_iter().zip(counts) {
+        put_u32(page, at + field, count);
+    }
+    put_u16(page, at + CHANGES, changes as u16);
+    put_u16(page, at + UNTRUSTED, erased_untrusted.into());
+    put_u16(page, at + HEAD, head.block as u16);
+    put_u16(page, at + HEAD + 2, head.next as u16);
+}
+
 impl<'a> TableFields<'a> {
+    /// Those at `at` of a checkpoint page.
     pub fn on(geo: &Geometry, page: &'a [u8], at: usize, per_page: u32) -> Option<Self> {
         let layout = Layout::new(geo, per_page)?;
-        let fields = at + PLACE * layout.pages;
-        let places = page.get(at..fields)?;
-        let count = get_u16(page.get(fields..fields + FIELDS)?, 12);
-        let end = fields + FIELDS + usize::from(count) * layout.change;
+        let (places, rest) = page.get(at..)?.split_at_checked(PLACE * layout.pages)?;
+        let (fields, rest) = rest.split_first_chunk()?;
+        let changes = rest.get(..usize::from(get_u16(fields, CHANGES)) * layout.change)?;
+        let end = at + places.len() + FIELDS + changes.len();
         Some(TableFields {
             places,
-            changes: page.get(fields + FIELDS..end)?,
+            fields,
+            changes,
             change: layout.change,
             entries: Entries::of(geo.pages_per_block()),
             end,
         })
+    }
+
+    /// Blocks that are good, free, dead.
+    pub fn counts(&self) -> [u32; 3] {
+        [GOOD, FREE, DEAD].map(|at| get_u32(self.fields, at))
+    }
+
+    /// Whether blocks that it calls erased may not be.
+    pub fn erased_untrusted(&self) -> bool {
+        get_u16(self.fields, UNTRUSTED) != 0
+    }
+
+    /// The block that pages of the table fill.
+    pub fn head(&self) -> Head {
+        Head {
+            block: block_number(get_u16(self.fields, HEAD)),
+            next: u32::from(get_u16(self.fields, HEAD + 2)),
+        }
     }
 
     pub fn pages(&self) -> impl Iterator<Item = (u32, PageAddr)> + '_ {

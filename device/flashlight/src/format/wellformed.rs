@@ -12,6 +12,7 @@
 use crate::format::area::LogArea;
 use crate::format::attributes::Attributes;
 use crate::format::blockstate::{BlockState, Entries};
+use crate::format::checkpoint::{self, CheckpointView};
 use crate::format::dirrec::{self, DirRec, NO_HASH, RecState, Target};
 use crate::format::extent::{
     self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
@@ -69,9 +70,7 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
         Kind::Root => used >= HEADER + 32 && chip.root(page, geo.pages_per_block()),
         Kind::Second => used >= HEADER + 4,
         // Its lists are checked when it is unpacked.
-        Kind::Checkpoint => {
-            used >= crate::format::leaf::FIELDS && crate::format::leaf::flags_agree(page)
-        }
+        Kind::Checkpoint => used >= checkpoint::FIELDS && CheckpointView::on(page).flags_agree(),
         Kind::Alloc => used >= HEADER + 4 && chip.alloc(page, used),
         Kind::Snapshot => Piece::on(geo, page, used).is_some_and(|piece| piece.is_sane(geo)),
         Kind::DirMap | Kind::Places => {

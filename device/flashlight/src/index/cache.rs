@@ -401,7 +401,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Forgets a cached file without writing it.
     pub(crate) fn drop_file(&mut self, i: usize) {
-        if self.files[i].ino != 0 && self.store.data_heads[i].block != u32::MAX {
+        if self.files[i].ino != 0 && self.store.heads.data[i].block != u32::MAX {
             let share = u64::from(self.store.geo.block_size() / 4);
             self.small_files = self.files[i].file().size() < share;
         }
@@ -575,7 +575,7 @@ impl<N: Nand> Index<'_, N> {
         slot.file_mut().strip_notes();
         slot.dirty = false;
         if let Some(d) = self.dir_slot(dir).filter(|_| noted > 0) {
-            self.store.removals += noted as u32;
+            self.store.since.removals += noted as u32;
             self.dirs[d].dir_mut().forget_removals();
             self.dirs[d].removals = false;
         }

@@ -79,7 +79,7 @@ impl<N: Nand> Index<'_, N> {
         index: u32,
         scratch: &[u8],
     ) -> Result<PageAddr, Error<N::Error>> {
-        if self.store.data_heads[i].block == u32::MAX {
+        if self.store.heads.data[i].block == u32::MAX {
             // No lookup of the last extent here: the scratch page is in use.
             self.open_shared(i)?;
         }

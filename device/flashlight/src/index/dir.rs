@@ -238,7 +238,7 @@ impl<N: Nand> Index<'_, N> {
                     continue;
                 }
                 Ok(Migrated::None(next)) => next,
-                Err(e) if e.is_damage() && !self.store.nand.failed => {
+                Err(e) if e.is_damage() && !self.store.nand.is_stopped() => {
                     damage = Some(e);
                     // One range after another, from the first.
                     let behind = from.map_or(0, |hash| self.hash_map_for(i, hash).1);
@@ -472,11 +472,11 @@ impl<N: Nand> Index<'_, N> {
             }
             match self.dir_load_target(i, target) {
                 // It has a turn of its own.
-                Err(e) if k > 0 && e.is_damage() && !self.store.nand.failed => continue,
+                Err(e) if k > 0 && e.is_damage() && !self.store.nand.is_stopped() => continue,
                 r => r?,
             }
             let merged = self.dir_merge(i, target, &mut changes);
-            self.missing_unless(merged)?;
+            self.whole_or_stop(merged)?;
             *old = target.page;
         }
         self.apply_dir_changes(i, &targets[0], &changes)?;
@@ -593,14 +593,9 @@ impl<N: Nand> Index<'_, N> {
         self.store.scratch_at = PageAddr::NONE;
         let mut inode = self.dirs[i].dir_mut();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let old = match tree::apply(store, HASH, scratch, &mut inode, owner, target, changes) {
-            Ok(old) => old,
-            Err(e) => {
-                // What is in RAM now misses names.
-                self.store.nand.failed = true;
-                return Err(e);
-            }
-        };
+        let old = tree::apply(store, HASH, scratch, &mut inode, owner, target, changes);
+        // With an error, what is in RAM now misses names.
+        let old = self.whole_or_stop(old)?;
         if let Some(old) = old {
             self.store.invalidate(old);
             self.dir_note_freed_page(i, old)?;

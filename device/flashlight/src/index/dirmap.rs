@@ -133,8 +133,7 @@ impl<N: Nand> Index<'_, N> {
                 self.write_places()
             });
             // What is in RAM now misses directories.
-            self.store.nand.failed |= placed.is_err();
-            placed?;
+            self.whole_or_stop(placed)?;
         } else {
             put_u32(self.map.roots, 4 * i, at.0);
         }

@@ -15,6 +15,7 @@ use crate::format::inode::{FileView, POINTER};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::tree::{self, Changes, EXTENT, MapLead, MapTarget, Put};
+use crate::space::latch::Stopped;
 use flashkit_nand::{Nand, PageAddr};
 
 /// Records that a part of a truncation takes at most.
@@ -337,7 +338,7 @@ impl<N: Nand> Index<'_, N> {
                     .is_some_and(|f| f.len > extent::SIZE * mapping)
             {
                 match self.write_out_fragment(i) {
-                    Err(e) if e.is_damage() && !self.store.nand.failed => damage = Some(e),
+                    Err(e) if e.is_damage() && !self.store.nand.is_stopped() => damage = Some(e),
                     r => r?,
                 }
                 fragment_stays = damage.is_some();
@@ -356,7 +357,7 @@ impl<N: Nand> Index<'_, N> {
     /// them, or, when that map cannot be read, the first that can.
     fn file_migrate_some(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         let mut damage = match self.file_migrate(i, None) {
-            Err(e) if e.is_damage() && !self.store.nand.failed => e,
+            Err(e) if e.is_damage() && !self.store.nand.is_stopped() => e,
             r => return r,
         };
         let mut from = 0;
@@ -368,7 +369,7 @@ impl<N: Nand> Index<'_, N> {
             }
             let index = Extent::decode(view.record(r)).index;
             match self.file_migrate(i, Some(index)) {
-                Err(e) if e.is_damage() && !self.store.nand.failed => damage = e,
+                Err(e) if e.is_damage() && !self.store.nand.is_stopped() => damage = e,
                 r => return r,
             }
             from = self.extent_map_for(i, index).1.max(index + 1);
@@ -416,16 +417,19 @@ impl<N: Nand> Index<'_, N> {
         page.uncover();
         let mut changes = Changes::new();
         let moved = self.merge_records(i, &mut changes);
-        self.missing_unless(moved)?;
+        self.whole_or_stop(moved)?;
         self.put_extent_map(i, &target, changes)
     }
 
-    /// After a step that has taken records from a log: with an error, what is in RAM misses them.
-    pub(crate) fn missing_unless<T>(
+    /// After a step that belongs to others before it, in RAM or on flash: with an error, what is in
+    /// RAM is half of a change.
+    pub(crate) fn whole_or_stop<T>(
         &mut self,
         result: Result<T, Error<N::Error>>,
     ) -> Result<T, Error<N::Error>> {
-        self.store.nand.failed |= result.is_err();
+        if result.is_err() {
+            self.store.nand.stop(Stopped::HalfDone);
+        }
         result
     }
 
@@ -436,7 +440,9 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         rest: Result<T, Error<N::Error>>,
     ) -> Result<T, Error<N::Error>> {
-        self.store.nand.failed |= matches!(rest, Err(Error::NoSpace));
+        if matches!(rest, Err(Error::NoSpace)) {
+            self.store.nand.stop(Stopped::HalfDone);
+        }
         rest
     }
 
@@ -465,7 +471,7 @@ impl<N: Nand> Index<'_, N> {
         // A note of each map, of the one replaced, and of its index page.
         let notes = extent::SIZE * (changes.len() - from + 3);
         if view.room() < notes + tree::pointers_need(view.levels(), target, changes) {
-            return self.missing_unless(Err(Error::TooBig));
+            return self.whole_or_stop(Err(Error::TooBig));
         }
         let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         let (len, key) = (page.len(), page.first_key());
@@ -475,7 +481,7 @@ impl<N: Nand> Index<'_, N> {
             Kind::ExtentMap,
             target.page,
         );
-        let page = self.missing_unless(written)?;
+        let page = self.whole_or_stop(written)?;
         changes.push(Put { key, page });
         self.files[i].dirty = true;
         if target.page.is_none() {
@@ -503,7 +509,7 @@ impl<N: Nand> Index<'_, N> {
         let mut inode = self.files[i].file_mut();
         let (store, scratch) = (&mut self.store, &mut *self.scratch);
         let index = tree::apply(store, EXTENT, scratch, &mut inode, owner, target, changes);
-        if let Some(index) = self.missing_unless(index)? {
+        if let Some(index) = self.whole_or_stop(index)? {
             self.free_run(i, index.0, 1);
         }
         Ok(())

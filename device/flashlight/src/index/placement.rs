@@ -17,7 +17,7 @@ impl<N: Nand> Index<'_, N> {
     /// a quarter of a block. Overwrites of files in turn share blocks too.
     pub(crate) fn choose_data_head(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
         let share = self.store.ppb() / 4;
-        let head = self.store.data_heads[i];
+        let head = self.store.heads.data[i];
         if head.block != u32::MAX {
             if self.has_many_tails() {
                 if head.next >= self.store.ppb() {

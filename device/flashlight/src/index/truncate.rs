@@ -9,6 +9,7 @@ use crate::index::Index;
 use crate::index::file::{CUT_NOTES, LOG_CUT_NOTES};
 use crate::index::tree::{self, Changes, EXTENT, MapTarget};
 use crate::index::waiting::Waiting;
+use crate::space::latch::Stopped;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
@@ -133,7 +134,7 @@ impl<N: Nand> Index<'_, N> {
     /// written when nothing else can go.
     pub(crate) fn truncate_room(&mut self, i: usize, notes: usize) -> Result<(), Error<N::Error>> {
         match self.file_room(i, notes * extent::SIZE) {
-            Err(e) if e.is_damage() && !self.store.nand.failed => {}
+            Err(e) if e.is_damage() && !self.store.nand.is_stopped() => {}
             r => return r,
         }
         self.files[i].dirty = true;
@@ -149,7 +150,9 @@ impl<N: Nand> Index<'_, N> {
     /// Of a truncation that has not come to its end, what is in RAM may map pages that are free:
     /// nothing more is written. Damage was looked for before.
     fn cut_in_part(&mut self, cut: Result<(), Error<N::Error>>) -> Result<(), Error<N::Error>> {
-        self.store.nand.failed |= cut.as_ref().is_err_and(Error::is_damage);
+        if cut.as_ref().is_err_and(Error::is_damage) {
+            self.store.nand.stop(Stopped::HalfDone);
+        }
         self.not_in_part(cut)
     }
 

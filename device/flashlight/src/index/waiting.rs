@@ -153,7 +153,7 @@ impl<N: Nand> Index<'_, N> {
         let new = self
             .store
             .append(EXTENT.area, &mut self.scratch[..len], EXTENT.index, old);
-        let new = self.missing_unless(new)?;
+        let new = self.whole_or_stop(new)?;
         debug_assert!(moved > 0);
         self.files[i].waits = true;
         self.files[i].file_mut().pointer_set(root, first, new);
@@ -286,7 +286,7 @@ impl<N: Nand> Index<'_, N> {
             }
             match self.drain_to_map(i, map, waiting, &mut changes) {
                 // What waits for one that cannot be read stays.
-                Err(e) if e.is_damage() && !self.store.nand.failed => damage = Some(e),
+                Err(e) if e.is_damage() && !self.store.nand.is_stopped() => damage = Some(e),
                 drained => {
                     drained?;
                     done = Some(map);
@@ -317,7 +317,7 @@ impl<N: Nand> Index<'_, N> {
         page.uncover();
         let from = changes.len();
         let moved = self.merge_waiting(waiting, changes);
-        let end = self.missing_unless(moved)?;
+        let end = self.whole_or_stop(moved)?;
         self.write_extent_map(i, target, from, changes)?;
         changes.note_drained(target.first, end);
         Ok(())

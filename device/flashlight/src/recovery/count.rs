@@ -7,7 +7,6 @@ use crate::format::dirrec::{self, DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
 use crate::format::header::{Header, Kind, is_blank};
 use crate::format::inode::{DirView, FileView};
-use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::waiting::Waiting;
@@ -188,14 +187,11 @@ impl<'r, N: Nand> Index<'r, N> {
             let entry = self.store.recovery.as_ref().map(|r| r.entry(i));
             let Some((block, info)) = entry else { break };
             self.store.table_write_back();
-            let n = self.store.blocks_to_replay_count;
             let may_hold = info & FRESH == 0 && Recovery::area(info) == LogArea::Update as u16;
-            if may_hold && n < UPDATE_BLOCKS && self.store.has_updates() {
-                if n == 0 {
-                    self.store.replay_from = u32::from(info & 0x7ff);
-                }
-                self.store.blocks_to_replay[n] = block as u16;
-                self.store.blocks_to_replay_count += 1;
+            let has_room = !self.store.updates_to_replay.blocks.is_full();
+            if may_hold && has_room && self.store.has_updates() {
+                let from = u32::from(info & 0x7ff);
+                self.store.updates_to_replay.add(block, from);
             } else if info & FRESH == 0 || !self.store.is_open(block) {
                 self.store.close(block);
             }

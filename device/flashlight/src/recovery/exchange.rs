@@ -113,7 +113,7 @@ impl<N: Nand> Index<'_, N> {
         };
         let new = (pending.left.0, &buf[..len]);
         match self.take_name(node, pending.taken, new, None) {
-            Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
+            Err(Error::Corrupt(page, what)) if !self.store.nand.is_stopped() => {
                 self.note_damage(page, what);
                 Ok(())
             }

@@ -48,7 +48,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             exchange: None,
             left: 0,
         };
-        for (i, head) in self.index.store.heads.iter().enumerate().skip(1) {
+        for (i, head) in self.index.store.heads.log.iter().enumerate().skip(1) {
             if head.block != u32::MAX && head.next < self.index.store.ppb() {
                 rec.add(head.block, (i as u16) << 11 | head.next as u16);
             }
@@ -57,7 +57,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             let head = self.index.store.remnants.get(i);
             rec.add(head.block, PARTIAL << 11 | head.next as u16);
         }
-        let head = self.index.store.data_heads[UPDATE];
+        let head = self.index.store.heads.data[UPDATE];
         if head.block != u32::MAX && head.next < self.index.store.ppb() {
             rec.add(
                 head.block,
@@ -67,7 +67,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         for &(block, area) in &self.index.store.log.reserves[..self.index.store.log.reserved] {
             rec.add(u32::from(block), u16::from(area & 7) << 11);
         }
-        let mut log = self.index.store.heads[LogArea::Bitmap as usize];
+        let mut log = self.index.store.heads.log[LogArea::Bitmap as usize];
         let (mut read, mut seen) = (0, LogSeen::default());
         loop {
             if log.block != u32::MAX {
@@ -301,8 +301,8 @@ impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn close_at_checkpoint(&mut self) {
         (self.store.log.reserved, self.store.log.unnamed) = (0, 0);
         self.store.remnants.len = 0;
-        self.store.heads = [Head::NONE; HEADS];
-        self.store.data_heads[UPDATE] = Head::NONE;
+        self.store.heads.log = [Head::NONE; HEADS];
+        self.store.heads.data[UPDATE] = Head::NONE;
         let table = self.store.table.head().block;
         self.store.table.set_head(Head::NONE);
         self.store.close(table);
@@ -312,9 +312,9 @@ impl<'r, N: Nand> Index<'r, N> {
             let Some((block, info)) = entry else { break };
             match self.store.state(block) {
                 BlockState::Free | BlockState::Clean => {
-                    self.store.free = self.store.free.saturating_sub(1);
+                    self.store.tally.free = self.store.tally.free.saturating_sub(1);
                 }
-                BlockState::Dead => self.store.dead = self.store.dead.saturating_sub(1),
+                BlockState::Dead => self.store.tally.dead = self.store.tally.dead.saturating_sub(1),
                 _ => continue,
             }
             let state = match Recovery::area(info) {
@@ -330,9 +330,8 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             self.store.table_write_back();
         }
-        for i in 0..core::mem::take(&mut self.store.log.count) {
-            self.store
-                .retire_system(u32::from(self.store.log.blocks[i]));
+        for &block in self.store.log.blocks.take().as_slice() {
+            self.store.retire_system(block.into());
         }
         // About as many blocks have been erased since the checkpoint.
         self.store.wear.erases = self.store.wear.erases.saturating_add(listed as u32);

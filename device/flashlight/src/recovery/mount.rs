@@ -81,7 +81,7 @@ impl<'r, N: Nand> Volume<'r, N> {
                 store.nand.mark_bad(BlockAddr(block))?;
                 continue;
             }
-            store.good += 1;
+            store.tally.good += 1;
             if spare_roots < ROOTS {
                 spare_roots += 1;
                 anchor.last_root = block;
@@ -91,8 +91,8 @@ impl<'r, N: Nand> Volume<'r, N> {
             // No mount would find them.
             return Err(Error::Geometry);
         }
-        store.free = store.good - spare_roots;
-        anchor.good = store.good;
+        store.tally.free = store.tally.good - spare_roots;
+        anchor.good = store.tally.good;
         store.cursor = volume % store.table.blocks();
         store.wear.begin(store.cursor);
         (store.log.formatting, store.log.session) = (true, true);
@@ -160,10 +160,10 @@ impl<'r, N: Nand> Volume<'r, N> {
                 volume.durable.index.store.seq -= NEWER;
             }
         } else {
-            volume.durable.index.store.heads[LogArea::Bitmap as usize] = Head::NONE;
-            volume.durable.index.store.unseen = Unseen::all();
+            volume.durable.index.store.heads.log[LogArea::Bitmap as usize] = Head::NONE;
+            volume.durable.index.store.heads.unseen = Unseen::all();
             volume.durable.index.store.free_dead(false)?;
-            volume.durable.index.store.count_updates();
+            volume.durable.index.store.begin_since();
         }
         volume.durable.index.read_only |= volume.durable.is_worn();
         if volume.durable.index.orphans > 0 && !volume.durable.index.read_only {

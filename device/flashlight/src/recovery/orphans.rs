@@ -34,7 +34,7 @@ impl<N: Nand> Volume<'_, N> {
                 continue;
             }
             match self.reap_orphan(hash, PageAddr(rec.ptr)) {
-                Err(e) if e.is_damage() && !self.store().nand.failed => {
+                Err(e) if e.is_damage() && !self.store().nand.is_stopped() => {
                     damage = Some(e);
                     n += 1;
                 }

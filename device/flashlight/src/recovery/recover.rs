@@ -334,7 +334,7 @@ impl<'r, N: Nand> Index<'r, N> {
         result: Result<(), Error<N::Error>>,
     ) -> Result<(), Error<N::Error>> {
         match result {
-            Err(Error::Corrupt(page, what)) if !self.store.nand.failed => {
+            Err(Error::Corrupt(page, what)) if !self.store.nand.is_stopped() => {
                 self.note_damage(page, what);
                 Ok(())
             }

@@ -4,8 +4,8 @@ use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::{Head, LogArea};
+use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
 use crate::format::header::{self, Bad, HEADER, Header, Kind};
-use crate::format::leaf::{COPY_OF, counted, is_unmounted, root_name, since};
 use crate::format::limits::ANCHOR_PAGES;
 use crate::format::wellformed::is_well_formed;
 use crate::index::Index;
@@ -157,7 +157,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         }
         let at = self.index.store.geo.page(BlockAddr(block), next - 1);
         if self.index.read_checkpoint(at, 0)?.is_none()
-            || second.clean && !is_unmounted(self.index.scratch)
+            || second.clean && !CheckpointView::on(self.index.scratch).has(UNMOUNTED)
         {
             return Err(e);
         }
@@ -170,9 +170,10 @@ impl<'r, N: Nand> Durable<'r, N> {
 
     /// Takes what the checkpoint page in the scratch page has claimed.
     pub(crate) fn load_claims(&mut self, root: &Root) {
-        let meant = u32::from(flashkit_bytes::get_u16(self.index.scratch, 36));
+        let page = CheckpointView::on(self.index.scratch);
+        let meant = u32::from(page.second());
         self.anchor.meant = meant;
-        let (root_next, second_next) = (self.index.scratch[34], self.index.scratch[35]);
+        let (root_next, second_next) = (page.root_next(), page.second_next());
         // The second-level block that the root leads to may not be the one that was meant to be
         // used: then that one was never reached, and the next switch takes another.
         self.anchor.second_next = if meant == self.anchor.second {
@@ -185,7 +186,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             self.anchor.second_next = ANCHOR_PAGES;
         }
         self.anchor.root_next = u32::from(root_next).min(ANCHOR_PAGES);
-        self.anchor.round = self.index.scratch[33];
+        self.anchor.round = page.round();
         for side in 0..2 {
             let RootBlock { round, end, .. } = root.blocks[side];
             self.anchor.rounds[side] = round.unwrap_or(u32::MAX);
@@ -330,7 +331,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     ) -> Result<Leaf, Error<N::Error>> {
         let geo = self.index.store.geo;
         let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root, counts)?;
-        let mut last = (seq, counted(self.index.scratch));
+        let mut last = (seq, CheckpointView::on(self.index.scratch).counting_root());
         let mut copy: Option<(u64, u32, u64)> = None;
         let mut complete = (0, u32::MAX);
         // The leaves named may go on from here. Copies only lead to other copies, and
@@ -347,11 +348,12 @@ impl<'r, N: Nand> Durable<'r, N> {
             let Some((s, next)) = self.index.read_checkpoint(at, seq)? else {
                 continue;
             };
-            let says = (s, counted(self.index.scratch));
-            if flashkit_bytes::get_u64(self.index.scratch, COPY_OF) != 0 {
+            let page = CheckpointView::on(self.index.scratch);
+            let says = (s, page.counting_root());
+            if page.copy_of() != 0 {
                 names.add(next);
                 if copy.is_none_or(|(newest, ..)| s > newest) {
-                    copy = Some((s, name, since(self.index.scratch)));
+                    copy = Some((s, name, page.since()));
                 }
                 if s > complete.0 && self.index.is_complete_copy(name)? {
                     complete = (s, name);
@@ -363,7 +365,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 // Each of a forged ring of leaves could be newer than the last of the one before.
                 self.anchor.push_chain(leaf.block);
                 (leaf, seq) = (head, s);
-                last = (s, counted(self.index.scratch));
+                last = (s, CheckpointView::on(self.index.scratch).counting_root());
                 (names, i) = (Names::new(next), 0);
                 copy = None;
                 complete = (0, u32::MAX);
@@ -375,7 +377,9 @@ impl<'r, N: Nand> Durable<'r, N> {
         if let Some((.., of)) = copy {
             for index in (0..leaf.next).rev() {
                 let at = geo.page(BlockAddr(leaf.block), index);
-                if self.index.read_checkpoint(at, 0)?.is_some() && since(self.index.scratch) == of {
+                if self.index.read_checkpoint(at, 0)?.is_some()
+                    && CheckpointView::on(self.index.scratch).since() == of
+                {
                     leaf.next = index + 1;
                     break;
                 }

@@ -6,6 +6,7 @@ use crate::format::header::SEQ;
 use crate::format::tag::{self, PAGES_MOST, Tag, Update};
 use crate::index::Index;
 use crate::space::opened::CHANGE;
+use crate::space::updates::UpdateBlocks;
 use flashkit_bytes::get_u64;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -93,14 +94,14 @@ impl<N: Nand> Index<'_, N> {
             copy,
             replay: self.store.seq,
         };
-        let (blocks, count) = (
-            self.store.blocks_to_replay,
-            self.store.blocks_to_replay_count,
-        );
+        let UpdateBlocks {
+            blocks,
+            from: first,
+        } = self.store.updates_to_replay;
         let (mut run, mut whole): (Option<Run>, Option<Run>) = (None, None);
-        for (n, &block) in blocks[..count].iter().enumerate() {
+        for (n, &block) in blocks.as_slice().iter().enumerate() {
             let mut gap = PageAddr::NONE;
-            let from = if n == 0 { self.store.replay_from } else { 0 };
+            let from = if n == 0 { first } else { 0 };
             for index in from..self.store.ppb() {
                 let at = self.store.geo.page(BlockAddr(block.into()), index);
                 let page = match self.find_update(at, since)? {
@@ -130,8 +131,8 @@ impl<N: Nand> Index<'_, N> {
         if let Some(update) = whole {
             self.replay_update(&update, known, true)?;
         }
-        self.store.blocks_to_replay_count = 0;
-        for &block in &blocks[..count] {
+        self.store.updates_to_replay.blocks.clear();
+        for &block in blocks.as_slice() {
             self.store.close(block.into());
         }
         Ok(())

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::format::area::{Head, LogArea, UPDATE, WEAR};
 use crate::format::blockstate::BlockState;
 use crate::format::header::{self, HEADER};
-use crate::format::limits::{BITMAP_BLOCKS, RESERVES};
+use crate::format::limits::RESERVES;
 use crate::format::tag::{self, Tag};
 use crate::space::log::LOG_AHEAD;
 use crate::space::newer::SILENT;
@@ -89,7 +89,7 @@ impl<N: Nand> Store<'_, N> {
             if !self.prepare(block, !erased)? {
                 continue;
             }
-            self.taken += 1;
+            self.since.taken += 1;
             self.set_state(
                 block,
                 match area {
@@ -98,9 +98,8 @@ impl<N: Nand> Store<'_, N> {
                     _ => BlockState::Meta(0),
                 },
             );
-            if area == LogArea::Bitmap && self.log.count < BITMAP_BLOCKS {
-                self.log.blocks[self.log.count] = block as u16;
-                self.log.count += 1;
+            if area == LogArea::Bitmap {
+                self.log.blocks.push(block as u16);
             }
             if let Some(recovery) = &mut self.recovery
                 && !recovery.note_fresh(block)
@@ -119,7 +118,7 @@ impl<N: Nand> Store<'_, N> {
         }
         self.log.reserves.copy_within(i + 1..self.log.reserved, i);
         self.log.reserved -= 1;
-        self.free = self.free.saturating_sub(1);
+        self.tally.free = self.tally.free.saturating_sub(1);
         block
     }
 
@@ -133,7 +132,7 @@ impl<N: Nand> Store<'_, N> {
             BlockState::Free | BlockState::Clean | BlockState::System
         ) {
             self.set_state(block, BlockState::Bad);
-            self.good = self.good.saturating_sub(1);
+            self.tally.good = self.tally.good.saturating_sub(1);
         }
         Ok(false)
     }
@@ -174,7 +173,7 @@ impl<N: Nand> Store<'_, N> {
             self.nand.mark_bad(BlockAddr(block))?;
         }
         self.set_state(block, BlockState::Bad);
-        self.good = self.good.saturating_sub(1);
+        self.tally.good = self.tally.good.saturating_sub(1);
         Ok(())
     }
 
@@ -187,7 +186,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Free blocks that are not reserved.
     pub fn unreserved(&self) -> u32 {
-        self.free.saturating_sub(self.log.reserved as u32)
+        self.tally.free.saturating_sub(self.log.reserved as u32)
     }
 
     /// Finds the next free block that is not reserved.
@@ -279,7 +278,7 @@ impl<N: Nand> Store<'_, N> {
     /// failed, and is to be marked bad.
     pub fn is_spoken_for(&self, block: u32) -> bool {
         self.is_reserved(block)
-            || self.failing.iter().any(|&b| u32::from(b) == block)
+            || self.failing.contains(block)
             || self.recovery.as_ref().is_some_and(|r| r.is_opened(block))
     }
 
@@ -306,20 +305,20 @@ impl<N: Nand> Store<'_, N> {
             self.remnants.remove(i);
         }
         self.set_state(block, BlockState::Dead);
-        self.dead += 1;
+        self.tally.dead += 1;
     }
 
     /// Retires a block of the checkpoint or the allocation log.
     pub fn retire_system(&mut self, block: u32) {
         if self.state(block) == BlockState::System {
             self.set_state(block, BlockState::Dead);
-            self.dead += 1;
+            self.tally.dead += 1;
         }
     }
 
     /// Gives up a data data head; what is left of its block is remembered as a remnant.
     pub fn save_remnant(&mut self, front: usize) {
-        let head = core::mem::replace(&mut self.data_heads[front], Head::NONE);
+        let head = core::mem::replace(&mut self.heads.data[front], Head::NONE);
         if head.block == u32::MAX {
             return;
         }
@@ -351,24 +350,21 @@ impl<N: Nand> Store<'_, N> {
                 self.give_up(head.block);
                 return Ok(());
             }
-            self.data_heads[front] = head;
+            self.heads.data[front] = head;
         }
         Ok(())
     }
 
     /// Whether a block is being written.
     pub fn is_open(&self, block: u32) -> bool {
-        self.heads
-            .iter()
-            .chain(&self.data_heads)
-            .any(|h| h.block == block)
+        self.heads.find(block).is_some()
             || self.table.head().block == block
-            || self.blocks_to_replay[..self.blocks_to_replay_count].contains(&(block as u16))
+            || self.updates_to_replay.blocks.contains(block)
     }
 
     /// Whether cleaning may take a block: it is not being written, and not
     /// one that could not be won.
     pub fn may_be_cleaned(&self, block: u32) -> bool {
-        !self.is_open(block) && !self.unmovable.contains(&(block as u16))
+        !self.is_open(block) && !self.unmovable.contains(block)
     }
 }

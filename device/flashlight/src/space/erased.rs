@@ -85,13 +85,13 @@ impl<N: Nand> Store<'_, N> {
     /// Before an open block is written: looks at it when that is the first time since the mount,
     /// and gives it up if something is in its next page.
     pub fn see(&mut self, open: usize) -> Result<(), Error<N::Error>> {
-        if !self.unseen.take(open) {
+        if !self.heads.unseen.take(open) {
             return Ok(());
         }
         let head = match open {
-            OF_UPDATES => self.data_heads[UPDATE],
+            OF_UPDATES => self.heads.data[UPDATE],
             OF_TABLE => self.table.head(),
-            area => self.heads[area],
+            area => self.heads.log[area],
         };
         // The log of allocation records goes on in a block that is erased.
         if open != LogArea::Bitmap as usize && !self.goes_on(head)? {

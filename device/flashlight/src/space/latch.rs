@@ -5,12 +5,23 @@ use crate::space::pages::Pages;
 use crate::space::refresh::RefreshList;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
 
-/// A chip that remembers that its driver has failed, or that a page could not be read between two
-/// steps that belong together: what is in RAM may then not be what is on flash, and nothing more is
-/// written. And which blocks it is time to write anew, and what of the chip is kept in RAM.
+/// Why nothing is written any more until the next mount: what is in RAM may not be what is on
+/// flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The driver has failed: the outcome of an operation is unknown.
+    Driver,
+    /// A change was made in part, in RAM or on flash, and the rest could not be made.
+    HalfDone,
+    /// The block table on flash cannot be read, is not what it was, or has no room.
+    BlockTable,
+}
+
+/// A chip that is not written any more once it was said why. And which blocks it is time to write
+/// anew, and what of the chip is kept in RAM.
 pub(crate) struct Latch<'r, N: Nand> {
     pub inner: N,
-    pub failed: bool,
+    stopped: Option<Stopped>,
     /// A call is under way that only reads, and nothing has been programmed in it: if the driver
     /// fails in a read, no more is lost than this call.
     pub only_reads: bool,
@@ -25,7 +36,7 @@ impl<'r, N: Nand> Latch<'r, N> {
         let pages_per_block = inner.geometry().pages_per_block();
         Latch {
             inner,
-            failed: false,
+            stopped: None,
             only_reads: false,
             untold: None,
             refresh: RefreshList::new(refresh_bits, pages_per_block),
@@ -35,9 +46,24 @@ impl<'r, N: Nand> Latch<'r, N> {
 }
 
 impl<N: Nand> Latch<'_, N> {
-    /// Nothing is written after a failure, not even what a lookup would push from the cache.
+    /// Nothing is written any more. The first reason stays.
+    #[cold]
+    pub fn stop(&mut self, why: Stopped) {
+        self.stopped.get_or_insert(why);
+    }
+
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.stopped
+    }
+
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
+    /// Nothing is written once the latch has closed, not even what a lookup would push from the cache.
     pub fn may_write(&mut self) -> Result<(), Error<N::Error>> {
-        if self.failed {
+        if self.is_stopped() {
             return Err(self.untold.take().map_or(Error::ReadOnly, Error::Driver));
         }
         Ok(())
@@ -51,9 +77,12 @@ impl<N: Nand> Latch<'_, N> {
     }
 
     fn note<T>(&mut self, result: Result<T, N::Error>) -> Result<T, Error<N::Error>> {
-        self.failed |= result.is_err();
+        if result.is_err() {
+            self.stop(Stopped::Driver);
+        }
         result.map_err(Error::Driver)
     }
+
     pub fn read(
         &mut self,
         page: PageAddr,
@@ -62,11 +91,14 @@ impl<N: Nand> Latch<'_, N> {
         spare: &mut [u8],
     ) -> Result<ReadStatus, Error<N::Error>> {
         let result = self.inner.read(page, offset, data, spare);
-        self.failed |= result.is_err() && !self.only_reads;
+        if result.is_err() && !self.only_reads {
+            self.stop(Stopped::Driver);
+        }
         let status = result.map_err(Error::Driver)?;
         self.refresh.note(page, status);
         Ok(status)
     }
+
     pub fn program(
         &mut self,
         page: PageAddr,
@@ -78,6 +110,7 @@ impl<N: Nand> Latch<'_, N> {
         let result = self.inner.program(page, data, spare);
         self.note(result)
     }
+
     pub fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Error<N::Error>> {
         self.may_write()?;
         let n = self.inner.geometry().pages_per_block();
@@ -85,14 +118,17 @@ impl<N: Nand> Latch<'_, N> {
         let result = self.inner.erase(block);
         self.note(result)
     }
+
     pub fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Error<N::Error>> {
         self.inner.is_bad(block).map_err(Error::Driver)
     }
+
     pub fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Error<N::Error>> {
         self.may_write()?;
         let result = self.inner.mark_bad(block);
         self.note(result)
     }
+
     pub fn flush(&mut self) -> Result<(), Error<N::Error>> {
         let result = self.inner.flush();
         self.note(result)

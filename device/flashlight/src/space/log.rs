@@ -6,6 +6,7 @@ use crate::format::blockstate::BlockState;
 use crate::format::header::{HEADER, Kind};
 use crate::format::limits::{BITMAP_BLOCKS, RESERVES};
 use crate::space::allocation::{DATA_BATCH, FILE_BATCH, SINGLES, UPDATE_BATCH};
+use crate::space::block_list::BlockList;
 use crate::space::store::Store;
 use flashkit_bytes::{put_u16, put_u32};
 use flashkit_nand::{Nand, PageAddr};
@@ -42,8 +43,7 @@ pub(crate) struct AllocLog {
     pub together: bool,
     /// Set while formatting: no allocation records.
     pub formatting: bool,
-    pub blocks: [u16; BITMAP_BLOCKS],
-    pub count: usize,
+    pub blocks: BlockList<BITMAP_BLOCKS>,
 }
 
 impl AllocLog {
@@ -60,8 +60,7 @@ impl AllocLog {
             formatting: false,
             session: false,
             together: false,
-            blocks: [u16::MAX; BITMAP_BLOCKS],
-            count: 0,
+            blocks: BlockList::new(),
         }
     }
 }
@@ -90,11 +89,11 @@ impl<N: Nand> Store<'_, N> {
                 self.set_state(block, BlockState::Free);
             }
         }
-        self.heads[LogArea::Bitmap as usize] = Head::NONE;
+        self.heads.log[LogArea::Bitmap as usize] = Head::NONE;
         for area in 0..HEADS {
-            let block = self.heads[area].block;
+            let block = self.heads.log[area].block;
             if block != u32::MAX && !self.is_good(block)? {
-                self.heads[area] = Head::NONE;
+                self.heads.log[area] = Head::NONE;
             }
         }
         let block = self.table.head().block;
@@ -106,11 +105,11 @@ impl<N: Nand> Store<'_, N> {
         }
         self.log.beginning = Some(named);
         let mut shown = self.reserve(None).and_then(|()| self.write_alloc_record());
-        if shown.is_ok() && self.heads[LogArea::Bitmap as usize].next < 2 {
+        if shown.is_ok() && self.heads.log[LogArea::Bitmap as usize].next < 2 {
             // A program has failed between the two, and they do not show that the session began.
             shown = self.write_alloc_record();
         }
-        let head = self.heads[LogArea::Bitmap as usize];
+        let head = self.heads.log[LogArea::Bitmap as usize];
         if matches!(shown, Err(Error::NoSpace)) || (shown.is_ok() && head.next < 2) {
             return self.miss_beginning(named);
         }
@@ -130,7 +129,7 @@ impl<N: Nand> Store<'_, N> {
                 self.mark_bad(block)?;
             }
         }
-        self.heads[LogArea::Bitmap as usize] = Head::NONE;
+        self.heads.log[LogArea::Bitmap as usize] = Head::NONE;
         self.log.lost = true;
         Err(Error::NoSpace)
     }
@@ -141,8 +140,8 @@ impl<N: Nand> Store<'_, N> {
         if self.log.lost {
             return Ok(false);
         }
-        while self.log.session && self.heads[LogArea::Bitmap as usize].block != u32::MAX {
-            let room = self.ppb() - self.heads[LogArea::Bitmap as usize].next;
+        while self.log.session && self.heads.log[LogArea::Bitmap as usize].block != u32::MAX {
+            let room = self.ppb() - self.heads.log[LogArea::Bitmap as usize].next;
             if room > LOG_MARGIN {
                 break;
             }
@@ -180,7 +179,7 @@ impl<N: Nand> Store<'_, N> {
         self.log.reserved += 1;
         self.log.unnamed += 1;
         self.drawn += 1;
-        self.update_blocks += usize::from(area == LogArea::Update);
+        self.since.update_blocks += usize::from(area == LogArea::Update);
     }
 
     /// Reserves blocks for an area, and two for the allocation log when it has none ahead, and
@@ -188,9 +187,9 @@ impl<N: Nand> Store<'_, N> {
     pub(crate) fn reserve(&mut self, area: Option<LogArea>) -> Result<(), Error<N::Error>> {
         if let Some(area) = area.filter(|&a| a != LogArea::Bitmap) {
             let want = match area {
-                LogArea::Data => (self.free / 32).clamp(1, DATA_BATCH),
-                LogArea::Update => (self.free / 32).clamp(1, UPDATE_BATCH),
-                LogArea::File => (self.free / 64).clamp(1, FILE_BATCH),
+                LogArea::Data => (self.tally.free / 32).clamp(1, DATA_BATCH),
+                LogArea::Update => (self.tally.free / 32).clamp(1, UPDATE_BATCH),
+                LogArea::File => (self.tally.free / 64).clamp(1, FILE_BATCH),
                 _ => 1,
             };
             for i in 0..want {
@@ -214,7 +213,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Makes reservations durable, and some for the allocation log when it has none ahead.
     pub(crate) fn record_reserves(&mut self) -> Result<(), Error<N::Error>> {
-        let head = self.heads[LogArea::Bitmap as usize];
+        let head = self.heads.log[LogArea::Bitmap as usize];
         let full = head.block == u32::MAX || head.next >= self.ppb();
         for i in self.log_ahead()..LOG_AHEAD + usize::from(full) {
             match self.reserve_one(LogArea::Bitmap) {
@@ -241,7 +240,7 @@ impl<N: Nand> Store<'_, N> {
     /// Pages that the allocation log has in the block being written and in those kept for
     /// it, but the last of them.
     pub fn log_room(&self) -> u32 {
-        let head = self.heads[LogArea::Bitmap as usize];
+        let head = self.heads.log[LogArea::Bitmap as usize];
         let open = match head.block {
             u32::MAX => 0,
             _ => self.ppb() - head.next,

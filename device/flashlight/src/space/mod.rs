@@ -9,8 +9,11 @@
 //! * After a failure of the driver nothing is programmed any more.
 
 pub(crate) mod allocation;
+pub(crate) mod block_list;
 pub(crate) mod dirty;
 pub(crate) mod erased;
+pub(crate) mod failing;
+pub(crate) mod heads;
 pub(crate) mod latch;
 pub(crate) mod limits;
 pub(crate) mod log;
@@ -20,9 +23,12 @@ pub(crate) mod paged;
 pub(crate) mod pages;
 pub(crate) mod refresh;
 pub(crate) mod remnants;
+pub(crate) mod since;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod table_page;
+pub(crate) mod tally;
+pub(crate) mod unmovable;
 pub(crate) mod updates;
 pub(crate) mod valid;
 pub(crate) mod validity;

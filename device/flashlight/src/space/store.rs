@@ -9,21 +9,28 @@
 
 use crate::config::Config;
 use crate::error::{Error, FILE_DATA};
-use crate::format::area::{COLD, DATA_HEADS, HEADS, Head, LogArea, UPDATE};
+use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::header::{self, HEADER, Header, Kind};
-use crate::format::limits::{RETIRING, UPDATE_BLOCKS};
+use crate::format::limits::RETIRING;
 use crate::format::mappage::Owner;
 use crate::format::tag::{self, Tag};
 use crate::format::wellformed::{self, is_well_formed};
+use crate::space::block_list::BlockList;
 use crate::space::dirty::DirtyList;
-use crate::space::erased::{OF_UPDATES, Unseen};
-use crate::space::latch::Latch;
+use crate::space::erased::OF_UPDATES;
+use crate::space::failing::Failing;
+use crate::space::heads::WriteHeads;
+use crate::space::latch::{Latch, Stopped};
 use crate::space::log::AllocLog;
 use crate::space::newer::Newer;
 use crate::space::opened::Recovery;
 use crate::space::pages::Pages;
 use crate::space::remnants::Remnants;
+use crate::space::since::SinceCheckpoint;
 use crate::space::table::Table;
+use crate::space::tally::Tally;
+use crate::space::unmovable::Unmovable;
+use crate::space::updates::UpdateBlocks;
 use crate::space::validity::Validity;
 use crate::space::wear::{Counts, Wear};
 use crate::space::written::Written;
@@ -40,16 +47,9 @@ pub(crate) struct Store<'r, N: Nand> {
     pub dirty: DirtyList<'r>,
     pub validity: Validity<'r>,
     pub remnants: Remnants<'r>,
-    pub heads: [Head; HEADS],
+    pub heads: WriteHeads,
     pub log: AllocLog,
-    pub data_heads: [Head; DATA_HEADS],
-    /// Blocks that are not bad.
-    pub good: u32,
-    /// Blocks in state free or clean, and dead.
-    pub free: u32,
-    pub dead: u32,
-    /// Pages in use for file data and metadata (checkpoints and allocation log apart).
-    pub live: u32,
+    pub tally: Tally,
     /// Where the search for a free block goes on.
     pub cursor: u32,
     /// Free blocks taken or reserved for one purpose
@@ -60,48 +60,19 @@ pub(crate) struct Store<'r, N: Nand> {
     pub newer: Newer,
     pub wear: Wear,
     pub counts: Counts<'r>,
-    /// The data head that pages are moved to.
-    pub mover: usize,
     /// The page where scrubbing goes on.
     pub scrub_at: u32,
-    /// Blocks taken, and inode pages written, since the last checkpoint.
-    pub taken: u32,
-    /// Blocks that were free before the last checkpoint made more of them so. A recovery from it
-    /// has these alone, less those taken since, until it has a checkpoint of its own.
-    pub free_at_checkpoint: u32,
-    pub inode_pages: u32,
-    /// Pages of directories, their maps and the map of them, written since the last checkpoint.
-    pub index_pages: u32,
-    /// Removals that inode pages have recorded since the last checkpoint.
-    pub removals: u32,
-    /// Pages of updates, and blocks reserved for them, since the last checkpoint;
-    /// those reserved then included.
-    pub updates: u32,
-    pub update_blocks: usize,
+    pub since: SinceCheckpoint,
     /// At the end of a recovery: blocks of updates that are still being looked through.
-    pub blocks_to_replay: [u16; UPDATE_BLOCKS],
-    pub blocks_to_replay_count: usize,
-    /// The page of the first of them from which on they are looked for.
-    pub replay_from: u32,
-    /// Open blocks that have not been looked at since the mount.
-    pub unseen: Unseen,
+    pub updates_to_replay: UpdateBlocks,
     pub recovery: Option<Recovery<'r>>,
     pub written: Written,
     /// Nothing of what is written is kept: see [`Config::discarded`](crate::Config::discarded).
     pub discarded: bool,
-    /// Blocks whose program failed: what is valid in them is moved, then they are marked bad. One
-    /// that finds no place here is marked when it fails again.
-    pub failing: [u16; 8],
-    /// Blocks with pages that could not be moved: no victims in this session.
-    pub unmovable: [u16; 8],
-    pub unmovable_next: u8,
-    /// The highest rank that one of them had; zeros before the first.
-    pub unmovable_rank: (u32, u32),
-    /// The block from which on ranks count as long as one is stuck: the one filled earliest.
-    pub oldest: u32,
+    pub failing: Failing,
+    pub unmovable: Unmovable,
     /// Blocks of the checkpoint that the next one makes free.
-    pub retiring: [u16; RETIRING],
-    pub retiring_count: usize,
+    pub retiring: BlockList<RETIRING>,
     /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
     /// found there is the current one. While data is moved, with the highest bit
     /// set, the page of data there.
@@ -145,42 +116,24 @@ impl<'r, N: Nand> Store<'r, N> {
             dirty: DirtyList::new(dirty, ppb, dirty_most),
             validity: Validity::new(known, geo),
             remnants: Remnants::new(remnants),
-            heads: [Head::NONE; HEADS],
-            data_heads: [Head::NONE; DATA_HEADS],
+            heads: WriteHeads::new(),
             log: AllocLog::new(),
-            good: 0,
-            free: 0,
-            dead: 0,
-            live: 0,
+            tally: Tally::default(),
             cursor: 0,
             drawn: 0,
             spared: u32::MAX,
             newer: Newer::NONE,
             wear: Wear::new(config.wear_interval),
             counts: Counts::new(counts),
-            mover: COLD,
             scrub_at: 0,
-            taken: 0,
-            free_at_checkpoint: 0,
-            inode_pages: 0,
-            index_pages: 0,
-            removals: 0,
-            updates: 0,
-            update_blocks: 0,
-            blocks_to_replay: [0; UPDATE_BLOCKS],
-            blocks_to_replay_count: 0,
-            replay_from: 0,
-            unseen: Unseen::default(),
+            since: SinceCheckpoint::default(),
+            updates_to_replay: UpdateBlocks::default(),
             recovery: None,
             written: Written::default(),
             discarded: config.read_only && config.discarded,
-            failing: [u16::MAX; 8],
-            unmovable: [u16::MAX; 8],
-            unmovable_next: 0,
-            unmovable_rank: (0, 0),
-            oldest: 0,
-            retiring: [0; RETIRING],
-            retiring_count: 0,
+            failing: Failing::NONE,
+            unmovable: Unmovable::new(),
+            retiring: BlockList::new(),
             scratch_at: PageAddr::NONE,
         }
     }
@@ -280,11 +233,6 @@ impl<N: Nand> Store<'_, N> {
         self.nand.pages.put(self.dirty.spare_mut(), at, kind, page);
     }
 
-    /// What a recovery would have to replay, in inode pages.
-    pub fn to_replay(&self) -> u32 {
-        self.inode_pages + self.updates / 2 + self.removals * 3 / 4
-    }
-
     /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.
     pub fn program_at(
         &mut self,
@@ -325,7 +273,7 @@ impl<N: Nand> Store<'_, N> {
             if at.is_err() && failed && matches!(area, LogArea::Dir | LogArea::File) {
                 // The page whose program failed may read well, and is a record then:
                 // nothing may contradict it.
-                self.nand.failed = true;
+                self.nand.stop(Stopped::HalfDone);
             }
             let at = at?;
             if self.program_at(at, page, kind, prev)? {
@@ -335,10 +283,10 @@ impl<N: Nand> Store<'_, N> {
                     self.written.areas[area as usize] += 1;
                 }
                 if matches!(area, LogArea::Dir | LogArea::File) {
-                    self.inode_pages += 1;
+                    self.since.inode_pages += 1;
                 }
                 if matches!(area, LogArea::Map | LogArea::Dir | LogArea::Hash) {
-                    self.index_pages += 1;
+                    self.since.index_pages += 1;
                 }
                 if area != LogArea::Bitmap {
                     self.validate(at);
@@ -353,7 +301,7 @@ impl<N: Nand> Store<'_, N> {
                 return Ok(at);
             }
             failed = true;
-            let block = core::mem::replace(&mut self.heads[log as usize], Head::NONE).block;
+            let block = core::mem::replace(&mut self.heads.log[log as usize], Head::NONE).block;
             self.note_failing(block);
         }
     }
@@ -361,15 +309,15 @@ impl<N: Nand> Store<'_, N> {
     fn next_page(&mut self, area: LogArea) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
         self.see(area as usize)?;
-        let head = self.heads[area as usize];
+        let head = self.heads.log[area as usize];
         if head.block == u32::MAX || head.next >= self.ppb() {
             // The head is given up first: taking a block may write to this very log.
-            self.heads[area as usize] = Head::NONE;
+            self.heads.log[area as usize] = Head::NONE;
             self.close(head.block);
             let block = self.take_block(area)?;
-            self.heads[area as usize] = Head { block, next: 0 };
+            self.heads.log[area as usize] = Head { block, next: 0 };
         }
-        let head = &mut self.heads[area as usize];
+        let head = &mut self.heads.log[area as usize];
         head.next += 1;
         Ok(self.geo.page(BlockAddr(head.block), head.next - 1))
     }
@@ -408,7 +356,7 @@ impl<N: Nand> Store<'_, N> {
         self.table_write_back();
         let tag = self.tag(data, owner, index);
         let at = self.program_data(UPDATE, data, &update.encode(&tag, self.seq))?;
-        self.updates += 1;
+        self.since.updates += 1;
         self.written.updates += 1;
         Ok(at)
     }
@@ -423,18 +371,18 @@ impl<N: Nand> Store<'_, N> {
             self.see(OF_UPDATES)?;
         }
         loop {
-            let head = self.data_heads[front];
+            let head = self.heads.data[front];
             if head.block == u32::MAX || head.next >= self.ppb() {
-                self.data_heads[front] = Head::NONE;
+                self.heads.data[front] = Head::NONE;
                 self.close(head.block);
                 let block = self.take_data_head(front)?;
-                self.data_heads[front] = Head { block, next: 0 };
+                self.heads.data[front] = Head { block, next: 0 };
             }
-            let head = &mut self.data_heads[front];
+            let head = &mut self.heads.data[front];
             let at = self.geo.page(BlockAddr(head.block), head.next);
             head.next += 1;
             if self.nand.program(at, data, spare)? == OpStatus::Done {
-                if front == self.mover {
+                if front == self.heads.mover {
                     self.written.moved_data += 1;
                 } else {
                     self.written.data += 1;
@@ -442,16 +390,14 @@ impl<N: Nand> Store<'_, N> {
                 self.validate(at);
                 return Ok(at);
             }
-            let block = core::mem::replace(&mut self.data_heads[front], Head::NONE).block;
+            let block = core::mem::replace(&mut self.heads.data[front], Head::NONE).block;
             self.note_failing(block);
         }
     }
 
     pub fn note_failing(&mut self, block: u32) {
         self.drawn = self.drawn.saturating_sub(1);
-        if let Some(slot) = self.failing.iter_mut().find(|b| **b == u16::MAX) {
-            *slot = block as u16;
-        }
+        self.failing.add(block);
         self.table.disown(block);
         self.close(block);
     }

@@ -4,14 +4,14 @@ use crate::error::Error;
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::{BlockState, Entries};
 use crate::format::header::{HEADER, Kind};
-use crate::format::leaf::block_number;
-use crate::format::table_page::{ENTRIES, FIELDS, OWN, PLACE};
+use crate::format::table_page::{ENTRIES, FIELDS, OWN, PLACE, TableFields, put_fields};
 use crate::format::wellformed::blocks;
 use crate::space::erased::OF_TABLE;
+use crate::space::latch::Stopped;
 use crate::space::paged::Paged;
 use crate::space::store::Store;
 use core::mem::replace;
-use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
+use flashkit_bytes::get_u16;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// Pages written in one step at most.
@@ -38,7 +38,7 @@ impl<N: Nand> Store<'_, N> {
         let number = p.page_of(block).0;
         let loaded = self.load_table_page(number);
         if !matches!(loaded, Ok(Some(_))) {
-            self.nand.failed = true;
+            self.nand.stop(Stopped::BlockTable);
             loaded.map_err(|e| self.nand.tell_later(e)).ok();
             return BlockState::Bad;
         }
@@ -49,7 +49,7 @@ impl<N: Nand> Store<'_, N> {
     pub fn set_state(&mut self, block: u32, state: BlockState) {
         if !self.table.note(block, state) {
             // Never seen: there is room for more changes than one step makes.
-            self.nand.failed = true;
+            self.nand.stop(Stopped::BlockTable);
         }
     }
 
@@ -125,7 +125,7 @@ impl<N: Nand> Store<'_, N> {
                 _ => {}
             }
         }
-        self.nand.failed = true;
+        self.nand.stop(Stopped::BlockTable);
         BlockState::Bad
     }
 
@@ -134,7 +134,7 @@ impl<N: Nand> Store<'_, N> {
     /// where anything may be written.
     pub fn table_write_back(&mut self) {
         for _ in 0..STEP {
-            if !self.log.session || self.nand.failed || !self.table.is_full() {
+            if !self.log.session || self.nand.is_stopped() || !self.table.is_full() {
                 break;
             }
             let Some(number) = self.table.paged.as_ref().and_then(Paged::fullest) else {
@@ -143,7 +143,7 @@ impl<N: Nand> Store<'_, N> {
             // What went wrong shows again: the changes are still there. But not the error of
             // a driver that has failed.
             if let Err(e) = self.write_table_page(number) {
-                if self.nand.failed {
+                if self.nand.is_stopped() {
                     self.nand.tell_later(e);
                 }
                 break;
@@ -338,7 +338,7 @@ impl<N: Nand> Store<'_, N> {
         // That asks for states: the RAM for pages is needed for this one after that.
         self.make_table_head()?;
         let Some(i) = self.load_table_page(number)? else {
-            self.nand.failed = true;
+            self.nand.stop(Stopped::BlockTable);
             return Err(Error::Corrupt(PageAddr::NONE, "block table"));
         };
         self.table.apply(i, number);
@@ -403,18 +403,11 @@ impl<N: Nand> Store<'_, N> {
         let (places, size) = (PLACE * p.layout.pages, p.layout.change);
         if at + places + FIELDS + p.len * size > page.len() {
             // Never seen: pages of the table are written first. The program is refused.
-            self.nand.failed = true;
+            self.nand.stop(Stopped::BlockTable);
             return at;
         }
         page[at..at + places].copy_from_slice(&p.places[..places]);
-        let at = at + places;
-        put_u32(page, at, self.good);
-        put_u32(page, at + 4, self.free);
-        put_u16(page, at + 12, p.len as u16);
-        put_u16(page, at + 14, u16::from(p.erased_untrusted));
-        put_u16(page, at + 16, p.head.block as u16);
-        put_u16(page, at + 18, p.head.next as u16);
-        let (mut dead, first) = (self.dead, at + FIELDS);
+        let (mut dead, first) = (self.tally.dead, at + places + FIELDS);
         let changes = &mut page[first..first + p.len * size];
         changes.copy_from_slice(&p.changes[..p.len * size]);
         for change in changes.chunks_exact_mut(size) {
@@ -426,33 +419,27 @@ impl<N: Nand> Store<'_, N> {
                 dead += 1;
             }
         }
-        put_u32(page, at + 8, dead);
+        let counts = [self.tally.good, self.tally.free, dead];
+        put_fields(page, at + places, counts, p.len, p.erased_untrusted, p.head);
         first + p.len * size
     }
 
     /// Takes what a checkpoint page says of the table, of which it has begun to use the pages;
     /// where that ends. `None`: it means nothing.
     pub fn decode_table(&mut self, page: &[u8], at: usize) -> Option<usize> {
-        let layout = self.table.paged.as_ref()?.layout;
         let p = self.table.paged.as_mut()?;
-        let places = PLACE * layout.pages;
-        p.places[..places].copy_from_slice(page.get(at..at + places)?);
-        let at = at + places;
-        let fields = page.get(at..at + FIELDS)?;
-        (self.good, self.free, self.dead) =
-            (get_u32(fields, 0), get_u32(fields, 4), get_u32(fields, 8));
+        let layout = p.layout;
+        let said = TableFields::on(&self.geo, page, at, layout.per_page)?;
+        p.places[..said.places.len()].copy_from_slice(said.places);
+        [self.tally.good, self.tally.free, self.tally.dead] = said.counts();
         let sane = |n: u32| n <= self.table.blocks;
-        let len = usize::from(get_u16(fields, 12));
+        let changes = said.changes;
+        let len = changes.len() / layout.change;
         if len > layout.changes_most() {
             return None;
         }
-        p.erased_untrusted = get_u16(fields, 14) != 0;
-        p.head = Head {
-            block: block_number(get_u16(fields, 16)),
-            next: u32::from(get_u16(fields, 18)),
-        };
-        let at = at + FIELDS;
-        let changes = page.get(at..at + len * layout.change)?;
+        p.erased_untrusted = said.erased_untrusted();
+        p.head = said.head();
         p.changes.get_mut(..changes.len())?.copy_from_slice(changes);
         p.len = len;
         let in_order = (1..len).all(|i| p.block(i - 1) < p.block(i));
@@ -468,8 +455,10 @@ impl<N: Nand> Store<'_, N> {
             [PageAddr::NONE, PageAddr::NONE] => true,
             [first, second] => has(first) && has(second),
         });
-        let sane = sane(self.good) && sane(self.free) && sane(self.dead) && self.live <= pages;
-        (in_order && last < self.table.blocks && counts && places && sane)
-            .then_some(at + changes.len())
+        let sane = sane(self.tally.good)
+            && sane(self.tally.free)
+            && sane(self.tally.dead)
+            && self.tally.live <= pages;
+        (in_order && last < self.table.blocks && counts && places && sane).then_some(said.end)
     }
 }

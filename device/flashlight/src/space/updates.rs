@@ -3,6 +3,8 @@
 use crate::format::area::{LogArea, UPDATE};
 use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::tag;
+use crate::space::block_list::BlockList;
+use crate::space::since::SinceCheckpoint;
 use crate::space::store::Store;
 use flashkit_nand::Nand;
 
@@ -17,21 +19,45 @@ pub(crate) const BLOCKS_MARGIN: usize = 12;
 /// page of them a map page, an index page and a quarter of an inode page at most.
 pub(crate) const FOR_REPLAY: u32 = 15;
 
+/// Blocks of updates that a recovery has not looked through yet, in the order in which they were
+/// taken.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct UpdateBlocks {
+    pub blocks: BlockList<UPDATE_BLOCKS>,
+    /// The page of the first of them from which on updates are looked for.
+    pub from: u32,
+}
+
+impl UpdateBlocks {
+    /// Adds a block. If it is the first, it holds updates from this page on.
+    pub fn add(&mut self, block: u32, from: u32) {
+        if self.blocks.len() == 0 {
+            self.from = from;
+        }
+        self.blocks.push(block as u16);
+    }
+}
+
 impl<N: Nand> Store<'_, N> {
     /// Whether a recovery could replay more updates.
     pub(crate) fn takes_updates(&self) -> bool {
         self.has_updates()
-            && self.update_blocks + BLOCKS_MARGIN <= UPDATE_BLOCKS
-            && self.spent() + FOR_REPLAY + self.updates * 3 / (2 * self.ppb())
-                <= self.free_at_checkpoint
+            && self.since.update_blocks + BLOCKS_MARGIN <= UPDATE_BLOCKS
+            && self.spent() + FOR_REPLAY + self.since.updates * 3 / (2 * self.ppb())
+                <= self.since.free_before
     }
 
-    /// Counts what is reserved for updates, after a checkpoint.
-    pub fn count_updates(&mut self) {
-        self.updates = 0;
+    /// After a checkpoint: nothing has been written since. What is reserved for updates counts as
+    /// theirs.
+    pub fn begin_since(&mut self) {
         let reserved = self.log.reserves[..self.log.reserved].iter();
         let reserved = reserved.filter(|r| r.1 == LogArea::Update as u8).count();
-        self.update_blocks = reserved + usize::from(self.data_heads[UPDATE].block != u32::MAX);
+        let open = self.heads.data[UPDATE].block != u32::MAX;
+        self.since = SinceCheckpoint {
+            free_before: self.since.free_before,
+            update_blocks: reserved + usize::from(open),
+            ..SinceCheckpoint::default()
+        };
     }
 
     /// Whether there is room for the tags of updates.
@@ -42,6 +68,6 @@ impl<N: Nand> Store<'_, N> {
     /// Blocks that a recovery from the last checkpoint cannot have, though they were free: those
     /// taken since, and those reserved.
     pub(crate) fn spent(&self) -> u32 {
-        self.taken + self.log.reserved as u32
+        self.since.taken + self.log.reserved as u32
     }
 }

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::BlockState;
+use crate::format::checkpoint::FAILING_BLOCKS;
 use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -22,16 +23,12 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether a block belongs to the allocation log.
     pub fn is_log(&self, block: u32) -> bool {
-        self.log.blocks[..self.log.count].contains(&(block as u16))
+        self.log.blocks.contains(block)
     }
 
     /// A block is not written any more, and not continued. One of which nothing is valid is dead.
     pub fn let_go(&mut self, block: u32) {
-        for head in self.heads.iter_mut().chain(&mut self.data_heads) {
-            if head.block == block {
-                *head = Head::NONE;
-            }
-        }
+        self.heads.let_go(block);
         if self.table.head().block == block {
             self.table.set_head(Head::NONE);
         }
@@ -43,14 +40,9 @@ impl<N: Nand> Store<'_, N> {
 
     /// Pages of a block that have been programmed, all of them if it is closed.
     pub fn programmed(&self, block: u32) -> u32 {
-        if let Some(h) = self
-            .heads
-            .iter()
-            .chain(&self.data_heads)
-            .chain([&self.table.head()])
-            .find(|h| h.block == block)
-        {
-            return h.next;
+        let table = Some(self.table.head()).filter(|head| head.block == block);
+        if let Some(head) = self.heads.find(block).or(table) {
+            return head.next;
         }
         self.remnants
             .find(block)
@@ -65,7 +57,7 @@ impl<N: Nand> Store<'_, N> {
             BlockState::Data(n) if n < self.ppb() => self.set_state(block, BlockState::Data(n + 1)),
             _ => return,
         }
-        self.live += 1;
+        self.tally.live += 1;
         if let Some(i) = self.dirty.find(block) {
             self.dirty.set(i, self.geo.index_of(at), true);
         }
@@ -119,7 +111,7 @@ impl<N: Nand> Store<'_, N> {
         };
         let pages = pages.min(count);
         self.set_state(block, state(count - pages));
-        self.live = self.live.saturating_sub(pages);
+        self.tally.live = self.tally.live.saturating_sub(pages);
         if count == pages
             && !self.is_open(block)
             && !self.table.is_own(block)
@@ -157,11 +149,11 @@ impl<N: Nand> Store<'_, N> {
         if marking {
             self.mark_failed()?;
         }
-        self.free_at_checkpoint = self.unreserved();
-        if self.dead == 0 && self.table.paged.is_none() {
+        self.since.free_before = self.unreserved();
+        if self.tally.dead == 0 && self.table.paged.is_none() {
             return Ok(());
         }
-        let mut failed = self.failing;
+        let mut failed = self.failing.0;
         for slot in 0..failed.len() {
             let block = failed[slot];
             let is_dead = block != u16::MAX && self.state(block.into()) == BlockState::Dead;
@@ -170,19 +162,19 @@ impl<N: Nand> Store<'_, N> {
             }
         }
         self.table.free_dead();
-        let freed = core::mem::take(&mut self.dead);
-        self.free += freed;
+        let freed = core::mem::take(&mut self.tally.dead);
+        self.tally.free += freed;
         for (slot, block) in failed.into_iter().enumerate() {
             if block == u16::MAX {
                 continue;
             }
             self.set_state(block.into(), BlockState::Dead);
-            self.free = self.free.saturating_sub(1);
+            self.tally.free = self.tally.free.saturating_sub(1);
             if marking {
-                self.failing[slot] = u16::MAX;
+                self.failing.0[slot] = u16::MAX;
                 self.mark_bad(block.into())?;
             } else {
-                self.dead += 1;
+                self.tally.dead += 1;
             }
         }
         Ok(())
@@ -192,8 +184,8 @@ impl<N: Nand> Store<'_, N> {
     /// been taken when its block table was on flash: whoever wrote it may not have come to mark
     /// them, and they wait no longer.
     fn mark_failed(&mut self) -> Result<(), Error<N::Error>> {
-        for slot in 0..self.failing.len() {
-            let block = u32::from(self.failing[slot]);
+        for slot in 0..FAILING_BLOCKS {
+            let block = u32::from(self.failing.0[slot]);
             if block == u16::MAX.into() || self.is_reserved(block) {
                 continue;
             }
@@ -201,12 +193,12 @@ impl<N: Nand> Store<'_, N> {
                 BlockState::Bad if self.nand.is_bad(BlockAddr(block))? => {}
                 BlockState::Bad => self.nand.mark_bad(BlockAddr(block))?,
                 BlockState::Free | BlockState::Clean => {
-                    self.free = self.free.saturating_sub(1);
+                    self.tally.free = self.tally.free.saturating_sub(1);
                     self.mark_bad(block)?;
                 }
                 _ => continue,
             }
-            self.failing[slot] = u16::MAX;
+            self.failing.0[slot] = u16::MAX;
         }
         Ok(())
     }
@@ -214,12 +206,12 @@ impl<N: Nand> Store<'_, N> {
     /// An open block has not failed, whatever a checkpoint says: it could until commit 50e3ca0,
     /// which took blocks that had failed again.
     pub fn forget_open_failed(&mut self) {
-        for slot in 0..self.failing.len() {
-            let block = u32::from(self.failing[slot]);
+        for slot in 0..FAILING_BLOCKS {
+            let block = u32::from(self.failing.0[slot]);
             if block != u16::MAX.into()
                 && (self.is_open(block) || self.remnants.find(block).is_some())
             {
-                self.failing[slot] = u16::MAX;
+                self.failing.0[slot] = u16::MAX;
             }
         }
     }
@@ -234,20 +226,25 @@ impl<N: Nand> Store<'_, N> {
                 && !self.is_spoken_for(block)
         })?;
         self.set_state(block, BlockState::Free);
-        self.free += 1;
+        self.tally.free += 1;
         Some(block)
     }
 
     /// Counts good, free and dead blocks, and valid pages, anew.
     pub fn recount(&mut self) {
-        (self.good, self.free, self.dead, self.live) = (0, 0, 0, 0);
+        (
+            self.tally.good,
+            self.tally.free,
+            self.tally.dead,
+            self.tally.live,
+        ) = (0, 0, 0, 0);
         for block in 0..self.table.blocks() {
             let state = self.state(block);
-            self.good += u32::from(state != BlockState::Bad);
+            self.tally.good += u32::from(state != BlockState::Bad);
             match state {
-                BlockState::Meta(n) | BlockState::Data(n) => self.live += n,
-                BlockState::Free | BlockState::Clean => self.free += 1,
-                BlockState::Dead => self.dead += 1,
+                BlockState::Meta(n) | BlockState::Data(n) => self.tally.live += n,
+                BlockState::Free | BlockState::Clean => self.tally.free += 1,
+                BlockState::Dead => self.tally.dead += 1,
                 _ => {}
             }
         }

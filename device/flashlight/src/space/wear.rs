@@ -236,7 +236,7 @@ impl<N: Nand> Store<'_, N> {
             BlockState::Data(n) => n > 0 || self.is_open(block),
             _ => false,
         };
-        in_use && !self.unmovable.contains(&(block as u16))
+        in_use && !self.unmovable.contains(block)
     }
 
     /// The first watched block that is at rest.

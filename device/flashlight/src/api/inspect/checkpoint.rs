@@ -2,13 +2,13 @@
 
 use crate::format::area::HEADS;
 use crate::format::blockstate::{self, BlockState, Entries};
+use crate::format::checkpoint::{CONFIRMED, CheckpointView, FAILING_BLOCKS, UNMOUNTED, WIDE};
 use crate::format::header::HEADER;
-use crate::format::leaf::{COPY_OF, DIR_COPIES, FAILING, FIELDS, PER_PAGE, WIDE, next_leaves};
-use crate::format::limits::{BITMAP_BLOCKS, MAP_PAGES, RESERVES, SNAPSHOT_PAGES};
+use crate::format::limits::MAP_PAGES;
 use crate::format::snapshot::Piece;
 use crate::format::table_page::{self, TableFields};
 use crate::space::dirty;
-use flashkit_bytes::{get_u16, get_u32, get_u64};
+use flashkit_bytes::{get_u16, get_u32};
 use flashkit_nand::{Geometry, PageAddr};
 
 /// A root page.
@@ -81,9 +81,7 @@ pub struct LogHead {
 
 /// A checkpoint page.
 pub struct Checkpoint<'a> {
-    b: &'a [u8],
-    reserved: usize,
-    snapshot: usize,
+    page: CheckpointView<'a>,
     table: Option<TableFields<'a>>,
     dirty: &'a [u8],
     dirty_size: usize,
@@ -91,111 +89,113 @@ pub struct Checkpoint<'a> {
 
 impl<'a> Checkpoint<'a> {
     pub(super) fn on(geometry: &Geometry, b: &'a [u8], used: usize) -> Option<Self> {
-        let (reserved, snapshot) = (usize::from(b[100]), usize::from(b[101]));
-        let dirty_size = dirty::entry_size(geometry.pages_per_block());
-        let mut dirty = FIELDS + 4 * (reserved + snapshot);
-        let per_page = u32::from(get_u16(b, PER_PAGE));
+        let b = b.get(..used)?;
+        let page = CheckpointView::on(b);
+        if !page.lists_fit() {
+            return None;
+        }
+        let mut dirty = page.table_at();
         let mut table = None;
-        if per_page > 0 {
-            let fields = TableFields::on(geometry, b, dirty, per_page)?;
+        if page.per_page() > 0 {
+            let fields = TableFields::on(geometry, b, dirty, page.per_page().into())?;
             dirty = fields.end;
             table = Some(fields);
         }
-        let end = dirty + usize::from(get_u16(b, 102)) * dirty_size;
-        let sane = reserved <= RESERVES && snapshot <= SNAPSHOT_PAGES && end <= used;
-        sane.then(|| Checkpoint {
-            b,
-            reserved,
-            snapshot,
+        let dirty_size = dirty::entry_size(geometry.pages_per_block());
+        let end = dirty + usize::from(page.dirty_entries()) * dirty_size;
+        Some(Checkpoint {
+            page,
             table,
-            dirty: &b[dirty..end],
+            dirty: b.get(dirty..end)?,
             dirty_size,
         })
     }
 
     /// Whether the volume was unmounted then.
     pub fn is_clean(&self) -> bool {
-        self.b[32] & 1 != 0
+        self.page.has(UNMOUNTED)
     }
     /// Whether the page before says so too, and nothing has to be recovered.
     pub fn is_confirmed(&self) -> bool {
-        self.b[32] & 2 != 0
+        self.page.has(CONFIRMED)
     }
     /// Whether the last two places of the DirInode map are of pages of places.
     pub fn is_wide(&self) -> bool {
-        self.b[32] & WIDE != 0
+        self.page.has(WIDE)
     }
     /// The sequence number of the checkpoint that a recovery has repeated here.
     pub fn copy_of(&self) -> Option<u64> {
-        Some(get_u64(self.b, COPY_OF)).filter(|&seq| seq != 0)
+        Some(self.page.copy_of()).filter(|&seq| seq != 0)
     }
     /// The round of the root blocks, and how many of their pages are claimed.
     pub fn root(&self) -> (u8, u8) {
-        (self.b[33], self.b[34])
+        (self.page.round(), self.page.root_next())
     }
     /// The second-level block, and how many of its pages are claimed.
     pub fn second(&self) -> (u32, u8) {
-        (u32::from(get_u16(self.b, 36)), self.b[35])
+        (self.page.second().into(), self.page.second_next())
     }
     /// Copies of the DirInodes of the root and of the index directory.
     pub fn dir_copies(&self) -> impl Iterator<Item = PageAddr> {
-        let copies = [0, 4].map(|i| PageAddr(get_u32(self.b, DIR_COPIES + i)));
+        let copies = self.page.dir_copies();
         copies.into_iter().filter(|page| page.is_some())
     }
     /// Blocks whose programs have failed.
     pub fn failing(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..8)
-            .map(|i| u32::from(get_u16(self.b, FAILING + 2 * i)))
+        (0..FAILING_BLOCKS)
+            .map(|i| u32::from(self.page.failing(i)))
             .filter(|block| *block != u32::from(u16::MAX))
     }
     /// The blocks that follow when this leaf block is full.
     pub fn next_leaves(&self) -> impl Iterator<Item = u32> {
-        next_leaves(self.b).into_iter().filter(|&b| b != u32::MAX)
+        let leaves = self.page.next_leaves();
+        leaves.into_iter().filter(|&b| b != u32::MAX)
     }
     /// Number of the next file.
     pub fn next_file(&self) -> u32 {
-        get_u32(self.b, 40)
+        self.page.next_ino()
     }
     /// Pages in use.
     pub fn live_pages(&self) -> u32 {
-        get_u32(self.b, 44)
+        self.page.live()
     }
     /// Files without a name.
     pub fn orphans(&self) -> u32 {
-        get_u32(self.b, 48)
+        self.page.orphans()
     }
     /// Block where the search for a free one goes on.
     pub fn cursor(&self) -> u32 {
-        get_u32(self.b, 52)
+        self.page.cursor()
     }
     /// Number from which on a free directory number is looked for.
     pub fn next_dir(&self) -> u32 {
-        get_u32(self.b, 56)
+        self.page.next_dir()
     }
     /// The areas' blocks that are being filled.
     pub fn heads(&self) -> impl Iterator<Item = LogHead> + '_ {
-        (0..HEADS)
-            .map(|i| LogHead {
-                area: area_name(i as u8),
-                block: u32::from(get_u16(self.b, 60 + 4 * i)),
-                next: u32::from(get_u16(self.b, 62 + 4 * i)),
-            })
-            .filter(|head| head.block != u32::from(u16::MAX))
+        let heads = (0..HEADS).map(|area| (area, self.page.head(area)));
+        let open = heads.filter(|(_, head)| head.block != u32::MAX);
+        open.map(|(area, head)| LogHead {
+            area: area_name(area as u8),
+            block: head.block,
+            next: head.next,
+        })
     }
     /// Blocks of the allocation log.
     pub fn bitmap_blocks(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..BITMAP_BLOCKS)
-            .map(|i| u32::from(get_u16(self.b, 84 + 2 * i)))
-            .filter(|block| *block != u32::from(u16::MAX))
+        self.page.bitmap_blocks().map(u32::from)
     }
     /// Blocks reserved ahead.
     pub fn reserved(&self) -> impl Iterator<Item = Reserved> + '_ {
-        (0..self.reserved).map(|i| reserved(self.b, FIELDS + 4 * i))
+        let reserves = (0..self.page.reserved().into()).map(|i| self.page.reserve(i));
+        reserves.map(|(block, area)| Reserved {
+            block: block.into(),
+            area: area_name(area),
+        })
     }
     /// The pages of the block table, in order.
     pub fn snapshot_pages(&self) -> impl Iterator<Item = PageAddr> + '_ {
-        let at = FIELDS + 4 * self.reserved;
-        (0..self.snapshot).map(move |i| PageAddr(get_u32(self.b, at + 4 * i)))
+        (0..self.page.snapshot_pages().into()).map(|i| self.page.snapshot_page(i))
     }
     /// The copies of the pages of a block table that lies on flash, in order, of
     /// those that were ever written.

@@ -424,7 +424,7 @@ fn the_rest() {
     demand(
         Kind::Checkpoint,
         &page,
-        crate::format::leaf::FIELDS,
+        crate::format::checkpoint::FIELDS,
         &[&|p| p[32] = 2, &|p| p[32] |= 32],
     );
 }
