@@ -45,11 +45,8 @@ impl<N: Nand> Durable<'_, N> {
     /// Puts the checkpoint page together in the scratch page.
     pub(crate) fn encode(&mut self, flags: u8, copy_of: u64, pages: &[u32]) -> usize {
         self.encode_fields(flags, copy_of, pages.len());
-        let (a, s, b) = (
-            &self.anchor,
-            &mut self.index.store,
-            &mut *self.index.scratch,
-        );
+        let b = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
+        let (a, s) = (&self.anchor, &mut self.index.store);
         let mut at = FIELDS;
         for &(block, area) in &s.log.reserves[..s.log.reserved] {
             put_u32(b, at, u32::from(block) | u32::from(area) << 16);
@@ -83,11 +80,8 @@ impl<N: Nand> Durable<'_, N> {
 
     /// Its fields, each of which has a place of its own.
     fn encode_fields(&mut self, flags: u8, copy_of: u64, pages: usize) {
-        let (a, s, b) = (
-            &self.anchor,
-            &mut self.index.store,
-            &mut *self.index.scratch,
-        );
+        let b = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
+        let (a, s) = (&self.anchor, &mut self.index.store);
         b[HEADER..].fill(0);
         b[32] = flags | if self.index.map.wide { WIDE } else { 0 };
         b[33] = a.round;
@@ -134,7 +128,7 @@ impl<N: Nand> Durable<'_, N> {
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
     pub(crate) fn decode(&mut self, leaf: Head) -> Result<Option<Start>, Error<N::Error>> {
-        let per_page = u32::from(get_u16(self.index.scratch, PER_PAGE));
+        let per_page = u32::from(get_u16(&self.index.scratch, PER_PAGE));
         let layout = Layout::new(&self.index.store.geo, per_page);
         if layout.is_none() && (per_page > 0 || self.index.store.table.paged.is_some()) {
             return Ok(None);
@@ -236,14 +230,9 @@ impl<N: Nand> Durable<'_, N> {
         self.index.store.remnants.len = 0;
         self.index.store.data_heads[UPDATE] = Head::NONE;
         for at in pages.iter().copied().map(PageAddr) {
-            self.index.store.scratch_at = PageAddr::NONE;
-            let header = self.index.store.expect_meta(
-                at,
-                self.index.scratch,
-                Kind::Snapshot,
-                "block table",
-            )?;
-            let Some(piece) = Piece::on(&geo, self.index.scratch, header.len)
+            let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
+            let header = (self.index.store).expect_meta(at, page, Kind::Snapshot, "block table")?;
+            let Some(piece) = Piece::on(&geo, page, header.len)
                 .filter(|piece| piece.from == n && piece.tableless == tableless)
             else {
                 return corrupt(at);
@@ -320,17 +309,14 @@ impl<N: Nand> Index<'_, N> {
                 .filter(|f| f.block != u32::MAX)
                 .count();
         let total = total + 4 * partials;
-        self.store.scratch_at = PageAddr::NONE;
         let (geo, mut from, mut count) = (self.store.geo, 0, 0);
         let tableless = self.store.table.paged.is_some();
         while from < total {
-            let (len, end) = snapshot::fill(&geo, self.scratch, (from, total), tableless, |k| {
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            let (len, end) = snapshot::fill(&geo, page, (from, total), tableless, |k| {
                 snapshot_byte(&mut self.store, &self.map, partials, k)
             });
-            let page = &mut self.scratch[..len];
-            let at = self
-                .store
-                .append(LogArea::Bitmap, page, Kind::Snapshot, PageAddr::NONE)?;
+            let at = self.append_scratch(LogArea::Bitmap, len, Kind::Snapshot, PageAddr::NONE)?;
             pages[count] = at.0;
             (from, count) = (end, count + 1);
         }

@@ -157,7 +157,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         }
         let at = self.index.store.geo.page(BlockAddr(block), next - 1);
         if self.index.read_checkpoint(at, 0)?.is_none()
-            || second.clean && !is_unmounted(self.index.scratch)
+            || second.clean && !is_unmounted(&self.index.scratch)
         {
             return Err(e);
         }
@@ -170,7 +170,7 @@ impl<'r, N: Nand> Durable<'r, N> {
 
     /// Takes what the checkpoint page in the scratch page has claimed.
     pub(crate) fn load_claims(&mut self, root: &Root) {
-        let meant = u32::from(flashkit_bytes::get_u16(self.index.scratch, 36));
+        let meant = u32::from(flashkit_bytes::get_u16(&self.index.scratch, 36));
         self.anchor.meant = meant;
         let (root_next, second_next) = (self.index.scratch[34], self.index.scratch[35]);
         // The second-level block that the root leads to may not be the one that was meant to be
@@ -221,19 +221,18 @@ impl<'r, N: Nand> Durable<'r, N> {
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
                 let Index { store, scratch, .. } = &mut self.index;
-                let status = store.nand.read(at, 0, scratch, &mut [])?;
-                if !header::is_blank(scratch) {
+                let page = scratch.overwrite(&mut store.scratch_holds);
+                let status = store.nand.read(at, 0, page, &mut [])?;
+                if !header::is_blank(page) {
                     seen.end = index + 1;
                 }
                 if !status.is_readable() {
                     continue;
                 }
-                match header::parse(self.index.scratch, at) {
+                match header::parse(page, at) {
                     Err(Bad::Version(v)) => version = Some(v),
-                    Ok(h)
-                        if h.kind == Kind::Root && is_well_formed(&geo, self.index.scratch, &h) =>
-                    {
-                        let word = |i: usize| get_u32(self.index.scratch, HEADER + 4 * i);
+                    Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, page, &h) => {
+                        let word = |i: usize| get_u32(page, HEADER + 4 * i);
                         seen.round = Some(word(6));
                         let page = Some((h.seq, index, word(4)));
                         if page > seen.newest {
@@ -288,12 +287,12 @@ impl<'r, N: Nand> Durable<'r, N> {
         self.anchor.second_next = 0;
         for index in 0..ANCHOR_PAGES {
             let at = geo.page(BlockAddr(second), index);
-            let header = self.index.store.read_meta(at, self.index.scratch)?;
-            let leaf = get_u32(self.index.scratch, HEADER);
+            let header = self.index.read_scratch(at)?;
+            let leaf = get_u32(&self.index.scratch, HEADER);
             let page = header
                 .filter(|h| h.kind == Kind::Second && leaf < geo.blocks())
                 .map(|h| (h.seq, leaf));
-            let is_blank = header::is_blank(self.index.scratch);
+            let is_blank = header::is_blank(&self.index.scratch);
             // They are written in twos.
             let is_second = index % 2 == 1;
             if page > newest {
@@ -330,7 +329,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     ) -> Result<Leaf, Error<N::Error>> {
         let geo = self.index.store.geo;
         let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root, counts)?;
-        let mut last = (seq, counted(self.index.scratch));
+        let mut last = (seq, counted(&self.index.scratch));
         let mut copy: Option<(u64, u32, u64)> = None;
         let mut complete = (0, u32::MAX);
         // The leaves named may go on from here. Copies only lead to other copies, and
@@ -347,11 +346,11 @@ impl<'r, N: Nand> Durable<'r, N> {
             let Some((s, next)) = self.index.read_checkpoint(at, seq)? else {
                 continue;
             };
-            let says = (s, counted(self.index.scratch));
-            if flashkit_bytes::get_u64(self.index.scratch, COPY_OF) != 0 {
+            let says = (s, counted(&self.index.scratch));
+            if flashkit_bytes::get_u64(&self.index.scratch, COPY_OF) != 0 {
                 names.add(next);
                 if copy.is_none_or(|(newest, ..)| s > newest) {
-                    copy = Some((s, name, since(self.index.scratch)));
+                    copy = Some((s, name, since(&self.index.scratch)));
                 }
                 if s > complete.0 && self.index.is_complete_copy(name)? {
                     complete = (s, name);
@@ -363,7 +362,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 // Each of a forged ring of leaves could be newer than the last of the one before.
                 self.anchor.push_chain(leaf.block);
                 (leaf, seq) = (head, s);
-                last = (s, counted(self.index.scratch));
+                last = (s, counted(&self.index.scratch));
                 (names, i) = (Names::new(next), 0);
                 copy = None;
                 complete = (0, u32::MAX);
@@ -375,7 +374,8 @@ impl<'r, N: Nand> Durable<'r, N> {
         if let Some((.., of)) = copy {
             for index in (0..leaf.next).rev() {
                 let at = geo.page(BlockAddr(leaf.block), index);
-                if self.index.read_checkpoint(at, 0)?.is_some() && since(self.index.scratch) == of {
+                if self.index.read_checkpoint(at, 0)?.is_some() && since(&self.index.scratch) == of
+                {
                     leaf.next = index + 1;
                     break;
                 }
@@ -485,15 +485,15 @@ impl<'r, N: Nand> Index<'r, N> {
             let at = self.store.geo.page(block, 0);
             let is_record =
                 |h: Option<Header>| h.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since);
-            let first = is_record(self.store.read_meta(at, self.scratch)?);
+            let first = is_record(self.read_scratch(at)?);
             if !first && self.scratch[..HEADER].iter().any(|&b| b != 0) {
                 // Not this one; it may have failed when it was erased.
                 continue;
             }
             // One that cannot be read may be the first.
             let at = self.store.geo.page(block, 1);
-            let second = self.store.read_meta(at, self.scratch)?;
-            if is_record(second) || first && !header::is_blank(self.scratch) {
+            let second = self.read_scratch(at)?;
+            if is_record(second) || first && !header::is_blank(&self.scratch) {
                 return Ok(true);
             }
         }
@@ -505,9 +505,8 @@ impl<'r, N: Nand> Index<'r, N> {
     /// done that it claims. One read.
     fn is_complete_copy(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         let behind = self.store.geo.page(BlockAddr(block), 1);
-        self.store.scratch_at = PageAddr::NONE;
-        self.store.read_meta(behind, self.scratch)?;
-        Ok(!header::is_blank(self.scratch))
+        self.read_scratch(behind)?;
+        Ok(!header::is_blank(&self.scratch))
     }
 
     /// The last checkpoint of a leaf block.
@@ -519,7 +518,7 @@ impl<'r, N: Nand> Index<'r, N> {
         while lo < hi {
             let mid = u32::midpoint(lo, hi);
             let found = self.read_checkpoint(page(mid), 0)?;
-            if found.is_none() && header::is_blank(self.scratch) {
+            if found.is_none() && header::is_blank(&self.scratch) {
                 hi = mid;
             } else {
                 lo = mid + 1;

@@ -20,6 +20,7 @@ pub(crate) mod paged;
 pub(crate) mod pages;
 pub(crate) mod refresh;
 pub(crate) mod remnants;
+pub(crate) mod scratch_holds;
 pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod table_page;

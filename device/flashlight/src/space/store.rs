@@ -23,6 +23,7 @@ use crate::space::newer::Newer;
 use crate::space::opened::Recovery;
 use crate::space::pages::Pages;
 use crate::space::remnants::Remnants;
+use crate::space::scratch_holds::ScratchHolds;
 use crate::space::table::Table;
 use crate::space::validity::Validity;
 use crate::space::wear::{Counts, Wear};
@@ -102,10 +103,7 @@ pub(crate) struct Store<'r, N: Nand> {
     /// Blocks of the checkpoint that the next one makes free.
     pub retiring: [u16; RETIRING],
     pub retiring_count: usize,
-    /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
-    /// found there is the current one. While data is moved, with the highest bit
-    /// set, the page of data there.
-    pub scratch_at: PageAddr,
+    pub scratch_holds: ScratchHolds,
 }
 
 /// What a store has of the caller's bytes.
@@ -181,7 +179,7 @@ impl<'r, N: Nand> Store<'r, N> {
             oldest: 0,
             retiring: [0; RETIRING],
             retiring_count: 0,
-            scratch_at: PageAddr::NONE,
+            scratch_holds: ScratchHolds::NOTHING,
         }
     }
 }
