@@ -13,7 +13,7 @@ use crate::format::node::FileRef;
 use crate::format::tag::Update;
 use crate::index::Index;
 use crate::index::file::KEPT_BY_WRITES;
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::Nand;
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Largest file in bytes.
@@ -164,9 +164,9 @@ impl<N: Nand> Index<'_, N> {
             self.store.read_data(page, out, ino, index)?;
         } else if self.store.has_tags() {
             // The checksum covers the whole page.
-            self.store.scratch_at = PageAddr::NONE;
-            self.store.read_data(page, self.scratch, ino, index)?;
-            out.copy_from_slice(&self.scratch[off..off + out.len()]);
+            let whole = self.scratch.overwrite(&mut self.store.scratch_holds);
+            self.store.read_data(page, whole, ino, index)?;
+            out.copy_from_slice(&whole[off..off + out.len()]);
         } else {
             let status = self.store.nand.read(page, off as u32, out, &mut [])?;
             if !status.is_readable() {
@@ -259,7 +259,8 @@ impl<N: Nand> Index<'_, N> {
         }
         self.file_room(i, 4 * extent::SIZE)?;
         self.assemble(i, index)?;
-        self.scratch[off..off + data.len()].copy_from_slice(data);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        page[off..off + data.len()].copy_from_slice(data);
         match tail {
             Some(update) => self.write_tail(i, index, update),
             None => self.write_scratch(i, index),

@@ -9,7 +9,7 @@ use crate::format::node::FileRef;
 use crate::index::Index;
 use crate::index::file::{CUT_NOTES, KEPT};
 use crate::index::tree::{self, Changes, EXTENT};
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::Nand;
 
 /// How often room is made for the notes of a part of a hole: once, but
 /// where draining has used it up.
@@ -101,7 +101,7 @@ impl<N: Nand> Index<'_, N> {
         self.file_room(i, 4 * extent::SIZE)?;
         if self.map_lookup(i, index)?.page.is_some() {
             self.assemble(i, index)?;
-            self.scratch[from..to].fill(0);
+            self.scratch.overwrite(&mut self.store.scratch_holds)[from..to].fill(0);
             return self.write_scratch(i, index);
         }
         let mut view = self.files[i].file_mut();
@@ -150,8 +150,8 @@ impl<N: Nand> Index<'_, N> {
             return Ok(INDEX_END);
         }
         let owner = view.file_ref(self.store.volume);
-        self.store.scratch_at = PageAddr::NONE;
-        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let store = &mut self.store;
         let target = tree::target(store, EXTENT, scratch, &view, Some(first), INDEX_END)?;
         self.load_target(EXTENT, &target, owner.ino)?;
         let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
@@ -161,18 +161,16 @@ impl<N: Nand> Index<'_, N> {
         if before.is_none_or(|e| e.end() <= first) && after.is_none_or(|e| e.index >= last) {
             return Ok(target.end);
         }
-        self.store.scratch_at = PageAddr::NONE;
-        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(scratch);
         page.set_owner(owner);
         page.set_range(target.first, target.end);
         let mut changes = Changes::new();
         if page.count() == page.capacity() {
-            let (mid, page) = (page.count() / 2, &mut *self.scratch);
-            let put =
-                tree::split::<{ extent::SIZE }, N>(&mut self.store, EXTENT, page, first, mid)?;
+            let (store, mid) = (&mut self.store, page.count() / 2);
+            let put = tree::split::<{ extent::SIZE }, N>(store, EXTENT, page.0, first, mid)?;
             changes.push(put);
         }
-        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
         let end = page.end_key();
         let store = &mut self.store;
         page.extents_cut(first, last.min(end), |e| {

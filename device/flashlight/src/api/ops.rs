@@ -247,7 +247,7 @@ impl<N: Nand> FlashLight<'_, N> {
             .reading(|volume| volume.index_mut().peek_dir(dir))?;
         Ok(match place {
             Place::Dir(i) => self.index().dirs[i].dir().parent(),
-            _ => DirView::on(self.index().scratch).parent(),
+            _ => DirView::on(&self.index().scratch).parent(),
         })
     }
 
@@ -350,7 +350,7 @@ impl<N: Nand> Index<'_, N> {
         match place {
             Place::Dir(i) => Attr::of(&self.dirs[i].dir(), node),
             Place::File(i) => Attr::of(&self.files[i].file(), node),
-            Place::Scratch => Attr::of(&DirView::on(self.scratch), node),
+            Place::Scratch => Attr::of(&DirView::on(&self.scratch), node),
         }
     }
 

@@ -348,7 +348,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Copies the name at a spot just found; its length.
     fn copy_name(&self, i: usize, spot: Spot, to: &mut [u8; NAME_MAX]) -> usize {
-        let name = name_at(self.files[i].buf, spot, self.scratch);
+        let name = name_at(self.files[i].buf, spot, &self.scratch);
         to[..name.len()].copy_from_slice(name);
         name.len()
     }

@@ -79,22 +79,14 @@ impl<N: Nand> FlashLight<'_, N> {
     fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
         let block = self.store().geo.block_of(at).0;
         let state = self.store_mut().state(block);
-        self.store_mut().scratch_at = PageAddr::NONE;
         if let BlockState::Data(n) = state {
             let known = known || n == self.store().programmed(block);
             return self.index_mut().scrub_data(at, known);
         }
-        if self
-            .volume
-            .durable
-            .index
-            .store
-            .read_meta(at, self.volume.durable.index.scratch)?
-            .is_some()
-        {
+        if self.index_mut().read_scratch(at)?.is_some() {
             return Ok(None);
         }
-        if header::is_blank(self.index().scratch) {
+        if header::is_blank(&self.index().scratch) {
             self.index_mut().skip_block();
             return Ok(None);
         }
@@ -135,11 +127,12 @@ impl<N: Nand> Index<'_, N> {
     fn scrub_data(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
         let mut spare = [0u8; tag::SIZE];
         let n = if self.store.has_tags() { tag::SIZE } else { 0 };
-        let status = self.store.nand.read(at, 0, self.scratch, &mut spare[..n])?;
-        if status.is_readable() && (n == 0 || Tag::matches(&spare, self.scratch)) {
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let status = self.store.nand.read(at, 0, page, &mut spare[..n])?;
+        if status.is_readable() && (n == 0 || Tag::matches(&spare, page)) {
             return Ok(None);
         }
-        if status.is_readable() && header::is_blank(self.scratch) && !known {
+        if status.is_readable() && header::is_blank(page) && !known {
             self.skip_block();
             return Ok(None);
         }

@@ -270,7 +270,7 @@ impl<N: Nand> Index<'_, N> {
                     whole = false;
                     break;
                 }
-                let index: MapPage<&[u8], 8> = MapPage(self.scratch);
+                let index: MapPage<&[u8], 8> = MapPage(&self.scratch);
                 if r >= index.count().min(index.capacity()) {
                     break;
                 }
@@ -495,7 +495,7 @@ impl<N: Nand> Index<'_, N> {
         visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
         self.load_scratch(at, Kind::File, FILE)?;
-        let ino = FileView::on(self.scratch).ino();
+        let ino = FileView::on(&self.scratch).ino();
         let i = match self.file_slot(ino) {
             Some(i) => i,
             None => self.load_file_at(at)?,

@@ -48,7 +48,7 @@ impl<N: Nand> FlashLight<'_, N> {
         {
             return Err(Error::NoAttribute);
         }
-        let found = Attributes::on(self.index().scratch).find(name);
+        let found = Attributes::on(&self.index().scratch).find(name);
         let (_, found) = found.ok_or(Error::NoAttribute)?;
         let n = found.len().min(value.len());
         value[..n].copy_from_slice(&found[..n]);
@@ -65,7 +65,7 @@ impl<N: Nand> FlashLight<'_, N> {
             .volume
             .reading(|volume| volume.index_mut().load_attributes(node))?
         {
-            for (_, name, _) in Attributes::on(self.index().scratch).iter() {
+            for (_, name, _) in Attributes::on(&self.index().scratch).iter() {
                 each(name);
             }
         }
@@ -104,7 +104,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let (i, owner, old) = self.index_mut().attributes_of(node)?;
         let there = self.index_mut().load_attributes_at(old, owner.ino)?;
         let found = there
-            .then(|| Attributes::on(self.index().scratch).find(name))
+            .then(|| Attributes::on(&self.index().scratch).find(name))
             .flatten();
         match (how, found) {
             (SetXattr::Create, Some(_)) => return Err(Error::Exists),
@@ -113,15 +113,16 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         let gone = found.map(|(at, value)| (at, HEAD + name.len() + value.len()));
         let used = if there {
-            Attributes::on(self.index().scratch).0.len()
+            Attributes::on(&self.index().scratch).0.len()
         } else {
             0
         };
         if used - gone.map_or(0, |(_, n)| n) + new > self.store().page_size() - mappage::RECORDS {
             return Err(Error::NoSpace);
         }
-        self.store_mut().scratch_at = PageAddr::NONE;
-        let mut page: AttributesPage<'_> = MapPage(self.index_mut().scratch);
+        let index = self.index_mut();
+        let page = index.scratch.overwrite(&mut index.store.scratch_holds);
+        let mut page: AttributesPage<'_> = MapPage(page);
         if !there {
             page.init(owner, 0, 0);
         }
@@ -155,15 +156,16 @@ impl<N: Nand> FlashLight<'_, N> {
         if !self.index_mut().load_attributes_at(old, owner.ino)? {
             return Err(Error::NoAttribute);
         }
-        let all = Attributes::on(self.index().scratch);
+        let all = Attributes::on(&self.index().scratch);
         let (at, value) = all.find(name).ok_or(Error::NoAttribute)?;
         let n = HEAD + name.len() + value.len();
         let last = n == all.0.len();
         let mut new = PageAddr::NONE;
         if !last {
-            self.store_mut().scratch_at = PageAddr::NONE;
-            AttributesPage::on(self.index_mut().scratch).cut_bytes(at, n);
-            new = self.index_mut().put_attributes(owner, old)?;
+            let index = self.index_mut();
+            let page = index.scratch.overwrite(&mut index.store.scratch_holds);
+            AttributesPage::on(page).cut_bytes(at, n);
+            new = index.put_attributes(owner, old)?;
         }
         self.index_mut()
             .replace_attributes(node, i, (old, new), Some(now))

@@ -44,11 +44,8 @@ impl<N: Nand> Durable<'_, N> {
     /// Puts the checkpoint page together in the scratch page.
     pub(crate) fn encode(&mut self, flags: u8, copy_of: u64, pages: &[u32]) -> usize {
         self.encode_fields(flags, copy_of, pages.len());
-        let (a, s, b) = (
-            &self.anchor,
-            &mut self.index.store,
-            &mut *self.index.scratch,
-        );
+        let b = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
+        let (a, s) = (&self.anchor, &mut self.index.store);
         let mut at = put_lists(b, &s.log.reserves[..s.log.reserved], pages);
         // Those that lead to this one, or have led to the one before.
         let mut over = [u32::MAX; RETIRING + CHAIN + 1];
@@ -76,9 +73,10 @@ impl<N: Nand> Durable<'_, N> {
 
     /// Its fields, each of which has a place of its own.
     fn encode_fields(&mut self, flags: u8, copy_of: u64, pages: usize) {
+        let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
         let (a, s, index) = (&self.anchor, &mut self.index.store, &self.index.map);
-        self.index.scratch[FIELDS..].fill(0);
-        let Some(mut b) = CheckpointMut::on(self.index.scratch) else {
+        page[FIELDS..].fill(0);
+        let Some(mut b) = CheckpointMut::on(page) else {
             return;
         };
         b.clear();
@@ -116,7 +114,7 @@ impl<N: Nand> Durable<'_, N> {
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
     pub(crate) fn decode(&mut self, leaf: Head) -> Result<Option<Start>, Error<N::Error>> {
-        let per_page = u32::from(CheckpointView::on(self.index.scratch).per_page());
+        let per_page = u32::from(CheckpointView::on(&self.index.scratch).per_page());
         let layout = Layout::new(&self.index.store.geo, per_page);
         if layout.is_none() && (per_page > 0 || self.index.store.table.paged.is_some()) {
             return Ok(None);
@@ -135,7 +133,7 @@ impl<N: Nand> Durable<'_, N> {
 
     fn unpack(&mut self, leaf: Head) -> Option<Start> {
         let (page, s) = (
-            CheckpointView::on(self.index.scratch),
+            CheckpointView::on(&self.index.scratch),
             &mut self.index.store,
         );
         self.anchor.leaf = leaf;
@@ -165,7 +163,7 @@ impl<N: Nand> Durable<'_, N> {
         }
         let mut end = page.table_at();
         if s.table.paged.is_some() {
-            end = s.decode_table(self.index.scratch, end)?;
+            end = s.decode_table(&self.index.scratch, end)?;
         }
         let size = crate::space::dirty::entry_size(s.geo.pages_per_block());
         let dirty = usize::from(page.dirty_entries()) * size;
@@ -208,14 +206,9 @@ impl<N: Nand> Durable<'_, N> {
         self.index.store.remnants.len = 0;
         self.index.store.heads.data[UPDATE] = Head::NONE;
         for at in pages.iter().copied().map(PageAddr) {
-            self.index.store.scratch_at = PageAddr::NONE;
-            let header = self.index.store.expect_meta(
-                at,
-                self.index.scratch,
-                Kind::Snapshot,
-                "block table",
-            )?;
-            let Some(piece) = Piece::on(&geo, self.index.scratch, header.len)
+            let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
+            let header = (self.index.store).expect_meta(at, page, Kind::Snapshot, "block table")?;
+            let Some(piece) = Piece::on(&geo, page, header.len)
                 .filter(|piece| piece.from == n && piece.tableless == tableless)
             else {
                 return corrupt(at);
@@ -281,17 +274,14 @@ impl<N: Nand> Index<'_, N> {
         let total = self.store.table.snapshot_len() + self.map.roots.len() + 4;
         let partials = self.store.remnants.len + open;
         let total = total + 4 * partials;
-        self.store.scratch_at = PageAddr::NONE;
         let (geo, mut from, mut count) = (self.store.geo, 0, 0);
         let tableless = self.store.table.paged.is_some();
         while from < total {
-            let (len, end) = snapshot::fill(&geo, self.scratch, (from, total), tableless, |k| {
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            let (len, end) = snapshot::fill(&geo, page, (from, total), tableless, |k| {
                 snapshot_byte(&mut self.store, &self.map, partials, k)
             });
-            let page = &mut self.scratch[..len];
-            let at = self
-                .store
-                .append(LogArea::Bitmap, page, Kind::Snapshot, PageAddr::NONE)?;
+            let at = self.append_scratch(LogArea::Bitmap, len, Kind::Snapshot, PageAddr::NONE)?;
             pages[count] = at.0;
             (from, count) = (end, count + 1);
         }

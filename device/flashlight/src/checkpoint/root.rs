@@ -35,11 +35,9 @@ impl<N: Nand> Durable<'_, N> {
         self.anchor.leaf.next += 1;
         self.index.store.written.checkpoint += 1;
         let at = self.index.store.geo.page(BlockAddr(block), next);
-        let page = &mut self.index.scratch[..len];
-        let done = self
-            .index
-            .store
-            .program_at(at, page, Kind::Checkpoint, PageAddr::NONE)?;
+        let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
+        let (page, kind) = (&mut page[..len], Kind::Checkpoint);
+        let done = (self.index.store).program_at(at, page, kind, PageAddr::NONE)?;
         if !done && switch {
             // Nothing leads to it: a mount is to know at once that this leaf is none.
             self.index.store.mark_bad(block)?;
@@ -227,12 +225,8 @@ impl<N: Nand> Durable<'_, N> {
             return Ok(());
         }
         let at = self.index.store.geo.page(BlockAddr(block), 0);
-        self.index.store.scratch_at = PageAddr::NONE;
-        let status = self
-            .index
-            .store
-            .nand
-            .read(at, 0, self.index.scratch, &mut [])?;
+        let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
+        let status = self.index.store.nand.read(at, 0, page, &mut [])?;
         if !status.is_readable() && !self.index.store.erase(block)? {
             self.anchor.next_leaves[1] = u32::MAX;
         }
@@ -268,10 +262,9 @@ impl<'r, N: Nand> Index<'r, N> {
         at: PageAddr,
         after: u64,
     ) -> Result<Option<(u64, [u32; 2])>, Error<N::Error>> {
-        self.store.scratch_at = PageAddr::NONE;
-        let header = self.store.read_meta(at, self.scratch)?;
+        let header = self.read_scratch(at)?;
         Ok(header
             .filter(|h| h.kind == Kind::Checkpoint && h.seq > after)
-            .map(|h| (h.seq, CheckpointView::on(self.scratch).next_leaves())))
+            .map(|h| (h.seq, CheckpointView::on(&self.scratch).next_leaves())))
     }
 }

@@ -142,7 +142,6 @@ impl<N: Nand> Durable<'_, N> {
             let first = &first[..pages];
             let second = copied.map_or(first, |pages| &second[..pages]);
             self.index.store.reserve_bitmap()?;
-            self.index.store.scratch_at = PageAddr::NONE;
             let mut done = self.begin_leaf(switch)?;
             let both = [(0, first), (REPEATED, second)];
             let count = 1 + usize::from(last || twice);
@@ -196,7 +195,6 @@ impl<N: Nand> Durable<'_, N> {
         self.erase_unreadable_copy(from)?;
         for _ in 0..TRIES {
             let switch = self.plan_leaf(1)?;
-            self.index.store.scratch_at = PageAddr::NONE;
             let told = if from.told { TOLD } else { 0 };
             let mut done = self.begin_leaf(switch)?;
             let len = self.encode(told, from.since, &from.snapshot[..from.snapshot_len]);
@@ -339,20 +337,20 @@ impl<N: Nand> Index<'_, N> {
                 continue;
             }
             self.dir_copies[i] = PageAddr::NONE;
-            self.store.scratch_at = PageAddr::NONE;
-            match self.dir_slot(ino).filter(|&i| !self.dirs[i].dirty) {
-                Some(i) => self.scratch.copy_from_slice(self.dirs[i].buf),
-                None if self.store.read_dir(at, at, self.scratch)? => {}
-                None if self.store.read_dir(before, at, self.scratch)? => {}
+            let cached = self.dir_slot(ino).filter(|&i| !self.dirs[i].dirty);
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            match cached {
+                Some(i) => page.copy_from_slice(self.dirs[i].buf),
+                None if self.store.read_dir(at, at, page)? => {}
+                None if self.store.read_dir(before, at, page)? => {}
                 None => continue,
             }
-            let view = DirView::on(&*self.scratch);
+            let view = DirView::on(&*page);
             self.dir_copies[i] = if ino == INDEX_DIR && view.is_empty() {
                 at
             } else {
                 let len = view.len();
-                let page = &mut self.scratch[..len];
-                self.store.append(LogArea::Bitmap, page, Kind::Dir, at)?
+                self.append_scratch(LogArea::Bitmap, len, Kind::Dir, at)?
             };
         }
         Ok(())
@@ -382,11 +380,10 @@ impl<N: Nand> Index<'_, N> {
         for i in (0..self.store.log.reserved).rev() {
             let (block, area) = self.store.log.reserves[i];
             let at = self.store.geo.page(BlockAddr(block.into()), 0);
-            self.store.scratch_at = PageAddr::NONE;
             if area != LogArea::Bitmap as u8 {
                 continue;
             }
-            let header = self.store.read_meta(at, self.scratch)?;
+            let header = self.read_scratch(at)?;
             if header.is_none_or(|h| h.seq <= since) {
                 let block = self.store.unreserve(i);
                 self.store.set_state(block, BlockState::System);

@@ -42,11 +42,6 @@ struct SeenMaps {
     waiting: bool,
 }
 
-/// What says that the scratch page holds a page of data: no place of a page of metadata.
-fn in_scratch(data: PageAddr) -> PageAddr {
-    PageAddr(data.0 | 1 << 31)
-}
-
 /// How an inode leads to a map.
 struct Way {
     levels: u8,
@@ -142,8 +137,7 @@ impl<N: Nand> Index<'_, N> {
     /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid
     /// unless what replaced it was lost to damage, so what leads to it is asked all the same.
     fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
-        self.store.scratch_at = PageAddr::NONE;
-        let Some(header) = self.store.read_meta(at, self.scratch)? else {
+        let Some(header) = self.read_scratch(at)? else {
             if sound(self.move_map(at))? == Some(true) || self.move_table_page(at)? {
                 return Ok(Moved::Gone);
             }
@@ -192,7 +186,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     fn move_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        let ino = DirView::on(self.scratch).ino();
+        let ino = DirView::on(&self.scratch).ino();
         let i = self.load_dir(ino)?;
         if self.dirs[i].loc == at {
             self.dirs[i].dirty = true;
@@ -202,7 +196,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     fn move_file(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        let file = FileView::on(self.scratch).file_ref(self.store.volume);
+        let file = FileView::on(&self.scratch).file_ref(self.store.volume);
         let i = self.load_file(file)?;
         if self.files[i].loc == at {
             self.files[i].dirty = true;
@@ -219,10 +213,8 @@ impl<N: Nand> Index<'_, N> {
         area: LogArea,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.load_scratch(at, kind, "map page")?;
-        self.store.scratch_at = PageAddr::NONE;
-        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
-        let len = flashkit_bytes::get_u16(page.0, 24) as usize;
-        self.store.append(area, &mut self.scratch[..len], kind, at)
+        let len = flashkit_bytes::get_u16(&self.scratch, 24) as usize;
+        self.append_scratch(area, len, kind, at)
     }
 
     /// Copies the map page `at` if the inode leads to it that way, with the next ones of its block
@@ -279,7 +271,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     fn move_hash_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
-        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
         let (owner, key) = (page.owner(), page.first_key());
         self.dir_reserve(owner.ino)?;
         let i = self.load_dir(owner.ino)?;
@@ -293,7 +285,8 @@ impl<N: Nand> Index<'_, N> {
         if copies.is_empty() {
             return Ok(());
         }
-        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let store = &mut self.store;
         let mut inode = self.dirs[i].dir_mut();
         let old = tree::repoint(store, HASH, scratch, &mut inode, way.root, copies)?;
         self.dirs[i].dirty = true;
@@ -305,7 +298,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     fn move_extent_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
-        let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
         let (owner, key) = (page.owner(), page.first_key());
         let i = self.load_file(owner)?;
         self.file_room(i, (BATCH + 1) * extent::SIZE)?;
@@ -319,7 +312,8 @@ impl<N: Nand> Index<'_, N> {
         if copies.is_empty() {
             return Ok(());
         }
-        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let store = &mut self.store;
         let mut inode = self.files[i].file_mut();
         let old = tree::repoint(store, EXTENT, scratch, &mut inode, way.root, copies)?;
         self.files[i].dirty = true;
@@ -330,7 +324,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     fn move_names_page(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        let page: MapPage<&mut [u8], 1> = MapPage(self.scratch);
+        let page: MapPage<&[u8], 1> = MapPage(&self.scratch);
         let owner = page.owner();
         let i = self.load_file(owner)?;
         self.file_room(i, extent::SIZE)?;
@@ -393,16 +387,16 @@ impl<N: Nand> Index<'_, N> {
             }
         };
         // Not the checksum alone: one in 2^32 of the pages that a lookup has left there would pass.
-        let is_there = self.store.scratch_at == in_scratch(at);
-        if !tag.is_some_and(|tag| is_there && Tag::matches(tag, self.scratch)) {
-            self.store.scratch_at = PageAddr::NONE;
+        let is_there = self.store.scratch_holds.is_data(at);
+        if !tag.is_some_and(|tag| is_there && Tag::matches(tag, &self.scratch)) {
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
             // One that cannot be read stays where it is, for the reader to be told.
-            self.store.read_data(at, self.scratch, file.ino, index)?;
+            self.store.read_data(at, page, file.ino, index)?;
         }
         let owner = self.files[i].file().file_ref(self.store.volume);
         let new = self
             .store
-            .append_data(self.store.heads.mover, self.scratch, owner, index)?;
+            .append_data(self.store.heads.mover, &self.scratch, owner, index)?;
         let e = Extent::new(index, new.0, 1);
         self.map_insert(i, Extent { masks, ..e })?;
         if logged.is_none() {
@@ -488,8 +482,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let mut spare = [0u8; tag::SIZE];
         let data = if whole {
-            self.store.scratch_at = PageAddr::NONE;
-            &mut *self.scratch
+            self.scratch.overwrite(&mut self.store.scratch_holds)
         } else {
             &mut []
         };
@@ -497,7 +490,7 @@ impl<N: Nand> Index<'_, N> {
             return Err(Error::Corrupt(at, FILE_DATA));
         }
         if whole {
-            self.store.scratch_at = in_scratch(at);
+            self.store.scratch_holds.set_data(at);
         }
         let owner = Tag::decode(&spare).map(|t| (t.owner, t.index));
         Ok((owner, whole.then_some(spare)))
@@ -627,6 +620,71 @@ impl<N: Nand> Index<'_, N> {
         match (found, damage) {
             (None, Some(damage)) => Err(damage),
             (found, _) => Ok(found),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cleaning::job::Why;
+    use crate::format::area::COLD;
+    use crate::index::cache::Slot;
+    use crate::{Config, FlashLight, New, ROOT_DIR, ram_needed};
+    use flashkit_bytes::put_u32;
+    use flashkit_nand::Geometry;
+    use flashkit_sim::{ChipSpec, SimNand, Timing};
+
+    const PAGE: usize = 1024;
+    const PAGES: u64 = 64;
+
+    /// A file may hold a copy of its own inode's page, of an image of the chip that it is on. When
+    /// such a page of data is moved, and the file is not in RAM, nobody takes it for the inode.
+    #[test]
+    fn data_that_looks_like_the_inode_of_its_file() {
+        let geo = Geometry::new(PAGE as u32, 24, 16, 96).unwrap();
+        let timing = Timing {
+            read_ns: 1,
+            program_ns: 1,
+            erase_ns: 1,
+        };
+        let chip = SimNand::new(ChipSpec::new(geo, timing));
+        let ram = std::vec![0; ram_needed(&geo)].leak();
+        let chip = FlashLight::format(chip, ram, 7, &New::default()).unwrap();
+        let ram = std::vec![0; ram_needed(&geo)].leak();
+        let mut fs = FlashLight::mount(chip, ram, Config::default()).unwrap();
+        let Node::File(file) = fs.create(ROOT_DIR, b"f", &New::default()).unwrap() else {
+            panic!("a file");
+        };
+        let mut page = [0; PAGE];
+        page[6] = Kind::File as u8;
+        put_u32(&mut page, 32, file.ino);
+        for n in 0..PAGES {
+            fs.write(file, n * PAGE as u64, &page, Default::default())
+                .unwrap();
+        }
+        let chip = fs.unmount().unwrap_or_else(|(_, e)| panic!("{e}"));
+        let ram = std::vec![0; ram_needed(&geo)].leak();
+        let mut fs = FlashLight::mount(chip, ram, Config::default()).unwrap();
+        let mut moved = 0;
+        for block in 0..geo.blocks() {
+            let index = &mut fs.volume.durable.index;
+            if index.store.state(block) == BlockState::Data(16) {
+                index.store.heads.mover = COLD;
+                let mut job = index.begin_job(block, Why::Space);
+                assert_eq!(index.move_some(&mut job, u32::MAX), Ok(true));
+                moved += 16 - index.store.valid_pages(block);
+                // It is read anew for the next one.
+                fs.sync().unwrap();
+                let files = &mut fs.volume.durable.index.files;
+                files.iter_mut().for_each(Slot::clear);
+            }
+        }
+        assert!(moved >= 48, "{moved}");
+        let mut read = [0; PAGE];
+        for n in 0..PAGES {
+            fs.read(file, n * PAGE as u64, &mut read).unwrap();
+            assert_eq!(read, page, "{n}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::format::header::Kind;
 use crate::format::inode::FileView;
 use crate::format::mappage::MapPage;
 use crate::space::limits::Purpose;
-use flashkit_nand::{BlockAddr, Nand, PageAddr};
+use flashkit_nand::{BlockAddr, Nand};
 
 impl<N: Nand> Volume<'_, N> {
     /// Frees the pages that only extent maps still name, of the files in the cache, and of
@@ -47,12 +47,7 @@ impl<N: Nand> Volume<'_, N> {
             if self.index().listed_valid(at) == Some(false) {
                 continue;
             }
-            self.store_mut().scratch_at = PageAddr::NONE;
-            let header = self
-                .durable
-                .index
-                .store
-                .read_meta(at, self.durable.index.scratch)?;
+            let header = self.index_mut().read_scratch(at)?;
             let view = FileView::on(&*self.durable.index.scratch);
             let may_have = header.is_some_and(|h| h.kind == Kind::File)
                 && view.is_sane()

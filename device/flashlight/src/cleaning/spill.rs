@@ -27,12 +27,9 @@ impl<N: Nand> Volume<'_, N> {
         let Some(range) = self.store().fullest_range(kept) else {
             return Ok(());
         };
-        match self
-            .durable
-            .index
-            .store
-            .write_validity(range, kept, self.durable.index.scratch)
-        {
+        let Index { store, scratch, .. } = &mut self.durable.index;
+        let page = scratch.overwrite(&mut store.scratch_holds);
+        match store.write_validity(range, kept, page) {
             Err(Error::NoSpace) => {}
             done => done?,
         }
@@ -46,7 +43,12 @@ impl<N: Nand> Volume<'_, N> {
 impl<N: Nand> Index<'_, N> {
     /// Gets what is known of a block that is to be cleaned. One read at most; its cost in reads.
     pub(crate) fn recall(&mut self, block: u32) -> Result<u32, Error<N::Error>> {
-        self.store.recall(block, self.scratch).map(u32::from)
+        if !self.store.validity.has(block) {
+            return Ok(0);
+        }
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        self.store.recall(block, page)?;
+        Ok(1)
     }
 }
 
@@ -139,10 +141,8 @@ mod tests {
 
     /// What flash and the list say of a block: a byte a page.
     fn said(fs: &mut Fs, block: u32) -> Vec<bool> {
-        let (store, page) = (
-            &mut fs.volume.durable.index.store,
-            &mut *fs.volume.durable.index.scratch,
-        );
+        let Index { store, scratch, .. } = &mut fs.volume.durable.index;
+        let page = scratch.overwrite(&mut store.scratch_holds);
         let range = store.validity.range(block);
         assert!(store.load_validity(range, page).unwrap());
         let mut bits = page[store.validity.bits(block)].to_vec();
@@ -239,12 +239,9 @@ mod tests {
         let (mut fs, _) = overwritten(32, 2_000);
         assert!(fs.volume.durable.index.store.validity.places[0].is_some());
         fs.volume.durable.index.store.nand.stop(Stopped::Driver);
-        let done =
-            fs.volume
-                .durable
-                .index
-                .store
-                .write_validity(0, None, fs.volume.durable.index.scratch);
+        let Index { store, scratch, .. } = &mut fs.volume.durable.index;
+        let page = scratch.overwrite(&mut store.scratch_holds);
+        let done = store.write_validity(0, None, page);
         assert_eq!(done, Err(Error::ReadOnly));
         assert!(fs.volume.durable.index.store.validity.places[0].is_none());
     }

@@ -72,12 +72,11 @@ impl<N: Nand> Index<'_, N> {
         owner: Owner,
         old: PageAddr,
     ) -> Result<PageAddr, Error<N::Error>> {
-        let mut page: AttributesPage<'_> = MapPage(self.scratch);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut page: AttributesPage<'_> = MapPage(page);
         page.set_owner(owner);
         let len = page.len();
-        let page = &mut self.scratch[..len];
-        self.store
-            .append(LogArea::Extent, page, Kind::Attributes, old)
+        self.append_scratch(LogArea::Extent, len, Kind::Attributes, old)
     }
 
     /// Makes an inode in its slot lead to its attributes at a new place, or to none;
@@ -120,7 +119,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves the attributes at `at`, which are in the scratch page, if their inode leads there.
     pub(crate) fn move_attributes(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        let owner = AttributesPage::on(self.scratch).owner();
+        let owner = MapPage::<&[u8], 1>::on(&self.scratch).owner();
         let node = if owner.ino < crate::FIRST_FILE {
             Node::Dir(owner.ino)
         } else {
@@ -130,7 +129,6 @@ impl<N: Nand> Index<'_, N> {
         if there != at || !self.load_attributes_at(at, owner.ino)? {
             return Ok(());
         }
-        self.store.scratch_at = PageAddr::NONE;
         let new = self.put_attributes(owner, at)?;
         self.replace_attributes(node, i, (at, new), None)
     }

@@ -18,10 +18,8 @@ use crate::format::inode::{
     DirMut, DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView,
     MODE_DIR,
 };
-use crate::format::mappage::MapPage;
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::Index;
-use crate::index::tree::{MapKind, MapTarget};
 use flashkit_nand::{Nand, PageAddr};
 
 /// A cached inode page.
@@ -191,55 +189,6 @@ impl<N: Nand> Index<'_, N> {
         self.tick
     }
 
-    /// Reads a metadata page into the scratch page, unless it is there already.
-    pub(crate) fn load_scratch(
-        &mut self,
-        at: PageAddr,
-        kind: Kind,
-        what: &'static str,
-    ) -> Result<(), Error<N::Error>> {
-        if at.is_some() && self.store.scratch_at == at && self.scratch[6] == kind as u8 {
-            return Ok(());
-        }
-        self.store.scratch_at = PageAddr::NONE;
-        self.store.get_meta(at, self.scratch, kind, what)?;
-        self.store.scratch_at = at;
-        Ok(())
-    }
-
-    /// Loads the map page, or index page, that a pointer of an inode leads to into
-    /// the scratch page. One read.
-    pub(crate) fn load_map_page(
-        &mut self,
-        kind: Kind,
-        (key, at): (u32, PageAddr),
-        ino: u32,
-        what: &'static str,
-    ) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, kind, what)?;
-        if MapPage::<&mut [u8], 8>::on(self.scratch).belongs_to(ino, key) {
-            Ok(())
-        } else {
-            Err(Error::Corrupt(at, what))
-        }
-    }
-
-    /// Loads the map page that a migration changes into the scratch page. One read.
-    pub(crate) fn load_target(
-        &mut self,
-        kind: MapKind,
-        target: &MapTarget,
-        ino: u32,
-    ) -> Result<(), Error<N::Error>> {
-        let pointer = (target.first, target.page);
-        self.load_map_page(kind.map, pointer, ino, kind.what)?;
-        if MapPage::<&mut [u8], 8>::on(self.scratch).end_key() <= target.end {
-            Ok(())
-        } else {
-            Err(Error::Corrupt(target.page, kind.what))
-        }
-    }
-
     /// The slot of a cached directory.
     pub(crate) fn dir_slot(&self, ino: u32) -> Option<usize> {
         (0..2).find(|&i| self.dirs[i].ino == ino && ino != 0)
@@ -265,8 +214,8 @@ impl<N: Nand> Index<'_, N> {
             return Err(Error::NotFound);
         }
         let mut copied = false;
-        if self.store.scratch_at == at {
-            self.dirs[i].buf.copy_from_slice(self.scratch);
+        if self.store.scratch_holds.is(at) {
+            self.dirs[i].buf.copy_from_slice(&self.scratch);
         } else {
             let buf = &mut *self.dirs[i].buf;
             if let Err(e) = self.store.get_meta(at, buf, Kind::Dir, "directory") {
@@ -435,8 +384,8 @@ impl<N: Nand> Index<'_, N> {
             self.flush_file_or_drop(i)?;
         }
         self.drop_file(i);
-        if self.store.scratch_at == at {
-            self.files[i].buf.copy_from_slice(self.scratch);
+        if self.store.scratch_holds.is(at) {
+            self.files[i].buf.copy_from_slice(&self.scratch);
         } else {
             self.store
                 .get_meta(at, self.files[i].buf, Kind::File, "file inode")?;
@@ -449,7 +398,7 @@ impl<N: Nand> Index<'_, N> {
     /// Finds the page of a file that is not cached; it is then in the scratch page.
     pub(crate) fn find_file(&mut self, node: FileRef) -> Result<PageAddr, Error<N::Error>> {
         // An inode in the scratch page is current: what replaces it takes it from there.
-        let at = self.store.scratch_at;
+        let at = self.store.scratch_holds.metadata();
         if at.is_some()
             && self.scratch[6] == Kind::File as u8
             && FileView::on(&*self.scratch).ino() == node.ino
@@ -480,7 +429,7 @@ impl<N: Nand> Index<'_, N> {
                     Err(e) if e.is_damage() => damage = Some(e),
                     r => {
                         r?;
-                        if FileView::on(self.scratch).ino() == node.ino {
+                        if FileView::on(&self.scratch).ino() == node.ino {
                             return Ok(at);
                         }
                     }
@@ -655,7 +604,7 @@ impl<N: Nand> Index<'_, N> {
                 // What is not in RAM has been written, but for what had no place to go.
                 None if self.lost_change.is_some() => {
                     // What was read before says nothing of its directory.
-                    self.store.scratch_at = PageAddr::NONE;
+                    self.store.scratch_holds.forget();
                     self.find_file(file).map(|_| ())
                 }
                 None => Ok(()),

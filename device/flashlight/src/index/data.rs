@@ -31,15 +31,15 @@ impl<N: Nand> Index<'_, N> {
         } else {
             self.map_lookup(i, index)?.page
         };
-        self.store.scratch_at = PageAddr::NONE;
+        let bytes = self.scratch.overwrite(&mut self.store.scratch_holds);
         if page.is_none() {
-            self.scratch.fill(0);
+            bytes.fill(0);
         } else {
-            self.store.read_data(page, self.scratch, ino, index)?;
+            self.store.read_data(page, bytes, ino, index)?;
         }
         let view = self.files[i].file();
         if let Some(f) = fragment {
-            self.scratch[f.off..f.off + f.len].copy_from_slice(view.fragment_bytes());
+            bytes[f.off..f.off + f.len].copy_from_slice(view.fragment_bytes());
         }
         Ok(())
     }
@@ -66,25 +66,14 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes the scratch page as one page of a cached file.
     pub(crate) fn write_scratch(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
-        let scratch = core::mem::take(&mut self.scratch);
-        let result = self.write_scratch_at_head(i, index, scratch);
-        self.scratch = scratch;
-        let at = result?;
-        self.put_page(i, index, at)
-    }
-
-    fn write_scratch_at_head(
-        &mut self,
-        i: usize,
-        index: u32,
-        scratch: &[u8],
-    ) -> Result<PageAddr, Error<N::Error>> {
         if self.store.heads.data[i].block == u32::MAX {
             // No lookup of the last extent here: the scratch page is in use.
             self.open_shared(i)?;
         }
+        debug_assert!(self.store.scratch_holds.metadata().is_none());
         let owner = self.files[i].file().file_ref(self.store.volume);
-        self.store.append_data(i, scratch, owner, index)
+        let at = self.store.append_data(i, &self.scratch, owner, index)?;
+        self.put_page(i, index, at)
     }
 
     /// Writes the fragment to a page of its own. One read at most, one program.
@@ -130,7 +119,7 @@ impl<N: Nand> Index<'_, N> {
             self.prepare_truncate(i, size)?;
             if off > 0 && self.map_lookup(i, index)?.page.is_some() {
                 self.assemble(i, index)?;
-                self.scratch[off..].fill(0);
+                self.scratch.overwrite(&mut self.store.scratch_holds)[off..].fill(0);
                 self.write_scratch(i, index)?;
             }
             if let Some(f) = self.files[i].file().fragment() {

@@ -141,7 +141,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(None);
         }
         let view = self.dirs[i].dir();
-        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
         Ok((page.search(hash, HASH_SHIFT)..page.count())
             .map(|r| DirRec::decode(page.record(r)))
             .take_while(|rec| rec.hash == hash)
@@ -190,7 +190,7 @@ impl<N: Nand> Index<'_, N> {
     /// that the log does not hide.
     fn next_in_map(&self, i: usize, from: u32) -> Option<u32> {
         let view = self.dirs[i].dir();
-        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
         (page.search(from, HASH_SHIFT)..page.count())
             .map(|r| DirRec::decode(page.record(r)))
             .find(|rec| !view.hides(rec))
@@ -500,13 +500,13 @@ impl<N: Nand> Index<'_, N> {
             hash: 0,
         };
         if target.page.is_none() {
-            self.store.scratch_at = PageAddr::NONE;
-            HashPage::on(self.scratch).init(owner, target.first, target.end);
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            HashPage::on(page).init(owner, target.first, target.end);
         } else {
             self.load_target(HASH, target, ino)?;
         }
-        self.store.scratch_at = PageAddr::NONE;
-        HashPage::on(self.scratch).set_range(target.first, target.end);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        HashPage::on(page).set_range(target.first, target.end);
         Ok(())
     }
 
@@ -521,19 +521,20 @@ impl<N: Nand> Index<'_, N> {
         let mut r = self.dirs[i].dir().record_search(target.first, HASH_SHIFT);
         while r < self.dirs[i].dir().records() {
             let rec = DirRec::decode(self.dirs[i].dir().record(r));
-            if rec.hash >= HashPage::on(&mut *self.scratch).end_key() || changes.is_full() {
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            let mut page: HashPage<'_> = MapPage(page);
+            if rec.hash >= page.end_key() || changes.is_full() {
                 break;
             }
-            let page: HashPage<'_> = MapPage(self.scratch);
             if page.count() == page.capacity() && is_insertion(&page, &rec) {
                 let Some(mid) = split_point(&page, rec.hash) else {
                     r += 1;
                     continue;
                 };
-                let (store, page) = (&mut self.store, &mut *self.scratch);
-                changes.push(tree::split::<8, N>(store, HASH, page, rec.hash, mid)?);
+                let store = &mut self.store;
+                changes.push(tree::split::<8, N>(store, HASH, page.0, rec.hash, mid)?);
             }
-            let merged = merge(&mut MapPage(self.scratch), rec);
+            let merged = merge(&mut page, rec);
             let mut view = self.dirs[i].dir_mut();
             match merged {
                 Merged::No => r += 1,
@@ -548,14 +549,9 @@ impl<N: Nand> Index<'_, N> {
         if view.room() < tree::pointers_need(view.levels(), target, changes) {
             return Err(Error::TooBig);
         }
-        let page: HashPage<'_> = MapPage(self.scratch);
+        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
         let (len, key) = (page.len(), page.first_key());
-        let page = self.store.append(
-            LogArea::Hash,
-            &mut self.scratch[..len],
-            Kind::HashMap,
-            target.page,
-        )?;
+        let page = self.append_scratch(LogArea::Hash, len, Kind::HashMap, target.page)?;
         changes.push(Put { key, page });
         self.dirs[i].dirty = true;
         Ok(())
@@ -574,9 +570,8 @@ impl<N: Nand> Index<'_, N> {
         if !movable {
             return Ok(None);
         }
-        self.store.scratch_at = PageAddr::NONE;
-        let view = self.dirs[i].dir();
-        tree::targets(&mut self.store, HASH, self.scratch, &view, from, NO_HASH).map(Some)
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        tree::targets(&mut self.store, HASH, page, &view, from, NO_HASH).map(Some)
     }
 
     fn apply_dir_changes(
@@ -590,9 +585,9 @@ impl<N: Nand> Index<'_, N> {
             dir: 0,
             hash: 0,
         };
-        self.store.scratch_at = PageAddr::NONE;
         let mut inode = self.dirs[i].dir_mut();
-        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let store = &mut self.store;
         let old = tree::apply(store, HASH, scratch, &mut inode, owner, target, changes);
         // With an error, what is in RAM now misses names.
         let old = self.whole_or_stop(old)?;

@@ -400,18 +400,17 @@ impl<N: Nand> Index<'_, N> {
             let root = tree::root_for(&view, EXTENT, key, INDEX_END);
             return self.gather(i, root);
         }
-        self.store.scratch_at = PageAddr::NONE;
         let view = self.files[i].file();
-        let (store, scratch) = (&mut self.store, &mut *self.scratch);
-        let target = tree::target(store, EXTENT, scratch, &view, key, INDEX_END)?;
+        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let target = tree::target(&mut self.store, EXTENT, scratch, &view, key, INDEX_END)?;
         let owner = view.file_ref(self.store.volume);
         if target.page.is_none() {
-            ExtentPage::<&mut [u8]>::on(self.scratch).init(owner, target.first, target.end);
+            ExtentPage::<&mut [u8]>::on(scratch).init(owner, target.first, target.end);
         } else {
             self.load_target(EXTENT, &target, owner.ino)?;
         }
-        self.store.scratch_at = PageAddr::NONE;
-        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(scratch);
         page.set_owner(owner);
         page.set_range(target.first, target.end);
         page.uncover();
@@ -473,14 +472,9 @@ impl<N: Nand> Index<'_, N> {
         if view.room() < notes + tree::pointers_need(view.levels(), target, changes) {
             return self.whole_or_stop(Err(Error::TooBig));
         }
-        let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let page: ExtentPage<&[u8]> = MapPage(&self.scratch);
         let (len, key) = (page.len(), page.first_key());
-        let written = self.store.append(
-            LogArea::Extent,
-            &mut self.scratch[..len],
-            Kind::ExtentMap,
-            target.page,
-        );
+        let written = self.append_scratch(LogArea::Extent, len, Kind::ExtentMap, target.page);
         let page = self.whole_or_stop(written)?;
         changes.push(Put { key, page });
         self.files[i].dirty = true;
@@ -507,7 +501,8 @@ impl<N: Nand> Index<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         let owner = self.files[i].file().file_ref(self.store.volume);
         let mut inode = self.files[i].file_mut();
-        let (store, scratch) = (&mut self.store, &mut *self.scratch);
+        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let store = &mut self.store;
         let index = tree::apply(store, EXTENT, scratch, &mut inode, owner, target, changes);
         if let Some(index) = self.whole_or_stop(index)? {
             self.free_run(i, index.0, 1);
@@ -517,7 +512,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves records of the log that fall into the range of the map in the scratch page there.
     fn merge_records(&mut self, i: usize, changes: &mut Changes) -> Result<(), Error<N::Error>> {
-        let first = ExtentPage::<&mut [u8]>::on(self.scratch).first_key();
+        let first = ExtentPage::<&[u8]>::on(&self.scratch).first_key();
         let r = self.files[i].file().record_search(first, 0);
         while r < self.files[i].file().records() {
             let rec = Extent::decode(self.files[i].file().record(r));
@@ -543,7 +538,7 @@ impl<N: Nand> Index<'_, N> {
         e: Extent,
         changes: &mut Changes,
     ) -> Result<Option<u32>, Error<N::Error>> {
-        let page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let page: ExtentPage<&[u8]> = MapPage(&self.scratch);
         if e.index >= page.end_key() || changes.is_full() {
             return Ok(None);
         }
@@ -554,11 +549,13 @@ impl<N: Nand> Index<'_, N> {
             } else {
                 n / 2
             };
-            let (store, page) = (&mut self.store, &mut *self.scratch);
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            let store = &mut self.store;
             let put = tree::split::<{ extent::SIZE }, N>(store, EXTENT, page, e.index, mid)?;
             changes.push(put);
         }
-        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(page);
         let Some(part) = e.clip(page.first_key(), page.end_key()) else {
             return Ok(None);
         };

@@ -94,7 +94,7 @@ impl<N: Nand> Index<'_, N> {
     /// they go on counting as valid.
     pub(crate) fn free_hash_index(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         if crate::error::sound(self.load_scratch(at, Kind::HashIndex, "hash index"))?.is_some() {
-            let page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+            let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
             for r in 0..page.count().min(page.capacity()) {
                 self.store.invalidate(page.pointer(r).1);
             }

@@ -86,7 +86,7 @@ impl<N: Nand> Index<'_, N> {
                 Err(e) => return Err(e),
             };
             let page: &[u8] = match place {
-                Place::Scratch => self.scratch,
+                Place::Scratch => &self.scratch,
                 Place::File(i) => self.files[i].buf,
                 Place::Dir(i) => self.dirs[i].buf,
             };
@@ -128,7 +128,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let i = match place {
             Place::File(i) => i,
-            _ => self.load_file_at(self.store.scratch_at)?,
+            _ => self.load_file_at(self.store.scratch_holds.metadata())?,
         };
         let spot = self.find_spot(i, dir, which)?;
         Ok(spot.map(|spot| (Place::File(i), spot)))
@@ -207,7 +207,7 @@ impl<N: Nand> Index<'_, N> {
                 };
                 let file = match place {
                     Place::File(i) => self.files[i].file().file_ref(volume),
-                    _ => FileView::on(self.scratch).file_ref(volume),
+                    _ => FileView::on(&self.scratch).file_ref(volume),
                 };
                 Ok(Some((Node::File(file), place)))
             }
@@ -235,7 +235,7 @@ impl<N: Nand> Index<'_, N> {
             Err(Error::Corrupt(..)) => return self.load_dir(ino).map(Place::Dir),
             r => r?,
         }
-        if DirView::on(self.scratch).ino() != ino {
+        if DirView::on(&self.scratch).ino() != ino {
             return Err(Error::Corrupt(at, "directory"));
         }
         if self.has_stale_entries() {

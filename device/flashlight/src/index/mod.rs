@@ -26,6 +26,7 @@ pub(crate) mod own_name;
 pub(crate) mod placement;
 pub(crate) mod readdir;
 pub(crate) mod rebuild;
+pub(crate) mod scratch;
 pub(crate) mod tree;
 pub(crate) mod truncate;
 pub(crate) mod updates;
@@ -35,6 +36,7 @@ use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use crate::index::cache::Slot;
 use crate::index::dirmap::DirMap;
+use crate::index::scratch::Scratch;
 use crate::space::store::Store;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -44,7 +46,7 @@ pub(crate) struct Index<'r, N: Nand> {
     pub map: DirMap<'r>,
     pub dirs: [Slot<'r>; 2],
     pub files: [Slot<'r>; 2],
-    pub scratch: &'r mut [u8],
+    pub scratch: Scratch<'r>,
     /// Copies of the DirInodes of the root and of the index directory, as they were at the
     /// unmount.
     pub dir_copies: [PageAddr; 2],
@@ -85,7 +87,7 @@ impl<'r, N: Nand> Index<'r, N> {
             },
             dirs: [Slot::new(page()), Slot::new(page())],
             files: [Slot::new(page()), Slot::new(page())],
-            scratch: page(),
+            scratch: Scratch::new(page()),
             store,
             dir_copies: [PageAddr::NONE; 2],
             tick: 0,

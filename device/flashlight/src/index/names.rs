@@ -62,7 +62,7 @@ impl<N: Nand> Index<'_, N> {
                 Err(e) if e.is_damage() => damage = Some(e),
                 r => {
                     r?;
-                    if let Some(at) = page_names(self.scratch).find(volume, dir, which) {
+                    if let Some(at) = page_names(&self.scratch).find(volume, dir, which) {
                         return Ok(Some(Spot::Paged { pointer, at }));
                     }
                 }
@@ -122,14 +122,14 @@ impl<N: Nand> Index<'_, N> {
             }
             PagedPlace::Page(old) => old,
         };
-        self.store.scratch_at = PageAddr::NONE;
         let ino = self.files[i].ino;
         let owner = Owner {
             ino,
             dir: INDEX_DIR,
             hash: ino_hash(self.store.volume, ino),
         };
-        let mut page: NamesPage<'_> = MapPage(self.scratch);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut page: NamesPage<'_> = MapPage(page);
         if old.is_none() {
             page.init(owner, 0, 0);
         }
@@ -175,7 +175,7 @@ impl<N: Nand> Index<'_, N> {
             if sound(self.load_names(i, at))?.is_none() {
                 continue;
             }
-            let page: NamesPage<'_> = MapPage(self.scratch);
+            let page: MapPage<&[u8], 1> = MapPage(&self.scratch);
             if page.count() + bytes <= page.capacity() {
                 return Ok(Some((pointer, at)));
             }
@@ -189,13 +189,9 @@ impl<N: Nand> Index<'_, N> {
         i: usize,
         old: Option<(usize, PageAddr)>,
     ) -> Result<(), Error<N::Error>> {
-        let len = NamesPage::on(self.scratch).len();
+        let len = MapPage::<&[u8], 1>::on(&self.scratch).len();
         let prev = old.map_or(PageAddr::NONE, |old| old.1);
-        self.store.scratch_at = PageAddr::NONE;
-        let page = &mut self.scratch[..len];
-        let at = self
-            .store
-            .append(LogArea::Extent, page, Kind::Names, prev)?;
+        let at = self.append_scratch(LogArea::Extent, len, Kind::Names, prev)?;
         self.files[i].dirty = true;
         let mut view = self.files[i].file_mut();
         match old {
@@ -228,9 +224,9 @@ impl<N: Nand> Index<'_, N> {
             Spot::Paged { pointer, at } => (pointer, at),
         };
         let (names_len, page) = (view.names_len(), view.names().page(pointer));
-        let n = HEAD + page_names(self.scratch).name(at).len();
-        self.store.scratch_at = PageAddr::NONE;
-        let mut names: NamesPage<'_> = MapPage(self.scratch);
+        let n = HEAD + page_names(&self.scratch).name(at).len();
+        let page_bytes = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut names: NamesPage<'_> = MapPage(page_bytes);
         names.cut_bytes(at, n);
         let left = names.count();
         let view = self.files[i].file();
@@ -267,7 +263,7 @@ impl<N: Nand> Index<'_, N> {
                 return Ok(batch.len);
             };
             self.load_names(i, page)?;
-            batch.add_all(volume, page_names(self.scratch));
+            batch.add_all(volume, page_names(&self.scratch));
             n += 1;
         }
     }

@@ -193,6 +193,6 @@ impl<N: Nand> Index<'_, N> {
                 return (view.mode(), view.into_name());
             }
         };
-        (view.mode(), name_at(view.0, spot, self.scratch))
+        (view.mode(), name_at(view.0, spot, &self.scratch))
     }
 }

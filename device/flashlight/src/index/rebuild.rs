@@ -67,7 +67,6 @@ impl<N: Nand> Index<'_, N> {
     /// not known to be valid up to four times more, with what their parents have. With unreadable
     /// pages of directories all pages of directories and hash maps once more.
     pub(crate) fn rebuild_map(&mut self, first: u32) -> Result<(), Error<N::Error>> {
-        self.store.scratch_at = PageAddr::NONE;
         self.map.buf.fill(0xff);
         let mut lost = None;
         for block in 0..self.store.table.blocks() {
@@ -139,13 +138,13 @@ impl<N: Nand> Index<'_, N> {
             if !self.may_be_valid(at) {
                 continue;
             }
-            match self.store.read_meta(at, self.scratch)? {
+            match self.read_scratch(at)? {
                 Some(header) if header.kind == Kind::Dir => {
                     census.readable += 1;
                     each(self, at, &header)?;
                 }
                 Some(_) => return Ok(None),
-                None if crate::format::header::is_blank(self.scratch) => break,
+                None if crate::format::header::is_blank(&self.scratch) => break,
                 None => census.lost = Some(at),
             }
         }
@@ -166,7 +165,7 @@ impl<N: Nand> Index<'_, N> {
         let ino = view.ino();
         let known = self.entry(first, ino);
         if known.is_some() {
-            let older = self.store.read_meta(known, self.scratch)?;
+            let older = self.read_scratch(known)?;
             if older.is_some_and(|older| older.seq > header.seq) {
                 return Ok(());
             }
@@ -218,7 +217,7 @@ impl<N: Nand> Index<'_, N> {
                 if at.is_none() {
                     return Ok(false);
                 }
-                let header = self.store.read_meta(at, self.scratch)?;
+                let header = self.read_scratch(at)?;
                 let view = DirView::on(&*self.scratch);
                 if header.is_none_or(|h| h.kind != Kind::Dir) || !view.is_sane() {
                     return Ok(true);
@@ -229,8 +228,8 @@ impl<N: Nand> Index<'_, N> {
         // An index page, and a map.
         for _ in 0..2 {
             let Answer::Ask(at) = answer else { break };
-            let header = self.store.read_meta(at, self.scratch)?;
-            let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+            let header = self.read_scratch(at)?;
+            let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
             answer = match header.map(|h| h.kind) {
                 Some(Kind::HashIndex) if page.is_sane() && page.count() > 0 => {
                     Answer::Ask(tree::index_range(&page, hash, dirrec::NO_HASH).0.1)
@@ -261,21 +260,22 @@ impl<N: Nand> Index<'_, N> {
         let page = (ino / per_page) as usize;
         let map = if self.map.is_far(page) {
             let copies = self.map.copies();
-            let Some(()) = sound(self.store.read_places(copies, self.scratch))? else {
+            let page_bytes = self.scratch.overwrite(&mut self.store.scratch_holds);
+            let Some(()) = sound(self.store.read_places(copies, page_bytes))? else {
                 return Ok(None);
             };
-            PageAddr(get_u32(self.scratch, HEADER + 4 * (page - NEAR)))
+            PageAddr(get_u32(&self.scratch, HEADER + 4 * (page - NEAR)))
         } else {
             self.map.root(page)
         };
         if map.is_none() {
             return Ok(Some(PageAddr::NONE));
         }
-        let header = self.store.read_meta(map, self.scratch)?;
+        let header = self.read_scratch(map)?;
         let at = HEADER + 4 * (ino % per_page) as usize;
         Ok(header
             .filter(|h| h.kind == Kind::DirMap)
-            .map(|_| PageAddr(get_u32(self.scratch, at))))
+            .map(|_| PageAddr(get_u32(&self.scratch, at))))
     }
 
     /// Lets the directories that entries in a block's pages lead to, and that were not found, lead
@@ -294,15 +294,15 @@ impl<N: Nand> Index<'_, N> {
             if !self.may_be_valid(at) {
                 continue;
             }
-            let header = self.store.read_meta(at, self.scratch)?;
+            let header = self.read_scratch(at)?;
             let dir = DirView::on(&*self.scratch);
-            let map: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+            let map: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
             let count = match header.map(|h| h.kind) {
                 Some(Kind::Dir) if dir.is_sane() => dir.records(),
                 Some(Kind::HashMap) if map.is_sane() => map.count(),
                 Some(Kind::Dir | Kind::HashMap | Kind::HashIndex) => 0,
                 Some(_) => return Ok(()),
-                None if crate::format::header::is_blank(self.scratch) => return Ok(()),
+                None if crate::format::header::is_blank(&self.scratch) => return Ok(()),
                 None => 0,
             };
             let is_dir = header.is_some_and(|h| h.kind == Kind::Dir);
@@ -310,7 +310,7 @@ impl<N: Nand> Index<'_, N> {
                 let rec = if is_dir {
                     DirRec::decode(DirView::on(&*self.scratch).record(r))
                 } else {
-                    DirRec::decode(MapPage::<&[u8], { dirrec::SIZE }>(self.scratch).record(r))
+                    DirRec::decode(MapPage::<&[u8], { dirrec::SIZE }>(&self.scratch).record(r))
                 };
                 if rec.is_entry()
                     && rec.target == Target::Dir

@@ -259,17 +259,11 @@ impl<N: Nand> Index<'_, N> {
             }
             p += 1;
         }
-        self.store.scratch_at = PageAddr::NONE;
         if !self.cut_index(i, end) {
             return Ok(false);
         }
-        let len = MapPage::<&mut [u8], 8>::on(self.scratch).len();
-        let new = self.store.append(
-            LogArea::Extent,
-            &mut self.scratch[..len],
-            Kind::ExtentIndex,
-            at,
-        )?;
+        let len = MapPage::<&[u8], 8>::on(&self.scratch).len();
+        let new = self.append_scratch(LogArea::Extent, len, Kind::ExtentIndex, at)?;
         self.note_replaced(i, at, new);
         self.files[i].file_mut().pointer_set(root, key, new);
         Ok(true)
@@ -280,9 +274,9 @@ impl<N: Nand> Index<'_, N> {
         if !self.load_extent_map(i, end)? {
             return Ok(());
         }
-        let old = self.store.scratch_at;
-        self.store.scratch_at = PageAddr::NONE;
-        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let old = self.store.scratch_holds.metadata();
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(page);
         let n = page.count();
         if n == 0 || Extent::decode(page.record(n - 1)).end() <= end {
             return Ok(());

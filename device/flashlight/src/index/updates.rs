@@ -58,7 +58,7 @@ impl<N: Nand> Index<'_, N> {
         let owner = self.files[i].file().file_ref(self.store.volume);
         let at = self
             .store
-            .append_update(self.scratch, owner, index, update)?;
+            .append_update(&self.scratch, owner, index, update)?;
         self.put_update(i, index, at)
     }
 

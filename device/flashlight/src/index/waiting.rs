@@ -139,20 +139,19 @@ impl<N: Nand> Index<'_, N> {
         if room(&index) < 2 || view.room() + extent::SIZE * records < 2 * extent::SIZE {
             return Err(Error::TooBig);
         }
-        self.store.scratch_at = PageAddr::NONE;
-        let mut index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut index: MapPage<&mut [u8], 8> = MapPage(page);
         index.uncover();
         // A truncation may have made it the last.
         let last = end == INDEX_END;
         index.set_range(index.first_key(), if last { u32::MAX } else { end });
         let moved = self.gather_records(i, first, end);
         let owner = self.files[i].file().file_ref(self.store.volume);
-        let mut index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut index: MapPage<&mut [u8], 8> = MapPage(page);
         index.set_owner(owner);
         let len = index.len();
-        let new = self
-            .store
-            .append(EXTENT.area, &mut self.scratch[..len], EXTENT.index, old);
+        let new = self.append_scratch(EXTENT.area, len, EXTENT.index, old);
         let new = self.whole_or_stop(new)?;
         debug_assert!(moved > 0);
         self.files[i].waits = true;
@@ -168,7 +167,8 @@ impl<N: Nand> Index<'_, N> {
         let (mut moved, r) = (0, self.files[i].file().record_search(first, 0));
         while r < self.files[i].file().records() {
             let rec = Extent::decode(self.files[i].file().record(r));
-            let mut index: MapPage<&mut [u8], 8> = MapPage(self.scratch);
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            let mut index: MapPage<&mut [u8], 8> = MapPage(page);
             let there = room(&MapPage(&*index.0));
             if !rec.is_mapping() || rec.index >= end || there < 2 {
                 break;
@@ -223,13 +223,11 @@ impl<N: Nand> Index<'_, N> {
     /// Divides an index page into two. One read, two programs.
     fn divide(&mut self, i: usize, root: usize) -> Result<(), Error<N::Error>> {
         let (old, _) = self.load_index(i, root)?;
-        self.store.scratch_at = PageAddr::NONE;
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let (first, _) = self.files[i].file().pointer(root);
-        let upper = tree::split_index(&mut self.store, EXTENT, self.scratch, first)?;
-        let len = MapPage::<&mut [u8], 8>::on(self.scratch).len();
-        let lower = self
-            .store
-            .append(EXTENT.area, &mut self.scratch[..len], EXTENT.index, old);
+        let upper = tree::split_index(&mut self.store, EXTENT, page, first)?;
+        let len = MapPage::<&[u8], 8>::on(page).len();
+        let lower = self.append_scratch(EXTENT.area, len, EXTENT.index, old);
         if lower.is_err() {
             self.store.invalidate(upper.page);
         }
@@ -310,8 +308,8 @@ impl<N: Nand> Index<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         let owner = self.files[i].file().file_ref(self.store.volume);
         self.load_target(EXTENT, target, owner.ino)?;
-        self.store.scratch_at = PageAddr::NONE;
-        let mut page: ExtentPage<&mut [u8]> = MapPage(self.scratch);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut page: ExtentPage<&mut [u8]> = MapPage(page);
         page.set_owner(owner);
         page.set_range(target.first, target.end);
         page.uncover();
@@ -431,8 +429,9 @@ impl<N: Nand> Index<'_, N> {
     /// Drops what waits for indexes from `end` on, and the pointers that begin there, from the
     /// index page in the scratch page; whether there was anything.
     pub(crate) fn cut_index(&mut self, i: usize, end: u32) -> bool {
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut page: MapPage<&mut [u8], 8> = MapPage(page);
         let (store, view) = (&mut self.store, self.files[i].file());
-        let mut page: MapPage<&mut [u8], 8> = MapPage(self.scratch);
         let before = page.len();
         page.extents_cut(end, INDEX_END, |e| {
             for part in unmasked(&view, e) {

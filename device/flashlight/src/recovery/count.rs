@@ -74,7 +74,7 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             let (mut r, new) = (0, self.is_new(page));
             while new && sound(self.load_scratch(page, Kind::HashIndex, "hash index"))?.is_some() {
-                let index: MapPage<&[u8], 8> = MapPage(self.scratch);
+                let index: MapPage<&[u8], 8> = MapPage(&self.scratch);
                 if r >= index.count().min(index.capacity()) {
                     break;
                 }
@@ -102,9 +102,9 @@ impl<'r, N: Nand> Index<'r, N> {
         {
             return Ok(());
         }
-        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+        let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
         for r in 0..page.count().min(page.capacity()) {
-            let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(self.scratch);
+            let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
             let entry = DirRec::decode(page.record(r));
             if !DirView::on(self.files[0].buf).hides(&entry) {
                 self.count_entry(&entry);

@@ -10,7 +10,7 @@ use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node};
 use crate::index::Index;
 use crate::recovery::records::Record;
 use crate::space::opened::{CHANGE, Pending};
-use flashkit_nand::{Nand, PageAddr};
+use flashkit_nand::Nand;
 
 /// The second inode of an exchange, by what its entry is; none where the record cannot be one.
 pub(crate) fn second(rec: &Record) -> Option<(Target, u32)> {
@@ -38,8 +38,7 @@ impl<N: Nand> Index<'_, N> {
             Ok(Some(name.len()))
         };
         for n in 0.. {
-            self.store.scratch_at = PageAddr::NONE;
-            let header = self.store.read_meta(at, self.scratch)?;
+            let header = self.read_scratch(at)?;
             let dir_view = DirView::on(&*self.scratch);
             if header.is_none_or(|h| h.kind != kind) || dir_view.ino() != ino {
                 break;
@@ -56,16 +55,16 @@ impl<N: Nand> Index<'_, N> {
             }
             let view = FileView::on(&*self.scratch);
             if let Some(spot) = view.spot(volume, dir, Which::Hash(hash)) {
-                return copy(name_at(self.scratch, spot, &[]));
+                return copy(name_at(&self.scratch, spot, &[]));
             }
             let Some(page) = view.names_page(n) else {
                 break;
             };
             let found = self.load_map_page(Kind::Names, (0, page), ino, "names page");
             if crate::error::sound(found)?.is_some()
-                && let Some(at) = page_names(self.scratch).find(volume, dir, Which::Hash(hash))
+                && let Some(at) = page_names(&self.scratch).find(volume, dir, Which::Hash(hash))
             {
-                return copy(paged_name(self.scratch, at));
+                return copy(paged_name(&self.scratch, at));
             }
         }
         Ok(None)

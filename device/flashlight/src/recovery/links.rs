@@ -114,8 +114,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 FREED_MAP => {
                     let at = PageAddr(note.page);
                     self.store.look_into(at)?;
-                    let header = self.store.read_meta(at, self.scratch)?;
-                    self.store.scratch_at = PageAddr::NONE;
+                    let header = self.read_scratch(at)?;
                     match header.map(|h| h.kind) {
                         Some(Kind::ExtentMap) => self.free_map(0, at, 1)?,
                         Some(Kind::ExtentIndex) => self.free_map(0, at, 2)?,
@@ -141,8 +140,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// maps, and what these name.
     fn free_difference(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
         self.store.look_into(old)?;
-        let header = self.store.read_meta(old, self.scratch)?;
-        self.store.scratch_at = PageAddr::NONE;
+        let header = self.read_scratch(old)?;
         match header.map(|h| h.kind) {
             Some(Kind::ExtentMap) => {
                 let count = ExtentPage::<&[u8]>::on(&*self.scratch).count();
@@ -384,8 +382,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 },
                 Target::Orphan | Target::Indirect => continue,
             };
-            self.store.scratch_at = PageAddr::NONE;
-            let header = self.store.read_meta(at, self.scratch)?;
+            let header = self.read_scratch(at)?;
             let (old, new) = (FileView::on(&*self.scratch), self.files[0].file());
             if header.is_none_or(|h| h.kind != kind)
                 || old.ino() == rec.ino
@@ -422,8 +419,8 @@ impl<'r, N: Nand> Index<'r, N> {
                 continue;
             }
             let found = sound(self.load_scratch(at, Kind::File, "file inode"))?;
-            if found.is_some() && FileView::on(self.scratch).ino() == ptr {
-                if get_u64(self.scratch, SEQ) > rec.seq {
+            if found.is_some() && FileView::on(&self.scratch).ino() == ptr {
+                if get_u64(&self.scratch, SEQ) > rec.seq {
                     return Ok(());
                 }
                 if let Some(recovery) = &mut self.store.recovery {

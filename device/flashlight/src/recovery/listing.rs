@@ -166,16 +166,15 @@ impl<'r, N: Nand> Durable<'r, N> {
             }
             for index in u32::from(info & 0x7ff)..self.index.store.ppb() {
                 let at = self.index.store.geo.page(BlockAddr(block), index);
-                self.index.store.scratch_at = PageAddr::NONE;
-                let header = self.index.store.read_meta(at, self.index.scratch)?;
+                let header = self.index.read_scratch(at)?;
                 let Some(header) = header.filter(|h| h.seq > rec.since) else {
-                    if is_blank(self.index.scratch) {
+                    if is_blank(&self.index.scratch) {
                         break;
                     }
                     continue;
                 };
                 for n in 0.. {
-                    let Some(run) = nth_run(header.kind, self.index.scratch, n) else {
+                    let Some(run) = nth_run(header.kind, &self.index.scratch, n) else {
                         break;
                     };
                     self.list_run(rec, run, lost, &mut left);
@@ -214,8 +213,7 @@ impl<'r, N: Nand> Index<'r, N> {
         let (mut gap, mut begun) = (false, log.next > 0);
         while log.next < self.store.ppb() {
             let at = self.store.geo.page(BlockAddr(log.block), log.next);
-            self.store.scratch_at = PageAddr::NONE;
-            let header = self.store.read_meta(at, self.scratch)?;
+            let header = self.read_scratch(at)?;
             log.next += 1;
             match header {
                 Some(h) if h.seq > rec.since => {
@@ -224,11 +222,11 @@ impl<'r, N: Nand> Index<'r, N> {
                     seen.lost |= gap;
                     (gap, begun) = (false, true);
                     if h.kind == Kind::Alloc {
-                        seen.changed |= get_u16(self.scratch, HEADER + 2) == 0;
-                        list_record(rec, self.scratch, self.store.geo.blocks());
+                        seen.changed |= get_u16(&self.scratch, HEADER + 2) == 0;
+                        list_record(rec, &self.scratch, self.store.geo.blocks());
                     }
                 }
-                None if is_blank(self.scratch) => {
+                None if is_blank(&self.scratch) => {
                     seen.gap |= gap;
                     return Ok(());
                 }
@@ -267,12 +265,11 @@ impl<'r, N: Nand> Index<'r, N> {
     ) -> Result<Option<(LogArea, u64)>, Error<N::Error>> {
         for index in 0..2 {
             let at = self.store.geo.page(BlockAddr(block), index);
-            self.store.scratch_at = PageAddr::NONE;
-            if let Some(h) = self.store.read_meta(at, self.scratch)? {
+            if let Some(h) = self.read_scratch(at)? {
                 let is_new = h.seq > since && h.seq - since < NEWER;
                 return Ok(area_of(h.kind).filter(|_| is_new).map(|a| (a, h.seq)));
             }
-            let is_blank = is_blank(self.scratch);
+            let is_blank = is_blank(&self.scratch);
             let mut spare = [0xff; tag::UPDATE_SIZE];
             let len = spare.len().min(self.store.geo.spare_size() as usize);
             if self.store.has_tags() {
@@ -359,7 +356,7 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             match found {
                 Some(h) if newest.is_none_or(|n| h.seq > n.1.seq) => {
-                    self.files[0].buf.copy_from_slice(self.scratch);
+                    self.files[0].buf.copy_from_slice(&self.scratch);
                     newest = Some((at, h));
                 }
                 Some(_) => {}

@@ -49,7 +49,7 @@ impl<N: Nand> Volume<'_, N> {
     fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
         self.index_mut()
             .load_scratch(at, Kind::File, "file inode")?;
-        let ino = FileView::on(self.index().scratch).ino();
+        let ino = FileView::on(&self.index().scratch).ino();
         let file = FileRef::by_number(self.store().volume, ino);
         if file.hash != hash {
             return Err(Error::Corrupt(at, "file inode"));

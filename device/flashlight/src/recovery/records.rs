@@ -50,8 +50,7 @@ impl<'r, N: Nand> Index<'r, N> {
         area: LogArea,
         since: u64,
     ) -> Result<Option<Header>, Error<N::Error>> {
-        self.store.scratch_at = PageAddr::NONE;
-        let header = self.store.read_meta(at, self.scratch)?;
+        let header = self.read_scratch(at)?;
         Ok(header.filter(|h| h.seq > since && is_record(h.kind, area as u16)))
     }
 
@@ -73,7 +72,7 @@ impl<'r, N: Nand> Index<'r, N> {
             let (block, mut first) = (BlockAddr(block), u32::from(info & 0x7ff));
             let at = self.store.geo.page(block, first);
             if self.read_record(at, area, since)?.is_none() {
-                let blank = is_blank(self.scratch);
+                let blank = is_blank(&self.scratch);
                 first += 1;
                 let next = self.store.geo.page(block, first);
                 if blank
@@ -96,7 +95,7 @@ impl<'r, N: Nand> Index<'r, N> {
             while lo < hi {
                 let mid = u32::midpoint(lo, hi);
                 let at = self.store.geo.page(block, mid);
-                if self.read_record(at, area, since)?.is_none() && is_blank(self.scratch) {
+                if self.read_record(at, area, since)?.is_none() && is_blank(&self.scratch) {
                     hi = mid;
                 } else {
                     lo = mid + 1;
@@ -170,7 +169,7 @@ impl<'r, N: Nand> Index<'r, N> {
                     (cursor.at, cursor.ino) = (Some((at, h)), ino);
                     return Ok(());
                 }
-                None if is_blank(self.scratch) => {
+                None if is_blank(&self.scratch) => {
                     cursor.page = u32::MAX;
                 }
                 None => cursor.gap = at,
@@ -213,9 +212,11 @@ impl<'r, N: Nand> Index<'r, N> {
         if !self.lost(at) {
             return Ok(false);
         }
-        self.store.scratch_at = PageAddr::NONE;
-        let header = self.store.read_meta(at, self.scratch)?;
-        Ok(header.is_some_and(|h| h.kind == Kind::File) && FileView::on(self.scratch).ino() == ino)
+        let header = self.read_scratch(at)?;
+        Ok(
+            header.is_some_and(|h| h.kind == Kind::File)
+                && FileView::on(&self.scratch).ino() == ino,
+        )
     }
 
     /// Whether a record is the last one of its log (0 directories, 1 files) once more, written

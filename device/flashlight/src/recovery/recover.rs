@@ -99,7 +99,7 @@ impl<'r, N: Nand> Volume<'r, N> {
                 slot.dir_mut().set_as_of(0);
             }
         }
-        self.store_mut().scratch_at = PageAddr::NONE;
+        self.store_mut().scratch_holds.forget();
         self.index_mut().orphans = 1;
         self.index_mut()
             .replay_updates(since, copy.map(|c| (c.0, c.2)))?;
@@ -320,7 +320,7 @@ impl<'r, N: Nand> Index<'r, N> {
         self.files[0].clear();
         let buf = &mut *self.files[0].buf;
         if held {
-            buf.copy_from_slice(self.scratch);
+            buf.copy_from_slice(&self.scratch);
         } else if sound(self.store.expect_meta(at, buf, header.kind, "inode"))?.is_none() {
             return Ok(false);
         }

@@ -157,7 +157,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         }
         let at = self.index.store.geo.page(BlockAddr(block), next - 1);
         if self.index.read_checkpoint(at, 0)?.is_none()
-            || second.clean && !CheckpointView::on(self.index.scratch).has(UNMOUNTED)
+            || second.clean && !CheckpointView::on(&self.index.scratch).has(UNMOUNTED)
         {
             return Err(e);
         }
@@ -170,7 +170,7 @@ impl<'r, N: Nand> Durable<'r, N> {
 
     /// Takes what the checkpoint page in the scratch page has claimed.
     pub(crate) fn load_claims(&mut self, root: &Root) {
-        let page = CheckpointView::on(self.index.scratch);
+        let page = CheckpointView::on(&self.index.scratch);
         let meant = u32::from(page.second());
         self.anchor.meant = meant;
         let (root_next, second_next) = (page.root_next(), page.second_next());
@@ -222,19 +222,18 @@ impl<'r, N: Nand> Durable<'r, N> {
             for index in (0..ANCHOR_PAGES).filter(|_| block != u32::MAX) {
                 let at = geo.page(BlockAddr(block), index);
                 let Index { store, scratch, .. } = &mut self.index;
-                let status = store.nand.read(at, 0, scratch, &mut [])?;
-                if !header::is_blank(scratch) {
+                let page = scratch.overwrite(&mut store.scratch_holds);
+                let status = store.nand.read(at, 0, page, &mut [])?;
+                if !header::is_blank(page) {
                     seen.end = index + 1;
                 }
                 if !status.is_readable() {
                     continue;
                 }
-                match header::parse(self.index.scratch, at) {
+                match header::parse(page, at) {
                     Err(Bad::Version(v)) => version = Some(v),
-                    Ok(h)
-                        if h.kind == Kind::Root && is_well_formed(&geo, self.index.scratch, &h) =>
-                    {
-                        let word = |i: usize| get_u32(self.index.scratch, HEADER + 4 * i);
+                    Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, page, &h) => {
+                        let word = |i: usize| get_u32(page, HEADER + 4 * i);
                         seen.round = Some(word(6));
                         let page = Some((h.seq, index, word(4)));
                         if page > seen.newest {
@@ -289,12 +288,12 @@ impl<'r, N: Nand> Durable<'r, N> {
         self.anchor.second_next = 0;
         for index in 0..ANCHOR_PAGES {
             let at = geo.page(BlockAddr(second), index);
-            let header = self.index.store.read_meta(at, self.index.scratch)?;
-            let leaf = get_u32(self.index.scratch, HEADER);
+            let header = self.index.read_scratch(at)?;
+            let leaf = get_u32(&self.index.scratch, HEADER);
             let page = header
                 .filter(|h| h.kind == Kind::Second && leaf < geo.blocks())
                 .map(|h| (h.seq, leaf));
-            let is_blank = header::is_blank(self.index.scratch);
+            let is_blank = header::is_blank(&self.index.scratch);
             // They are written in twos.
             let is_second = index % 2 == 1;
             if page > newest {
@@ -331,7 +330,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     ) -> Result<Leaf, Error<N::Error>> {
         let geo = self.index.store.geo;
         let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root, counts)?;
-        let mut last = (seq, CheckpointView::on(self.index.scratch).counting_root());
+        let mut last = (seq, CheckpointView::on(&self.index.scratch).counting_root());
         let mut copy: Option<(u64, u32, u64)> = None;
         let mut complete = (0, u32::MAX);
         // The leaves named may go on from here. Copies only lead to other copies, and
@@ -348,7 +347,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             let Some((s, next)) = self.index.read_checkpoint(at, seq)? else {
                 continue;
             };
-            let page = CheckpointView::on(self.index.scratch);
+            let page = CheckpointView::on(&self.index.scratch);
             let says = (s, page.counting_root());
             if page.copy_of() != 0 {
                 names.add(next);
@@ -365,7 +364,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 // Each of a forged ring of leaves could be newer than the last of the one before.
                 self.anchor.push_chain(leaf.block);
                 (leaf, seq) = (head, s);
-                last = (s, CheckpointView::on(self.index.scratch).counting_root());
+                last = (s, CheckpointView::on(&self.index.scratch).counting_root());
                 (names, i) = (Names::new(next), 0);
                 copy = None;
                 complete = (0, u32::MAX);
@@ -378,7 +377,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             for index in (0..leaf.next).rev() {
                 let at = geo.page(BlockAddr(leaf.block), index);
                 if self.index.read_checkpoint(at, 0)?.is_some()
-                    && CheckpointView::on(self.index.scratch).since() == of
+                    && CheckpointView::on(&self.index.scratch).since() == of
                 {
                     leaf.next = index + 1;
                     break;
@@ -489,15 +488,15 @@ impl<'r, N: Nand> Index<'r, N> {
             let at = self.store.geo.page(block, 0);
             let is_record =
                 |h: Option<Header>| h.is_some_and(|h| h.kind == Kind::Alloc && h.seq > since);
-            let first = is_record(self.store.read_meta(at, self.scratch)?);
+            let first = is_record(self.read_scratch(at)?);
             if !first && self.scratch[..HEADER].iter().any(|&b| b != 0) {
                 // Not this one; it may have failed when it was erased.
                 continue;
             }
             // One that cannot be read may be the first.
             let at = self.store.geo.page(block, 1);
-            let second = self.store.read_meta(at, self.scratch)?;
-            if is_record(second) || first && !header::is_blank(self.scratch) {
+            let second = self.read_scratch(at)?;
+            if is_record(second) || first && !header::is_blank(&self.scratch) {
                 return Ok(true);
             }
         }
@@ -509,9 +508,8 @@ impl<'r, N: Nand> Index<'r, N> {
     /// done that it claims. One read.
     fn is_complete_copy(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
         let behind = self.store.geo.page(BlockAddr(block), 1);
-        self.store.scratch_at = PageAddr::NONE;
-        self.store.read_meta(behind, self.scratch)?;
-        Ok(!header::is_blank(self.scratch))
+        self.read_scratch(behind)?;
+        Ok(!header::is_blank(&self.scratch))
     }
 
     /// The last checkpoint of a leaf block.
@@ -523,7 +521,7 @@ impl<'r, N: Nand> Index<'r, N> {
         while lo < hi {
             let mid = u32::midpoint(lo, hi);
             let found = self.read_checkpoint(page(mid), 0)?;
-            if found.is_none() && header::is_blank(self.scratch) {
+            if found.is_none() && header::is_blank(&self.scratch) {
                 hi = mid;
             } else {
                 lo = mid + 1;

@@ -141,20 +141,20 @@ impl<N: Nand> Index<'_, N> {
     /// Reads a page of a block of updates. One read.
     fn find_update(&mut self, at: PageAddr, since: u64) -> Result<SeenRun, Error<N::Error>> {
         let mut spare = [0u8; tag::UPDATE_SIZE];
-        self.store.scratch_at = PageAddr::NONE;
-        let status = self.store.nand.read(at, 0, self.scratch, &mut spare)?;
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let status = self.store.nand.read(at, 0, page, &mut spare)?;
         let Some(short) = spare.first_chunk().filter(|_| status.is_readable()) else {
             return Ok(SeenRun::Damaged);
         };
         let Some(tag) = Tag::decode(short) else {
-            let blank = self.scratch.iter().all(|&b| b == 0xff);
+            let blank = page.iter().all(|&b| b == 0xff);
             return Ok(if blank {
                 SeenRun::Nothing
             } else {
                 SeenRun::Damaged
             });
         };
-        if !Tag::matches(short, self.scratch) {
+        if !Tag::matches(short, page) {
             return Ok(SeenRun::Damaged);
         }
         let seq = tag.seq_after(since);
@@ -164,7 +164,7 @@ impl<N: Nand> Index<'_, N> {
                 tag,
                 seq,
                 update,
-                len: update.len(self.scratch) as u16,
+                len: update.len(page) as u16,
             })),
             None => Ok(SeenRun::Nothing),
         }
@@ -246,9 +246,9 @@ impl<N: Nand> Index<'_, N> {
         let (index, at) = (run.first.tag.index + k as u32, run.pages[k]);
         self.file_room(i, 4 * extent::SIZE)?;
         if again {
-            self.store.scratch_at = PageAddr::NONE;
             let ino = self.files[i].ino;
-            let read = self.store.read_data(at, self.scratch, ino, index);
+            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+            let read = self.store.read_data(at, page, ino, index);
             if sound(read)?.is_none() {
                 return Ok(false);
             }

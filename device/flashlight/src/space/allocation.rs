@@ -9,7 +9,7 @@ use crate::format::tag::{self, Tag};
 use crate::space::log::LOG_AHEAD;
 use crate::space::newer::SILENT;
 use crate::space::store::Store;
-use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
+use flashkit_nand::{BlockAddr, Nand, OpStatus};
 
 /// Of them, those that batches leave for a block of any area that is needed at once.
 pub(crate) const SINGLES: usize = 5;
@@ -156,9 +156,8 @@ impl<N: Nand> Store<'_, N> {
         self.written.erases += 1;
         self.note_erase(block);
         self.validity.forget(block);
-        if self.geo.block_of(self.scratch_at).0 == block {
-            self.scratch_at = PageAddr::NONE;
-        }
+        let first = self.geo.page(BlockAddr(block), 0);
+        self.scratch_holds.forget_if_in(first, self.ppb());
         if self.nand.erase(BlockAddr(block))? == OpStatus::Done {
             return Ok(true);
         }

@@ -23,6 +23,7 @@ pub(crate) mod paged;
 pub(crate) mod pages;
 pub(crate) mod refresh;
 pub(crate) mod remnants;
+pub(crate) mod scratch_holds;
 pub(crate) mod since;
 pub(crate) mod store;
 pub(crate) mod table;

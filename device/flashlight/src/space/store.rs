@@ -26,6 +26,7 @@ use crate::space::newer::Newer;
 use crate::space::opened::Recovery;
 use crate::space::pages::Pages;
 use crate::space::remnants::Remnants;
+use crate::space::scratch_holds::ScratchHolds;
 use crate::space::since::SinceCheckpoint;
 use crate::space::table::Table;
 use crate::space::tally::Tally;
@@ -73,10 +74,7 @@ pub(crate) struct Store<'r, N: Nand> {
     pub unmovable: Unmovable,
     /// Blocks of the checkpoint that the next one makes free.
     pub retiring: BlockList<RETIRING>,
-    /// The metadata page that the scratch page is an exact copy of: a valid page, so that an inode
-    /// found there is the current one. While data is moved, with the highest bit
-    /// set, the page of data there.
-    pub scratch_at: PageAddr,
+    pub scratch_holds: ScratchHolds,
 }
 
 /// What a store has of the caller's bytes.
@@ -134,7 +132,7 @@ impl<'r, N: Nand> Store<'r, N> {
             failing: Failing::NONE,
             unmovable: Unmovable::new(),
             retiring: BlockList::new(),
-            scratch_at: PageAddr::NONE,
+            scratch_holds: ScratchHolds::NOTHING,
         }
     }
 }

@@ -71,9 +71,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// The same with a run of pages, by blocks. What is not on the chip is left out.
     pub fn invalidate_run(&mut self, page: u32, count: u32) {
-        if self.scratch_at.0.wrapping_sub(page) < count {
-            self.scratch_at = PageAddr::NONE;
-        }
+        self.scratch_holds.forget_if_in(PageAddr(page), count);
         let (mut at, end) = (page, page.saturating_add(count).min(self.geo.pages()));
         loop {
             self.table_write_back();

@@ -128,7 +128,6 @@ impl<N: Nand> Store<'_, N> {
         range: usize,
         page: &mut [u8],
     ) -> Result<bool, Error<N::Error>> {
-        self.scratch_at = PageAddr::NONE;
         let header = self.read_meta(self.validity.places[range], page)?;
         Ok(header.is_some_and(|h| h.kind == Kind::Validity)
             && get_u32(page, HEADER) == range as u32 * per_range(&self.geo))
@@ -172,12 +171,9 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Puts together on the list what is known of a block, if it says which pages are valid; at
-    /// most one read, and whether it was made.
-    pub(crate) fn recall(&mut self, block: u32, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
-        if !self.validity.has(block) {
-            return Ok(false);
-        }
+    /// Puts together on the list what is known of a block of which flash says more, if that says
+    /// which pages are valid. One read at most.
+    pub(crate) fn recall(&mut self, block: u32, page: &mut [u8]) -> Result<(), Error<N::Error>> {
         let there = self.load_validity(self.validity.range(block), page)?;
         self.validity.drop(block);
         let bits = &mut page[self.validity.bits(block)];
@@ -197,7 +193,7 @@ impl<N: Nand> Store<'_, N> {
             Some(i) => self.dirty.remove(i),
             None => {}
         }
-        Ok(true)
+        Ok(())
     }
 }
 
