@@ -1,8 +1,8 @@
 //! The checkpoint page: where everything is. A root leads to the block it is in, the leaf.
 //!
 //! ```text
-//!  32 flags u8 (1: unmounted, 2: the page before says the same, 4: the DirInode map is wide,
-//!     8: what is newer than any record is of a session, 16: the page before says the same snapshot)
+//!  32 flags u8 (1: unmounted, 2: and that is over, 4: the DirInode map is wide, 8: what is newer
+//!     is told by its numbers, 16: the checkpoint page before, in this block, says the same)
 //!  33 round u8   34 root pages u8   35 second-level pages u8
 //!  36 second-level block u16   38 next leaf u16
 //!  40 next file number u32   44 live pages u32   48 orphans u32   52 cursor u32
@@ -300,9 +300,8 @@ pub(crate) fn put_lists(page: &mut [u8], reserves: &[(u16, u8)], snapshot: &[u32
 mod tests {
     use super::*;
 
-    /// Another place for a field, or two fields in one place, and no older volume is mounted.
-    #[test]
-    fn every_field_is_where_the_format_says() {
+    /// A page with another value in each field.
+    fn filled() -> ([u8; 512], usize) {
         let mut page = [0u8; 512];
         let mut fields = CheckpointMut::on(&mut page).unwrap();
         fields.clear();
@@ -338,6 +337,13 @@ mod tests {
         fields.set_per_page(0x595a);
         let end = put_lists(&mut page, &[(0x6162, 7), (0x6364, 1)], &[0x6566_6768]);
 
+        (page, end)
+    }
+
+    /// Another place for a field, or two fields in one place, and no older volume is mounted.
+    #[test]
+    fn every_field_is_where_the_format_says() {
+        let (page, end) = filled();
         let u16_at = |at| get_u16(&page, at);
         let u32_at = |at| get_u32(&page, at);
         assert_eq!(page[32..36], [0x81, 0x82, 0x83, 0x84]);
@@ -372,7 +378,12 @@ mod tests {
             [0x07_6162, 0x01_6364, 0x6566_6768]
         );
         assert_eq!(end, 164);
+    }
 
+    /// A mount reads what a checkpoint has written.
+    #[test]
+    fn what_was_written_is_read_back() {
+        let (page, end) = filled();
         let view = CheckpointView::on(&page);
         assert_eq!(view.table_at(), end);
         assert_eq!(view.reserve(1), (0x6364, 1));

@@ -61,7 +61,8 @@ impl<N: Nand> Latch<'_, N> {
         self.stopped.is_some()
     }
 
-    /// Nothing is written once the latch has closed, not even what a lookup would push from the cache.
+    /// Nothing is written once the latch has closed, not even what a lookup would push from the
+    /// cache.
     pub fn may_write(&mut self) -> Result<(), Error<N::Error>> {
         if self.is_stopped() {
             return Err(self.untold.take().map_or(Error::ReadOnly, Error::Driver));
