@@ -30,12 +30,6 @@ pub struct Import {
     pub to: usize,
 }
 
-/// Whether there are layers: FlashLight's sources stand in folders.
-pub fn are_there(files: &[File]) -> bool {
-    let format = format!("{SOURCES}{}/", LAYERS[0]);
-    files.iter().any(|file| file.path.starts_with(&format))
-}
-
 /// Imports upwards, and folders that are no layer.
 pub fn findings(files: &[File]) -> Vec<String> {
     let mut findings = Vec::new();
@@ -254,14 +248,5 @@ mod tests {
         let (format, space, index) = (0, 1, 2);
         let edges: Vec<_> = edges(&files).into_iter().collect();
         assert_eq!(edges, [((index, format), 3), ((index, space), 1)]);
-    }
-
-    #[test]
-    fn without_folders_there_are_no_layers() {
-        assert!(!are_there(&[
-            file("lib.rs", ""),
-            file("tag.rs", "use crate::api;")
-        ]));
-        assert!(are_there(&[file("format/tag.rs", "")]));
     }
 }

@@ -11,5 +11,6 @@ pub mod columns;
 pub mod floors;
 pub mod layers;
 pub mod lexer;
+pub mod programs;
 pub mod sizes;
 pub mod tree;

@@ -48,6 +48,12 @@ fn functions(file: &File) -> Vec<(String, usize)> {
         return Vec::new();
     }
     let code = only_code(&file.text);
+    let lines = |(name, text): (String, &str)| (name, text.lines().count());
+    bodies(&code).into_iter().map(lines).collect()
+}
+
+/// Functions with a body: the name, and the text from `fn` to the last brace.
+pub fn bodies(code: &str) -> Vec<(String, &str)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("fn ") {
         let is_word = code[..at]
@@ -62,7 +68,7 @@ fn functions(file: &File) -> Vec<(String, usize)> {
             continue;
         }
         if let Some(body) = body(&code[at..]) {
-            found.push((name, code[at..at + body].lines().count()));
+            found.push((name, &code[at..at + body]));
         }
     }
     found

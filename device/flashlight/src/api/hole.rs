@@ -9,6 +9,7 @@ use crate::format::node::FileRef;
 use crate::index::Index;
 use crate::index::file::{CUT_NOTES, KEPT};
 use crate::index::tree::{self, Changes, EXTENT};
+use crate::space::latch::MayProgram;
 use flashkit_nand::Nand;
 
 /// How often room is made for the notes of a part of a hole: once, but
@@ -130,7 +131,7 @@ impl<N: Nand> Index<'_, N> {
         }
         self.files[i].change();
         let end = self.punch_map(i, first, last)?.min(last);
-        self.log_cut(i, first, end);
+        self.log_cut(i, first, end, MayProgram);
         let mut view = self.files[i].file_mut();
         if view
             .fragment()
@@ -174,7 +175,7 @@ impl<N: Nand> Index<'_, N> {
         let end = page.end_key();
         let store = &mut self.store;
         page.extents_cut(first, last.min(end), |e| {
-            store.invalidate_run(e.page, e.count);
+            store.invalidate_run(e.page, e.count, MayProgram);
         });
         self.put_extent_map(i, &target, changes)?;
         Ok(end)

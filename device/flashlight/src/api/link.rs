@@ -14,6 +14,7 @@ use crate::format::node::{FileRef, INDEX_DIR, Node};
 use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::file::KEPT;
+use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -122,7 +123,7 @@ impl<N: Nand> Index<'_, N> {
     fn write_record(&mut self, i: usize) -> Result<(PageAddr, PageAddr), Error<N::Error>> {
         let at = self.write_file_page(i)?;
         let old = core::mem::replace(&mut self.files[i].loc, at);
-        self.store.invalidate(old);
+        self.store.invalidate(old, MayProgram);
         Ok((old, at))
     }
 

@@ -25,6 +25,7 @@ use crate::format::names::{Spot, Which, name_at};
 use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
 use crate::index::dir::Removal;
+use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
 /// What is to become of an entry.
@@ -81,7 +82,7 @@ impl<N: Nand> FlashLight<'_, N> {
         self.volume.durable.begin()?;
         self.store_mut().validity.forget_all();
         for block in 0..self.store().table.blocks() {
-            self.store_mut().table_write_back();
+            self.store_mut().table_write_back(MayProgram);
             self.index_mut().stop_filling(block, in_use);
             let first = block * self.store().ppb();
             let ppb = self.store().ppb();

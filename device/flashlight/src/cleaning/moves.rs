@@ -18,6 +18,7 @@ use crate::format::tag::{self, Tag};
 use crate::index::Index;
 use crate::index::tree::{self, BATCH, COPIES, Copied, EXTENT, HASH, MapKind};
 use crate::index::waiting::Waiting;
+use crate::space::latch::MayProgram;
 use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -291,7 +292,7 @@ impl<N: Nand> Index<'_, N> {
         let old = tree::repoint(store, HASH, scratch, &mut inode, way.root, copies)?;
         self.dirs[i].dirty = true;
         for page in copies.iter().map(|c| c.from).chain(old) {
-            self.store.invalidate(page);
+            self.store.invalidate(page, MayProgram);
             self.dir_note_freed_page(i, page)?;
         }
         Ok(())
@@ -318,7 +319,7 @@ impl<N: Nand> Index<'_, N> {
         let old = tree::repoint(store, EXTENT, scratch, &mut inode, way.root, copies)?;
         self.files[i].dirty = true;
         for page in copies.iter().map(|c| c.from).chain(old) {
-            self.free_run(i, page.0, 1);
+            self.free_run(i, page.0, 1, MayProgram);
         }
         Ok(())
     }
@@ -400,7 +401,7 @@ impl<N: Nand> Index<'_, N> {
         let e = Extent::new(index, new.0, 1);
         self.map_insert(i, Extent { masks, ..e })?;
         if logged.is_none() {
-            self.free_run(i, at.0, 1);
+            self.free_run(i, at.0, 1, MayProgram);
         }
         Ok(())
     }
@@ -445,7 +446,7 @@ impl<N: Nand> Index<'_, N> {
             let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
             if let Some(e) = page.extent_of(index) {
                 if e.page == at.0 && logged.is_some() && !masks {
-                    self.mask(i, index, at);
+                    self.mask(i, index, at, MayProgram);
                 } else if e.page != at.0 && !e.masks && self.map_names(i, pointer, index, at)? {
                     self.drain_at(i, index)?;
                 }
@@ -453,7 +454,7 @@ impl<N: Nand> Index<'_, N> {
             }
         }
         if logged.is_some() && !masks && self.map_names(i, pointer, index, at)? {
-            self.mask(i, index, at);
+            self.mask(i, index, at, MayProgram);
         }
         Ok(())
     }

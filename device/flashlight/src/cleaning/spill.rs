@@ -63,7 +63,7 @@ mod tests {
     use crate::format::area::LogArea;
     use crate::format::blockstate::BlockState;
     use crate::format::validity::{RANGES, len};
-    use crate::space::latch::Stopped;
+    use crate::space::latch::{MayProgram, Stopped};
     use crate::{
         Config, FileRef, FlashLight, New, Node, Page, ROOT_DIR, Visitor, ram_needed, ram_to_level,
     };
@@ -278,7 +278,7 @@ mod tests {
             .store
             .append(LogArea::Extent, &mut page, kind, none);
         let at = at.unwrap();
-        fs.volume.durable.index.store.invalidate(at);
+        fs.volume.durable.index.store.invalidate(at, MayProgram);
         let block = fs.volume.durable.index.store.geo.block_of(at).0;
         assert_eq!(
             fs.volume.durable.index.store.state(block),

@@ -10,6 +10,7 @@ use crate::format::mappage::{MapPage, Owner};
 use crate::format::node::Node;
 use crate::index::Index;
 use crate::index::lookup::Place;
+use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
@@ -98,7 +99,7 @@ impl<N: Nand> Index<'_, N> {
                 }
                 self.dirs[i].dirty = true;
                 if old.is_some() {
-                    self.store.invalidate(old);
+                    self.store.invalidate(old, MayProgram);
                     self.dir_note_freed_page(i, old)?;
                 }
             }
@@ -110,7 +111,7 @@ impl<N: Nand> Index<'_, N> {
                 }
                 self.files[i].change();
                 if old.is_some() {
-                    self.free_run(i, old.0, 1);
+                    self.free_run(i, old.0, 1, MayProgram);
                 }
             }
         }

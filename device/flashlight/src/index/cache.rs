@@ -20,6 +20,7 @@ use crate::format::inode::{
 };
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::Index;
+use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
 /// A cached inode page.
@@ -335,7 +336,7 @@ impl<N: Nand> Index<'_, N> {
         slot.dirty = false;
         slot.removals = false;
         let ino = slot.ino;
-        self.store.invalidate(old);
+        self.store.invalidate(old, MayProgram);
         let led = self.map_set(ino, at);
         self.not_in_part(led)
     }
@@ -550,13 +551,13 @@ impl<N: Nand> Index<'_, N> {
         let led = self.dir_repoint(dir, hash, target, old, at);
         if let Err(e) = self.not_in_part(led) {
             if e.is_damage() {
-                self.store.invalidate(at);
+                self.store.invalidate(at, MayProgram);
             }
             self.give_up_file(i, &e);
             return Err(e);
         }
         self.files[i].loc = at;
-        self.store.invalidate(old);
+        self.store.invalidate(old, MayProgram);
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use crate::format::inode::{DirView, FLAG_SHARED, NAME, NAME_MAX, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
 use crate::index::Index;
 use crate::index::tree::{self, Changes, HASH, MapLead, MapTarget, Put};
+use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
 type HashPage<'a> = MapPage<&'a mut [u8], { dirrec::SIZE }>;
@@ -481,7 +482,7 @@ impl<N: Nand> Index<'_, N> {
         }
         self.apply_dir_changes(i, &targets[0], &changes)?;
         for old in replaced.into_iter().filter(|old| old.is_some()) {
-            self.store.invalidate(old);
+            self.store.invalidate(old, MayProgram);
             self.dir_note_freed_page(i, old)?;
         }
         if names(self.dirs[i].dir()) < before {
@@ -592,7 +593,7 @@ impl<N: Nand> Index<'_, N> {
         // With an error, what is in RAM now misses names.
         let old = self.whole_or_stop(old)?;
         if let Some(old) = old {
-            self.store.invalidate(old);
+            self.store.invalidate(old, MayProgram);
             self.dir_note_freed_page(i, old)?;
         }
         Ok(())

@@ -23,6 +23,7 @@ use crate::format::header::{HEADER, Kind};
 use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
+use crate::space::latch::MayProgram;
 use crate::space::store::Store;
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr};
@@ -137,7 +138,7 @@ impl<N: Nand> Index<'_, N> {
         } else {
             put_u32(self.map.roots, 4 * i, at.0);
         }
-        self.store.invalidate(old);
+        self.store.invalidate(old, MayProgram);
         Ok(())
     }
 
@@ -155,7 +156,7 @@ impl<N: Nand> Index<'_, N> {
             let buf = &mut *self.map.buf;
             let at = self.store.append(LogArea::Map, buf, Kind::Places, old)?;
             put_u32(self.map.roots, 4 * i, at.0);
-            self.store.invalidate(old);
+            self.store.invalidate(old, MayProgram);
         }
         Ok(())
     }
@@ -172,7 +173,7 @@ impl<N: Nand> Index<'_, N> {
         let written = self.write_places();
         self.map.wide = written.is_ok();
         if written.is_err() {
-            self.store.invalidate(self.map.root(NEAR));
+            self.store.invalidate(self.map.root(NEAR), MayProgram);
             for (i, page) in last.into_iter().enumerate() {
                 put_u32(self.map.roots, 4 * (NEAR + i), page.0);
             }

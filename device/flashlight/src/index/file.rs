@@ -15,7 +15,7 @@ use crate::format::inode::{FileView, POINTER};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::tree::{self, Changes, EXTENT, MapLead, MapTarget, Put};
-use crate::space::latch::Stopped;
+use crate::space::latch::{MayProgram, Stopped};
 use flashkit_nand::{Nand, PageAddr};
 
 /// Records that a part of a truncation takes at most.
@@ -149,20 +149,20 @@ impl<N: Nand> Index<'_, N> {
         view.record_insert(at, &note.encode());
     }
 
-    pub(crate) fn free_run(&mut self, i: usize, page: u32, count: u32) {
-        self.store.invalidate_run(page, count);
+    pub(crate) fn free_run(&mut self, i: usize, page: u32, count: u32, _: MayProgram) {
+        self.store.invalidate_run(page, count, MayProgram);
         self.note_freed(i, Extent::new(FREED_RUN, page, count));
     }
 
     /// Frees a map, or an index page, and what it named and the one that has
     /// taken its place does not.
-    pub(crate) fn note_replaced(&mut self, i: usize, old: PageAddr, new: PageAddr) {
-        self.store.invalidate(old);
+    pub(crate) fn note_replaced(&mut self, i: usize, old: PageAddr, new: PageAddr, _: MayProgram) {
+        self.store.invalidate(old, MayProgram);
         self.note_freed(i, Extent::new(REPLACED_PAGE, old.0, new.0));
     }
 
     /// Removes a range of indexes from the log, and frees what it mapped.
-    pub(crate) fn log_cut(&mut self, i: usize, from: u32, to: u32) {
+    pub(crate) fn log_cut(&mut self, i: usize, from: u32, to: u32, _: MayProgram) {
         let mut r = self.files[i].file().record_search(from, 0);
         if r > 0 && Extent::decode(self.files[i].file().record(r - 1)).end() > from {
             r -= 1;
@@ -191,7 +191,7 @@ impl<N: Nand> Index<'_, N> {
                 (None, Some(rest)) => view.record_set(r, &rest.encode()),
                 (None, None) => view.record_remove(r),
             }
-            self.free_run(i, cut.page, cut.count);
+            self.free_run(i, cut.page, cut.count, MayProgram);
         }
     }
 
@@ -215,7 +215,7 @@ impl<N: Nand> Index<'_, N> {
         match self.log_place(i, e.index) {
             (at, None) => self.log_insert_at(i, at, e),
             (_, Some(old)) => {
-                self.log_cut(i, e.index, e.end());
+                self.log_cut(i, e.index, e.end(), MayProgram);
                 let masks = e.masks | old.masks;
                 self.log_insert(i, Extent { masks, ..e });
             }
@@ -244,7 +244,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Gives back the page `at` that an extent map names for an index, and the log has elsewhere.
     /// Room for four records must be there.
-    pub(crate) fn mask(&mut self, i: usize, index: u32, at: PageAddr) {
+    pub(crate) fn mask(&mut self, i: usize, index: u32, at: PageAddr, _: MayProgram) {
         let mut view = self.files[i].file_mut();
         let Some(r) = view.record_search(index + 1, 0).checked_sub(1) else {
             return;
@@ -259,7 +259,7 @@ impl<N: Nand> Index<'_, N> {
             self.log_insert(i, part);
         }
         self.files[i].dirty = true;
-        self.free_run(i, at.0, 1);
+        self.free_run(i, at.0, 1, MayProgram);
     }
 
     /// Moves the records that mask anything of a range away from the log: before what they mask is
@@ -482,13 +482,13 @@ impl<N: Nand> Index<'_, N> {
             return Ok(());
         }
         if changes.len() - from == 1 {
-            self.note_replaced(i, target.page, page);
+            self.note_replaced(i, target.page, page, MayProgram);
             return Ok(());
         }
         for put in changes.iter().skip(from) {
             self.note_freed(i, Extent::new(REPLACED_MAP, target.page.0, put.page.0));
         }
-        self.free_run(i, target.page.0, 1);
+        self.free_run(i, target.page.0, 1, MayProgram);
         Ok(())
     }
 
@@ -505,7 +505,7 @@ impl<N: Nand> Index<'_, N> {
         let store = &mut self.store;
         let index = tree::apply(store, EXTENT, scratch, &mut inode, owner, target, changes);
         if let Some(index) = self.whole_or_stop(index)? {
-            self.free_run(i, index.0, 1);
+            self.free_run(i, index.0, 1, MayProgram);
         }
         Ok(())
     }
@@ -562,7 +562,7 @@ impl<N: Nand> Index<'_, N> {
         let store = &mut self.store;
         page.extents_cut(part.index, part.end(), |old| {
             if !part.masks {
-                store.invalidate_run(old.page, old.count);
+                store.invalidate_run(old.page, old.count, MayProgram);
             }
         });
         let covering = Extent {

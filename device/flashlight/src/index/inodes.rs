@@ -5,6 +5,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{MODE_DIR, MODE_TYPE, Stamp, Time};
 use crate::format::mappage::MapPage;
 use crate::index::Index;
+use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
 /// The times of a directory that a change of its names sets.
@@ -70,7 +71,7 @@ impl<N: Nand> Index<'_, N> {
         self.flush_dir(1)?;
         let at = self.write_file_page(i)?;
         let old = core::mem::replace(&mut self.files[i].loc, at);
-        self.store.invalidate(old);
+        self.store.invalidate(old, MayProgram);
         Ok(at)
     }
 
@@ -81,11 +82,12 @@ impl<N: Nand> Index<'_, N> {
             if self.dirs[i].dir().levels() == 2 {
                 self.free_hash_index(at)?;
             }
-            self.store.invalidate(at);
+            self.store.invalidate(at, MayProgram);
         }
         let ino = self.dirs[i].ino;
-        self.store.invalidate(self.dirs[i].dir().xattr());
-        self.store.invalidate(self.dirs[i].loc);
+        self.store
+            .invalidate(self.dirs[i].dir().xattr(), MayProgram);
+        self.store.invalidate(self.dirs[i].loc, MayProgram);
         self.dirs[i].clear();
         self.map_set(ino, PageAddr::NONE)
     }
@@ -96,7 +98,7 @@ impl<N: Nand> Index<'_, N> {
         if crate::error::sound(self.load_scratch(at, Kind::HashIndex, "hash index"))?.is_some() {
             let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
             for r in 0..page.count().min(page.capacity()) {
-                self.store.invalidate(page.pointer(r).1);
+                self.store.invalidate(page.pointer(r).1, MayProgram);
             }
         }
         Ok(())

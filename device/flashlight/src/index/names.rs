@@ -30,6 +30,7 @@ use crate::format::names::{
 use crate::format::node::INDEX_DIR;
 use crate::index::Index;
 use crate::index::tree::SLACK;
+use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
@@ -197,7 +198,7 @@ impl<N: Nand> Index<'_, N> {
         match old {
             Some((pointer, page)) => {
                 view.names_set(pointer, &pointer_to(at));
-                self.free_run(i, page.0, 1);
+                self.free_run(i, page.0, 1, MayProgram);
             }
             None => view.names_insert(&pointer_to(at)),
         }
@@ -238,7 +239,7 @@ impl<N: Nand> Index<'_, N> {
         let mut view = FileMut::on(&mut *self.files[i].buf);
         view.names_remove(pointer, HEAD);
         view.names_insert(&self.scratch[mappage::RECORDS..mappage::RECORDS + left]);
-        self.free_run(i, page.0, 1);
+        self.free_run(i, page.0, 1, MayProgram);
         Ok(())
     }
 

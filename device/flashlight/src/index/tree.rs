@@ -9,6 +9,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{Inode, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
 use crate::index::Index;
+use crate::space::latch::MayProgram;
 use crate::space::store::Store;
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr};
@@ -592,7 +593,7 @@ pub(crate) fn repoint<const REC: usize, N: Nand>(
     let replaced = try_repoint(store, kind, scratch, inode, root, copies);
     if replaced.is_err() {
         for copy in copies {
-            store.invalidate(copy.to);
+            store.invalidate(copy.to, MayProgram);
         }
     }
     replaced

@@ -9,7 +9,7 @@ use crate::index::Index;
 use crate::index::file::{CUT_NOTES, LOG_CUT_NOTES};
 use crate::index::tree::{self, Changes, EXTENT, MapTarget};
 use crate::index::waiting::Waiting;
-use crate::space::latch::Stopped;
+use crate::space::latch::{MayProgram, Stopped};
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
@@ -18,19 +18,20 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn free_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
         for r in 0..self.files[i].file().record_search(INDEX_END, 0) {
             let e = Extent::decode(self.files[i].file().record(r));
-            self.store.invalidate_run(e.page, e.count);
+            self.store.invalidate_run(e.page, e.count, MayProgram);
         }
         let mut n = 0;
         while let Some(page) = self.files[i].file().names_page(n) {
-            self.store.invalidate(page);
+            self.store.invalidate(page, MayProgram);
             n += 1;
         }
-        self.store.invalidate(self.files[i].file().xattr());
+        self.store
+            .invalidate(self.files[i].file().xattr(), MayProgram);
         for p in 0..self.files[i].file().pointers() {
             let view = self.files[i].file();
             self.free_map(i, view.pointer(p).1, view.levels())?;
         }
-        self.store.invalidate(self.files[i].loc);
+        self.store.invalidate(self.files[i].loc, MayProgram);
         self.files[i].clear();
         Ok(())
     }
@@ -56,13 +57,13 @@ impl<N: Nand> Index<'_, N> {
             let ((_, map), waiting) = (page.pointer(p), Waiting::below(&page, at, p));
             if p == 0 {
                 self.for_each_valid_run_waiting(i, |store, e| {
-                    store.invalidate_run(e.page, e.count);
+                    store.invalidate_run(e.page, e.count, MayProgram);
                 });
             }
             self.free_map_below(i, map, Some(&waiting))?;
             p += 1;
         }
-        self.store.invalidate(at);
+        self.store.invalidate(at, MayProgram);
         Ok(())
     }
 
@@ -78,11 +79,11 @@ impl<N: Nand> Index<'_, N> {
             let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
             if page.owner().ino == self.files[i].file().ino() {
                 sound(self.for_each_valid_run(i, waiting, |store, e| {
-                    store.invalidate_run(e.page, e.count);
+                    store.invalidate_run(e.page, e.count, MayProgram);
                 }))?;
             }
         }
-        self.store.invalidate(at);
+        self.store.invalidate(at, MayProgram);
         Ok(())
     }
 
@@ -164,7 +165,7 @@ impl<N: Nand> Index<'_, N> {
         self.files[i].change();
         // Making room may have moved records to where the cut goes through.
         self.move_masks(i, end, INDEX_END)?;
-        self.log_cut(i, end, INDEX_END);
+        self.log_cut(i, end, INDEX_END, MayProgram);
         self.drain_at(i, end)?;
         let view = self.files[i].file();
         if view.levels() > 0 {
@@ -259,12 +260,12 @@ impl<N: Nand> Index<'_, N> {
             }
             p += 1;
         }
-        if !self.cut_index(i, end) {
+        if !self.cut_index(i, end, MayProgram) {
             return Ok(false);
         }
         let len = MapPage::<&[u8], 8>::on(&self.scratch).len();
         let new = self.append_scratch(LogArea::Extent, len, Kind::ExtentIndex, at)?;
-        self.note_replaced(i, at, new);
+        self.note_replaced(i, at, new, MayProgram);
         self.files[i].file_mut().pointer_set(root, key, new);
         Ok(true)
     }
@@ -283,7 +284,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let store = &mut self.store;
         page.extents_cut(end, INDEX_END, |e| {
-            store.invalidate_run(e.page, e.count);
+            store.invalidate_run(e.page, e.count, MayProgram);
         });
         let view = self.files[i].file();
         page.set_owner(view.file_ref(self.store.volume));

@@ -21,6 +21,7 @@ use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::file::unmasked;
 use crate::index::tree::{self, BATCH, Changes, EXTENT, MapTarget};
+use crate::space::latch::MayProgram;
 use crate::space::store::Store;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -145,7 +146,7 @@ impl<N: Nand> Index<'_, N> {
         // A truncation may have made it the last.
         let last = end == INDEX_END;
         index.set_range(index.first_key(), if last { u32::MAX } else { end });
-        let moved = self.gather_records(i, first, end);
+        let moved = self.gather_records(i, first, end, MayProgram);
         let owner = self.files[i].file().file_ref(self.store.volume);
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let mut index: MapPage<&mut [u8], 8> = MapPage(page);
@@ -157,13 +158,13 @@ impl<N: Nand> Index<'_, N> {
         self.files[i].waits = true;
         self.files[i].file_mut().pointer_set(root, first, new);
         self.files[i].dirty = true;
-        self.note_replaced(i, old, new);
+        self.note_replaced(i, old, new, MayProgram);
         Ok(())
     }
 
     /// Moves records of a range from the log to the index page in the scratch
     /// page, while there is room.
-    fn gather_records(&mut self, i: usize, first: u32, end: u32) -> usize {
+    fn gather_records(&mut self, i: usize, first: u32, end: u32, _: MayProgram) -> usize {
         let (mut moved, r) = (0, self.files[i].file().record_search(first, 0));
         while r < self.files[i].file().records() {
             let rec = Extent::decode(self.files[i].file().record(r));
@@ -198,7 +199,7 @@ impl<N: Nand> Index<'_, N> {
             if let Some(below) = below {
                 index.extents_cut(part.index, to, |e| {
                     if !part.masks {
-                        store.invalidate_run(e.page, e.count);
+                        store.invalidate_run(e.page, e.count, MayProgram);
                     }
                 });
                 let part = Extent {
@@ -229,14 +230,14 @@ impl<N: Nand> Index<'_, N> {
         let len = MapPage::<&[u8], 8>::on(page).len();
         let lower = self.append_scratch(EXTENT.area, len, EXTENT.index, old);
         if lower.is_err() {
-            self.store.invalidate(upper.page);
+            self.store.invalidate(upper.page, MayProgram);
         }
         let lower = lower?;
         let mut view = self.files[i].file_mut();
         view.pointer_set(root, first, lower);
         view.pointer_insert(root + 1, upper.key, upper.page);
         self.files[i].dirty = true;
-        self.free_run(i, old.0, 1);
+        self.free_run(i, old.0, 1, MayProgram);
         Ok(())
     }
 
@@ -428,14 +429,14 @@ impl<N: Nand> Index<'_, N> {
 
     /// Drops what waits for indexes from `end` on, and the pointers that begin there, from the
     /// index page in the scratch page; whether there was anything.
-    pub(crate) fn cut_index(&mut self, i: usize, end: u32) -> bool {
+    pub(crate) fn cut_index(&mut self, i: usize, end: u32, _: MayProgram) -> bool {
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let mut page: MapPage<&mut [u8], 8> = MapPage(page);
         let (store, view) = (&mut self.store, self.files[i].file());
         let before = page.len();
         page.extents_cut(end, INDEX_END, |e| {
             for part in unmasked(&view, e) {
-                store.invalidate_run(part.page, part.count);
+                store.invalidate_run(part.page, part.count, MayProgram);
             }
         });
         while page.count() > 1 && page.pointer(page.count() - 1).0 >= end {

@@ -11,6 +11,7 @@ use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::waiting::Waiting;
 use crate::recovery::listing::is_record;
+use crate::space::latch::MayProgram;
 use crate::space::opened::{FRESH, Recovery, is_lost};
 use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -58,16 +59,16 @@ impl<'r, N: Nand> Index<'r, N> {
         if self.map_get(ino).ok() != Some(at) {
             return Ok(());
         }
-        self.count(at);
+        self.count(at, MayProgram);
         let xattr = DirView::on(self.files[0].buf).xattr();
-        self.count(xattr);
+        self.count(xattr, MayProgram);
         for r in 0..DirView::on(self.files[0].buf).records() {
             let entry = DirRec::decode(DirView::on(self.files[0].buf).record(r));
-            self.count_entry(&entry);
+            self.count_entry(&entry, MayProgram);
         }
         for p in 0..pointers {
             let page = DirView::on(self.files[0].buf).pointer(p).1;
-            self.count(page);
+            self.count(page, MayProgram);
             if levels == 1 {
                 self.count_hash_map(page)?;
                 continue;
@@ -80,7 +81,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 }
                 let map = index.pointer(r).1;
                 self.store.look_into(map)?;
-                self.count(map);
+                self.count(map, MayProgram);
                 self.count_hash_map(map)?;
                 r += 1;
             }
@@ -90,9 +91,9 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Counts the page that an entry leads to: also one that cannot be read, which must not become
     /// another file's.
-    fn count_entry(&mut self, entry: &DirRec) {
+    fn count_entry(&mut self, entry: &DirRec, _: MayProgram) {
         if entry.is_entry() && matches!(entry.target, Target::File | Target::Orphan) {
-            self.count(PageAddr(entry.ptr));
+            self.count(PageAddr(entry.ptr), MayProgram);
         }
     }
 
@@ -107,7 +108,7 @@ impl<'r, N: Nand> Index<'r, N> {
             let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
             let entry = DirRec::decode(page.record(r));
             if !DirView::on(self.files[0].buf).hides(&entry) {
-                self.count_entry(&entry);
+                self.count_entry(&entry, MayProgram);
             }
         }
         Ok(())
@@ -132,20 +133,20 @@ impl<'r, N: Nand> Index<'r, N> {
         }
         let mut n = 0;
         while let Some(page) = self.files[0].file().names_page(n) {
-            self.count(page);
+            self.count(page, MayProgram);
             n += 1;
         }
         let xattr = self.files[0].file().xattr();
-        self.count(xattr);
+        self.count(xattr, MayProgram);
         for r in 0..self.files[0].file().record_search(INDEX_END, 0) {
             let e = Extent::decode(self.files[0].file().record(r));
             for k in 0..e.count {
-                self.count(PageAddr(e.page + k));
+                self.count(PageAddr(e.page + k), MayProgram);
             }
         }
         for p in 0..pointers {
             let page = self.files[0].file().pointer(p).1;
-            if levels == 2 && self.count(page) {
+            if levels == 2 && self.count(page, MayProgram) {
                 let mut r = 0;
                 while sound(self.load_scratch(page, Kind::ExtentIndex, "extent index"))?.is_some() {
                     let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
@@ -154,7 +155,9 @@ impl<'r, N: Nand> Index<'r, N> {
                     }
                     let (map, waiting) = (index.pointer(r).1, Waiting::below(&index, page, r));
                     if r == 0 {
-                        self.for_each_valid_run_waiting(0, count_run);
+                        self.for_each_valid_run_waiting(0, |store, run| {
+                            count_run(store, run, MayProgram)
+                        });
                     }
                     self.store.look_into(map)?;
                     self.count_extent_map(map, Some(&waiting))?;
@@ -172,21 +175,24 @@ impl<'r, N: Nand> Index<'r, N> {
         at: PageAddr,
         waiting: Option<&Waiting>,
     ) -> Result<(), Error<N::Error>> {
-        if !self.count(at) || sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_none()
+        if !self.count(at, MayProgram)
+            || sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_none()
         {
             return Ok(());
         }
-        sound(self.for_each_valid_run(0, waiting, count_run))?;
+        sound(self.for_each_valid_run(0, waiting, |store, run| {
+            count_run(store, run, MayProgram);
+        }))?;
         Ok(())
     }
 
     /// Step 6: blocks without valid pages are dead, but for those that may hold updates.
-    pub(crate) fn close_opened(&mut self) {
+    pub(crate) fn close_opened(&mut self, _: MayProgram) {
         let listed = self.store.recovery.as_ref().map_or(0, |r| r.len);
         for i in 0..listed {
             let entry = self.store.recovery.as_ref().map(|r| r.entry(i));
             let Some((block, info)) = entry else { break };
-            self.store.table_write_back();
+            self.store.table_write_back(MayProgram);
             let may_hold = info & FRESH == 0 && Recovery::area(info) == LogArea::Update as u16;
             let has_room = !self.store.updates_to_replay.blocks.is_full();
             if may_hold && has_room && self.store.has_updates() {
@@ -205,17 +211,17 @@ impl<'r, N: Nand> Index<'r, N> {
 }
 
 /// A page that is in use is valid after all, if it counts as lost.
-pub(crate) fn count<N: Nand>(store: &mut Store<'_, N>, at: PageAddr) -> bool {
+pub(crate) fn count<N: Nand>(store: &mut Store<'_, N>, at: PageAddr, _: MayProgram) -> bool {
     let lost = is_lost(store, at);
     if lost {
         store.validate(at);
-        store.table_write_back();
+        store.table_write_back(MayProgram);
     }
     lost
 }
 
 /// The same with a run of pages, in steps of a block.
-fn count_run<N: Nand>(store: &mut Store<'_, N>, run: Extent) {
+fn count_run<N: Nand>(store: &mut Store<'_, N>, run: Extent, _: MayProgram) {
     let mut at = run.page;
     let end = run.page.saturating_add(run.count).min(store.geo.pages());
     while at < end {
@@ -229,7 +235,7 @@ fn count_run<N: Nand>(store: &mut Store<'_, N>, run: Extent) {
             .as_ref()
             .map_or(u32::MAX, |r| r.lost_from(block.0));
         for page in at.saturating_add(from.saturating_sub(index))..next {
-            count(store, PageAddr(page));
+            count(store, PageAddr(page), MayProgram);
         }
         at = next;
     }

@@ -15,6 +15,7 @@ use crate::index::cache::REMOVED_MOST;
 use crate::index::dir::Removal;
 use crate::index::waiting::{CHUNK, Waiting};
 use crate::recovery::records::Record;
+use crate::space::latch::MayProgram;
 use crate::space::opened::CHANGE;
 use flashkit_bytes::get_u64;
 use flashkit_nand::{Nand, PageAddr};
@@ -76,7 +77,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 self.free_file(0)?;
             } else {
                 // What it leads to goes on counting as valid.
-                self.store.invalidate(at);
+                self.store.invalidate(at, MayProgram);
             }
             if self.is_older(rec.parent, rec.seq)? {
                 self.unlink_page(rec.parent, hash, at)?;
@@ -110,7 +111,7 @@ impl<'r, N: Nand> Index<'r, N> {
         for r in 0..self.files[0].file().records() {
             let note = Extent::decode(self.files[0].file().record(r));
             match note.index {
-                FREED_RUN => self.store.invalidate_run(note.page, note.count),
+                FREED_RUN => self.store.invalidate_run(note.page, note.count, MayProgram),
                 FREED_MAP => {
                     let at = PageAddr(note.page);
                     self.store.look_into(at)?;
@@ -118,7 +119,7 @@ impl<'r, N: Nand> Index<'r, N> {
                     match header.map(|h| h.kind) {
                         Some(Kind::ExtentMap) => self.free_map(0, at, 1)?,
                         Some(Kind::ExtentIndex) => self.free_map(0, at, 2)?,
-                        _ => self.store.invalidate(at),
+                        _ => self.store.invalidate(at, MayProgram),
                     }
                 }
                 REPLACED_MAP | REPLACED_PAGE => {
@@ -126,7 +127,7 @@ impl<'r, N: Nand> Index<'r, N> {
                     let (old, new) = (PageAddr(note.page), PageAddr(note.count));
                     sound(self.free_difference(old, new))?;
                     if note.index == REPLACED_PAGE {
-                        self.store.invalidate(old);
+                        self.store.invalidate(old, MayProgram);
                     }
                 }
                 _ => {}
@@ -176,7 +177,7 @@ impl<'r, N: Nand> Index<'r, N> {
                     let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
                     let now = page.extent_of(e.index + k);
                     if !now.is_some_and(|now| now.covers || now.page == e.page + k) {
-                        self.store.invalidate(PageAddr(e.page + k));
+                        self.store.invalidate(PageAddr(e.page + k), MayProgram);
                     }
                 }
             }

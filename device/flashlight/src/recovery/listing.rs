@@ -12,6 +12,7 @@ use crate::format::limits::RESERVES;
 use crate::format::tag::{self, Tag, Update};
 use crate::index::Index;
 use crate::recovery::count::nth_run;
+use crate::space::latch::MayProgram;
 use crate::space::opened::{CHANGE, FRESH, NEWER, PARTIAL, Recovery, SUSPECTS};
 use flashkit_bytes::{get_u16, get_u32};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -295,7 +296,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Takes the checkpoint's open blocks out of use.
-    pub(crate) fn close_at_checkpoint(&mut self) {
+    pub(crate) fn close_at_checkpoint(&mut self, _: MayProgram) {
         (self.store.log.reserved, self.store.log.unnamed) = (0, 0);
         self.store.remnants.len = 0;
         self.store.heads.log = [Head::NONE; HEADS];
@@ -325,7 +326,7 @@ impl<'r, N: Nand> Index<'r, N> {
             if state == BlockState::System {
                 self.store.retire_system(block);
             }
-            self.store.table_write_back();
+            self.store.table_write_back(MayProgram);
         }
         for &block in self.store.log.blocks.take().as_slice() {
             self.store.retire_system(block.into());

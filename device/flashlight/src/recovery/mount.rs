@@ -17,6 +17,7 @@ use crate::index::inodes::New;
 use crate::recovery::memory::{LEAST, fits, ram_needed_for, store_parts};
 use crate::recovery::roots::{Leaf, Root};
 use crate::space::erased::Unseen;
+use crate::space::latch::MayProgram;
 use crate::space::limits::Purpose;
 use crate::space::opened::NEWER;
 use crate::space::store::Store;
@@ -195,7 +196,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 BlockState::Clean
             };
             self.index.store.set_state(block, state);
-            self.index.store.table_write_back();
+            self.index.store.table_write_back(MayProgram);
         }
         Ok(())
     }

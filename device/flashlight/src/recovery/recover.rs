@@ -37,6 +37,7 @@ use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView};
 use crate::index::Index;
 use crate::recovery::count::count;
 use crate::recovery::records::Record;
+use crate::space::latch::MayProgram;
 use crate::space::newer::Newer;
 use crate::space::opened::{CHANGE, NEWER, Recovery};
 use crate::space::store::Store;
@@ -76,7 +77,7 @@ impl<'r, N: Nand> Volume<'r, N> {
             self.store_mut().free_dead(true)?;
         }
         let mut lasts = self.begin_durable(start)?;
-        self.index_mut().close_at_checkpoint();
+        self.index_mut().close_at_checkpoint(MayProgram);
         self.index_mut().copy_suspects(since)?;
         let copy = self.store().recovery.as_ref().and_then(|r| r.copy);
         self.index_mut().look_anew();
@@ -93,7 +94,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         let mend = self.store().recovery.as_ref().is_some_and(|r| r.mend);
         let exchange = self.store().recovery.as_ref().and_then(|r| r.exchange);
         let half_cut = self.store().recovery.as_ref().map(|r| r.half_cut);
-        self.index_mut().close_opened();
+        self.index_mut().close_opened(MayProgram);
         for slot in &mut self.index_mut().dirs {
             if slot.ino != 0 {
                 slot.dir_mut().set_as_of(0);
@@ -245,7 +246,7 @@ impl<'r, N: Nand> Index<'r, N> {
         if self.is_retry(0, ino, header.prev, at).is_some() {
             return self.map_set(ino, at);
         }
-        self.store.invalidate(old);
+        self.store.invalidate(old, MayProgram);
         self.map_set(ino, at)?;
         for r in 0..self.dirs[i].dir().records() {
             let rec = DirRec::decode(self.dirs[i].dir().record(r));
@@ -255,7 +256,7 @@ impl<'r, N: Nand> Index<'r, N> {
             match rec.target {
                 Target::File => self.free_file_at(PageAddr(rec.ptr))?,
                 Target::Dir => self.free_dir_at(rec.ptr)?,
-                Target::Orphan => self.store.invalidate(PageAddr(rec.ptr)),
+                Target::Orphan => self.store.invalidate(PageAddr(rec.ptr), MayProgram),
                 Target::Indirect => {}
             }
         }
@@ -278,7 +279,7 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             _ => {}
         }
-        self.store.invalidate(at);
+        self.store.invalidate(at, MayProgram);
         Ok(())
     }
 
@@ -295,7 +296,7 @@ impl<'r, N: Nand> Index<'r, N> {
         let whole = header.is_some_and(|h| h.kind == Kind::Dir) && view.is_sane();
         let (pointers, levels) = (view.pointers(), view.levels());
         if whole {
-            self.store.invalidate(view.xattr());
+            self.store.invalidate(view.xattr(), MayProgram);
         }
         for p in 0..if whole { pointers } else { 0 } {
             let map = page(self, p);
@@ -303,9 +304,9 @@ impl<'r, N: Nand> Index<'r, N> {
                 self.store.look_into(map)?;
                 self.free_hash_index(map)?;
             }
-            self.store.invalidate(map);
+            self.store.invalidate(map, MayProgram);
         }
-        self.store.invalidate(at);
+        self.store.invalidate(at, MayProgram);
         self.map_set(ino, PageAddr::NONE)
     }
 
@@ -377,7 +378,7 @@ impl<'r, N: Nand> Index<'r, N> {
             (rec.moved, rec.replaced, rec.is_first) = ((0, 0), None, false);
             return self.replay_file_links(&rec);
         }
-        self.store.invalidate(rec.prev);
+        self.store.invalidate(rec.prev, MayProgram);
         self.replay_freed()?;
         self.replay_removed(&rec)?;
         self.replay_file_links(&rec)
@@ -415,7 +416,7 @@ impl<'r, N: Nand> Index<'r, N> {
         }
     }
 
-    pub(crate) fn count(&mut self, at: PageAddr) -> bool {
-        count(&mut self.store, at)
+    pub(crate) fn count(&mut self, at: PageAddr, may: MayProgram) -> bool {
+        count(&mut self.store, at, may)
     }
 }

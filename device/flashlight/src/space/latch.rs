@@ -17,6 +17,11 @@ pub enum Stopped {
     BlockTable,
 }
 
+/// Handed to a function that may program flash and returns no `Result`: what goes wrong in it is
+/// told by the next call that does. Who hands it on returns a `Result`, or takes one.
+#[derive(Clone, Copy)]
+pub(crate) struct MayProgram;
+
 /// A chip that is not written any more once it was said why. And which blocks it is time to write
 /// anew, and what of the chip is kept in RAM.
 pub(crate) struct Latch<'r, N: Nand> {

@@ -20,7 +20,7 @@ use crate::space::dirty::DirtyList;
 use crate::space::erased::OF_UPDATES;
 use crate::space::failing::Failing;
 use crate::space::heads::WriteHeads;
-use crate::space::latch::{Latch, Stopped};
+use crate::space::latch::{Latch, MayProgram, Stopped};
 use crate::space::log::AllocLog;
 use crate::space::newer::Newer;
 use crate::space::opened::Recovery;
@@ -258,7 +258,7 @@ impl<N: Nand> Store<'_, N> {
         prev: PageAddr,
     ) -> Result<PageAddr, Error<N::Error>> {
         if area != LogArea::Bitmap {
-            self.table_write_back();
+            self.table_write_back(MayProgram);
         }
         let mut failed = false;
         let log = if self.log.together && area != LogArea::Bitmap {
@@ -329,7 +329,7 @@ impl<N: Nand> Store<'_, N> {
         index: u32,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
-        self.table_write_back();
+        self.table_write_back(MayProgram);
         if !self.has_tags() {
             return self.program_data(front, data, &[]);
         }
@@ -351,7 +351,7 @@ impl<N: Nand> Store<'_, N> {
         update: tag::Update,
     ) -> Result<PageAddr, Error<N::Error>> {
         self.begin_session()?;
-        self.table_write_back();
+        self.table_write_back(MayProgram);
         let tag = self.tag(data, owner, index);
         let at = self.program_data(UPDATE, data, &update.encode(&tag, self.seq))?;
         self.since.updates += 1;

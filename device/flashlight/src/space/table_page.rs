@@ -7,7 +7,7 @@ use crate::format::header::{HEADER, Kind};
 use crate::format::table_page::{ENTRIES, FIELDS, OWN, PLACE, TableFields, put_fields};
 use crate::format::wellformed::blocks;
 use crate::space::erased::OF_TABLE;
-use crate::space::latch::Stopped;
+use crate::space::latch::{MayProgram, Stopped};
 use crate::space::paged::Paged;
 use crate::space::store::Store;
 use core::mem::replace;
@@ -132,7 +132,7 @@ impl<N: Nand> Store<'_, N> {
     /// Writes pages of the table when there are many changes, at most four: for each
     /// a read, two programs, and at times what taking a block costs. To be called
     /// where anything may be written.
-    pub fn table_write_back(&mut self) {
+    pub fn table_write_back(&mut self, _: MayProgram) {
         for _ in 0..STEP {
             if !self.log.session || self.nand.is_stopped() || !self.table.is_full() {
                 break;
@@ -362,7 +362,7 @@ impl<N: Nand> Store<'_, N> {
         if written.is_err() {
             // It shows what is not on flash.
             self.table.drop_frame(i);
-            self.invalidate(new[0]);
+            self.invalidate(new[0], MayProgram);
             return written;
         }
         let old = (self.table.paged.as_ref()).map_or([PageAddr::NONE; 2], |p| p.places(number));
@@ -372,7 +372,7 @@ impl<N: Nand> Store<'_, N> {
         }
         self.table.forget_shown(i, number);
         for at in old {
-            self.invalidate(at);
+            self.invalidate(at, MayProgram);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::FAILING_BLOCKS;
+use crate::space::latch::MayProgram;
 use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -65,16 +66,16 @@ impl<N: Nand> Store<'_, N> {
 
     /// Counts a page as invalid. A block whose last valid page this was is dead. At times what
     /// [`Store::table_write_back`] costs.
-    pub fn invalidate(&mut self, at: PageAddr) {
-        self.invalidate_run(at.0, 1);
+    pub fn invalidate(&mut self, at: PageAddr, _: MayProgram) {
+        self.invalidate_run(at.0, 1, MayProgram);
     }
 
     /// The same with a run of pages, by blocks. What is not on the chip is left out.
-    pub fn invalidate_run(&mut self, page: u32, count: u32) {
+    pub fn invalidate_run(&mut self, page: u32, count: u32, _: MayProgram) {
         self.scratch_holds.forget_if_in(PageAddr(page), count);
         let (mut at, end) = (page, page.saturating_add(count).min(self.geo.pages()));
         loop {
-            self.table_write_back();
+            self.table_write_back(MayProgram);
             if at >= end {
                 return;
             }

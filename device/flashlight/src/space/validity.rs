@@ -28,6 +28,7 @@ use crate::error::Error;
 use crate::format::area::LogArea;
 use crate::format::header::{HEADER, Kind};
 use crate::format::validity::{BITS, RANGES, WORTH, entry_bits, len, per_range};
+use crate::space::latch::MayProgram;
 use crate::space::store::Store;
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{Geometry, Nand, PageAddr};
@@ -167,7 +168,7 @@ impl<N: Nand> Store<'_, N> {
         let page = &mut page[..len(&self.geo, first)];
         let at = self.append(LogArea::Extent, page, Kind::Validity, PageAddr::NONE)?;
         self.validity.places[range] = at;
-        self.invalidate(at);
+        self.invalidate(at, MayProgram);
         Ok(())
     }
 

@@ -1,19 +1,10 @@
 //! The rules of the house, on the sources of this tree.
 
 use flashkit_tidy::tree::{File, files, top};
-use flashkit_tidy::{allowed, columns, floors, layers, sizes};
+use flashkit_tidy::{allowed, columns, floors, layers, programs, sizes};
 
 fn all() -> Vec<File> {
     files(&top())
-}
-
-/// FlashLight's sources count once they stand in folders.
-fn counted() -> Vec<File> {
-    let mut files = all();
-    if !layers::are_there(&files) {
-        files.retain(|file| !file.path.starts_with(layers::SOURCES));
-    }
-    files
 }
 
 fn none(findings: &[String]) {
@@ -27,22 +18,22 @@ fn no_crate_uses_one_of_a_floor_above() {
 
 #[test]
 fn no_layer_of_flashlight_imports_from_one_above() {
-    let files = all();
-    if layers::are_there(&files) {
-        none(&layers::findings(&files));
-    } else {
-        println!("passed over: FlashLight's sources stand in no folders");
-    }
+    none(&layers::findings(&all()));
 }
 
 #[test]
 fn no_file_and_no_function_is_longer_than_can_be_read_at_one_go() {
-    none(&sizes::findings(&counted(), allowed::LONG));
+    none(&sizes::findings(&all(), allowed::LONG));
 }
 
 #[test]
 fn no_comment_line_is_longer_than_100_columns() {
-    none(&columns::findings(&counted()));
+    none(&columns::findings(&all()));
+}
+
+#[test]
+fn a_function_of_flashlight_that_may_program_flash_says_so() {
+    none(&programs::findings(&all()));
 }
 
 /// The tree is found where this was built: the rules have something to say something of.
@@ -54,6 +45,7 @@ fn the_sources_are_there() {
         ".ci/run",
         "sim/Cargo.toml",
         "device/flashlight/src/lib.rs",
+        "device/flashlight/src/format/mod.rs",
     ] {
         assert!(files.iter().any(|file| file.path == path), "{path}");
     }
