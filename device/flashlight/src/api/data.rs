@@ -13,6 +13,7 @@ use crate::format::node::FileRef;
 use crate::format::tag::Update;
 use crate::index::Index;
 use crate::index::file::KEPT_BY_WRITES;
+use crate::index::slots::FileSlot;
 use flashkit_nand::Nand;
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -145,7 +146,7 @@ impl<N: Nand> Index<'_, N> {
     /// Reads a piece of one page of a cached file.
     fn read_part(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         off: usize,
         out: &mut [u8],
@@ -185,11 +186,11 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes one whole page of a cached file.
-    fn write_page(&mut self, i: usize, index: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
+    fn write_page(&mut self, i: FileSlot, index: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.choose_data_head(i, index)?;
         let owner = self.files[i].file().file_ref(self.store.volume);
-        let at = self.store.append_data(i, data, owner, index)?;
+        let at = self.store.append_data(i.data_head(), data, owner, index)?;
         self.put_page(i, index, at)
     }
 
@@ -197,7 +198,7 @@ impl<N: Nand> Index<'_, N> {
     /// page, which can be a tail.
     fn write_part(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         off: usize,
         data: &[u8],
@@ -248,7 +249,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes one page anew with a piece of it changed.
     fn write_over(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         off: usize,
         data: &[u8],

@@ -53,14 +53,12 @@ impl<N: Nand> FlashLight<'_, N> {
             self.index_mut()
                 .detach_target(file, other_dir, other_name, true)?;
         }
-        self.index_mut().flush_file_or_drop(0)?;
-        self.index_mut().flush_file_or_drop(1)?;
+        self.index_mut().flush_files()?;
         let other = self.index_mut().find(other_dir, other_name)?;
         self.index_mut()
             .room_for_name(first.node, other_name.len())?;
         self.index_mut().room_for_name(other.node, name.len())?;
-        self.index_mut().flush_file_or_drop(0)?;
-        self.index_mut().flush_file_or_drop(1)?;
+        self.index_mut().flush_files()?;
         self.index_mut().exchange_room(dir, other_dir)?;
         let (first, other) = (
             self.index_mut().find(dir, name)?,

@@ -8,6 +8,7 @@ use crate::format::mappage::{ExtentPage, MapPage};
 use crate::format::node::FileRef;
 use crate::index::Index;
 use crate::index::file::{CUT_NOTES, KEPT};
+use crate::index::slots::FileSlot;
 use crate::index::tree::{self, Changes, EXTENT};
 use crate::space::latch::MayProgram;
 use flashkit_nand::Nand;
@@ -94,7 +95,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes zeros to a piece of one page of a cached file.
     fn zero_part(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         from: usize,
         to: usize,
@@ -118,7 +119,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Unmaps pages of a cached file from `first` to before `last` at most: those that one extent
     /// map covers. Returns where it has come to.
-    fn punch_pages(&mut self, i: usize, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
+    fn punch_pages(&mut self, i: FileSlot, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
         // For both steps: what makes room moves records from the log to the map.
         for _ in 0..TRIES {
             self.truncate_room(i, CUT_NOTES)?;
@@ -145,7 +146,7 @@ impl<N: Nand> Index<'_, N> {
     /// Unmaps pages in the one extent map that covers `first`, where the log goes on
     /// mapping what it does. Returns where that map ends. Before the log, so that
     /// nothing shows that it overrides.
-    fn punch_map(&mut self, i: usize, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
+    fn punch_map(&mut self, i: FileSlot, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
         let view = self.files[i].file();
         if view.levels() == 0 {
             return Ok(INDEX_END);

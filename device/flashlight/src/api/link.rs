@@ -14,6 +14,7 @@ use crate::format::node::{FileRef, INDEX_DIR, Node};
 use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::file::KEPT;
+use crate::index::slots::FileSlot;
 use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -99,7 +100,7 @@ impl<N: Nand> Index<'_, N> {
     /// entry in one directory, and changes the directories.
     fn record_link(
         &mut self,
-        i: usize,
+        i: FileSlot,
         (from, from_hash): (u32, u32),
         (dir, hash): (u32, u32),
         direct: bool,
@@ -120,7 +121,7 @@ impl<N: Nand> Index<'_, N> {
     /// and is. The directories that the change concerns, but for those not cached, are changed
     /// next, with nothing brought into the cache between: a page of theirs is either older than the
     /// record or shows the change.
-    fn write_record(&mut self, i: usize) -> Result<(PageAddr, PageAddr), Error<N::Error>> {
+    fn write_record(&mut self, i: FileSlot) -> Result<(PageAddr, PageAddr), Error<N::Error>> {
         let at = self.write_file_page(i)?;
         let old = core::mem::replace(&mut self.files[i].loc, at);
         self.store.invalidate(old, MayProgram);
@@ -131,7 +132,7 @@ impl<N: Nand> Index<'_, N> {
     /// it durable; one more when the name is in a names page.
     pub(crate) fn unlink_name(
         &mut self,
-        i: usize,
+        i: FileSlot,
         dir: u32,
         name: &[u8],
         rec: &DirRec,
@@ -157,7 +158,7 @@ impl<N: Nand> Index<'_, N> {
     /// for [`Index::names_growth`].
     pub(crate) fn forget_name(
         &mut self,
-        i: usize,
+        i: FileSlot,
         dir: u32,
         name: &[u8],
         now: Time,

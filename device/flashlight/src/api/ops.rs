@@ -15,6 +15,7 @@ use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::inodes::{CHANGED, New};
 use crate::index::lookup::{Place, check_name};
+use crate::index::slots::FileSlot;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -196,7 +197,7 @@ impl<N: Nand> FlashLight<'_, N> {
             };
             self.index_mut().dir_remove(dir, &rec, how)?;
             self.index_mut().free_file(i)?;
-            self.store_mut().save_remnant(i);
+            self.store_mut().save_remnant(i.data_head());
             self.index_mut().stamp_dir(dir, now)?;
         }
         Ok(if keep {
@@ -366,7 +367,7 @@ impl<N: Nand> Index<'_, N> {
         let i = self.load_file(file)?;
         self.dir_remove(file.dir, &rec, Removal::Volatile)?;
         self.free_file(i)?;
-        self.store.save_remnant(i);
+        self.store.save_remnant(i.data_head());
         let i = self.load_dir(file.dir)?;
         for (stamp, time) in CHANGED.into_iter().zip(before) {
             self.dirs[i].dir_mut().set_time(stamp, time);
@@ -376,7 +377,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Takes the name `rec` in `dir` from a cached file and hands it to the index directory. One
     /// program, which makes it durable.
-    fn make_orphan(&mut self, i: usize, dir: u32, rec: &DirRec) -> Result<(), Error<N::Error>> {
+    fn make_orphan(&mut self, i: FileSlot, dir: u32, rec: &DirRec) -> Result<(), Error<N::Error>> {
         self.dir_reserve(INDEX_DIR)?;
         let volume = self.store.volume;
         let was_indirect = self.files[i].file().flags() & FLAG_INDIRECT != 0;

@@ -11,6 +11,7 @@ use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::Index;
 use crate::index::dir::Removal;
 use crate::index::lookup::{Found, check_name};
+use crate::index::slots::FileSlot;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -57,8 +58,7 @@ impl<N: Nand> FlashLight<'_, N> {
             doomed = is_doomed.then_some(file);
         }
         // Pending pages are written so that no entry moves under our hands below.
-        self.index_mut().flush_file_or_drop(0)?;
-        self.index_mut().flush_file_or_drop(1)?;
+        self.index_mut().flush_files()?;
         for dir in [INDEX_DIR, from_dir, to_dir] {
             self.index_mut().dir_reserve(dir)?;
         }
@@ -219,7 +219,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes a cached file's page as that of a file found by its number.
     fn make_indirect(
         &mut self,
-        i: usize,
+        i: FileSlot,
         dir: u32,
         hash: u32,
     ) -> Result<PageAddr, Error<N::Error>> {
@@ -340,7 +340,7 @@ impl<N: Nand> Index<'_, N> {
             return self.dir_repoint(INDEX_DIR, hash, Target::Orphan, loc, loc);
         }
         self.free_file(i)?;
-        self.store.save_remnant(i);
+        self.store.save_remnant(i.data_head());
         Ok(())
     }
 
@@ -384,8 +384,7 @@ impl<N: Nand> Index<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         let i = self.load_dir(ino)?;
         // As for a file's record: see `append_file`.
-        self.flush_dir(0)?;
-        self.flush_dir(1)?;
+        self.flush_dirs()?;
         let mut view = self.dirs[i].dir_mut();
         view.set_flags(view.flags() | flags);
         view.set_moved(from_dir, from_hash);

@@ -25,6 +25,7 @@ use crate::format::names::{Spot, Which, name_at};
 use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
 use crate::index::dir::Removal;
+use crate::index::slots::FileSlot;
 use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -289,7 +290,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// A cached file that is said to have lost its last name: if directories have entries for it,
     /// it has names after all and is not to end with the next mount.
-    fn repair_orphan(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    fn repair_orphan(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         let ino = self.files[i].ino;
         let mut names = 0;
         loop {
@@ -348,7 +349,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Copies the name at a spot just found; its length.
-    fn copy_name(&self, i: usize, spot: Spot, to: &mut [u8; NAME_MAX]) -> usize {
+    fn copy_name(&self, i: FileSlot, spot: Spot, to: &mut [u8; NAME_MAX]) -> usize {
         let name = name_at(self.files[i].buf, spot, &self.scratch);
         to[..name.len()].copy_from_slice(name);
         name.len()

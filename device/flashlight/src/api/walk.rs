@@ -14,6 +14,7 @@ use crate::format::names::Which;
 use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
 use crate::index::dirmap::PLACES;
+use crate::index::slots::FileSlot;
 use crate::index::waiting::Waiting;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -410,7 +411,7 @@ impl<N: Nand> Index<'_, N> {
     /// Compares what a cached file says of its names with itself and the directories.
     fn walk_names(
         &mut self,
-        i: usize,
+        i: FileSlot,
         at: PageAddr,
         visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
@@ -461,7 +462,7 @@ impl<N: Nand> Index<'_, N> {
 
     fn walk_listed_names(
         &mut self,
-        i: usize,
+        i: FileSlot,
         at: PageAddr,
         nlink: u32,
         visitor: &mut Limited<'_>,
@@ -550,7 +551,7 @@ impl<N: Nand> Index<'_, N> {
 
     fn walk_extent_map(
         &mut self,
-        i: usize,
+        i: FileSlot,
         pointer: (u32, PageAddr),
         waiting: Option<&Waiting>,
         visitor: &mut Limited<'_>,

@@ -101,7 +101,7 @@ impl<N: Nand> FlashLight<'_, N> {
         }
         self.volume.make_room()?;
         self.index().need_page()?;
-        let (i, owner, old) = self.index_mut().attributes_of(node)?;
+        let (slot, owner, old) = self.index_mut().attributes_of(node)?;
         let there = self.index_mut().load_attributes_at(old, owner.ino)?;
         let found = there
             .then(|| Attributes::on(&self.index().scratch).find(name))
@@ -136,7 +136,7 @@ impl<N: Nand> FlashLight<'_, N> {
         page.append_bytes(value);
         let at = self.index_mut().put_attributes(owner, old)?;
         self.index_mut()
-            .replace_attributes(node, i, (old, at), Some(now))
+            .replace_attributes(slot, (old, at), Some(now))
     }
 
     /// Takes an extended attribute away. A read and one program; of the last one a read. Durable as
@@ -152,7 +152,7 @@ impl<N: Nand> FlashLight<'_, N> {
     ) -> Result<(), Error<N::Error>> {
         self.index_mut().writable()?;
         self.volume.make_room()?;
-        let (i, owner, old) = self.index_mut().attributes_of(node)?;
+        let (slot, owner, old) = self.index_mut().attributes_of(node)?;
         if !self.index_mut().load_attributes_at(old, owner.ino)? {
             return Err(Error::NoAttribute);
         }
@@ -168,6 +168,6 @@ impl<N: Nand> FlashLight<'_, N> {
             new = index.put_attributes(owner, old)?;
         }
         self.index_mut()
-            .replace_attributes(node, i, (old, new), Some(now))
+            .replace_attributes(slot, (old, new), Some(now))
     }
 }

@@ -45,6 +45,7 @@ use crate::format::inode::DirView;
 use crate::format::limits::{ANCHOR_PAGES, SNAPSHOT_PAGES};
 use crate::format::node::{INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::space::store::Store;
 use crate::space::wear::{LEAF, SECOND};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -100,7 +101,7 @@ impl<N: Nand> Durable<'_, N> {
         self.begin()?;
         self.index.write_cached()?;
         if clean {
-            for i in 0..2 {
+            for &i in &FileSlot::ALL {
                 self.index.drop_file(i);
             }
             self.index.store.save_remnant(UPDATE);

@@ -17,6 +17,7 @@ use crate::cleaning::gc::CHECKPOINT_WORTH;
 use crate::error::{Error, sound};
 use crate::format::area::{COLD, WEAR};
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::space::limits::{FLOOR, Purpose, low, urgent};
 use flashkit_nand::Nand;
 
@@ -189,7 +190,7 @@ impl<N: Nand> Index<'_, N> {
     /// worth of pages for each map: what they have overwritten counts as valid until then, and a
     /// block may seem worse than it is. One read, one program.
     fn count_overwritten(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..self.files.len() {
+        for &i in &FileSlot::ALL {
             let (ino, view) = (self.files[i].ino, self.files[i].file());
             // The pages of a file that grows are one record, and overwrite nothing.
             if ino == 0 || view.levels() != 1 || view.records() < SCATTERED {

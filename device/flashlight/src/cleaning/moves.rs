@@ -16,6 +16,7 @@ use crate::format::mappage::{ExtentPage, MapPage};
 use crate::format::node::{FileRef, Node};
 use crate::format::tag::{self, Tag};
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::index::tree::{self, BATCH, COPIES, Copied, EXTENT, HASH, MapKind};
 use crate::index::waiting::Waiting;
 use crate::space::latch::MayProgram;
@@ -409,7 +410,7 @@ impl<N: Nand> Index<'_, N> {
     /// Where a page is of which the log says nothing.
     fn look_up(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         seen: &mut Option<SeenMaps>,
     ) -> Result<SeenMaps, Error<N::Error>> {
@@ -435,7 +436,7 @@ impl<N: Nand> Index<'_, N> {
     /// which another record, in the log (`logged`) or in the index page, says something else.
     fn give_back(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         at: PageAddr,
         logged: Option<Extent>,
@@ -462,7 +463,7 @@ impl<N: Nand> Index<'_, N> {
     /// Whether the extent map that a pointer leads to has `at` for an index.
     fn map_names(
         &mut self,
-        i: usize,
+        i: FileSlot,
         pointer: (u32, PageAddr),
         index: u32,
         at: PageAddr,
@@ -503,7 +504,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         at: PageAddr,
     ) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
-        for i in 0..2 {
+        for &i in &FileSlot::ALL {
             if self.files[i].ino != 0
                 && let Some(Some(index)) = sound(self.index_of(i, at))?
             {
@@ -568,7 +569,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// The index at which a cached file has a page of the chip. With a damaged extent map, that is
     /// the result when none of the others has it.
-    fn index_of(&mut self, i: usize, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
+    fn index_of(&mut self, i: FileSlot, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
         let holds = |e: &Extent| at.0 >= e.page && at.0 - e.page < e.count;
         let view = self.files[i].file();
         let in_log = (0..view.record_search(INDEX_END, 0))
@@ -630,7 +631,7 @@ mod tests {
     use super::*;
     use crate::cleaning::job::Why;
     use crate::format::area::COLD;
-    use crate::index::cache::Slot;
+    use crate::index::cache::CachedFile;
     use crate::{Config, FlashLight, New, ROOT_DIR, ram_needed};
     use flashkit_bytes::put_u32;
     use flashkit_nand::Geometry;
@@ -678,7 +679,7 @@ mod tests {
                 // It is read anew for the next one.
                 fs.sync().unwrap();
                 let files = &mut fs.volume.durable.index.files;
-                files.iter_mut().for_each(Slot::clear);
+                files.0.iter_mut().for_each(CachedFile::clear);
             }
         }
         assert!(moved >= 48, "{moved}");

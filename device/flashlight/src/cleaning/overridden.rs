@@ -10,6 +10,7 @@ use crate::format::extent::INDEX_END;
 use crate::format::header::Kind;
 use crate::format::inode::FileView;
 use crate::format::mappage::MapPage;
+use crate::index::slots::FileSlot;
 use crate::space::limits::Purpose;
 use flashkit_nand::{BlockAddr, Nand};
 
@@ -20,7 +21,7 @@ impl<N: Nand> Volume<'_, N> {
     /// each metadata page that may be an inode, but not again until as much has been written
     /// as could make a difference.
     pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..self.index().files.len() {
+        for &i in &FileSlot::ALL {
             // An empty slot shows what it held before.
             if self.index().files[i].ino != 0 {
                 self.free_overridden_of(i)?;
@@ -75,7 +76,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// The same of a cached file.
-    fn free_overridden_of(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    fn free_overridden_of(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         loop {
             let view = self.index().files[i].file();
             if view.levels() == 0
@@ -105,7 +106,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Moves all that waits in index pages of a cached file to its extent maps, as long as there
     /// are blocks for it; whether it has come to the end.
-    fn drain_all(&mut self, i: usize) -> Result<bool, Error<N::Error>> {
+    fn drain_all(&mut self, i: FileSlot) -> Result<bool, Error<N::Error>> {
         let mut root = 0;
         while self.index().files[i].file().levels() == 2
             && root < self.index().files[i].file().pointers()

@@ -10,6 +10,7 @@ use crate::format::mappage::{MapPage, Owner};
 use crate::format::node::Node;
 use crate::index::Index;
 use crate::index::lookup::Place;
+use crate::index::slots::AnySlot;
 use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -46,7 +47,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn attributes_of(
         &mut self,
         node: Node,
-    ) -> Result<(usize, Owner, PageAddr), Error<N::Error>> {
+    ) -> Result<(AnySlot, Owner, PageAddr), Error<N::Error>> {
         match node {
             Node::Dir(ino) => {
                 self.dir_reserve(ino)?;
@@ -56,13 +57,14 @@ impl<N: Nand> Index<'_, N> {
                     dir: 0,
                     hash: 0,
                 };
-                Ok((i, owner, self.dirs[i].dir().xattr()))
+                Ok((AnySlot::Dir(i), owner, self.dirs[i].dir().xattr()))
             }
             Node::File(file) => {
                 let i = self.load_file(file)?;
                 self.file_room(i, extent::SIZE)?;
                 let view = self.files[i].file();
-                Ok((i, view.file_ref(self.store.volume), view.xattr()))
+                let owner = view.file_ref(self.store.volume);
+                Ok((AnySlot::File(i), owner, view.xattr()))
             }
         }
     }
@@ -85,13 +87,12 @@ impl<N: Nand> Index<'_, N> {
     /// it, unless it is cleaning.
     pub(crate) fn replace_attributes(
         &mut self,
-        node: Node,
-        i: usize,
+        slot: AnySlot,
         (old, new): (PageAddr, PageAddr),
         changed: Option<Time>,
     ) -> Result<(), Error<N::Error>> {
-        match node {
-            Node::Dir(_) => {
+        match slot {
+            AnySlot::Dir(i) => {
                 let mut view = self.dirs[i].dir_mut();
                 view.set_xattr(new);
                 if let Some(now) = changed {
@@ -103,7 +104,7 @@ impl<N: Nand> Index<'_, N> {
                     self.dir_note_freed_page(i, old)?;
                 }
             }
-            Node::File(_) => {
+            AnySlot::File(i) => {
                 let mut view = self.files[i].file_mut();
                 view.set_xattr(new);
                 if let Some(now) = changed {
@@ -126,11 +127,11 @@ impl<N: Nand> Index<'_, N> {
         } else {
             Node::File(owner)
         };
-        let (i, owner, there) = self.attributes_of(node)?;
+        let (slot, owner, there) = self.attributes_of(node)?;
         if there != at || !self.load_attributes_at(at, owner.ino)? {
             return Ok(());
         }
         let new = self.put_attributes(owner, at)?;
-        self.replace_attributes(node, i, (at, new), None)
+        self.replace_attributes(slot, (at, new), None)
     }
 }

@@ -20,37 +20,78 @@ use crate::format::inode::{
 };
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::Index;
+use crate::index::slots::{DirSlot, Dirs, FileSlot, Files};
 use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
-/// A cached inode page.
-pub(crate) struct Slot<'r> {
+/// A directory in a slot.
+pub(crate) struct CachedDir<'r> {
     pub buf: &'r mut [u8],
     /// Number of the inode; 0: the slot is empty.
     pub ino: u32,
     /// Where its last version is on flash; none for one never written.
     pub loc: PageAddr,
     pub dirty: bool,
-    /// Of a file: pages written since the last fsync, if all that has changed since the page at
-    /// `loc` are pages that a recovery finds by their tags (`updates.rs`).
-    pub updates: Option<u32>,
-    /// Of a file: something may wait in its index pages.
-    pub waits: bool,
-    /// Of a directory: names were removed that no page on flash shows as removed.
+    /// Names were removed that no page on flash shows as removed.
     pub removals: bool,
     used: u32,
 }
 
-impl<'r> Slot<'r> {
+impl<'r> CachedDir<'r> {
     pub fn new(buf: &'r mut [u8]) -> Self {
-        Slot {
+        CachedDir {
+            buf,
+            ino: 0,
+            loc: PageAddr::NONE,
+            dirty: false,
+            removals: false,
+            used: 0,
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.ino = 0;
+        self.loc = PageAddr::NONE;
+        self.dirty = false;
+        self.removals = false;
+    }
+
+    pub fn dir(&self) -> DirView<'_> {
+        DirView::on(self.buf)
+    }
+
+    pub fn dir_mut(&mut self) -> DirMut<'_> {
+        DirMut::on(self.buf)
+    }
+}
+
+/// A file in a slot.
+pub(crate) struct CachedFile<'r> {
+    pub buf: &'r mut [u8],
+    /// As of a directory.
+    pub ino: u32,
+    pub loc: PageAddr,
+    pub dirty: bool,
+    /// Pages written since the last fsync, if all that has changed since the page at `loc` are
+    /// pages that a recovery finds by their tags (`updates.rs`).
+    pub updates: Option<u32>,
+    /// Something may wait in its index pages.
+    pub waits: bool,
+    /// Of the slot: the block at its data head is shared with other files.
+    pub shares: bool,
+    used: u32,
+}
+
+impl<'r> CachedFile<'r> {
+    pub fn new(buf: &'r mut [u8]) -> Self {
+        CachedFile {
             buf,
             ino: 0,
             loc: PageAddr::NONE,
             dirty: false,
             updates: None,
             waits: true,
-            removals: false,
+            shares: false,
             used: 0,
         }
     }
@@ -61,7 +102,6 @@ impl<'r> Slot<'r> {
         self.dirty = false;
         self.updates = None;
         self.waits = true;
-        self.removals = false;
     }
 
     /// Notes a change that a recovery finds in a file's own page only. What merely moves pages or
@@ -69,14 +109,6 @@ impl<'r> Slot<'r> {
     pub fn change(&mut self) {
         self.dirty = true;
         self.updates = None;
-    }
-
-    pub fn dir(&self) -> DirView<'_> {
-        DirView::on(self.buf)
-    }
-
-    pub fn dir_mut(&mut self) -> DirMut<'_> {
-        DirMut::on(self.buf)
     }
 
     pub fn file(&self) -> FileView<'_> {
@@ -176,11 +208,37 @@ impl DirMut<'_> {
     }
 }
 
-fn least_recent(slots: &[Slot<'_>; 2]) -> usize {
-    match (slots[0].ino, slots[1].ino) {
-        (0, _) => 0,
-        (_, 0) => 1,
-        _ => usize::from(slots[1].used.wrapping_sub(slots[0].used) > u32::MAX / 2),
+/// Whether the second of two slots is to be used anew, not the first, by their inodes and by when
+/// they were used.
+fn is_second_next(inos: [u32; 2], used: [u32; 2]) -> bool {
+    match inos {
+        [0, _] => false,
+        [_, 0] => true,
+        _ => used[1].wrapping_sub(used[0]) > u32::MAX / 2,
+    }
+}
+
+impl Dirs<'_> {
+    /// The slot that was used least recently.
+    fn least_recent(&self) -> DirSlot {
+        let [a, b] = &self.0;
+        if is_second_next([a.ino, b.ino], [a.used, b.used]) {
+            DirSlot::Second
+        } else {
+            DirSlot::First
+        }
+    }
+}
+
+impl Files<'_> {
+    /// The slot that was used least recently.
+    fn least_recent(&self) -> FileSlot {
+        let [a, b] = &self.0;
+        if is_second_next([a.ino, b.ino], [a.used, b.used]) {
+            FileSlot::Second
+        } else {
+            FileSlot::First
+        }
     }
 }
 
@@ -191,23 +249,31 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The slot of a cached directory.
-    pub(crate) fn dir_slot(&self, ino: u32) -> Option<usize> {
-        (0..2).find(|&i| self.dirs[i].ino == ino && ino != 0)
+    pub(crate) fn dir_slot(&self, ino: u32) -> Option<DirSlot> {
+        DirSlot::ALL
+            .iter()
+            .copied()
+            .into_iter()
+            .find(|&i| self.dirs[i].ino == ino && ino != 0)
     }
 
     /// The slot of a cached file.
-    pub(crate) fn file_slot(&self, ino: u32) -> Option<usize> {
-        (0..2).find(|&i| self.files[i].ino == ino && ino != 0)
+    pub(crate) fn file_slot(&self, ino: u32) -> Option<FileSlot> {
+        FileSlot::ALL
+            .iter()
+            .copied()
+            .into_iter()
+            .find(|&i| self.files[i].ino == ino && ino != 0)
     }
 
     /// Brings a directory into a slot. Two reads at most, and the write of what was there.
-    pub(crate) fn load_dir(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
+    pub(crate) fn load_dir(&mut self, ino: u32) -> Result<DirSlot, Error<N::Error>> {
         let tick = self.touch();
         if let Some(i) = self.dir_slot(ino) {
             self.dirs[i].used = tick;
             return Ok(i);
         }
-        let i = least_recent(&self.dirs);
+        let i = self.dirs.least_recent();
         self.flush_dir(i)?;
         self.dirs[i].clear();
         let at = self.map_get(ino)?;
@@ -248,7 +314,12 @@ impl<N: Nand> Index<'_, N> {
     /// Reads the copy of a directory whose page at `at` cannot be read into a slot, if there
     /// is one: a checkpoint copies the two directories that everything hangs on. What is its
     /// own copy is empty. One read.
-    fn read_dir_copy(&mut self, i: usize, ino: u32, at: PageAddr) -> Result<bool, Error<N::Error>> {
+    fn read_dir_copy(
+        &mut self,
+        i: DirSlot,
+        ino: u32,
+        at: PageAddr,
+    ) -> Result<bool, Error<N::Error>> {
         let copy = match ino {
             ROOT_DIR => self.dir_copies[0],
             INDEX_DIR => self.dir_copies[1],
@@ -263,13 +334,13 @@ impl<N: Nand> Index<'_, N> {
 
     /// Whether an entry of a directory is that of a file that was in RAM only when power failed.
     fn is_stale(&self, dir: u32, rec: &DirRec) -> bool {
-        let has_it = |f: &Slot<'_>| {
+        let has_it = |f: &CachedFile<'_>| {
             f.ino != 0 && f.loc.is_none() && f.file().holder(self.store.volume) == (dir, rec.hash)
         };
         rec.is_entry()
             && rec.target == Target::File
             && rec.ptr == u32::MAX
-            && !self.files.iter().any(has_it)
+            && !self.files.0.iter().any(has_it)
     }
 
     /// Whether the directory in the scratch page has such entries: it is to be
@@ -281,7 +352,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Drops entries of files that were in RAM only when power failed.
-    fn drop_stale_pending(&mut self, i: usize) {
+    fn drop_stale_pending(&mut self, i: DirSlot) {
         let ino = self.dirs[i].dir().ino();
         let mut r = 0;
         while r < self.dirs[i].dir().records() {
@@ -299,7 +370,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes a file's page if it has changed, as [`Index::flush_file`] does. One that no entry
     /// can be made to lead to is given up: its directory, or its part of that, is damaged, and so
     /// are all further calls for the file told.
-    pub(crate) fn flush_file_or_drop(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_file_or_drop(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         crate::error::sound(self.flush_file(i)).map(|_| ())
     }
 
@@ -319,8 +390,20 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
+    /// The same of both cached files.
+    pub(crate) fn flush_files(&mut self) -> Result<(), Error<N::Error>> {
+        self.flush_file_or_drop(FileSlot::First)?;
+        self.flush_file_or_drop(FileSlot::Second)
+    }
+
+    /// Writes the pages of both cached directories if they have changed.
+    pub(crate) fn flush_dirs(&mut self) -> Result<(), Error<N::Error>> {
+        self.flush_dir(DirSlot::First)?;
+        self.flush_dir(DirSlot::Second)
+    }
+
     /// Writes a directory's page if it has changed. One program.
-    pub(crate) fn flush_dir(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_dir(&mut self, i: DirSlot) -> Result<(), Error<N::Error>> {
         if self.dirs[i].ino == 0 || !self.dirs[i].dirty {
             return Ok(());
         }
@@ -342,25 +425,25 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Empties a file slot for reuse and returns it.
-    pub(crate) fn spare_file_slot(&mut self) -> Result<usize, Error<N::Error>> {
-        let i = least_recent(&self.files);
+    pub(crate) fn spare_file_slot(&mut self) -> Result<FileSlot, Error<N::Error>> {
+        let i = self.files.least_recent();
         self.flush_file_or_drop(i)?;
         self.drop_file(i);
         Ok(i)
     }
 
     /// Forgets a cached file without writing it.
-    pub(crate) fn drop_file(&mut self, i: usize) {
-        if self.files[i].ino != 0 && self.store.heads.data[i].block != u32::MAX {
+    pub(crate) fn drop_file(&mut self, i: FileSlot) {
+        if self.files[i].ino != 0 && self.store.heads.data[i.data_head()].block != u32::MAX {
             let share = u64::from(self.store.geo.block_size() / 4);
             self.small_files = self.files[i].file().size() < share;
         }
         self.files[i].clear();
-        self.store.save_remnant(i);
+        self.store.save_remnant(i.data_head());
     }
 
     /// Takes a slot for a file that was put together in it.
-    pub(crate) fn adopt_file(&mut self, i: usize, loc: PageAddr) {
+    pub(crate) fn adopt_file(&mut self, i: FileSlot, loc: PageAddr) {
         let used = self.touch();
         let slot = &mut self.files[i];
         slot.ino = slot.file().ino();
@@ -369,7 +452,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Brings a file into a slot.
-    pub(crate) fn load_file(&mut self, node: FileRef) -> Result<usize, Error<N::Error>> {
+    pub(crate) fn load_file(&mut self, node: FileRef) -> Result<FileSlot, Error<N::Error>> {
         if let Some(i) = self.file_slot(node.ino) {
             self.files[i].used = self.touch();
             return Ok(i);
@@ -379,8 +462,8 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Brings the file at a known page, not cached, into a slot.
-    pub(crate) fn load_file_at(&mut self, at: PageAddr) -> Result<usize, Error<N::Error>> {
-        let i = least_recent(&self.files);
+    pub(crate) fn load_file_at(&mut self, at: PageAddr) -> Result<FileSlot, Error<N::Error>> {
+        let i = self.files.least_recent();
         if self.files[i].dirty {
             self.flush_file_or_drop(i)?;
         }
@@ -443,14 +526,14 @@ impl<N: Nand> Index<'_, N> {
     /// Writes a file's page if it has changed, and points its directory entry there. One
     /// program; more when the page is a new name's and its directory has an older new name, or more
     /// removals than it has room for, to record first.
-    pub(crate) fn flush_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_file(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         if self.files[i].ino == 0 || !self.files[i].dirty {
             return Ok(());
         }
         let (dir, hash) = self.files[i].file().holder(self.store.volume);
         if self.files[i].loc.is_none() {
-            if self.is_new_in(1 - i, dir) && self.is_older_file(1 - i, i) {
-                self.flush_file_or_drop(1 - i)?;
+            if self.is_new_in(i.other(), dir) && self.is_older_file(i.other(), i) {
+                self.flush_file_or_drop(i.other())?;
             }
             self.note_removals(i, dir)?;
         }
@@ -460,7 +543,7 @@ impl<N: Nand> Index<'_, N> {
     /// Notes in the log of a new file which files of its directory were removed before it
     /// came, so that its page records that. Without room for it, or when they are many, the
     /// directory is written instead.
-    fn note_removals(&mut self, i: usize, dir: u32) -> Result<(), Error<N::Error>> {
+    fn note_removals(&mut self, i: FileSlot, dir: u32) -> Result<(), Error<N::Error>> {
         let Some(d) = self.dir_slot(dir).filter(|&d| self.dirs[d].removals) else {
             return Ok(());
         };
@@ -480,20 +563,20 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Whether a slot holds a file whose name in `dir` no page on flash shows.
-    fn is_new_in(&self, i: usize, dir: u32) -> bool {
+    fn is_new_in(&self, i: FileSlot, dir: u32) -> bool {
         let slot = &self.files[i];
         slot.ino != 0 && slot.loc.is_none() && slot.file().holder(self.store.volume).0 == dir
     }
 
     /// Numbers are given in order, and begin again after the last.
-    fn is_older_file(&self, i: usize, than: usize) -> bool {
+    fn is_older_file(&self, i: FileSlot, than: FileSlot) -> bool {
         self.files[than].ino.wrapping_sub(self.files[i].ino) < u32::MAX / 2
     }
 
     /// Writes the files whose names in `dir` are new, but for `except`: what changes next in that
     /// directory must not be seen without them. A program for each, two at most.
     pub(crate) fn flush_new_files(&mut self, dir: u32, except: u32) -> Result<(), Error<N::Error>> {
-        for i in 0..2 {
+        for &i in &FileSlot::ALL {
             if self.is_new_in(i, dir) && self.files[i].ino != except {
                 self.flush_file(i)?;
             }
@@ -511,7 +594,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Programs a cached file's page. That the slot is at the new place, and the old one free, is
     /// the caller's to say, when the file's entry can be found by it.
-    pub(crate) fn write_file_page(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
+    pub(crate) fn write_file_page(&mut self, i: FileSlot) -> Result<PageAddr, Error<N::Error>> {
         let slot = &mut self.files[i];
         let (len, dir) = (slot.file().len(), slot.file().parent());
         let noted = slot.file().removals();
@@ -534,7 +617,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes a file's page and points the entry of `hash` in `dir` to it. When the directory is
     /// damaged the file is given up.
-    fn program_file(&mut self, i: usize, dir: u32, hash: u32) -> Result<(), Error<N::Error>> {
+    fn program_file(&mut self, i: FileSlot, dir: u32, hash: u32) -> Result<(), Error<N::Error>> {
         let old = self.files[i].loc;
         let orphan = self.files[i].file().flags() & FLAG_ORPHAN != 0;
         let target = if orphan { Target::Orphan } else { Target::File };
@@ -562,7 +645,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Forgets a file that no entry can be made to lead to, if that is because of damage.
-    fn give_up_file(&mut self, i: usize, e: &Error<N::Error>) {
+    fn give_up_file(&mut self, i: FileSlot, e: &Error<N::Error>) {
         if let Error::Corrupt(page, what) = *e {
             self.drop_file(i);
             self.note_damage(page, what);
@@ -570,15 +653,15 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Empties a directory slot for reuse and returns it.
-    pub(crate) fn spare_dir_slot(&mut self) -> Result<usize, Error<N::Error>> {
-        let i = least_recent(&self.dirs);
+    pub(crate) fn spare_dir_slot(&mut self) -> Result<DirSlot, Error<N::Error>> {
+        let i = self.dirs.least_recent();
         self.flush_dir(i)?;
         self.dirs[i].clear();
         Ok(i)
     }
 
     /// Takes a slot for a directory that was put together in it.
-    pub(crate) fn adopt_dir(&mut self, i: usize) {
+    pub(crate) fn adopt_dir(&mut self, i: DirSlot) {
         let used = self.touch();
         let slot = &mut self.dirs[i];
         slot.ino = slot.dir().ino();
@@ -588,12 +671,8 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes what is dirty in the cache.
     pub(crate) fn write_cached(&mut self) -> Result<(), Error<N::Error>> {
-        for i in 0..2 {
-            self.flush_file_or_drop(i)?;
-        }
-        for i in 0..2 {
-            self.flush_dir(i)?;
-        }
+        self.flush_files()?;
+        self.flush_dirs()?;
         self.flush_map()
     }
 
@@ -623,6 +702,8 @@ impl<N: Nand> Index<'_, N> {
 
 impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn is_dirty(&self) -> bool {
-        self.dirs.iter().chain(&self.files).any(|s| s.dirty) || self.map.dirty
+        self.dirs.0.iter().any(|dir| dir.dirty)
+            || self.files.0.iter().any(|file| file.dirty)
+            || self.map.dirty
     }
 }

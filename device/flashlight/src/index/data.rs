@@ -6,11 +6,12 @@ use crate::format::inode::{Fragment, Time};
 use crate::format::node::FileRef;
 use crate::format::special::Special;
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
     /// Brings a file into a slot that can have data.
-    pub(crate) fn load_data_file(&mut self, node: FileRef) -> Result<usize, Error<N::Error>> {
+    pub(crate) fn load_data_file(&mut self, node: FileRef) -> Result<FileSlot, Error<N::Error>> {
         let i = self.load_file(node)?;
         let view = self.files[i].file();
         match Special::of(view.mode(), view.size()) {
@@ -20,7 +21,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Puts the whole contents of one page of a cached file into the scratch page.
-    pub(crate) fn assemble(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn assemble(&mut self, i: FileSlot, index: u32) -> Result<(), Error<N::Error>> {
         let (view, ino) = (self.files[i].file(), self.files[i].ino);
         let fragment = view.fragment().filter(|f| f.page == index);
         let start = u64::from(index) * self.store.page_size() as u64;
@@ -49,7 +50,7 @@ impl<N: Nand> Index<'_, N> {
     /// synced would be in neither.
     pub(crate) fn put_page(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         at: PageAddr,
     ) -> Result<(), Error<N::Error>> {
@@ -65,32 +66,34 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes the scratch page as one page of a cached file.
-    pub(crate) fn write_scratch(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
-        if self.store.heads.data[i].block == u32::MAX {
+    pub(crate) fn write_scratch(&mut self, i: FileSlot, index: u32) -> Result<(), Error<N::Error>> {
+        if self.store.heads.data[i.data_head()].block == u32::MAX {
             // No lookup of the last extent here: the scratch page is in use.
             self.open_shared(i)?;
         }
         debug_assert!(self.store.scratch_holds.metadata().is_none());
         let owner = self.files[i].file().file_ref(self.store.volume);
-        let at = self.store.append_data(i, &self.scratch, owner, index)?;
+        let at = self
+            .store
+            .append_data(i.data_head(), &self.scratch, owner, index)?;
         self.put_page(i, index, at)
     }
 
     /// Writes the fragment to a page of its own. One read at most, one program.
-    pub(crate) fn write_out_fragment(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_out_fragment(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         match self.files[i].file().fragment() {
             Some(f) => self.write_out(i, f),
             None => Ok(()),
         }
     }
 
-    pub(crate) fn write_out(&mut self, i: usize, f: Fragment) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_out(&mut self, i: FileSlot, f: Fragment) -> Result<(), Error<N::Error>> {
         self.assemble(i, f.page)?;
         self.write_scratch(i, f.page)
     }
 
     /// Makes the fragment cover `from..to` of its page; new bytes are zero.
-    pub(crate) fn grow_fragment(&mut self, i: usize, index: u32, from: usize, to: usize) {
+    pub(crate) fn grow_fragment(&mut self, i: FileSlot, index: u32, from: usize, to: usize) {
         let mut view = self.files[i].file_mut();
         let old = view.fragment();
         view.fragment_resize(index, from, to - from);
@@ -105,7 +108,7 @@ impl<N: Nand> Index<'_, N> {
     /// The same for a cached file.
     pub(crate) fn truncate_cached(
         &mut self,
-        i: usize,
+        i: FileSlot,
         size: u64,
         now: Time,
     ) -> Result<(), Error<N::Error>> {
@@ -138,7 +141,7 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    fn cut_fragment(&mut self, i: usize, f: Fragment, index: u32, off: usize) {
+    fn cut_fragment(&mut self, i: FileSlot, f: Fragment, index: u32, off: usize) {
         let keep = match f.page.cmp(&index) {
             core::cmp::Ordering::Less => f.len,
             core::cmp::Ordering::Equal => f.len.min(off.saturating_sub(f.off)),

@@ -14,6 +14,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_SHARED, NAME, NAME_MAX, POINTER};
 use crate::format::mappage::{MapPage, Owner, RECORDS};
 use crate::index::Index;
+use crate::index::slots::{DirSlot, FileSlot};
 use crate::index::tree::{self, Changes, HASH, MapLead, MapTarget, Put};
 use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
@@ -91,7 +92,7 @@ impl<N: Nand> Index<'_, N> {
     #[allow(clippy::type_complexity)]
     fn hash_map_for(
         &mut self,
-        i: usize,
+        i: DirSlot,
         hash: u32,
     ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
         let lead = MapLead::of(&self.dirs[i].dir(), hash, NO_HASH);
@@ -100,14 +101,14 @@ impl<N: Nand> Index<'_, N> {
 
     /// Loads the hash map page that covers a hash into the scratch page;
     /// `false` when there is none.
-    fn load_hash_map(&mut self, i: usize, hash: u32) -> Result<bool, Error<N::Error>> {
+    fn load_hash_map(&mut self, i: DirSlot, hash: u32) -> Result<bool, Error<N::Error>> {
         let pointer = self.hash_map_for(i, hash).0?;
         self.load_hash_map_at(i, pointer)
     }
 
     fn load_hash_map_at(
         &mut self,
-        i: usize,
+        i: DirSlot,
         pointer: (u32, PageAddr),
     ) -> Result<bool, Error<N::Error>> {
         self.load_map_at(&HASH, self.dirs[i].ino, pointer)
@@ -189,7 +190,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// The first hash from `from` on in the hash map in the scratch page
     /// that the log does not hide.
-    fn next_in_map(&self, i: usize, from: u32) -> Option<u32> {
+    fn next_in_map(&self, i: DirSlot, from: u32) -> Option<u32> {
         let view = self.dirs[i].dir();
         let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
         (page.search(from, HASH_SHIFT)..page.count())
@@ -217,7 +218,7 @@ impl<N: Nand> Index<'_, N> {
     /// Makes room in a directory's page: by writing it, when it is full of notes of freed
     /// objects, else by moving entries to a hash map. Entries of hash maps that cannot be read
     /// stay; when they are all there is, so does what is kept free for pointers, as far as it goes.
-    pub(crate) fn dir_room(&mut self, dir: u32, bytes: usize) -> Result<usize, Error<N::Error>> {
+    pub(crate) fn dir_room(&mut self, dir: u32, bytes: usize) -> Result<DirSlot, Error<N::Error>> {
         // A migration of two entries wins no more than its notes of freed pages take.
         let (mut from, mut damage) = (None, None);
         for _ in 0..256 {
@@ -251,9 +252,9 @@ impl<N: Nand> Index<'_, N> {
             if next.is_some() {
                 continue;
             }
-            if self.files.iter().any(|f| f.ino != 0 && f.loc.is_none()) {
+            if self.files.0.iter().any(|f| f.ino != 0 && f.loc.is_none()) {
                 // Entries of files that are only in RAM cannot move.
-                for slot in 0..2 {
+                for &slot in &FileSlot::ALL {
                     if self.files[slot].ino != 0 && self.files[slot].loc.is_none() {
                         self.flush_file_or_drop(slot)?;
                     }
@@ -275,7 +276,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The hash of the first record from `hash` on that is a name's.
-    fn name_from(&self, i: usize, hash: u32) -> Option<u32> {
+    fn name_from(&self, i: DirSlot, hash: u32) -> Option<u32> {
         let view = self.dirs[i].dir();
         let at = view.record_search(hash, HASH_SHIFT);
         let end = view.record_search(NO_HASH, HASH_SHIFT);
@@ -337,7 +338,7 @@ impl<N: Nand> Index<'_, N> {
     /// The log record that is the entry of an object.
     fn dir_log_find(
         &self,
-        i: usize,
+        i: DirSlot,
         hash: u32,
         target: Target,
         ptr: u32,
@@ -405,7 +406,7 @@ impl<N: Nand> Index<'_, N> {
     /// The log record that is the entry of a file, or of an orphan, at `old`.
     fn dir_log_find_file(
         &self,
-        i: usize,
+        i: DirSlot,
         hash: u32,
         target: Target,
         old: PageAddr,
@@ -458,7 +459,7 @@ impl<N: Nand> Index<'_, N> {
     /// most of them, or that of the first record from the hash `from` on. One read, one program; a
     /// split one more, an index page one more of each. Below an index page up to three ranges move
     /// at a time, as it is written once for all.
-    fn dir_migrate(&mut self, i: usize, from: Option<u32>) -> Result<Migrated, Error<N::Error>> {
+    fn dir_migrate(&mut self, i: DirSlot, from: Option<u32>) -> Result<Migrated, Error<N::Error>> {
         let Some((targets, n)) = self.dir_migrate_targets(i, from)? else {
             return Ok(Migrated::None(None));
         };
@@ -493,7 +494,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Brings the map of a migration into the scratch page, or makes it there.
-    fn dir_load_target(&mut self, i: usize, target: &MapTarget) -> Result<(), Error<N::Error>> {
+    fn dir_load_target(&mut self, i: DirSlot, target: &MapTarget) -> Result<(), Error<N::Error>> {
         let ino = self.dirs[i].ino;
         let owner = Owner {
             ino,
@@ -515,7 +516,7 @@ impl<N: Nand> Index<'_, N> {
     /// leads to it is not changed.
     fn dir_merge(
         &mut self,
-        i: usize,
+        i: DirSlot,
         target: &MapTarget,
         changes: &mut Changes,
     ) -> Result<(), Error<N::Error>> {
@@ -562,7 +563,7 @@ impl<N: Nand> Index<'_, N> {
     #[allow(clippy::type_complexity)]
     fn dir_migrate_targets(
         &mut self,
-        i: usize,
+        i: DirSlot,
         from: Option<u32>,
     ) -> Result<Option<([MapTarget; tree::BATCH], usize)>, Error<N::Error>> {
         let view = self.dirs[i].dir();
@@ -577,7 +578,7 @@ impl<N: Nand> Index<'_, N> {
 
     fn apply_dir_changes(
         &mut self,
-        i: usize,
+        i: DirSlot,
         target: &MapTarget,
         changes: &Changes,
     ) -> Result<(), Error<N::Error>> {
@@ -603,7 +604,7 @@ impl<N: Nand> Index<'_, N> {
     /// has just left the log.
     pub(crate) fn dir_note_freed_page(
         &mut self,
-        i: usize,
+        i: DirSlot,
         page: PageAddr,
     ) -> Result<(), Error<N::Error>> {
         if self.dirs[i].dir().room() < dirrec::SIZE {

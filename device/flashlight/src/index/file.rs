@@ -14,6 +14,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{FileView, POINTER};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::index::tree::{self, Changes, EXTENT, MapLead, MapTarget, Put};
 use crate::space::latch::{MayProgram, Stopped};
 use flashkit_nand::{Nand, PageAddr};
@@ -44,7 +45,7 @@ impl<N: Nand> Index<'_, N> {
     #[allow(clippy::type_complexity)]
     pub(crate) fn extent_map_for(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
     ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
         let lead = MapLead::of(&self.files[i].file(), index, INDEX_END);
@@ -55,7 +56,7 @@ impl<N: Nand> Index<'_, N> {
     /// One read, two beyond the index level.
     pub(crate) fn load_extent_map(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
     ) -> Result<bool, Error<N::Error>> {
         let pointer = self.extent_map_for(i, index).0?;
@@ -64,14 +65,18 @@ impl<N: Nand> Index<'_, N> {
 
     pub(crate) fn load_extent_map_at(
         &mut self,
-        i: usize,
+        i: FileSlot,
         pointer: (u32, PageAddr),
     ) -> Result<bool, Error<N::Error>> {
         self.load_map_at(&EXTENT, self.files[i].ino, pointer)
     }
 
     /// Looks a page of a cached file up.
-    pub(crate) fn map_lookup(&mut self, i: usize, index: u32) -> Result<Mapped, Error<N::Error>> {
+    pub(crate) fn map_lookup(
+        &mut self,
+        i: FileSlot,
+        index: u32,
+    ) -> Result<Mapped, Error<N::Error>> {
         let view = self.files[i].file();
         let after = view.record_search(index + 1, 0);
         if after > 0 {
@@ -130,7 +135,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Notes in the log that something is free with this inode's next page on flash.
-    pub(crate) fn note_freed(&mut self, i: usize, note: Extent) {
+    pub(crate) fn note_freed(&mut self, i: FileSlot, note: Extent) {
         self.files[i].dirty = true;
         let mut view = self.files[i].file_mut();
         let n = view.records();
@@ -149,20 +154,26 @@ impl<N: Nand> Index<'_, N> {
         view.record_insert(at, &note.encode());
     }
 
-    pub(crate) fn free_run(&mut self, i: usize, page: u32, count: u32, _: MayProgram) {
+    pub(crate) fn free_run(&mut self, i: FileSlot, page: u32, count: u32, _: MayProgram) {
         self.store.invalidate_run(page, count, MayProgram);
         self.note_freed(i, Extent::new(FREED_RUN, page, count));
     }
 
     /// Frees a map, or an index page, and what it named and the one that has
     /// taken its place does not.
-    pub(crate) fn note_replaced(&mut self, i: usize, old: PageAddr, new: PageAddr, _: MayProgram) {
+    pub(crate) fn note_replaced(
+        &mut self,
+        i: FileSlot,
+        old: PageAddr,
+        new: PageAddr,
+        _: MayProgram,
+    ) {
         self.store.invalidate(old, MayProgram);
         self.note_freed(i, Extent::new(REPLACED_PAGE, old.0, new.0));
     }
 
     /// Removes a range of indexes from the log, and frees what it mapped.
-    pub(crate) fn log_cut(&mut self, i: usize, from: u32, to: u32, _: MayProgram) {
+    pub(crate) fn log_cut(&mut self, i: FileSlot, from: u32, to: u32, _: MayProgram) {
         let mut r = self.files[i].file().record_search(from, 0);
         if r > 0 && Extent::decode(self.files[i].file().record(r - 1)).end() > from {
             r -= 1;
@@ -196,12 +207,12 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// What the log says of one page.
-    pub(crate) fn logged(&self, i: usize, index: u32) -> Option<Extent> {
+    pub(crate) fn logged(&self, i: FileSlot, index: u32) -> Option<Extent> {
         self.log_place(i, index).1
     }
 
     /// The same, and behind what it says of that page and those before it.
-    fn log_place(&self, i: usize, index: u32) -> (usize, Option<Extent>) {
+    fn log_place(&self, i: FileSlot, index: u32) -> (usize, Option<Extent>) {
         let view = self.files[i].file();
         let next = view.record_search(index + 1, 0);
         let before = (next > 0).then(|| Extent::decode(view.record(next - 1)));
@@ -209,7 +220,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Maps one page; what the log had there is free, and what it masked is masked still.
-    pub(crate) fn map_insert(&mut self, i: usize, e: Extent) -> Result<(), Error<N::Error>> {
+    pub(crate) fn map_insert(&mut self, i: FileSlot, e: Extent) -> Result<(), Error<N::Error>> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.files[i].dirty = true;
         match self.log_place(i, e.index) {
@@ -224,13 +235,13 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Puts a run into the log, which says nothing of its indexes and has room.
-    fn log_insert(&mut self, i: usize, e: Extent) {
+    fn log_insert(&mut self, i: FileSlot, e: Extent) {
         let at = self.files[i].file().record_search(e.index, 0);
         self.log_insert_at(i, at, e);
     }
 
     /// The same where its place is known.
-    fn log_insert_at(&mut self, i: usize, at: usize, e: Extent) {
+    fn log_insert_at(&mut self, i: FileSlot, at: usize, e: Extent) {
         let mut view = self.files[i].file_mut();
         if at > 0 {
             let prev = Extent::decode(view.record(at - 1));
@@ -244,7 +255,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Gives back the page `at` that an extent map names for an index, and the log has elsewhere.
     /// Room for four records must be there.
-    pub(crate) fn mask(&mut self, i: usize, index: u32, at: PageAddr, _: MayProgram) {
+    pub(crate) fn mask(&mut self, i: FileSlot, index: u32, at: PageAddr, _: MayProgram) {
         let mut view = self.files[i].file_mut();
         let Some(r) = view.record_search(index + 1, 0).checked_sub(1) else {
             return;
@@ -267,7 +278,7 @@ impl<N: Nand> Index<'_, N> {
     /// be given back that it names.
     pub(crate) fn move_masks(
         &mut self,
-        i: usize,
+        i: FileSlot,
         from: u32,
         to: u32,
     ) -> Result<(), Error<N::Error>> {
@@ -281,7 +292,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Where the first record of the log begins that masks something of a range.
-    fn first_masked(&self, i: usize, from: u32, to: u32) -> Option<u32> {
+    fn first_masked(&self, i: FileSlot, from: u32, to: u32) -> Option<u32> {
         let view = self.files[i].file();
         // One that begins before it may reach into it.
         let first = view.record_search(from, 0).saturating_sub(1);
@@ -297,7 +308,7 @@ impl<N: Nand> Index<'_, N> {
     ///
     /// # Errors
     /// [`Error::TooBig`].
-    pub(crate) fn need_place(&self, i: usize, bytes: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn need_place(&self, i: FileSlot, bytes: usize) -> Result<(), Error<N::Error>> {
         let view = self.files[i].file();
         if view.levels() == 2 && view.fragment_at() + bytes > self.store.page_size() {
             return Err(Error::TooBig);
@@ -307,7 +318,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by
     /// writing a large fragment to a page of its own, or by moving extents to an extent map.
-    pub(crate) fn file_room(&mut self, i: usize, bytes: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn file_room(&mut self, i: FileSlot, bytes: usize) -> Result<(), Error<N::Error>> {
         self.room_in_inode(i, bytes, false)
     }
 
@@ -315,7 +326,7 @@ impl<N: Nand> Index<'_, N> {
     /// be found stays in any case.
     pub(crate) fn room_in_inode(
         &mut self,
-        i: usize,
+        i: FileSlot,
         bytes: usize,
         mut fragment_stays: bool,
     ) -> Result<(), Error<N::Error>> {
@@ -355,7 +366,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves the records of one range of indexes to its extent map: the range with the most of
     /// them, or, when that map cannot be read, the first that can.
-    fn file_migrate_some(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    fn file_migrate_some(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         let mut damage = match self.file_migrate(i, None) {
             Err(e) if e.is_damage() && !self.store.nand.is_stopped() => e,
             r => return r,
@@ -377,7 +388,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes the inode if notes of freed pages leave no room for those of a migration.
-    pub(crate) fn write_notes(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_notes(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         let view = self.files[i].file();
         if view.room() < tree::SLACK && view.record_search(INDEX_END, 0) < view.records() {
             self.files[i].dirty = true;
@@ -391,7 +402,7 @@ impl<N: Nand> Index<'_, N> {
     /// program, one program more when the map is split; at the index level see `waiting.rs`.
     pub(crate) fn file_migrate(
         &mut self,
-        i: usize,
+        i: FileSlot,
         key: Option<u32>,
     ) -> Result<(), Error<N::Error>> {
         self.write_notes(i)?;
@@ -449,7 +460,7 @@ impl<N: Nand> Index<'_, N> {
     /// and to the maps split from it, and notes what is free by that.
     pub(crate) fn put_extent_map(
         &mut self,
-        i: usize,
+        i: FileSlot,
         target: &MapTarget,
         mut changes: Changes,
     ) -> Result<(), Error<N::Error>> {
@@ -461,7 +472,7 @@ impl<N: Nand> Index<'_, N> {
     /// when it and what has split from it, the changes from `from` on, are there.
     pub(crate) fn write_extent_map(
         &mut self,
-        i: usize,
+        i: FileSlot,
         target: &MapTarget,
         from: usize,
         changes: &mut Changes,
@@ -495,7 +506,7 @@ impl<N: Nand> Index<'_, N> {
     /// Makes the maps just written what the file has.
     pub(crate) fn apply_maps(
         &mut self,
-        i: usize,
+        i: FileSlot,
         target: &MapTarget,
         changes: &Changes,
     ) -> Result<(), Error<N::Error>> {
@@ -511,7 +522,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves records of the log that fall into the range of the map in the scratch page there.
-    fn merge_records(&mut self, i: usize, changes: &mut Changes) -> Result<(), Error<N::Error>> {
+    fn merge_records(&mut self, i: FileSlot, changes: &mut Changes) -> Result<(), Error<N::Error>> {
         let first = ExtentPage::<&[u8]>::on(&self.scratch).first_key();
         let r = self.files[i].file().record_search(first, 0);
         while r < self.files[i].file().records() {

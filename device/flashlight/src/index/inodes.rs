@@ -5,6 +5,7 @@ use crate::format::header::Kind;
 use crate::format::inode::{MODE_DIR, MODE_TYPE, Stamp, Time};
 use crate::format::mappage::MapPage;
 use crate::index::Index;
+use crate::index::slots::{DirSlot, FileSlot};
 use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -66,9 +67,8 @@ impl<N: Nand> Index<'_, N> {
     /// Programs a cached file's page as the record of a change of names; the entries are the
     /// caller's business. The cached directories are written first: one that is pushed from the
     /// cache before it shows the change must not be newer than the record.
-    pub(crate) fn append_file(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
-        self.flush_dir(0)?;
-        self.flush_dir(1)?;
+    pub(crate) fn append_file(&mut self, i: FileSlot) -> Result<PageAddr, Error<N::Error>> {
+        self.flush_dirs()?;
         let at = self.write_file_page(i)?;
         let old = core::mem::replace(&mut self.files[i].loc, at);
         self.store.invalidate(old, MayProgram);
@@ -76,7 +76,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Frees everything a cached, empty directory has on flash.
-    pub(crate) fn free_dir(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn free_dir(&mut self, i: DirSlot) -> Result<(), Error<N::Error>> {
         for p in 0..self.dirs[i].dir().pointers() {
             let (_, at) = self.dirs[i].dir().pointer(p);
             if self.dirs[i].dir().levels() == 2 {

@@ -5,6 +5,7 @@ use crate::format::dirrec::Target;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN};
 use crate::format::names::Which;
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use flashkit_nand::Nand;
 
 impl<N: Nand> Index<'_, N> {
@@ -29,7 +30,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes the names of a cached file those that directories have entries for, and writes its
     /// page.
-    pub(crate) fn mend_names(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn mend_names(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         self.file_room(i, self.names_growth(i, 0))?;
         let (ino, mut kept) = (self.files[i].ino, 0);
         loop {

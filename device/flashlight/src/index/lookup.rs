@@ -10,13 +10,14 @@ use crate::format::node::{FileRef, INDEX_DIR, Node};
 use crate::format::wellformed::is_name;
 use crate::index::Index;
 use crate::index::dir::same_hash_max;
+use crate::index::slots::{DirSlot, FileSlot};
 use flashkit_nand::{Nand, PageAddr};
 
 /// Where an inode page was found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    Dir(usize),
-    File(usize),
+    Dir(DirSlot),
+    File(FileSlot),
     Scratch,
 }
 
@@ -136,7 +137,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Finds a name among the cached inodes. No read.
     fn find_cached(&self, dir: u32, hash: u32, name: &[u8]) -> Option<Found> {
-        for i in 0..2 {
+        for &i in &FileSlot::ALL {
             let view = self.files[i].file();
             let which = Which::Name(name);
             if self.files[i].ino == 0 || view.spot(self.store.volume, dir, which).is_none() {
@@ -153,7 +154,7 @@ impl<N: Nand> Index<'_, N> {
                 place: Place::File(i),
             });
         }
-        for i in 0..2 {
+        for &i in &DirSlot::ALL {
             let (ino, view) = (self.dirs[i].ino, self.dirs[i].dir());
             if ino > INDEX_DIR && view.parent() == dir && view.name() == name {
                 return Some(Found {
@@ -189,7 +190,7 @@ impl<N: Nand> Index<'_, N> {
                 }
             }
             Target::File | Target::Orphan => {
-                let cached = (0..2).find(|&i| {
+                let cached = FileSlot::ALL.iter().copied().find(|&i| {
                     let slot = &self.files[i];
                     slot.ino != 0
                         && slot.loc.0 == rec.ptr

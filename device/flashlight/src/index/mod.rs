@@ -27,6 +27,7 @@ pub(crate) mod placement;
 pub(crate) mod readdir;
 pub(crate) mod rebuild;
 pub(crate) mod scratch;
+pub(crate) mod slots;
 pub(crate) mod tree;
 pub(crate) mod truncate;
 pub(crate) mod updates;
@@ -34,9 +35,10 @@ pub(crate) mod waiting;
 
 use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR};
-use crate::index::cache::Slot;
+use crate::index::cache::{CachedDir, CachedFile};
 use crate::index::dirmap::DirMap;
 use crate::index::scratch::Scratch;
+use crate::index::slots::{Dirs, Files};
 use crate::space::store::Store;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -44,8 +46,8 @@ use flashkit_nand::{Nand, PageAddr};
 pub(crate) struct Index<'r, N: Nand> {
     pub store: Store<'r, N>,
     pub map: DirMap<'r>,
-    pub dirs: [Slot<'r>; 2],
-    pub files: [Slot<'r>; 2],
+    pub dirs: Dirs<'r>,
+    pub files: Files<'r>,
     pub scratch: Scratch<'r>,
     /// Copies of the DirInodes of the root and of the index directory, as they were at the
     /// unmount.
@@ -54,8 +56,6 @@ pub(crate) struct Index<'r, N: Nand> {
     pub next_ino: u32,
     /// Files in the index directory that have no name any more.
     pub orphans: u32,
-    /// Whether the data head of a file slot is a block shared with other files.
-    pub shared: [bool; 2],
     /// Whether the last file written was small.
     pub small_files: bool,
     /// How many files write in turn, each in a block of its own, times [`placement::INTERLEAVED`].
@@ -85,15 +85,14 @@ impl<'r, N: Nand> Index<'r, N> {
                 roots: map_roots,
                 next: INDEX_DIR + 1,
             },
-            dirs: [Slot::new(page()), Slot::new(page())],
-            files: [Slot::new(page()), Slot::new(page())],
+            dirs: Dirs([CachedDir::new(page()), CachedDir::new(page())]),
+            files: Files([CachedFile::new(page()), CachedFile::new(page())]),
             scratch: Scratch::new(page()),
             store,
             dir_copies: [PageAddr::NONE; 2],
             tick: 0,
             next_ino: FIRST_FILE,
             orphans: 0,
-            shared: [false; 2],
             small_files: false,
             interleaved: 0,
             read_only,

@@ -29,13 +29,14 @@ use crate::format::names::{
 };
 use crate::format::node::INDEX_DIR;
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::index::tree::SLACK;
 use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
     /// Loads a names page of a cached file into the scratch page. One read.
-    pub(crate) fn load_names(&mut self, i: usize, at: PageAddr) -> Result<(), Error<N::Error>> {
+    pub(crate) fn load_names(&mut self, i: FileSlot, at: PageAddr) -> Result<(), Error<N::Error>> {
         let ino = self.files[i].ino;
         self.load_map_page(Kind::Names, (0, at), ino, "names page")
     }
@@ -44,7 +45,7 @@ impl<N: Nand> Index<'_, N> {
     /// in the scratch page then.
     pub(crate) fn find_spot(
         &mut self,
-        i: usize,
+        i: FileSlot,
         dir: u32,
         which: Which<'_>,
     ) -> Result<Option<Spot>, Error<N::Error>> {
@@ -73,7 +74,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Bytes of room that [`Index::demote_name`], a new own name of `len` bytes and then
     /// [`Index::drop_name`] need in a cached file's page, what they note as freed included.
-    pub(crate) fn names_growth(&self, i: usize, len: usize) -> usize {
+    pub(crate) fn names_growth(&self, i: FileSlot, len: usize) -> usize {
         let view = self.files[i].file();
         let own = view.name().len();
         let notes = 2 * extent::SIZE;
@@ -90,7 +91,10 @@ impl<N: Nand> Index<'_, N> {
     ///
     /// # Errors
     /// [`Error::TooManyLinks`] when there is no place.
-    pub(crate) fn place_for_own_name(&mut self, i: usize) -> Result<PagedPlace, Error<N::Error>> {
+    pub(crate) fn place_for_own_name(
+        &mut self,
+        i: FileSlot,
+    ) -> Result<PagedPlace, Error<N::Error>> {
         let max = names_max(self.store.page_size());
         let view = self.files[i].file();
         if view.name().is_empty() {
@@ -113,7 +117,7 @@ impl<N: Nand> Index<'_, N> {
     /// Makes a cached file's own name one of the further ones, so that another can take its place.
     /// No flash operation; when the inode holds too many, one program, and at times a read, which
     /// move them to a names page. An error leaves everything as it was.
-    pub(crate) fn demote_name(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn demote_name(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         let old = match self.place_for_own_name(i)? {
             PagedPlace::None => return Ok(()),
             PagedPlace::Inode => {
@@ -164,7 +168,7 @@ impl<N: Nand> Index<'_, N> {
     /// it is in the scratch page then.
     fn names_page_with_room(
         &mut self,
-        i: usize,
+        i: FileSlot,
         bytes: usize,
         tries: usize,
     ) -> Result<Option<(usize, PageAddr)>, Error<N::Error>> {
@@ -187,7 +191,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes the names page in the scratch page, in place of the one that `old` points to.
     pub(crate) fn put_names_page(
         &mut self,
-        i: usize,
+        i: FileSlot,
         old: Option<(usize, PageAddr)>,
     ) -> Result<(), Error<N::Error>> {
         let len = MapPage::<&[u8], 1>::on(&self.scratch).len();
@@ -208,7 +212,7 @@ impl<N: Nand> Index<'_, N> {
     /// Takes the name at a spot just found from a cached file. No flash operation; one program when
     /// it is in a names page, unless that page's names fit the inode now. An error leaves
     /// everything as it was. Room for a note of a freed page is the caller's business.
-    pub(crate) fn drop_name(&mut self, i: usize, spot: Spot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn drop_name(&mut self, i: FileSlot, spot: Spot) -> Result<(), Error<N::Error>> {
         self.files[i].change();
         let mut view = self.files[i].file_mut();
         let (pointer, at) = match spot {
@@ -247,7 +251,7 @@ impl<N: Nand> Index<'_, N> {
     /// read for each names page.
     pub(crate) fn names_from(
         &mut self,
-        i: usize,
+        i: FileSlot,
         skip: usize,
         out: &mut [(u32, u32)],
     ) -> Result<usize, Error<N::Error>> {

@@ -6,6 +6,7 @@ use crate::format::names::{Spot, Which};
 use crate::format::node::Node;
 use crate::index::Index;
 use crate::index::file::KEPT;
+use crate::index::slots::FileSlot;
 use crate::space::opened::NamePlace;
 use flashkit_nand::Nand;
 
@@ -65,7 +66,7 @@ impl<N: Nand> Index<'_, N> {
     /// name, or no own name.
     pub(crate) fn free_own_name(
         &mut self,
-        i: usize,
+        i: FileSlot,
         dir: u32,
         name: Which<'_>,
     ) -> Result<(), Error<N::Error>> {

@@ -4,6 +4,7 @@ use crate::error::{Error, sound};
 use crate::format::area::Head;
 use crate::format::limits::REMNANTS;
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use flashkit_nand::{Nand, PageAddr};
 
 /// Blocks of others that files go on in, until one block fewer is kept for who left it.
@@ -15,21 +16,25 @@ impl<N: Nand> Index<'_, N> {
     /// A file goes on in the block where its last page is. A new file gets a block of its own,
     /// unless the file before it was small: then the two share one, until the file has grown past
     /// a quarter of a block. Overwrites of files in turn share blocks too.
-    pub(crate) fn choose_data_head(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn choose_data_head(
+        &mut self,
+        i: FileSlot,
+        index: u32,
+    ) -> Result<(), Error<N::Error>> {
         let share = self.store.ppb() / 4;
-        let head = self.store.heads.data[i];
+        let head = self.store.heads.data[i.data_head()];
         if head.block != u32::MAX {
             if self.has_many_tails() {
                 if head.next >= self.store.ppb() {
                     return self.open_roomiest(i);
                 }
-            } else if self.shared[i] && index >= share {
-                self.store.save_remnant(i);
-                self.shared[i] = false;
+            } else if self.files[i].shares && index >= share {
+                self.store.save_remnant(i.data_head());
+                self.files[i].shares = false;
             }
             return Ok(());
         }
-        self.shared[i] = false;
+        self.files[i].shares = false;
         if index > 0 && self.store.remnants.len > 0 {
             let last = sound(self.map_lookup(i, index - 1))?.map_or(PageAddr::NONE, |m| m.page);
             if last.is_some() {
@@ -42,7 +47,7 @@ impl<N: Nand> Index<'_, N> {
                 if let Some(r) = found.filter(|&r| self.store.remnants.get(r) == head) {
                     let others = (self.store.remnants.len - r) as u16;
                     self.interleaved = self.interleaved.max(INTERLEAVED * others);
-                    return self.store.resume_remnant(i, r);
+                    return self.store.resume_remnant(i.data_head(), r);
                 }
             }
         }
@@ -53,21 +58,21 @@ impl<N: Nand> Index<'_, N> {
             // An overwrite. The tails of many files' blocks would stay unwritten.
             let n = self.store.remnants.len;
             if n > 0 {
-                self.store.resume_remnant(i, n - 1)?;
+                self.store.resume_remnant(i.data_head(), n - 1)?;
             }
         }
         Ok(())
     }
 
     /// Lets a file that is probably small share a block with others.
-    pub(crate) fn open_shared(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn open_shared(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         if self.has_many_tails() {
             return self.open_roomiest(i);
         }
         let n = self.store.remnants.len;
         if n > 0 && self.small_files {
-            self.store.resume_remnant(i, n - 1)?;
-            self.shared[i] = true;
+            self.store.resume_remnant(i.data_head(), n - 1)?;
+            self.files[i].shares = true;
         }
         Ok(())
     }
@@ -87,13 +92,13 @@ impl<N: Nand> Index<'_, N> {
 
     /// Goes on in the block with the longest unwritten tail, but for those left last by as many
     /// files as come back to theirs.
-    fn open_roomiest(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    fn open_roomiest(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         let all = &self.store.remnants;
         let interleaved = self.files_interleaved().min(all.len.saturating_sub(1));
         self.interleaved = self.interleaved.saturating_sub(1);
         if let Some(r) = (0..all.len - interleaved).min_by_key(|&r| all.get(r).next) {
-            self.store.resume_remnant(i, r)?;
-            self.shared[i] = true;
+            self.store.resume_remnant(i.data_head(), r)?;
+            self.files[i].shares = true;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::format::names::{Spot, Which, name_at};
 use crate::format::node::Node;
 use crate::index::Index;
 use crate::index::lookup::Place;
+use crate::index::slots::FileSlot;
 use flashkit_nand::Nand;
 
 /// A name in a directory.
@@ -116,7 +117,10 @@ impl<N: Nand> Index<'_, N> {
                 Target::Dir | Target::Indirect => rec.ptr,
                 // Files that are only in RAM: their entries do not tell them apart.
                 Target::File if rec.ptr == u32::MAX => {
-                    let new = (0..2).filter(|&i| self.is_new_at(i, dir, hash));
+                    let new = FileSlot::ALL
+                        .iter()
+                        .copied()
+                        .filter(|&i| self.is_new_at(i, dir, hash));
                     match new.map(|i| self.files[i].ino).filter(|&i| i > after).min() {
                         Some(ino) => ino,
                         None => continue,
@@ -140,7 +144,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Whether a slot holds a file that is only in RAM, with this entry.
-    fn is_new_at(&self, i: usize, dir: u32, hash: u32) -> bool {
+    fn is_new_at(&self, i: FileSlot, dir: u32, hash: u32) -> bool {
         let slot = &self.files[i];
         slot.ino != 0 && slot.loc.is_none() && slot.file().holder(self.store.volume) == (dir, hash)
     }

@@ -20,6 +20,7 @@ use crate::format::inode::DirView;
 use crate::format::mappage::MapPage;
 use crate::format::node::INDEX_DIR;
 use crate::index::dirmap::NEAR;
+use crate::index::slots::DirSlot;
 use crate::index::{Index, tree};
 use crate::space::opened::{FRESH, is_lost};
 use flashkit_bytes::{get_u32, put_u32};
@@ -85,7 +86,7 @@ impl<N: Nand> Index<'_, N> {
                 self.mark_missing(block, first, lost)?;
             }
         }
-        for i in 0..2 {
+        for &i in &DirSlot::ALL {
             let (ino, loc) = (self.dirs[i].ino, self.dirs[i].loc);
             if ino != 0 && loc.is_some() {
                 self.set_entry(first, ino, loc);

@@ -7,6 +7,7 @@ use crate::format::header::Kind;
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::file::{CUT_NOTES, LOG_CUT_NOTES};
+use crate::index::slots::FileSlot;
 use crate::index::tree::{self, Changes, EXTENT, MapTarget};
 use crate::index::waiting::Waiting;
 use crate::space::latch::{MayProgram, Stopped};
@@ -15,7 +16,7 @@ use flashkit_nand::{Nand, PageAddr};
 impl<N: Nand> Index<'_, N> {
     /// Frees everything a cached file has on flash, its own page included. The file is not to be
     /// used again; that it is gone is made durable by its directory's page.
-    pub(crate) fn free_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn free_file(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         for r in 0..self.files[i].file().record_search(INDEX_END, 0) {
             let e = Extent::decode(self.files[i].file().record(r));
             self.store.invalidate_run(e.page, e.count, MayProgram);
@@ -41,7 +42,7 @@ impl<N: Nand> Index<'_, N> {
     /// another's, leads to goes on counting as valid.
     pub(crate) fn free_map(
         &mut self,
-        i: usize,
+        i: FileSlot,
         at: PageAddr,
         levels: u8,
     ) -> Result<(), Error<N::Error>> {
@@ -70,7 +71,7 @@ impl<N: Nand> Index<'_, N> {
     /// The same for an extent map that so much waits for.
     pub(crate) fn free_map_below(
         &mut self,
-        i: usize,
+        i: FileSlot,
         at: PageAddr,
         waiting: Option<&Waiting>,
     ) -> Result<(), Error<N::Error>> {
@@ -90,7 +91,11 @@ impl<N: Nand> Index<'_, N> {
     /// Makes sure that [`Index::map_truncate`] will not fail for damage, also when a page is
     /// written before it: there is room, and the maps that are cut through can be read. Maps
     /// beyond `size` are dropped unread, if need be.
-    pub(crate) fn prepare_truncate(&mut self, i: usize, size: u64) -> Result<(), Error<N::Error>> {
+    pub(crate) fn prepare_truncate(
+        &mut self,
+        i: FileSlot,
+        size: u64,
+    ) -> Result<(), Error<N::Error>> {
         let end = size.div_ceil(self.store.page_size() as u64) as u32;
         if self.files[i].file().levels() > 0 {
             self.move_masks(i, end, INDEX_END)?;
@@ -124,7 +129,7 @@ impl<N: Nand> Index<'_, N> {
     /// Records that a truncation takes at most until what is left of it are whole maps
     /// beyond the size: the cut of the log, and in a file with maps an index page and
     /// the map that is cut through.
-    fn cut_notes(&self, i: usize) -> usize {
+    fn cut_notes(&self, i: FileSlot) -> usize {
         match self.files[i].file().levels() {
             0 => LOG_CUT_NOTES,
             _ => LOG_CUT_NOTES + CUT_NOTES,
@@ -133,7 +138,11 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes room for the notes of a part of a truncation, which has begun: notes before them are
     /// written when nothing else can go.
-    pub(crate) fn truncate_room(&mut self, i: usize, notes: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn truncate_room(
+        &mut self,
+        i: FileSlot,
+        notes: usize,
+    ) -> Result<(), Error<N::Error>> {
         match self.file_room(i, notes * extent::SIZE) {
             Err(e) if e.is_damage() && !self.store.nand.is_stopped() => {}
             r => return r,
@@ -143,7 +152,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Unmaps all pages from `end` on.
-    pub(crate) fn map_truncate(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn map_truncate(&mut self, i: FileSlot, end: u32) -> Result<(), Error<N::Error>> {
         let cut = self.cut_maps(i, end);
         self.cut_in_part(cut)
     }
@@ -160,7 +169,7 @@ impl<N: Nand> Index<'_, N> {
     /// The inode may be written before all is done, with the new size: then whole maps beyond it
     /// tell what is left ([`Index::finish_truncate`]). So the map that `end` falls into is cut
     /// first, and until then there is room for all notes.
-    fn cut_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+    fn cut_maps(&mut self, i: FileSlot, end: u32) -> Result<(), Error<N::Error>> {
         self.truncate_room(i, self.cut_notes(i))?;
         self.files[i].change();
         // Making room may have moved records to where the cut goes through.
@@ -182,7 +191,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Drops the maps that cover nothing before `end`, the last first.
-    fn drop_maps(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+    fn drop_maps(&mut self, i: FileSlot, end: u32) -> Result<(), Error<N::Error>> {
         while self.has_maps_from(i, end) {
             self.notes_room(i)?;
             // Making room may have written the inode.
@@ -204,7 +213,7 @@ impl<N: Nand> Index<'_, N> {
     /// Makes room for the notes of a map that is dropped: those before them are written,
     /// before records are moved to maps. That may split these, and put those that are left
     /// into an index page with others.
-    fn notes_room(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    fn notes_room(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         if self.files[i].file().room() < CUT_NOTES * extent::SIZE + tree::SLACK {
             self.files[i].dirty = true;
             self.flush_file(i)?;
@@ -213,7 +222,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Whether the last of a file's maps covers nothing before `end`.
-    fn has_maps_from(&self, i: usize, end: u32) -> bool {
+    fn has_maps_from(&self, i: FileSlot, end: u32) -> bool {
         let view = self.files[i].file();
         let last = view.pointers().checked_sub(1);
         last.is_some_and(|last| is_beyond(last, view.pointer(last).0, end))
@@ -221,30 +230,35 @@ impl<N: Nand> Index<'_, N> {
 
     /// Whether a truncation of a file has not come to its end when power was cut: maps
     /// are left beyond its size.
-    pub(crate) fn is_half_cut(&self, i: usize) -> bool {
+    pub(crate) fn is_half_cut(&self, i: FileSlot) -> bool {
         self.has_maps_from(i, self.pages_of(i))
     }
 
     /// Pages that a file's size covers.
-    fn pages_of(&self, i: usize) -> u32 {
+    fn pages_of(&self, i: FileSlot) -> u32 {
         let ps = self.store.page_size() as u64;
         self.files[i].file().size().div_ceil(ps) as u32
     }
 
     /// Before a file grows: the rest of a truncation that was cut. What it has left would be seen.
-    pub(crate) fn finish_truncate(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn finish_truncate(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         let dropped = self.drop_maps_beyond(i);
         self.cut_in_part(dropped)
     }
 
     /// Drops the maps beyond a file's size. An error has left some: they are as they were.
-    pub(crate) fn drop_maps_beyond(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn drop_maps_beyond(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         self.drop_maps(i, self.pages_of(i))
     }
 
     /// Drops the maps from `end` on from an index page, and what waits there for them; `false` when
     /// there is nothing.
-    fn truncate_index(&mut self, i: usize, root: usize, end: u32) -> Result<bool, Error<N::Error>> {
+    fn truncate_index(
+        &mut self,
+        i: FileSlot,
+        root: usize,
+        end: u32,
+    ) -> Result<bool, Error<N::Error>> {
         let (key, at) = self.files[i].file().pointer(root);
         let ino = self.files[i].ino;
         let mut p = 1;
@@ -271,7 +285,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Unmaps the pages from `end` on in the one map that `end` falls into.
-    fn truncate_map(&mut self, i: usize, end: u32) -> Result<(), Error<N::Error>> {
+    fn truncate_map(&mut self, i: FileSlot, end: u32) -> Result<(), Error<N::Error>> {
         if !self.load_extent_map(i, end)? {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::node::FileRef;
 use crate::format::tag::{PAGES_MOST, Update};
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::space::updates::GROWTH;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -37,7 +38,7 @@ impl<N: Nand> Index<'_, N> {
     /// Maps a page of an update that has just been written.
     pub(crate) fn put_update(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         at: PageAddr,
     ) -> Result<(), Error<N::Error>> {
@@ -51,7 +52,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes the scratch page, which ends with a piece that was appended, as an update. A program.
     pub(crate) fn write_tail(
         &mut self,
-        i: usize,
+        i: FileSlot,
         index: u32,
         update: Update,
     ) -> Result<(), Error<N::Error>> {
@@ -63,7 +64,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Whether the write of a piece of one page can be a tail.
-    pub(crate) fn tail(&self, i: usize, offset: u64, data: &[u8], now: Time) -> Option<Update> {
+    pub(crate) fn tail(&self, i: FileSlot, offset: u64, data: &[u8], now: Time) -> Option<Update> {
         let can_be = offset == self.files[i].file().size()
             && !self.is_half_cut(i)
             && self.takes_updates(i, 1, now);
@@ -72,7 +73,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes a cached file durable: writes its page, unless a recovery finds all that has changed.
     /// Writes that follow can be updates.
-    pub(crate) fn sync_file(&mut self, i: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn sync_file(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
         if self.files[i].updates.is_none() || self.store.since.update_blocks > UPDATE_BLOCKS {
             self.flush_file(i)?;
         }
@@ -81,7 +82,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Whether so many pages more of a file can be updates.
-    pub(crate) fn takes_updates(&self, i: usize, pages: u32, now: Time) -> bool {
+    pub(crate) fn takes_updates(&self, i: FileSlot, pages: u32, now: Time) -> bool {
         (self.files[i].updates).is_some_and(|n| n + pages <= UNSYNCED_MAX)
             && Update::holds(now)
             && self.store.takes_updates()

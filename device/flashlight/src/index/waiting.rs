@@ -20,6 +20,7 @@ use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::file::unmasked;
+use crate::index::slots::FileSlot;
 use crate::index::tree::{self, BATCH, Changes, EXTENT, MapTarget};
 use crate::space::latch::MayProgram;
 use crate::space::store::Store;
@@ -97,7 +98,7 @@ impl<N: Nand> Index<'_, N> {
     /// range of its pointer ends. One read.
     pub(crate) fn load_index(
         &mut self,
-        i: usize,
+        i: FileSlot,
         root: usize,
     ) -> Result<(PageAddr, u32), Error<N::Error>> {
         let view = self.files[i].file();
@@ -113,7 +114,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves records of the log to an index page of the file. One read, one program. When there is
     /// no room, the index page is divided, or what waits there is drained first.
-    pub(crate) fn gather(&mut self, i: usize, root: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn gather(&mut self, i: FileSlot, root: usize) -> Result<(), Error<N::Error>> {
         let (old, end) = self.load_index(i, root)?;
         let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
         let view = self.files[i].file();
@@ -164,7 +165,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves records of a range from the log to the index page in the scratch
     /// page, while there is room.
-    fn gather_records(&mut self, i: usize, first: u32, end: u32, _: MayProgram) -> usize {
+    fn gather_records(&mut self, i: FileSlot, first: u32, end: u32, _: MayProgram) -> usize {
         let (mut moved, r) = (0, self.files[i].file().record_search(first, 0));
         while r < self.files[i].file().records() {
             let rec = Extent::decode(self.files[i].file().record(r));
@@ -222,7 +223,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Divides an index page into two. One read, two programs.
-    fn divide(&mut self, i: usize, root: usize) -> Result<(), Error<N::Error>> {
+    fn divide(&mut self, i: FileSlot, root: usize) -> Result<(), Error<N::Error>> {
         let (old, _) = self.load_index(i, root)?;
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let (first, _) = self.files[i].file().pointer(root);
@@ -246,7 +247,7 @@ impl<N: Nand> Index<'_, N> {
     /// one program, one more when it is split; two reads and one program for the index page.
     pub(crate) fn drain(
         &mut self,
-        i: usize,
+        i: FileSlot,
         root: usize,
         key: Option<u32>,
     ) -> Result<(), Error<N::Error>> {
@@ -302,7 +303,7 @@ impl<N: Nand> Index<'_, N> {
     /// Moves what waits for one extent map there, and writes it. What leads to it is not changed.
     fn drain_to_map(
         &mut self,
-        i: usize,
+        i: FileSlot,
         target: &MapTarget,
         waiting: &Waiting,
         changes: &mut Changes,
@@ -345,7 +346,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Whether anything waits for the map that covers an index, from there on; and its index page
     /// is in the scratch page then. One read.
-    fn waits_for_map(&mut self, i: usize, index: u32) -> Result<Option<usize>, Error<N::Error>> {
+    fn waits_for_map(&mut self, i: FileSlot, index: u32) -> Result<Option<usize>, Error<N::Error>> {
         let view = self.files[i].file();
         if view.levels() != 2 {
             return Ok(None);
@@ -359,7 +360,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves what waits for the map that covers an index there, if that goes on behind the index.
-    pub(crate) fn drain_at(&mut self, i: usize, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn drain_at(&mut self, i: FileSlot, index: u32) -> Result<(), Error<N::Error>> {
         // A map that is split leaves the rest to the next time.
         while let Some(root) = self.waits_for_map(i, index)? {
             self.drain(i, root, Some(index))?;
@@ -372,7 +373,7 @@ impl<N: Nand> Index<'_, N> {
     /// each 16 extents that wait.
     pub(crate) fn for_each_valid_run(
         &mut self,
-        i: usize,
+        i: FileSlot,
         waiting: Option<&Waiting>,
         mut each: impl FnMut(&mut Store<'_, N>, Extent),
     ) -> Result<(), Error<N::Error>> {
@@ -398,7 +399,7 @@ impl<N: Nand> Index<'_, N> {
 
     fn for_each_valid_run_below_log(
         &mut self,
-        i: usize,
+        i: FileSlot,
         from: u32,
         to: u32,
         each: &mut impl FnMut(&mut Store<'_, N>, Extent),
@@ -415,7 +416,7 @@ impl<N: Nand> Index<'_, N> {
     /// The same for what waits in the index page in the scratch page.
     pub(crate) fn for_each_valid_run_waiting(
         &mut self,
-        i: usize,
+        i: FileSlot,
         mut each: impl FnMut(&mut Store<'_, N>, Extent),
     ) {
         let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
@@ -429,7 +430,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Drops what waits for indexes from `end` on, and the pointers that begin there, from the
     /// index page in the scratch page; whether there was anything.
-    pub(crate) fn cut_index(&mut self, i: usize, end: u32, _: MayProgram) -> bool {
+    pub(crate) fn cut_index(&mut self, i: FileSlot, end: u32, _: MayProgram) -> bool {
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let mut page: MapPage<&mut [u8], 8> = MapPage(page);
         let (store, view) = (&mut self.store, self.files[i].file());

@@ -9,6 +9,7 @@ use crate::format::header::{Header, Kind, is_blank};
 use crate::format::inode::{DirView, FileView};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::index::waiting::Waiting;
 use crate::recovery::listing::is_record;
 use crate::space::latch::MayProgram;
@@ -34,15 +35,15 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             for index in u32::from(info & 0x7ff)..self.store.ppb() {
                 let at = self.store.geo.page(BlockAddr(block), index);
-                self.files[0].clear();
-                let header = self.store.read_meta(at, self.files[0].buf)?;
+                self.files[FileSlot::First].clear();
+                let header = self.store.read_meta(at, self.files[FileSlot::First].buf)?;
                 let is_one = |h: &Header| h.seq > since && (fresh || is_record(h.kind, area));
                 let counted = match header.filter(is_one) {
                     Some(h) if h.kind == Kind::Dir => self.count_dir(at),
                     Some(h) if h.kind == Kind::File && (!fresh || copy == at) => {
                         self.count_file(at)
                     }
-                    None if is_blank(self.files[0].buf) => break,
+                    None if is_blank(self.files[FileSlot::First].buf) => break,
                     _ => Ok(()),
                 };
                 self.noted(counted)?;
@@ -51,7 +52,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     fn count_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        let view = DirView::on(self.files[0].buf);
+        let view = DirView::on(self.files[FileSlot::First].buf);
         if !view.is_sane() {
             return Ok(());
         }
@@ -60,14 +61,14 @@ impl<'r, N: Nand> Index<'r, N> {
             return Ok(());
         }
         self.count(at, MayProgram);
-        let xattr = DirView::on(self.files[0].buf).xattr();
+        let xattr = DirView::on(self.files[FileSlot::First].buf).xattr();
         self.count(xattr, MayProgram);
-        for r in 0..DirView::on(self.files[0].buf).records() {
-            let entry = DirRec::decode(DirView::on(self.files[0].buf).record(r));
+        for r in 0..DirView::on(self.files[FileSlot::First].buf).records() {
+            let entry = DirRec::decode(DirView::on(self.files[FileSlot::First].buf).record(r));
             self.count_entry(&entry, MayProgram);
         }
         for p in 0..pointers {
-            let page = DirView::on(self.files[0].buf).pointer(p).1;
+            let page = DirView::on(self.files[FileSlot::First].buf).pointer(p).1;
             self.count(page, MayProgram);
             if levels == 1 {
                 self.count_hash_map(page)?;
@@ -97,7 +98,7 @@ impl<'r, N: Nand> Index<'r, N> {
         }
     }
 
-    /// Counts what the entries lead to in a hash map of the directory in slot 0.
+    /// Counts what the entries lead to in a hash map of the directory in the first slot.
     fn count_hash_map(&mut self, map: PageAddr) -> Result<(), Error<N::Error>> {
         if !self.is_new(map) || sound(self.load_scratch(map, Kind::HashMap, "hash map"))?.is_none()
         {
@@ -107,7 +108,7 @@ impl<'r, N: Nand> Index<'r, N> {
         for r in 0..page.count().min(page.capacity()) {
             let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
             let entry = DirRec::decode(page.record(r));
-            if !DirView::on(self.files[0].buf).hides(&entry) {
+            if !DirView::on(self.files[FileSlot::First].buf).hides(&entry) {
                 self.count_entry(&entry, MayProgram);
             }
         }
@@ -115,7 +116,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     fn count_file(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        let view = self.files[0].file();
+        let view = self.files[FileSlot::First].file();
         if !view.is_sane() {
             return Ok(());
         }
@@ -132,20 +133,23 @@ impl<'r, N: Nand> Index<'r, N> {
             }
         }
         let mut n = 0;
-        while let Some(page) = self.files[0].file().names_page(n) {
+        while let Some(page) = self.files[FileSlot::First].file().names_page(n) {
             self.count(page, MayProgram);
             n += 1;
         }
-        let xattr = self.files[0].file().xattr();
+        let xattr = self.files[FileSlot::First].file().xattr();
         self.count(xattr, MayProgram);
-        for r in 0..self.files[0].file().record_search(INDEX_END, 0) {
-            let e = Extent::decode(self.files[0].file().record(r));
+        for r in 0..self.files[FileSlot::First]
+            .file()
+            .record_search(INDEX_END, 0)
+        {
+            let e = Extent::decode(self.files[FileSlot::First].file().record(r));
             for k in 0..e.count {
                 self.count(PageAddr(e.page + k), MayProgram);
             }
         }
         for p in 0..pointers {
-            let page = self.files[0].file().pointer(p).1;
+            let page = self.files[FileSlot::First].file().pointer(p).1;
             if levels == 2 && self.count(page, MayProgram) {
                 let mut r = 0;
                 while sound(self.load_scratch(page, Kind::ExtentIndex, "extent index"))?.is_some() {
@@ -155,8 +159,8 @@ impl<'r, N: Nand> Index<'r, N> {
                     }
                     let (map, waiting) = (index.pointer(r).1, Waiting::below(&index, page, r));
                     if r == 0 {
-                        self.for_each_valid_run_waiting(0, |store, run| {
-                            count_run(store, run, MayProgram)
+                        self.for_each_valid_run_waiting(FileSlot::First, |store, run| {
+                            count_run(store, run, MayProgram);
                         });
                     }
                     self.store.look_into(map)?;
@@ -180,9 +184,11 @@ impl<'r, N: Nand> Index<'r, N> {
         {
             return Ok(());
         }
-        sound(self.for_each_valid_run(0, waiting, |store, run| {
-            count_run(store, run, MayProgram);
-        }))?;
+        sound(
+            self.for_each_valid_run(FileSlot::First, waiting, |store, run| {
+                count_run(store, run, MayProgram);
+            }),
+        )?;
         Ok(())
     }
 
@@ -202,11 +208,11 @@ impl<'r, N: Nand> Index<'r, N> {
                 self.store.close(block);
             }
         }
-        self.files[0].clear();
+        self.files[FileSlot::First].clear();
         if let Some(rec) = self.store.recovery.take() {
-            self.files[1].buf = rec.list;
+            self.files[FileSlot::Second].buf = rec.list;
         }
-        self.files[1].clear();
+        self.files[FileSlot::Second].clear();
     }
 }
 

@@ -13,6 +13,7 @@ use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
 use crate::index::cache::REMOVED_MOST;
 use crate::index::dir::Removal;
+use crate::index::slots::FileSlot;
 use crate::index::waiting::{CHUNK, Waiting};
 use crate::recovery::records::Record;
 use crate::space::latch::MayProgram;
@@ -55,26 +56,26 @@ impl<N: Nand> Index<'_, N> {
 }
 
 impl<'r, N: Nand> Index<'r, N> {
-    /// Removes the files that the FileInode in slot 0 notes, whose record is `rec`. Each costs a
-    /// read, those of its maps, and those of a lookup.
+    /// Removes the files that the FileInode in the first slot notes, whose record is `rec`. Each
+    /// costs a read, those of its maps, and those of a lookup.
     pub(crate) fn replay_removed(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
-        let view = self.files[0].file();
+        let view = self.files[FileSlot::First].file();
         let mut removed = [PageAddr::NONE; REMOVED_MOST];
         let notes = (0..view.records()).map(|r| Extent::decode(view.record(r)));
         for (to, note) in removed.iter_mut().zip(notes.filter(|e| e.index == REMOVED)) {
             *to = PageAddr(note.page);
         }
         for at in removed.into_iter().filter(|at| at.is_some()) {
-            self.files[0].clear();
+            self.files[FileSlot::First].clear();
             self.store.look_into(at)?;
-            let header = self.store.read_meta(at, self.files[0].buf)?;
-            let view = self.files[0].file();
+            let header = self.store.read_meta(at, self.files[FileSlot::First].buf)?;
+            let view = self.files[FileSlot::First].file();
             let sane = header.is_some_and(|h| h.kind == Kind::File) && view.is_sane();
             let hash = (sane && view.parent() == rec.parent)
                 .then(|| name_hash(self.store.volume, view.name()));
             if hash.is_some() {
-                self.files[0].loc = at;
-                self.free_file(0)?;
+                self.files[FileSlot::First].loc = at;
+                self.free_file(FileSlot::First)?;
             } else {
                 // What it leads to goes on counting as valid.
                 self.store.invalidate(at, MayProgram);
@@ -106,10 +107,10 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    /// Invalidates what the FileInode in slot 0 notes as freed.
+    /// Invalidates what the FileInode in the first slot notes as freed.
     pub(crate) fn replay_freed(&mut self) -> Result<(), Error<N::Error>> {
-        for r in 0..self.files[0].file().records() {
-            let note = Extent::decode(self.files[0].file().record(r));
+        for r in 0..self.files[FileSlot::First].file().records() {
+            let note = Extent::decode(self.files[FileSlot::First].file().record(r));
             match note.index {
                 FREED_RUN => self.store.invalidate_run(note.page, note.count, MayProgram),
                 FREED_MAP => {
@@ -117,8 +118,8 @@ impl<'r, N: Nand> Index<'r, N> {
                     self.store.look_into(at)?;
                     let header = self.read_scratch(at)?;
                     match header.map(|h| h.kind) {
-                        Some(Kind::ExtentMap) => self.free_map(0, at, 1)?,
-                        Some(Kind::ExtentIndex) => self.free_map(0, at, 2)?,
+                        Some(Kind::ExtentMap) => self.free_map(FileSlot::First, at, 1)?,
+                        Some(Kind::ExtentIndex) => self.free_map(FileSlot::First, at, 2)?,
                         _ => self.store.invalidate(at, MayProgram),
                     }
                 }
@@ -210,7 +211,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 }
                 self.load_scratch(old, Kind::ExtentIndex, "extent index")?;
                 let waiting = Waiting::below(&MapPage(&*self.scratch), old, p + k);
-                self.free_map_below(0, map, Some(&waiting))?;
+                self.free_map_below(FileSlot::First, map, Some(&waiting))?;
             }
             p += n;
         }
@@ -368,9 +369,9 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    /// Before the entry of a new file, the page of which is in slot 0, is added: what has its name
-    /// was removed or renamed before, and what said so is lost. One read for each other file or
-    /// directory with this hash.
+    /// Before the entry of a new file, the page of which is in the first slot, is added: what has
+    /// its name was removed or renamed before, and what said so is lost. One read for each other
+    /// file or directory with this hash.
     fn unlink_same_name(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
         let mut n = 0;
         while let Some(Some(r)) = sound(self.dir_nth(rec.parent, rec.hash, n))? {
@@ -384,7 +385,10 @@ impl<'r, N: Nand> Index<'r, N> {
                 Target::Orphan | Target::Indirect => continue,
             };
             let header = self.read_scratch(at)?;
-            let (old, new) = (FileView::on(&*self.scratch), self.files[0].file());
+            let (old, new) = (
+                FileView::on(&*self.scratch),
+                self.files[FileSlot::First].file(),
+            );
             if header.is_none_or(|h| h.kind != kind)
                 || old.ino() == rec.ino
                 || (old.parent(), old.name()) != (rec.parent, new.name())

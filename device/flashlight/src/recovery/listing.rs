@@ -11,6 +11,7 @@ use crate::format::inode::FileView;
 use crate::format::limits::RESERVES;
 use crate::format::tag::{self, Tag, Update};
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::recovery::count::nth_run;
 use crate::space::latch::MayProgram;
 use crate::space::opened::{CHANGE, FRESH, NEWER, PARTIAL, Recovery, SUSPECTS};
@@ -32,8 +33,8 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// Step 1: reads the allocation log and lists the blocks. Returns whether there are records.
     pub(crate) fn list_opened(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
         let since = start.since;
-        self.index.files[1].clear();
-        let list = core::mem::take(&mut self.index.files[1].buf);
+        self.index.files[FileSlot::Second].clear();
+        let list = core::mem::take(&mut self.index.files[FileSlot::Second].buf);
         let mut rec = Recovery {
             list,
             len: 0,
@@ -357,7 +358,9 @@ impl<'r, N: Nand> Index<'r, N> {
             }
             match found {
                 Some(h) if newest.is_none_or(|n| h.seq > n.1.seq) => {
-                    self.files[0].buf.copy_from_slice(&self.scratch);
+                    self.files[FileSlot::First]
+                        .buf
+                        .copy_from_slice(&self.scratch);
                     newest = Some((at, h));
                 }
                 Some(_) => {}
@@ -378,7 +381,7 @@ impl<'r, N: Nand> Index<'r, N> {
         } else {
             LogArea::File
         };
-        let page = &mut self.files[0].buf[..header.len];
+        let page = &mut self.files[FileSlot::First].buf[..header.len];
         let ino = FileView::on(&*page).ino();
         let at = self.store.append(area, page, header.kind, header.prev)?;
         self.suspect(from);

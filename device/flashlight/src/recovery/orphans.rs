@@ -83,7 +83,7 @@ impl<N: Nand> Volume<'_, N> {
         self.index_mut()
             .dir_remove(INDEX_DIR, &rec, Removal::Freed(Target::File, loc))?;
         self.index_mut().free_file(i)?;
-        self.store_mut().save_remnant(i);
+        self.store_mut().save_remnant(i.data_head());
         self.index_mut().orphans = self.index().orphans.saturating_sub(1);
         Ok(())
     }

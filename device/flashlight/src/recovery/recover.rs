@@ -35,6 +35,7 @@ use crate::format::hash::name_hash;
 use crate::format::header::{Header, Kind};
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView};
 use crate::index::Index;
+use crate::index::slots::{DirSlot, FileSlot};
 use crate::recovery::count::count;
 use crate::recovery::records::Record;
 use crate::space::latch::MayProgram;
@@ -85,7 +86,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         self.index_mut().replay_all(since)?;
         // Pages that are no records may have later numbers.
         self.store_mut().seq += 1 << 16;
-        for i in 0..2 {
+        for &i in &DirSlot::ALL {
             self.index_mut().flush_dir(i)?;
             self.index_mut().dirs[i].clear();
         }
@@ -95,7 +96,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         let exchange = self.store().recovery.as_ref().and_then(|r| r.exchange);
         let half_cut = self.store().recovery.as_ref().map(|r| r.half_cut);
         self.index_mut().close_opened(MayProgram);
-        for slot in &mut self.index_mut().dirs {
+        for slot in &mut self.index_mut().dirs.0 {
             if slot.ino != 0 {
                 slot.dir_mut().set_as_of(0);
             }
@@ -270,12 +271,12 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Invalidates what a file's page refers to, and that page.
     pub(crate) fn free_file_at(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.files[0].clear();
+        self.files[FileSlot::First].clear();
         self.store.look_into(at)?;
-        match self.store.read_meta(at, self.files[0].buf)? {
-            Some(h) if h.kind == Kind::File && self.files[0].file().is_sane() => {
-                self.files[0].loc = at;
-                return self.free_file(0);
+        match self.store.read_meta(at, self.files[FileSlot::First].buf)? {
+            Some(h) if h.kind == Kind::File && self.files[FileSlot::First].file().is_sane() => {
+                self.files[FileSlot::First].loc = at;
+                return self.free_file(FileSlot::First);
             }
             _ => {}
         }
@@ -288,11 +289,12 @@ impl<'r, N: Nand> Index<'r, N> {
         if at.is_none() {
             return Ok(());
         }
-        self.files[0].clear();
+        self.files[FileSlot::First].clear();
         self.store.look_into(at)?;
-        let header = self.store.read_meta(at, self.files[0].buf)?;
-        let page = |index: &Self, p: usize| DirView::on(index.files[0].buf).pointer(p).1;
-        let view = DirView::on(self.files[0].buf);
+        let header = self.store.read_meta(at, self.files[FileSlot::First].buf)?;
+        let page =
+            |index: &Self, p: usize| DirView::on(index.files[FileSlot::First].buf).pointer(p).1;
+        let view = DirView::on(self.files[FileSlot::First].buf);
         let whole = header.is_some_and(|h| h.kind == Kind::Dir) && view.is_sane();
         let (pointers, levels) = (view.pointers(), view.levels());
         if whole {
@@ -318,8 +320,8 @@ impl<'r, N: Nand> Index<'r, N> {
         header: &Header,
         held: bool,
     ) -> Result<bool, Error<N::Error>> {
-        self.files[0].clear();
-        let buf = &mut *self.files[0].buf;
+        self.files[FileSlot::First].clear();
+        let buf = &mut *self.files[FileSlot::First].buf;
         if held {
             buf.copy_from_slice(&self.scratch);
         } else if sound(self.store.expect_meta(at, buf, header.kind, "inode"))?.is_none() {
@@ -343,9 +345,9 @@ impl<'r, N: Nand> Index<'r, N> {
         }
     }
 
-    /// The same for the page in slot 0.
+    /// The same for the page in the first slot.
     fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
-        let view = self.files[0].file();
+        let view = self.files[FileSlot::First].file();
         let volume = self.store.volume;
         let mut rec = Record {
             at,
@@ -384,9 +386,10 @@ impl<'r, N: Nand> Index<'r, N> {
         self.replay_file_links(&rec)
     }
 
-    /// Notes whether the FileInode in slot 0 is of a truncation that has not come to its end.
+    /// Notes whether the FileInode in the first slot is of a truncation that has not come to its
+    /// end.
     fn note_half_cut(&mut self, record: &Record) {
-        let half = self.is_half_cut(0);
+        let half = self.is_half_cut(FileSlot::First);
         let Some(rec) = &mut self.store.recovery else {
             return;
         };

@@ -5,6 +5,7 @@ use crate::format::extent::{self, INDEX_END};
 use crate::format::header::SEQ;
 use crate::format::tag::{self, PAGES_MOST, Tag, Update};
 use crate::index::Index;
+use crate::index::slots::FileSlot;
 use crate::space::opened::CHANGE;
 use crate::space::updates::UpdateBlocks;
 use flashkit_bytes::get_u64;
@@ -238,7 +239,7 @@ impl<N: Nand> Index<'_, N> {
     /// Maps page `k` of an update, or a copy of it; `false` when it cannot be read again.
     fn replay_page(
         &mut self,
-        i: usize,
+        i: FileSlot,
         run: &Run,
         k: usize,
         again: bool,
