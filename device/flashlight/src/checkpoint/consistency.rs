@@ -61,7 +61,7 @@ impl<N: Nand> Durable<'_, N> {
             let s = &mut self.index.store;
             match s.state(block) {
                 BlockState::Free | BlockState::Clean => {
-                    s.tally.free = s.tally.free.saturating_sub(1)
+                    s.tally.free = s.tally.free.saturating_sub(1);
                 }
                 BlockState::Dead => s.tally.dead = s.tally.dead.saturating_sub(1),
                 _ => continue,

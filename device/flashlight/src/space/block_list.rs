@@ -50,7 +50,7 @@ impl<const N: usize> BlockList<N> {
 
     /// Takes all of them out.
     pub fn take(&mut self) -> Self {
-        core::mem::replace(self, Self::new())
+        core::mem::take(self)
     }
 
     pub fn clear(&mut self) {
