@@ -16,7 +16,7 @@ use crate::format::mappage::{ExtentPage, MapPage};
 use crate::format::node::{FileRef, Node};
 use crate::format::tag::{self, Tag};
 use crate::index::Index;
-use crate::index::slots::FileSlot;
+use crate::index::slots::{AnySlot, FileSlot};
 use crate::index::tree::{self, BATCH, COPIES, Copied, EXTENT, HASH, MapKind};
 use crate::index::waiting::Waiting;
 use crate::space::latch::MayProgram;
@@ -150,8 +150,8 @@ impl<N: Nand> Index<'_, N> {
         let result = match header.kind {
             Kind::Dir => self.move_dir(at),
             Kind::File => self.move_file(at),
-            Kind::HashMap | Kind::HashIndex => self.move_hash_page(at, header.kind),
-            Kind::ExtentMap | Kind::ExtentIndex => self.move_extent_page(at, header.kind),
+            Kind::HashMap | Kind::HashIndex => self.move_map_page(at, header.kind, HASH),
+            Kind::ExtentMap | Kind::ExtentIndex => self.move_map_page(at, header.kind, EXTENT),
             Kind::Names => self.move_names_page(at),
             Kind::Attributes => self.move_attributes(at),
             Kind::DirMap | Kind::Places => self.move_map(at).map(|_| ()),
@@ -272,55 +272,61 @@ impl<N: Nand> Index<'_, N> {
         Ok(if leads { n } else { 0 })
     }
 
-    fn move_hash_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
+    /// Moves a hash map or an extent map, or an index page of such, if its inode leads there.
+    fn move_map_page(
+        &mut self,
+        at: PageAddr,
+        kind: Kind,
+        maps: MapKind,
+    ) -> Result<(), Error<N::Error>> {
         let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
         let (owner, key) = (page.owner(), page.first_key());
-        self.dir_reserve(owner.ino)?;
-        let i = self.load_dir(owner.ino)?;
+        let slot = if maps.map == Kind::ExtentMap {
+            let i = self.load_file(owner)?;
+            self.file_room(i, (BATCH + 1) * extent::SIZE)?;
+            AnySlot::File(i)
+        } else {
+            self.dir_reserve(owner.ino)?;
+            AnySlot::Dir(self.load_dir(owner.ino)?)
+        };
         let urgent = self.is_urgent();
-        let Some(way) = Way::to(&self.dirs[i].dir(), key, urgent) else {
+        let way = match slot {
+            AnySlot::Dir(i) => Way::to(&self.dirs[i].dir(), key, urgent),
+            AnySlot::File(i) => Way::to(&self.files[i].file(), key, urgent),
+        };
+        let Some(way) = way else {
             return Ok(());
         };
         let mut copies = NO_COPIES;
-        let n = self.copy_maps(at, kind, HASH, &way, &mut copies)?;
+        let n = self.copy_maps(at, kind, maps, &way, &mut copies)?;
         let copies = &copies[..n];
         if copies.is_empty() {
             return Ok(());
         }
         let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
-        let store = &mut self.store;
-        let mut inode = self.dirs[i].dir_mut();
-        let old = tree::repoint(store, HASH, scratch, &mut inode, way.root, copies)?;
-        self.dirs[i].dirty = true;
-        for page in copies.iter().map(|c| c.from).chain(old) {
-            self.store.invalidate(page, MayProgram);
-            self.dir_note_freed_page(i, page)?;
-        }
-        Ok(())
-    }
-
-    fn move_extent_page(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
-        let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
-        let (owner, key) = (page.owner(), page.first_key());
-        let i = self.load_file(owner)?;
-        self.file_room(i, (BATCH + 1) * extent::SIZE)?;
-        let urgent = self.is_urgent();
-        let Some(way) = Way::to(&self.files[i].file(), key, urgent) else {
-            return Ok(());
+        let (store, root) = (&mut self.store, way.root);
+        let old = match slot {
+            AnySlot::Dir(i) => {
+                let mut inode = self.dirs[i].dir_mut();
+                let old = tree::repoint(store, maps, scratch, &mut inode, root, copies)?;
+                self.dirs[i].dirty = true;
+                old
+            }
+            AnySlot::File(i) => {
+                let mut inode = self.files[i].file_mut();
+                let old = tree::repoint(store, maps, scratch, &mut inode, root, copies)?;
+                self.files[i].dirty = true;
+                old
+            }
         };
-        let mut copies = NO_COPIES;
-        let n = self.copy_maps(at, kind, EXTENT, &way, &mut copies)?;
-        let copies = &copies[..n];
-        if copies.is_empty() {
-            return Ok(());
-        }
-        let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
-        let store = &mut self.store;
-        let mut inode = self.files[i].file_mut();
-        let old = tree::repoint(store, EXTENT, scratch, &mut inode, way.root, copies)?;
-        self.files[i].dirty = true;
         for page in copies.iter().map(|c| c.from).chain(old) {
-            self.free_run(i, page.0, 1, MayProgram);
+            match slot {
+                AnySlot::Dir(i) => {
+                    self.store.invalidate(page, MayProgram);
+                    self.dir_note_freed_page(i, page)?;
+                }
+                AnySlot::File(i) => self.free_run(i, page.0, 1, MayProgram),
+            }
         }
         Ok(())
     }
