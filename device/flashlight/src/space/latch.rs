@@ -140,3 +140,85 @@ impl<N: Nand> Latch<'_, N> {
         self.note(result)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashkit_nand::Geometry;
+
+    /// A chip whose driver always fails.
+    struct Broken;
+
+    impl Nand for Broken {
+        type Error = u8;
+
+        fn geometry(&self) -> Geometry {
+            Geometry::new(1024, 64, 8, 8).unwrap()
+        }
+
+        fn read(
+            &mut self,
+            _: PageAddr,
+            _: u32,
+            _: &mut [u8],
+            _: &mut [u8],
+        ) -> Result<ReadStatus, u8> {
+            Err(1)
+        }
+
+        fn program(&mut self, _: PageAddr, _: &[u8], _: &[u8]) -> Result<OpStatus, u8> {
+            Err(2)
+        }
+
+        fn erase(&mut self, _: BlockAddr) -> Result<OpStatus, u8> {
+            Err(3)
+        }
+
+        fn is_bad(&mut self, _: BlockAddr) -> Result<bool, u8> {
+            Err(4)
+        }
+
+        fn mark_bad(&mut self, _: BlockAddr) -> Result<(), u8> {
+            Err(5)
+        }
+    }
+
+    fn latch() -> Latch<'static, Broken> {
+        Latch::new(Broken, 1, Pages::new(&mut [], 1024))
+    }
+
+    /// What is in RAM may be half of a change: a program after the failure could make it whole on
+    /// flash in the wrong order.
+    #[test]
+    fn nothing_reaches_the_chip_after_its_driver_has_failed() {
+        let mut nand = latch();
+        assert_eq!(nand.program(PageAddr(0), &[], &[]), Err(Error::Driver(2)));
+        assert_eq!(nand.stopped(), Some(Stopped::Driver));
+        assert_eq!(nand.program(PageAddr(0), &[], &[]), Err(Error::ReadOnly));
+        assert_eq!(nand.erase(BlockAddr(0)), Err(Error::ReadOnly));
+        assert_eq!(nand.mark_bad(BlockAddr(0)), Err(Error::ReadOnly));
+    }
+
+    /// A call that has only read loses no more than itself.
+    #[test]
+    fn a_failed_read_stops_what_changes_something_and_no_more() {
+        let mut nand = latch();
+        nand.only_reads = true;
+        assert!(nand.read(PageAddr(0), 0, &mut [], &mut []).is_err());
+        assert_eq!(nand.stopped(), None);
+        nand.only_reads = false;
+        assert!(nand.read(PageAddr(0), 0, &mut [], &mut []).is_err());
+        assert_eq!(nand.stopped(), Some(Stopped::Driver));
+    }
+
+    #[test]
+    fn the_first_reason_stays_and_an_error_not_told_is_told_once() {
+        let mut nand = latch();
+        nand.stop(Stopped::HalfDone);
+        nand.stop(Stopped::BlockTable);
+        assert_eq!(nand.stopped(), Some(Stopped::HalfDone));
+        nand.tell_later(Error::Driver(7));
+        assert_eq!(nand.may_write(), Err(Error::Driver(7)));
+        assert_eq!(nand.may_write(), Err(Error::ReadOnly));
+    }
+}
