@@ -82,6 +82,11 @@ impl<N: Tearable> PowerCut<N> {
         self.off
     }
 
+    /// The power is back, and is cut so the next time. Operations are counted anew.
+    pub fn power_on(&mut self, cut: Option<Cut>) {
+        (self.cut, self.ops, self.off) = (cut, 0, false);
+    }
+
     /// Cuts the power now, between two operations.
     pub fn cut_now(&mut self) {
         self.off = true;

@@ -8,6 +8,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | [`flashlight`] | FlashLight as a [`FileSystem`] |
+//! | [`any`] | chips of any sort as one type |
 //! | [`nanofs`] | Nano-FS as one |
 //! | [`MemoryFs`] | one in RAM: what the others are compared with |
 //! | [`path`] | paths over inode numbers |
@@ -29,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod any;
 pub mod check;
 pub mod device;
 mod error;

@@ -9,12 +9,12 @@ use flashkit_flashlight::{Area, BlockState, FlashLight, New, Page, Visitor};
 use flashkit_hostile::image::{self, Image};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 use flashkit_sim::{Cut, EraseTear, PowerCut, SimNand, Tear};
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::{self, AnyFs, AnyNand};
 use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time, path};
 
 /// Never so far that it is cut, but in the image that is.
 type Chip = PowerCut<SimNand>;
-type Fs<'r> = FlashLightFs<'r, Chip>;
+type Fs<'r> = AnyFs<'r, 'static>;
 
 const NEVER: Cut = Cut {
     after: u64::MAX,
@@ -278,7 +278,9 @@ fn formatted(page: u32, spare: u32, pages: u32, blocks: u32, bad: &[u32]) -> Sim
         chip.mark_bad(BlockAddr(*block)).expect("in RAM");
     }
     let mut ram = image::ram(&chip.geometry());
-    FlashLight::format(chip, &mut ram, 7, &New::default()).expect("a chip that suits")
+    let chip = AnyNand::new(chip);
+    let formatted = FlashLight::format(chip, &mut ram, 7, &New::default());
+    formatted.expect("a chip that suits").take()
 }
 
 /// The same with the block table on flash.
@@ -286,7 +288,8 @@ fn with_table(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
     let chip = image::chip(Geometry::new(page, spare, pages, blocks).expect("a valid shape"));
     let mut ram = image::ram(&chip.geometry());
     let root = New::default();
-    FlashLight::format_with(chip, &mut ram, 7, &root, image::config()).expect("a chip that suits")
+    let formatted = any::format(AnyNand::new(chip), &mut ram, 7, &root, image::config());
+    formatted.expect("a chip that suits").take()
 }
 
 /// How a session ends.
@@ -302,26 +305,26 @@ enum End {
 fn session(chip: SimNand, cut: Cut, end: End, work: &dyn Fn(&mut Fs<'_>)) -> (SimNand, u64) {
     let mut ram = image::ram(&chip.geometry());
     let chip = PowerCut::new(chip, cut);
-    let size = ram.len();
-    let volume = FlashLight::mount(chip, &mut ram, image::config()).expect("a volume");
-    let mut fs = FlashLightFs::new(volume, size);
+    let mut fs = any::mount(AnyNand::new(chip), &mut ram, image::config()).expect("a volume");
     work(&mut fs);
-    let ops = fs.volume().nand().ops();
+    let chip: &mut Chip = fs.volume().nand_mut().get_mut();
+    let ops = chip.ops();
     if end != End::Unmount {
-        fs.volume().nand_mut().cut_now();
+        chip.cut_now();
     }
     let chip = match fs.into_volume().unmount() {
         Ok(chip) => chip,
-        Err((chip, error)) if end == End::Unmount => panic!("{error}: {chip:?}"),
+        Err((chip, error)) if end == End::Unmount => panic!("{error}: {:?}", chip.get::<Chip>()),
         Err((chip, _)) => chip,
     };
-    (chip.into_inner(), ops)
+    (chip.take::<Chip>().into_inner(), ops)
 }
 
 /// Erases what is free: it would be erased before it is used.
 fn tidy(mut chip: SimNand) -> SimNand {
     let mut ram = image::ram(&chip.geometry());
-    let mut fs = FlashLight::mount(&mut chip, &mut ram, image::config()).expect("a volume");
+    let mut fs =
+        FlashLight::mount(AnyNand::lent(&mut chip), &mut ram, image::config()).expect("a volume");
     let blocks = 0..fs.nand().geometry().blocks();
     let free: Vec<u32> = blocks
         .filter(|block| fs.block_state(*block) == BlockState::Free)
@@ -349,7 +352,8 @@ impl Visitor for InUse {
 fn strip(mut chip: SimNand) -> Image {
     let mut image = Image::of(&mut chip);
     let mut ram = image::ram(&chip.geometry());
-    let mut fs = FlashLight::mount(chip, &mut ram, image::config()).expect("a volume");
+    let mut fs =
+        FlashLight::mount(AnyNand::new(chip), &mut ram, image::config()).expect("a volume");
     let mut in_use = InUse(HashMap::new());
     fs.walk(&mut in_use).expect("a good volume");
     for (at, page) in (0..).zip(&mut image.pages) {

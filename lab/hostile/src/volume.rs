@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use flashkit_flashlight::inspect::{Inspected, Record, data_tag, inspect};
-use flashkit_flashlight::{Cleaner, Config, FlashLight};
+use flashkit_flashlight::{Cleaner, Config};
 use flashkit_nand::PageAddr;
+use flashkit_vfs::any::{self, AnyFs, AnyNand};
 use flashkit_vfs::check::{Finding, check};
-use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time, path};
 
 use crate::Guard;
@@ -18,7 +18,7 @@ use crate::edit;
 use crate::image::{self, Image, Page};
 use crate::input::{Input, STEP};
 
-type Fs<'r> = FlashLightFs<'r, Guard>;
+type Fs<'r> = AnyFs<'r, 'static>;
 
 /// Bits of an input's flags.
 const READ_ONLY: u8 = 1;
@@ -88,24 +88,22 @@ pub fn repair(bytes: &[u8]) {
     let mut left: Option<Vec<Finding>> = None;
     for _ in 0..2 {
         let mut ram = image::ram(&geometry);
-        let size = ram.len();
         let is_spoilt = guard.is_spoilt();
         guard.forget();
         guard.allow("mount", bounds.mount);
-        let volume = match FlashLight::mount(guard, &mut ram, image::config()) {
+        let mut fs = match any::mount(AnyNand::new(guard), &mut ram, image::config()) {
             Err(_) if is_spoilt => return,
-            Ok(volume) => volume,
+            Ok(fs) => fs,
             Err(error) if left.is_some() => panic!("a repaired volume does not mount: {error}"),
             Err(_) => return,
         };
-        let mut fs = FlashLightFs::new(volume, size);
         for _ in 0..2 {
             allow(&mut fs, "repair", bounds.repair);
             // No space for a change, or nothing may be changed.
             if flashkit_vfs::check::repair(fs.volume()).is_err() {
                 return;
             }
-            if fs.volume().nand().is_spoilt() {
+            if fs.volume().nand().get::<Guard>().is_spoilt() {
                 return;
             }
             allow(&mut fs, "check", bounds.all);
@@ -125,7 +123,7 @@ pub fn repair(bytes: &[u8]) {
         }
         allow(&mut fs, "unmount", bounds.change);
         match fs.into_volume().unmount() {
-            Ok(chip) => guard = chip,
+            Ok(chip) => guard = chip.take(),
             Err(_) => return,
         }
     }
@@ -175,11 +173,9 @@ fn session(
     let geometry = flashkit_nand::Nand::geometry(&guard);
     let bounds = Bounds::of(&geometry);
     let mut ram = image::ram(&geometry);
-    let size = ram.len();
     guard.forget();
     guard.allow("mount", bounds.mount);
-    let volume = FlashLight::mount(guard, &mut ram, config).ok()?;
-    let mut fs = FlashLightFs::new(volume, size);
+    let mut fs = any::mount(AnyNand::new(guard), &mut ram, config).ok()?;
     allow(&mut fs, "check", bounds.all);
     let _ = check(fs.volume());
     let paths = walk(&mut fs, &bounds, untouched);
@@ -192,12 +188,13 @@ fn session(
     }
     allow(&mut fs, "unmount", bounds.change);
     match fs.into_volume().unmount() {
-        Ok(guard) | Err((guard, _)) => Some(guard),
+        Ok(nand) | Err((nand, _)) => Some(nand.take()),
     }
 }
 
 fn allow(fs: &mut Fs<'_>, call: &'static str, operations: u64) {
-    fs.volume().nand_mut().allow(call, operations);
+    let guard: &mut Guard = fs.volume().nand_mut().get_mut();
+    guard.allow(call, operations);
 }
 
 /// Lists and reads the whole tree, as far as it can be had. Gives the paths found.

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use flashkit_flashlight::{Cleaner, Config, FlashLight, New, ram_needed_for, ram_useful};
+use flashkit_flashlight::{Cleaner, Config, New, ram_needed_for, ram_useful};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
+use flashkit_vfs::any::{self, AnyNand};
 
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
 /// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are
@@ -130,7 +131,8 @@ impl Chip {
             mode: 0o755,
             ..New::default()
         };
-        FlashLight::format_with(chip, &mut ram, 0x1234, &root, self.config())
+        any::format(AnyNand::new(chip), &mut ram, 0x1234, &root, self.config())
+            .map(AnyNand::take)
             .map_err(|e| format!("format: {e}"))
     }
 }

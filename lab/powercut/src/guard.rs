@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use flashkit_flashlight::{Area, Config, FlashLight, Kind, Page, Visitor, ram_needed_for};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{Counters, Faults, Metered, PowerCut, SimNand};
+use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::check::check;
 
 use crate::recorder::kind_of;
@@ -29,12 +30,6 @@ pub trait Copied {
 impl Copied for SimNand {
     fn copy(&self) -> SimNand {
         self.clone()
-    }
-}
-
-impl<N: Copied> Copied for &mut N {
-    fn copy(&self) -> SimNand {
-        (**self).copy()
     }
 }
 
@@ -121,14 +116,14 @@ impl Invariants {
         chip.set_faults(Faults::default())
             .map_err(|e| e.to_string())?;
         let mut ram = vec![0; ram_needed_for(&chip.geometry(), self.config.table_page)];
-        let mut volume =
-            FlashLight::mount(chip, &mut ram, self.config).map_err(|e| e.to_string())?;
+        let mut volume = FlashLight::mount(AnyNand::new(chip), &mut ram, self.config)
+            .map_err(|e| e.to_string())?;
         if let Some(first) = check(&mut volume)?.findings.first() {
             return Err(format!("check: {} (page {:?})", first.what, first.page));
         }
         let mut in_use = InUse::default();
         volume.walk(&mut in_use).map_err(|e| e.to_string())?;
-        Ok((in_use.0, volume.nand().clone()))
+        Ok((in_use.0, volume.nand().get::<SimNand>().clone()))
     }
 
     fn note(&mut self, mut before: SimNand, (in_use, mut after): (Vec<Page>, SimNand)) {
@@ -222,13 +217,27 @@ pub struct Guard<N> {
 impl<N: Nand + Copied> Guard<N> {
     /// Watches the chip, copies of which are mounted so; without a configuration it does not.
     pub fn new(inner: N, config: Option<Config>) -> Guard<N> {
-        let invariants = config.map(|config| Invariants::new(&inner, config));
-        Guard { inner, invariants }
+        let mut guard = Guard {
+            inner,
+            invariants: None,
+        };
+        guard.watch(config);
+        guard
+    }
+
+    /// From now on, as of [`Guard::new`].
+    pub fn watch(&mut self, config: Option<Config>) {
+        self.invariants = config.map(|config| Invariants::new(&self.inner, config));
     }
 
     /// The chip.
     pub fn inner(&self) -> &N {
         &self.inner
+    }
+
+    /// The chip, to be changed behind the wrapper's back.
+    pub fn inner_mut(&mut self) -> &mut N {
+        &mut self.inner
     }
 
     /// Checkpoints that have been looked at.

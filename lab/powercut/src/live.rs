@@ -1,8 +1,8 @@
 //! A mounted volume that a script is run on.
 
-use flashkit_flashlight::{Config, FlashLight};
+use flashkit_flashlight::Config;
 use flashkit_nand::Nand;
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::{self, AnyFs, AnyNand};
 use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time, path};
 
 use crate::caught::caught;
@@ -21,7 +21,7 @@ pub(crate) enum Done {
 }
 
 pub(crate) struct Live<'r> {
-    fs: FlashLightFs<'r, Recorder>,
+    fs: AnyFs<'r, 'static>,
     open: Vec<Ino>,
     /// What of the volume's counters the census has.
     noted: Vec<(Forced, u64)>,
@@ -30,12 +30,11 @@ pub(crate) struct Live<'r> {
 impl<'r> Live<'r> {
     pub fn mount(chip: Recorder, ram: &'r mut [u8], config: Config) -> Result<Live<'r>, String> {
         caught(|| {
-            let size = ram.len();
-            let volume =
-                FlashLight::mount(chip, ram, config).map_err(|e| format!("mount fails: {e}"))?;
-            let noted = forced_in(&volume.written());
+            let mounted = any::mount(AnyNand::new(chip), ram, config);
+            let mut fs = mounted.map_err(|e| format!("mount fails: {e}"))?;
+            let noted = forced_in(&fs.volume().written());
             Ok(Live {
-                fs: FlashLightFs::new(volume, size),
+                fs,
                 open: Vec::new(),
                 noted,
             })
@@ -43,7 +42,7 @@ impl<'r> Live<'r> {
     }
 
     pub fn recorder(&mut self) -> &mut Recorder {
-        self.fs.volume().nand_mut()
+        self.fs.volume().nand_mut().get_mut()
     }
 
     /// Whether the chip is worn out.
@@ -61,7 +60,8 @@ impl<'r> Live<'r> {
             }
             self.note_forced();
             let unmounted = self.fs.into_volume().unmount();
-            unmounted.map_err(|(_, e)| format!("unmount fails: {e}"))
+            let nand = unmounted.map_err(|(_, e)| format!("unmount fails: {e}"))?;
+            Ok(nand.take())
         })
     }
 

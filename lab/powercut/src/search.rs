@@ -481,13 +481,4 @@ mod tests {
         let unstable = violation("1024+24x8x64:a:12.unstable3", "bad page 123 of 4");
         assert_eq!(unstable.class(), "unstable: bad page # of #");
     }
-
-    #[test]
-    fn a_script_that_does_not_force_what_it_is_for_fails() {
-        let script = Script::given("create a; sync", SMALL_CHIP).unwrap();
-        let forces = vec![crate::Forced::Checkpoint, crate::Forced::HashMap];
-        let found = search(&Script { forces, ..script }, &Width::default().outcomes(1));
-        assert_eq!(found.violations, 1);
-        assert!(found.examples[0].0.what.ends_with("HashMap"), "{found:?}");
-    }
 }

@@ -5,8 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use flashkit_nand::Nand;
-use flashkit_sim::Metered;
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::AnyFs;
 use flashkit_vfs::{Attr, Error, FileKind, FileSystem, Ino, Time};
 
 use crate::content::Content;
@@ -161,11 +160,7 @@ impl Inodes {
 }
 
 /// Reads a file.
-pub(crate) fn read_file<N: Nand + Metered>(
-    fs: &mut FlashLightFs<'_, N>,
-    ino: Ino,
-    size: u64,
-) -> Result<Content, Error> {
+pub(crate) fn read_file(fs: &mut AnyFs<'_, '_>, ino: Ino, size: u64) -> Result<Content, Error> {
     let mut buf = vec![0; fs.volume().nand().geometry().page_size() as usize];
     let ps = buf.len() as u64;
     let mut content = Content::of_zeros(size);
@@ -181,10 +176,7 @@ pub(crate) fn read_file<N: Nand + Metered>(
     Ok(content)
 }
 
-fn read_link<N: Nand + Metered>(
-    fs: &mut FlashLightFs<'_, N>,
-    attr: &Attr,
-) -> Result<Content, String> {
+fn read_link(fs: &mut AnyFs<'_, '_>, attr: &Attr) -> Result<Content, String> {
     let target = fs
         .readlink(attr.ino)
         .map_err(|e| format!("readlink fails with {e}"))?;
@@ -207,9 +199,7 @@ fn read_link<N: Nand + Metered>(
 
 /// Reads the whole tree: names, attributes, contents. Numbers of names, inode numbers and
 /// sizes that contradict one another are errors.
-pub(crate) fn observe<N: Nand + Metered>(
-    fs: &mut FlashLightFs<'_, N>,
-) -> Result<(SeenDir, Inodes), String> {
+pub(crate) fn observe(fs: &mut AnyFs<'_, '_>) -> Result<(SeenDir, Inodes), String> {
     let mut inodes = Inodes::default();
     let root = fs.root();
     inodes.dirs.insert(root, 1);
@@ -217,8 +207,8 @@ pub(crate) fn observe<N: Nand + Metered>(
     Ok((seen, inodes))
 }
 
-fn observe_dir<N: Nand + Metered>(
-    fs: &mut FlashLightFs<'_, N>,
+fn observe_dir(
+    fs: &mut AnyFs<'_, '_>,
     dir: Ino,
     at: &str,
     inodes: &mut Inodes,
@@ -275,10 +265,7 @@ fn observe_dir<N: Nand + Metered>(
     })
 }
 
-fn observe_file<N: Nand + Metered>(
-    fs: &mut FlashLightFs<'_, N>,
-    attr: &Attr,
-) -> Result<SeenFile, String> {
+fn observe_file(fs: &mut AnyFs<'_, '_>, attr: &Attr) -> Result<SeenFile, String> {
     let content = match attr.kind {
         FileKind::Symlink => read_link(fs, attr)?,
         FileKind::File => {
@@ -295,10 +282,7 @@ fn observe_file<N: Nand + Metered>(
 }
 
 /// Whether every file has as many names as it says.
-pub(crate) fn check_links<N: Nand + Metered>(
-    fs: &mut FlashLightFs<'_, N>,
-    inodes: &Inodes,
-) -> Result<(), String> {
+pub(crate) fn check_links(fs: &mut AnyFs<'_, '_>, inodes: &Inodes) -> Result<(), String> {
     for (&ino, &names) in &inodes.files {
         let says = fs
             .getattr(ino)

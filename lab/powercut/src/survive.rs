@@ -1,10 +1,10 @@
 //! What must hold of a chip after a cut, whatever was cut.
 
-use flashkit_flashlight::{Config, FlashLight, ram_needed_for};
+use flashkit_flashlight::{Config, ram_needed_for};
 use flashkit_nand::Nand;
 use flashkit_sim::SimNand;
+use flashkit_vfs::any::{self, AnyFs, AnyNand};
 use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{Error, FileSystem, NewInode, Time};
 
 use crate::caught::caught;
@@ -30,13 +30,15 @@ pub(crate) struct Survived {
     pub left: SeenDir,
 }
 
-type Fs<'r> = FlashLightFs<'r, Recorder>;
+type Fs<'r> = AnyFs<'r, 'static>;
 
 fn mount<'r>(chip: SimNand, ram: &'r mut [u8], config: Config) -> Result<Fs<'r>, String> {
-    let size = ram.len();
-    let volume = FlashLight::mount(Recorder::new(chip), ram, config)
-        .map_err(|e| format!("mount fails: {e}"))?;
-    Ok(FlashLightFs::new(volume, size))
+    let recorder = AnyNand::new(Recorder::new(chip));
+    any::mount(recorder, ram, config).map_err(|e| format!("mount fails: {e}"))
+}
+
+fn recorder<'f>(fs: &'f mut Fs<'_>) -> &'f mut Recorder {
+    fs.volume().nand_mut().get_mut()
 }
 
 /// The check that `fsck` makes, and that it has found what the tree shows.
@@ -120,7 +122,7 @@ pub(crate) fn recover(chip: SimNand, config: Config) -> (Vec<Point>, Result<(), 
     let mut ram = vec![0; ram_needed_for(&chip.geometry(), config.table_page)];
     let mut recorder = Recorder::new(chip);
     let result = caught(|| {
-        let mounted = FlashLight::mount(&mut recorder, &mut ram, config);
+        let mounted = any::mount(AnyNand::lent(&mut recorder), &mut ram, config);
         mounted.map(drop).map_err(|e| format!("mount fails: {e}"))
     });
     (recorder.points, result)
@@ -191,9 +193,8 @@ pub(crate) fn survive_or_wear_out(
                 .map_err(|e| format!("mounted read-only: {e}"))?;
         }
         let mut fs = mount(chip, &mut ram, config)?;
-        let recorder = fs.volume().nand_mut();
-        let points = std::mem::take(&mut recorder.points);
-        recorder.recording = false;
+        let points = std::mem::take(&mut recorder(&mut fs).points);
+        recorder(&mut fs).recording = false;
         let (seen, mut inodes) = observe(&mut fs)?;
         allows(&seen)?;
         check_clean(&mut fs, &inodes)?;
@@ -205,18 +206,19 @@ pub(crate) fn survive_or_wear_out(
         let probed = match probe(&mut fs, name, &mut inodes) {
             Err(_) if fs.volume().is_worn() => {
                 let lasts = fs.volume().recovery_lasts();
-                let chip = fs.volume().nand().chip().clone();
+                let chip = recorder(&mut fs).chip().clone();
                 return Ok(Looked::WornOut(Box::new((lasts.then_some(seen), chip))));
             }
             probed => probed?.then_some(name),
         };
         check_clean(&mut fs, &inodes).map_err(|e| format!("after a write: {e}"))?;
         let chip = if cut_again {
-            fs.volume().nand().chip().clone()
+            recorder(&mut fs).chip().clone()
         } else {
             let unmounted = fs.into_volume().unmount();
             unmounted
                 .map_err(|(_, e)| format!("unmount fails: {e}"))?
+                .take::<Recorder>()
                 .into_inner()
         };
         if cut_again {
@@ -249,7 +251,7 @@ fn second_look(
     before: &SeenDir,
     inodes_before: &Inodes,
 ) -> Result<(SimNand, SeenDir), String> {
-    if let Some(first) = fs.volume().nand().points.first().filter(|_| clean) {
+    if let Some(first) = recorder(&mut fs).points.first().filter(|_| clean) {
         let what = first.text();
         return Err(format!("the mount after a clean unmount writes: {what}"));
     }
@@ -272,7 +274,7 @@ fn second_look(
         return Err("shows other inode numbers".into());
     }
     check_clean(&mut fs, &inodes)?;
-    Ok((fs.volume().nand().chip().clone(), left))
+    Ok((recorder(&mut fs).chip().clone(), left))
 }
 
 /// Mounts a chip that is worn out, and again: it shows a tree that is allowed, and is not
@@ -305,11 +307,11 @@ pub(crate) fn last_look(
         // Where there is no room for another root page, each mount repeats the recovery. What was
         // not synced, and is in a page that is not settled, may come and go.
         let finishes = fs.volume().recovery_lasts();
-        let mut finished = finishes && fs.volume().nand().changes > 0;
+        let mut finished = finishes && recorder(&mut fs).changes > 0;
         for which in ["second", "third"] {
-            let chip = fs.volume().nand().chip().clone();
+            let chip = recorder(&mut fs).chip().clone();
             fs = mount(chip, &mut ram, config).map_err(|e| format!("the {which} {e}"))?;
-            let writes = fs.volume().nand().changes > 0;
+            let writes = recorder(&mut fs).changes > 0;
             if finished && writes {
                 return Err(format!("the {which} mount of a worn-out chip writes"));
             }
@@ -323,6 +325,6 @@ pub(crate) fn last_look(
                 }
             }
         }
-        Ok(fs.volume().nand().chip().clone())
+        Ok(recorder(&mut fs).chip().clone())
     })
 }

@@ -22,7 +22,7 @@ pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
     };
     let named = || image.display().to_string();
     let chip = SimNand::create(image, preset).with_context(named)?;
-    let bytes = format(chip).with_context(named)?;
+    let bytes = format(Medium::new(chip)).with_context(named)?;
     Ok(format!(
         "{}: made, a disk of {bytes} on a new {name}",
         named()
@@ -50,7 +50,7 @@ pub fn make_on(device: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// Makes an empty disk; its size, for people.
-fn format<N: Nand<Error: std::fmt::Display>>(mut chip: N) -> anyhow::Result<String> {
+fn format(mut chip: Medium) -> anyhow::Result<String> {
     let len = ram_bytes(&chip.geometry(), MapCache::Whole);
     let mut ram = vec![0; len.map_err(|why| Usage(why.into()))?];
     let made = Jftl::format(&mut chip, &mut ram, drawn_number());

@@ -8,11 +8,11 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
 use anyhow::bail;
-use flashkit_flashlight::{Config, Error, FlashLight, New, Time, ram_needed, ram_useful};
+use flashkit_flashlight::{Config, Error, New, Time, ram_needed, ram_useful};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{Cut as PowerLoss, EraseTear, Metered, PowerCut, Preset, SimNand, Tear};
 use flashkit_vfs::FlashCost;
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::{self, AnyError, AnyFs, AnyNand};
 
 use super::medium::Medium;
 use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Sent, Tuning};
@@ -24,7 +24,7 @@ pub use look::{fsck, info};
 /// A chip whose power can be cut.
 type Chip = PowerCut<Medium>;
 /// The file system on it, over RAM that is never given back.
-type Fs = FlashLightFs<'static, Chip>;
+type Fs = AnyFs<'static, 'static>;
 
 /// Number of volumes whose figures must come out the same every time. It keys the name hashes
 /// and says where on the chip writing begins.
@@ -72,15 +72,16 @@ fn leak_ram(ram: usize) -> &'static mut [u8] {
     Box::leak(vec![0; ram].into_boxed_slice())
 }
 
-fn format(
-    chip: Chip,
-    ram: usize,
-    number: u32,
-    root: &New,
-) -> Result<Chip, Error<<Chip as Nand>::Error>> {
-    let mut ram = vec![0; ram];
+fn format(chip: Chip, ram: usize, number: u32, root: &New) -> Result<Chip, Error<AnyError>> {
+    let (chip, mut ram) = (AnyNand::new(chip), vec![0; ram]);
     // The chip comes back and the RAM is free again.
-    FlashLight::format(chip, &mut ram, number, root).map(|chip| PowerCut::never(chip.into_inner()))
+    let chip: Chip = any::format(chip, &mut ram, number, root, Config::default())?.take();
+    Ok(PowerCut::never(chip.into_inner()))
+}
+
+/// The chip below a file system.
+fn chip(fs: &mut Fs) -> &mut Chip {
+    fs.volume().nand_mut().get_mut()
 }
 
 fn config(tuning: Tuning, read_only: bool) -> Config {
@@ -110,15 +111,15 @@ fn mount_as(mut chip: Chip, tuning: Tuning, config: Config) -> anyhow::Result<Fs
         after_transfer,
         ..config
     };
-    let mut volume = match FlashLight::mount(chip, leak_ram(ram), config) {
+    let mut fs = match any::mount(AnyNand::new(chip), leak_ram(ram), config) {
         // Made before the block table of such a chip lay on flash.
         Err(Error::RamTooSmall(more)) => bail!("needs {more} bytes of RAM: --ram {more}"),
         mounted => mounted?,
     };
     if after_transfer {
-        volume.nand_mut().inner_mut().transfer().settle()?;
+        self::chip(&mut fs).inner_mut().transfer().settle()?;
     }
-    Ok(FlashLightFs::new(volume, ram))
+    Ok(fs)
 }
 
 /// A chip for a new volume.
@@ -158,8 +159,9 @@ pub fn mkfs_device(
     let (name, geometry) = (looked.name().to_owned(), looked.chip_geometry());
     let ram = check_ram(&name, geometry, ram)?;
     let config = config(Tuning::from(None), true);
+    let lent = AnyNand::lent(&mut looked);
     if !force
-        && let Err(Error::NotFormatted) = FlashLight::mount(&mut looked, &mut vec![0; ram], config)
+        && let Err(Error::NotFormatted) = any::mount(lent, &mut vec![0; ram], config).map(drop)
     {
         looked.check_disposable("--force overwrites it")?;
     }
@@ -191,7 +193,7 @@ pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>>
     let chip = Chip::never(Medium::new(SimNand::new(chip)));
     let chip = format(chip, ram, FIXED_NUMBER, &root)?;
     let mut fs = mount(chip, tuning, false)?;
-    fs.volume().nand_mut().inner_mut().clear_counters();
+    self::chip(&mut fs).inner_mut().clear_counters();
     Ok(Box::new(fs))
 }
 
@@ -231,16 +233,16 @@ impl Adapter for Fs {
         // After a clean unmount, or without power, this writes nothing.
         let chip = match self.into_volume().unmount() {
             Ok(chip) => chip,
-            Err((chip, _)) if chip.is_off() => chip,
+            Err((chip, _)) if chip.get::<Chip>().is_off() => chip,
             Err((_, error)) => return Err(error.into()),
         };
-        let mut chip = chip.into_inner();
+        let mut chip = chip.take::<Chip>().into_inner();
         chip.clear_counters();
         Ok(Box::new(mount(Chip::never(chip), tuning, false)?))
     }
 
     fn power_is_off(&mut self) -> bool {
-        self.volume().nand().is_off()
+        chip(self).is_off()
     }
 }
 

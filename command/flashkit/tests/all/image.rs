@@ -7,6 +7,7 @@ use crate::common::Place;
 use flashkit_flashlight::{Config, FIRST_FILE, FlashLight, New, Node, ROOT_DIR, ram_needed};
 use flashkit_nand::Nand;
 use flashkit_sim::{Access, SimNand, preset};
+use flashkit_vfs::any::AnyNand;
 use serde_json::Value;
 
 const CHIP: &str = "micron-20m";
@@ -18,7 +19,7 @@ fn unclean(here: &Place) {
     here.said(0, &["mkfs", "--chip", CHIP, "x.img"]);
     let chip = SimNand::open(here.path("x.img"), Access::ReadWrite).unwrap();
     let mut ram = vec![0; ram_needed(&chip.geometry())];
-    let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
+    let mut fs = FlashLight::mount(AnyNand::new(chip), &mut ram, Config::default()).unwrap();
     let now = New::default().now;
     let Node::Dir(dir) = fs.mkdir(ROOT_DIR, b"dir", &New::default()).unwrap() else {
         panic!("a directory is one")

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::Mounted;
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_flashlight::{Config, New, ram_needed};
 use flashkit_fuse::MountOptions;
 use flashkit_nand::Nand as _;
 use flashkit_sim::{SimNand, preset};
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::{self, AnyNand};
 use flashkit_vfs::{FileSystem, FlashCost, Ino, Measured, MemoryFs, NewInode, Time};
 use nix::fcntl::{FallocateFlags, fallocate};
 
@@ -19,15 +19,14 @@ use nix::fcntl::{FallocateFlags, fallocate};
 fn volume() -> Box<dyn Measured + Send> {
     let chip = SimNand::new(preset("micron-20m").unwrap());
     let ram = Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice());
-    let bytes = ram.len();
     let root = New {
         mode: 0o755,
         ..New::default()
     };
-    let mut chip = FlashLight::format(chip, ram, 1, &root).unwrap();
+    let chip = any::format(AnyNand::new(chip), ram, 1, &root, Config::default()).unwrap();
+    let mut chip: SimNand = chip.take();
     chip.clear_counters();
-    let volume = FlashLight::mount(chip, ram, Config::default()).unwrap();
-    Box::new(FlashLightFs::new(volume, bytes))
+    Box::new(any::mount(AnyNand::new(chip), ram, Config::default()).unwrap())
 }
 
 /// What it costs from the mount to the unmount; `None` where mounting is not possible.

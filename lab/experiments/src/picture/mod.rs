@@ -10,6 +10,7 @@ use flashkit_flashlight::{
 };
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{OpKind, SimNand, Trace, preset};
+use flashkit_vfs::any::{AnyError, AnyNand};
 
 pub use svg::draw;
 
@@ -23,8 +24,8 @@ const NOW: Time = Time {
 };
 
 type Chip = Trace<SimNand>;
-type Volume<'r> = FlashLight<'r, &'r mut Chip>;
-type Failure = Error<flashkit_sim::SimError>;
+type Volume<'r> = FlashLight<'r, AnyNand<'r>>;
+type Failure = Error<AnyError>;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,15 +161,15 @@ pub fn record() -> anyhow::Result<Vec<Call>> {
         now: NOW,
         ..New::default()
     };
-    FlashLight::format(&mut chip, &mut ram, 1, &root).map_err(|e| told(&e))?;
+    FlashLight::format(AnyNand::lent(&mut chip), &mut ram, 1, &root).map_err(|e| told(&e))?;
     chip.take();
     let mut from = chip.inner().now_ns();
     let mut calls = Vec::new();
     {
-        let mut fs =
-            FlashLight::mount(&mut chip, &mut ram, Config::default()).map_err(|e| told(&e))?;
+        let mut fs = FlashLight::mount(AnyNand::lent(&mut chip), &mut ram, Config::default())
+            .map_err(|e| told(&e))?;
         let mut note = |what, fs: &mut Volume<'_>| -> anyhow::Result<()> {
-            let operations = recorded(fs.nand_mut(), &mut from)?;
+            let operations = recorded(fs.nand_mut().get_mut(), &mut from)?;
             calls.push(Call { what, operations });
             Ok(())
         };
@@ -179,7 +180,8 @@ pub fn record() -> anyhow::Result<Vec<Call>> {
         }
         // No unmount: power goes.
     }
-    FlashLight::mount(&mut chip, &mut ram, Config::default()).map_err(|e| told(&e))?;
+    let lent = AnyNand::lent(&mut chip);
+    FlashLight::mount(lent, &mut ram, Config::default()).map_err(|e| told(&e))?;
     let what = "power cut, mount";
     let operations = recorded(&mut chip, &mut from)?;
     calls.push(Call { what, operations });

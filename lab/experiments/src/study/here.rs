@@ -1,9 +1,9 @@
 //! Cases in this process, on a simulated chip.
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_flashlight::{Config, New, ram_needed};
 use flashkit_sim::{Preset, SimNand};
 use flashkit_vfs::Measured;
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::{self, AnyFs, AnyNand};
 use flashkit_workload::{Options, Report, replay_fs};
 
 use super::{Case, System};
@@ -69,20 +69,17 @@ fn littlefs(_: &Case) -> Result<Report, String> {
 }
 
 /// A fresh volume. Formatting and mounting are not counted, but for the erase counts.
-fn flashlight<'m>(
-    chip: &Preset,
-    memory: &'m mut [u8],
-) -> Result<FlashLightFs<'m, SimNand>, String> {
-    let ram = memory.len();
+fn flashlight<'m>(chip: &Preset, memory: &'m mut [u8]) -> Result<AnyFs<'m, 'static>, String> {
     let root = New {
         mode: 0o755,
         ..New::default()
     };
-    let formatted = FlashLight::format(SimNand::new(chip), memory, NUMBER, &root);
+    let nand = AnyNand::new(SimNand::new(chip));
+    let formatted = any::format(nand, memory, NUMBER, &root, Config::default());
     let mut nand = formatted.map_err(|error| format!("format: {error}"))?;
-    nand.clear_counters();
-    let mounted = FlashLight::mount(nand, memory, Config::default());
-    let mut fs = FlashLightFs::new(mounted.map_err(|error| format!("mount: {error}"))?, ram);
-    fs.volume().nand_mut().clear_counters();
+    nand.get_mut::<SimNand>().clear_counters();
+    let mounted = any::mount(nand, memory, Config::default());
+    let mut fs = mounted.map_err(|error| format!("mount: {error}"))?;
+    fs.volume().nand_mut().get_mut::<SimNand>().clear_counters();
     Ok(fs)
 }

@@ -9,6 +9,8 @@ use std::convert::Infallible;
 
 use flashkit_flashlight::{Config, FileRef, FlashLight, New, Node, ROOT_DIR, Time, ram_needed};
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_sim::{Counters, Metered};
+use flashkit_vfs::any::AnyNand;
 
 /// A chip that keeps of a page of one byte only that byte: eight gigabytes are in no machine's RAM.
 struct Thin {
@@ -86,6 +88,18 @@ impl Nand for Thin {
     }
 }
 
+impl Metered for Thin {
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+
+    fn erase_counts(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn idle(&mut self, _: u64) {}
+}
+
 const PIECE: usize = 1 << 20;
 
 /// What is at a MiB of the file.
@@ -95,7 +109,7 @@ fn byte(piece: u64) -> u8 {
 
 const BORDER: u64 = 4 << 10;
 
-type Fs<'r> = FlashLight<'r, Thin>;
+type Fs<'r> = FlashLight<'r, AnyNand<'static>>;
 
 fn check(fs: &mut Fs<'_>, file: FileRef, pieces: std::ops::Range<u64>) {
     let mut data = vec![0; PIECE];
@@ -114,7 +128,7 @@ fn find(fs: &mut Fs<'_>) -> (FileRef, u64) {
     (file, attr.size)
 }
 
-fn unmount(fs: Fs<'_>) -> Thin {
+fn unmount(fs: Fs<'_>) -> AnyNand<'static> {
     fs.unmount().map_err(|(_, e)| e).unwrap()
 }
 
@@ -122,10 +136,10 @@ fn unmount(fs: Fs<'_>) -> Thin {
 fn a_file_of_more_than_four_gibibytes() {
     let full = std::env::var_os("FLASHKIT_BIG_FULL").is_some_and(|v| v == "1");
     let geometry = Geometry::new(2048, 40, 64, 65_536).unwrap();
-    let chip = Thin {
+    let chip = AnyNand::new(Thin {
         geometry,
         pages: HashMap::new(),
-    };
+    });
     let mut ram = vec![0; ram_needed(&geometry)];
     let chip = FlashLight::format(chip, &mut ram, 1, &New::default()).unwrap();
     let mut fs = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();

@@ -105,7 +105,7 @@ fn the_last_checkpoint_is_there_twice() {
     let mut pages = 0;
     for (seed, changes) in (0..6).flat_map(|seed| [0, 5, 40, 150, 400].map(|n| (seed, n))) {
         let mut v = lived(seed, changes);
-        let chip = v.fs.volume().nand().clone();
+        let chip = v.fs.volume().nand().get::<SimNand>().clone();
         // Those of both, and of some before.
         let newest = |kind: u8| newer(&chip, kind, 0).into_iter().rev().take(5);
         let all = newest(CHECKPOINT).chain(newest(SNAPSHOT));
@@ -123,7 +123,7 @@ fn the_first_directories_are_there_twice_after_a_sync() {
     for seed in 0..20 {
         let mut v = lived(seed, 0);
         v.fs.sync().unwrap();
-        let chip = v.fs.volume().nand().clone();
+        let chip = v.fs.volume().nand().get::<SimNand>().clone();
         let mut found = 0;
         for (page, loss) in losses(&mut v.fs, &v.tree) {
             if !["root directory", "index directory"].contains(&loss.kind) {
@@ -158,7 +158,7 @@ fn a_session_goes_on_and_the_second_is_lost() {
                 if v.fs.volume().written().checkpoints != checkpoints {
                     break;
                 }
-                let chip = v.fs.volume().nand().clone();
+                let chip = v.fs.volume().nand().get::<SimNand>().clone();
                 let page = newer(&chip, CHECKPOINT, 0).pop().unwrap();
                 let case = format!("seed {seed}, round {round}, step {step}");
                 without(&v, &chip, page, Way::Lost, &case);
@@ -171,7 +171,7 @@ fn a_session_goes_on_and_the_second_is_lost() {
 
 /// Loses each of the newest checkpoints and snapshots, as after a cut now.
 fn without_each(v: &mut Volume, case: &str) {
-    let chip = v.fs.volume().nand().clone();
+    let chip = v.fs.volume().nand().get::<SimNand>().clone();
     let newest = |kind: u8| newer(&chip, kind, 0).into_iter().rev().take(4);
     for page in newest(CHECKPOINT).chain(newest(SNAPSHOT)) {
         without(
@@ -200,19 +200,29 @@ fn a_leaf_that_fails_does_not_leave_one_checkpoint_alone() {
     }) {
         let case = format!("seed {seed}, {good} pages are good, unmount: {unmount}");
         let mut v = lived(seed, 20);
-        let last = newer(v.fs.volume().nand(), CHECKPOINT, 0).pop().unwrap();
+        let last = newer(v.fs.volume().nand().get(), CHECKPOINT, 0)
+            .pop()
+            .unwrap();
         let failing = Weak {
             at: last.0 + 1 + good,
             good: 0,
         };
-        v.fs.volume().nand_mut().set_faults(weak(failing)).unwrap();
+        v.fs.volume()
+            .nand_mut()
+            .get_mut::<SimNand>()
+            .set_faults(weak(failing))
+            .unwrap();
         if unmount {
             v.fs.volume().close().unwrap();
         } else {
             v.fs.sync().unwrap();
         }
         let none = Faults::default();
-        v.fs.volume().nand_mut().set_faults(none).unwrap();
+        v.fs.volume()
+            .nand_mut()
+            .get_mut::<SimNand>()
+            .set_faults(none)
+            .unwrap();
         without_each(&mut v, &case);
     }
 }
@@ -230,7 +240,7 @@ fn a_root_page_that_is_there_once_is_written_anew() {
         if unmount {
             v.fs.volume().close().unwrap();
         }
-        let mut chip = v.fs.volume().nand().clone();
+        let mut chip = v.fs.volume().nand().get::<SimNand>().clone();
         let roots = newer(&chip, ROOT, 0);
         spoil(&mut chip, roots[roots.len() - 1 - side], Way::Lost);
         v.fs = try_mount(chip, Config::default()).unwrap();
@@ -238,7 +248,7 @@ fn a_root_page_that_is_there_once_is_written_anew() {
         for round in 0..12 {
             live(&mut v, &mut rng, 3);
             v.fs.sync().unwrap();
-            let chip = v.fs.volume().nand().clone();
+            let chip = v.fs.volume().nand().get::<SimNand>().clone();
             for &page in newer(&chip, ROOT, 0).iter().rev().take(2) {
                 let case = format!("{case}, round {round}, page {}", page.0);
                 without(&v, &chip, page, Way::Lost, &case);
@@ -253,13 +263,17 @@ fn a_root_page_that_is_there_once_is_written_anew() {
 fn a_root_page_is_in_both_blocks_after_one_has_failed() {
     for (seed, side) in (0..4).flat_map(|seed| [0, 1].map(|side| (seed, side))) {
         let mut v = lived(seed, 20);
-        let roots = newer(v.fs.volume().nand(), ROOT, 0);
+        let roots = newer(v.fs.volume().nand().get(), ROOT, 0);
         let last = roots.into_iter().rev().find(|page| page.0 / 16 == side);
         let failing = Weak {
             at: last.unwrap().0 + 1,
             good: 0,
         };
-        v.fs.volume().nand_mut().set_faults(weak(failing)).unwrap();
+        v.fs.volume()
+            .nand_mut()
+            .get_mut::<SimNand>()
+            .set_faults(weak(failing))
+            .unwrap();
         let mut rng = Rng::new(seed);
         let is_bad = |v: &mut Volume| v.fs.volume().nand_mut().is_bad(BlockAddr(side)).unwrap();
         for round in 0..80 {
@@ -268,7 +282,7 @@ fn a_root_page_is_in_both_blocks_after_one_has_failed() {
             if !is_bad(&mut v) {
                 continue;
             }
-            let chip = v.fs.volume().nand().clone();
+            let chip = v.fs.volume().nand().get::<SimNand>().clone();
             for &page in newer(&chip, ROOT, 0).iter().rev().take(2) {
                 let case = format!("seed {seed}, side {side}, round {round}, page {}", page.0);
                 without(&v, &chip, page, Way::Lost, &case);
@@ -296,7 +310,7 @@ fn a_removed_file_does_not_come_back_in_place_of_another() {
         v.create(&path).unwrap();
         v.write(&path, 0, b"new").unwrap();
         v.fsync(&path).unwrap();
-        let mut chip = v.fs.volume().nand().clone();
+        let mut chip = v.fs.volume().nand().get::<SimNand>().clone();
         let page = newer(&chip, DIR, CHECKPOINT).pop().unwrap();
         spoil(&mut chip, page, Way::Lost);
         let mut fs = try_mount(chip, Config::default()).unwrap();

@@ -1,14 +1,19 @@
 //! FlashLight over a chip, mounted as the tests want it, and what they ask of it.
 
+use std::marker::PhantomData;
+
 use flashkit_flashlight::{Config, FlashLight, New, ram_needed_for};
 use flashkit_nand::{Geometry, Nand, PageAddr};
 use flashkit_sim::{ChipSpec, Metered, SimNand, Timing, preset};
+use flashkit_vfs::any::{self, AnyFs, AnyNand, Chip};
 use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileSystem, Ino, NewInode, Time};
 use flashkit_workload::model::Target;
 
-pub type Fs<N = SimNand> = FlashLightFs<'static, N>;
+/// On a chip of its own.
+pub type Fs = AnyFs<'static, 'static>;
+/// On any.
+pub type LentFs<'c> = AnyFs<'static, 'c>;
 
 pub const NOW: Time = Time { secs: 9, nanos: 7 };
 pub const LATER: Time = Time { secs: 11, nanos: 1 };
@@ -27,35 +32,47 @@ pub fn chip(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
     chip
 }
 
-fn ram_for<N: Nand>(chip: &N, config: Config) -> usize {
+fn ram_for(chip: &impl Nand, config: Config) -> usize {
     ram_needed_for(&chip.geometry(), config.table_page)
 }
 
-pub fn format<N: Nand>(chip: N, volume: u32) -> N {
+pub fn format<N: Chip>(chip: N, volume: u32) -> N {
     format_with(chip, volume, Config::default())
 }
 
-pub fn format_with<N: Nand>(chip: N, volume: u32, config: Config) -> N {
+pub fn format_with<N: Chip>(chip: N, volume: u32, config: Config) -> N {
     let ram = vec![0; ram_for(&chip, config)].leak();
-    FlashLight::format_with(chip, ram, volume, &New::default(), config)
+    any::format(AnyNand::new(chip), ram, volume, &New::default(), config)
         .unwrap_or_else(|e| panic!("format: {e}"))
+        .take()
 }
 
-pub fn try_mount<N: Nand>(chip: N, config: Config) -> Result<Fs<N>, String> {
+pub fn try_mount(chip: impl Chip, config: Config) -> Result<Fs, String> {
     let bytes = ram_for(&chip, config);
-    try_mount_in(chip, bytes, config)
+    try_mount_in(AnyNand::new(chip), bytes, config)
 }
 
-/// The same with more RAM.
-pub fn try_mount_in<N: Nand>(chip: N, size: usize, config: Config) -> Result<Fs<N>, String> {
-    let ram = vec![0; size].leak();
-    let fs = FlashLight::mount(chip, ram, config).map_err(|e| format!("mount fails: {e}"))?;
-    Ok(FlashLightFs::new(fs, size))
+/// A chip that somebody wants back, however this ends.
+pub fn try_mount_lent(chip: &mut impl Chip, config: Config) -> Result<LentFs<'_>, String> {
+    let bytes = ram_for(chip, config);
+    try_mount_in(AnyNand::lent(chip), bytes, config)
 }
 
-pub fn try_unmount<N: Nand>(fs: Fs<N>) -> Result<N, String> {
-    let ended = fs.into_volume().unmount();
-    ended.map_err(|(_, e)| format!("unmount fails: {e}"))
+/// With more RAM.
+pub fn try_mount_in(chip: AnyNand<'_>, size: usize, config: Config) -> Result<LentFs<'_>, String> {
+    any::mount(chip, vec![0; size].leak(), config).map_err(|e| format!("mount fails: {e}"))
+}
+
+pub fn try_unmount(fs: Fs) -> Result<SimNand, String> {
+    try_unmount_from(fs)
+}
+
+/// From a chip of any other type.
+pub fn try_unmount_from<N: Chip>(fs: Fs) -> Result<N, String> {
+    match fs.into_volume().unmount() {
+        Ok(chip) => Ok(chip.take()),
+        Err((_, e)) => Err(format!("unmount fails: {e}")),
+    }
 }
 
 pub fn mount(chip: SimNand) -> Fs {
@@ -82,7 +99,7 @@ pub fn remount(fs: Fs) -> Fs {
 
 /// The mount after a power cut.
 pub fn cut(fs: Fs) -> Fs {
-    mount(fs.into_volume().nand().clone())
+    mount(fs.into_volume().nand().get::<SimNand>().clone())
 }
 
 /// Reads of the mount that would follow a power cut now.
@@ -91,7 +108,7 @@ pub fn reads_after_cut(fs: &mut Fs) -> u64 {
 }
 
 pub fn reads_after_cut_with(fs: &mut Fs, config: Config) -> u64 {
-    let mut chip = fs.volume().nand().clone();
+    let mut chip = fs.volume().nand().get::<SimNand>().clone();
     chip.clear_counters();
     let spent = try_mount(chip, config).unwrap();
     let spent = spent.into_volume().nand().counters();
@@ -147,50 +164,59 @@ pub fn file(fs: &mut Fs, dir: Ino, name: &[u8], bytes: usize) -> Ino {
 }
 
 /// A volume that the model drives.
-pub struct Volume<N: Nand> {
-    fs: Option<Fs<N>>,
+pub struct Volume<N> {
+    fs: Option<Fs>,
     config: Config,
     ram: usize,
+    chip: PhantomData<N>,
 }
 
-impl<N: Nand> Volume<N> {
+impl<N: Chip> Volume<N> {
     pub fn new(chip: N, config: Config) -> Volume<N> {
         let ram = ram_for(&chip, config);
         Volume::in_ram(chip, ram, config)
     }
 
     pub fn in_ram(chip: N, ram: usize, config: Config) -> Volume<N> {
-        Volume {
-            fs: Some(try_mount_in(format_with(chip, 0x1234, config), ram, config).unwrap()),
-            config,
-            ram,
-        }
+        Volume::found_in(format_with(chip, 0x1234, config), ram, config)
     }
 
     /// The volume that is on a chip.
     pub fn found(chip: N, config: Config) -> Volume<N> {
         let ram = ram_for(&chip, config);
-        let fs = Some(try_mount_in(chip, ram, config).unwrap());
-        Volume { fs, config, ram }
+        Volume::found_in(chip, ram, config)
     }
 
-    pub fn mounted(&mut self) -> &mut Fs<N> {
+    fn found_in(chip: N, ram: usize, config: Config) -> Volume<N> {
+        Volume {
+            fs: Some(try_mount_in(AnyNand::new(chip), ram, config).unwrap()),
+            config,
+            ram,
+            chip: PhantomData,
+        }
+    }
+
+    pub fn mounted(&mut self) -> &mut Fs {
         self.fs.as_mut().expect("mounted")
     }
 
-    pub fn flashlight(&mut self) -> &mut FlashLight<'static, N> {
+    pub fn flashlight(&mut self) -> &mut FlashLight<'static, AnyNand<'static>> {
         self.mounted().volume()
+    }
+
+    pub fn chip(&mut self) -> &mut N {
+        self.flashlight().nand_mut().get_mut()
     }
 }
 
-impl<N: Nand + Metered> Target for Volume<N> {
+impl<N: Chip> Target for Volume<N> {
     fn fs(&mut self) -> &mut dyn FileSystem {
         self.mounted()
     }
 
     fn remount(&mut self) -> Result<(), String> {
-        let chip = try_unmount(self.fs.take().expect("mounted"))?;
-        self.fs = Some(try_mount_in(chip, self.ram, self.config)?);
+        let chip: N = try_unmount_from(self.fs.take().expect("mounted"))?;
+        self.fs = Some(try_mount_in(AnyNand::new(chip), self.ram, self.config)?);
         Ok(())
     }
 

@@ -2,10 +2,10 @@
 //!
 //! `FLASHKIT_DIRS_FULL=1` makes 262,144 of them on `slc-8g`.
 
-use crate::common::{Fs, NOW, chip, clean, cut, formatted, mount, on_preset, remount};
+use crate::common::{Fs, NOW, chip, clean, cut, formatted, mount, on_preset, remount, try_unmount};
 use flashkit_flashlight::{Area, Page, Visitor};
 use flashkit_nand::PageAddr;
-use flashkit_sim::Rot;
+use flashkit_sim::{Rot, SimNand};
 use flashkit_vfs::check::check;
 use flashkit_vfs::{FileSystem, Ino, NewInode};
 
@@ -80,7 +80,7 @@ fn the_map_becomes_wide() {
     // Each copy of the page of places will do.
     let places = places_of(&mut fs);
     assert_eq!(places.len(), 2);
-    let chip = fs.into_volume().unmount().map_err(|(_, e)| e).unwrap();
+    let chip = try_unmount(fs).unwrap();
     for page in &places {
         let mut damaged = chip.clone();
         assert!(damaged.rot(*page, Rot::Lost).unwrap());
@@ -129,7 +129,7 @@ fn places_of(fs: &mut Fs) -> Vec<PageAddr> {
     fs.volume().walk(&mut maps).unwrap();
     let geometry = flashkit_nand::Nand::geometry(fs.volume().nand());
     let mut page = vec![0; geometry.page_size() as usize];
-    let mut nand = fs.volume().nand().clone();
+    let mut nand = fs.volume().nand().get::<SimNand>().clone();
     maps.0.retain(|at| {
         flashkit_nand::Nand::read(&mut nand, *at, 0, &mut page, &mut []).unwrap();
         page[6] == flashkit_flashlight::Kind::Places as u8

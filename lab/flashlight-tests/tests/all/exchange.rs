@@ -2,7 +2,7 @@
 
 use crate::common::{self, Fs, NOW, chip, clean, cost, cut, file, formatted, of_paper, remount};
 use flashkit_nand::PageAddr;
-use flashkit_sim::Rot;
+use flashkit_sim::{Rot, SimNand};
 use flashkit_vfs::{Attr, Error, FileSystem, Ino, NewInode};
 
 fn small() -> Fs {
@@ -214,7 +214,7 @@ fn a_recovery_finishes_what_was_begun() {
         fs.sync().unwrap();
         let before = pages_of(&mut fs, a);
         fs.exchange(root, b"a", root, b"b", NOW).unwrap();
-        let mut chip = fs.volume().nand().clone();
+        let mut chip = fs.volume().nand().get::<SimNand>().clone();
         // Looking writes what is not written yet.
         let last = pages_of(&mut fs, b);
         // As if it had been cut: it is the newest page, which is not believed when it reads badly.

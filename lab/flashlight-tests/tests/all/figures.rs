@@ -1,15 +1,16 @@
 //! What FlashLight costs, in flash operations: exact, so that a change for the worse fails.
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed, ram_useful};
+use crate::common::try_unmount;
+use flashkit_flashlight::{Config, New, ram_needed, ram_useful};
 use flashkit_nand::Nand;
 use flashkit_sim::{Counters, Metered, SimNand, preset};
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::{self, AnyFs, AnyNand};
 use flashkit_vfs::{FileSystem, NewInode};
 use flashkit_workload::{Options, Phase, Report, replay_fs, traces};
 
 const RAM: usize = 16_384;
 
-type Fs = FlashLightFs<'static, SimNand>;
+type Fs = AnyFs<'static, 'static>;
 
 fn ram(bytes: usize) -> &'static mut [u8] {
     Box::leak(vec![0; bytes].into_boxed_slice())
@@ -22,7 +23,9 @@ fn formatted() -> SimNand {
 }
 
 fn format(chip: SimNand, bytes: usize) -> SimNand {
-    FlashLight::format(chip, ram(bytes), 1, &New::default()).unwrap()
+    let chip = AnyNand::new(chip);
+    let formatted = any::format(chip, ram(bytes), 1, &New::default(), Config::default());
+    formatted.unwrap().take()
 }
 
 fn mount(chip: SimNand) -> Fs {
@@ -31,8 +34,7 @@ fn mount(chip: SimNand) -> Fs {
 
 fn mount_in(mut chip: SimNand, bytes: usize) -> Fs {
     chip.clear_counters();
-    let fs = FlashLight::mount(chip, ram(bytes), Config::default()).unwrap();
-    FlashLightFs::new(fs, bytes)
+    any::mount(AnyNand::new(chip), ram(bytes), Config::default()).unwrap()
 }
 
 fn counters(fs: &mut Fs) -> Counters {
@@ -56,7 +58,7 @@ fn report_on(mut fs: Fs, name: &str, fsync: bool, ram: usize) -> (Report, u64) {
         ..Options::default()
     };
     let replayed = replay_fs(&mut fs, traces::open(name).unwrap(), options).unwrap();
-    let chip = fs.into_volume().unmount().map_err(|(_, e)| e).unwrap();
+    let chip = try_unmount(fs).unwrap();
     let mut again = mount_in(chip, ram);
     let reads = counters(&mut again).page_reads;
     replayed.expected.unwrap().check_fs(&mut again).unwrap();
@@ -176,7 +178,7 @@ fn reads_of(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> u64 {
 }
 
 fn remount(fs: Fs) -> Fs {
-    mount(fs.into_volume().unmount().map_err(|(_, e)| e).unwrap())
+    mount(try_unmount(fs).unwrap())
 }
 
 /// Every component of a path costs at most three reads with cold caches, two in a directory that

@@ -3,7 +3,7 @@
 use crate::common::{
     Fs, LATER, NOW, chip, clean, cost, cut, formatted, mount, of_paper, on_preset, remount,
 };
-use flashkit_sim::{Metered, Rng};
+use flashkit_sim::{Metered, Rng, SimNand};
 use flashkit_vfs::check::check;
 use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr};
 
@@ -209,7 +209,7 @@ fn a_truncation_is_seen_whole() {
             fs.setattr(ino, &size).unwrap();
             if fs.volume().nand().counters().page_programs > programs {
                 written += 1;
-                let mut cut = mount(fs.volume().nand().clone());
+                let mut cut = mount(fs.volume().nand().get::<SimNand>().clone());
                 let found = check(cut.volume()).unwrap().findings;
                 assert!(found.is_empty(), "seed {seed}, round {round}: {found:?}");
             }

@@ -1,7 +1,7 @@
 //! Idle cleaning comes to an end, in directories with index pages as well.
 
 use crate::common::{
-    Fs, NOW, chip, clean, file, formatted, mount, remount, try_mount, try_unmount,
+    Fs, NOW, chip, clean, file, formatted, mount, remount, try_mount_lent, try_unmount,
 };
 use flashkit_flashlight::{BlockState, Config};
 use flashkit_nand::Nand;
@@ -103,7 +103,7 @@ fn idle_cleaning_without_end_is_cut() {
                 seed: after,
             };
             let mut cut_chip = PowerCut::new(chip.clone(), cut);
-            let mut fs = try_mount(&mut cut_chip, Config::default()).unwrap();
+            let mut fs = try_mount_lent(&mut cut_chip, Config::default()).unwrap();
             let begun = fs.setattr(
                 root,
                 &SetAttr {

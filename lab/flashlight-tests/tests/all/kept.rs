@@ -5,11 +5,12 @@ use crate::common::{self, Fs, NOW, chip, clean, cost, format, try_mount_in, try_
 use flashkit_flashlight::{Area, Config, Page, Visitor, ram_needed, ram_to_level, ram_useful};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Rot, SimNand};
+use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::check::check;
 use flashkit_vfs::{Error, FileSystem, Ino, NewInode};
 
 fn mount(chip: SimNand, ram: usize) -> Fs {
-    try_mount_in(chip, ram, Config::default()).unwrap()
+    try_mount_in(AnyNand::new(chip), ram, Config::default()).unwrap()
 }
 
 fn name(i: usize) -> String {
@@ -143,7 +144,13 @@ fn rot_is_not_hidden() {
         let all = (0..NAMES).map(|i| fs.lookup(dir, name(i).as_bytes()));
         all.filter(Result::is_ok).count()
     };
-    assert!(fs.volume().nand_mut().rot(map, Rot::Lost).unwrap());
+    assert!(
+        fs.volume()
+            .nand_mut()
+            .get_mut::<SimNand>()
+            .rot(map, Rot::Lost)
+            .unwrap()
+    );
     assert_eq!(found(&mut fs), NAMES, "the map is kept");
     let findings = check(fs.volume()).unwrap().findings;
     assert!(!findings.is_empty());
@@ -155,7 +162,13 @@ fn rot_is_not_hidden() {
     let (mut fs, dir) = names_in(ram_useful);
     let map = pages(&mut fs, Area::HashMap, dir)[0];
     looks(&mut fs, dir);
-    assert!(fs.volume().nand_mut().rot(map, Rot::Lost).unwrap());
+    assert!(
+        fs.volume()
+            .nand_mut()
+            .get_mut::<SimNand>()
+            .rot(map, Rot::Lost)
+            .unwrap()
+    );
     let told = loop {
         let scrub = fs.volume().scrub(100).unwrap();
         if let Some(page) = scrub.unreadable {
@@ -169,7 +182,13 @@ fn rot_is_not_hidden() {
     let (mut fs, dir) = names_in(ram_useful);
     let map = pages(&mut fs, Area::HashMap, dir)[0];
     looks(&mut fs, dir);
-    assert!(fs.volume().nand_mut().rot(map, Rot::Lost).unwrap());
+    assert!(
+        fs.volume()
+            .nand_mut()
+            .get_mut::<SimNand>()
+            .rot(map, Rot::Lost)
+            .unwrap()
+    );
     let ram = ram_useful(&fs.volume().nand().geometry());
     let mut fs = mount(try_unmount(fs).unwrap(), ram);
     let lost = (0..NAMES).find_map(|i| fs.lookup(dir, name(i).as_bytes()).err());

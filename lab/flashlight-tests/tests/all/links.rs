@@ -5,7 +5,7 @@ use crate::common::{
 };
 use flashkit_flashlight::{Area, Config, Page, Visitor};
 use flashkit_nand::PageAddr;
-use flashkit_sim::Rng;
+use flashkit_sim::{Rng, SimNand};
 use flashkit_vfs::check::check;
 use flashkit_vfs::{Error, FileKind, FileSystem, Ino, NewInode, SetAttr};
 
@@ -373,7 +373,7 @@ fn a_rename_shown_by_the_index_alone() {
         read_only: true,
         ..Config::default()
     };
-    let chip = fs.into_volume().nand().clone();
+    let chip = fs.into_volume().nand().get::<SimNand>().clone();
     let mut fs = try_mount(chip.clone(), read_only).unwrap();
     clean(&mut fs);
     let mut fs = mount(chip);
@@ -397,7 +397,7 @@ fn no_symbolic_link_without_its_target() {
                 Err(e) => {
                     assert_eq!(e, Error::NoSpace, "seed {seed}, round {round}");
                     assert_eq!(fs.getattr(root), before, "seed {seed}, round {round}");
-                    let on_flash = pages_with(fs.volume().nand(), &name);
+                    let on_flash = pages_with(fs.volume().nand().get(), &name);
                     assert!(on_flash.is_empty(), "seed {seed}, round {round}");
                     failed += 1;
                 }

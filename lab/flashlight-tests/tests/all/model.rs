@@ -60,8 +60,8 @@ fn run_in(
         if let Err(failure) = run.run(&mut volume) {
             panic!("{failure}");
         }
-        assert!(volume.flashlight().nand().checkpoints() > 0);
-        bad += volume.flashlight().nand().inner().bad_blocks().len();
+        assert!(volume.chip().checkpoints() > 0);
+        bad += volume.chip().inner().bad_blocks().len();
         runs += 1;
     }
     bad / runs

@@ -5,7 +5,7 @@ use crate::common::{
     Fs, NOW, chip, clean, cost, cut, file, formatted, of_paper, on_preset, pages_with,
     reads_after_cut, remount,
 };
-use flashkit_sim::{Faults, Rate, Rng, Rot};
+use flashkit_sim::{Faults, Rate, Rng, Rot, SimNand};
 use flashkit_vfs::{FileSystem, NewInode, SetAttr};
 
 fn small_chip() -> Fs {
@@ -171,10 +171,10 @@ fn a_record_that_failed_is_not_contradicted() {
             program_fail,
             ..Faults::default()
         };
-        let chip = fs.volume().nand_mut();
+        let chip: &mut SimNand = fs.volume().nand_mut().get_mut();
         chip.set_faults(faults(Rate(1))).unwrap();
         assert!(fs.fsync(new).is_err());
-        let chip = fs.volume().nand_mut();
+        let chip: &mut SimNand = fs.volume().nand_mut().get_mut();
         chip.set_faults(faults(Rate::default())).unwrap();
         for dir in [dirs[1], dirs[2], root] {
             let _ = fs.lookup(dir, b"none");
@@ -199,13 +199,17 @@ fn what_was_removed_stays_so_when_its_page_is_lost() {
         let mut fs = small_chip();
         let root = fs.root();
         file(&mut fs, root, b"the old one", 10 * 2048);
-        let lost = pages_with(fs.volume().nand(), b"the old one");
+        let lost = pages_with(fs.volume().nand().get(), b"the old one");
         fs.sync().unwrap();
         unlink(&mut fs, "the old one");
         let name = if again { "the old one" } else { "another" };
         file(&mut fs, root, name.as_bytes(), 77);
         for page in lost {
-            fs.volume().nand_mut().rot(page, Rot::Lost).unwrap();
+            fs.volume()
+                .nand_mut()
+                .get_mut::<SimNand>()
+                .rot(page, Rot::Lost)
+                .unwrap();
         }
         let mut fs = cut(fs);
         assert_eq!(fs.volume().lost_change(), None);

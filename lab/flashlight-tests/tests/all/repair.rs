@@ -1,7 +1,7 @@
 //! Repair, one class of damage after another: what is derived from the rest of the volume is put
 //! right, and nothing else changes.
 
-use crate::common::{Fs, NOW, chip, clean, file, formatted, mount, remount};
+use crate::common::{Fs, NOW, chip, clean, file, formatted, mount, remount, try_unmount};
 use flashkit_flashlight::{Area, Kind, Page, Visitor};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Rot, SimNand};
@@ -95,7 +95,7 @@ impl Volume {
         fs.sync().unwrap();
         let mut pages = Pages::default();
         fs.volume().walk(&mut pages).unwrap();
-        let chip = fs.into_volume().unmount().map_err(|(_, e)| e).unwrap();
+        let chip = try_unmount(fs).unwrap();
         Volume {
             chip,
             pages: pages.0,
@@ -203,7 +203,7 @@ fn more_files_than_a_checkpoint_waits_for() {
     fs.sync().unwrap();
     let mut pages = Pages::default();
     fs.volume().walk(&mut pages).unwrap();
-    let mut chip = fs.into_volume().unmount().map_err(|(_, e)| e).unwrap();
+    let mut chip = try_unmount(fs).unwrap();
     let inodes = pages.0.iter().filter(|page| page.area == Area::File);
     for page in inodes {
         patch(&mut chip, page.page, &put(SIZE, 2_000));

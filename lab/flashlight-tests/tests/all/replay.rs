@@ -1,12 +1,13 @@
 //! Traces and generated workloads over the reference file system and a host directory.
 
+use flashkit_vfs::any::{self, AnyNand};
 use std::collections::BTreeSet;
 
 use crate::common;
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_flashlight::{Config, New, ram_needed};
 use flashkit_nand::Nand as _;
 use flashkit_sim::{SimNand, preset};
-use flashkit_vfs::flashlight::FlashLightFs;
+
 use flashkit_vfs::{
     Attr, DirEntry, FileSystem, Ino, Measured, MemoryFs, NewInode, Result, SetAttr, StatFs, Time,
 };
@@ -446,9 +447,9 @@ fn a_replay_stops_at_its_limit_of_flash_time() {
     let replay = |limit_s| {
         let chip = SimNand::new(preset("micron-20m").unwrap());
         let mut ram = vec![0; ram_needed(&chip.geometry())];
-        let chip = FlashLight::format(chip, &mut ram, 1, &New::default()).unwrap();
-        let volume = FlashLight::mount(chip, &mut ram, Config::default()).unwrap();
-        let mut fs = FlashLightFs::new(volume, 0);
+        let (chip, new) = (AnyNand::new(chip), New::default());
+        let chip = any::format(chip, &mut ram, 1, &new, Config::default()).unwrap();
+        let mut fs = any::mount(chip, &mut ram, Config::default()).unwrap();
         let options = Options {
             limit_s,
             ..options(4096)

@@ -2,11 +2,13 @@
 //! hold, and chips that are full.
 
 use crate::common::{
-    Fs, NOW, chip, clean, cut, file, formatted, mount, remount, try_mount, try_unmount,
+    Fs, LentFs, NOW, chip, clean, cut, file, formatted, mount, remount, try_mount, try_mount_lent,
+    try_unmount,
 };
 use flashkit_flashlight::{BlockState, Cleaner, Config, FlashLight, New, ram_needed};
 use flashkit_nand::{BlockAddr, Nand};
-use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, SimNand, Tear};
+use flashkit_sim::{Cut, EraseTear, PowerCut, Rng, SimNand, Tear};
+use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::{FileSystem, Ino, NewInode, path};
 
 /// The area of directories in the counts of what has been written.
@@ -18,7 +20,7 @@ fn name(n: u64) -> Vec<u8> {
 
 /// A power cut now leaves a volume in which everything is found and counted.
 fn clean_after_cut(fs: &mut Fs) {
-    let chip: SimNand = fs.volume().nand().clone();
+    let chip: SimNand = fs.volume().nand().get::<SimNand>().clone();
     clean(&mut mount(chip));
 }
 
@@ -168,7 +170,7 @@ fn cut_mounts_of_a_full_chip(blocks: u32, pages: u32, cleaner: Cleaner, seed: u6
         cleaner,
         ..Config::default()
     };
-    let mut chip = fs.volume().nand().clone();
+    let mut chip = fs.volume().nand().get::<SimNand>().clone();
     for round in 0..1500 {
         let cut = Cut {
             after: rng.below(100),
@@ -179,7 +181,7 @@ fn cut_mounts_of_a_full_chip(blocks: u32, pages: u32, cleaner: Cleaner, seed: u6
             seed: rng.below(1000),
         };
         let mut cut_chip = PowerCut::new(chip, cut);
-        match try_mount(&mut cut_chip, config) {
+        match try_mount_lent(&mut cut_chip, config) {
             Ok(mut fs) => (0..50).for_each(|_| change(&mut fs, &files, &mut rng)),
             Err(e) => assert!(e.contains("PowerOff"), "seed {seed}, round {round}: {e}"),
         }
@@ -192,7 +194,7 @@ fn cut_mounts_of_a_full_chip(blocks: u32, pages: u32, cleaner: Cleaner, seed: u6
 }
 
 /// Writes to a file of those that there are, if there is power and room.
-fn change<N: Nand + Metered>(fs: &mut Fs<N>, files: &[(Ino, Vec<u8>)], rng: &mut Rng) {
+fn change(fs: &mut LentFs<'_>, files: &[(Ino, Vec<u8>)], rng: &mut Rng) {
     let (dir, name) = &files[rng.below(files.len() as u64) as usize];
     if let Ok(at) = fs.lookup(*dir, name)
         && fs
@@ -413,7 +415,7 @@ fn a_volume_without_a_free_block_is_read() {
             if n % 40 > 0 {
                 continue;
             }
-            let mut full: SimNand = fs.volume().nand().clone();
+            let mut full: SimNand = fs.volume().nand().get::<SimNand>().clone();
             let mut writing = mount(full.clone());
             let free: Vec<u32> = (0..blocks)
                 .filter(|&b| {
@@ -460,7 +462,8 @@ fn a_chip_is_large_enough_if_its_good_blocks_are() {
             chip.mark_bad(BlockAddr(3 + 2 * n)).unwrap();
         }
         let mut ram = vec![0; ram_needed(&chip.geometry())];
-        let made = FlashLight::format(&mut chip, &mut ram, 1, &New::default()).map(drop);
+        let made =
+            FlashLight::format(AnyNand::lent(&mut chip), &mut ram, 1, &New::default()).map(drop);
         assert_eq!(made.is_ok(), enough, "{blocks} blocks, {bad} bad: {made:?}");
         if enough {
             let mut fs = mount(chip);

@@ -4,14 +4,15 @@
 //! A failure names the seed and the round.
 
 use crate::common::{
-    Fs, NOW, chip, clean, cut, file, format_with, formatted, mount, try_mount, try_unmount,
-    write_and_remove,
+    LentFs, NOW, chip, clean, cut, file, format_with, formatted, mount, try_mount, try_mount_lent,
+    try_unmount, write_and_remove,
 };
 use flashkit_flashlight::{Config, Error, FlashLight, New, ram_needed_for};
 use flashkit_nand::{BlockAddr, Nand};
 use flashkit_sim::{
-    Cut, EraseTear, Faults, Metered, OpKind, PowerCut, Rate, Rng, SimNand, Tear, Trace, Weak,
+    Cut, EraseTear, Faults, OpKind, PowerCut, Rate, Rng, SimNand, Tear, Trace, Weak,
 };
+use flashkit_vfs::any::{AnyNand, Chip};
 use flashkit_vfs::{FileSystem, NewInode};
 
 fn any_cut(rng: &mut Rng, ops: u64) -> Cut {
@@ -51,7 +52,7 @@ fn cut_recoveries(mut chip: SimNand, seed: u64, after_transfer: bool) {
         } else {
             PowerCut::new(chip, cut)
         };
-        let mounted = try_mount(&mut cut_chip, config);
+        let mounted = try_mount_lent(&mut cut_chip, config);
         match mounted {
             Ok(mut fs) => {
                 let found = fs.lookup(fs.root(), b"f");
@@ -76,7 +77,11 @@ fn a_root_is_left_whichever_recovery_is_cut() {
         let mut fs = formatted(chip(1024, 40, 8, 64));
         let root = fs.root();
         file(&mut fs, root, b"f", 5000);
-        cut_recoveries(fs.volume().nand().clone(), seed, seed % 2 == 0);
+        cut_recoveries(
+            fs.volume().nand().get::<SimNand>().clone(),
+            seed,
+            seed % 2 == 0,
+        );
     }
 }
 
@@ -119,13 +124,13 @@ fn what_three_cut_recoveries_leave_costs_nothing_later() {
     };
     let recovers = |chip: &SimNand, cut| {
         let mut chip = PowerCut::new(chip.clone(), cut);
-        drop(try_mount(&mut chip, Config::default()));
+        drop(try_mount_lent(&mut chip, Config::default()));
         chip.into_inner()
     };
     let mut fs = formatted(chip(1024, 40, 8, 64));
     let root = fs.root();
     file(&mut fs, root, b"f", 5000);
-    let begin = fs.volume().nand().clone();
+    let begin = fs.volume().nand().get::<SimNand>().clone();
     for first in cuts(1) {
         let chip = recovers(&begin, first);
         for second in cuts(2) {
@@ -162,14 +167,14 @@ fn cut_runs(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut fs = formatted(chip(1024, 40, 8, 64));
     let root = fs.root();
-    let mut chip = fs.volume().nand().clone();
+    let mut chip = fs.volume().nand().get::<SimNand>().clone();
     let mut said = Said(format!("seed {seed}"));
     for round in 0..40u64 {
         for n in 0..rng.below(6) {
             let cut = treacherous_cut(&mut rng, 10);
             let mut cut_chip = PowerCut::new(chip, cut);
             said.0 = format!("seed {seed}, round {round}.{n}: {cut:?}");
-            match try_mount(&mut cut_chip, Config::default()) {
+            match try_mount_lent(&mut cut_chip, Config::default()) {
                 Ok(mut fs) => all_there(&mut fs, round),
                 Err(e) => assert!(e.contains("PowerOff"), "{e}"),
             }
@@ -180,7 +185,7 @@ fn cut_runs(seed: u64) {
         file(&mut fs, root, round.to_string().as_bytes(), 100);
         chip = match rng.one_in(4) {
             true => try_unmount(fs).unwrap(),
-            false => fs.volume().nand().clone(),
+            false => fs.volume().nand().get::<SimNand>().clone(),
         };
     }
     clean(&mut mount(chip));
@@ -190,7 +195,7 @@ fn one_of<T: Copy, const N: usize>(rng: &mut Rng, all: [T; N]) -> T {
     all[rng.below(N as u64) as usize]
 }
 
-fn all_there<N: Nand + Metered>(fs: &mut Fs<N>, files: u64) {
+fn all_there(fs: &mut LentFs<'_>, files: u64) {
     for n in 0..files {
         let found = fs.lookup(fs.root(), n.to_string().as_bytes());
         // What a mount that is not durable has changed may go to flash now.
@@ -222,7 +227,7 @@ fn cut_for_ever(seed: u64, config: Config, from: u64, ops: u64) {
     let mut fs = try_mount(chip, config).unwrap();
     let root = fs.root();
     file(&mut fs, root, b"f", 5000);
-    let mut chip = fs.volume().nand().clone();
+    let mut chip = fs.volume().nand().get::<SimNand>().clone();
     let mut ram = vec![0; ram_needed_for(&chip.geometry(), config.table_page)];
     let mut rng = Rng::new(seed << 8 | from << 4 | ops);
     for round in 0..400 {
@@ -232,7 +237,7 @@ fn cut_for_ever(seed: u64, config: Config, from: u64, ops: u64) {
             "seed {seed}, operations {from} and {ops} more, round {round}, {cut:?}"
         ));
         let mut cut_chip = PowerCut::new(chip, cut);
-        let mounted = FlashLight::mount(&mut cut_chip, &mut ram, config).map(drop);
+        let mounted = FlashLight::mount(AnyNand::lent(&mut cut_chip), &mut ram, config).map(drop);
         assert!(
             matches!(mounted, Ok(()) | Err(Error::Driver(_))),
             "{mounted:?}"
@@ -281,7 +286,7 @@ fn root_blocks_wear_out(seed: u64, mut chip: SimNand, config: Config, ops: u64) 
         let cut = treacherous_cut(&mut rng, ops);
         said.0 = format!("seed {seed}, {config:?}, round {round}, {cut:?}");
         let mut cut_chip = PowerCut::new(chip, cut);
-        match try_mount(&mut cut_chip, config) {
+        match try_mount_lent(&mut cut_chip, config) {
             Ok(mut fs) => {
                 all_there(&mut fs, files);
                 let root = fs.root();
@@ -301,7 +306,7 @@ fn root_blocks_wear_out(seed: u64, mut chip: SimNand, config: Config, ops: u64) 
         all_there(&mut fs, files);
         assert!(fs.volume().is_worn(), "seed {seed}: {files} files");
         assert!(fs.lookup(fs.root(), b"f").is_ok_and(|f| f.size == 5000));
-        chip = fs.volume().nand().clone();
+        chip = fs.volume().nand().get::<SimNand>().clone();
     }
 }
 
@@ -310,7 +315,7 @@ fn the_last_root_block_is_not_erased() {
     let mut fs = formatted(chip(1024, 40, 8, 64));
     let root = fs.root();
     file(&mut fs, root, b"f", 5000);
-    let chip = fs.volume().nand().clone();
+    let chip = fs.volume().nand().get::<SimNand>().clone();
     for seed in seeds(60, 10_000) {
         root_blocks_wear_out(seed, chip.clone(), Config::default(), 60);
     }
@@ -351,9 +356,9 @@ fn torn_erase(before: &SimNand, block: BlockAddr, pages: u32) -> SimNand {
 }
 
 /// A mount after a cut, scrubs, overwrites and a file more.
-fn session<N: Nand + Metered>(chip: N, files: u64, overwrites: u64) -> Result<(), String> {
+fn session(chip: &mut impl Chip, files: u64, overwrites: u64) -> Result<(), String> {
     let says = |e: &dyn std::fmt::Display| e.to_string();
-    let mut fs = try_mount(chip, Config::default())?;
+    let mut fs = try_mount_lent(chip, Config::default())?;
     all_there(&mut fs, files);
     for _ in 0..2 {
         fs.volume().scrub(1).map_err(|e| says(&e))?;
@@ -378,7 +383,7 @@ fn session<N: Nand + Metered>(chip: N, files: u64, overwrites: u64) -> Result<()
 fn roots_are_written_anew(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut fs = formatted(chip(1024, 40, 8, 64 + rng.below(65) as u32));
-    let mut chip = fs.volume().nand().clone();
+    let mut chip = fs.volume().nand().get::<SimNand>().clone();
     for round in 0..60 {
         let flips = Faults {
             bitflips: 8,
@@ -438,9 +443,9 @@ fn a_chip_without_blocks_for_roots_is_refused() {
         };
         chip.set_faults(faults).unwrap();
         let mut ram = vec![0; ram_needed_for(&chip.geometry(), 0)];
-        let formatted = FlashLight::format(chip, &mut ram, 1, &New::default());
+        let formatted = FlashLight::format(AnyNand::new(chip), &mut ram, 1, &New::default());
         match formatted {
-            Ok(chip) if fits => clean(&mut mount(chip)),
+            Ok(chip) if fits => clean(&mut mount(chip.take())),
             Err(Error::Geometry) if !fits => {}
             r => panic!("{bad} bad: {:?}", r.map(drop)),
         }

@@ -14,7 +14,7 @@ use flashkit_vfs::check::check;
 use flashkit_vfs::{Error, FileSystem, Measured, NewInode, path};
 use flashkit_workload::Rng;
 
-use crate::common::{self, Fs, NOW, pages_with, try_mount, try_unmount};
+use crate::common::{self, Fs, LentFs, NOW, pages_with, try_mount, try_mount_lent, try_unmount};
 use crate::damage::judge::{Errors, is_damage, judge};
 use crate::damage::pages::{Loss, losses};
 use crate::damage::rot::{WAYS, Way, newer, spoil};
@@ -361,7 +361,7 @@ fn cut(v: Volume) -> Rest {
     for path in v.tree.clone().into_keys().rev() {
         v.fsync(&path).unwrap();
     }
-    let chip = v.fs.volume().nand().clone();
+    let chip = v.fs.volume().nand().get::<SimNand>().clone();
     let mut losses = losses(&mut v.fs, &v.tree);
     // Only a page of the directory map was still to be written: recovery does without it.
     let new = v.fs.cost().page_programs - chip.counters().page_programs;
@@ -503,8 +503,8 @@ fn what_was_synced_after_a_lost_page_is_there() {
             for n in 0..files {
                 common::file(&mut fs, root, name(n).as_bytes(), 100);
             }
-            for page in pages_with(fs.volume().nand(), name(lost).as_bytes()) {
-                spoil(fs.volume().nand_mut(), page, Way::Lost);
+            for page in pages_with(fs.volume().nand().get(), name(lost).as_bytes()) {
+                spoil(fs.volume().nand_mut().get_mut(), page, Way::Lost);
             }
             let mut fs = common::cut(fs);
             let case = format!("page {lost} of {files}, {again}");
@@ -549,7 +549,7 @@ fn what_was_synced_is_there_without_a_record_of_the_allocation_log() {
             fs.sync().unwrap();
         }
         (1..24).for_each(|n| write(&mut fs, n));
-        let chip = fs.volume().nand().clone();
+        let chip = fs.volume().nand().get::<SimNand>().clone();
         let records = newer(&chip, ALLOC, CHECKPOINT);
         assert!(records.len() > 5, "{} records", records.len());
         for record in records {
@@ -598,7 +598,7 @@ fn a_page_whose_program_was_cut_is_read_late_and_no_more() {
             seed: 0,
         };
         let mut torn = PowerCut::new(chip.clone(), cut);
-        let mut fs = try_mount(&mut torn, Config::default()).unwrap();
+        let mut fs = try_mount_lent(&mut torn, Config::default()).unwrap();
         let _ = fs.unlink(root, b"f0", NOW).and_then(|()| fs.fsync(root));
         let _ = fs.unlink(root, b"f1", NOW).and_then(|()| fs.fsync(root));
         drop(fs);
@@ -635,7 +635,7 @@ impl Files {
         vec![if self.blank { 0xff } else { byte }; 9000]
     }
 
-    fn write<N: Nand + Metered>(&self, fs: &mut Fs<N>, n: u64) -> Result<(), Error> {
+    fn write(&self, fs: &mut LentFs<'_>, n: u64) -> Result<(), Error> {
         let root = fs.root();
         let name = format!("f{n}");
         let ino = fs.create(root, name.as_bytes(), &NewInode::default())?.ino;
@@ -673,7 +673,7 @@ fn a_record_of_the_allocation_log_is_cut_on_a_chip_in_use() {
     for spare in [0, 24] {
         let base = used_chip(spare);
         let mut trace = Trace::new(base.clone(), usize::MAX);
-        let mut fs = try_mount(&mut trace, Config::default()).unwrap();
+        let mut fs = try_mount_lent(&mut trace, Config::default()).unwrap();
         (0..40).for_each(|n| files.write(&mut fs, n).unwrap());
         drop(fs);
         let ops = trace.take();
@@ -701,7 +701,7 @@ fn a_record_of_the_allocation_log_is_cut_on_a_chip_in_use() {
             };
             let mut torn = PowerCut::new(base.clone(), cut);
             let mut there = 0;
-            let mut fs = try_mount(&mut torn, Config::default()).unwrap();
+            let mut fs = try_mount_lent(&mut torn, Config::default()).unwrap();
             while files.write(&mut fs, there).is_ok() {
                 there += 1;
             }
@@ -725,7 +725,7 @@ fn a_record_of_the_allocation_log_is_lost_on_a_chip_in_use() {
         let files = Files { blank };
         let mut fs = common::mount(used_chip(spare));
         (0..40).for_each(|n| files.write(&mut fs, n).unwrap());
-        let chip = fs.volume().nand().clone();
+        let chip = fs.volume().nand().get::<SimNand>().clone();
         for record in newer(&chip, 4, 3) {
             let mut chip = chip.clone();
             spoil(&mut chip, record, Way::Lost);

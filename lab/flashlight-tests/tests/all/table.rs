@@ -9,6 +9,7 @@ use flashkit_flashlight::{
 };
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rng, Rot, SimNand, Tear, preset};
+use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::check::check;
 use flashkit_vfs::{FileSystem, SetAttr};
 
@@ -107,7 +108,7 @@ fn more_ram_holds_more_of_it() {
     let spent = [0, 8 * 1024, 64 * 1024].map(|more| {
         let fs = full_of_overwrites(5_000, 0);
         let chip = try_unmount(fs).unwrap();
-        let mut fs = try_mount_in(chip, needed + more, config()).unwrap();
+        let mut fs = try_mount_in(AnyNand::new(chip), needed + more, config()).unwrap();
         let before = fs.volume().nand().counters();
         overwrite(&mut fs, &mut Rng::new(2), 5_000, 2_000);
         let spent = fs.volume().nand().counters() - before;
@@ -186,12 +187,12 @@ fn a_volume_of_before_asks_for_its_ram() {
     let mut chip = try_unmount(fs).unwrap();
     let needed = ram_needed(&chip.geometry());
     let mut ram = vec![0; needed];
-    let refused = FlashLight::mount(&mut chip, &mut ram, Config::default());
+    let refused = FlashLight::mount(AnyNand::lent(&mut chip), &mut ram, Config::default());
     let Err(Error::RamTooSmall(asked)) = refused.map(drop) else {
         panic!("it is mounted in {needed} bytes");
     };
     for name in [b"a", b"b"] {
-        let mut fs = try_mount_in(chip, asked, Config::default()).unwrap();
+        let mut fs = try_mount_in(AnyNand::new(chip), asked, Config::default()).unwrap();
         file(&mut fs, root, name, 5_000);
         clean(&mut fs);
         assert_eq!(copies(&mut fs), []);
@@ -218,7 +219,7 @@ fn a_file_that_is_all_over_the_chip_goes() {
     }
     fs.fsync(ino).unwrap();
     for (way, gone) in ["unlink", "truncate", "cut"].into_iter().enumerate() {
-        let mut fs = try_mount(fs.volume().nand().clone(), config).unwrap();
+        let mut fs = try_mount(fs.volume().nand().get::<SimNand>().clone(), config).unwrap();
         let ino = fs.lookup(root, b"file").unwrap().ino;
         if way == 1 {
             let set = SetAttr {
@@ -232,7 +233,7 @@ fn a_file_that_is_all_over_the_chip_goes() {
             fs.fsync(root).unwrap();
         }
         if way == 2 {
-            fs = try_mount(fs.into_volume().nand().clone(), config).unwrap();
+            fs = try_mount(fs.into_volume().nand().get::<SimNand>().clone(), config).unwrap();
         }
         fs.sync().unwrap();
         assert!(system(&mut fs, 2_048) < 16, "{gone}");
@@ -291,7 +292,7 @@ fn a_change_takes_few_blocks_for_the_table() {
 fn recoveries_may_be_cut_for_ever() {
     let mut fs = full_of_overwrites(2_000, 300);
     overwrite(&mut fs, &mut Rng::new(4), 2_000, 20);
-    let mut chip = fs.into_volume().nand().clone();
+    let mut chip = fs.into_volume().nand().get::<SimNand>().clone();
     let needed = ram_needed_for(&chip.geometry(), 64);
     for round in 0..3000 {
         let cut = Cut {
@@ -301,7 +302,7 @@ fn recoveries_may_be_cut_for_ever() {
             seed: round,
         };
         let (mut cut, mut ram) = (PowerCut::new(chip, cut), vec![0; needed]);
-        let mounted = FlashLight::mount(&mut cut, &mut ram, config()).map(drop);
+        let mounted = FlashLight::mount(AnyNand::lent(&mut cut), &mut ram, config()).map(drop);
         assert!(
             !matches!(mounted, Err(Error::NoSpace | Error::ReadOnly)),
             "{round}"

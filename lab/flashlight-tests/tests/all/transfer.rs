@@ -9,6 +9,7 @@ use flashkit_flashlight::transfer::{Transferred, send};
 use flashkit_flashlight::{Config, Error, FlashLight, New, Node, ROOT_DIR, Time, ram_needed};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
 use flashkit_sim::{Cut, EraseTear, Faults, Metered, PowerCut, Rate, Rng, SimNand, Tear, Weak};
+use flashkit_vfs::any::{AnyError, AnyNand};
 
 const PAGE: u32 = 1024;
 const PAGES: u32 = 16;
@@ -17,7 +18,8 @@ const SLACK: u32 = 7;
 const SPARE: u32 = 40;
 const NOW: Time = Time { secs: 9, nanos: 7 };
 
-type Volume<N> = FlashLight<'static, Transferred<'static, N>>;
+type Volume<'c> = FlashLight<'static, Transferred<'static, AnyNand<'c>>>;
+type Failure = Error<AnyError>;
 
 fn target() -> SimNand {
     chip(PAGE, SPARE, PAGES, BLOCKS)
@@ -31,7 +33,7 @@ fn ram(geo: &Geometry) -> &'static mut [u8] {
     vec![0; ram_needed(geo)].leak()
 }
 
-fn open<N: Nand>(chip: N, config: Config) -> Result<Volume<N>, Error<N::Error>> {
+fn open(chip: AnyNand<'_>, config: Config) -> Result<Volume<'_>, Failure> {
     let ram = ram(&chip.geometry());
     FlashLight::mount_transferred(chip, page_ram(), ram, config)
 }
@@ -46,7 +48,7 @@ fn content(i: usize) -> Vec<u8> {
 
 const FILES: usize = 24;
 
-fn put<N: Nand>(fs: &mut Volume<N>, name: &str, data: &[u8]) -> Result<(), Error<N::Error>> {
+fn put(fs: &mut Volume<'_>, name: &str, data: &[u8]) -> Result<(), Failure> {
     let node = match fs.lookup(ROOT_DIR, name.as_bytes()) {
         Ok(attr) => attr.node,
         Err(Error::NotFound) => fs.create(ROOT_DIR, name.as_bytes(), &New::default())?,
@@ -57,7 +59,7 @@ fn put<N: Nand>(fs: &mut Volume<N>, name: &str, data: &[u8]) -> Result<(), Error
     fs.fsync(node)
 }
 
-fn get<N: Nand>(fs: &mut Volume<N>, name: &str) -> Result<Vec<u8>, Error<N::Error>> {
+fn get(fs: &mut Volume<'_>, name: &str) -> Result<Vec<u8>, Failure> {
     let attr = fs.lookup(ROOT_DIR, name.as_bytes())?;
     let Node::File(file) = attr.node else {
         panic!()
@@ -69,7 +71,7 @@ fn get<N: Nand>(fs: &mut Volume<N>, name: &str) -> Result<Vec<u8>, Error<N::Erro
 }
 
 /// Every file that the image came with is as it was, and nothing is wrong.
-fn verify<N: Nand>(fs: &mut Volume<N>, id: &str) {
+fn verify(fs: &mut Volume<'_>, id: &str) {
     for i in 0..FILES {
         let data = get(fs, &format!("file{i}")).unwrap_or_else(|e| panic!("{id}: file {i}: {e}"));
         assert!(data == content(i), "{id}: file {i}");
@@ -83,7 +85,7 @@ struct Image(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Image {
     fn new(spare: u32) -> Image {
-        let chip = Transferred::begin(target(), page_ram(), SLACK, spare).unwrap();
+        let chip = Transferred::begin(AnyNand::new(target()), page_ram(), SLACK, spare).unwrap();
         let chip = FlashLight::format(chip, ram(&target().geometry()), 5, &New::default()).unwrap();
         let mut fs = open(chip.into_inner(), Config::default()).unwrap();
         for i in 0..FILES {
@@ -166,7 +168,7 @@ fn every_file_is_there_whichever_blocks_are_bad() {
                 read_only: true,
                 ..Config::default()
             };
-            let mut fs = open(chip, config).unwrap();
+            let mut fs = open(AnyNand::new(chip), config).unwrap();
             verify(&mut fs, &id);
             let chip = fs.unmount().map_err(|(_, e)| e).unwrap().into_inner();
             let c = chip.counters();
@@ -183,7 +185,8 @@ fn every_file_is_there_whichever_blocks_are_bad() {
                     erase_fail: Rate(60),
                     ..Faults::default()
                 };
-                fs.nand_mut().inner_mut().set_faults(faults).unwrap();
+                let chip: &mut SimNand = fs.nand_mut().inner_mut().get_mut();
+                chip.set_faults(faults).unwrap();
                 for i in 0..40 {
                     // A chip that wears out in this test has done its part.
                     match put(&mut fs, &format!("new{}", i % 5), &content(40 + i)) {
@@ -201,7 +204,7 @@ fn every_file_is_there_whichever_blocks_are_bad() {
 }
 
 /// Opens a chip, writes a file, unmounts.
-fn first_use<N: Nand>(chip: N) -> Result<N, Error<N::Error>> {
+fn first_use(chip: AnyNand<'_>) -> Result<AnyNand<'_>, Failure> {
     let mut fs = open(chip, Config::default())?;
     put(&mut fs, "first", &content(31))?;
     Ok(fs.unmount().map_err(|(_, e)| e)?.into_inner())
@@ -211,7 +214,8 @@ fn first_use<N: Nand>(chip: N) -> Result<N, Error<N::Error>> {
 fn the_first_mount_can_be_cut_anywhere_and_again() {
     let image = Image::new(SPARE);
     let bad = [1, 4, 50];
-    let whole = first_use(PowerCut::never(image.flash(&bad))).unwrap();
+    let whole = AnyNand::new(PowerCut::never(image.flash(&bad)));
+    let whole: PowerCut<SimNand> = first_use(whole).unwrap().take();
     let ops = whole.ops();
     let tears = [
         (Tear::LooksBlank, EraseTear::Partial),
@@ -245,12 +249,13 @@ fn the_first_mount_can_be_cut_anywhere_and_again() {
                     seed: after,
                 };
                 let mut power = PowerCut::new(chip, cut);
-                let ended = first_use(&mut power).map(|_| ());
+                let ended = first_use(AnyNand::lent(&mut power)).map(|_| ());
                 assert!(power.is_off() || ended.is_ok(), "{id}: {ended:?}");
                 chip = power.into_inner();
                 cuts += 1;
             }
-            let mut fs = open(chip, Config::default()).unwrap_or_else(|e| panic!("{id}: {e}"));
+            let mut fs =
+                open(AnyNand::new(chip), Config::default()).unwrap_or_else(|e| panic!("{id}: {e}"));
             verify(&mut fs, &id);
             assert_eq!(fs.nand().skipped().collect::<Vec<_>>(), bad, "{id}");
             put(&mut fs, "last", &content(33)).unwrap();
@@ -270,13 +275,14 @@ fn the_first_mount_can_be_cut_anywhere_and_again() {
 fn what_it_costs() {
     let image = Image::new(SPARE);
     let cost = |chip: SimNand| {
-        let mut chip = open(chip, Config::default()).unwrap();
+        let mut chip = open(AnyNand::new(chip), Config::default()).unwrap();
         let chip = chip.nand_mut().inner_mut();
         let c = chip.counters();
         (c.page_reads, c.page_programs, c.block_erases)
     };
     assert_eq!(cost(image.flash(&[1, 4])), (45, 17, 9));
-    let mut chip = first_use(image.flash(&[1, 4])).unwrap();
+    let chip = first_use(AnyNand::new(image.flash(&[1, 4]))).unwrap();
+    let mut chip: SimNand = chip.take();
     chip.clear_counters();
     let later = cost(chip);
     let mut chip = common::format(target(), 5);
@@ -309,7 +315,9 @@ fn what_does_not_fit_is_refused() {
         chip.program(PageAddr(block.0 * PAGES + i as u32 % PAGES), data, spare)
             .unwrap();
     }
-    let refused = open(chip, Config::default()).map(|_| ()).unwrap_err();
+    let refused = open(AnyNand::new(chip), Config::default())
+        .map(|_| ())
+        .unwrap_err();
     assert_eq!(refused, Error::TooManyBad(SLACK + 1));
     // A chip of another size.
     let mut other = common::chip(PAGE, SPARE, PAGES, BLOCKS + 1);
@@ -320,11 +328,15 @@ fn what_does_not_fit_is_refused() {
         other.program(PageAddr(i as u32), data, spare).unwrap();
     }
     assert_eq!(
-        open(other, Config::default()).map(|_| ()).unwrap_err(),
+        open(AnyNand::new(other), Config::default())
+            .map(|_| ())
+            .unwrap_err(),
         Error::Geometry
     );
     assert_eq!(
-        open(target(), Config::default()).map(|_| ()).unwrap_err(),
+        open(AnyNand::new(target()), Config::default())
+            .map(|_| ())
+            .unwrap_err(),
         Error::NotFormatted
     );
     let too_much = Transferred::begin(target(), page_ram(), BLOCKS, SPARE).map(|_| ());
@@ -332,7 +344,7 @@ fn what_does_not_fit_is_refused() {
     let small = Transferred::begin(target(), vec![0; 99].leak(), SLACK, SPARE).map(|_| ());
     assert_eq!(small.unwrap_err(), Error::RamTooSmall(PAGE as usize));
     // What was placed around bad blocks cannot be sent on.
-    let mut chip = first_use(image.flash(&[7])).unwrap();
+    let mut chip = first_use(AnyNand::new(image.flash(&[7]))).unwrap();
     let mut page = vec![0; PAGE as usize];
     chip.read(PageAddr(0), 0, &mut page, &mut []).unwrap();
     assert_eq!(send(&mut page), None);
@@ -342,11 +354,11 @@ fn what_does_not_fit_is_refused() {
 fn one_copy_of_the_record_may_rot() {
     let image = Image::new(SPARE);
     for lost in [0, 2] {
-        let mut chip = first_use(image.flash(&[1])).unwrap();
+        let mut chip = first_use(AnyNand::new(image.flash(&[1]))).unwrap();
         chip.erase(BlockAddr(lost)).unwrap();
         chip.program(PageAddr(lost * PAGES), &[0; PAGE as usize], &[])
             .unwrap();
-        chip.clear_counters();
+        chip.get_mut::<SimNand>().clear_counters();
         let mut fs = open(chip, Config::default()).unwrap();
         verify(&mut fs, "a copy of the record is lost");
         let chip = fs.unmount().map_err(|(_, e)| e).unwrap().into_inner();

@@ -3,10 +3,12 @@
 
 use flashkit_flashlight::Config;
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Cut, EraseTear, Metered, PowerCut, Rot, SimNand, Tear};
+use flashkit_sim::{Cut, EraseTear, PowerCut, Rot, SimNand, Tear};
 use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, SetXattr};
 
-use crate::common::{Fs, NOW, chip, clean, cost, formatted, mount, remount, try_mount};
+use crate::common::{
+    Fs, LentFs, NOW, chip, clean, cost, formatted, mount, remount, try_mount, try_mount_lent,
+};
 use crate::failures::fail_at::FailAt;
 
 /// A file of single pages, with a hole between two of them each: sizes of page, pieces,
@@ -54,11 +56,11 @@ impl Shape {
         }
         fs.fsync(ino).unwrap();
         fs.sync().unwrap();
-        fs.into_volume().nand().clone()
+        fs.into_volume().nand().get::<SimNand>().clone()
     }
 
     /// Overwrites pages far apart, which fills the log of the inode.
-    fn scatter<N: Nand + Metered>(self, fs: &mut Fs<N>, ino: Ino, overwrites: u64) {
+    fn scatter(self, fs: &mut LentFs<'_>, ino: Ino, overwrites: u64) {
         for k in 0..overwrites {
             let piece = (k * 7_919 + 3) % self.pieces;
             fs.write(ino, self.at(piece), &self.of_bytes(254), NOW)
@@ -84,10 +86,10 @@ impl Shape {
                     seed: after,
                 },
             );
-            let mut fs = try_mount(&mut chip, Config::default()).unwrap();
+            let mut fs = try_mount_lent(&mut chip, Config::default()).unwrap();
             let ino = found(&mut fs);
             self.scatter(&mut fs, ino, overwrites);
-            let before = fs.volume().nand().ops();
+            let before = fs.volume().nand().get::<PowerCut<SimNand>>().ops();
             let done = truncate(&mut fs, ino, size).and_then(|()| fs.fsync(ino));
             assert_eq!(done.is_ok(), after == u64::MAX, "operation {after}");
             drop(fs);
@@ -109,7 +111,7 @@ impl Shape {
     }
 
     /// Makes the file as long as it was: what is beyond its size reads as zeros.
-    fn shows_zeros<N: Nand + Metered>(self, fs: &mut Fs<N>, ino: Ino, case: &str) {
+    fn shows_zeros(self, fs: &mut LentFs<'_>, ino: Ino, case: &str) {
         let from = fs.getattr(ino).unwrap().size;
         truncate(fs, ino, self.size()).unwrap();
         let mut page = self.of_bytes(0);
@@ -120,7 +122,7 @@ impl Shape {
     }
 }
 
-fn truncate<N: Nand + Metered>(fs: &mut Fs<N>, ino: Ino, size: u64) -> Result<(), Error> {
+fn truncate(fs: &mut LentFs<'_>, ino: Ino, size: u64) -> Result<(), Error> {
     let size = SetAttr {
         size: Some(size),
         ..SetAttr::default()
@@ -128,7 +130,7 @@ fn truncate<N: Nand + Metered>(fs: &mut Fs<N>, ino: Ino, size: u64) -> Result<()
     fs.setattr(ino, &size).map(|_| ())
 }
 
-fn found<N: Nand + Metered>(fs: &mut Fs<N>) -> Ino {
+fn found(fs: &mut LentFs<'_>) -> Ino {
     fs.lookup(fs.root(), b"f").unwrap().ino
 }
 
@@ -161,7 +163,7 @@ fn a_truncation_is_there_after_an_fsync() {
 }
 
 fn cut_of(fs: &mut Fs) -> Fs {
-    mount(fs.volume().nand().clone())
+    mount(fs.volume().nand().get::<SimNand>().clone())
 }
 
 #[test]
@@ -200,14 +202,14 @@ fn a_truncation_that_fails_leaves_nothing_to_be_seen() {
             let mut fs = try_mount(fails, Config::default()).unwrap();
             let ino = found(&mut fs);
             shape.scatter(&mut fs, ino, fill);
-            let chip = fs.volume().nand_mut();
+            let chip: &mut FailAt = fs.volume().nand_mut().get_mut();
             (chip.left, chip.failures) = (chip.done + from, failures);
             if truncate(&mut fs, ino, size).is_ok() {
                 continue;
             }
             refused += 1;
             assert!(fs.sync().is_err(), "{case}");
-            let mut fs = mount(fs.volume().nand().chip.clone());
+            let mut fs = mount(fs.volume().nand().get::<FailAt>().chip.clone());
             shape.is_whole_or_cut(&mut fs, size, &case);
         }
     }
@@ -256,7 +258,7 @@ fn a_piece_over_a_lost_page_takes_no_programs_without_end() {
         fs.write(ino, shape.at(pieces - 1) + 100, &vec![2; len], NOW)
             .unwrap();
         fs.fsync(ino).unwrap();
-        let mut lost = fs.volume().nand().clone();
+        let mut lost = fs.volume().nand().get::<SimNand>().clone();
         let mut page = shape.of_bytes(0);
         let under = (0..lost.geometry().pages()).map(PageAddr).find(|&at| {
             lost.read(at, 0, &mut page, &mut []).unwrap();
@@ -303,7 +305,10 @@ fn a_truncation_that_is_cut_is_finished_by_the_mount() {
     let ino = found(&mut fs);
     SHAPE.scatter(&mut fs, ino, SHAPE.pieces / 3);
     fs.sync().unwrap();
-    let (made, size) = (fs.into_volume().nand().clone(), SHAPE.at(2_000));
+    let (made, size) = (
+        fs.into_volume().nand().get::<SimNand>().clone(),
+        SHAPE.at(2_000),
+    );
     let mut halves = 0;
     for fill in 184..196 {
         for (after, chip) in SHAPE.cut_anywhere(made.clone(), size, fill) {
@@ -323,7 +328,7 @@ fn a_truncation_that_is_cut_is_finished_by_the_mount() {
 /// The file changes below its size, or blocks are cleaned; then it grows.
 fn changes_and_grows(shape: Shape, mut fs: Fs, case: &str) {
     fs.sync().unwrap();
-    let chip = fs.into_volume().nand().clone();
+    let chip = fs.into_volume().nand().get::<SimNand>().clone();
     let mut fs = mount(chip.clone());
     let ino = found(&mut fs);
     for (hole, k) in (1..4).flat_map(|hole| (0..2_000).map(move |k| (hole, k))) {

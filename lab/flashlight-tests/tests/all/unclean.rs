@@ -1,15 +1,15 @@
 //! What a few operations leave when the power goes right after them: after the recovery every
 //! structure must agree with the others.
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use flashkit_flashlight::{Config, New, ram_needed};
 use flashkit_nand::Nand;
 use flashkit_sim::{PowerCut, SimNand, preset};
+use flashkit_vfs::any::{self, AnyFs, AnyNand};
 use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileSystem, Ino, NewInode, SetAttr, Time};
 
 type Chip = PowerCut<SimNand>;
-type Fs = FlashLightFs<'static, Chip>;
+type Fs = AnyFs<'static, 'static>;
 
 fn ram(chip: &Chip) -> &'static mut [u8] {
     Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice())
@@ -17,9 +17,7 @@ fn ram(chip: &Chip) -> &'static mut [u8] {
 
 fn mount(chip: Chip) -> Fs {
     let ram = ram(&chip);
-    let size = ram.len();
-    let volume = FlashLight::mount(chip, ram, Config::default()).unwrap();
-    FlashLightFs::new(volume, size)
+    any::mount(AnyNand::new(chip), ram, Config::default()).unwrap()
 }
 
 /// A volume with the directories `d0` to `d4`.
@@ -32,7 +30,9 @@ impl Volume {
     fn new(chip: &str) -> Volume {
         let chip = PowerCut::never(SimNand::new(preset(chip).unwrap()));
         let ram = ram(&chip);
-        let mut fs = mount(FlashLight::format(chip, ram, 1, &New::default()).unwrap());
+        let (chip, new) = (AnyNand::new(chip), New::default());
+        let chip = any::format(chip, ram, 1, &new, Config::default()).unwrap();
+        let mut fs = mount(chip.take());
         let root = fs.root();
         let mut mkdir = |i: u32| {
             let name = format!("d{i}");
@@ -55,9 +55,10 @@ impl Volume {
 
     /// Cuts the power and mounts again.
     fn findings_after_a_cut(mut self) -> Vec<String> {
-        self.fs.volume().nand_mut().cut_now();
+        let chip: &mut Chip = self.fs.volume().nand_mut().get_mut();
+        chip.cut_now();
         let chip = match self.fs.into_volume().unmount() {
-            Ok(chip) | Err((chip, _)) => chip.into_inner(),
+            Ok(chip) | Err((chip, _)) => chip.take::<Chip>().into_inner(),
         };
         let mut fs = mount(PowerCut::never(chip));
         let findings = check(fs.volume()).unwrap().findings;

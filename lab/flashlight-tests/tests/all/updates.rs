@@ -3,7 +3,7 @@
 use crate::common::{
     self, Fs, NOW, chip, clean, cost, cut, file, formatted, on_preset, reads_after_cut, remount,
 };
-use flashkit_sim::Rng;
+use flashkit_sim::{Rng, SimNand};
 use flashkit_vfs::{FileSystem, Ino, SetAttr, Time};
 
 const PAGE: usize = 2048;
@@ -133,7 +133,7 @@ fn what_is_no_update_writes_the_inode() {
             (programs..=programs + 2).contains(&spent.1),
             "{what}: {spent:?}"
         );
-        let mut after = common::mount(fs.volume().nand().clone());
+        let mut after = common::mount(fs.volume().nand().get::<SimNand>().clone());
         assert_eq!(
             bytes(&mut after, b"file"),
             bytes(&mut fs, b"file"),

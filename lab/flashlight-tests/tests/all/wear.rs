@@ -4,10 +4,11 @@
 //! --nocapture` goes to a mean of 1,000 erases on `slc-256m` and prints what it finds.
 
 use crate::common::{self, Fs, format};
-use flashkit_flashlight::{Config, FlashLight, ram_needed, ram_to_level};
+use flashkit_flashlight::{Config, ram_needed, ram_to_level};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Metered, Rng, SimNand, preset};
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::{self, AnyNand};
+
 use flashkit_vfs::{FileSystem, Ino, Measured, NewInode};
 
 /// Blocks at the start of the chip that hold the anchors: they are erased once in many thousand
@@ -52,8 +53,7 @@ fn volume(load: &Load, wear_interval: u32) -> Fs {
         ram_needed
     };
     let ram = vec![0; size(&chip.geometry())].leak();
-    let size = ram.len();
-    FlashLightFs::new(FlashLight::mount(chip, ram, config).unwrap(), size)
+    any::mount(AnyNand::new(chip), ram, config).unwrap()
 }
 
 /// Fills 60 % of the chip with what stays, and overwrites 20 % again and again.
@@ -216,7 +216,7 @@ fn every_interval_is_taken() {
             };
             let chip = common::format(common::chip(1024, 40, 8, 64), 1);
             let ram = flashkit_flashlight::ram_needed(&chip.geometry()) + extra;
-            let mut fs = common::try_mount_in(chip, ram, config).unwrap();
+            let mut fs = common::try_mount_in(AnyNand::new(chip), ram, config).unwrap();
             let root = fs.root();
             for n in 0..200 {
                 let name = (n % 10).to_string();

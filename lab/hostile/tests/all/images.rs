@@ -7,6 +7,8 @@ use flashkit_flashlight::inspect::{FileEntry, Inspected, Record, inspect};
 use flashkit_flashlight::{FlashLight, Kind, New, ROOT_DIR};
 use flashkit_hostile::image::{self, Image, plain, stored};
 use flashkit_nand::{Nand, PageAddr};
+use flashkit_sim::SimNand;
+use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::check::check;
 
 const AGAIN: &str = "if the format has changed: cargo run -p flashkit-hostile --example images";
@@ -16,7 +18,7 @@ fn every_image_is_a_good_volume() {
     for (name, image) in stored() {
         let chip = image.chip();
         let mut ram = image::ram(&chip.geometry());
-        let mounted = FlashLight::mount(chip, &mut ram, image::config());
+        let mounted = FlashLight::mount(AnyNand::new(chip), &mut ram, image::config());
         let mut fs = mounted.unwrap_or_else(|error| panic!("{name}: {error}; {AGAIN}"));
         // The last of the updates is copied: so there were some.
         let copied = u64::from(*name == "updates");
@@ -84,14 +86,14 @@ fn a_volume_of_before_is_mounted_and_goes_on() {
     assert!(!found.is_empty() && !found.contains(&true));
     let chip = image.chip();
     let mut ram = image::ram(&chip.geometry());
-    let mut fs = FlashLight::mount(chip, &mut ram, image::config()).unwrap();
+    let mut fs = FlashLight::mount(AnyNand::new(chip), &mut ram, image::config()).unwrap();
     let before = check(&mut fs).unwrap();
     assert_eq!((before.findings.len(), fs.written().checkpoints), (0, 0));
     fs.mkdir(ROOT_DIR, b"of now", &New::default()).unwrap();
-    let mut chip = fs.unmount().map_err(|(_, e)| e).unwrap();
+    let mut chip: SimNand = fs.unmount().map_err(|(_, e)| e).unwrap().take();
     assert!(snapshots(&Image::of(&mut chip)).contains(&true));
     let mut ram = image::ram(&chip.geometry());
-    let mut fs = FlashLight::mount(chip, &mut ram, image::config()).unwrap();
+    let mut fs = FlashLight::mount(AnyNand::new(chip), &mut ram, image::config()).unwrap();
     let after = check(&mut fs).unwrap();
     assert_eq!(after.findings, []);
     assert_eq!((after.dirs, after.files), (before.dirs + 1, before.files));

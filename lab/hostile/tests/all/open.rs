@@ -1,10 +1,10 @@
 //! Blocks that a checkpoint calls open or erased, and that are not: nothing is programmed there.
 
-use flashkit_flashlight::{Config, FlashLight};
+use flashkit_flashlight::Config;
 use flashkit_hostile::image::{self, Image, Page, stored};
 use flashkit_hostile::{Guard, seal};
 use flashkit_nand::Nand;
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_vfs::any::{self, AnyNand};
 use flashkit_vfs::{FileSystem, NewInode, SetXattr, Time};
 
 /// Puts something behind what is in a block, or in one that is `erased`, as if it had been written
@@ -27,15 +27,13 @@ fn change(image: &Image) {
     let mut guard = Guard::new(image).strict();
     guard.allow("all", u64::MAX);
     let mut ram = image::ram(&guard.geometry());
-    let size = ram.len();
     let config = Config {
         wear_interval: 7,
         ..image::config()
     };
-    let Ok(volume) = FlashLight::mount(guard, &mut ram, config) else {
+    let Ok(mut fs) = any::mount(AnyNand::new(guard), &mut ram, config) else {
         return;
     };
-    let mut fs = FlashLightFs::new(volume, size);
     let (root, new, now) = (fs.root(), NewInode::default(), Time::default());
     for n in 0..12u8 {
         let Ok(dir) = fs.mkdir(root, format!("dir {n}").as_bytes(), &new) else {

@@ -4,6 +4,7 @@ use flashkit_flashlight::{BlockState, Error, FlashLight, Kind};
 use flashkit_hostile::image::{self, Image, Page, stored};
 use flashkit_hostile::{Guard, seal};
 use flashkit_nand::{BlockAddr, Nand};
+use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::check::check;
 
 /// Bytes of a record of a file's log.
@@ -51,12 +52,12 @@ fn outcome(image: &Image) -> String {
     let geometry = guard.geometry();
     guard.allow("mount", 64 * u64::from(geometry.pages()) + 20_000);
     let mut ram = image::ram(&geometry);
-    let mut fs = FlashLight::mount(guard, &mut ram, image::config()).unwrap();
-    fs.nand_mut().allow("check", u64::MAX);
+    let mut fs = FlashLight::mount(AnyNand::new(guard), &mut ram, image::config()).unwrap();
+    fs.nand_mut().get_mut::<Guard>().allow("check", u64::MAX);
     let found = check(&mut fs).unwrap();
     let blocks = (0..geometry.blocks()).map(BlockAddr);
     let states: Vec<_> = blocks.map(|block| fs.block_state(block.0)).collect();
-    fs.nand_mut().allow("sync", u64::MAX);
+    fs.nand_mut().get_mut::<Guard>().allow("sync", u64::MAX);
     format!("{found:?} {states:?} {:?}", fs.sync())
 }
 
@@ -154,7 +155,7 @@ fn a_block_that_has_failed() {
         let mut ram = image::ram(&forged.geometry);
         let mut guard = Guard::new(&forged);
         guard.allow("all", u64::MAX);
-        let mut fs = FlashLight::mount(guard, &mut ram, image::config()).unwrap();
+        let mut fs = FlashLight::mount(AnyNand::new(guard), &mut ram, image::config()).unwrap();
         let state = fs.block_state(block);
         assert_eq!(state == BlockState::Bad, is_bad, "{block}: {state:?}");
     }
@@ -182,6 +183,6 @@ fn a_root_page_outside_the_blocks_kept_for_roots() {
     let geometry = guard.geometry();
     guard.allow("mount", u64::from(geometry.pages()));
     let mut ram = image::ram(&geometry);
-    let mounted = FlashLight::mount(guard, &mut ram, image::config());
+    let mounted = FlashLight::mount(AnyNand::new(guard), &mut ram, image::config());
     assert!(matches!(mounted, Err(Error::NotFormatted)));
 }

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use flashkit_sim::{PowerCut, Rng, SimNand};
 use flashkit_vfs::check::check;
-use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{Attr, Error, FileKind, FileSystem};
 
 use super::Histories;
@@ -13,7 +12,9 @@ use super::bytes::{Attrs, SeenFile, State};
 use super::model::{Entry, Id, Listed, Model, Names, ROOT};
 use crate::guard::Guard;
 
-pub(super) type Fs<'r, 'c> = FlashLightFs<'r, Guard<PowerCut<&'c mut SimNand>>>;
+/// The chip of a history.
+pub(super) type Medium = Guard<PowerCut<SimNand>>;
+pub(super) use flashkit_vfs::any::AnyFs as Fs;
 
 /// The value of an extended attribute: the number of the write, and so many bytes behind it.
 pub(super) fn xattr_value(write: u64, len: usize) -> Vec<u8> {
@@ -194,7 +195,7 @@ impl Look<'_, '_, '_> {
 
 /// Whether the power is off.
 pub(super) fn is_off(fs: &mut Fs<'_, '_>) -> bool {
-    fs.volume().nand().inner().is_off()
+    fs.volume().nand().get::<Medium>().inner().is_off()
 }
 
 /// The check of all structures.

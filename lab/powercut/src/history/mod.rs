@@ -13,16 +13,16 @@ mod work;
 
 use std::collections::BTreeMap;
 
-use flashkit_flashlight::{BlockState, Config, FlashLight, Page, Visitor};
+use flashkit_flashlight::{BlockState, Config, Error as VolumeError, Page, Visitor};
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{CutError, Faults, Metered, PowerCut, Rate, Rng, SimNand};
-use flashkit_vfs::flashlight::FlashLightFs;
+use flashkit_sim::{Cut, CutError, Faults, Metered, PowerCut, Rate, Rng, SimError};
+use flashkit_vfs::any::{self, AnyError, AnyNand};
 use flashkit_vfs::{Error, FileSystem, NewInode};
 
 use crate::caught::caught;
 use crate::chip::Chip;
 use crate::guard::Guard;
-use look::{Fs, check_all, is_off, look};
+use look::{Fs, Medium, check_all, is_off, look};
 use model::{Entry, Id, Model, ROOT};
 use plan::{Large, Plan};
 use work::{Stop, Work};
@@ -103,6 +103,12 @@ struct InUse<'a> {
     bad: usize,
 }
 
+/// Whether an error says that the power is off.
+fn is_cut(error: &VolumeError<AnyError>) -> bool {
+    let off = AnyError::of(&CutError::<SimError>::PowerOff);
+    matches!(error, VolumeError::Driver(e) if *e == off)
+}
+
 /// Free pages by the running count, and free blocks.
 fn free(fs: &mut Fs<'_, '_>) -> (u32, u32) {
     let volume = fs.volume();
@@ -110,6 +116,10 @@ fn free(fs: &mut Fs<'_, '_>) -> (u32, u32) {
     let free = |s: BlockState| matches!(s, BlockState::Free | BlockState::Clean | BlockState::Dead);
     let blocks = (0..blocks).filter(|&b| free(volume.block_state(b))).count();
     (volume.statfs().pages_free, blocks as u32)
+}
+
+fn bad_blocks(chip: &Medium) -> usize {
+    chip.inner().inner().bad_blocks().len()
 }
 
 /// The pages in use, by area and inode, and the blocks that are not free, by state.
@@ -165,6 +175,8 @@ impl History {
         let mut chip = plan.chip.formatted()?;
         chip.set_faults(plan.faults.clone())
             .map_err(|e| e.to_string())?;
+        let bad = chip.bad_blocks().len();
+        let mut chip = Guard::new(PowerCut::never(chip), None);
         let geometry = chip.geometry();
         let mut in_use = InUse {
             rng: Rng::keyed(self.seed, 22),
@@ -175,11 +187,11 @@ impl History {
             number: 0,
             text: String::new(),
             cut: String::new(),
-            bad: chip.bad_blocks().len(),
+            bad,
         };
         let mut empty = (0, 0);
         let result = in_use.sessions(&mut chip, &mut empty, session, more);
-        let (now, bad) = (chip.counters(), chip.bad_blocks().len() - in_use.bad);
+        let (now, bad) = (chip.counters(), bad_blocks(&chip) - in_use.bad);
         done.bad_blocks += bad as u64;
         done.programs += now.page_programs;
         done.erases += now.block_erases;
@@ -190,7 +202,7 @@ impl History {
 impl InUse<'_> {
     fn sessions(
         &mut self,
-        chip: &mut SimNand,
+        chip: &mut Medium,
         empty: &mut (u32, u32),
         session: &mut u64,
         more: &mut dyn FnMut(&Histories) -> bool,
@@ -215,7 +227,8 @@ impl InUse<'_> {
             erase_fail: Rate::NEVER,
             ..self.plan.faults.clone()
         };
-        chip.set_faults(faults).map_err(|e| e.to_string())?;
+        let medium = chip.inner_mut().inner_mut();
+        medium.set_faults(faults).map_err(|e| e.to_string())?;
         let Err(e) = caught(|| self.fill_and_empty(chip, *empty)) else {
             self.done.ended += 1;
             return Ok(());
@@ -227,7 +240,7 @@ impl InUse<'_> {
 
     /// Looks at a volume that is worn out, twice: nothing that was durable is lost, and
     /// nothing changes any more.
-    fn worn_out(&mut self, chip: &mut SimNand) -> Result<(), String> {
+    fn worn_out(&mut self, chip: &mut Medium) -> Result<(), String> {
         for _ in 0..2 {
             let looked = caught(|| self.last_look(chip));
             looked.map_err(|e| self.told(&format!("worn out: {e}")))?;
@@ -236,15 +249,14 @@ impl InUse<'_> {
         Ok(())
     }
 
-    fn last_look(&mut self, chip: &mut SimNand) -> Result<(), String> {
-        let bad = chip.bad_blocks().len() - self.bad;
+    fn last_look(&mut self, chip: &mut Medium) -> Result<(), String> {
+        let bad = bad_blocks(chip) - self.bad;
         if bad < ROOTS - 1 {
             return Err(format!("with {bad} blocks that have gone bad"));
         }
         let mut ram = vec![0; self.ram.len()];
-        let nand = PowerCut::never(&mut *chip);
-        let mut fs =
-            Self::mount(self.plan.config(), nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mut fs = Self::mount(chip, self.plan.config(), None, &mut ram, false)?
+            .ok_or("cut without a cut")?;
         if !fs.volume().is_worn() {
             return Err("and no more after a mount".into());
         }
@@ -265,31 +277,32 @@ impl InUse<'_> {
     }
 
     fn mount<'r, 'c>(
+        chip: &'c mut Medium,
         config: Config,
-        nand: PowerCut<&'c mut SimNand>,
+        cut: Option<Cut>,
         ram: &'r mut [u8],
         guarded: bool,
     ) -> Result<Option<Fs<'r, 'c>>, String> {
-        let size = ram.len();
-        let guard = Guard::new(nand, guarded.then_some(config));
-        match FlashLight::mount(guard, ram, config) {
-            Ok(volume) => Ok(Some(FlashLightFs::new(volume, size))),
-            Err(flashkit_flashlight::Error::Driver(CutError::PowerOff)) => Ok(None),
+        chip.inner_mut().power_on(cut);
+        chip.watch(guarded.then_some(config));
+        match any::mount(AnyNand::lent(chip), ram, config) {
+            Ok(fs) => Ok(Some(fs)),
+            Err(e) if is_cut(&e) => Ok(None),
             Err(e) => Err(format!("mount fails: {e}")),
         }
     }
 
     /// Mounts a copy of the chip only to read it: it must show what a mount that writes may.
-    fn read_copy(&mut self, chip: &SimNand) -> Result<(), String> {
-        let mut copy = chip.clone();
+    fn read_copy(&mut self, chip: &Medium) -> Result<(), String> {
+        let mut copy = Guard::new(PowerCut::never(chip.inner().inner().clone()), None);
         let config = Config {
             read_only: true,
             discarded: true,
             ..self.plan.config()
         };
         let mut ram = vec![0; self.ram.len()];
-        let nand = PowerCut::never(&mut copy);
-        let mut fs = Self::mount(config, nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mounted = Self::mount(&mut copy, config, None, &mut ram, false)?;
+        let mut fs = mounted.ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         let mut model = self.model.clone();
         look(&mut fs, &mut model, self.done, 40, self.number)
@@ -298,7 +311,7 @@ impl InUse<'_> {
     /// A mount, a look, operations, and the end. The first fills the chip and is not cut.
     fn session(
         &mut self,
-        chip: &mut SimNand,
+        chip: &mut Medium,
         first: bool,
         empty: &mut (u32, u32),
     ) -> Result<End, String> {
@@ -307,17 +320,13 @@ impl InUse<'_> {
             let read = self.read_copy(chip);
             read.map_err(|e| format!("a copy mounted to be read: {e}"))?;
         }
-        let nand = if first {
-            PowerCut::never(chip)
-        } else {
-            PowerCut::new(chip, cut)
-        };
         let mut ram = std::mem::take(&mut self.ram);
         // A guard walks a copy of all at each checkpoint: with that many names that
         // is all a history would do.
         let guarded = self.number % 8 == 3 && self.plan.large != Large::Directory;
-        let end = Self::mount(self.plan.config(), nand, &mut ram, guarded).and_then(|mounted| {
-            match mounted {
+        let (config, at) = (self.plan.config(), (!first).then_some(cut));
+        let end =
+            Self::mount(chip, config, at, &mut ram, guarded).and_then(|mounted| match mounted {
                 None => {
                     self.done.mounts_cut += 1;
                     self.cut = format!("in a mount, {cut:?}");
@@ -331,8 +340,7 @@ impl InUse<'_> {
                     self.cut = format!("{cut:?}");
                     self.end(fs, end)
                 }
-            }
-        });
+            });
         self.ram = ram;
         end
     }
@@ -350,12 +358,12 @@ impl InUse<'_> {
                 self.model.settle_all();
                 Ok(end)
             }
-            Err((_, flashkit_flashlight::Error::Driver(CutError::PowerOff))) => {
+            Err((_, e)) if is_cut(&e) => {
                 self.done.cuts += 1;
                 Ok(End::Cut)
             }
-            Err((_, flashkit_flashlight::Error::NoSpace)) => Ok(end),
-            Err((_, flashkit_flashlight::Error::ReadOnly)) if worn => Ok(End::Worn),
+            Err((_, VolumeError::NoSpace)) => Ok(end),
+            Err((_, VolumeError::ReadOnly)) if worn => Ok(End::Worn),
             Err((_, e)) => Err(format!("unmount fails: {e}")),
         }
     }
@@ -401,19 +409,17 @@ impl InUse<'_> {
 
     /// Fills the volume until there is no space, compares all, and empties it: all
     /// space must be free again.
-    fn fill_and_empty(&mut self, chip: &mut SimNand, empty: (u32, u32)) -> Result<(), String> {
+    fn fill_and_empty(&mut self, chip: &mut Medium, empty: (u32, u32)) -> Result<(), String> {
         self.text.clear();
         let mut ram = std::mem::take(&mut self.ram);
-        let nand = PowerCut::never(&mut *chip);
-        let mut fs =
-            Self::mount(self.plan.config(), nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mut fs = Self::mount(chip, self.plan.config(), None, &mut ram, false)?
+            .ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.fill_up(&mut fs)?;
         self.end(fs, End::Unmount)?;
-        let nand = PowerCut::never(&mut *chip);
-        let mut fs =
-            Self::mount(self.plan.config(), nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mut fs = Self::mount(chip, self.plan.config(), None, &mut ram, false)?
+            .ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         look(&mut fs, &mut self.model, self.done, 1, 0)?;
         self.remove_all(&mut fs)?;
@@ -424,14 +430,13 @@ impl InUse<'_> {
             .map_err(|e| format!("cleaning fails: {e}"))?
         {}
         self.end(fs, End::Unmount)?;
-        let nand = PowerCut::never(&mut *chip);
-        let mut fs =
-            Self::mount(self.plan.config(), nand, &mut ram, false)?.ok_or("cut without a cut")?;
+        let mut fs = Self::mount(chip, self.plan.config(), None, &mut ram, false)?
+            .ok_or("cut without a cut")?;
         check_all(&mut fs)?;
         let now = free(&mut fs);
         let held = held(&mut fs);
         drop(fs);
-        let bad = chip.bad_blocks().len() as u32;
+        let bad = bad_blocks(chip) as u32;
         let allowed = ALLOWED + bad;
         let pages = chip.geometry().pages_per_block();
         // A directory keeps its maps, and idle cleaning leaves blocks alone of which they
@@ -512,23 +517,5 @@ fn said(stop: Stop) -> String {
         Stop::Cut => "cut without a cut".into(),
         Stop::Worn => "worn out".into(),
         Stop::Bad(what) => what,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn histories_of_small_chips_are_as_guaranteed() {
-        let history = History {
-            seed: 1,
-            chip: Some(Chip::new(1024, 24, 16, 96)),
-            fill: None,
-            bytes_max: 0,
-        };
-        let done = history.run(&mut |done| done.sessions < 60);
-        assert_eq!(done.violation, None, "{done:?}");
-        assert!(done.cuts > 20 && done.files > 100, "{done:?}");
     }
 }

@@ -110,7 +110,7 @@ pub fn losses(fs: &mut Fs, tree: &Tree) -> Vec<(PageAddr, Loss)> {
     paths(fs, root, "", &mut names);
     let geo = fs.volume().nand().geometry();
     let used: HashMap<u32, Page> = walk.0.iter().map(|p| (p.page.0, *p)).collect();
-    let mut chip = fs.volume().nand().clone();
+    let mut chip = fs.volume().nand().get::<SimNand>().clone();
     let sight = Sight {
         used: &used,
         names: &names,

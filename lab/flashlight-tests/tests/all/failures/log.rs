@@ -2,13 +2,14 @@
 
 use flashkit_flashlight::Error::{NoSpace, ReadOnly};
 use flashkit_flashlight::{Config, FlashLight, Time};
+use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::check::check;
 use flashkit_vfs::{Error, FileSystem, Ino, NewInode, SetAttr, path};
 use flashkit_workload::model::Target;
 
 use super::fail_at::FailAt;
 use super::{store, volume};
-use crate::common::{Fs, NOW, Volume, chip, clean, format, mount, try_mount, try_unmount};
+use crate::common::{Fs, NOW, Volume, chip, clean, format, mount, try_mount, try_unmount_from};
 
 /// A scrub writes blocks anew while three operations in a row fail, those of the allocation log
 /// among them: it goes on. Only when the page of a directory is one of them does the session end,
@@ -22,9 +23,9 @@ fn the_allocation_log_fails_in_a_scrub() {
         for n in 0..30 {
             store(volume.fs(), &format!("f{n}"), &[n; 2500]).unwrap();
         }
-        let flashlight = volume.flashlight();
-        let chip = flashlight.nand_mut();
+        let chip = volume.chip();
         (chip.left, chip.failures, chip.weak) = (chip.done + left, 3, true);
+        let flashlight = volume.flashlight();
         for _ in 0..60 {
             let scrubbed = flashlight.scrub(16);
             if matches!(scrubbed, Err(NoSpace)) {
@@ -34,8 +35,8 @@ fn the_allocation_log_fails_in_a_scrub() {
             }
             assert!(scrubbed.is_ok(), "operation {left}: {scrubbed:?}");
         }
-        flashlight.nand_mut().weak = false;
-        let mut after = mount(volume.flashlight().nand().chip.clone());
+        flashlight.nand_mut().get_mut::<FailAt>().weak = false;
+        let mut after = mount(volume.chip().chip.clone());
         clean(&mut after);
         for n in 0..30 {
             let found = path::read_file(&mut after, format!("f{n}").as_bytes()).unwrap();
@@ -52,7 +53,7 @@ fn the_allocation_log_fails_in_a_mkdir() {
     for left in 0..100 {
         let fails = FailAt::new(chip(1024, 40, 8, 64), u64::MAX);
         let mut volume = Volume::new(fails, Config::default());
-        let chip = volume.flashlight().nand_mut();
+        let chip = volume.chip();
         (chip.left, chip.failures) = (chip.done + left, 3);
         let mut made = Vec::new();
         for n in 0..24 {
@@ -86,7 +87,7 @@ fn the_allocation_log_fails_in_a_mkdir() {
 fn the_allocation_log_fails_in_a_mount_that_removes_files() {
     let fails = FailAt::new(chip(1024, 64, 8, 64), u64::MAX);
     let mut volume = Volume::new(fails, Config::default());
-    let free = |fs: &mut FlashLight<'static, FailAt>| fs.statfs().pages_free;
+    let free = |fs: &mut FlashLight<'static, AnyNand<'static>>| fs.statfs().pages_free;
     for n in 0..40 {
         store(volume.fs(), &format!("f{n}"), &[n; 2500]).unwrap();
     }
@@ -99,14 +100,14 @@ fn the_allocation_log_fails_in_a_mount_that_removes_files() {
             .unwrap();
     }
     volume.fs().sync().unwrap();
-    let chip = volume.flashlight().nand().chip.clone();
+    let chip = volume.chip().chip.clone();
     for (left, failures) in (0..150).flat_map(|left| (3..6).map(move |n| (left, n))) {
         let mut fails = FailAt::new(chip.clone(), left);
         fails.failures = failures;
         let mut after = try_mount(fails, Config::default())
             .unwrap_or_else(|e| panic!("operation {left}, {failures} fail: {e}"));
         let gained = free(after.volume()).saturating_sub(before);
-        clean(&mut mount(try_unmount(after).unwrap().chip));
+        clean(&mut mount(try_unmount_from::<FailAt>(after).unwrap().chip));
         // Three pages each, less blocks that are bad now.
         assert!(
             gained + 8 * failures as u32 >= 3 * 40 - 4,
@@ -127,11 +128,11 @@ fn the_allocation_log_fails_in_more_blocks_than_are_listed() {
         }
         volume.fs().sync().unwrap();
         for n in 0..from + 40 {
-            if n > from + 2 && volume.flashlight().nand().log == 0 {
+            if n > from + 2 && volume.chip().log == 0 {
                 break;
             }
             if n == from {
-                volume.flashlight().nand_mut().log = failures;
+                volume.chip().log = failures;
             }
             let path = format!("{}/f{n}", dirs[n % 4]);
             // May say that there is no space.
@@ -145,7 +146,7 @@ fn the_allocation_log_fails_in_more_blocks_than_are_listed() {
             .and_then(|attr| volume.fs().fsync(attr.ino));
         }
         if volume.fs().sync().is_ok() {
-            let chip = volume.flashlight().nand().chip.clone();
+            let chip = volume.chip().chip.clone();
             let after = try_mount(chip, Config::default());
             assert!(after.is_ok(), "{failures} failures from file {from} on");
         }
@@ -155,7 +156,7 @@ fn the_allocation_log_fails_in_more_blocks_than_are_listed() {
 /// A volume in which several programs of the allocation log can be made to fail one after
 /// another, so that it cannot go on.
 struct Failing {
-    fs: Fs<FailAt>,
+    fs: Fs,
     dirs: [Ino; 2],
 }
 
@@ -204,16 +205,16 @@ impl Failing {
 
     /// Something is done while so many programs of the log fail. Whether they did.
     fn failing<T>(&mut self, failures: u32, what: impl FnOnce(&mut Failing) -> T) -> (T, bool) {
-        self.fs.volume().nand_mut().log = failures;
+        self.fs.volume().nand_mut().get_mut::<FailAt>().log = failures;
         let done = what(self);
-        let left = std::mem::take(&mut self.fs.volume().nand_mut().log);
+        let left = std::mem::take(&mut self.fs.volume().nand_mut().get_mut::<FailAt>().log);
         (done, left == 0)
     }
 
     /// The volume is checked as it is, and after a sync, whatever that says, with a cut and
     /// without. Returns what a mount finds in the end.
     fn check(mut self, case: &str) -> Fs {
-        let at_once = self.fs.volume().nand().chip.clone();
+        let at_once = self.fs.volume().nand().get::<FailAt>().chip.clone();
         clean(&mut mount(at_once));
         let _ = self.fs.create(1, b"later", &NewInode::default());
         let synced = self.fs.sync();
@@ -225,7 +226,7 @@ impl Failing {
             let found = check(self.fs.volume()).unwrap().findings;
             assert!(found.is_empty(), "{case}: {found:?}");
         }
-        let mut after = mount(self.fs.volume().nand().chip.clone());
+        let mut after = mount(self.fs.volume().nand().get::<FailAt>().chip.clone());
         let found = check(after.volume()).unwrap().findings;
         assert!(found.is_empty(), "{case}, after a mount: {found:?}");
         after
@@ -453,11 +454,11 @@ fn the_second_checkpoint_fails() {
         store(first.fs(), &format!("f{n}"), &[n; 3000]).unwrap();
     }
     first.fs().sync().unwrap();
-    let used = first.flashlight().nand().chip.clone();
+    let used = first.chip().chip.clone();
     for (failures, left) in (1..9).flat_map(|n| (0..24).map(move |left| (n, left))) {
         let case = format!("operation {left}, {failures} fail");
         let mut volume = Volume::found(FailAt::new(used.clone(), u64::MAX), Config::default());
-        let chip = volume.flashlight().nand_mut();
+        let chip = volume.chip();
         (chip.left, chip.failures) = (chip.done + left, failures);
         let mut synced = 20;
         for n in 20..60 {
@@ -469,7 +470,7 @@ fn the_second_checkpoint_fails() {
             );
             synced += u8::from(done.is_ok() && synced == n);
         }
-        let mut after = mount(volume.flashlight().nand().chip.clone());
+        let mut after = mount(volume.chip().chip.clone());
         clean(&mut after);
         for n in 0..synced {
             let found = path::read_file(&mut after, format!("f{n}").as_bytes());
@@ -489,7 +490,12 @@ fn the_allocation_log_fails_as_a_file_is_synced() {
         let mut volume = Failing { fs, dirs: [1; 2] };
         let files = [b"a", b"b"].map(|name| volume.file(1, name));
         volume.fs.sync().unwrap();
-        volume.fs.volume().nand_mut().log_looks_blank = true;
+        volume
+            .fs
+            .volume()
+            .nand_mut()
+            .get_mut::<FailAt>()
+            .log_looks_blank = true;
         // Each time some blocks fail for good.
         for n in 0..=254 {
             if volume.fs.volume().is_worn() {
@@ -506,7 +512,7 @@ fn the_allocation_log_fails_as_a_file_is_synced() {
                 continue;
             }
             hits += 1;
-            let mut after = mount(volume.fs.volume().nand().chip.clone());
+            let mut after = mount(volume.fs.volume().nand().get::<FailAt>().chip.clone());
             clean(&mut after);
             for name in [&b"a"[..], b"b"] {
                 let found = path::read_file(&mut after, name).unwrap();
@@ -522,7 +528,7 @@ fn the_allocation_log_fails_as_a_file_is_synced() {
 /// change nothing, and are done.
 #[test]
 fn the_allocation_log_fails_in_a_call_that_reads() {
-    type Read = fn(&mut Fs<FailAt>, [Ino; 2], Ino) -> Result<(), Error>;
+    type Read = fn(&mut Fs, [Ino; 2], Ino) -> Result<(), Error>;
     let reads: [(&str, Read); 3] = [
         ("readdir", |fs, [d, _], _| {
             let mut names = Vec::new();
@@ -575,7 +581,12 @@ fn the_allocation_log_fails_as_a_lost_file_is_synced() {
         // Two others take the place of its directory in RAM.
         volume.stamp(root, 77);
         volume.stamp(e, 77);
-        volume.fs.volume().nand_mut().lose_dir(d as u32);
+        volume
+            .fs
+            .volume()
+            .nand_mut()
+            .get_mut::<FailAt>()
+            .lose_dir(d as u32);
         let (synced, failed) = volume.failing(3, |v| v.fs.fsync(a));
         assert!(synced.is_err(), "{stamps} stamps, the log fails: {failed}");
         hits += u32::from(failed);

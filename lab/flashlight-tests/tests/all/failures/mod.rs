@@ -7,6 +7,7 @@
 pub mod fail_at;
 mod log;
 
+use flashkit_vfs::any::AnyNand;
 use std::collections::BTreeMap;
 
 use crate::common::{NOW, Volume, chip, clean, try_mount};
@@ -49,7 +50,7 @@ fn run(seed: u64, left: u64) -> (u64, bool) {
     // What failed is out of use by now, but for a block found failing at the very end.
     volume.remount().map_err(say).unwrap();
     volume.check().map_err(say).unwrap();
-    let chip = volume.flashlight().nand();
+    let chip = volume.chip();
     (chip.done, !chip.chip.bad_blocks().is_empty())
 }
 
@@ -114,9 +115,9 @@ fn the_end_of_a_chip() {
             }
             volume.check().unwrap();
             volume.remount().unwrap();
-            let changes = volume.flashlight().nand().done;
+            let changes = volume.chip().done;
             assert_eq!(store(volume.fs(), "new", b"x"), Err(Error::ReadOnly));
-            assert_eq!(volume.flashlight().nand().done, changes);
+            assert_eq!(volume.chip().done, changes);
         }
     }
 }
@@ -125,7 +126,7 @@ fn the_end_of_a_chip() {
 /// the beginning of a session fail, one after the other.
 #[test]
 fn idle_work_begins_a_session_on_failing_blocks() {
-    type Idle = fn(&mut FlashLight<'static, FailAt>) -> bool;
+    type Idle = fn(&mut FlashLight<'static, AnyNand<'static>>) -> bool;
     let idle: [Idle; 2] = [
         |fs| fs.gc(10).unwrap(),
         |fs| fs.scrub(10).unwrap().refreshed == 1,
@@ -136,13 +137,11 @@ fn idle_work_begins_a_session_on_failing_blocks() {
         store(volume.fs(), "file", &data).unwrap();
         volume.remount().unwrap();
 
-        let fs = volume.flashlight();
-        fs.nand_mut().weak = true;
+        volume.chip().weak = true;
         assert!(path::read_file(volume.fs(), b"file").unwrap() == data);
-        let fs = volume.flashlight();
-        let chip = fs.nand_mut();
+        let chip = volume.chip();
         (chip.weak, chip.left, chip.failures) = (false, chip.done, failures);
-        assert!(idle[which](fs), "{which} {failures}");
+        assert!(idle[which](volume.flashlight()), "{which} {failures}");
         volume.remount().unwrap();
         volume.check().unwrap();
         assert!(path::read_file(volume.fs(), b"file").unwrap() == data);
@@ -172,15 +171,15 @@ fn a_record_whose_program_failed_is_no_damage() {
     };
     let mut untouched = volume(chip(1024, 40, 8, 160), u64::MAX);
     load(&mut untouched);
-    let (done, began) = (untouched.flashlight().nand().done, {
+    let (done, began) = (untouched.chip().done, {
         let mut new = volume(chip(1024, 40, 8, 160), u64::MAX);
-        new.flashlight().nand().done
+        new.chip().done
     });
     for (left, reads) in (began..done).flat_map(|left| (1..12).map(move |reads| (left, reads))) {
         let mut failing = volume(chip(1024, 40, 8, 160), left);
-        failing.flashlight().nand_mut().reads = Some(reads);
+        failing.chip().reads = Some(reads);
         load(&mut failing);
-        let chip = failing.flashlight().nand().chip.clone();
+        let chip = failing.chip().chip.clone();
         let mut after = try_mount(chip, Config::default()).unwrap();
         let lost = after.volume().lost_change();
         assert_eq!(lost, None, "operation {left}, {reads} reads");
@@ -207,7 +206,7 @@ fn a_block_that_fails_in_a_recovery_is_not_used_again() {
             let data = vec![n as u8; 900 * (n as usize % 7 + 1)];
             store(before.fs(), &format!("f{}", n * 7 % 40), &data).unwrap();
         }
-        let chip = before.flashlight().nand().chip.clone();
+        let chip = before.chip().chip.clone();
         for left in 0..120 {
             let cut = FailAt::new(chip.clone(), left);
             let mut after = Volume::found(cut, config);
@@ -239,11 +238,11 @@ fn a_page_of_an_update_fails_and_reads_well() {
         let ino = volume.fs().lookup(root, b"file").unwrap().ino;
         // Blocks are reserved, and some pages of the first taken.
         overwrite(&mut volume, ino, 0, 2);
-        let chip = volume.flashlight().nand_mut();
+        let chip = volume.chip();
         (chip.left, chip.reads) = (chip.done + left, Some(1000));
         overwrite(&mut volume, ino, 4, 3);
         overwrite(&mut volume, ino, 10, 4);
-        let chip = volume.flashlight().nand().chip.clone();
+        let chip = volume.chip().chip.clone();
         let mut fs = try_mount(chip, Config::default()).unwrap();
         let bytes = path::read_file(&mut fs, b"/file").unwrap();
         let found: Vec<u8> = bytes.chunks(PAGE).map(|page| page[0]).collect();
@@ -313,17 +312,17 @@ fn the_driver_fails_in_a_read_of_a_change() {
     }
     fs.sync().unwrap();
     base.remount().unwrap();
-    let chip = base.flashlight().nand().chip.clone();
+    let chip = base.chip().chip.clone();
     for (what, change) in changes {
         let mut failed = 0;
         for reads in 0..200 {
             let mut volume = Volume::found(FailAt::new(chip.clone(), u64::MAX), Config::default());
-            volume.flashlight().nand_mut().bus = Some(reads);
+            volume.chip().bus = Some(reads);
             let dir = volume.fs().lookup(root, b"dir").map(|node| node.ino);
             let done = dir.and_then(|dir| change(volume.fs(), dir));
-            let met = volume.flashlight().nand().bus.is_none();
+            let met = volume.chip().bus.is_none();
             let _ = volume.fs().sync();
-            let chip = volume.flashlight().nand().chip.clone();
+            let chip = volume.chip().chip.clone();
             let mut after = try_mount(chip, Config::default()).unwrap();
             let found = check(after.volume()).unwrap().findings;
             assert_eq!(found, [], "{what}, read {reads}, {done:?}");
@@ -407,13 +406,13 @@ fn a_chip_is_worn_out_in_the_middle_of_a_change() {
     }
     fs.unlink(dir, b"gone", NOW).unwrap();
     // As many blocks as may fail do so, one after the other.
-    while base.flashlight().nand().chip.bad_blocks().len() < 12 {
-        let chip = base.flashlight().nand_mut();
+    while base.chip().chip.bad_blocks().len() < 12 {
+        let chip = base.chip();
         (chip.left, chip.failures) = (chip.done, 1);
         store(base.fs(), "failing", b"x").unwrap();
         base.remount().unwrap();
     }
-    let chip = base.flashlight().nand().chip.clone();
+    let chip = base.chip().chip.clone();
     for (what, change) in changes {
         let mut hits = 0;
         for (pages, at) in (0..9).flat_map(|n| (0..16).map(move |at| (n, at))) {
@@ -422,7 +421,7 @@ fn a_chip_is_worn_out_in_the_middle_of_a_change() {
             for _ in 0..pages {
                 store(volume.fs(), "more", b"x").unwrap();
             }
-            let chip = volume.flashlight().nand_mut();
+            let chip = volume.chip();
             chip.left = chip.done + at;
             let changed = change(volume.fs(), dir);
             if !volume.flashlight().is_worn() || volume.fs().sync().is_err() {
@@ -433,7 +432,7 @@ fn a_chip_is_worn_out_in_the_middle_of_a_change() {
             let tree = shown(volume.fs());
             let refused = store(volume.fs(), "new", b"x");
             assert_eq!(refused, Err(Error::ReadOnly), "{case}");
-            let chip = volume.flashlight().nand().chip.clone();
+            let chip = volume.chip().chip.clone();
             let mut after = try_mount(chip, Config::default()).unwrap();
             assert_eq!(shown(&mut after), tree, "{case}");
             clean(&mut after);
@@ -462,7 +461,7 @@ fn a_full_volume_of_many_blocks_wears_out() {
         let (mut rng, mut changes) = (Rng::new(every), 0);
         while !volume.flashlight().is_worn() {
             let case = format!("{blocks} blocks of {pages} pages, change {changes}");
-            let chip = volume.flashlight().nand_mut();
+            let chip = volume.chip();
             (chip.left, chip.failures) = (chip.done + rng.below(2 * every), 1);
             for _ in 0..every / 4 {
                 let name = format!("f{}", rng.below(count));
@@ -482,9 +481,9 @@ fn a_full_volume_of_many_blocks_wears_out() {
             if syncs && !volume.flashlight().is_worn() {
                 volume.fs().sync().unwrap();
             }
-            let bad = volume.flashlight().nand().chip.bad_blocks().len();
+            let bad = volume.chip().chip.bad_blocks().len();
             if bad > most - 3 && !volume.flashlight().is_worn() {
-                volume.flashlight().nand_mut().failures = 0;
+                volume.chip().failures = 0;
                 let names: Vec<_> = (0..count).map(|n| format!("f{n}")).collect();
                 for name in names {
                     let gone = volume.fs().unlink(1, name.as_bytes(), NOW);

@@ -2,8 +2,8 @@
 //! must find something.
 
 use flashkit_powercut::{
-    Budget, Found, Id, SMALL_CHIP, Script, Verdict, Width, catalogue, replay, search, search_all,
-    shrink,
+    Budget, Forced, Found, Id, SMALL_CHIP, Script, Verdict, Width, catalogue, replay, search,
+    search_all, shrink,
 };
 
 fn show(found: &Found) -> String {
@@ -109,4 +109,13 @@ fn searches_are_the_same_each_time() {
         assert!(one.double_cuts > 20, "{one:?}");
         assert_eq!(format!("{one:?}"), format!("{two:?}"));
     }
+}
+
+#[test]
+fn a_script_that_does_not_force_what_it_is_for_fails() {
+    let script = Script::given("create a; sync", SMALL_CHIP).unwrap();
+    let forces = vec![Forced::Checkpoint, Forced::HashMap];
+    let found = search(&Script { forces, ..script }, &Width::default().outcomes(1));
+    assert_eq!(found.violations, 1);
+    assert!(found.examples[0].0.what.ends_with("HashMap"), "{found:?}");
 }

@@ -1,0 +1,6 @@
+//! What is tested from outside: one program, so that all is linked once.
+
+mod history;
+mod search;
+mod sequence;
+mod tree;
