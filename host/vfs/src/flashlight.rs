@@ -8,7 +8,7 @@ use flashkit_meter::Metered;
 use flashkit_nand::Nand;
 
 use crate::{
-    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, Measured, NewInode, Result,
+    Attr, Counters, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Result,
     SetAttr, SetXattr, StatFs, Time,
 };
 
@@ -485,8 +485,8 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
 }
 
 impl<N: Nand + Metered> Measured for FlashLightFs<'_, N> {
-    fn cost(&self) -> FlashCost {
-        self.fs.nand().counters().into()
+    fn cost(&self) -> Counters {
+        self.fs.nand().counters()
     }
 
     fn erase_counts(&self) -> Vec<u32> {

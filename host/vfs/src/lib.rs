@@ -42,7 +42,8 @@ pub mod path;
 pub mod tree;
 
 pub use error::{Error, Result};
-pub use measured::{FlashCost, Measured};
+pub use flashkit_meter::Counters;
+pub use measured::Measured;
 pub use memory::MemoryFs;
 
 /// Inode number as `stat` shows it: stable for the life of the object.

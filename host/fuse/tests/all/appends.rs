@@ -12,7 +12,7 @@ use flashkit_fuse::MountOptions;
 use flashkit_nand::Nand as _;
 use flashkit_sim::{SimNand, preset};
 use flashkit_vfs::any::{self, AnyNand};
-use flashkit_vfs::{FileSystem, FlashCost, Ino, Measured, MemoryFs, NewInode, Time};
+use flashkit_vfs::{Counters, FileSystem, Ino, Measured, MemoryFs, NewInode, Time};
 use nix::fcntl::{FallocateFlags, fallocate};
 
 /// A volume on a chip of 20 MiB, with pages of 2 KiB.
@@ -30,7 +30,7 @@ fn volume() -> Box<dyn Measured + Send> {
 }
 
 /// What it costs from the mount to the unmount; `None` where mounting is not possible.
-fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<FlashCost> {
+fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<Counters> {
     let options = MountOptions {
         // Time decides nothing.
         commit: Duration::ZERO,
@@ -44,7 +44,7 @@ fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<FlashCost
 }
 
 /// The same without a mount, with one file.
-fn direct(work: impl FnOnce(&mut dyn FileSystem, Ino)) -> FlashCost {
+fn direct(work: impl FnOnce(&mut dyn FileSystem, Ino)) -> Counters {
     let mut fs = volume();
     let root = fs.root();
     let file = fs.create(root, b"f", &NewInode::default()).unwrap().ino;

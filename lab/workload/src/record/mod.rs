@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flashkit_vfs::{
-    Attr, DirEntry, FileKind, FileSystem, FlashCost, Ino, Measured, NewInode, Result, SetAttr,
+    Attr, Counters, DirEntry, FileKind, FileSystem, Ino, Measured, NewInode, Result, SetAttr,
     SetXattr, StatFs, Time, path,
 };
 
@@ -412,7 +412,7 @@ impl FileSystem for Recorder {
 }
 
 impl Measured for Recorder {
-    fn cost(&self) -> FlashCost {
+    fn cost(&self) -> Counters {
         self.inner.cost()
     }
 
