@@ -238,8 +238,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 self.flash.read(self.layout.entry_at(block), &mut entry)?;
                 let sector = Entry::sector(&entry);
                 if self.is_mapped(block, sector) {
-                    self.copy_block(&job, block, sector)?;
-                    copied += 1;
+                    copied += u32::from(self.copy_block(&job, block, sector)?);
                 }
                 self.job = Some(Job {
                     next: job.next + 1,
@@ -251,8 +250,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             let Some((sector, block)) = self.stray(job.segment) else {
                 break;
             };
-            self.copy_block(&job, block, sector)?;
-            copied += 1;
+            copied += u32::from(self.copy_block(&job, block, sector)?);
         }
         Ok(copied)
     }
@@ -274,7 +272,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             .find(|(_, block)| self.layout.segment_of(*block) == segment)
     }
 
-    fn copy_block(&mut self, job: &Job, from: u32, sector: u32) -> Result<(), Error<F::Error>> {
+    /// Moves a block; false if it has lost its sector on the way.
+    fn copy_block(&mut self, job: &Job, from: u32, sector: u32) -> Result<bool, Error<F::Error>> {
         let apart = match self.config.separate {
             Separate::No => false,
             Separate::Cold => job.cold,
@@ -282,6 +281,11 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             Separate::Aged => self.is_aged(job.segment),
         };
         let to = self.allocate(usize::from(apart), true)?;
+        if !self.is_mapped(from, sector) {
+            // An erase was found done, and a trim that waited for it has come true. The block that
+            // was taken stays blank until its segment is erased.
+            return Ok(false);
+        }
         self.begin_block(to, sector)?;
         let mut chunk = [0; CHUNK];
         for offset in (0..self.layout.sector_size).step_by(CHUNK) {
@@ -299,8 +303,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 now
             };
         });
-        self.publish(sector, to)?;
+        self.publish(sector, to, true)?;
         self.stats.blocks_copied += 1;
-        Ok(())
+        Ok(true)
     }
 }

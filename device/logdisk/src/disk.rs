@@ -317,7 +317,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         let now = self.clock;
         let segment = self.layout.segment_of(block);
         self.ram.update(segment, |record| record.stamp = now);
-        self.publish(sector, block)?;
+        self.publish(sector, block, false)?;
         self.stats.sectors_written += 1;
         if self.config.is_bounded() {
             self.pay()?;
@@ -371,8 +371,14 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         self.set_flag(block, INVALID, SET)
     }
 
-    /// Makes a pre-valid block the sector's: steps 4 and 5, now or once a bank has erased.
-    pub(crate) fn publish(&mut self, sector: u32, new: u32) -> Result<(), Error<F::Error>> {
+    /// Makes a pre-valid block the sector's: steps 4 and 5, now or once a bank has erased. A block
+    /// that was only moved stays trimmed, if that waits.
+    pub(crate) fn publish(
+        &mut self,
+        sector: u32,
+        new: u32,
+        moved: bool,
+    ) -> Result<(), Error<F::Error>> {
         loop {
             // A pair that waits already: its new block has not become valid, and need not.
             if let Some(at) = self.waiting_pair(sector) {
@@ -384,9 +390,9 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                     }
                     self.invalidate(between)?;
                 }
-                self.trims -= u32::from(pair.trimmed);
+                let trimmed = pair.trimmed && moved;
+                self.trims -= u32::from(pair.trimmed && !moved);
                 let new = Some(new);
-                let trimmed = false;
                 self.ram.set_pair(
                     at,
                     Pair {

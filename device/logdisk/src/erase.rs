@@ -297,20 +297,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 .new
                 .is_some_and(|new| self.is_erasing(self.bank_of_block(new)));
             match pair.new {
-                // Trimmed meanwhile, and its own bank erases now.
-                Some(old) if busy && pair.trimmed => {
-                    self.ram.set_pair(
-                        at,
-                        Pair {
-                            new: None,
-                            old,
-                            ..pair
-                        },
-                    );
-                    continue;
-                }
-                // It becomes valid when its own bank is done: until then another block for the
-                // sector could not be told from it.
+                // It becomes valid, or invalid if it has been trimmed, when its own bank is done:
+                // until then another block for the sector could not be told from it.
                 Some(new) if busy => {
                     self.ram.set_pair(at, Pair { old: new, ..pair });
                     continue;

@@ -7,3 +7,4 @@ mod damage;
 mod model;
 mod points;
 mod powercut;
+mod queue;
