@@ -133,7 +133,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         let mut best: Option<(u32, u32)> = None;
         for host in 0..self.layout.segments {
             let record = self.ram.segment(host);
-            let usable = matches!(record.state, State::Free | State::Open | State::Closed)
+            let usable = record.state.is_in_use()
                 && host != segment
                 && record.intents < INTENTS
                 && !self.is_erasing(self.layout.bank_of(host));
@@ -165,7 +165,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         for host in 0..self.layout.segments {
             let record = self.ram.segment(host);
             let busy = self.is_erasing(self.layout.bank_of(host));
-            if record.intents == 0 || busy || record.state == State::Torn {
+            if record.intents == 0 || busy || !record.state.is_in_use() {
                 continue;
             }
             let erases = self.ram.segment(segment).erases + 1;

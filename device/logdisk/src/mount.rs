@@ -476,11 +476,14 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                 match intent {
                     Intent::Blank | Intent::Done => {}
                     Intent::Open { segment, erases } if segment < self.layout.segments => {
-                        if self.ram.segment(segment).erases < erases {
+                        let target = self.ram.segment(segment);
+                        if target.erases < erases {
                             continue;
                         }
-                        // The header that says so may be one that the cut left unstable.
-                        if self.ram.segment(segment).erases == erases {
+                        // The header that says so may be one that the cut left unstable. A torn
+                        // segment has none: a later erase of it was cut, and the count is what its
+                        // later intent says.
+                        if target.erases == erases && target.state != State::Torn {
                             self.program_header(segment, erases)?;
                         }
                         self.end_intent(host, index)?;

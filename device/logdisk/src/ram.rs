@@ -34,6 +34,13 @@ pub(crate) enum State {
     Retired,
 }
 
+impl State {
+    /// Whether its last erase is complete, so that it may be programmed and what it holds counts.
+    pub fn is_in_use(self) -> bool {
+        matches!(self, State::Free | State::Open | State::Closed)
+    }
+}
+
 /// A segment's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
