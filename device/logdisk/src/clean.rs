@@ -187,6 +187,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             return None;
         }
         let segment = self.select(forced)?;
+        self.close(segment);
         let record = self.ram.segment(segment);
         let blocks = self.layout.blocks;
         let rate = record.valid.div_ceil((blocks - record.valid).max(1));

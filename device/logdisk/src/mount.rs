@@ -11,7 +11,7 @@ use flashkit_nor::{BankedNorFlash, EraseStatus};
 
 use crate::entry::{BEGUN, ENTRY_LEN, Entry, INVALID, PRE_VALID, SET, VALID};
 use crate::header::{FIXED_LEN, Header, HeaderError, INTENTS, Intent};
-use crate::layout::Layout;
+use crate::layout::{Layout, RESERVE};
 use crate::ram::{Ram, Segment, State, bytes_needed};
 use crate::{Config, Error, LogDisk, Separate, Shape, Stats};
 
@@ -74,10 +74,15 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     /// interrupted one is told by it.
     ///
     /// # Errors
-    /// [`Error::Config`] before anything is written; [`Error::Flash`]; [`Error::Full`] when a
-    /// segment cannot be erased.
+    /// [`Error::Config`] before anything is written, for one if two segments and 16 blocks are not
+    /// left beside the sectors; [`Error::Flash`]; [`Error::Full`] when a segment cannot be erased.
     pub fn format(flash: &mut F, shape: &Shape, volume: u32) -> Result<(), Error<F::Error>> {
         let layout = layout_on(flash, shape, 1)?;
+        if shape.sectors + 2 * layout.blocks + RESERVE > layout.total_blocks() {
+            return Err(Error::Config(
+                "the disk leaves no room for cleaning: two segments and 16 blocks must stay free",
+            ));
+        }
         let per_bank = layout.segments_per_bank();
         for index in 0..per_bank {
             for first in (0..layout.banks).step_by(FORMAT_BANKS) {

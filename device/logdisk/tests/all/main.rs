@@ -9,3 +9,4 @@ mod model;
 mod points;
 mod powercut;
 mod queue;
+mod reserve;
