@@ -1,20 +1,11 @@
 //! Erase intents that are left open: by cuts, and because their bank was busy when they ended.
 
-use crate::common::{self, Chip, Model, Op, formatted, ram, run, script};
+use crate::common::{self, Chip, Model, Op, crc32, formatted, ram, run, script};
 use flashkit_logdisk::{LogDisk, SegmentState};
 use flashkit_nor::{BankedNorFlash, NorFlash};
 use flashkit_sim::nor::{NorEraseTear, NorTearable};
 
 const SEGMENT: u32 = 4096;
-
-/// CRC-32 as in Ethernet and zlib.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xEDB8_8320 & 0u32.wrapping_sub(crc & 1))
-        })
-    })
-}
 
 /// Writes the first intent of a header: `segment` is to have been erased so many times.
 fn announce(chip: &mut Chip, host: u32, segment: u16, erases: u32) {

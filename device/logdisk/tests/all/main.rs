@@ -4,6 +4,7 @@ mod bounded;
 mod common;
 mod cost;
 mod damage;
+mod history;
 mod intents;
 mod model;
 mod points;
