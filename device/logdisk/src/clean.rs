@@ -95,6 +95,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// # Errors
     /// As [`LogDisk::write`].
     pub fn clean_step(&mut self) -> Result<Step, Error<F::Error>> {
+        if self.is_damaged() {
+            return Ok(Step::Idle);
+        }
         self.changing(|disk| disk.step(false))
     }
 
@@ -104,6 +107,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// # Errors
     /// As [`LogDisk::write`].
     pub fn clean_now(&mut self) -> Result<Step, Error<F::Error>> {
+        if self.is_damaged() {
+            return Ok(Step::Idle);
+        }
         self.changing(LogDisk::step_now)
     }
 
@@ -112,6 +118,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// # Errors
     /// [`Error::Flash`], [`Error::Latched`].
     pub fn finish_erases(&mut self) -> Result<(), Error<F::Error>> {
+        if self.is_damaged() {
+            return Ok(());
+        }
         self.changing(|disk| {
             while disk.wait_any()? {}
             Ok(())
@@ -271,6 +280,28 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         found
             .filter_map(|(sector, block)| Some((sector, block?)))
             .find(|(_, block)| self.layout.segment_of(*block) == segment)
+    }
+
+    /// Moves what is in the blocks whose invalidation a cut has begun in part: the next mount might
+    /// read it as begun wholly. Where there is no room they wait for another mount.
+    pub(crate) fn settle(&mut self) -> Result<(), Error<F::Error>> {
+        for block in core::mem::take(&mut self.shaken).into_iter().flatten() {
+            let mut entry = [0; ENTRY_LEN as usize];
+            self.flash.read(self.layout.entry_at(block), &mut entry)?;
+            let sector = Entry::sector(&entry);
+            if !self.is_mapped(block, sector) || !self.cleaner_has_place() {
+                continue;
+            }
+            let job = Job {
+                segment: self.layout.segment_of(block),
+                next: 0,
+                cold: false,
+                rate: 0,
+                spared: false,
+            };
+            self.copy_block(&job, block, sector)?;
+        }
+        Ok(())
     }
 
     /// Moves a block; false if it has lost its sector on the way.

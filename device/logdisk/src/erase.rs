@@ -3,7 +3,7 @@
 use flashkit_nor::{BankedNorFlash, EraseStatus};
 
 use crate::entry::{Entry, SET, VALID};
-use crate::header::{DONE_AT, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent};
+use crate::header::{DONE_AT, ERASES_MAX, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent};
 use crate::ram::{BankErase, NONE, Pair, State};
 use crate::{Error, LogDisk};
 
@@ -70,7 +70,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
 
     /// Takes an erased segment back into use, one erase later.
     fn take_back(&mut self, segment: u32) -> Result<(), Error<F::Error>> {
-        let erases = self.ram.segment(segment).erases + 1;
+        let erases = (self.ram.segment(segment).erases + 1).min(ERASES_MAX);
         self.program_header(segment, erases)?;
         self.ram.update(segment, |record| {
             record.erases = erases;

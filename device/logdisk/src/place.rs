@@ -7,9 +7,9 @@
 //! segment stays open for later.
 //!
 //! Invariant: the host leaves as many blocks as the cleaner may have to move: those still valid in
-//! the segment being cleaned, or those of any segment that has something to gain; and a reserve, for
-//! each power cut in the middle of a block wastes that block, and until the next erase is done no
-//! room comes back. Where the cleaner has a frontier of its own the host also leaves it the last
+//! the segment being cleaned, or those of any segment that has something to gain; and a reserve,
+//! for each power cut in the middle of a block wastes that block, and until the next erase is done
+//! no room comes back. Where the cleaner has a frontier of its own the host also leaves it the last
 //! free segment; in need it writes to the host's.
 
 use flashkit_nor::BankedNorFlash;
@@ -77,9 +77,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         valid + self.reserve() + calm
     }
 
-    /// Blocks that the host leaves beyond those that the cleaner has to move: so many cuts in a row,
-    /// each in the middle of a block, leave enough to clean with. [`RESERVE`] at least, but for
-    /// disks of before, which may be so large that there is not as much beside two segments.
+    /// Blocks that the host leaves beyond those that the cleaner has to move: so many cuts in a
+    /// row, each in the middle of a block, leave enough to clean with. [`RESERVE`] at least, but
+    /// for disks of before, which may be so large that there is not as much beside two segments.
     fn reserve(&self) -> u32 {
         let segments = if self.config.is_bounded() { 3 } else { 2 };
         let beside = self.layout.total_blocks() - self.layout.sectors;

@@ -166,8 +166,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     }
 
     /// The segment with the most dead blocks, of those whose valid ones find room elsewhere. Cuts
-    /// have taken some of the reserve, and may have left all dead blocks in segments that are partly
-    /// written. Such a one counts as well; it loses the blocks that are not written yet.
+    /// have taken some of the reserve, and may have left all dead blocks in segments that are
+    /// partly written. Such a one counts as well; it loses the blocks that are not written yet.
     fn most_dead(&self) -> Option<u32> {
         let dead = |segment: u32| {
             let record = self.ram.segment(segment);
