@@ -48,13 +48,22 @@ const SEEK_HOLE: i32 = 4;
 /// The kernel need not drop cached pages at `open`: nothing changes behind its back.
 const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
 const NO_HANDLE: FileHandle = FileHandle(0);
-/// An inode number is not used again while the kernel knows it, so one generation is enough.
-const GENERATION: Generation = Generation(0);
+/// Of a name that is not there.
+const NO_GENERATION: Generation = Generation(0);
 
 /// `readdir` positions: 0 is before `.`, 1 before `..`, 2 before the first entry, and the
 /// file system's cookies follow, moved up by 2.
 const POSITION_DOTDOT: u64 = 1;
 const POSITION_ENTRIES: u64 = 2;
+
+/// An inode that the kernel is handed, and its generation.
+type Entry = (Attr, Generation);
+
+/// Counts that the kernel is handed an inode.
+fn entry<F: FileSystem + ?Sized>(inner: &mut Inner<F>, attr: Attr) -> Result<Entry, Error> {
+    let generation = inner.fs()?.looked_up(attr.ino);
+    Ok((attr, Generation(generation)))
+}
 
 /// Serves the kernel.
 pub(crate) struct Bridge<F: ?Sized> {
@@ -90,16 +99,16 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         self.shared.serve(Effect::Changes, work)
     }
 
-    fn reply_entry(&self, result: Result<Attr, Errno>, reply: ReplyEntry) {
+    fn reply_entry(&self, result: Result<Entry, Errno>, reply: ReplyEntry) {
         let MountOptions {
             attr_timeout,
             entry_timeout,
             ..
         } = &self.options;
         match result {
-            Ok(attr) => {
+            Ok((attr, generation)) => {
                 let attr = self.inos.attr(&attr);
-                reply.entry_with_ttls(attr_timeout, entry_timeout, &attr, GENERATION);
+                reply.entry_with_ttls(attr_timeout, entry_timeout, &attr, generation);
             }
             Err(errno) => reply.error(errno),
         }
@@ -112,7 +121,7 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         parent: INodeNo,
         mode: u32,
         make: impl FnOnce(&mut Inner<F>, Ino, &mut NewInode, bool) -> Result<Attr, Error>,
-    ) -> Result<Attr, Errno> {
+    ) -> Result<Entry, Errno> {
         let dir = self.inos.ours(parent);
         self.changes(|inner| {
             let mut new = NewInode {
@@ -128,9 +137,8 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
                 new.gid = parent.gid;
             }
             let attr = make(inner, dir, &mut new, inherit)?;
-            inner.looked_up(attr.ino);
             self.settle(inner, dir)?;
-            Ok(attr)
+            entry(inner, attr)
         })
     }
 }
@@ -217,31 +225,6 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
     }
 }
 
-/// Whether a change is of times and nothing else.
-fn sets_times_alone(set: &SetAttr) -> bool {
-    set.size.is_none() && set.mode.is_none() && set.uid.is_none() && set.gid.is_none()
-}
-
-/// The answer for a file that the kernel still knows and whose last name is gone: as it keeps the
-/// times, it hands them over once more after that, and keeps a refusal for the next sync of all. It
-/// asks for no more than that there be an answer.
-fn gone(ino: Ino, set: &SetAttr) -> Attr {
-    Attr {
-        ino,
-        kind: FileKind::File,
-        size: 0,
-        blocks: 0,
-        mode: 0,
-        nlink: 0,
-        uid: 0,
-        gid: 0,
-        device: 0,
-        atime: set.atime.unwrap_or(set.now),
-        mtime: set.mtime.unwrap_or(set.now),
-        ctime: set.now,
-    }
-}
-
 /// Whether extended attributes of such names are kept. Access control lists, which are attributes
 /// of the namespace `system`, are not: nobody would heed them.
 fn has_namespace(name: &[u8]) -> bool {
@@ -287,14 +270,13 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
         let dir = self.inos.ours(parent);
         let result = self.reads(|inner| {
             let attr = inner.fs()?.lookup(dir, name.as_bytes())?;
-            inner.looked_up(attr.ino);
-            Ok(attr)
+            entry(inner, attr)
         });
         if matches!(result, Err(Errno::ENOENT)) {
             reply.entry(
                 &self.options.entry_timeout,
                 &convert::no_entry(),
-                GENERATION,
+                NO_GENERATION,
             );
             return;
         }
@@ -303,10 +285,10 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
         let ino = self.inos.ours(ino);
-        let _ = self.reads(|inner| {
-            inner.forget(ino, nlookup);
-            Ok(())
-        });
+        if self.reads(|inner| inner.forget(ino, nlookup)) == Ok(true) {
+            // What had no name has left work for cleaning.
+            let _ = self.settles(|_| Ok(()));
+        }
     }
 
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
@@ -357,12 +339,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
             if size.is_some() {
                 inner.tails.forget(ino);
             }
-            let mut attr = match inner.fs()?.setattr(ino, &set) {
-                Err(Error::NotFound) if inner.knows(ino) && sets_times_alone(&set) => {
-                    return Ok(gone(ino, &set));
-                }
-                set => set?,
-            };
+            let mut attr = inner.fs()?.setattr(ino, &set)?;
             if kills {
                 Self::kill_privileges(inner, ino, now)?;
                 attr = inner.fs()?.getattr(ino)?;
@@ -466,8 +443,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
             let attr = inner
                 .fs()?
                 .link(ino, dir, newname.as_bytes(), Time::now())?;
-            inner.looked_up(attr.ino);
-            Ok(attr)
+            entry(inner, attr)
         });
         self.reply_entry(result, reply);
     }
@@ -529,20 +505,20 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
     ) {
         let result = self.create_in(req, parent, mode, |inner, dir, new, _| {
             let attr = inner.fs()?.create(dir, name.as_bytes(), new)?;
-            inner.open(attr.ino)?;
+            inner.fs()?.open(attr.ino)?;
             Ok(attr)
         });
         match result {
-            Ok(attr) => {
+            Ok((attr, generation)) => {
                 let ttl = &self.options.attr_timeout.min(self.options.entry_timeout);
-                reply.created(ttl, &self.inos.attr(&attr), GENERATION, NO_HANDLE, OPENED);
+                reply.created(ttl, &self.inos.attr(&attr), generation, NO_HANDLE, OPENED);
             }
             Err(errno) => reply.error(errno),
         }
     }
 
     fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.reads(|inner| inner.open(self.inos.ours(ino))) {
+        match self.reads(|inner| inner.fs()?.open(self.inos.ours(ino))) {
             Ok(()) => reply.opened(NO_HANDLE, OPENED),
             Err(errno) => reply.error(errno),
         }

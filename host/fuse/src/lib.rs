@@ -8,7 +8,8 @@
 //! | --- | --- |
 //! | [`options`](MountOptions) | what `-o` says |
 //! | `bridge` | one function per kernel request |
-//! | `state` | the file system behind its lock, lookup and open counts, error reporting |
+//! | `state` | the file system behind its lock, error reporting |
+//! | `kept` | inodes that the kernel knows, with or without a name |
 //! | `convert` | numbers, times and attributes, both ways |
 //! | `log` | lines on stderr and in the system's log |
 //! | `mountpoint` | checks before mounting; unmounting, busy or not |
@@ -36,6 +37,7 @@
 
 mod bridge;
 mod convert;
+mod kept;
 mod log;
 mod mountpoint;
 mod options;

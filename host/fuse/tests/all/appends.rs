@@ -6,29 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::Mounted;
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed};
+use crate::common::{Mounted, flash};
 use flashkit_fuse::MountOptions;
-use flashkit_nand::Nand as _;
-use flashkit_sim::{SimNand, preset};
-use flashkit_vfs::flashlight::FlashLightFs;
 use flashkit_vfs::{FileSystem, FlashCost, Ino, Measured, MemoryFs, NewInode, Time};
 use nix::fcntl::{FallocateFlags, fallocate};
-
-/// A volume on a chip of 20 MiB, with pages of 2 KiB.
-fn volume() -> Box<dyn Measured + Send> {
-    let chip = SimNand::new(preset("micron-20m").unwrap());
-    let ram = Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice());
-    let bytes = ram.len();
-    let root = New {
-        mode: 0o755,
-        ..New::default()
-    };
-    let mut chip = FlashLight::format(chip, ram, 1, &root).unwrap();
-    chip.clear_counters();
-    let volume = FlashLight::mount(chip, ram, Config::default()).unwrap();
-    Box::new(FlashLightFs::new(volume, bytes))
-}
 
 /// What it costs from the mount to the unmount; `None` where mounting is not possible.
 fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<FlashCost> {
@@ -37,7 +18,7 @@ fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<FlashCost
         commit: Duration::ZERO,
         ..MountOptions::default()
     };
-    let mounted = Mounted::over(volume(), &options)?;
+    let mounted = Mounted::over(flash(), &options)?;
     work(&mounted);
     let (outcome, _) = mounted.unmount();
     outcome.unmounted.unwrap();
@@ -46,7 +27,7 @@ fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<FlashCost
 
 /// The same without a mount, with one file.
 fn direct(work: impl FnOnce(&mut dyn FileSystem, Ino)) -> FlashCost {
-    let mut fs = volume();
+    let mut fs = flash();
     let root = fs.root();
     let file = fs.create(root, b"f", &NewInode::default()).unwrap().ino;
     fs.open(file).unwrap();

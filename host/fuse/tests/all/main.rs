@@ -2,6 +2,7 @@
 
 mod appends;
 mod common;
+mod kept;
 mod mount;
 mod names;
 mod signals;
