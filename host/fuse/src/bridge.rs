@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use flashkit_vfs::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time};
 use fuser::{
@@ -99,16 +99,21 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         self.shared.serve(Effect::Changes, work)
     }
 
+    /// How long the kernel may keep attributes. Those of a file with set-ID bits it must ask for
+    /// each time: it is not told when a hole or a direct write takes the bits.
+    fn attr_ttl(&self, attr: &Attr) -> Duration {
+        if attr.kind == FileKind::File && attr.mode & (SETUID | SETGID) != 0 {
+            return Duration::ZERO;
+        }
+        self.options.attr_timeout
+    }
+
     fn reply_entry(&self, result: Result<Entry, Errno>, reply: ReplyEntry) {
-        let MountOptions {
-            attr_timeout,
-            entry_timeout,
-            ..
-        } = &self.options;
         match result {
             Ok((attr, generation)) => {
+                let (attr_ttl, entry_ttl) = (self.attr_ttl(&attr), &self.options.entry_timeout);
                 let attr = self.inos.attr(&attr);
-                reply.entry_with_ttls(attr_timeout, entry_timeout, &attr, generation);
+                reply.entry_with_ttls(&attr_ttl, entry_ttl, &attr, generation);
             }
             Err(errno) => reply.error(errno),
         }
@@ -152,12 +157,12 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         Ok(())
     }
 
-    /// Takes set-ID bits and capabilities from a file that is written to, cut or given away: bits
-    /// of what is executable by its group, as `chown(2)` says.
+    /// Takes set-ID bits and capabilities from what is written to, cut or given away: that of the
+    /// group where the group may execute it, as `chown(2)` says.
     fn kill_privileges(inner: &mut Inner<F>, ino: Ino, now: Time) -> Result<(), Error> {
         let fs = inner.fs()?;
         let attr = fs.getattr(ino)?;
-        if attr.kind != FileKind::File {
+        if matches!(attr.kind, FileKind::Dir | FileKind::Symlink) {
             return Ok(());
         }
         let set_gid = if attr.mode & GROUP_EXEC != 0 {
@@ -205,8 +210,15 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
     }
 
     /// Makes a range zero; without `keep_size` the file reaches to its end then.
-    fn zero(&self, ino: INodeNo, offset: u64, len: u64, keep_size: bool) -> Result<(), Errno> {
+    fn zero(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        (offset, len): (u64, u64),
+        keep_size: bool,
+    ) -> Result<(), Errno> {
         let ino = self.inos.ours(ino);
+        let kills = self.kills_privileges && req.uid() != 0;
         self.changes(|inner| {
             inner.tails.forget(ino);
             let (fs, now) = (inner.fs()?, Time::now());
@@ -219,6 +231,9 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
                     ..SetAttr::default()
                 };
                 fs.setattr(ino, &set)?;
+            }
+            if kills {
+                Self::kill_privileges(inner, ino, now)?;
             }
             self.settle(inner, ino)
         })
@@ -293,7 +308,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
 
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         match self.reads(|inner| inner.fs()?.getattr(self.inos.ours(ino))) {
-            Ok(attr) => reply.attr(&self.options.attr_timeout, &self.inos.attr(&attr)),
+            Ok(attr) => reply.attr(&self.attr_ttl(&attr), &self.inos.attr(&attr)),
             Err(errno) => reply.error(errno),
         }
     }
@@ -348,7 +363,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
             Ok(attr)
         });
         match result {
-            Ok(attr) => reply.attr(&self.options.attr_timeout, &self.inos.attr(&attr)),
+            Ok(attr) => reply.attr(&self.attr_ttl(&attr), &self.inos.attr(&attr)),
             Err(errno) => reply.error(errno),
         }
     }
@@ -510,8 +525,8 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
         });
         match result {
             Ok((attr, generation)) => {
-                let ttl = &self.options.attr_timeout.min(self.options.entry_timeout);
-                reply.created(ttl, &self.inos.attr(&attr), generation, NO_HANDLE, OPENED);
+                let ttl = self.attr_ttl(&attr).min(self.options.entry_timeout);
+                reply.created(&ttl, &self.inos.attr(&attr), generation, NO_HANDLE, OPENED);
             }
             Err(errno) => reply.error(errno),
         }
@@ -691,7 +706,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
     /// pages whatever was there.
     fn fallocate(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
         offset: u64,
@@ -701,8 +716,8 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
     ) {
         let keep_size = mode & FALLOC_KEEP_SIZE != 0;
         let result = match mode & !FALLOC_KEEP_SIZE {
-            FALLOC_PUNCH_HOLE if keep_size => self.zero(ino, offset, length, true),
-            FALLOC_ZERO_RANGE => self.zero(ino, offset, length, keep_size),
+            FALLOC_PUNCH_HOLE if keep_size => self.zero(req, ino, (offset, length), true),
+            FALLOC_ZERO_RANGE => self.zero(req, ino, (offset, length), keep_size),
             _ => Err(Errno::EOPNOTSUPP),
         };
         reply_empty(result, reply);

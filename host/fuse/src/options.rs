@@ -121,28 +121,44 @@ impl MountOptions {
             ("rw", None) => self.read_only = false,
             ("allow_other", None) => self.allow_other = true,
             // Always so, or the default anyway.
-            ("default_permissions" | "defaults" | "exec" | "nosuid" | "nodev", None) => {}
-            ("async", None) => self.sync = false,
+            ("default_permissions" | "defaults", None) => {}
+            ("exec", None) => self.flag(MountFlag::NoExec, false),
+            ("nosuid", None) => self.flag(MountFlag::Suid, false),
+            ("nodev", None) => self.flag(MountFlag::Dev, false),
+            ("async", None) => {
+                self.sync = false;
+                self.flag(MountFlag::Sync, false);
+                self.flag(MountFlag::DirSync, false);
+            }
+            ("remount", None) => {
+                return Err("a mount cannot be changed: unmount it and mount it anew".into());
+            }
             // For `mount`, `systemd` and others who read fstab.
             ("auto" | "noauto" | "user" | "nouser" | "users" | "owner" | "group", None)
             | ("nofail" | "_netdev" | "norelatime" | "nostrictatime" | "nodiratime", None) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") || name == "comment" => {}
-            ("noexec", None) => self.flags.push(MountFlag::NoExec),
-            ("suid", None) => self.flags.push(MountFlag::Suid),
-            ("dev", None) => self.flags.push(MountFlag::Dev),
+            ("noexec", None) => self.flag(MountFlag::NoExec, true),
+            ("suid", None) => self.flag(MountFlag::Suid, true),
+            ("dev", None) => self.flag(MountFlag::Dev, true),
             ("noatime", None) => {
                 self.atime = AccessTimes::Never;
-                self.flags.push(MountFlag::NoAtime);
+                self.flag(MountFlag::NoAtime, true);
             }
-            ("relatime" | "atime", None) => self.atime = AccessTimes::Relative,
-            ("strictatime", None) => self.atime = AccessTimes::Always,
+            ("relatime" | "atime", None) => {
+                self.atime = AccessTimes::Relative;
+                self.flag(MountFlag::NoAtime, false);
+            }
+            ("strictatime", None) => {
+                self.atime = AccessTimes::Always;
+                self.flag(MountFlag::NoAtime, false);
+            }
             ("sync", None) => {
                 self.sync = true;
-                self.flags.push(MountFlag::Sync);
+                self.flag(MountFlag::Sync, true);
             }
             ("dirsync", None) => {
                 self.sync = true;
-                self.flags.push(MountFlag::DirSync);
+                self.flag(MountFlag::DirSync, true);
             }
             ("errors", Some("remount-ro")) => self.fall_back = true,
             ("errors", Some("continue")) => self.fall_back = false,
@@ -156,6 +172,14 @@ impl MountOptions {
             _ => return Err(format!("unknown mount option `{option}`")),
         }
         Ok(())
+    }
+
+    /// Sets a flag, or takes it back: of options that contradict each other the last holds.
+    fn flag(&mut self, flag: MountFlag, set: bool) {
+        self.flags.retain(|held| *held != flag);
+        if set {
+            self.flags.push(flag);
+        }
     }
 
     /// The options in the form that fuser takes.
@@ -178,9 +202,7 @@ impl MountOptions {
                 MountFlag::Sync => fuser::MountOption::Sync,
                 MountFlag::DirSync => fuser::MountOption::DirSync,
             };
-            if !options.contains(&option) {
-                options.push(option);
-            }
+            options.push(option);
         }
         let mut config = fuser::Config::default();
         config.mount_options = options;
@@ -231,6 +253,35 @@ mod tests {
         assert_eq!(options.atime, AccessTimes::Always);
         options.set("noatime").unwrap();
         assert_eq!(options.atime, AccessTimes::Never);
+    }
+
+    #[test]
+    fn of_contradicting_options_the_last_holds() {
+        for (set, unset, flag) in [
+            ("noexec", "exec", MountFlag::NoExec),
+            ("suid", "nosuid", MountFlag::Suid),
+            ("dev", "nodev", MountFlag::Dev),
+            ("sync", "async", MountFlag::Sync),
+            ("dirsync", "async", MountFlag::DirSync),
+            ("noatime", "relatime", MountFlag::NoAtime),
+            ("noatime", "strictatime", MountFlag::NoAtime),
+        ] {
+            let held = |list: String| {
+                let mut options = MountOptions::default();
+                options.set(&list).unwrap();
+                assert_eq!(
+                    options.sync,
+                    list.ends_with("sync") && !list.ends_with("async")
+                );
+                options.flags
+            };
+            assert_eq!(held(format!("{set},{unset}")), [], "{set},{unset}");
+            assert_eq!(
+                held(format!("{unset},{set},{set}")),
+                [flag],
+                "{unset},{set}"
+            );
+        }
     }
 
     #[test]

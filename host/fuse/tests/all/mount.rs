@@ -184,11 +184,12 @@ fn privileges_do_not_survive_changes() {
         return;
     }
     for writeback in [true, false] {
-        let options = MountOptions {
+        let mut options = MountOptions {
             allow_other: true,
             writeback,
             ..MountOptions::default()
         };
+        options.set("suid").unwrap();
         let Some(m) = Mounted::with(&options) else {
             return;
         };
@@ -211,10 +212,17 @@ fn privileges_do_not_survive_changes() {
                 .status();
             ran.is_ok_and(|status| status.success())
         };
-        for change in [r#"printf y >> "$1""#, r#"truncate -s 0 "$1""#] {
+        let direct = r#"dd if=/dev/zero of="$1" bs=4096 count=1 oflag=direct status=none"#;
+        for change in [
+            r#"printf y >> "$1""#,
+            direct,
+            r#"fallocate -p -o 0 -l 4096 "$1""#,
+            r#"fallocate -z -o 0 -l 4096 "$1""#,
+            r#"truncate -s 0 "$1""#,
+        ] {
             set(0o6777);
             if !as_nobody(change) {
-                println!("skipped: no setpriv or truncate");
+                println!("skipped: no setpriv, truncate, dd or fallocate");
                 break;
             }
             assert_eq!(mode(), 0o777, "{change}, {writeback}");
@@ -226,6 +234,12 @@ fn privileges_do_not_survive_changes() {
         set(0o6767);
         std::os::unix::fs::chown(&path, Some(4322), None).unwrap();
         assert_eq!(mode() & 0o4000, 0, "chown, {writeback}");
+        let fifo = m.path("p");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+        fs::set_permissions(&fifo, PermissionsExt::from_mode(0o6555)).unwrap();
+        std::os::unix::fs::chown(&fifo, Some(1), Some(1)).unwrap();
+        let is = fs::metadata(&fifo).unwrap().permissions().mode();
+        assert_eq!(is & 0o7777, 0o555, "chown of a FIFO, {writeback}");
         m.unmount();
     }
 }
