@@ -28,6 +28,9 @@ use crate::{AccessTimes, MountOptions};
 /// Largest write in one request.
 const WRITE_MAX: u32 = 1 << 20;
 
+/// A write up to this length is made as a whole, or refused.
+const PIECE: usize = 4096;
+
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
 const GROUP_EXEC: u16 = 0o010;
@@ -601,17 +604,35 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
             let now = Time::now();
             let known = inner.tails.writes(ino, offset, data);
             let new = offset + known as u64;
-            inner.fs()?.write(ino, new, &data[known..], now)?;
-            if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            let gathered = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+            let fs = inner.fs()?;
+            let size = match !gathered && data.len() > PIECE {
+                true => fs.getattr(ino)?.size,
+                false => u64::MAX,
+            };
+            let mut written = data.len();
+            match fs.write(ino, new, &data[known..], now) {
+                // A file grows page by page: what there was room for is written.
+                Err(Error::NoSpace) if size <= offset => {
+                    let grown = fs.getattr(ino)?.size.saturating_sub(offset);
+                    written = usize::try_from(grown).map_or(written, |grown| grown.min(written));
+                    if written == 0 {
+                        return Err(Error::NoSpace);
+                    }
+                }
+                done => done?,
+            }
+            if gathered {
                 inner.tails.written(ino, offset, data);
             }
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 Self::kill_privileges(inner, ino, now)?;
             }
-            self.settle(inner, ino)
+            self.settle(inner, ino)?;
+            Ok(written)
         });
         match result {
-            Ok(()) => reply.written(data.len() as u32),
+            Ok(written) => reply.written(written as u32),
             Err(errno) => reply.error(errno),
         }
     }

@@ -16,9 +16,9 @@
 //! | `session` | waits for `umount`, SIGINT, SIGTERM or SIGHUP, and ends all of them alike |
 //!
 //! Requests are served one at a time: the device code below is one state machine with fixed RAM.
-//! The kernel gathers writes and hands them over in time, at `fsync`, or when a file is closed; so
-//! what the file system promises after `fsync` holds here too. What has changed is made durable
-//! some seconds later ([`MountOptions::commit`]): `sync(2)` does not reach a FUSE file system.
+//! Each `write` comes through at once, so that a full chip is told to who writes; what the file
+//! system promises after `fsync` holds here too. What has changed is made durable some seconds
+//! later ([`MountOptions::commit`]): `sync(2)` does not reach a FUSE file system.
 //!
 //! ```no_run
 //! use std::path::Path;

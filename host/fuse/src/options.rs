@@ -18,7 +18,8 @@ pub struct MountOptions {
     pub attr_timeout: Duration,
     /// How long the kernel may keep names, and the absence of names.
     pub entry_timeout: Duration,
-    /// Let the kernel gather writes, and hand them over in time, or at `fsync` and `close`.
+    /// Let the kernel gather writes, and hand them over in time, or at `fsync` and `close`. It
+    /// takes what there is no room for, and tells only then.
     pub writeback: bool,
     /// Make every change durable before it is answered.
     pub sync: bool,
@@ -74,7 +75,7 @@ impl Default for MountOptions {
             subtype: "flashkit".into(),
             attr_timeout: Duration::from_secs(60),
             entry_timeout: Duration::from_secs(60),
-            writeback: true,
+            writeback: false,
             sync: false,
             commit: Duration::from_secs(5),
             syslog: false,
@@ -98,7 +99,7 @@ impl MountOptions {
     /// The names [`MountOptions::set`] knows, for help texts.
     pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
          attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \
-         commit=S, errors=remount-ro (the default), errors=continue, writeback_cache (the default), no_writeback_cache; and those of fstab: defaults, auto, noauto, \
+         commit=S, errors=remount-ro (the default), errors=continue, writeback_cache, no_writeback_cache (the default); and those of fstab: defaults, auto, noauto, \
          user, nofail, x-...";
 
     /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn what_fstab_has_is_understood() {
         let mut options = MountOptions::default();
-        assert!(options.writeback && !options.sync);
+        assert!(!options.writeback && !options.sync);
         assert_eq!(options.atime, AccessTimes::Never);
         let list =
             "defaults,noauto,user,nofail,x-systemd.automount,comment=mine,relatime,sync,commit=30";
@@ -248,8 +249,8 @@ mod tests {
         assert!(options.sync);
         assert_eq!(options.atime, AccessTimes::Relative);
         assert_eq!(options.commit, Duration::from_secs(30));
-        options.set("no_writeback_cache,strictatime,async").unwrap();
-        assert!(!options.writeback && !options.sync);
+        options.set("writeback_cache,strictatime,async").unwrap();
+        assert!(options.writeback && !options.sync);
         assert_eq!(options.atime, AccessTimes::Always);
         options.set("noatime").unwrap();
         assert_eq!(options.atime, AccessTimes::Never);

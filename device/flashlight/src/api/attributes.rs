@@ -23,8 +23,8 @@ pub struct Attr {
     pub nlink: u32,
     /// Size in bytes; of a directory, its number of entries; of a special file 0.
     pub size: u64,
-    /// Pages that hold data of a file, where its inode tells; not where extent maps would have to be
-    /// read, nor of a directory.
+    /// Pages that hold data of a file, where its inode tells; not where extent maps would have to
+    /// be read, nor of a directory.
     pub pages: Option<u32>,
     /// Of a device, its number as the caller gave it; else 0.
     pub device: u32,

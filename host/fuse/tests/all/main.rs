@@ -2,6 +2,7 @@
 
 mod appends;
 mod common;
+mod full;
 mod kept;
 mod mount;
 mod names;
