@@ -181,7 +181,7 @@ fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<Counters> {
         },
     };
     let made = format(Chip::never(chip), ram, birth.number, &root)?;
-    Ok(Metered::counters(&made).into())
+    Ok(Metered::counters(&made))
 }
 
 pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {

@@ -307,6 +307,10 @@ impl FileSystem for Recorder {
         self.inner.forget(ino);
     }
 
+    fn read_aside(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.pass(|fs| fs.read(ino, offset, buf))
+    }
+
     fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.begin();
         let read = self.inner.read(ino, offset, buf);
