@@ -71,7 +71,10 @@ fn files_that_are_replaced_can_be_opened_all_the_while() {
                 let readers: Vec<_> = (0..threads)
                     .map(|_| scope.spawn(move || read_it(dir, times)))
                     .collect();
-                let read: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
+                let read: Vec<_> = readers
+                    .into_iter()
+                    .map(std::thread::ScopedJoinHandle::join)
+                    .collect();
                 done.store(true, Ordering::Relaxed);
                 assert!(read.iter().all(Result::is_ok), "{what}, {threads} threads");
                 writer.join().unwrap()
