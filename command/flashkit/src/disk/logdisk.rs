@@ -98,7 +98,8 @@ pub fn open(
         Access::ReadWrite => flashkit_sim::Access::ReadWrite,
         Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
     };
-    let chip = patiently(|| Chip::open(image, access))?;
+    let mut chip = patiently(|| Chip::open(image, access))?;
+    chip.distrust();
     let device = OnNor::mount(chip, config(cleaning), real_time, describe);
     let device = device.map_err(|e| anyhow!("{e}"))?;
     Ok(serve(device, real_time))
