@@ -299,6 +299,12 @@ mod tests {
                 .contains("attr_timeout=-1")
         );
         assert!(options.set("attr_timeout=NaN").is_err());
+        assert!(
+            options
+                .set("remount,ro")
+                .unwrap_err()
+                .contains("unmount it")
+        );
         assert!(options.set("fsname=").is_err());
         assert!(options.set("ro=1").is_err());
     }

@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use crate::common::{Mounted, flash, nanofs};
 use flashkit_fuse::MountOptions;
@@ -71,10 +72,7 @@ fn files_that_are_replaced_can_be_opened_all_the_while() {
                 let readers: Vec<_> = (0..threads)
                     .map(|_| scope.spawn(move || read_it(dir, times)))
                     .collect();
-                let read: Vec<_> = readers
-                    .into_iter()
-                    .map(std::thread::ScopedJoinHandle::join)
-                    .collect();
+                let read: Vec<_> = readers.into_iter().map(ScopedJoinHandle::join).collect();
                 done.store(true, Ordering::Relaxed);
                 assert!(read.iter().all(Result::is_ok), "{what}, {threads} threads");
                 writer.join().unwrap()
