@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flashkit_flashmon::{Counts, Flashmon};
 use flashkit_sim::{Preset, Timing};
-use flashkit_vfs::FlashCost;
+use flashkit_vfs::Counters;
 use flashkit_workload::Meter;
 
 /// How long nothing must have happened.
@@ -61,7 +61,7 @@ impl Monitored {
 }
 
 impl Meter for Monitored {
-    fn cost(&self) -> FlashCost {
+    fn cost(&self) -> Counters {
         match self.monitor.counts() {
             Ok(counts) => self.last.set(counts),
             Err(error) => self.fail(&error),
@@ -99,15 +99,15 @@ impl Meter for Monitored {
     }
 }
 
-fn priced(counts: Counts, timing: Timing) -> FlashCost {
+fn priced(counts: Counts, timing: Timing) -> Counters {
     let reads = counts.page_reads + counts.spare_reads;
     let programs = counts.page_programs + counts.spare_programs;
-    FlashCost {
+    Counters {
         page_reads: counts.page_reads,
         spare_reads: counts.spare_reads,
         page_programs: programs,
         block_erases: counts.block_erases,
-        flash_ns: timing.total_ns(reads, programs, counts.block_erases),
+        time_ns: timing.total_ns(reads, programs, counts.block_erases),
     }
 }
 
@@ -131,6 +131,6 @@ mod tests {
             (cost.page_reads, cost.spare_reads, cost.page_programs),
             (3, 1, 3)
         );
-        assert_eq!(cost.flash_ns, 4 * 77_800 + 3 * 252_800 + 1_500_000);
+        assert_eq!(cost.time_ns, 4 * 77_800 + 3 * 252_800 + 1_500_000);
     }
 }

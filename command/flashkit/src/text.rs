@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 pub use flashkit_experiments::report::grouped as count;
-use flashkit_vfs::{FlashCost, Time};
+use flashkit_vfs::{Counters, Time};
 
 /// Columns that line up: the first to the left, the others to the right.
 pub struct Table {
@@ -103,7 +103,7 @@ pub fn plural(n: u64, thing: &str) -> String {
 }
 
 /// What something cost a chip, in one line.
-pub fn cost(cost: FlashCost) -> String {
+pub fn cost(cost: Counters) -> String {
     let spare = match cost.spare_reads {
         0 => String::new(),
         n => format!(" (and {} of spare bytes)", count(n)),
@@ -113,7 +113,7 @@ pub fn cost(cost: FlashCost) -> String {
         plural(cost.page_reads, "page read"),
         plural(cost.page_programs, "program"),
         plural(cost.block_erases, "erase"),
-        duration(cost.flash_ns)
+        duration(cost.time_ns)
     )
 }
 

@@ -95,6 +95,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// # Errors
     /// As [`LogDisk::write`].
     pub fn clean_step(&mut self) -> Result<Step, Error<F::Error>> {
+        if self.is_damaged() {
+            return Ok(Step::Idle);
+        }
         self.changing(|disk| disk.step(false))
     }
 
@@ -104,6 +107,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// # Errors
     /// As [`LogDisk::write`].
     pub fn clean_now(&mut self) -> Result<Step, Error<F::Error>> {
+        if self.is_damaged() {
+            return Ok(Step::Idle);
+        }
         self.changing(LogDisk::step_now)
     }
 
@@ -112,6 +118,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     /// # Errors
     /// [`Error::Flash`], [`Error::Latched`].
     pub fn finish_erases(&mut self) -> Result<(), Error<F::Error>> {
+        if self.is_damaged() {
+            return Ok(());
+        }
         self.changing(|disk| {
             while disk.wait_any()? {}
             Ok(())
@@ -187,6 +196,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             return None;
         }
         let segment = self.select(forced)?;
+        self.close(segment);
         let record = self.ram.segment(segment);
         let blocks = self.layout.blocks;
         let rate = record.valid.div_ceil((blocks - record.valid).max(1));
@@ -238,8 +248,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 self.flash.read(self.layout.entry_at(block), &mut entry)?;
                 let sector = Entry::sector(&entry);
                 if self.is_mapped(block, sector) {
-                    self.copy_block(&job, block, sector)?;
-                    copied += 1;
+                    copied += u32::from(self.copy_block(&job, block, sector)?);
                 }
                 self.job = Some(Job {
                     next: job.next + 1,
@@ -251,8 +260,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             let Some((sector, block)) = self.stray(job.segment) else {
                 break;
             };
-            self.copy_block(&job, block, sector)?;
-            copied += 1;
+            copied += u32::from(self.copy_block(&job, block, sector)?);
         }
         Ok(copied)
     }
@@ -274,7 +282,30 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             .find(|(_, block)| self.layout.segment_of(*block) == segment)
     }
 
-    fn copy_block(&mut self, job: &Job, from: u32, sector: u32) -> Result<(), Error<F::Error>> {
+    /// Moves what is in the blocks whose invalidation a cut has begun in part: the next mount might
+    /// read it as begun wholly. Where there is no room they wait for another mount.
+    pub(crate) fn settle(&mut self) -> Result<(), Error<F::Error>> {
+        for block in core::mem::take(&mut self.shaken).into_iter().flatten() {
+            let mut entry = [0; ENTRY_LEN as usize];
+            self.flash.read(self.layout.entry_at(block), &mut entry)?;
+            let sector = Entry::sector(&entry);
+            if !self.is_mapped(block, sector) || !self.cleaner_has_place() {
+                continue;
+            }
+            let job = Job {
+                segment: self.layout.segment_of(block),
+                next: 0,
+                cold: false,
+                rate: 0,
+                spared: false,
+            };
+            self.copy_block(&job, block, sector)?;
+        }
+        Ok(())
+    }
+
+    /// Moves a block; false if it has lost its sector on the way.
+    fn copy_block(&mut self, job: &Job, from: u32, sector: u32) -> Result<bool, Error<F::Error>> {
         let apart = match self.config.separate {
             Separate::No => false,
             Separate::Cold => job.cold,
@@ -282,6 +313,11 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             Separate::Aged => self.is_aged(job.segment),
         };
         let to = self.allocate(usize::from(apart), true)?;
+        if !self.is_mapped(from, sector) {
+            // An erase was found done, and a trim that waited for it has come true. The block that
+            // was taken stays blank until its segment is erased.
+            return Ok(false);
+        }
         self.begin_block(to, sector)?;
         let mut chunk = [0; CHUNK];
         for offset in (0..self.layout.sector_size).step_by(CHUNK) {
@@ -299,8 +335,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 now
             };
         });
-        self.publish(sector, to)?;
+        self.publish(sector, to, true)?;
         self.stats.blocks_copied += 1;
-        Ok(())
+        Ok(true)
     }
 }

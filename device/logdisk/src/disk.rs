@@ -4,6 +4,7 @@ use flashkit_block::BlockDevice;
 use flashkit_nor::BankedNorFlash;
 
 use crate::clean::Job;
+use crate::damage::Damage;
 use crate::entry::{ALLOCATED, BEGUN, INVALID, PRE_VALID, SET, VALID, encode_sector};
 use crate::layout::Layout;
 use crate::ram::{Pair, Ram, State};
@@ -96,6 +97,9 @@ pub struct LogDisk<'a, F> {
     /// The last victim was chosen for its low wear.
     pub(crate) levelled: bool,
     pub(crate) latched: bool,
+    pub(crate) damage: Damage,
+    /// Blocks whose invalidation was begun in part, as the mount has found.
+    pub(crate) shaken: [Option<u32>; 2],
 }
 
 impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
@@ -200,7 +204,8 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     /// Costs one flash read a sector, wherever it is; a bank under erase is suspended for it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::BufferLength`], [`Error::Flash`].
+    /// [`Error::OutOfRange`], [`Error::BufferLength`], [`Error::Flash`]. [`Error::Lost`] on a
+    /// damaged disk, of a sector that may have been in the damage.
     pub fn read(&mut self, first: u32, buf: &mut [u8]) -> Result<(), Error<F::Error>> {
         self.check_range(first, buf.len())?;
         for (sector, out) in (first..).zip(buf.chunks_exact_mut(self.layout.sector_size as usize)) {
@@ -208,6 +213,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                 && (self.ram.find_pair(sector)).is_some_and(|at| self.ram.pair(at).trimmed);
             match self.ram.lookup(sector).filter(|_| !trimmed) {
                 Some(block) => self.flash.read(self.layout.data_at(block), out)?,
+                None if self.is_lost(sector) => return Err(Error::Lost { sector }),
                 None => out.fill(0),
             }
             self.stats.sectors_read += 1;
@@ -252,6 +258,9 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     /// # Errors
     /// [`Error::Flash`], [`Error::Latched`].
     pub fn flush(&mut self) -> Result<(), Error<F::Error>> {
+        if self.is_damaged() {
+            return Ok(());
+        }
         self.changing(|disk| {
             while disk.trims > 0 {
                 let trimmed = (0..disk.ram.queued()).find(|at| disk.ram.pair(*at).trimmed);
@@ -285,6 +294,9 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         if self.latched {
             return Err(Error::Latched);
         }
+        if self.is_damaged() {
+            return Err(Error::Damaged);
+        }
         let result = work(self);
         match result {
             Err(Error::Flash(_)) => self.latched = true,
@@ -317,7 +329,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         let now = self.clock;
         let segment = self.layout.segment_of(block);
         self.ram.update(segment, |record| record.stamp = now);
-        self.publish(sector, block)?;
+        self.publish(sector, block, false)?;
         self.stats.sectors_written += 1;
         if self.config.is_bounded() {
             self.pay()?;
@@ -371,8 +383,14 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         self.set_flag(block, INVALID, SET)
     }
 
-    /// Makes a pre-valid block the sector's: steps 4 and 5, now or once a bank has erased.
-    pub(crate) fn publish(&mut self, sector: u32, new: u32) -> Result<(), Error<F::Error>> {
+    /// Makes a pre-valid block the sector's: steps 4 and 5, now or once a bank has erased. A block
+    /// that was only moved stays trimmed, if that waits.
+    pub(crate) fn publish(
+        &mut self,
+        sector: u32,
+        new: u32,
+        moved: bool,
+    ) -> Result<(), Error<F::Error>> {
         loop {
             // A pair that waits already: its new block has not become valid, and need not.
             if let Some(at) = self.waiting_pair(sector) {
@@ -384,9 +402,9 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                     }
                     self.invalidate(between)?;
                 }
-                self.trims -= u32::from(pair.trimmed);
+                let trimmed = pair.trimmed && moved;
+                self.trims -= u32::from(pair.trimmed && !moved);
                 let new = Some(new);
-                let trimmed = false;
                 self.ram.set_pair(
                     at,
                     Pair {

@@ -15,15 +15,18 @@
 //! | --- | --- | --- |
 //! | all `0xFF` | free | |
 //! | *invalid* set | a dead block | |
-//! | *invalid* begun | an invalidation that was cut | finishes it |
+//! | *invalid* begun, its high nibble 0 | an invalidation that was cut | finishes it |
+//! | *invalid* begun in part | not invalid | moves what is valid elsewhere |
 //! | *pre-valid* and *valid* set | the sector's data | |
 //! | *pre-valid* set, *valid* not | new data, whole | steps 4 and 5 |
 //! | anything before | a write that was cut | *invalid* |
 //!
 //! Why two steps: a bit that a cut left between 0 and 1 may read as 0 at one mount and as 1 at the
 //! next. An *invalid* byte that reads as wholly 0 was cut in its second step at the earliest, so
-//! its first step stands for good. *Pre-valid* is programmed again before anything follows from it.
-//! *Valid* that is lost again leaves a block that the next mount completes once more.
+//! its first step stands for good. Some of the high nibble's bits may have read as 1 at the mount
+//! before, which took the block for valid; so does this one, and moves it to one that is.
+//! *Pre-valid* is programmed again before anything follows from it. *Valid* that is lost again
+//! leaves a block that the next mount completes once more.
 
 /// Bytes of an entry.
 pub(crate) const ENTRY_LEN: u32 = 8;
@@ -91,6 +94,7 @@ impl Entry {
         match invalid {
             SET => return Entry::Dead,
             CLEAR => {}
+            _ if Entry::is_begun_in_part(bytes) => {}
             _ => return Entry::Dying,
         }
         if pre_valid != SET {
@@ -105,6 +109,18 @@ impl Entry {
         } else {
             Entry::PreValid(sector)
         }
+    }
+
+    /// Whether some bits of the first step of *invalid* are programmed, and others are not.
+    pub fn is_begun_in_part(bytes: &[u8; ENTRY_LEN as usize]) -> bool {
+        let invalid = bytes[INVALID as usize];
+        invalid != CLEAR && invalid | BEGUN != BEGUN && invalid & BEGUN == BEGUN
+    }
+
+    /// The sector that a damaged entry names, if its check says so.
+    pub fn named(bytes: &[u8; ENTRY_LEN as usize], sectors: u32) -> Option<u32> {
+        let sector = Entry::sector(bytes);
+        (encode_sector(sector) == bytes[..4] && sector < sectors).then_some(sector)
     }
 
     /// The sector that an entry names, for the blocks that the translation table points to.
@@ -136,7 +152,11 @@ mod tests {
         assert_eq!(decode([0, 0, 0xFF, 0xFF]), Entry::PreValid(0x1234));
         assert_eq!(decode([0, 0, 0xFF, 0x80]), Entry::PreValid(0x1234));
         assert_eq!(decode([0, 0, 0xFF, 0]), Entry::Valid(0x1234));
-        assert_eq!(decode([0, 0, 0x4F, 0]), Entry::Dying);
+        assert_eq!(decode([0, 0, 0x4F, 0]), Entry::Valid(0x1234));
+        assert_eq!(decode([0, 0, 0xEF, 0xFF]), Entry::PreValid(0x1234));
+        assert_eq!(decode([0, 0, 0x0F, 0]), Entry::Dying);
+        assert_eq!(decode([0, 0, 0x05, 0]), Entry::Dying);
+        assert_eq!(decode([0, 0xFF, 0x4F, 0xFF]), Entry::Dying);
         assert_eq!(decode([0, 0, 0, 0]), Entry::Dead);
         assert_eq!(decode([0, 0xFF, 0, 0xFF]), Entry::Dead);
     }

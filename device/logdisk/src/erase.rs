@@ -3,7 +3,7 @@
 use flashkit_nor::{BankedNorFlash, EraseStatus};
 
 use crate::entry::{Entry, SET, VALID};
-use crate::header::{DONE_AT, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent};
+use crate::header::{DONE_AT, ERASES_MAX, FIXED_LEN, HEADER_LEN, INTENT_LEN, INTENTS, Intent};
 use crate::ram::{BankErase, NONE, Pair, State};
 use crate::{Error, LogDisk};
 
@@ -70,7 +70,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
 
     /// Takes an erased segment back into use, one erase later.
     fn take_back(&mut self, segment: u32) -> Result<(), Error<F::Error>> {
-        let erases = self.ram.segment(segment).erases + 1;
+        let erases = (self.ram.segment(segment).erases + 1).min(ERASES_MAX);
         self.program_header(segment, erases)?;
         self.ram.update(segment, |record| {
             record.erases = erases;
@@ -133,7 +133,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         let mut best: Option<(u32, u32)> = None;
         for host in 0..self.layout.segments {
             let record = self.ram.segment(host);
-            let usable = matches!(record.state, State::Free | State::Open | State::Closed)
+            let usable = record.state.is_in_use()
                 && host != segment
                 && record.intents < INTENTS
                 && !self.is_erasing(self.layout.bank_of(host));
@@ -165,7 +165,7 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         for host in 0..self.layout.segments {
             let record = self.ram.segment(host);
             let busy = self.is_erasing(self.layout.bank_of(host));
-            if record.intents == 0 || busy || record.state == State::Torn {
+            if record.intents == 0 || busy || !record.state.is_in_use() {
                 continue;
             }
             let erases = self.ram.segment(segment).erases + 1;
@@ -297,20 +297,8 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
                 .new
                 .is_some_and(|new| self.is_erasing(self.bank_of_block(new)));
             match pair.new {
-                // Trimmed meanwhile, and its own bank erases now.
-                Some(old) if busy && pair.trimmed => {
-                    self.ram.set_pair(
-                        at,
-                        Pair {
-                            new: None,
-                            old,
-                            ..pair
-                        },
-                    );
-                    continue;
-                }
-                // It becomes valid when its own bank is done: until then another block for the
-                // sector could not be told from it.
+                // It becomes valid, or invalid if it has been trimmed, when its own bank is done:
+                // until then another block for the sector could not be told from it.
                 Some(new) if busy => {
                     self.ram.set_pair(at, Pair { old: new, ..pair });
                     continue;

@@ -8,6 +8,14 @@ pub enum Error<E> {
     Flash(E),
     /// A driver error came before; mount again.
     Latched,
+    /// The disk is damaged and there for reading alone: [`crate::LogDisk::damage`] says where.
+    Damaged,
+    /// What a sector held is lost: its block is damaged, or may be. Of several sectors those before
+    /// it have been read.
+    Lost {
+        /// The sector.
+        sector: u32,
+    },
     /// Sectors beyond the end of the disk were asked for.
     OutOfRange {
         /// The first of them.
@@ -85,6 +93,8 @@ impl<E: core::fmt::Debug> core::fmt::Display for Error<E> {
         match self {
             Error::Flash(e) => write!(f, "flash driver: {e:?}"),
             Error::Latched => f.write_str("not written: the flash driver failed before"),
+            Error::Damaged => f.write_str("not written: the disk is damaged, and can only be read"),
+            Error::Lost { sector } => write!(f, "what sector {sector} held is lost"),
             Error::OutOfRange { sector } => write!(f, "sector {sector} is beyond the disk's end"),
             Error::BufferLength { len } => {
                 write!(f, "{len} bytes are not a whole number of sectors")

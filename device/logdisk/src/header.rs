@@ -35,6 +35,9 @@ pub(crate) const INTENT_LEN: u32 = 12;
 /// Offset of the part that says that an intent is done.
 pub(crate) const DONE_AT: u32 = 8;
 
+/// Greatest erase count, of which one more can be counted. No chip comes near it.
+pub(crate) const ERASES_MAX: u32 = u32::MAX - 1;
+
 const MAGIC: [u8; 4] = *b"LOGD";
 const VERSION: u8 = 1;
 const CRC_AT: usize = 28;
@@ -91,6 +94,9 @@ impl Header {
         }
         if bytes[4] != VERSION {
             return Err(HeaderError::Version(bytes[4]));
+        }
+        if u32_at(bytes, 24) > ERASES_MAX {
+            return Err(HeaderError::Checksum);
         }
         Ok(Header {
             sector_size: 1u32.checked_shl(u32::from(bytes[5])).unwrap_or(0),

@@ -14,8 +14,11 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
     ///
     /// # Errors
     /// The first finding: [`Error::Entry`], [`Error::TwoCopies`], or [`Error::Geometry`] for
-    /// a count; [`Error::Flash`].
+    /// a count; [`Error::Flash`]. [`Error::Damaged`] when the mount has found damage.
     pub fn check(&mut self) -> Result<(), Error<F::Error>> {
+        if self.is_damaged() {
+            return Err(Error::Damaged);
+        }
         let blocks = self.layout.blocks;
         let (mut live, mut free, mut open, mut room) = (0, 0, 0, 0);
         for segment in 0..self.layout.segments {

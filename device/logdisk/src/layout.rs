@@ -11,6 +11,11 @@ use crate::Shape;
 use crate::entry::ENTRY_LEN;
 use crate::header::{HEADER_LEN, Header};
 
+/// Blocks that must be left beside the sectors and two segments, and that cuts may waste: each one
+/// in the middle of a block wastes that block until its segment is erased. Segments of 224
+/// blocks and more have a reserve as large, or larger.
+pub(crate) const RESERVE: u32 = 16;
+
 /// Sizes of a disk on its chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {

@@ -17,6 +17,7 @@
 //! | `clean` | the cleaner's steps |
 //! | `policy` | which segment is cleaned, and when |
 //! | `mount` | format, start, and what a power cut has left |
+//! | `damage` | what a mount has found damaged, and what is lost by it |
 //! | `inspect` | the checker |
 //!
 //! # Durability
@@ -50,6 +51,7 @@
 
 mod clean;
 mod config;
+mod damage;
 mod disk;
 mod entry;
 mod erase;
@@ -64,6 +66,7 @@ mod ram;
 
 pub use clean::{CLEAN_BLOCKS, Step};
 pub use config::{Config, Separate, Shape, Start, Victim};
+pub use damage::Damage;
 pub use disk::{LogDisk, SegmentInfo, SegmentState, Stats};
 pub use error::Error;
 pub use mount::ram_bytes;

@@ -3,15 +3,17 @@
 //! A mount reads every segment summary once, as the paper's driver does (2.6), and writes nothing
 //! before it has found all of them sound. Only when a cut has left blocks between two flags does it
 //! go through them a second time, and finishes the flags; segments whose erase was cut are left to
-//! the cleaner. Every repair can itself be cut and repeated.
+//! the cleaner. A disk that is damaged is left as it is: see `damage`. Every repair can itself be
+//! cut and repeated.
 
 use core::ops::Range;
 
 use flashkit_nor::{BankedNorFlash, EraseStatus};
 
+use crate::damage::Damage;
 use crate::entry::{BEGUN, ENTRY_LEN, Entry, INVALID, PRE_VALID, SET, VALID};
-use crate::header::{FIXED_LEN, Header, HeaderError, INTENTS, Intent};
-use crate::layout::Layout;
+use crate::header::{ERASES_MAX, FIXED_LEN, Header, HeaderError, INTENTS, Intent};
+use crate::layout::{Layout, RESERVE};
 use crate::ram::{Ram, Segment, State, bytes_needed};
 use crate::{Config, Error, LogDisk, Separate, Shape, Stats};
 
@@ -32,8 +34,27 @@ pub const fn ram_bytes<F: BankedNorFlash>(
     config: &Config,
 ) -> Result<usize, &'static str> {
     match Layout::new(capacity, F::ERASE_SIZE, banks, shape) {
+        Ok(layout) if layout.sectors > layout.total_blocks() => {
+            Err("the disk has more sectors than the chip has blocks")
+        }
         Ok(layout) => Ok(bytes_needed(&layout, config.queue)),
         Err(why) => Err(why),
+    }
+}
+
+/// A segment as its header tells it; without one it is damaged, unless an intent says more.
+fn found(erases: Option<u32>) -> Segment {
+    Segment {
+        valid: 0,
+        used: 0,
+        erases: erases.unwrap_or(0),
+        stamp: 0,
+        intents: 0,
+        state: if erases.is_some() {
+            State::Free
+        } else {
+            State::Retired
+        },
     }
 }
 
@@ -59,6 +80,25 @@ fn layout_on<F: BankedNorFlash>(
     Ok(layout)
 }
 
+/// Whether a configuration can work on a chip.
+fn check_config<F: BankedNorFlash>(flash: &F, config: &Config) -> Result<(), Error<F::Error>> {
+    if config.erasing_max == 0
+        || config.queue == 0
+        || u32::from(config.open_max) < config.frontiers()
+    {
+        return Err(Error::Config(
+            "erasing_max and queue are at least 1, open_max as many as are written at once",
+        ));
+    }
+    if config.caller_clock && config.separate == Separate::Aged {
+        return Err(Error::Config("Separate::Aged counts sectors written"));
+    }
+    if config.is_bounded() && flash.banks() < 2 {
+        return Err(Error::Config("bounded latency needs two banks at least"));
+    }
+    Ok(())
+}
+
 fn read_header<F: BankedNorFlash>(
     flash: &mut F,
     at: u32,
@@ -74,10 +114,15 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     /// interrupted one is told by it.
     ///
     /// # Errors
-    /// [`Error::Config`] before anything is written; [`Error::Flash`]; [`Error::Full`] when a
-    /// segment cannot be erased.
+    /// [`Error::Config`] before anything is written, for one if two segments and 16 blocks are not
+    /// left beside the sectors; [`Error::Flash`]; [`Error::Full`] when a segment cannot be erased.
     pub fn format(flash: &mut F, shape: &Shape, volume: u32) -> Result<(), Error<F::Error>> {
         let layout = layout_on(flash, shape, 1)?;
+        if shape.sectors + 2 * layout.blocks + RESERVE > layout.total_blocks() {
+            return Err(Error::Config(
+                "the disk leaves no room for cleaning: two segments and 16 blocks must stay free",
+            ));
+        }
         let per_bank = layout.segments_per_bank();
         for index in 0..per_bank {
             for first in (0..layout.banks).step_by(FORMAT_BANKS) {
@@ -112,19 +157,30 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         Ok(())
     }
 
-    /// What kind of disk is on a chip, from the first header that checks.
+    /// What kind of disk is on a chip, from the first header that checks, if possible one that says
+    /// that it is in its place.
     ///
     /// # Errors
     /// [`Error::Magic`] of segment 0 when no segment has a header, [`Error::Flash`].
     pub fn probe(flash: &mut F) -> Result<Shape, Error<F::Error>> {
         let segments = flash.capacity() / F::ERASE_SIZE;
+        let mut other = None;
         for segment in 0..segments {
-            if let Ok(header) = read_header(flash, (segment * F::ERASE_SIZE) as u32)? {
-                return Ok(Shape {
-                    sector_size: header.sector_size,
-                    sectors: header.sectors,
-                });
+            let Ok(header) = read_header(flash, (segment * F::ERASE_SIZE) as u32)? else {
+                continue;
+            };
+            let shape = Shape {
+                sector_size: header.sector_size,
+                sectors: header.sectors,
+            };
+            if (header.segment as usize, header.segments as usize) == (segment, segments) {
+                return Ok(shape);
             }
+            // Of another place or chip: only if there is no better one.
+            other = other.or(Some(shape));
+        }
+        if let Some(shape) = other {
+            return Ok(shape);
         }
         Err(Error::Magic { segment: 0 })
     }
@@ -134,30 +190,19 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     /// Waits for erases that are still under way. Costs a read of all summaries (for `nor-16m` 258
     /// KiB, 66 ms), twice after a power cut, and some flag programs then.
     ///
+    /// A disk that is damaged in some places is mounted for reading alone, and nothing is written:
+    /// see [`LogDisk::damage`].
+    ///
     /// # Errors
-    /// [`Error::Magic`], [`Error::Header`], [`Error::Geometry`],
-    /// [`Error::Volume`], [`Error::Entry`],
-    /// [`Error::TwoCopies`]: with nothing written. [`Error::Config`], [`Error::RamTooSmall`],
-    /// [`Error::Flash`].
+    /// [`Error::Magic`] when no segment has a header; [`Error::Geometry`] when most that have one
+    /// are of another chip or disk; [`Error::Config`], [`Error::RamTooSmall`]: with nothing
+    /// written. [`Error::Flash`].
     pub fn mount(
         mut flash: F,
         config: Config,
         ram: &'a mut [u8],
     ) -> Result<LogDisk<'a, F>, Error<F::Error>> {
-        if config.erasing_max == 0
-            || config.queue == 0
-            || u32::from(config.open_max) < config.frontiers()
-        {
-            return Err(Error::Config(
-                "erasing_max and queue are at least 1, open_max as many as are written at once",
-            ));
-        }
-        if config.caller_clock && config.separate == Separate::Aged {
-            return Err(Error::Config("Separate::Aged counts sectors written"));
-        }
-        if config.is_bounded() && flash.banks() < 2 {
-            return Err(Error::Config("bounded latency needs two banks at least"));
-        }
+        check_config(&flash, &config)?;
         // The processor may have started anew, and the chip not.
         for bank in 0..flash.banks() {
             flash.erase_wait(bank)?;
@@ -193,64 +238,98 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             stats: Stats::default(),
             levelled: false,
             latched: false,
+            damage: Damage::default(),
+            shaken: [None; 2],
         };
         disk.scan_headers()?;
-        if disk.scan_entries()? {
+        let repair = disk.scan_entries()?;
+        if disk.is_damaged() {
+            disk.salvage()?;
+            disk.classify();
+            return Ok(disk);
+        }
+        if repair {
             disk.repair()?;
         }
         disk.classify();
         disk.end_torn_intents()?;
+        disk.changing(LogDisk::settle)?;
         Ok(disk)
     }
 
-    /// Reads all headers, and the intents in them.
+    /// Reads all headers, and the intents in them. What has no header and was not under erase is
+    /// damaged.
     fn scan_headers(&mut self) -> Result<(), Error<F::Error>> {
-        let mut volume = None;
+        let (mut own, mut others, mut first) = (0, 0, None);
+        // The volume of most headers: each takes another one's vote away.
+        let (mut volume, mut votes, mut mixed) = (0, 0u32, false);
         for segment in 0..self.layout.segments {
-            let header = read_header(&mut self.flash, self.layout.segment_at(segment))?;
-            if let Ok(header) = &header {
-                self.check_header(segment, header, &mut volume)?;
+            let mut erases = None;
+            if let Ok(header) = self.header_of(segment)? {
+                match self.check_header(segment, &header) {
+                    Ok(()) => {
+                        own += 1;
+                        mixed |= own > 1 && header.volume != volume;
+                        (volume, votes) = match votes {
+                            0 => (header.volume, 1),
+                            _ if header.volume == volume => (volume, votes + 1),
+                            _ => (volume, votes - 1),
+                        };
+                        erases = Some(header.erases);
+                    }
+                    Err(error) => {
+                        others += 1;
+                        first = first.or(Some(error));
+                    }
+                }
             }
-            self.ram.set_segment(
-                segment,
-                Segment {
-                    valid: 0,
-                    used: 0,
-                    erases: header.map_or(0, |header| header.erases),
-                    stamp: 0,
-                    intents: 0,
-                    state: if header.is_ok() {
-                        State::Free
-                    } else {
-                        State::Retired
-                    },
-                },
-            );
+            self.ram.set_segment(segment, found(erases));
         }
-        self.volume = volume.unwrap_or(0);
+        if let Some(error) = first.filter(|_| others >= own) {
+            return Err(error);
+        }
+        self.volume = volume;
+        if mixed {
+            self.leave_others()?;
+        }
         for host in 0..self.layout.segments {
             if self.ram.segment(host).state != State::Retired {
                 self.scan_intents(host)?;
             }
         }
+        // No intent names what is left without a header, so it was not under erase.
+        let all = (0..self.layout.segments).map(|segment| self.ram.segment(segment));
+        self.damage.segments = all.filter(|record| record.state == State::Retired).count() as u32;
+        Ok(())
+    }
+
+    /// Takes no segment of another volume.
+    fn leave_others(&mut self) -> Result<(), Error<F::Error>> {
         for segment in 0..self.layout.segments {
-            // No intent names it, so it was not under erase.
-            if self.ram.segment(segment).state == State::Retired {
-                let header = read_header(&mut self.flash, self.layout.segment_at(segment))?;
-                return Err(match header {
-                    Err(HeaderError::Magic) => Error::Magic { segment },
-                    _ => Error::Header { segment },
-                });
+            if let Ok(header) = self.header_of(segment)?
+                && header.volume != self.volume
+            {
+                self.ram.set_segment(segment, found(None));
             }
         }
         Ok(())
     }
 
-    fn check_header(
+    pub(crate) fn header_of(
+        &mut self,
+        segment: u32,
+    ) -> Result<Result<Header, HeaderError>, Error<F::Error>> {
+        Ok(read_header(
+            &mut self.flash,
+            self.layout.segment_at(segment),
+        )?)
+    }
+
+    /// Whether a header is of this disk, but for the volume, and in its place.
+    pub(crate) fn check_header(
         &self,
         segment: u32,
         header: &Header,
-        volume: &mut Option<u32>,
     ) -> Result<(), Error<F::Error>> {
         let layout = &self.layout;
         let facts = [
@@ -261,19 +340,15 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             ("sectors", header.sectors, layout.sectors),
             ("number of the segment", header.segment, segment),
         ];
-        for (what, found, expected) in facts {
-            if found != expected {
-                return Err(Error::Geometry {
-                    what,
-                    found,
-                    expected,
-                });
-            }
+        let wrong = facts.iter().find(|(_, found, expected)| found != expected);
+        match wrong {
+            None => Ok(()),
+            Some(&(what, found, expected)) => Err(Error::Geometry {
+                what,
+                found,
+                expected,
+            }),
         }
-        if *volume.get_or_insert(header.volume) != header.volume {
-            return Err(Error::Volume { segment });
-        }
-        Ok(())
     }
 
     /// Finds the segments that were under erase.
@@ -286,7 +361,10 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
             let Intent::Open { segment, erases } = intent else {
                 continue;
             };
-            if segment >= self.layout.segments || segment == host || erases == 0 {
+            if segment >= self.layout.segments || segment == host {
+                continue;
+            }
+            if erases == 0 || erases > ERASES_MAX {
                 continue;
             }
             let record = self.ram.segment(segment);
@@ -306,25 +384,19 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     fn scan_entries(&mut self) -> Result<bool, Error<F::Error>> {
         let mut repair = false;
         self.each_entry(|disk, block, entry| {
-            let segment = disk.layout.segment_of(block);
             disk.count_used(block, entry);
             match entry {
                 Entry::Free | Entry::Dead => {}
                 Entry::Dying | Entry::PreValid(_) => repair = true,
-                Entry::Valid(sector) => {
-                    if let Some(first) = disk.ram.lookup(sector) {
-                        return Err(Error::TwoCopies {
-                            sector,
-                            first,
-                            second: block,
-                        });
+                Entry::Valid(sector) if disk.ram.is_lost(sector) => {}
+                Entry::Valid(sector) => match disk.ram.lookup(sector) {
+                    None => disk.remap(sector, Some(block)),
+                    Some(_) => {
+                        disk.damage.copies += 1;
+                        disk.lose(sector);
                     }
-                    disk.remap(sector, Some(block));
-                }
-                Entry::Damaged => {
-                    let block = block % disk.layout.blocks;
-                    return Err(Error::Entry { segment, block });
-                }
+                },
+                Entry::Damaged => disk.damage.entries += 1,
             }
             Ok(())
         })?;
@@ -345,7 +417,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     fn classify(&mut self) {
         for segment in 0..self.layout.segments {
             let mut record = self.ram.segment(segment);
-            if record.state == State::Torn {
+            if matches!(record.state, State::Torn | State::Retired) {
                 continue;
             }
             record.state = match record.used {
@@ -430,7 +502,7 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
     }
 
     /// Hands every entry of the segments that are not torn to `each`.
-    fn each_entry(
+    pub(crate) fn each_entry(
         &mut self,
         each: impl FnMut(&mut Self, u32, Entry) -> Result<(), Error<F::Error>>,
     ) -> Result<(), Error<F::Error>> {
@@ -443,25 +515,49 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
         segments: Range<u32>,
         mut each: impl FnMut(&mut Self, u32, Entry) -> Result<(), Error<F::Error>>,
     ) -> Result<(), Error<F::Error>> {
-        let Layout {
-            blocks, sectors, ..
-        } = self.layout;
         for segment in segments {
-            if self.ram.segment(segment).state == State::Torn {
-                continue;
-            }
-            for first in (0..blocks).step_by(BATCH as usize) {
-                let mut bytes = [0; (BATCH * ENTRY_LEN) as usize];
-                let count = BATCH.min(blocks - first);
-                let bytes = &mut bytes[..(count * ENTRY_LEN) as usize];
-                let block = segment * blocks + first;
-                self.flash.read(self.layout.entry_at(block), bytes)?;
-                for (block, entry) in (block..).zip(bytes.as_chunks().0) {
-                    each(self, block, Entry::decode(entry, sectors))?;
-                }
+            if !matches!(
+                self.ram.segment(segment).state,
+                State::Torn | State::Retired
+            ) {
+                self.each_entry_in(segment, &mut each)?;
             }
         }
         Ok(())
+    }
+
+    /// The same for one segment, whatever its state.
+    pub(crate) fn each_entry_in(
+        &mut self,
+        segment: u32,
+        mut each: impl FnMut(&mut Self, u32, Entry) -> Result<(), Error<F::Error>>,
+    ) -> Result<(), Error<F::Error>> {
+        let Layout {
+            blocks, sectors, ..
+        } = self.layout;
+        for first in (0..blocks).step_by(BATCH as usize) {
+            let mut bytes = [0; (BATCH * ENTRY_LEN) as usize];
+            let count = BATCH.min(blocks - first);
+            let bytes = &mut bytes[..(count * ENTRY_LEN) as usize];
+            let block = segment * blocks + first;
+            self.flash.read(self.layout.entry_at(block), bytes)?;
+            for (block, entry) in (block..).zip(bytes.as_chunks().0) {
+                if Entry::is_begun_in_part(entry) {
+                    self.note_shaken(block);
+                }
+                each(self, block, Entry::decode(entry, sectors))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A cut leaves one such block; further ones wait for the next mount.
+    fn note_shaken(&mut self, block: u32) {
+        if !self.shaken.contains(&Some(block))
+            && let Some(place) = self.shaken.iter_mut().find(|place| place.is_none())
+        {
+            *place = Some(block);
+        }
     }
 
     /// Marks the intents done whose erase is behind them, and those that a cut has torn.
@@ -476,11 +572,14 @@ impl<'a, F: BankedNorFlash> LogDisk<'a, F> {
                 match intent {
                     Intent::Blank | Intent::Done => {}
                     Intent::Open { segment, erases } if segment < self.layout.segments => {
-                        if self.ram.segment(segment).erases < erases {
+                        let target = self.ram.segment(segment);
+                        if target.erases < erases {
                             continue;
                         }
-                        // The header that says so may be one that the cut left unstable.
-                        if self.ram.segment(segment).erases == erases {
+                        // The header that says so may be one that the cut left unstable. A torn
+                        // segment has none: a later erase of it was cut, and the count is what its
+                        // later intent says.
+                        if target.erases == erases && target.state != State::Torn {
                             self.program_header(segment, erases)?;
                         }
                         self.end_intent(host, index)?;

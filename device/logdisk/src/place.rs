@@ -7,13 +7,14 @@
 //! segment stays open for later.
 //!
 //! Invariant: the host leaves as many blocks as the cleaner may have to move: those still valid in
-//! the segment being cleaned, or those of any segment that has something to gain; and some more,
+//! the segment being cleaned, or those of any segment that has something to gain; and a reserve,
 //! for each power cut in the middle of a block wastes that block, and until the next erase is done
 //! no room comes back. Where the cleaner has a frontier of its own the host also leaves it the last
 //! free segment; in need it writes to the host's.
 
 use flashkit_nor::BankedNorFlash;
 
+use crate::layout::RESERVE;
 use crate::ram::State;
 use crate::{Error, LogDisk, Separate};
 
@@ -39,15 +40,26 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         record.used += 1;
         self.open_room -= 1;
         self.programmed = self.programmed.wrapping_add(1);
-        if record.used == blocks {
-            record.state = State::Closed;
-            self.open -= 1;
-            for frontier in &mut self.frontier {
-                *frontier = frontier.filter(|open| *open != segment);
-            }
-        }
         self.ram.set_segment(segment, record);
+        if record.used == blocks {
+            self.close(segment);
+        }
         Ok(block)
+    }
+
+    /// Writes no more to an open segment, before its next erase.
+    pub(crate) fn close(&mut self, segment: u32) {
+        let record = self.ram.segment(segment);
+        if record.state != State::Open {
+            return;
+        }
+        self.open -= 1;
+        self.open_room -= self.layout.blocks - record.used;
+        self.ram
+            .update(segment, |record| record.state = State::Closed);
+        for frontier in &mut self.frontier {
+            *frontier = frontier.filter(|open| *open != segment);
+        }
     }
 
     /// Blocks that the host must leave to the cleaner.
@@ -62,7 +74,23 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         } else {
             0
         };
-        valid + self.layout.blocks / 16 + 2 + calm
+        valid + self.reserve() + calm
+    }
+
+    /// Blocks that the host leaves beyond those that the cleaner has to move: so many cuts in a
+    /// row, each in the middle of a block, leave enough to clean with. [`RESERVE`] at least, but
+    /// for disks of before, which may be so large that there is not as much beside two segments.
+    fn reserve(&self) -> u32 {
+        let segments = if self.config.is_bounded() { 3 } else { 2 };
+        let beside = self.layout.total_blocks() - self.layout.sectors;
+        let spare = beside.saturating_sub(segments * self.layout.blocks);
+        RESERVE.min(spare).max(self.layout.blocks / 16 + 2)
+    }
+
+    /// Whether cuts, or segments that have worn out, have taken from the reserve: without them the
+    /// host never does.
+    pub(crate) fn is_reserve_begun(&self) -> bool {
+        self.total_room() + 1 < self.layout.blocks + self.reserve()
     }
 
     /// Whether the host may take a block and leaves the cleaner enough.

@@ -29,6 +29,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
         if torn.is_some() {
             return torn;
         }
+        if forced && self.is_reserve_begun() {
+            return self.most_dead();
+        }
         let threshold = if forced { 0 } else { self.threshold()? };
         let calm = self.config.is_bounded() && !forced;
         let mut limits = Limits {
@@ -61,6 +64,9 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             // No bank can be spared, and waiting will not change that.
             limits.banks = u64::MAX;
             best = self.best(limits);
+        }
+        if forced && best.is_none() && self.erasing == 0 {
+            return self.most_dead();
         }
         let (segment, account) = best?;
         (account > threshold).then_some(segment)
@@ -157,6 +163,26 @@ impl<F: BankedNorFlash> LogDisk<'_, F> {
             best = all;
         }
         best
+    }
+
+    /// The segment with the most dead blocks, of those whose valid ones find room elsewhere. Cuts
+    /// have taken some of the reserve, and may have left all dead blocks in segments that are
+    /// partly written. Such a one counts as well; it loses the blocks that are not written yet.
+    fn most_dead(&self) -> Option<u32> {
+        let dead = |segment: u32| {
+            let record = self.ram.segment(segment);
+            let idle = !self.is_erasing(self.layout.bank_of(segment));
+            let unwritten = match record.state {
+                State::Closed => 0,
+                State::Open => self.layout.blocks - record.used,
+                _ => return None,
+            };
+            let fits = record.valid + unwritten <= self.total_room();
+            let dead = record.used - record.valid;
+            (idle && fits && dead > 0).then_some((dead, segment))
+        };
+        let most = (0..self.layout.segments).filter_map(dead).max();
+        most.map(|(_, segment)| segment)
     }
 
     /// Whether there is something to gain, and room for what is valid. After cuts in a row only

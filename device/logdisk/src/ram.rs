@@ -4,7 +4,8 @@
 //! | table: width x sectors | segments: 16 each | banks: 8 each | queue: (4 + 2 x width) each |
 //! ```
 //!
-//! The width is the bytes that count every block of the chip and one more: 2 up to 65,535 blocks.
+//! The width is the bytes that count every block of the chip and two values more: 2 up to 65,534
+//! blocks. One says that a sector holds nothing, the other that what it held is lost.
 
 use crate::layout::Layout;
 
@@ -30,8 +31,15 @@ pub(crate) enum State {
     Torn,
     /// Under erase.
     Erasing,
-    /// Could not be erased.
+    /// Could not be erased; at a mount, has no header.
     Retired,
+}
+
+impl State {
+    /// Whether its last erase is complete, so that it may be programmed and what it holds counts.
+    pub fn is_in_use(self) -> bool {
+        matches!(self, State::Free | State::Open | State::Closed)
+    }
 }
 
 /// A segment's record.
@@ -85,8 +93,8 @@ pub(crate) struct Ram<'a> {
 
 const fn width(layout: &Layout) -> usize {
     match layout.total_blocks() {
-        0..=0xFFFF => 2,
-        0x1_0000..=0xFF_FFFF => 3,
+        0..=0xFFFE => 2,
+        0xFFFF..=0xFF_FFFE => 3,
         _ => 4,
     }
 }
@@ -135,7 +143,17 @@ impl<'a> Ram<'a> {
     }
 
     fn block(&self, value: u32) -> Option<u32> {
-        (value != self.none()).then_some(value)
+        (value < self.none() - 1).then_some(value)
+    }
+
+    /// Whether what a sector held is lost. It has no block then.
+    pub fn is_lost(&self, sector: u32) -> bool {
+        get(self.table, sector as usize * self.width, self.width) == self.none() - 1
+    }
+
+    pub fn set_lost(&mut self, sector: u32) {
+        let at = sector as usize * self.width;
+        put(self.table, at, self.width, self.none() - 1);
     }
 
     /// The block that holds a sector.

@@ -42,6 +42,11 @@ impl OnNor {
         &self.disk
     }
 
+    /// The disk, to be checked.
+    pub fn disk_mut(&mut self) -> &mut LogDisk<'static, SimNor> {
+        &mut self.disk
+    }
+
     /// A kernel has no use for *busy*: what a disk of bounded latency refuses waits here.
     fn patiently(
         &mut self,

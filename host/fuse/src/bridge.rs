@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use flashkit_vfs::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time};
 use fuser::{
@@ -27,6 +27,9 @@ use crate::{AccessTimes, MountOptions};
 
 /// Largest write in one request.
 const WRITE_MAX: u32 = 1 << 20;
+
+/// A write up to this length is made as a whole, or refused.
+const PIECE: usize = 4096;
 
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
@@ -48,13 +51,22 @@ const SEEK_HOLE: i32 = 4;
 /// The kernel need not drop cached pages at `open`: nothing changes behind its back.
 const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
 const NO_HANDLE: FileHandle = FileHandle(0);
-/// An inode number is not used again while the kernel knows it, so one generation is enough.
-const GENERATION: Generation = Generation(0);
+/// Of a name that is not there.
+const NO_GENERATION: Generation = Generation(0);
 
 /// `readdir` positions: 0 is before `.`, 1 before `..`, 2 before the first entry, and the
 /// file system's cookies follow, moved up by 2.
 const POSITION_DOTDOT: u64 = 1;
 const POSITION_ENTRIES: u64 = 2;
+
+/// An inode that the kernel is handed, and its generation.
+type Entry = (Attr, Generation);
+
+/// Counts that the kernel is handed an inode.
+fn entry<F: FileSystem + ?Sized>(inner: &mut Inner<F>, attr: Attr) -> Result<Entry, Error> {
+    let generation = inner.fs()?.looked_up(attr.ino);
+    Ok((attr, Generation(generation)))
+}
 
 /// Serves the kernel.
 pub(crate) struct Bridge<F: ?Sized> {
@@ -90,16 +102,21 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         self.shared.serve(Effect::Changes, work)
     }
 
-    fn reply_entry(&self, result: Result<Attr, Errno>, reply: ReplyEntry) {
-        let MountOptions {
-            attr_timeout,
-            entry_timeout,
-            ..
-        } = &self.options;
+    /// How long the kernel may keep attributes. Those of a file with set-ID bits it must ask for
+    /// each time: it is not told when a hole or a direct write takes the bits.
+    fn attr_ttl(&self, attr: &Attr) -> Duration {
+        if attr.kind == FileKind::File && attr.mode & (SETUID | SETGID) != 0 {
+            return Duration::ZERO;
+        }
+        self.options.attr_timeout
+    }
+
+    fn reply_entry(&self, result: Result<Entry, Errno>, reply: ReplyEntry) {
         match result {
-            Ok(attr) => {
+            Ok((attr, generation)) => {
+                let (attr_ttl, entry_ttl) = (self.attr_ttl(&attr), &self.options.entry_timeout);
                 let attr = self.inos.attr(&attr);
-                reply.entry_with_ttls(attr_timeout, entry_timeout, &attr, GENERATION);
+                reply.entry_with_ttls(&attr_ttl, entry_ttl, &attr, generation);
             }
             Err(errno) => reply.error(errno),
         }
@@ -112,7 +129,7 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         parent: INodeNo,
         mode: u32,
         make: impl FnOnce(&mut Inner<F>, Ino, &mut NewInode, bool) -> Result<Attr, Error>,
-    ) -> Result<Attr, Errno> {
+    ) -> Result<Entry, Errno> {
         let dir = self.inos.ours(parent);
         self.changes(|inner| {
             let mut new = NewInode {
@@ -128,9 +145,8 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
                 new.gid = parent.gid;
             }
             let attr = make(inner, dir, &mut new, inherit)?;
-            inner.looked_up(attr.ino);
             self.settle(inner, dir)?;
-            Ok(attr)
+            entry(inner, attr)
         })
     }
 }
@@ -144,12 +160,12 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         Ok(())
     }
 
-    /// Takes set-ID bits and capabilities from a file that is written to, cut or given away: bits
-    /// of what is executable by its group, as `chown(2)` says.
+    /// Takes set-ID bits and capabilities from what is written to, cut or given away: that of the
+    /// group where the group may execute it, as `chown(2)` says.
     fn kill_privileges(inner: &mut Inner<F>, ino: Ino, now: Time) -> Result<(), Error> {
         let fs = inner.fs()?;
         let attr = fs.getattr(ino)?;
-        if attr.kind != FileKind::File {
+        if matches!(attr.kind, FileKind::Dir | FileKind::Symlink) {
             return Ok(());
         }
         let set_gid = if attr.mode & GROUP_EXEC != 0 {
@@ -197,8 +213,15 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
     }
 
     /// Makes a range zero; without `keep_size` the file reaches to its end then.
-    fn zero(&self, ino: INodeNo, offset: u64, len: u64, keep_size: bool) -> Result<(), Errno> {
+    fn zero(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        (offset, len): (u64, u64),
+        keep_size: bool,
+    ) -> Result<(), Errno> {
         let ino = self.inos.ours(ino);
+        let kills = self.kills_privileges && req.uid() != 0;
         self.changes(|inner| {
             inner.tails.forget(ino);
             let (fs, now) = (inner.fs()?, Time::now());
@@ -212,33 +235,11 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
                 };
                 fs.setattr(ino, &set)?;
             }
+            if kills {
+                Self::kill_privileges(inner, ino, now)?;
+            }
             self.settle(inner, ino)
         })
-    }
-}
-
-/// Whether a change is of times and nothing else.
-fn sets_times_alone(set: &SetAttr) -> bool {
-    set.size.is_none() && set.mode.is_none() && set.uid.is_none() && set.gid.is_none()
-}
-
-/// The answer for a file that the kernel still knows and whose last name is gone: as it keeps the
-/// times, it hands them over once more after that, and keeps a refusal for the next sync of all. It
-/// asks for no more than that there be an answer.
-fn gone(ino: Ino, set: &SetAttr) -> Attr {
-    Attr {
-        ino,
-        kind: FileKind::File,
-        size: 0,
-        blocks: 0,
-        mode: 0,
-        nlink: 0,
-        uid: 0,
-        gid: 0,
-        device: 0,
-        atime: set.atime.unwrap_or(set.now),
-        mtime: set.mtime.unwrap_or(set.now),
-        ctime: set.now,
     }
 }
 
@@ -287,14 +288,13 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
         let dir = self.inos.ours(parent);
         let result = self.reads(|inner| {
             let attr = inner.fs()?.lookup(dir, name.as_bytes())?;
-            inner.looked_up(attr.ino);
-            Ok(attr)
+            entry(inner, attr)
         });
         if matches!(result, Err(Errno::ENOENT)) {
             reply.entry(
                 &self.options.entry_timeout,
                 &convert::no_entry(),
-                GENERATION,
+                NO_GENERATION,
             );
             return;
         }
@@ -303,15 +303,15 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
         let ino = self.inos.ours(ino);
-        let _ = self.reads(|inner| {
-            inner.forget(ino, nlookup);
-            Ok(())
-        });
+        if self.reads(|inner| inner.forget(ino, nlookup)) == Ok(true) {
+            // What had no name has left work for cleaning.
+            let _ = self.settles(|_| Ok(()));
+        }
     }
 
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         match self.reads(|inner| inner.fs()?.getattr(self.inos.ours(ino))) {
-            Ok(attr) => reply.attr(&self.options.attr_timeout, &self.inos.attr(&attr)),
+            Ok(attr) => reply.attr(&self.attr_ttl(&attr), &self.inos.attr(&attr)),
             Err(errno) => reply.error(errno),
         }
     }
@@ -357,12 +357,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
             if size.is_some() {
                 inner.tails.forget(ino);
             }
-            let mut attr = match inner.fs()?.setattr(ino, &set) {
-                Err(Error::NotFound) if inner.knows(ino) && sets_times_alone(&set) => {
-                    return Ok(gone(ino, &set));
-                }
-                set => set?,
-            };
+            let mut attr = inner.fs()?.setattr(ino, &set)?;
             if kills {
                 Self::kill_privileges(inner, ino, now)?;
                 attr = inner.fs()?.getattr(ino)?;
@@ -371,7 +366,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
             Ok(attr)
         });
         match result {
-            Ok(attr) => reply.attr(&self.options.attr_timeout, &self.inos.attr(&attr)),
+            Ok(attr) => reply.attr(&self.attr_ttl(&attr), &self.inos.attr(&attr)),
             Err(errno) => reply.error(errno),
         }
     }
@@ -466,8 +461,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
             let attr = inner
                 .fs()?
                 .link(ino, dir, newname.as_bytes(), Time::now())?;
-            inner.looked_up(attr.ino);
-            Ok(attr)
+            entry(inner, attr)
         });
         self.reply_entry(result, reply);
     }
@@ -529,20 +523,20 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
     ) {
         let result = self.create_in(req, parent, mode, |inner, dir, new, _| {
             let attr = inner.fs()?.create(dir, name.as_bytes(), new)?;
-            inner.open(attr.ino)?;
+            inner.fs()?.open(attr.ino)?;
             Ok(attr)
         });
         match result {
-            Ok(attr) => {
-                let ttl = &self.options.attr_timeout.min(self.options.entry_timeout);
-                reply.created(ttl, &self.inos.attr(&attr), GENERATION, NO_HANDLE, OPENED);
+            Ok((attr, generation)) => {
+                let ttl = self.attr_ttl(&attr).min(self.options.entry_timeout);
+                reply.created(&ttl, &self.inos.attr(&attr), generation, NO_HANDLE, OPENED);
             }
             Err(errno) => reply.error(errno),
         }
     }
 
     fn open(&self, _req: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.reads(|inner| inner.open(self.inos.ours(ino))) {
+        match self.reads(|inner| inner.fs()?.open(self.inos.ours(ino))) {
             Ok(()) => reply.opened(NO_HANDLE, OPENED),
             Err(errno) => reply.error(errno),
         }
@@ -610,17 +604,35 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
             let now = Time::now();
             let known = inner.tails.writes(ino, offset, data);
             let new = offset + known as u64;
-            inner.fs()?.write(ino, new, &data[known..], now)?;
-            if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            let gathered = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+            let fs = inner.fs()?;
+            let size = match !gathered && data.len() > PIECE {
+                true => fs.getattr(ino)?.size,
+                false => u64::MAX,
+            };
+            let mut written = data.len();
+            match fs.write(ino, new, &data[known..], now) {
+                // A file grows page by page: what there was room for is written.
+                Err(Error::NoSpace) if size <= offset => {
+                    let grown = fs.getattr(ino)?.size.saturating_sub(offset);
+                    written = usize::try_from(grown).map_or(written, |grown| grown.min(written));
+                    if written == 0 {
+                        return Err(Error::NoSpace);
+                    }
+                }
+                done => done?,
+            }
+            if gathered {
                 inner.tails.written(ino, offset, data);
             }
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 Self::kill_privileges(inner, ino, now)?;
             }
-            self.settle(inner, ino)
+            self.settle(inner, ino)?;
+            Ok(written)
         });
         match result {
-            Ok(()) => reply.written(data.len() as u32),
+            Ok(written) => reply.written(written as u32),
             Err(errno) => reply.error(errno),
         }
     }
@@ -715,7 +727,7 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
     /// pages whatever was there.
     fn fallocate(
         &self,
-        _req: &Request,
+        req: &Request,
         ino: INodeNo,
         _fh: FileHandle,
         offset: u64,
@@ -725,8 +737,8 @@ impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
     ) {
         let keep_size = mode & FALLOC_KEEP_SIZE != 0;
         let result = match mode & !FALLOC_KEEP_SIZE {
-            FALLOC_PUNCH_HOLE if keep_size => self.zero(ino, offset, length, true),
-            FALLOC_ZERO_RANGE => self.zero(ino, offset, length, keep_size),
+            FALLOC_PUNCH_HOLE if keep_size => self.zero(req, ino, (offset, length), true),
+            FALLOC_ZERO_RANGE => self.zero(req, ino, (offset, length), keep_size),
             _ => Err(Errno::EOPNOTSUPP),
         };
         reply_empty(result, reply);

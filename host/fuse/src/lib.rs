@@ -8,16 +8,17 @@
 //! | --- | --- |
 //! | [`options`](MountOptions) | what `-o` says |
 //! | `bridge` | one function per kernel request |
-//! | `state` | the file system behind its lock, lookup and open counts, error reporting |
+//! | `state` | the file system behind its lock, error reporting |
+//! | `kept` | inodes that the kernel knows, with or without a name |
 //! | `convert` | numbers, times and attributes, both ways |
 //! | `log` | lines on stderr and in the system's log |
 //! | `mountpoint` | checks before mounting; unmounting, busy or not |
 //! | `session` | waits for `umount`, SIGINT, SIGTERM or SIGHUP, and ends all of them alike |
 //!
 //! Requests are served one at a time: the device code below is one state machine with fixed RAM.
-//! The kernel gathers writes and hands them over in time, at `fsync`, or when a file is closed; so
-//! what the file system promises after `fsync` holds here too. What has changed is made durable
-//! some seconds later ([`MountOptions::commit`]): `sync(2)` does not reach a FUSE file system.
+//! Each `write` comes through at once, so that a full chip is told to who writes; what the file
+//! system promises after `fsync` holds here too. What has changed is made durable some seconds
+//! later ([`MountOptions::commit`]): `sync(2)` does not reach a FUSE file system.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -36,6 +37,7 @@
 
 mod bridge;
 mod convert;
+mod kept;
 mod log;
 mod mountpoint;
 mod options;

@@ -18,7 +18,8 @@ pub struct MountOptions {
     pub attr_timeout: Duration,
     /// How long the kernel may keep names, and the absence of names.
     pub entry_timeout: Duration,
-    /// Let the kernel gather writes, and hand them over in time, or at `fsync` and `close`.
+    /// Let the kernel gather writes, and hand them over in time, or at `fsync` and `close`. It
+    /// takes what there is no room for, and tells only then.
     pub writeback: bool,
     /// Make every change durable before it is answered.
     pub sync: bool,
@@ -74,7 +75,7 @@ impl Default for MountOptions {
             subtype: "flashkit".into(),
             attr_timeout: Duration::from_secs(60),
             entry_timeout: Duration::from_secs(60),
-            writeback: true,
+            writeback: false,
             sync: false,
             commit: Duration::from_secs(5),
             syslog: false,
@@ -98,7 +99,7 @@ impl MountOptions {
     /// The names [`MountOptions::set`] knows, for help texts.
     pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
          attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \
-         commit=S, errors=remount-ro (the default), errors=continue, writeback_cache (the default), no_writeback_cache; and those of fstab: defaults, auto, noauto, \
+         commit=S, errors=remount-ro (the default), errors=continue, writeback_cache, no_writeback_cache (the default); and those of fstab: defaults, auto, noauto, \
          user, nofail, x-...";
 
     /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
@@ -121,28 +122,44 @@ impl MountOptions {
             ("rw", None) => self.read_only = false,
             ("allow_other", None) => self.allow_other = true,
             // Always so, or the default anyway.
-            ("default_permissions" | "defaults" | "exec" | "nosuid" | "nodev", None) => {}
-            ("async", None) => self.sync = false,
+            ("default_permissions" | "defaults", None) => {}
+            ("exec", None) => self.flag(MountFlag::NoExec, false),
+            ("nosuid", None) => self.flag(MountFlag::Suid, false),
+            ("nodev", None) => self.flag(MountFlag::Dev, false),
+            ("async", None) => {
+                self.sync = false;
+                self.flag(MountFlag::Sync, false);
+                self.flag(MountFlag::DirSync, false);
+            }
+            ("remount", None) => {
+                return Err("a mount cannot be changed: unmount it and mount it anew".into());
+            }
             // For `mount`, `systemd` and others who read fstab.
             ("auto" | "noauto" | "user" | "nouser" | "users" | "owner" | "group", None)
             | ("nofail" | "_netdev" | "norelatime" | "nostrictatime" | "nodiratime", None) => {}
             (name, _) if name.starts_with("x-") || name.starts_with("X-") || name == "comment" => {}
-            ("noexec", None) => self.flags.push(MountFlag::NoExec),
-            ("suid", None) => self.flags.push(MountFlag::Suid),
-            ("dev", None) => self.flags.push(MountFlag::Dev),
+            ("noexec", None) => self.flag(MountFlag::NoExec, true),
+            ("suid", None) => self.flag(MountFlag::Suid, true),
+            ("dev", None) => self.flag(MountFlag::Dev, true),
             ("noatime", None) => {
                 self.atime = AccessTimes::Never;
-                self.flags.push(MountFlag::NoAtime);
+                self.flag(MountFlag::NoAtime, true);
             }
-            ("relatime" | "atime", None) => self.atime = AccessTimes::Relative,
-            ("strictatime", None) => self.atime = AccessTimes::Always,
+            ("relatime" | "atime", None) => {
+                self.atime = AccessTimes::Relative;
+                self.flag(MountFlag::NoAtime, false);
+            }
+            ("strictatime", None) => {
+                self.atime = AccessTimes::Always;
+                self.flag(MountFlag::NoAtime, false);
+            }
             ("sync", None) => {
                 self.sync = true;
-                self.flags.push(MountFlag::Sync);
+                self.flag(MountFlag::Sync, true);
             }
             ("dirsync", None) => {
                 self.sync = true;
-                self.flags.push(MountFlag::DirSync);
+                self.flag(MountFlag::DirSync, true);
             }
             ("errors", Some("remount-ro")) => self.fall_back = true,
             ("errors", Some("continue")) => self.fall_back = false,
@@ -156,6 +173,14 @@ impl MountOptions {
             _ => return Err(format!("unknown mount option `{option}`")),
         }
         Ok(())
+    }
+
+    /// Sets a flag, or takes it back: of options that contradict each other the last holds.
+    fn flag(&mut self, flag: MountFlag, set: bool) {
+        self.flags.retain(|held| *held != flag);
+        if set {
+            self.flags.push(flag);
+        }
     }
 
     /// The options in the form that fuser takes.
@@ -178,9 +203,7 @@ impl MountOptions {
                 MountFlag::Sync => fuser::MountOption::Sync,
                 MountFlag::DirSync => fuser::MountOption::DirSync,
             };
-            if !options.contains(&option) {
-                options.push(option);
-            }
+            options.push(option);
         }
         let mut config = fuser::Config::default();
         config.mount_options = options;
@@ -218,7 +241,7 @@ mod tests {
     #[test]
     fn what_fstab_has_is_understood() {
         let mut options = MountOptions::default();
-        assert!(options.writeback && !options.sync);
+        assert!(!options.writeback && !options.sync);
         assert_eq!(options.atime, AccessTimes::Never);
         let list =
             "defaults,noauto,user,nofail,x-systemd.automount,comment=mine,relatime,sync,commit=30";
@@ -226,11 +249,40 @@ mod tests {
         assert!(options.sync);
         assert_eq!(options.atime, AccessTimes::Relative);
         assert_eq!(options.commit, Duration::from_secs(30));
-        options.set("no_writeback_cache,strictatime,async").unwrap();
-        assert!(!options.writeback && !options.sync);
+        options.set("writeback_cache,strictatime,async").unwrap();
+        assert!(options.writeback && !options.sync);
         assert_eq!(options.atime, AccessTimes::Always);
         options.set("noatime").unwrap();
         assert_eq!(options.atime, AccessTimes::Never);
+    }
+
+    #[test]
+    fn of_contradicting_options_the_last_holds() {
+        for (set, unset, flag) in [
+            ("noexec", "exec", MountFlag::NoExec),
+            ("suid", "nosuid", MountFlag::Suid),
+            ("dev", "nodev", MountFlag::Dev),
+            ("sync", "async", MountFlag::Sync),
+            ("dirsync", "async", MountFlag::DirSync),
+            ("noatime", "relatime", MountFlag::NoAtime),
+            ("noatime", "strictatime", MountFlag::NoAtime),
+        ] {
+            let held = |list: String| {
+                let mut options = MountOptions::default();
+                options.set(&list).unwrap();
+                assert_eq!(
+                    options.sync,
+                    list.ends_with("sync") && !list.ends_with("async")
+                );
+                options.flags
+            };
+            assert_eq!(held(format!("{set},{unset}")), [], "{set},{unset}");
+            assert_eq!(
+                held(format!("{unset},{set},{set}")),
+                [flag],
+                "{unset},{set}"
+            );
+        }
     }
 
     #[test]
@@ -247,6 +299,12 @@ mod tests {
                 .contains("attr_timeout=-1")
         );
         assert!(options.set("attr_timeout=NaN").is_err());
+        assert!(
+            options
+                .set("remount,ro")
+                .unwrap_err()
+                .contains("unmount it")
+        );
         assert!(options.set("fsname=").is_err());
         assert!(options.set("ro=1").is_err());
     }

@@ -1,6 +1,6 @@
 //! The file system behind its lock, with what FUSE needs to know beside it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use flashkit_vfs::{Error, FileSystem, Ino};
 use fuser::Errno;
 
+use crate::kept::Kept;
 use crate::session::Event;
 use crate::tails::Tails;
 
@@ -38,10 +39,7 @@ pub(crate) struct Shared<F: ?Sized> {
 /// What the lock protects.
 pub(crate) struct Inner<F: ?Sized> {
     /// `None` once taken for the unmount.
-    fs: Option<Box<F>>,
-    root: Ino,
-    /// Inodes that the kernel refers to.
-    held: HashMap<Ino, Held>,
+    fs: Option<Kept<F>>,
     /// For reads.
     pub(crate) buf: Vec<u8>,
     pub(crate) tails: Tails,
@@ -51,13 +49,6 @@ pub(crate) struct Inner<F: ?Sized> {
     /// Whether damaged records make the mount read-only, and whether they have.
     fall_back: bool,
     pub(crate) read_only: bool,
-}
-
-/// The kernel's claims on an inode. It may send the last forget before the last release.
-#[derive(Default)]
-struct Held {
-    lookups: u64,
-    opens: u64,
 }
 
 /// Whether a request may leave work for cleaning.
@@ -77,9 +68,7 @@ impl<F: FileSystem + ?Sized> Shared<F> {
         fall_back: bool,
     ) -> Arc<Shared<F>> {
         let inner = Inner {
-            root: fs.root(),
-            fs: Some(fs),
-            held: HashMap::new(),
+            fs: Some(Kept::new(fs)),
             buf: Vec::new(),
             tails: Tails::new(),
             reported: HashSet::new(),
@@ -165,7 +154,7 @@ impl<F: FileSystem + ?Sized> Shared<F> {
         let Inner { fs: Some(fs), .. } = &mut *inner else {
             return Ok(None);
         };
-        match std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut **fs))) {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| work(fs.inner()))) {
             Ok(Ok(done)) => Ok(Some(done)),
             Ok(Err(error)) => {
                 inner.tails.clear();
@@ -185,72 +174,41 @@ impl<F: FileSystem + ?Sized> Shared<F> {
 
     /// Takes the file system; every later request fails. `None` when it panicked.
     pub(crate) fn take(&self) -> Option<Box<F>> {
-        self.inner.lock().ok()?.fs.take()
+        Some(self.inner.lock().ok()?.fs.take()?.into_inner())
     }
 }
 
 impl<F: FileSystem + ?Sized> Inner<F> {
-    pub(crate) fn fs(&mut self) -> Result<&mut F, Error> {
-        self.fs.as_deref_mut().ok_or_else(|| Error::Io(GONE.into()))
+    pub(crate) fn fs(&mut self) -> Result<&mut Kept<F>, Error> {
+        self.fs.as_mut().ok_or_else(|| Error::Io(GONE.into()))
     }
 
     /// The file system and the buffer for reads.
-    pub(crate) fn fs_and_buf(&mut self) -> Result<(&mut F, &mut Vec<u8>), Error> {
-        match self.fs.as_deref_mut() {
+    pub(crate) fn fs_and_buf(&mut self) -> Result<(&mut Kept<F>, &mut Vec<u8>), Error> {
+        match self.fs.as_mut() {
             Some(fs) => Ok((fs, &mut self.buf)),
             None => Err(Error::Io(GONE.into())),
         }
     }
 
-    /// The kernel has been handed this inode number.
-    pub(crate) fn looked_up(&mut self, ino: Ino) {
-        self.held.entry(ino).or_default().lookups += 1;
-    }
-
-    /// The kernel takes back `count` of the references it was handed.
-    pub(crate) fn forget(&mut self, ino: Ino, count: u64) {
-        if let Some(held) = self.held.get_mut(&ino) {
-            held.lookups = held.lookups.saturating_sub(count);
+    /// The kernel takes back `count` of the references it was handed; whether it knows
+    /// the inode no more.
+    pub(crate) fn forget(&mut self, ino: Ino, count: u64) -> Result<bool, Error> {
+        let gone = self.fs()?.forget(ino, count)?;
+        if gone {
+            self.tails.forget(ino);
         }
-        self.let_go(ino);
-    }
-
-    pub(crate) fn open(&mut self, ino: Ino) -> Result<(), Error> {
-        self.fs()?.open(ino)?;
-        self.held.entry(ino).or_default().opens += 1;
-        Ok(())
+        Ok(gone)
     }
 
     pub(crate) fn release(&mut self, ino: Ino) -> Result<(), Error> {
-        let result = self.fs()?.release(ino);
-        if let Some(held) = self.held.get_mut(&ino) {
-            held.opens = held.opens.saturating_sub(1);
-        }
-        self.let_go(ino);
-        result
-    }
-
-    /// Whether the kernel refers to an inode.
-    pub(crate) fn knows(&self, ino: Ino) -> bool {
-        self.held.contains_key(&ino)
-    }
-
-    /// Tells the file system once nobody refers to an inode any more.
-    fn let_go(&mut self, ino: Ino) {
-        let unused = self
-            .held
-            .get(&ino)
-            .is_some_and(|h| h.lookups == 0 && h.opens == 0);
-        if unused {
-            self.held.remove(&ino);
+        let fs = self.fs()?;
+        let released = fs.release(ino);
+        if !fs.knows(ino) {
+            // The number may be another's from now on.
             self.tails.forget(ino);
-            if ino == self.root {
-                return;
-            }
-            if let Ok(fs) = self.fs() {
-                fs.forget(ino);
-            }
         }
+        released
     }
 
     /// What the kernel is told of an error; what is wrong with the medium is reported.
@@ -297,50 +255,6 @@ mod tests {
     use super::*;
     use flashkit_vfs::{MemoryFs, NewInode};
 
-    fn inner() -> Inner<MemoryFs> {
-        let fs = MemoryFs::new();
-        Inner {
-            root: fs.root(),
-            fs: Some(Box::new(fs)),
-            held: HashMap::new(),
-            buf: Vec::new(),
-            tails: Tails::new(),
-            reported: HashSet::new(),
-            syslog: false,
-            fall_back: true,
-            read_only: false,
-        }
-    }
-
-    #[test]
-    fn an_inode_is_let_go_after_its_last_forget_and_release_in_either_order() {
-        for forget_first in [true, false] {
-            let mut inner = inner();
-            let root = inner.root;
-            let ino = inner
-                .fs()
-                .unwrap()
-                .create(root, b"f", &NewInode::default())
-                .unwrap()
-                .ino;
-            inner.looked_up(ino);
-            inner.looked_up(ino);
-            inner.open(ino).unwrap();
-            inner.forget(ino, 1);
-            assert!(inner.held.contains_key(&ino));
-            if forget_first {
-                inner.forget(ino, 1);
-                assert!(inner.held.contains_key(&ino));
-                inner.release(ino).unwrap();
-            } else {
-                inner.release(ino).unwrap();
-                assert!(inner.held.contains_key(&ino));
-                inner.forget(ino, 1);
-            }
-            assert!(inner.held.is_empty());
-        }
-    }
-
     #[test]
     fn a_taken_file_system_refuses_every_request() {
         let (events, _) = std::sync::mpsc::channel();
@@ -359,7 +273,7 @@ mod tests {
             let shared = Shared::new(Box::new(MemoryFs::new()), events, false, fall_back);
             let create = |name: &[u8]| {
                 shared.serve(Effect::Changes, |inner| {
-                    let root = inner.root;
+                    let root = inner.fs()?.root();
                     inner.fs()?.create(root, name, &NewInode::default())
                 })
             };
@@ -374,7 +288,7 @@ mod tests {
             assert_eq!(met, Err(Errno::EIO));
             let refused = create(b"after").err();
             assert_eq!(refused, fall_back.then_some(Errno::EROFS));
-            let root = shared.inner.lock().unwrap().root;
+            let root = shared.inner.lock().unwrap().fs().unwrap().root();
             for (name, there) in [("before", true), ("between", true), ("after", !fall_back)] {
                 let found = shared.serve(Effect::Reads, |inner| {
                     inner.fs()?.lookup(root, name.as_bytes())

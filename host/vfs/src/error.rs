@@ -5,6 +5,8 @@
 pub enum Error {
     /// No such name or inode (`ENOENT`).
     NotFound,
+    /// The inode is gone; who still has its number may look its name up again (`ESTALE`).
+    Stale,
     /// The name is taken (`EEXIST`).
     Exists,
     /// Not a directory (`ENOTDIR`).
@@ -45,6 +47,7 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Error::NotFound => "no such file or directory",
+            Error::Stale => "stale file handle",
             Error::Exists => "file exists",
             Error::NotDir => "not a directory",
             Error::IsDir => "is a directory",
@@ -84,6 +87,7 @@ impl Error {
             Error::NotEmpty => 39,
             Error::NoAttribute => 61,
             Error::Unsupported => 95,
+            Error::Stale => 116,
         }
     }
 }

@@ -8,7 +8,7 @@ use flashkit_meter::Metered;
 use flashkit_nand::Nand;
 
 use crate::{
-    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, Measured, NewInode, Result,
+    Attr, Counters, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Result,
     SetAttr, SetXattr, StatFs, Time,
 };
 
@@ -71,12 +71,15 @@ fn kind(mode: u16) -> FileKind {
     FileKind::of_mode(mode.into()).unwrap_or(FileKind::File)
 }
 
-fn attr_out(a: &fl::Attr) -> Attr {
+/// Attributes of an inode on a chip with pages of `page` bytes. Of a file with extent maps all of
+/// its size counts as stored.
+fn attr_out(a: &fl::Attr, page: u32) -> Attr {
+    let stored = a.pages.map_or(u64::MAX, |n| u64::from(n) * u64::from(page));
     Attr {
         ino: Ino::from(a.node.ino()),
         kind: kind(a.mode),
         size: a.size,
-        blocks: a.size.div_ceil(512),
+        blocks: a.size.min(stored).div_ceil(512),
         mode: a.mode & 0xfff,
         nlink: a.nlink,
         uid: a.uid,
@@ -141,9 +144,14 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
         }
     }
 
+    fn attr(&self, attr: &fl::Attr) -> Attr {
+        attr_out(attr, self.fs.nand().geometry().page_size())
+    }
+
     fn made(&mut self, node: Node) -> Result<Attr> {
         self.know(node);
-        Ok(attr_out(&self.fs.getattr(node).map_err(error)?))
+        let attr = self.fs.getattr(node).map_err(error)?;
+        Ok(self.attr(&attr))
     }
 }
 
@@ -156,12 +164,13 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
         let dir = self.dir(dir)?;
         let attr = self.fs.lookup(dir, name).map_err(error)?;
         self.know(attr.node);
-        Ok(attr_out(&attr))
+        Ok(self.attr(&attr))
     }
 
     fn getattr(&mut self, ino: Ino) -> Result<Attr> {
         let node = self.node(ino)?;
-        Ok(attr_out(&self.fs.getattr(node).map_err(error)?))
+        let attr = self.fs.getattr(node).map_err(error)?;
+        Ok(self.attr(&attr))
     }
 
     fn setattr(&mut self, ino: Ino, set: &SetAttr) -> Result<Attr> {
@@ -485,8 +494,8 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
 }
 
 impl<N: Nand + Metered> Measured for FlashLightFs<'_, N> {
-    fn cost(&self) -> FlashCost {
-        self.fs.nand().counters().into()
+    fn cost(&self) -> Counters {
+        self.fs.nand().counters()
     }
 
     fn erase_counts(&self) -> Vec<u32> {

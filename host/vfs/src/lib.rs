@@ -42,7 +42,8 @@ pub mod path;
 pub mod tree;
 
 pub use error::{Error, Result};
-pub use measured::{FlashCost, Measured};
+pub use flashkit_meter::Counters;
+pub use measured::Measured;
 pub use memory::MemoryFs;
 
 /// Inode number as `stat` shows it: stable for the life of the object.
@@ -344,6 +345,11 @@ pub trait FileSystem {
 
     /// Reads; returns fewer bytes than asked only at the end of the file.
     fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// The same for what no program has asked for: it is in no record of what programs do.
+    fn read_aside(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.read(ino, offset, buf)
+    }
 
     /// Writes all of `data`, extending the file (with zeros, up to `offset`) as needed.
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<()>;

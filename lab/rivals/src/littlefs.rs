@@ -13,7 +13,7 @@ use std::slice;
 
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 use flashkit_sim::{Metered, SimNand};
-use flashkit_vfs::{Error, FlashCost};
+use flashkit_vfs::{Counters, Error};
 use flashkit_workload::{Store, StoreError};
 use littlefs2_sys as ll;
 
@@ -502,8 +502,8 @@ impl Store for LittleFs {
         self.chip().nand.counters().time_ns
     }
 
-    fn cost(&self) -> FlashCost {
-        self.chip().nand.counters().into()
+    fn cost(&self) -> Counters {
+        self.chip().nand.counters()
     }
 
     fn erase_counts(&self) -> Vec<u32> {

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Instant;
 
-use flashkit_vfs::{FlashCost, Measured};
+use flashkit_vfs::{Counters, Measured};
 
 use crate::content::Key;
 use crate::expected::Expected;
@@ -157,7 +157,7 @@ struct Mark {
     ops: u64,
     bytes: u64,
     written: u64,
-    cost: FlashCost,
+    cost: Counters,
     programs: Vec<(&'static str, u64)>,
     idle_ns: u64,
     cpu_ns: u64,
@@ -329,7 +329,7 @@ impl<'a, S: Store> Replay<'a, S> {
         let Some(limit) = self.options.limit_s else {
             return false;
         };
-        let passed = self.store.cost().flash_ns - start.cost.flash_ns - self.idle_ns;
+        let passed = self.store.cost().time_ns - start.cost.time_ns - self.idle_ns;
         passed > limit.saturating_mul(1_000_000_000)
     }
 
@@ -363,7 +363,7 @@ impl<'a, S: Store> Replay<'a, S> {
             spare_reads: cost.spare_reads,
             page_programs: cost.page_programs,
             block_erases: cost.block_erases,
-            flash_us: micros(cost.flash_ns - (end.idle_ns - start.idle_ns)),
+            flash_us: micros(cost.time_ns - (end.idle_ns - start.idle_ns)),
             energy_uj: None,
             cpu_us: micros(end.cpu_ns - start.cpu_ns),
             latency_us: Latency::of(&mut latencies),

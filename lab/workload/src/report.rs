@@ -1,6 +1,6 @@
 //! The figures of a replay, in the shape that `flashkit replay --json` prints.
 
-use flashkit_vfs::FlashCost;
+use flashkit_vfs::Counters;
 use serde::{Deserialize, Serialize};
 
 /// What a replay cost.
@@ -138,12 +138,12 @@ pub struct Remount {
     pub flash_us: u64,
 }
 
-impl From<FlashCost> for Remount {
-    fn from(cost: FlashCost) -> Remount {
+impl From<Counters> for Remount {
+    fn from(cost: Counters) -> Remount {
         Remount {
             page_reads: cost.page_reads,
             spare_reads: cost.spare_reads,
-            flash_us: micros(cost.flash_ns),
+            flash_us: micros(cost.time_ns),
         }
     }
 }

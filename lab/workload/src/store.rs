@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flashkit_vfs::{Error, FileKind, FlashCost, Ino, Measured, NewInode, SetAttr, Time, path};
+use flashkit_vfs::{Counters, Error, FileKind, Ino, Measured, NewInode, SetAttr, Time, path};
 
 /// Why an operation failed.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl StoreError {
 /// Counts the flash operations below a directory of the host.
 pub trait Meter {
     /// What there was so far. Only grows.
-    fn cost(&self) -> FlashCost;
+    fn cost(&self) -> Counters;
     /// Erases of each block so far.
     fn erase_counts(&self) -> Vec<u32>;
     /// Whether the counts are right.
@@ -125,7 +125,7 @@ pub trait Store {
     /// What latencies are measured with, in nanoseconds.
     fn clock_ns(&self) -> u64;
     /// What was done to the chip so far.
-    fn cost(&self) -> FlashCost;
+    fn cost(&self) -> Counters;
     /// Erases of each block so far.
     fn erase_counts(&self) -> Vec<u32>;
     /// Pages programmed so far by what they were for. Empty where that is not counted.
@@ -269,22 +269,22 @@ impl Store for FsStore<'_> {
     }
 
     fn idle(&mut self, ms: u64) -> Result<u64> {
-        let start = self.fs.cost().flash_ns;
+        let start = self.fs.cost().time_ns;
         let budget = ms.saturating_mul(1_000_000);
         let mut worked = 0;
         while self.idle_gc && worked < budget {
             let more = self.fs.gc(IDLE_STEP_PAGES)?;
-            let now = self.fs.cost().flash_ns - start;
+            let now = self.fs.cost().time_ns - start;
             // Where cleaning takes no flash time there is no chip, and no end either.
             if !more || now == worked {
                 break;
             }
             worked = now;
         }
-        let before = self.fs.cost().flash_ns;
+        let before = self.fs.cost().time_ns;
         self.fs
             .idle(budget.saturating_sub(before - start) / 1_000_000)?;
-        Ok(self.fs.cost().flash_ns - before)
+        Ok(self.fs.cost().time_ns - before)
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -305,10 +305,10 @@ impl Store for FsStore<'_> {
     }
 
     fn clock_ns(&self) -> u64 {
-        self.fs.cost().flash_ns
+        self.fs.cost().time_ns
     }
 
-    fn cost(&self) -> FlashCost {
+    fn cost(&self) -> Counters {
         self.fs.cost()
     }
 
@@ -492,14 +492,14 @@ impl Store for DirStore {
 
     fn clock_ns(&self) -> u64 {
         if let Some(meter) = &self.meter {
-            return meter.cost().flash_ns;
+            return meter.cost().time_ns;
         }
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn cost(&self) -> FlashCost {
+    fn cost(&self) -> Counters {
         let meter = self.meter.as_ref();
-        meter.map_or(FlashCost::default(), |meter| meter.cost())
+        meter.map_or(Counters::default(), |meter| meter.cost())
     }
 
     fn erase_counts(&self) -> Vec<u32> {

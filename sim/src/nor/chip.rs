@@ -64,7 +64,8 @@ struct Bank {
 /// When the caller breaks a promise of [`flashkit_nor`]: a program or an erase in a bank that
 /// erases, a read of the segment being erased, a program of a segment whose last erase did not
 /// complete, a byte other than `0xFF` programmed where it would have to set bits. Offsets that are
-/// out of range or not aligned are errors, as `embedded-storage` has them.
+/// out of range or not aligned are errors, as `embedded-storage` has them. After
+/// [`SimNor::distrust`] all of these are errors.
 ///
 /// # Snapshots
 /// `clone()` is a snapshot in RAM that shares all segments until one side changes them; it does not
@@ -76,6 +77,7 @@ pub struct SimNor<const SEGMENT: usize = NOR_SEGMENT> {
     counters: NorCounters,
     now_ns: u64,
     powered: bool,
+    distrusted: bool,
     pub(crate) file: Option<Arc<File>>,
 }
 
@@ -88,6 +90,7 @@ impl<const SEGMENT: usize> Clone for SimNor<SEGMENT> {
             counters: self.counters,
             now_ns: self.now_ns,
             powered: self.powered,
+            distrusted: self.distrusted,
             file: None,
         }
     }
@@ -124,6 +127,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
             counters: NorCounters::default(),
             now_ns: 0,
             powered: true,
+            distrusted: false,
             file,
         }
     }
@@ -153,7 +157,29 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
 
     /// Lets virtual time pass. Erases go on meanwhile.
     pub fn idle(&mut self, ns: u64) {
-        self.now_ns += ns;
+        self.now_ns = self.now_ns.saturating_add(ns);
+    }
+
+    /// Operations take their time; how long a file may say, so it has an end.
+    fn pass(&mut self, words: u64, word_ns: u64) {
+        self.idle(words.saturating_mul(word_ns));
+    }
+
+    /// For a chip in a file that may be damaged: an operation that breaks a promise of the contract
+    /// is an error from now on, [`SimNorError::Promise`], and no panic. The file may be what is
+    /// wrong.
+    pub fn distrust(&mut self) {
+        self.distrusted = true;
+    }
+
+    /// A promise of the software above.
+    fn demand(&self, kept: bool, broken: impl FnOnce() -> String) -> Result<(), SimNorError> {
+        if kept {
+            return Ok(());
+        }
+        let broken = broken();
+        assert!(self.distrusted, "{broken}");
+        Err(SimNorError::Promise(broken))
     }
 
     /// Cuts or restores the power between operations. Without power every operation returns
@@ -216,7 +242,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
             self.banks[bank].failed = true;
         } else {
             segment.bytes_mut().fill(0xFF);
-            segment.erase_count += 1;
+            segment.erase_count = segment.erase_count.saturating_add(1);
             segment.flags &= !HALF_ERASED;
         }
         self.save_segment(erasing.segment)
@@ -236,31 +262,26 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         let segment = offset / SEGMENT as u32;
         let bank = self.bank_of(segment);
         self.settle(bank)?;
-        if let Some(erasing) = self.banks[bank].erasing {
-            panic!(
-                "program at {offset:#x}: bank {bank} is erasing segment {}",
-                erasing.segment
-            );
-        }
+        let erasing = self.banks[bank].erasing.map(|erasing| erasing.segment);
+        self.demand(erasing.is_none(), || {
+            let erasing = erasing.unwrap_or_default();
+            format!("program at {offset:#x}: bank {bank} is erasing segment {erasing}")
+        })?;
         let state = &self.segments[segment as usize];
-        assert!(
-            state.flags & HALF_ERASED == 0,
-            "program at {offset:#x}: the last erase of segment {segment} did not complete"
-        );
+        self.demand(state.flags & HALF_ERASED == 0, || {
+            format!("program at {offset:#x}: the last erase of segment {segment} did not complete")
+        })?;
         let at = offset as usize % SEGMENT;
         let old = &state.bytes[at..at + bytes.len()];
         let bad = old
             .iter()
             .zip(bytes)
             .position(|(o, n)| *n != 0xFF && n & !o != 0);
-        if let Some(i) = bad {
-            panic!(
-                "program at {:#x}: {:#04x} over {:#04x} would have to set bits",
-                offset as usize + i,
-                bytes[i],
-                old[i]
-            );
-        }
+        self.demand(bad.is_none(), || {
+            let i = bad.unwrap_or_default();
+            let (at, new, old) = (offset as usize + i, bytes[i], old[i]);
+            format!("program at {at:#x}: {new:#04x} over {old:#04x} would have to set bits")
+        })?;
         Ok(segment)
     }
 
@@ -270,7 +291,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         let at = offset as usize % SEGMENT;
         let words = words_touched(at, bytes.len());
         self.counters.word_programs += words;
-        self.now_ns += words * self.spec.timing().program_ns;
+        self.pass(words, self.spec.timing().program_ns);
         let state = &mut self.segments[segment as usize];
         for (old, new) in state.bytes_mut()[at..].iter_mut().zip(bytes) {
             *old &= new;
@@ -321,18 +342,18 @@ impl<const SEGMENT: usize> ReadNorFlash for SimNor<SEGMENT> {
             let bank = self.bank_of(segment as u32);
             self.settle(bank)?;
             let words = words_touched(at, part.len());
-            let mut ns = words * self.spec.timing().read_ns;
+            let mut ns = words.saturating_mul(self.spec.timing().read_ns);
+            let erasing = self.banks[bank].erasing.map(|erasing| erasing.segment);
+            self.demand(erasing != Some(segment as u32), || {
+                format!("read at {offset:#x}: segment {segment} is being erased")
+            })?;
             if let Some(erasing) = &mut self.banks[bank].erasing {
-                assert!(
-                    erasing.segment as usize != segment,
-                    "read at {offset:#x}: segment {segment} is being erased"
-                );
-                ns += self.spec.timing().suspend_ns;
-                erasing.until_ns += ns;
+                ns = ns.saturating_add(self.spec.timing().suspend_ns);
+                erasing.until_ns = erasing.until_ns.saturating_add(ns);
                 self.counters.suspends += 1;
             }
             self.counters.word_reads += words;
-            self.now_ns += ns;
+            self.idle(ns);
             let state = &mut self.segments[segment];
             part.copy_from_slice(&state.bytes[at..at + part.len()]);
             if let Some(weak) = &mut state.weak {
@@ -414,14 +435,13 @@ impl<const SEGMENT: usize> BankedNorFlash for SimNor<SEGMENT> {
         let segment = offset / SEGMENT as u32;
         let bank = self.bank_of(segment);
         self.settle(bank)?;
-        if let Some(erasing) = self.banks[bank].erasing {
-            panic!(
-                "erase of segment {segment}: bank {bank} is erasing segment {}",
-                erasing.segment
-            );
-        }
+        let erasing = self.banks[bank].erasing.map(|erasing| erasing.segment);
+        self.demand(erasing.is_none(), || {
+            let erasing = erasing.unwrap_or_default();
+            format!("erase of segment {segment}: bank {bank} is erasing segment {erasing}")
+        })?;
         self.counters.erases += 1;
-        let until_ns = self.now_ns + self.spec.timing().erase_ns;
+        let until_ns = self.now_ns.saturating_add(self.spec.timing().erase_ns);
         self.banks[bank] = Bank {
             erasing: Some(Erasing { segment, until_ns }),
             failed: false,
@@ -476,7 +496,7 @@ impl<const SEGMENT: usize> NorTearable for SimNor<SEGMENT> {
         embedded_check_read(self, offset, bytes.len())?;
         let segment = self.admit_write(offset, bytes)?;
         self.counters.word_programs += 1;
-        self.now_ns += self.spec.timing().program_ns;
+        self.pass(1, self.spec.timing().program_ns);
         if tear == WordTear::NotBegun {
             return Ok(());
         }
@@ -519,7 +539,7 @@ impl<const SEGMENT: usize> NorTearable for SimNor<SEGMENT> {
                 state.flags &= !HALF_ERASED;
                 continue;
             }
-            state.erase_count += 1;
+            state.erase_count = state.erase_count.saturating_add(1);
             tear_bytes(state.bytes_mut(), tear, seed ^ u64::from(segment));
             state.weak = match tear {
                 NorEraseTear::LooksErased { reads } => {

@@ -94,7 +94,12 @@ fn decode_header(header: &[u8], segment_size: usize) -> Result<NorSpec, ImageErr
     let name = std::str::from_utf8(name).map_err(|_| ImageError::DamagedHeader)?;
     let (banks, segments_per_bank) = (u32_at(header, 16), u32_at(header, 20));
     let segments = banks.checked_mul(segments_per_bank);
-    if !segments.is_some_and(|n| (1..=65_536).contains(&n)) {
+    // Offsets on a NOR chip have 32 bits.
+    let fits = |n: &u32| u64::from(*n) * segment_size as u64 <= 1 << 32;
+    if !segments
+        .filter(fits)
+        .is_some_and(|n| (1..=65_536).contains(&n))
+    {
         return Err(ImageError::DamagedHeader);
     }
     Ok(NorSpec {
@@ -151,7 +156,8 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         Ok(nor)
     }
 
-    /// Opens an image file and reads it into RAM.
+    /// Opens an image file and reads it into RAM. Erased segments share theirs: what an image takes
+    /// is bounded by what was written to it, whatever size its header names.
     ///
     /// # Errors
     /// See [`ImageError`]; the file is not changed.
@@ -172,21 +178,25 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
             return Err(ImageError::TooShort { have, need });
         }
         let mut segments = Vec::with_capacity(spec.segments() as usize);
+        let blank = Segment::new(vec![0xFF; SEGMENT], 0, 0);
+        let mut bytes = vec![0; SEGMENT];
         for segment in 0..spec.segments() {
             let mut record = [0; RECORD_LEN];
             file.read_exact_at(
                 &mut record,
                 TABLE_AT + u64::from(segment) * RECORD_LEN as u64,
             )?;
-            let mut bytes = vec![0; SEGMENT];
             file.read_exact_at(
                 &mut bytes,
                 body_at(&spec) + u64::from(segment) * SEGMENT as u64,
             )?;
-            for byte in &mut bytes {
-                *byte = !*byte;
+            let mut state = blank.clone();
+            if bytes.iter().any(|byte| *byte != 0) {
+                state = Segment::new(bytes.iter().map(|byte| !byte).collect(), 0, 0);
             }
-            segments.push(Segment::new(bytes, u32_at(&record, 0), record[4]));
+            state.erase_count = u32_at(&record, 0);
+            state.flags = record[4];
+            segments.push(state);
         }
         let file = writable.then(|| Arc::new(file));
         Ok(SimNor::with_segments(spec, segments, file))

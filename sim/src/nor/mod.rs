@@ -29,6 +29,8 @@ pub enum SimNorError {
     OutOfBounds,
     /// A blocking erase failed: the segment is worn out.
     EraseFailed,
+    /// A promise of the contract was broken on a chip whose file may be damaged.
+    Promise(String),
     /// The image file could not be read or written.
     Io {
         /// What kind of error.
@@ -45,6 +47,7 @@ impl core::fmt::Display for SimNorError {
             SimNorError::NotAligned => f.write_str("offset or length is not aligned"),
             SimNorError::OutOfBounds => f.write_str("beyond the end of the chip"),
             SimNorError::EraseFailed => f.write_str("the segment could not be erased"),
+            SimNorError::Promise(what) => write!(f, "the image is damaged: {what}"),
             SimNorError::Io { message, .. } => f.write_str(message),
         }
     }

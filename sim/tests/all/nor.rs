@@ -318,3 +318,77 @@ fn images_keep_everything_and_say_what_is_wrong() {
     let short = Chip::open(&path, Access::ReadOnlyCow);
     assert!(matches!(short, Err(ImageError::TooShort { .. })));
 }
+
+/// After `distrust` each broken promise is an error that says which, and changes nothing.
+#[test]
+fn a_distrusted_chip_has_errors_for_broken_promises() {
+    let mut nor = chip();
+    nor.distrust();
+    nor.write(1, &[0x0F]).unwrap();
+    let broken = |result: Result<(), SimNorError>, what: &str| {
+        let Err(SimNorError::Promise(told)) = result else {
+            panic!("{result:?}, not {what}");
+        };
+        assert!(told.contains(what), "{told}");
+    };
+    let set = "0xf0 over 0x0f would have to set bits";
+    broken(nor.write(1, &[0xF0]), set);
+    let torn = |nor: &mut Chip, seed| nor.write_torn(1, &[0xF0], WordTear::Partial, seed);
+    broken(torn(&mut nor, 1), set);
+    assert_eq!(byte(&mut nor, 1), 0x0F);
+    nor.erase_start(0).unwrap();
+    broken(nor.write(64, &[0]), "bank 0 is erasing segment 0");
+    broken(nor.erase_start(64), "bank 0 is erasing segment 0");
+    broken(nor.read(0, &mut [0]), "segment 0 is being erased");
+    nor.tear_erases(NorEraseTear::Zeroed, 0).unwrap();
+    // A copy is as distrustful.
+    let mut copy = nor.clone();
+    broken(
+        copy.write(2, &[0]),
+        "the last erase of segment 0 did not complete",
+    );
+    let error = copy.write(2, &[0]).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the image is damaged: program at 0x2")
+    );
+    copy.erase(0, 64).unwrap();
+    copy.write(2, &[0]).unwrap();
+}
+
+/// Resident memory of this process, in bytes.
+fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}
+
+/// A header may name any size. What was never written takes no memory, and what offsets do not
+/// reach is refused.
+#[test]
+fn a_sparse_image_takes_little_memory() {
+    let dir = std::env::temp_dir().join(format!("flashkit-nor-sparse-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("sparse.img");
+    // 512 MiB.
+    let mut nor: SimNor = SimNor::create(&path, NorSpec::new(2, 1024, TIMING)).unwrap();
+    nor.write(7 << 18, &[1, 2, 3]).unwrap();
+    drop(nor);
+    let before = resident();
+    let mut nor: SimNor = SimNor::open(&path, Access::ReadOnlyCow).unwrap();
+    assert!(resident() < before + (64 << 20));
+    assert_eq!(
+        (byte(&mut nor, 7 << 18), byte(&mut nor, 8 << 18)),
+        (1, 0xFF)
+    );
+    drop(nor);
+    // 16 GiB, as the header alone says.
+    drop(SimNor::<262_144>::create(&path, NorSpec::new(2, 32_768, TIMING)).unwrap());
+    let refused = SimNor::<262_144>::open(&path, Access::ReadOnlyCow).map(|_| ());
+    assert!(
+        matches!(refused, Err(ImageError::DamagedHeader)),
+        "{refused:?}"
+    );
+    std::fs::remove_dir_all(&dir).unwrap();
+}

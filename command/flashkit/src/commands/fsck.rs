@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
+use crate::disk;
 use crate::failure::complain;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Finding, Fsck, Recovery, Repair};
+use crate::volume::{self, Access, Finding, Fsck, Recovery, Repair};
 
 /// Exit bits, as fsck(8) has them.
 const REPAIRED: u8 = 1;
@@ -23,6 +24,8 @@ const NOT_CHECKED: u8 = 8;
 /// -a or -y on the image. That alone is no damage. With -y, what the rest of the volume gives away
 /// is put right: names, their numbers, counts of valid pages. An inode that cannot be read loses
 /// its name. Maps and file data that cannot be read stay as they are: nothing says what was there.
+///
+/// Of a disk of logdisk each damaged segment, entry and lost sector is told. It cannot be repaired.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed."
@@ -53,7 +56,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         (true, _) => Repair::Recovery,
         _ => Repair::Nothing,
     };
-    let found = match volume::fsck(&args.image, repair, args.ram) {
+    let access = match repair {
+        Repair::Nothing => Access::ReadOnly,
+        Repair::Recovery | Repair::All => Access::ReadWrite,
+    };
+    // A disk of logdisk; anything else is a volume, or said not to be one.
+    let found = disk::fsck(&args.image, access)
+        .unwrap_or_else(|| volume::fsck(&args.image, repair, args.ram));
+    let found = match found {
         Ok(found) => found,
         Err(error) => {
             complain(&format!("{error:#}"));

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde_json::{Map, Value};
 
 use crate::Outcome;
+use crate::disk;
 use crate::text;
 use crate::values;
 use crate::volume::{self};
@@ -26,7 +27,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let told = volume::info(&args.image, args.ram)?;
+    let told = disk::info(&args.image).unwrap_or_else(|| volume::info(&args.image, args.ram))?;
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
     } else {

@@ -10,7 +10,7 @@ use flashkit_sim::{DEFAULT_PRESET, Preset};
 use flashkit_vfs::tree::{
     Copied, CopyOptions, DevEntry, HostTree, apply_devtable, copy_in, host_tree, read_devtable,
 };
-use flashkit_vfs::{FlashCost, Time};
+use flashkit_vfs::{Counters, Time};
 
 use crate::Outcome;
 use crate::failure::Usage;
@@ -126,7 +126,7 @@ fn birth(args: &Args, tree: Option<HostTree>) -> anyhow::Result<Birth> {
 }
 
 /// Makes the empty volume; gives what it is on, its size, and the cost.
-fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64, FlashCost)> {
+fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64, Counters)> {
     let wrong = |option: &str| {
         let why = format!("{option} is not for {}", args.fs.as_str());
         Err(Usage(why).into())
@@ -192,7 +192,7 @@ fn fill(
     Ok(copied)
 }
 
-fn tell(copied: &Copied, cost: FlashCost, out: &mut dyn Write) -> anyhow::Result<()> {
+fn tell(copied: &Copied, cost: Counters, out: &mut dyn Write) -> anyhow::Result<()> {
     for special in &copied.skipped {
         crate::failure::complain(&format!("{}: special file, left out", special.display()));
     }

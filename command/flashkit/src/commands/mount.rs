@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use flashkit_fuse::{EndedBy, MountOptions, Outcome as Ended};
 use flashkit_sim::DEFAULT_PRESET;
-use flashkit_vfs::{FlashCost, Measured};
+use flashkit_vfs::{Counters, Measured};
 use flashkit_workload::record::{PAUSE, Recorded, Recorder};
 
 use crate::Outcome;
@@ -247,7 +247,7 @@ fn tell_recorded(recorded: &Mutex<Recorded>, to: &Path, out: &mut dyn Write) -> 
 
 fn tell_cost(
     ended: &Ended<dyn Measured + Send>,
-    mounted: FlashCost,
+    mounted: Counters,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     if let Some(fs) = &ended.fs {

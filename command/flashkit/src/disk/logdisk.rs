@@ -6,12 +6,14 @@ use anyhow::{Context, anyhow};
 use flashkit_disk::{Disk, OnNor};
 use flashkit_logdisk::{Config, Error, LogDisk, Shape};
 use flashkit_nor::ReadNorFlash;
-use flashkit_sim::nor::{NOR_DEFAULT, SimNor, nor_preset};
+use flashkit_sim::ImageError;
+use flashkit_sim::nor::{NOR_DEFAULT, SimNor, SimNorError, nor_preset};
+use serde_json::{Map, Value, json};
 
 use super::{Cleaning, serve};
-use crate::failure::Usage;
+use crate::failure::{Usage, complain};
 use crate::text;
-use crate::volume::{Access, drawn_number, patiently};
+use crate::volume::{Access, Finding, Fsck, Recovery, drawn_number, patiently};
 
 type Chip = SimNor;
 
@@ -98,8 +100,95 @@ pub fn open(
         Access::ReadWrite => flashkit_sim::Access::ReadWrite,
         Access::ReadOnly => flashkit_sim::Access::ReadOnlyCow,
     };
-    let chip = patiently(|| Chip::open(image, access))?;
+    let mut chip = patiently(|| Chip::open(image, access))?;
+    chip.distrust();
     let device = OnNor::mount(chip, config(cleaning), real_time, describe);
     let device = device.map_err(|e| anyhow!("{e}"))?;
+    if let Some(damage) = device.disk().damage() {
+        complain(&format!(
+            "{}: {damage}; the disk is there for reading alone",
+            image.display()
+        ));
+    }
     Ok(serve(device, real_time))
+}
+
+/// Checks the disk in an image. `None`: it is no image of a NOR chip.
+pub fn fsck(image: &Path, access: Access) -> Option<anyhow::Result<Fsck>> {
+    let opened = patiently(|| Chip::open(image, access.into()));
+    let mut chip = match opened {
+        Ok(chip) => chip,
+        Err(ImageError::Io(_) | ImageError::NotAnImage | ImageError::OtherKind(_)) => return None,
+        Err(error) => return Some(Err(error.into())),
+    };
+    chip.distrust();
+    Some(checked(chip, access).with_context(|| image.display().to_string()))
+}
+
+fn checked(chip: Chip, access: Access) -> anyhow::Result<Fsck> {
+    let mut found = Fsck {
+        mountable: true,
+        recovery: Recovery::NotNeeded,
+        findings: Vec::new(),
+        repaired: Vec::new(),
+        checked: Vec::new(),
+    };
+    let mut add = |error: Error<SimNorError>| {
+        let (place, what) = ("disk".into(), error.to_string());
+        found.findings.push(Finding { place, what });
+    };
+    let mut device = match OnNor::mount(chip, config(Cleaning::Least), false, describe) {
+        Ok(device) => device,
+        Err(error) => {
+            add(error);
+            found.mountable = false;
+            return Ok(found);
+        }
+    };
+    let disk = device.disk_mut();
+    disk.each_damage(&mut add).map_err(|e| anyhow!("{e}"))?;
+    if disk.damage().is_none() {
+        disk.check().unwrap_or_else(&mut add);
+    }
+    if disk.flash().counters().word_programs > 0 {
+        found.recovery = match access {
+            Access::ReadOnly => Recovery::Simulated,
+            Access::ReadWrite => Recovery::Done,
+        };
+    }
+    let (segments, live) = (disk.segments(), disk.live());
+    found.checked = vec![
+        ("segment", "segments", u64::from(segments)),
+        ("sector in use", "sectors in use", u64::from(live)),
+    ];
+    Ok(found)
+}
+
+/// What the image is. `None`: it is no image of a NOR chip.
+pub fn info(image: &Path) -> Option<anyhow::Result<Map<String, Value>>> {
+    let mut chip = match Chip::open(image, flashkit_sim::Access::ReadOnlyCow) {
+        Ok(chip) => chip,
+        Err(ImageError::Io(_) | ImageError::NotAnImage | ImageError::OtherKind(_)) => return None,
+        Err(error) => return Some(Err(error.into())),
+    };
+    chip.distrust();
+    let name = chip.spec().name().to_owned();
+    let device = match OnNor::mount(chip, config(Cleaning::Least), false, describe) {
+        Ok(device) => device,
+        Err(error) => return Some(Err(anyhow!("{error}"))),
+    };
+    let disk = device.disk();
+    let shape = disk.shape();
+    let damage = disk.damage().map(|damage| damage.to_string());
+    let told = json!({
+        "chip": name,
+        "disk": "logdisk",
+        "sector_size": shape.sector_size,
+        "sectors": shape.sectors,
+        "sectors_in_use": disk.live(),
+        "segments": disk.segments(),
+        "free_segments": disk.free_segments(),
+        "damage": damage,
+    });
+    Some(Ok(told.as_object().cloned().unwrap_or_default()))
 }

@@ -5,6 +5,8 @@
 mod jftl;
 mod logdisk;
 
+pub use logdisk::{fsck, info};
+
 use std::path::Path;
 
 use anyhow::{Context, bail};

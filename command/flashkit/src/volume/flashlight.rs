@@ -11,7 +11,7 @@ use anyhow::bail;
 use flashkit_flashlight::{Config, Error, New, Time, ram_needed, ram_useful};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{Cut as PowerLoss, EraseTear, Metered, PowerCut, Preset, SimNand, Tear};
-use flashkit_vfs::FlashCost;
+use flashkit_vfs::Counters;
 use flashkit_vfs::any::{self, AnyError, AnyFs, AnyNand};
 
 use super::medium::Medium;
@@ -137,7 +137,7 @@ pub fn mkfs(
     ram: usize,
     birth: Birth,
     sent: Option<Sent>,
-) -> anyhow::Result<FlashCost> {
+) -> anyhow::Result<Counters> {
     let medium = blank(SimNand::create(image, chip)?, sent)?;
     let mut birth = birth;
     if sent.is_some() {
@@ -154,7 +154,7 @@ pub fn mkfs_device(
     ram: Option<usize>,
     birth: Birth,
     force: bool,
-) -> anyhow::Result<(String, u64, FlashCost)> {
+) -> anyhow::Result<(String, u64, Counters)> {
     let mut looked = Medium::open(device, Access::ReadOnly)?;
     let (name, geometry) = (looked.name().to_owned(), looked.chip_geometry());
     let ram = check_ram(&name, geometry, ram)?;
@@ -170,7 +170,7 @@ pub fn mkfs_device(
     Ok((name, geometry.capacity(), cost))
 }
 
-fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<FlashCost> {
+fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<Counters> {
     let root = New {
         mode: 0o755,
         uid: birth.owner.0,
@@ -181,7 +181,7 @@ fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<FlashCost> {
         },
     };
     let made = format(Chip::never(chip), ram, birth.number, &root)?;
-    Ok(Metered::counters(&made).into())
+    Ok(Metered::counters(&made))
 }
 
 pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Box<dyn Adapter>> {

@@ -21,7 +21,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use flashkit_mtd::MtdError;
 use flashkit_sim::{ImageError, Preset, SimNand};
-use flashkit_vfs::{FlashCost, Measured, Time};
+use flashkit_vfs::{Counters, Measured, Time};
 use serde_json::{Map, Value};
 
 use crate::{text, values};
@@ -131,7 +131,7 @@ pub struct Volume {
     /// Which chip, by name.
     pub chip: String,
     /// What mounting cost.
-    pub mount_cost: FlashCost,
+    pub mount_cost: Counters,
     tuning: Tuning,
 }
 
@@ -157,7 +157,7 @@ impl Volume {
     }
 
     /// What the chip has been asked to do since it was opened, mounting included.
-    pub fn cost(&self) -> FlashCost {
+    pub fn cost(&self) -> Counters {
         self.fs.cost()
     }
 
@@ -167,7 +167,7 @@ impl Volume {
     }
 
     /// Unmounts cleanly; gives the whole cost since opening.
-    pub fn unmount(mut self) -> anyhow::Result<FlashCost> {
+    pub fn unmount(mut self) -> anyhow::Result<Counters> {
         self.fs.unmount().context("unmount")?;
         Ok(self.fs.cost())
     }
@@ -196,7 +196,7 @@ pub fn mkfs(
     ram: Option<usize>,
     birth: Birth,
     sent: Option<Sent>,
-) -> anyhow::Result<FlashCost> {
+) -> anyhow::Result<Counters> {
     for_chips(fs)?;
     let ram = flashlight::check_fit(chip, ram, sent)?;
     flashlight::mkfs(image, chip, ram, birth, sent).with_context(|| image.display().to_string())
@@ -262,7 +262,7 @@ pub fn mkfs_device(
     ram: Option<usize>,
     birth: Birth,
     force: bool,
-) -> anyhow::Result<(String, u64, FlashCost)> {
+) -> anyhow::Result<(String, u64, Counters)> {
     flashlight::mkfs_device(device, ram, birth, force).with_context(|| device.display().to_string())
 }
 
@@ -271,7 +271,7 @@ pub fn mkfs_device(
 ///
 /// # Errors
 /// What does not suit is found before anything is written.
-pub fn mkfs_card(image: &Path, card: Card) -> anyhow::Result<FlashCost> {
+pub fn mkfs_card(image: &Path, card: Card) -> anyhow::Result<Counters> {
     nanofs::mkfs(image, card, flashlight::drawn_number())
         .with_context(|| image.display().to_string())
 }

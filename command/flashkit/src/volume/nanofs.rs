@@ -9,7 +9,7 @@ use flashkit_nanofs::{Error, FILES_MAX, FORMAT_VERSION, NanoFs};
 use flashkit_sim::{CardFile, MeteredCard};
 use flashkit_vfs::nanofs::NanoFsFs;
 use flashkit_vfs::nanofs::check::{Checked, check, key};
-use flashkit_vfs::{FileSystem, FlashCost, Measured};
+use flashkit_vfs::{Counters, FileSystem, Measured};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -71,7 +71,7 @@ fn explain(fs: &NanoFs<CardFile, 6>, error: Error) -> anyhow::Error {
 }
 
 /// Makes an image; nothing is changed when it does not suit.
-pub fn mkfs(image: &Path, card: Card, seed: u32) -> anyhow::Result<FlashCost> {
+pub fn mkfs(image: &Path, card: Card, seed: u32) -> anyhow::Result<Counters> {
     let Ok(blocks) = u32::try_from(card.size / 512) else {
         bail!("a card of {} bytes: a volume has 4 GiB at most", card.size);
     };

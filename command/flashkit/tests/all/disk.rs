@@ -483,3 +483,52 @@ fn clients_of_libnbd_read_and_write_a_served_disk() {
     let mut serving = serve(&here, &["--real-time", "nor.img"]);
     stop(&mut serving);
 }
+
+/// A damaged disk is told by `fsck` and `info`, each part by name; one that is whole is clean.
+#[test]
+fn fsck_and_info_tell_what_is_damaged_on_nor() {
+    let here = Place::new();
+    let shape = flashkit_logdisk::Shape {
+        sector_size: 512,
+        sectors: 28_672,
+    };
+    let spec = flashkit_sim::nor::nor_preset("nor-16m").unwrap();
+    let mut chip: flashkit_sim::nor::SimNor =
+        flashkit_sim::nor::SimNor::create(here.path("nor.img"), spec).unwrap();
+    flashkit_logdisk::LogDisk::format(&mut chip, &shape, 1).unwrap();
+    drop(chip);
+    let said = here.said(0, &["fsck", "nor.img"]);
+    assert!(
+        said.contains("nor.img: clean (64 segments, 0 sectors in use checked)"),
+        "{said}"
+    );
+    assert_eq!(
+        here.json(0, &["info", "--json", "nor.img"])["damage"],
+        serde_json::Value::Null
+    );
+    // The header of segment 3, behind the table of the image. Stored bytes are complements.
+    let file = OpenOptions::new()
+        .write(true)
+        .open(here.path("nor.img"))
+        .unwrap();
+    file.write_all_at(&[0x5A], 8_192 + 3 * 262_144 + 20)
+        .unwrap();
+    let before = fs::read(here.path("nor.img")).unwrap();
+    for repair in ["-n", "-a", "-y"] {
+        let said = here.said(4, &["fsck", repair, "nor.img"]);
+        assert!(
+            said.contains("disk: the header of segment 3 has a wrong checksum")
+                && said.contains("damaged, 1 finding"),
+            "{said}"
+        );
+    }
+    let told = here.json(0, &["info", "--json", "nor.img"]);
+    assert!(
+        told["damage"]
+            .as_str()
+            .unwrap()
+            .starts_with("damaged headers 1,"),
+        "{told}"
+    );
+    assert_eq!(fs::read(here.path("nor.img")).unwrap(), before);
+}

@@ -1,5 +1,6 @@
 //! Attributes of inodes, as a caller sees and sets them.
 
+use crate::format::extent;
 use crate::format::inode::{Inode, MODE_DIR, MODE_SYMLINK, MODE_TYPE, Stamp, Time};
 use crate::format::node::Node;
 use crate::format::special::Special;
@@ -22,6 +23,9 @@ pub struct Attr {
     pub nlink: u32,
     /// Size in bytes; of a directory, its number of entries; of a special file 0.
     pub size: u64,
+    /// Pages that hold data of a file, where its inode tells; not where extent maps would have to
+    /// be read, nor of a directory.
+    pub pages: Option<u32>,
     /// Of a device, its number as the caller gave it; else 0.
     pub device: u32,
     /// Last access, as set by the caller.
@@ -89,6 +93,7 @@ impl Attr {
             gid: view.gid(),
             nlink: view.nlink(),
             size: if special.is_some() { 0 } else { view.size() },
+            pages: (REC == extent::SIZE && view.levels() == 0).then(|| view.pages_stored()),
             device: special.map_or(0, Special::device),
             atime: view.time(Stamp::Access),
             mtime: view.time(Stamp::Modify),

@@ -294,6 +294,15 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         }
         lo
     }
+    /// Pages that hold data, of a file without extent maps.
+    pub fn pages_stored(&self) -> u32 {
+        // The fragment may lie over a page that is mapped.
+        let alone = self.fragment().is_some_and(|f| {
+            let after = self.record_search(f.page.saturating_add(1), 0);
+            after == 0 || Extent::decode(self.record(after - 1)).end() <= f.page
+        });
+        self.pages_in_log().saturating_add(u32::from(alone))
+    }
     /// Pages that the log maps.
     pub fn pages_in_log(&self) -> u32 {
         let records = (0..self.records()).map(|r| Extent::decode(self.record(r)));

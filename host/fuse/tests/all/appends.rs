@@ -6,37 +6,20 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::Mounted;
-use flashkit_flashlight::{Config, New, ram_needed};
+use crate::common::{Mounted, flash};
 use flashkit_fuse::MountOptions;
-use flashkit_nand::Nand as _;
-use flashkit_sim::{SimNand, preset};
-use flashkit_vfs::any::{self, AnyNand};
-use flashkit_vfs::{FileSystem, FlashCost, Ino, Measured, MemoryFs, NewInode, Time};
+use flashkit_vfs::{Counters, FileSystem, Ino, Measured, MemoryFs, NewInode, Time};
 use nix::fcntl::{FallocateFlags, fallocate};
 
-/// A volume on a chip of 20 MiB, with pages of 2 KiB.
-fn volume() -> Box<dyn Measured + Send> {
-    let chip = SimNand::new(preset("micron-20m").unwrap());
-    let ram = Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice());
-    let root = New {
-        mode: 0o755,
-        ..New::default()
-    };
-    let chip = any::format(AnyNand::new(chip), ram, 1, &root, Config::default()).unwrap();
-    let mut chip: SimNand = chip.take();
-    chip.clear_counters();
-    Box::new(any::mount(AnyNand::new(chip), ram, Config::default()).unwrap())
-}
-
 /// What it costs from the mount to the unmount; `None` where mounting is not possible.
-fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<FlashCost> {
+fn mounted(writeback: bool, work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<Counters> {
     let options = MountOptions {
+        writeback,
         // Time decides nothing.
         commit: Duration::ZERO,
         ..MountOptions::default()
     };
-    let mounted = Mounted::over(volume(), &options)?;
+    let mounted = Mounted::over(flash(), &options)?;
     work(&mounted);
     let (outcome, _) = mounted.unmount();
     outcome.unmounted.unwrap();
@@ -44,8 +27,8 @@ fn mounted(work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<FlashCost
 }
 
 /// The same without a mount, with one file.
-fn direct(work: impl FnOnce(&mut dyn FileSystem, Ino)) -> FlashCost {
-    let mut fs = volume();
+fn direct(work: impl FnOnce(&mut dyn FileSystem, Ino)) -> Counters {
+    let mut fs = flash();
     let root = fs.root();
     let file = fs.create(root, b"f", &NewInode::default()).unwrap().ino;
     fs.open(file).unwrap();
@@ -70,8 +53,8 @@ fn an_append_costs_what_it_costs_without_a_mount() {
             fs.fsync(file).unwrap();
         }
     });
-    for reopened in [false, true] {
-        let Some(cost) = mounted(|m| {
+    for (reopened, writeback) in [(false, false), (true, false), (false, true), (true, true)] {
+        let Some(cost) = mounted(writeback, |m| {
             let path = m.path("f");
             let mut file = File::create(&path).unwrap();
             for i in 0..APPENDS {
@@ -94,6 +77,39 @@ fn an_append_costs_what_it_costs_without_a_mount() {
         );
         assert_eq!(cost.block_erases, in_process.block_erases, "{cost:?}");
     }
+}
+
+/// What programs do to files every day: copies of trees, and logs.
+fn everyday(m: &Mounted<dyn Measured + Send>) {
+    for i in 0..300usize {
+        let data: Vec<u8> = (0..37 + i * i % 20_011).map(|k| (k * i) as u8).collect();
+        let mut file = File::create(m.path(&format!("f{i}"))).unwrap();
+        for piece in data.chunks(4_096) {
+            file.write_all(piece).unwrap();
+        }
+    }
+    let logs: Vec<_> = (0..2).map(|i| m.path(&format!("log{i}"))).collect();
+    let open = |path| OpenOptions::new().append(true).create(true).open(path);
+    let mut logs: Vec<_> = logs.iter().map(|path| open(path).unwrap()).collect();
+    for i in 0..2_000 {
+        logs[i as usize % 2].write_all(&bytes(i)).unwrap();
+    }
+}
+
+/// To hand over every write at once costs hardly more than to gather, while no more files grow in
+/// turn than FlashLight holds the inodes of.
+#[test]
+fn writes_that_are_not_gathered_cost_hardly_more() {
+    let run = |writeback| {
+        let start = std::time::Instant::now();
+        let cost = mounted(writeback, everyday)?;
+        println!("gathered {writeback}: {cost:?}, {:?}", start.elapsed());
+        Some(cost.page_programs)
+    };
+    let Some((gathered, through)) = run(true).zip(run(false)) else {
+        return;
+    };
+    assert!(through <= gathered + gathered / 8, "{through}, {gathered}");
 }
 
 /// What the file system holds in the end, whatever the kernel has cached.
@@ -156,7 +172,10 @@ fn change(draw: &mut Draw, file: &File, expected: &mut Vec<u8>) {
 #[test]
 fn files_that_grow_shrink_and_change_are_what_they_should_be() {
     for seed in 0..20 {
-        let options = MountOptions::default();
+        let options = MountOptions {
+            writeback: seed % 2 == 0,
+            ..MountOptions::default()
+        };
         let Some(m) = Mounted::over(Box::new(MemoryFs::new()), &options) else {
             return;
         };
@@ -186,7 +205,13 @@ fn files_that_grow_shrink_and_change_are_what_they_should_be() {
 /// What a failed write may have lost is written again.
 #[test]
 fn an_append_after_an_error_is_whole() {
-    let Some(m) = Mounted::new() else { return };
+    let options = MountOptions {
+        writeback: true,
+        ..MountOptions::default()
+    };
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
     let mut file = File::create(m.path("f")).unwrap();
     let mut expected = Vec::new();
     for i in 0..30 {

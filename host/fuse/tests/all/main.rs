@@ -2,6 +2,8 @@
 
 mod appends;
 mod common;
+mod full;
+mod kept;
 mod mount;
 mod names;
 mod signals;

@@ -76,13 +76,7 @@ fn truncation_cuts_and_extends_with_zeros() {
 fn holes_are_made_and_found() {
     use nix::fcntl::{FallocateFlags, fallocate};
     use nix::unistd::{Whence, lseek};
-    let options = MountOptions {
-        writeback: false,
-        ..MountOptions::default()
-    };
-    let Some(m) = Mounted::with(&options) else {
-        return;
-    };
+    let Some(m) = Mounted::new() else { return };
     let path = m.path("f");
     fs::write(&path, bytes(40_960, 4)).unwrap();
     let file = OpenOptions::new()
@@ -123,12 +117,22 @@ fn holes_are_made_and_found() {
     m.unmount();
 }
 
+/// A mount on which the kernel gathers writes.
+fn gathering() -> MountOptions {
+    MountOptions {
+        writeback: true,
+        ..MountOptions::default()
+    }
+}
+
 /// What the kernel has gathered it does not hand over before it asks for holes,
 /// so it is not told of any.
 #[test]
 fn gathered_writes_are_no_holes() {
     use nix::unistd::{Whence, lseek};
-    let Some(m) = Mounted::new() else { return };
+    let Some(m) = Mounted::with(&gathering()) else {
+        return;
+    };
     let file = File::create(m.path("f")).unwrap();
     file.write_all_at(&bytes(10_000, 5), 100_000).unwrap();
     assert_eq!(lseek(&file, 0, Whence::SeekData), Ok(0));
@@ -184,11 +188,12 @@ fn privileges_do_not_survive_changes() {
         return;
     }
     for writeback in [true, false] {
-        let options = MountOptions {
+        let mut options = MountOptions {
             allow_other: true,
             writeback,
             ..MountOptions::default()
         };
+        options.set("suid").unwrap();
         let Some(m) = Mounted::with(&options) else {
             return;
         };
@@ -211,10 +216,17 @@ fn privileges_do_not_survive_changes() {
                 .status();
             ran.is_ok_and(|status| status.success())
         };
-        for change in [r#"printf y >> "$1""#, r#"truncate -s 0 "$1""#] {
+        let direct = r#"dd if=/dev/zero of="$1" bs=4096 count=1 oflag=direct status=none"#;
+        for change in [
+            r#"printf y >> "$1""#,
+            direct,
+            r#"fallocate -p -o 0 -l 4096 "$1""#,
+            r#"fallocate -z -o 0 -l 4096 "$1""#,
+            r#"truncate -s 0 "$1""#,
+        ] {
             set(0o6777);
             if !as_nobody(change) {
-                println!("skipped: no setpriv or truncate");
+                println!("skipped: no setpriv, truncate, dd or fallocate");
                 break;
             }
             assert_eq!(mode(), 0o777, "{change}, {writeback}");
@@ -226,6 +238,12 @@ fn privileges_do_not_survive_changes() {
         set(0o6767);
         std::os::unix::fs::chown(&path, Some(4322), None).unwrap();
         assert_eq!(mode() & 0o4000, 0, "chown, {writeback}");
+        let fifo = m.path("p");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+        fs::set_permissions(&fifo, PermissionsExt::from_mode(0o6555)).unwrap();
+        std::os::unix::fs::chown(&fifo, Some(1), Some(1)).unwrap();
+        let is = fs::metadata(&fifo).unwrap().permissions().mode();
+        assert_eq!(is & 0o7777, 0o555, "chown of a FIFO, {writeback}");
         m.unmount();
     }
 }
@@ -445,13 +463,7 @@ fn idle_time_is_for_cleaning() {
 
 #[test]
 fn io_errors_reach_the_caller() {
-    let options = MountOptions {
-        writeback: false,
-        ..MountOptions::default()
-    };
-    let Some(m) = Mounted::with(&options) else {
-        return;
-    };
+    let Some(m) = Mounted::new() else { return };
     let file = File::create(m.path("f")).unwrap();
     m.calls.fail_writes.store(true, Ordering::SeqCst);
     assert_eq!(code(file.write_all_at(b"x", 0)), Errno::EIO);
@@ -464,7 +476,9 @@ fn io_errors_reach_the_caller() {
 /// Of what the kernel has gathered, the next fsync tells.
 #[test]
 fn io_errors_of_gathered_writes_reach_the_fsync() {
-    let Some(m) = Mounted::new() else { return };
+    let Some(m) = Mounted::with(&gathering()) else {
+        return;
+    };
     let file = File::create(m.path("f")).unwrap();
     m.calls.fail_writes.store(true, Ordering::SeqCst);
     file.write_all_at(b"x", 0).unwrap();
@@ -480,7 +494,9 @@ fn io_errors_of_gathered_writes_reach_the_fsync() {
 /// the next `sync` of the whole file system would fail.
 #[test]
 fn removed_files_leave_no_error_behind() {
-    let Some(m) = Mounted::new() else { return };
+    let Some(m) = Mounted::with(&gathering()) else {
+        return;
+    };
     for i in 0..20 {
         let path = m.path(&format!("f{i}"));
         fs::write(&path, "x").unwrap();

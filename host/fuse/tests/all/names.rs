@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::common::{Mounted, code, eventually};
+use crate::common::{Mounted, code, eventually, flash};
+use flashkit_fuse::MountOptions;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
@@ -77,6 +78,30 @@ fn names_move_and_vanish_as_posix_says() {
     fs::write(m.path(&"n".repeat(255)), "").unwrap();
     fs::remove_dir_all(m.path("a")).unwrap();
     assert!(!m.path("a").exists());
+    m.unmount();
+}
+
+/// What is not stored counts for nothing: `du`, and programs that copy holes as such, go by it.
+#[test]
+fn holes_take_no_space() {
+    let Some(m) = Mounted::over(flash(), &MountOptions::default()) else {
+        return;
+    };
+    let file = File::create(m.path("f")).unwrap();
+    let blocks = || file.metadata().unwrap().blocks();
+    file.set_len(100 << 30).unwrap();
+    assert_eq!(blocks(), 0);
+    file.write_all_at(&[1; 10], 50 << 30).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(blocks(), 4, "a page of 2 KiB");
+    file.write_all_at(&[1; 20_000], 0).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(blocks(), 4 + 40);
+    file.set_len(10_000).unwrap();
+    assert_eq!(blocks(), 20, "no more than its size");
+    fs::write(m.path("small"), "x").unwrap();
+    assert_eq!(fs::metadata(m.path("small")).unwrap().blocks(), 1);
+    drop(file);
     m.unmount();
 }
 

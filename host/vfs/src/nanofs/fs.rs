@@ -13,7 +13,7 @@ use flashkit_nanofs as nano;
 use flashkit_nanofs::{Handle, NAME_MAX, NanoFs, SEEK_END};
 
 use crate::{
-    Attr, DirEntry, Error, FileKind, FileSystem, FlashCost, Ino, Measured, NewInode, Result,
+    Attr, Counters, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Result,
     SetAttr, StatFs, Time,
 };
 
@@ -433,14 +433,14 @@ impl<D: BlockDevice> FileSystem for NanoFsFs<D> {
 }
 
 impl<D: MeteredCard> Measured for NanoFsFs<D> {
-    fn cost(&self) -> FlashCost {
+    fn cost(&self) -> Counters {
         let c = self.fs.device_ref().counters();
-        FlashCost {
+        Counters {
             page_reads: c.blocks_read,
             spare_reads: 0,
             page_programs: c.blocks_written,
             block_erases: c.trims,
-            flash_ns: c.time_ns,
+            time_ns: c.time_ns,
         }
     }
 

@@ -6,7 +6,7 @@ use flashkit_disk::{OnNand, Sectors};
 use flashkit_jftl::{Jftl, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Metered, SimNand};
-use flashkit_vfs::FlashCost;
+use flashkit_vfs::Counters;
 use flashkit_workload::{Meter, Options, Report, replay_dir};
 
 use super::Case;
@@ -45,16 +45,16 @@ pub fn run(case: &Case, mut options: Options<'_>) -> Result<Report> {
 /// What the chip below a disk does.
 struct OfDisk {
     disk: Watch<Disk>,
-    before: FlashCost,
+    before: Counters,
 }
 
-fn cost(disk: &Watch<Disk>) -> FlashCost {
+fn cost(disk: &Watch<Disk>) -> Counters {
     let counters = disk.with(|disk| Ok(disk.device().disk().nand().counters()));
-    counters.unwrap_or_default().into()
+    counters.unwrap_or_default()
 }
 
 impl Meter for OfDisk {
-    fn cost(&self) -> FlashCost {
+    fn cost(&self) -> Counters {
         cost(&self.disk) - self.before
     }
 

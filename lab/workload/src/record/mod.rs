@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flashkit_vfs::{
-    Attr, DirEntry, FileKind, FileSystem, FlashCost, Ino, Measured, NewInode, Result, SetAttr,
+    Attr, Counters, DirEntry, FileKind, FileSystem, Ino, Measured, NewInode, Result, SetAttr,
     SetXattr, StatFs, Time, path,
 };
 
@@ -307,6 +307,10 @@ impl FileSystem for Recorder {
         self.inner.forget(ino);
     }
 
+    fn read_aside(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.pass(|fs| fs.read(ino, offset, buf))
+    }
+
     fn read(&mut self, ino: Ino, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.begin();
         let read = self.inner.read(ino, offset, buf);
@@ -412,7 +416,7 @@ impl FileSystem for Recorder {
 }
 
 impl Measured for Recorder {
-    fn cost(&self) -> FlashCost {
+    fn cost(&self) -> Counters {
         self.inner.cost()
     }
 

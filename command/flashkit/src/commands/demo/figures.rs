@@ -3,21 +3,21 @@
 use std::io::{self, Write};
 
 use flashkit_sim::Preset;
-use flashkit_vfs::FlashCost;
+use flashkit_vfs::Counters;
 
 use crate::text::{self, Table};
 
 /// What the demo has cost.
 pub struct Figures {
-    pub format: FlashCost,
+    pub format: Counters,
     /// Storing, before the cut and after it, without mounting.
-    pub store: FlashCost,
+    pub store: Counters,
     /// Mounting after the power cut.
-    pub recovery: FlashCost,
+    pub recovery: Counters,
     /// Mounting after the clean unmount.
-    pub mount: FlashCost,
+    pub mount: Counters,
     /// Reading everything back.
-    pub verify: FlashCost,
+    pub verify: Counters,
     /// Pages that the stored bytes fill.
     pub data_pages: u64,
     pub bytes: u64,
@@ -27,10 +27,10 @@ pub struct Figures {
 impl Figures {
     pub fn print(&self, chip: &Preset, out: &mut dyn Write) -> io::Result<()> {
         let mut table = Table::new(&["", "page reads", "programs", "erases", "flash time"]);
-        let limit = FlashCost {
+        let limit = Counters {
             page_programs: self.data_pages,
-            flash_ns: self.data_pages * chip.timing.program_ns,
-            ..FlashCost::default()
+            time_ns: self.data_pages * chip.timing.program_ns,
+            ..Counters::default()
         };
         for (what, cost) in [
             ("format", self.format),
@@ -45,7 +45,7 @@ impl Figures {
                 text::count(cost.page_reads + cost.spare_reads),
                 text::count(cost.page_programs),
                 text::count(cost.block_erases),
-                text::duration(cost.flash_ns),
+                text::duration(cost.time_ns),
             ]);
         }
         writeln!(out)?;

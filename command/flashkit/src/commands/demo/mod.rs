@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use flashkit_sim::{DEFAULT_PRESET, Preset};
-use flashkit_vfs::FlashCost;
+use flashkit_vfs::Counters;
 
 use crate::Outcome;
 use crate::text;
@@ -113,7 +113,7 @@ struct Demo<'a> {
 struct AtCut {
     /// Items stored and synced.
     items: usize,
-    cost: FlashCost,
+    cost: Counters,
     /// RAM of the file system.
     ram: usize,
 }
@@ -139,7 +139,7 @@ impl Demo<'_> {
         Ok(out.flush()?)
     }
 
-    fn format(&self, out: &mut dyn Write) -> anyhow::Result<FlashCost> {
+    fn format(&self, out: &mut dyn Write) -> anyhow::Result<Counters> {
         let cost = volume::mkfs(
             self.image,
             FsName::Flashlight,
@@ -261,7 +261,7 @@ impl Demo<'_> {
         &self,
         plan: &Plan,
         out: &mut dyn Write,
-    ) -> anyhow::Result<(FlashCost, FlashCost, Verified)> {
+    ) -> anyhow::Result<(Counters, Counters, Verified)> {
         let mut volume = volume::open(self.image, Access::ReadWrite, self.ram)?;
         let mounted = volume.mount_cost;
         let checked = store::verify(volume.fs(), &plan.items);
@@ -294,7 +294,7 @@ fn store_rest(
     plan: &mut Plan,
     cut: &AtCut,
     out: &mut dyn Write,
-) -> anyhow::Result<FlashCost> {
+) -> anyhow::Result<Counters> {
     let before = volume.cost();
     let from = cut.items.min(plan.items.len());
     let stored = store::store(

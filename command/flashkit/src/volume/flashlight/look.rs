@@ -9,7 +9,7 @@ use flashkit_flashlight::{Area, BlockState, Config, FORMAT_VERSION, Page, Visito
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::Metered;
 use flashkit_vfs::check::{Checked, Finding as Found, check};
-use flashkit_vfs::{FileSystem, FlashCost, Measured};
+use flashkit_vfs::{Counters, FileSystem, Measured};
 use serde_json::{Map, Value, json};
 
 use super::{Chip, Fs, check_ram, config, mount, mount_as};
@@ -304,13 +304,13 @@ fn rounded(v: f64) -> f64 {
     (v * 1_000.0).round() / 1_000.0
 }
 
-fn mount_cost(cost: FlashCost) -> Value {
+fn mount_cost(cost: Counters) -> Value {
     json!({
         "page_reads": cost.page_reads,
         "spare_reads": cost.spare_reads,
         "page_programs": cost.page_programs,
         "block_erases": cost.block_erases,
-        "flash_us": cost.flash_ns / 1_000,
+        "flash_us": cost.time_ns / 1_000,
     })
 }
 

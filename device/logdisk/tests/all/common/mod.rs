@@ -112,6 +112,15 @@ pub fn content(sector: u32, version: u32) -> [u8; SECTOR] {
     bytes
 }
 
+/// CRC-32 as in Ethernet and zlib.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0xEDB8_8320 & 0u32.wrapping_sub(crc & 1))
+        })
+    })
+}
+
 /// An operation on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -154,11 +163,20 @@ pub struct Model {
 
 impl Model {
     pub fn new() -> Model {
+        Model::of(SHAPE.sectors)
+    }
+
+    /// Of a disk with so many sectors.
+    pub fn of(sectors: u32) -> Model {
         Model {
-            may: vec![vec![0]; SHAPE.sectors as usize],
-            trimmed: vec![false; SHAPE.sectors as usize],
-            vanishing: vec![None; SHAPE.sectors as usize],
+            may: vec![vec![0]; sectors as usize],
+            trimmed: vec![false; sectors as usize],
+            vanishing: vec![None; sectors as usize],
         }
+    }
+
+    pub fn sectors(&self) -> u32 {
+        self.may.len() as u32
     }
 
     /// An operation begins: from now on either is right.
@@ -221,7 +239,7 @@ impl Model {
         disk: &mut LogDisk<'_, F>,
         cut: bool,
     ) -> Result<(), String> {
-        for sector in 0..SHAPE.sectors {
+        for sector in 0..self.sectors() {
             let mut bytes = [0; SECTOR];
             disk.read(sector, &mut bytes)
                 .map_err(|e| format!("sector {sector}: {e:?}"))?;

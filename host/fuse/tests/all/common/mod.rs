@@ -7,10 +7,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use flashkit_flashlight::{Config, New, ram_needed};
 use flashkit_fuse::{MountError, MountOptions, Outcome};
+use flashkit_nand::Nand as _;
+use flashkit_nanofs::NanoFs;
+use flashkit_sim::{CardTiming, SimCard, SimNand, preset};
+use flashkit_vfs::any::{self, AnyNand};
+use flashkit_vfs::nanofs::NanoFsFs;
 use flashkit_vfs::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr,
-    SetXattr, StatFs, Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, Measured, MemoryFs, NewInode, Result,
+    SetAttr, SetXattr, StatFs, Time,
 };
 use nix::errno::Errno;
 
@@ -197,6 +203,27 @@ pub fn counting() -> (Box<Counting>, Arc<Calls>) {
         }),
         calls,
     )
+}
+
+/// A volume on a chip of 20 MiB, with pages of 2 KiB.
+pub fn flash() -> Box<dyn Measured + Send> {
+    let chip = SimNand::new(preset("micron-20m").unwrap());
+    let ram = Box::leak(vec![0; ram_needed(&chip.geometry())].into_boxed_slice());
+    let root = New {
+        mode: 0o755,
+        ..New::default()
+    };
+    let chip = any::format(AnyNand::new(chip), ram, 1, &root, Config::default()).unwrap();
+    let mut chip: SimNand = chip.take();
+    chip.clear_counters();
+    Box::new(any::mount(AnyNand::new(chip), ram, Config::default()).unwrap())
+}
+
+/// A card of 4 MiB with Nano-FS, for 8 files.
+pub fn nanofs() -> Box<dyn Measured + Send> {
+    let mut fs = NanoFs::<_, 6>::new(SimCard::new(8_192, CardTiming::default()));
+    fs.format(1, 8, 1).unwrap();
+    Box::new(NanoFsFs::new(fs, (0, 0), false).unwrap())
 }
 
 /// A mount served by a thread of this process.
