@@ -545,7 +545,8 @@ fn a_replay_fills_a_mount() {
     let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let filled = report["phases"][0]["user_bytes"].as_u64().unwrap();
     assert!((13 << 20..20 << 20).contains(&filled), "{filled} of 20 MiB");
-    assert_eq!(filled % (1 << 20), 0);
+    // Of the last request that which there was room for is written.
+    assert_eq!(filled % 2048, 0);
     mounted.signal(Signal::SIGTERM);
     assert!(here.run(&["fsck", "flash.img"]).status.success());
 }
