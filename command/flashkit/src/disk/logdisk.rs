@@ -113,16 +113,21 @@ pub fn open(
     Ok(serve(device, real_time))
 }
 
+/// An error with the image that it is of.
+fn of(image: &Path, error: anyhow::Error) -> anyhow::Error {
+    error.context(image.display().to_string())
+}
+
 /// Checks the disk in an image. `None`: it is no image of a NOR chip.
 pub fn fsck(image: &Path, access: Access) -> Option<anyhow::Result<Fsck>> {
     let opened = patiently(|| Chip::open(image, access.into()));
     let mut chip = match opened {
         Ok(chip) => chip,
         Err(ImageError::Io(_) | ImageError::NotAnImage | ImageError::OtherKind(_)) => return None,
-        Err(error) => return Some(Err(error.into())),
+        Err(error) => return Some(Err(of(image, error.into()))),
     };
     chip.distrust();
-    Some(checked(chip, access).with_context(|| image.display().to_string()))
+    Some(checked(chip, access).map_err(|error| of(image, error)))
 }
 
 fn checked(chip: Chip, access: Access) -> anyhow::Result<Fsck> {
@@ -169,13 +174,13 @@ pub fn info(image: &Path) -> Option<anyhow::Result<Map<String, Value>>> {
     let mut chip = match Chip::open(image, flashkit_sim::Access::ReadOnlyCow) {
         Ok(chip) => chip,
         Err(ImageError::Io(_) | ImageError::NotAnImage | ImageError::OtherKind(_)) => return None,
-        Err(error) => return Some(Err(error.into())),
+        Err(error) => return Some(Err(of(image, error.into()))),
     };
     chip.distrust();
     let name = chip.spec().name().to_owned();
     let device = match OnNor::mount(chip, config(Cleaning::Least), false, describe) {
         Ok(device) => device,
-        Err(error) => return Some(Err(anyhow!("{error}"))),
+        Err(error) => return Some(Err(of(image, anyhow!("{error}")))),
     };
     let disk = device.disk();
     let shape = disk.shape();
