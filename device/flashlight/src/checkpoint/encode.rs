@@ -6,9 +6,9 @@ use crate::error::Error;
 use crate::format::area::{HEADS, Head, LogArea, UNSEEN, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{
-    CONFIRMED, CheckpointMut, CheckpointView, FIELDS, REPEATED, TOLD, WIDE, put_lists,
+    CONFIRMED, CheckpointMut, CheckpointView, REPEATED, TOLD, WIDE, put_lists,
 };
-use crate::format::header::Kind;
+use crate::format::header::{HEADER, Kind};
 use crate::format::limits::{BITMAP_BLOCKS, CHAIN, RETIRING, SNAPSHOT_PAGES};
 use crate::format::node::FIRST_FILE;
 use crate::format::snapshot::{self, Piece};
@@ -74,13 +74,12 @@ impl<N: Nand> Durable<'_, N> {
     /// Its fields, each of which has a place of its own.
     fn encode_fields(&mut self, flags: u8, copy_of: u64, pages: usize) {
         let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
-        let (a, s, index) = (&self.anchor, &mut self.index.store, &self.index.map);
-        page[FIELDS..].fill(0);
+        let (a, s, map) = (&self.anchor, &mut self.index.store, &self.index.map);
+        page[HEADER..].fill(0);
         let Some(mut b) = CheckpointMut::on(page) else {
             return;
         };
-        b.clear();
-        b.set_flags(flags | if index.wide { WIDE } else { 0 });
+        b.set_flags(flags | if map.wide { WIDE } else { 0 });
         b.set_round(a.round);
         b.set_root_next(a.root_next as u8);
         b.set_second_next(a.second_next as u8);
@@ -91,7 +90,7 @@ impl<N: Nand> Durable<'_, N> {
         b.set_live(s.tally.live);
         b.set_orphans(self.index.orphans);
         b.set_cursor(s.cursor);
-        b.set_next_dir(index.next);
+        b.set_next_dir(map.next);
         for (area, &head) in s.heads.log.iter().enumerate() {
             b.set_head(area, head);
         }

@@ -25,7 +25,7 @@
 //! [`crate::format::wellformed`] has seen it; the numbers of blocks in it may be any.
 
 use crate::format::area::{HEADS, Head, block_number};
-use crate::format::header::{HEADER, SEQ};
+use crate::format::header::SEQ;
 use crate::format::limits::{BITMAP_BLOCKS, RESERVES, SNAPSHOT_PAGES};
 use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use flashkit_nand::PageAddr;
@@ -244,11 +244,6 @@ impl<'a> CheckpointMut<'a> {
         page.first_chunk_mut().map(CheckpointMut)
     }
 
-    /// Begins with nothing in any field behind the header.
-    pub fn clear(&mut self) {
-        self.0[HEADER..].fill(0);
-    }
-
     pub fn set_next_leaves(&mut self, leaves: [u32; 2]) {
         for (at, leaf) in NEXT_LEAVES.into_iter().zip(leaves) {
             put_u16(self.0, at, leaf as u16);
@@ -304,7 +299,6 @@ mod tests {
     fn filled() -> ([u8; 512], usize) {
         let mut page = [0u8; 512];
         let mut fields = CheckpointMut::on(&mut page).unwrap();
-        fields.clear();
         fields.set_flags(0x81);
         fields.set_round(0x82);
         fields.set_root_next(0x83);

@@ -23,7 +23,7 @@ pub(crate) const UPDATE_BATCH: u32 = 8;
 pub(crate) const FILE_BATCH: u32 = 8;
 
 impl<N: Nand> Store<'_, N> {
-    /// Takes a block for a data data head.
+    /// Takes a block for a data head.
     pub(crate) fn take_data_head(&mut self, front: usize) -> Result<u32, Error<N::Error>> {
         while front == WEAR && self.log.reserved + LOG_AHEAD + 1 < RESERVES {
             let block = self.pick_at_rest();
@@ -315,7 +315,7 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    /// Gives up a data data head; what is left of its block is remembered as a remnant.
+    /// Gives up a data head; what is left of its block is remembered as a remnant.
     pub fn save_remnant(&mut self, front: usize) {
         let head = core::mem::replace(&mut self.heads.data[front], Head::NONE);
         if head.block == u32::MAX {
