@@ -171,6 +171,22 @@ impl<F: FileSystem + ?Sized> Kept<F> {
         Ok(true)
     }
 
+    /// Ends what has no name and is not open, for the room that it takes: the kernel's word that it
+    /// knows it no more may still be on its way. Whether there was any.
+    fn give_up_unopened(&mut self) -> Result<bool> {
+        let mut any = false;
+        for known in self.known.values_mut().filter(|known| known.opens == 0) {
+            if let Place::Nameless(ino) = known.place {
+                known.place = Place::Lost;
+                any = true;
+                let released = self.fs.release(ino);
+                self.fs.forget(ino);
+                released?;
+            }
+        }
+        Ok(any)
+    }
+
     fn place(&self, node: Ino) -> Place {
         let known = self.known.get(&node);
         known.map_or(Place::Named(node), |known| known.place)
@@ -462,7 +478,11 @@ impl<F: FileSystem + ?Sized> FileSystem for Kept<F> {
     }
 
     fn write(&mut self, node: Ino, offset: u64, data: &[u8], now: Time) -> Result<()> {
-        at!(self, node, write, offset, data, now)
+        let done = at!(self, node, write, offset, data, now);
+        if done == Err(Error::NoSpace) && self.give_up_unopened()? {
+            return at!(self, node, write, offset, data, now);
+        }
+        done
     }
 
     fn punch_hole(&mut self, node: Ino, offset: u64, len: u64, now: Time) -> Result<()> {
