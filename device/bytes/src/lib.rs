@@ -14,9 +14,8 @@ pub fn get_u16(b: &[u8], at: usize) -> u16 {
 /// The field of 4 bytes at `at`.
 #[inline]
 pub fn get_u32(b: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&b[at..at + 4]);
-    u32::from_le_bytes(word)
+    let b = &b[at..at + 4];
+    u32::from_le_bytes([b[0], b[1], b[2], b[3]])
 }
 
 /// The field of 8 bytes at `at`.
