@@ -24,10 +24,12 @@ pub type Shape = (u32, u32, u32, u32);
 
 /// Bytes that tell a file, a place in it and a version apart.
 pub fn fill(key: u64, offset: usize, len: usize) -> Vec<u8> {
-    let word = |n: u64| Rng::new(key.wrapping_mul(0x1_0001) ^ n << 20).next_u64();
-    (offset..offset + len)
-        .map(|at| word(at as u64 / 8).to_le_bytes()[at % 8])
-        .collect()
+    let word = |n: usize| Rng::new(key.wrapping_mul(0x1_0001) ^ (n as u64) << 20).next_u64();
+    let words = offset / 8..(offset + len).div_ceil(8);
+    let mut bytes: Vec<u8> = words.flat_map(|n| word(n).to_le_bytes()).collect();
+    bytes.drain(..offset % 8);
+    bytes.truncate(len);
+    bytes
 }
 
 pub fn parent(path: &str) -> &str {
