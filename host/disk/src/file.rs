@@ -1,7 +1,8 @@
 //! A disk as a file system with one file, `disk`, for FUSE.
 
 use flashkit_vfs::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, SetAttr, StatFs, Time,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Result, SetAttr, StatFs,
+    Time,
 };
 
 use crate::Disk;
@@ -59,6 +60,9 @@ impl<D: Disk> DiskFs<D> {
         }
     }
 }
+
+/// What a disk has cost, [`Disk::summary`] says.
+impl<D: Disk> Measured for DiskFs<D> {}
 
 impl<D: Disk> FileSystem for DiskFs<D> {
     fn root(&self) -> Ino {

@@ -63,14 +63,14 @@ const POSITION_ENTRIES: u64 = 2;
 type Entry = (Attr, Generation);
 
 /// Counts that the kernel is handed an inode.
-fn entry<F: FileSystem + ?Sized>(inner: &mut Inner<F>, attr: Attr) -> Result<Entry, Error> {
+fn entry(inner: &mut Inner, attr: Attr) -> Result<Entry, Error> {
     let generation = inner.fs()?.looked_up(attr.ino);
     Ok((attr, Generation(generation)))
 }
 
 /// Serves the kernel.
-pub(crate) struct Bridge<F: ?Sized> {
-    shared: Arc<Shared<F>>,
+pub(crate) struct Bridge {
+    shared: Arc<Shared>,
     inos: InoMap,
     options: MountOptions,
     /// It is here that set-ID bits go when a file is written, cut or given away.
@@ -79,8 +79,8 @@ pub(crate) struct Bridge<F: ?Sized> {
     writeback: bool,
 }
 
-impl<F: FileSystem + ?Sized> Bridge<F> {
-    pub(crate) fn new(shared: Arc<Shared<F>>, root: Ino, options: &MountOptions) -> Bridge<F> {
+impl Bridge {
+    pub(crate) fn new(shared: Arc<Shared>, root: Ino, options: &MountOptions) -> Bridge {
         Bridge {
             shared,
             inos: InoMap::new(root),
@@ -90,15 +90,15 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         }
     }
 
-    fn reads<T>(&self, work: impl FnOnce(&mut Inner<F>) -> Result<T, Error>) -> Result<T, Errno> {
+    fn reads<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
         self.shared.serve(Effect::Reads, work)
     }
 
-    fn settles<T>(&self, work: impl FnOnce(&mut Inner<F>) -> Result<T, Error>) -> Result<T, Errno> {
+    fn settles<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
         self.shared.serve(Effect::Settles, work)
     }
 
-    fn changes<T>(&self, work: impl FnOnce(&mut Inner<F>) -> Result<T, Error>) -> Result<T, Errno> {
+    fn changes<T>(&self, work: impl FnOnce(&mut Inner) -> Result<T, Error>) -> Result<T, Errno> {
         self.shared.serve(Effect::Changes, work)
     }
 
@@ -128,7 +128,7 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
         req: &Request,
         parent: INodeNo,
         mode: u32,
-        make: impl FnOnce(&mut Inner<F>, Ino, &mut NewInode, bool) -> Result<Attr, Error>,
+        make: impl FnOnce(&mut Inner, Ino, &mut NewInode, bool) -> Result<Attr, Error>,
     ) -> Result<Entry, Errno> {
         let dir = self.inos.ours(parent);
         self.changes(|inner| {
@@ -151,9 +151,9 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
     }
 }
 
-impl<F: FileSystem + ?Sized> Bridge<F> {
+impl Bridge {
     /// On a synchronous mount: makes what has changed durable.
-    fn settle(&self, inner: &mut Inner<F>, ino: Ino) -> Result<(), Error> {
+    fn settle(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
         if self.options.sync {
             inner.fs()?.fsync(ino)?;
         }
@@ -162,7 +162,7 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
 
     /// Takes set-ID bits and capabilities from what is written to, cut or given away: that of the
     /// group where the group may execute it, as `chown(2)` says.
-    fn kill_privileges(inner: &mut Inner<F>, ino: Ino, now: Time) -> Result<(), Error> {
+    fn kill_privileges(inner: &mut Inner, ino: Ino, now: Time) -> Result<(), Error> {
         let fs = inner.fs()?;
         let attr = fs.getattr(ino)?;
         if matches!(attr.kind, FileKind::Dir | FileKind::Symlink) {
@@ -189,7 +189,7 @@ impl<F: FileSystem + ?Sized> Bridge<F> {
     }
 
     /// Notes that an inode was read.
-    fn accessed(&self, inner: &mut Inner<F>, ino: Ino) -> Result<(), Error> {
+    fn accessed(&self, inner: &mut Inner, ino: Ino) -> Result<(), Error> {
         const DAY: i64 = 24 * 3600;
         let read_only = self.options.read_only || inner.read_only;
         if read_only || self.options.atime == AccessTimes::Never {
@@ -267,7 +267,7 @@ fn reply_empty(result: Result<(), Errno>, reply: ReplyEmpty) {
     }
 }
 
-impl<F: FileSystem + Send + ?Sized + 'static> Filesystem for Bridge<F> {
+impl Filesystem for Bridge {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // The nearest value that the kernel takes is good enough each time.
         let _ = config.set_max_write(WRITE_MAX);

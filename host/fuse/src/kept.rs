@@ -20,6 +20,7 @@
 
 use std::collections::HashMap;
 
+use crate::Served;
 use flashkit_vfs::{
     Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr,
     SetXattr, StatFs, Time,
@@ -34,8 +35,8 @@ const COPIES_MAX: u64 = 16 << 20;
 const NUMBER_FIRST: Ino = 1 << 48;
 
 /// A file system, and what the kernel knows of it. Inode numbers are the kernel's here.
-pub(crate) struct Kept<F: ?Sized> {
-    fs: Box<F>,
+pub(crate) struct Kept {
+    fs: Box<Served>,
     known: HashMap<Ino, Known>,
     /// Inodes of the file system whose own numbers are taken: the numbers that they have instead.
     renumbered: HashMap<Ino, Ino>,
@@ -85,8 +86,8 @@ fn stale(error: Error) -> Error {
     }
 }
 
-impl<F: FileSystem + ?Sized> Kept<F> {
-    pub(crate) fn new(fs: Box<F>) -> Kept<F> {
+impl Kept {
+    pub(crate) fn new(fs: Box<Served>) -> Kept {
         Kept {
             fs,
             known: HashMap::new(),
@@ -98,12 +99,12 @@ impl<F: FileSystem + ?Sized> Kept<F> {
     }
 
     /// The file system itself, for what concerns no inode.
-    pub(crate) fn inner(&mut self) -> &mut F {
-        &mut self.fs
+    pub(crate) fn inner(&mut self) -> &mut Served {
+        &mut *self.fs
     }
 
     /// Gives the file system back. What has no name ends.
-    pub(crate) fn into_inner(mut self) -> Box<F> {
+    pub(crate) fn into_inner(mut self) -> Box<Served> {
         for known in self.known.into_values() {
             if let Place::Nameless(ino) = known.place {
                 // The next mount does what fails here.
@@ -242,20 +243,20 @@ impl<F: FileSystem + ?Sized> Kept<F> {
         dir: Ino,
         name: &[u8],
         now: Time,
-        mut work: impl FnMut(&mut F) -> Result<()>,
+        mut work: impl FnMut(&mut Served) -> Result<()>,
     ) -> Result<()> {
         let Some((node, ino, place)) = self.prepare(dir, name, now) else {
-            return work(&mut self.fs);
+            return work(&mut *self.fs);
         };
         let mut place = place;
-        let mut done = work(&mut self.fs);
+        let mut done = work(&mut *self.fs);
         if done == Err(Error::NoSpace) && place == Place::Nameless(ino) {
             // To keep it takes room that there is not.
             let opens = self.known.get(&node).map_or(0, |known| known.opens);
             if opens == 0 {
                 self.fs.release(ino)?;
                 place = Place::Lost;
-                done = work(&mut self.fs);
+                done = work(&mut *self.fs);
             }
         }
         if done.is_ok() {
@@ -330,12 +331,7 @@ impl<F: FileSystem + ?Sized> Kept<F> {
 }
 
 /// Gives a copy the contents and attributes of what it is a copy of.
-fn fill<F: FileSystem + ?Sized>(
-    copies: &mut MemoryFs,
-    copy: Ino,
-    fs: &mut F,
-    attr: &Attr,
-) -> Result<()> {
+fn fill(copies: &mut MemoryFs, copy: Ino, fs: &mut Served, attr: &Attr) -> Result<()> {
     let mut set = SetAttr {
         atime: Some(attr.atime),
         mtime: Some(attr.mtime),
@@ -355,7 +351,7 @@ fn fill<F: FileSystem + ?Sized>(
     copies.setattr(copy, &set).map(|_| ())
 }
 
-impl<F: FileSystem + ?Sized> FileSystem for Kept<F> {
+impl FileSystem for Kept {
     fn root(&self) -> Ino {
         self.fs.root()
     }
@@ -434,9 +430,9 @@ impl<F: FileSystem + ?Sized> FileSystem for Kept<F> {
         now: Time,
     ) -> Result<()> {
         let (from_dir, to_dir) = (self.dir(from_dir)?, self.dir(to_dir)?);
-        let work = |fs: &mut F| fs.rename(from_dir, from, to_dir, to, no_replace, now);
+        let work = |fs: &mut Served| fs.rename(from_dir, from, to_dir, to, no_replace, now);
         if no_replace || (from_dir, from) == (to_dir, to) {
-            return work(&mut self.fs);
+            return work(&mut *self.fs);
         }
         self.remove(to_dir, to, now, work)
     }
@@ -574,7 +570,7 @@ mod tests {
     use super::*;
 
     /// A file system with a file that the kernel has looked up twice.
-    fn with_file(size: usize) -> (Kept<MemoryFs>, Ino) {
+    fn with_file(size: usize) -> (Kept, Ino) {
         let mut kept = Kept::new(Box::new(MemoryFs::new()));
         let root = kept.root();
         let file = kept.create(root, b"f", &NewInode::default()).unwrap().ino;

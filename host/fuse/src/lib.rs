@@ -45,6 +45,8 @@ mod session;
 mod state;
 mod tails;
 
+use flashkit_vfs::Measured;
+
 pub use options::{AccessTimes, MountFlag, MountOptions};
 pub use session::{check, mount};
 
@@ -59,10 +61,13 @@ pub enum EndedBy {
     Failure(String),
 }
 
+/// What is mounted. One type, so that the server is compiled once, here.
+pub type Served = dyn Measured + Send;
+
 /// How a mount ended.
-pub struct Outcome<F: ?Sized> {
+pub struct Outcome {
     /// The file system, unmounted. `None` when it panicked.
-    pub fs: Option<Box<F>>,
+    pub fs: Option<Box<Served>>,
     /// What ended it.
     pub ended_by: EndedBy,
     /// What the file system's own unmount said.

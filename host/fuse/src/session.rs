@@ -8,14 +8,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use flashkit_vfs::{Error, FileSystem};
+use flashkit_vfs::Error;
 use fuser::{Session, SessionUnmounter};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::bridge::Bridge;
 use crate::state::Shared;
-use crate::{EndedBy, MountError, MountOptions, Outcome, mountpoint};
+use crate::{EndedBy, MountError, MountOptions, Outcome, Served, mountpoint};
 
 /// No request for so long: the file system is idle.
 const IDLE: Duration = Duration::from_millis(50);
@@ -40,22 +40,22 @@ pub(crate) enum Event {
 
 /// Mounts `fs` at `point`, calls `ready` once it can be used, and serves it until it is unmounted
 /// from outside or SIGINT, SIGTERM or SIGHUP arrives. In all cases the mount point is free again
-/// and [`FileSystem::unmount`] has been called, once, when this returns.
+/// and [`flashkit_vfs::FileSystem::unmount`] has been called, once, when this returns.
 ///
 /// A mount that is busy when the signal comes is detached at once; its users get 2 seconds,
 /// then I/O errors. Further signals only shorten that time. The process keeps ignoring these
 /// three signals afterwards.
 ///
-/// While idle, [`FileSystem::gc`] is called in slices until there is nothing more to do.
+/// While idle, [`flashkit_vfs::FileSystem::gc`] is called in slices until there is nothing more to do.
 ///
 /// # Errors
 /// Nothing was mounted; the file system has been unmounted all the same.
-pub fn mount<F: FileSystem + Send + ?Sized + 'static>(
-    fs: Box<F>,
+pub fn mount(
+    fs: Box<Served>,
     point: &Path,
     options: &MountOptions,
     ready: impl FnOnce(),
-) -> Result<Outcome<F>, MountError> {
+) -> Result<Outcome, MountError> {
     let (events, inbox) = channel();
     let root = fs.root();
     let shared = Shared::new(fs, events.clone(), options.syslog, options.fall_back);
@@ -94,8 +94,8 @@ struct Running {
 }
 
 impl Running {
-    fn start<F: FileSystem + Send + ?Sized + 'static>(
-        shared: &Arc<Shared<F>>,
+    fn start(
+        shared: &Arc<Shared>,
         root: u64,
         point: &Path,
         options: &MountOptions,
@@ -133,12 +133,12 @@ impl Running {
     }
 
     /// Takes the mount away, unmounts the file system and stops the threads.
-    fn finish<F: FileSystem + ?Sized>(
+    fn finish(
         mut self,
-        shared: &Shared<F>,
+        shared: &Shared,
         inbox: &Receiver<Event>,
         mut ended_by: EndedBy,
-    ) -> Outcome<F> {
+    ) -> Outcome {
         let mut was_busy = false;
         let mut serving = !matches!(ended_by, EndedBy::Unmount);
         if serving {
@@ -182,11 +182,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 }
 
 /// Waits for the end of a mount; cleans while it is idle, and makes changes durable in time.
-fn wait<F: FileSystem + ?Sized>(
-    shared: &Shared<F>,
-    inbox: &Receiver<Event>,
-    options: &MountOptions,
-) -> EndedBy {
+fn wait(shared: &Shared, inbox: &Receiver<Event>, options: &MountOptions) -> EndedBy {
     let clean = !options.read_only;
     let commits = clean && !options.commit.is_zero();
     // When what has changed is made durable.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use flashkit_vfs::{Error, FileSystem, Ino};
 use fuser::Errno;
 
+use crate::Served;
 use crate::kept::Kept;
 use crate::session::Event;
 use crate::tails::Tails;
@@ -25,8 +26,8 @@ const READ_ONLY: &str = "the volume can only be read from now on: after an error
 const GONE: &str = "the file system has been unmounted";
 
 /// Shared between the thread that serves the kernel and the one that waits and cleans.
-pub(crate) struct Shared<F: ?Sized> {
-    inner: Mutex<Inner<F>>,
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
     /// Requests so far: no change over a while means idle.
     requests: AtomicU64,
     /// Something has changed since this was asked last.
@@ -37,9 +38,9 @@ pub(crate) struct Shared<F: ?Sized> {
 }
 
 /// What the lock protects.
-pub(crate) struct Inner<F: ?Sized> {
+pub(crate) struct Inner {
     /// `None` once taken for the unmount.
-    fs: Option<Kept<F>>,
+    fs: Option<Kept>,
     /// For reads.
     pub(crate) buf: Vec<u8>,
     pub(crate) tails: Tails,
@@ -60,13 +61,13 @@ pub(crate) enum Effect {
     Settles,
 }
 
-impl<F: FileSystem + ?Sized> Shared<F> {
+impl Shared {
     pub(crate) fn new(
-        fs: Box<F>,
+        fs: Box<Served>,
         events: Sender<Event>,
         syslog: bool,
         fall_back: bool,
-    ) -> Arc<Shared<F>> {
+    ) -> Arc<Shared> {
         let inner = Inner {
             fs: Some(Kept::new(fs)),
             buf: Vec::new(),
@@ -89,7 +90,7 @@ impl<F: FileSystem + ?Sized> Shared<F> {
     pub(crate) fn serve<T>(
         &self,
         effect: Effect,
-        work: impl FnOnce(&mut Inner<F>) -> Result<T, Error>,
+        work: impl FnOnce(&mut Inner) -> Result<T, Error>,
     ) -> Result<T, Errno> {
         let result = match self.inner.lock() {
             Ok(inner) if inner.read_only && effect == Effect::Changes => Err(Errno::EROFS),
@@ -129,7 +130,7 @@ impl<F: FileSystem + ?Sized> Shared<F> {
 
     /// Makes everything durable. `Err`: the file system panicked.
     pub(crate) fn commit(&self) -> Result<(), ()> {
-        self.by_itself("making changes durable", true, F::sync)
+        self.by_itself("making changes durable", true, FileSystem::sync)
             .map(|_| ())
     }
 
@@ -145,7 +146,7 @@ impl<F: FileSystem + ?Sized> Shared<F> {
         &self,
         what: &str,
         settles: bool,
-        work: impl FnOnce(&mut F) -> Result<T, Error>,
+        work: impl FnOnce(&mut Served) -> Result<T, Error>,
     ) -> Result<Option<T>, ()> {
         let mut inner = self.inner.lock().map_err(|_| ())?;
         if inner.read_only && !settles {
@@ -173,18 +174,18 @@ impl<F: FileSystem + ?Sized> Shared<F> {
     }
 
     /// Takes the file system; every later request fails. `None` when it panicked.
-    pub(crate) fn take(&self) -> Option<Box<F>> {
+    pub(crate) fn take(&self) -> Option<Box<Served>> {
         Some(self.inner.lock().ok()?.fs.take()?.into_inner())
     }
 }
 
-impl<F: FileSystem + ?Sized> Inner<F> {
-    pub(crate) fn fs(&mut self) -> Result<&mut Kept<F>, Error> {
+impl Inner {
+    pub(crate) fn fs(&mut self) -> Result<&mut Kept, Error> {
         self.fs.as_mut().ok_or_else(|| Error::Io(GONE.into()))
     }
 
     /// The file system and the buffer for reads.
-    pub(crate) fn fs_and_buf(&mut self) -> Result<(&mut Kept<F>, &mut Vec<u8>), Error> {
+    pub(crate) fn fs_and_buf(&mut self) -> Result<(&mut Kept, &mut Vec<u8>), Error> {
         match self.fs.as_mut() {
             Some(fs) => Ok((fs, &mut self.buf)),
             None => Err(Error::Io(GONE.into())),

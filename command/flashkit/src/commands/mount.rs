@@ -245,11 +245,7 @@ fn tell_recorded(recorded: &Mutex<Recorded>, to: &Path, out: &mut dyn Write) -> 
     Ok(())
 }
 
-fn tell_cost(
-    ended: &Ended<dyn Measured + Send>,
-    mounted: Counters,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn tell_cost(ended: &Ended, mounted: Counters, out: &mut dyn Write) -> io::Result<()> {
     if let Some(fs) = &ended.fs {
         writeln!(out, "mounting: {}", text::cost(mounted))?;
         writeln!(out, "session:  {}", text::cost(fs.cost() - mounted))?;
@@ -259,7 +255,7 @@ fn tell_cost(
 }
 
 /// What a mount's end means for the command.
-pub(super) fn conclude<F: ?Sized>(ended: Ended<F>, point: &Path) -> Outcome {
+pub(super) fn conclude(ended: Ended, point: &Path) -> Outcome {
     if ended.was_busy {
         complain(&format!(
             "{}: files were still open; their programs get I/O errors now",

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use crate::common::{Mounted, flash};
 use flashkit_fuse::MountOptions;
-use flashkit_vfs::{Counters, FileSystem, Ino, Measured, MemoryFs, NewInode, Time};
+use flashkit_vfs::{Counters, FileSystem, Ino, MemoryFs, NewInode, Time};
 use nix::fcntl::{FallocateFlags, fallocate};
 
 /// What it costs from the mount to the unmount; `None` where mounting is not possible.
-fn mounted(writeback: bool, work: impl FnOnce(&Mounted<dyn Measured + Send>)) -> Option<Counters> {
+fn mounted(writeback: bool, work: impl FnOnce(&Mounted)) -> Option<Counters> {
     let options = MountOptions {
         writeback,
         // Time decides nothing.
@@ -80,7 +80,7 @@ fn an_append_costs_what_it_costs_without_a_mount() {
 }
 
 /// What programs do to files every day: copies of trees, and logs.
-fn everyday(m: &Mounted<dyn Measured + Send>) {
+fn everyday(m: &Mounted) {
     for i in 0..300usize {
         let data: Vec<u8> = (0..37 + i * i % 20_011).map(|k| (k * i) as u8).collect();
         let mut file = File::create(m.path(&format!("f{i}"))).unwrap();

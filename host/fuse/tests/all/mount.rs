@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::common::{self, Mounted, code, eventually};
 use flashkit_fuse::{EndedBy, MountOptions};
-use flashkit_vfs::FileSystem;
 use nix::errno::Errno;
 
 fn bytes(len: usize, seed: usize) -> Vec<u8> {

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use flashkit_flashlight::{Config, New, ram_needed};
-use flashkit_fuse::{MountError, MountOptions, Outcome};
+use flashkit_fuse::{MountError, MountOptions, Outcome, Served};
 use flashkit_nand::Nand as _;
 use flashkit_nanofs::NanoFs;
 use flashkit_sim::{CardTiming, SimCard, SimNand, preset};
@@ -44,6 +44,8 @@ pub struct Counting {
     /// Slices of cleaning that are left to do.
     to_clean: u32,
 }
+
+impl Measured for Counting {}
 
 impl FileSystem for Counting {
     fn root(&self) -> Ino {
@@ -227,10 +229,10 @@ pub fn nanofs() -> Box<dyn Measured + Send> {
 }
 
 /// A mount served by a thread of this process.
-pub struct Mounted<F: ?Sized = Counting> {
+pub struct Mounted {
     pub dir: tempfile::TempDir,
     pub calls: Arc<Calls>,
-    server: Option<JoinHandle<std::result::Result<Outcome<F>, MountError>>>,
+    server: Option<JoinHandle<std::result::Result<Outcome, MountError>>>,
 }
 
 impl Mounted {
@@ -246,15 +248,13 @@ impl Mounted {
         let (fs, calls) = counting();
         Mounted::serve(fs, calls, options)
     }
-}
 
-impl<F: FileSystem + Send + ?Sized + 'static> Mounted<F> {
     /// Over a file system of one's own; nothing is counted.
-    pub fn over(fs: Box<F>, options: &MountOptions) -> Option<Mounted<F>> {
+    pub fn over(fs: Box<Served>, options: &MountOptions) -> Option<Mounted> {
         Mounted::serve(fs, Arc::default(), options)
     }
 
-    fn serve(fs: Box<F>, calls: Arc<Calls>, options: &MountOptions) -> Option<Mounted<F>> {
+    fn serve(fs: Box<Served>, calls: Arc<Calls>, options: &MountOptions) -> Option<Mounted> {
         let dir = tempfile::tempdir().unwrap();
         let (ready, wait_ready) = channel();
         let (point, options) = (dir.path().to_owned(), options.clone());
@@ -280,19 +280,19 @@ impl<F: FileSystem + Send + ?Sized + 'static> Mounted<F> {
     }
 
     /// Waits for the end of the mount.
-    pub fn join(mut self) -> (Outcome<F>, Arc<Calls>) {
+    pub fn join(mut self) -> (Outcome, Arc<Calls>) {
         let outcome = self.server.take().unwrap().join().unwrap().unwrap();
         (outcome, self.calls.clone())
     }
 
     /// Unmounts as `umount` does.
-    pub fn unmount(self) -> (Outcome<F>, Arc<Calls>) {
+    pub fn unmount(self) -> (Outcome, Arc<Calls>) {
         unmount(self.dir.path());
         self.join()
     }
 }
 
-impl<F: ?Sized> Drop for Mounted<F> {
+impl Drop for Mounted {
     fn drop(&mut self) {
         // A test failed: leave no mount behind.
         if self.server.is_some() {
