@@ -2,7 +2,9 @@
 //!
 //! The fixed newstyle handshake with `NBD_OPT_EXPORT_NAME`, `GO`, `INFO`, `LIST` and `ABORT`, and
 //! simple replies to `READ`, `WRITE` (with FUA), `DISC`, `FLUSH`, `TRIM` and `WRITE_ZEROES`. That
-//! is what the kernel, QEMU and libnbd ask of a disk.
+//! is what the kernel, QEMU and libnbd ask of a disk. There is one export, and its name is empty.
+//! Several clients may be served at once: each command locks the disk, and a flush covers what
+//! any of them has written (`NBD_FLAG_CAN_MULTI_CONN`).
 //!
 //! There are three libraries on crates.io, and none fits: `nbd` 0.3.1 answers TRIM and WRITE_ZEROES
 //! with an error and knows no FUA and no `GO`; `nbdkit` 0.3.0 makes plugins for a server that has
@@ -12,21 +14,23 @@
 //! | item | what it is |
 //! | --- | --- |
 //! | [`serve`] | one client, from the handshake to its end |
-//! | [`Export`] | what the client is shown |
-//! | [`Host`] | what is done while the client is silent, and who is told of what went wrong |
+//! | [`Shared`] | the disk, for all clients |
+//! | [`Export`] | what the client is shown, and how long it may take |
+//! | [`Host`] | who may stop a session, and who is told of what went wrong |
 //!
 //! ```no_run
 //! use std::io;
 //! use std::os::unix::net::UnixListener;
+//! use std::time::Duration;
 //!
 //! use flashkit_disk::Disk;
-//! use flashkit_nbd::{Export, Host, serve};
+//! use flashkit_nbd::{Export, Host, Shared, serve};
 //!
 //! struct Quiet;
 //!
 //! impl Host for Quiet {
-//!     fn idle(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
-//!         disk.background().map(drop).map_err(io::Error::other)
+//!     fn waiting(&mut self) -> io::Result<()> {
+//!         Ok(())
 //!     }
 //!
 //!     fn report(&mut self, why: &str) {
@@ -34,15 +38,21 @@
 //!     }
 //! }
 //!
-//! fn one_client(disk: &mut dyn Disk) -> io::Result<()> {
+//! fn one_client(disk: Box<dyn Disk + Send>) -> io::Result<()> {
 //!     let (stream, _) = UnixListener::bind("disk.socket")?.accept()?;
-//!     serve(&stream, disk, Export::default(), &mut Quiet)
+//!     // How often the limits are looked at.
+//!     stream.set_read_timeout(Some(Duration::from_millis(20)))?;
+//!     stream.set_write_timeout(Some(Duration::from_millis(20)))?;
+//!     serve(&stream, &Shared::new(disk), Export::default(), &mut Quiet)
 //! }
 //! ```
 
 #![forbid(unsafe_code)]
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use flashkit_disk::Disk;
 
@@ -67,12 +77,13 @@ const REP_SERVER: u32 = 2;
 const REP_INFO: u32 = 3;
 const REP_ERR_UNSUP: u32 = 0x8000_0001;
 const REP_ERR_INVALID: u32 = 0x8000_0003;
+const REP_ERR_UNKNOWN: u32 = 0x8000_0006;
 
 const INFO_EXPORT: u16 = 0;
 const INFO_BLOCK_SIZE: u16 = 3;
 
-/// Has flags, sends flush, FUA, trim and write-zeroes.
-const TRANSMISSION: u16 = 1 | 4 | 8 | 32 | 64;
+/// Has flags, sends flush, FUA, trim and write-zeroes; several connections may be made.
+const TRANSMISSION: u16 = 1 | 4 | 8 | 32 | 64 | 256;
 const READ_ONLY: u16 = 2;
 
 const CMD_READ: u16 = 0;
@@ -92,42 +103,88 @@ const ENOSPC: u32 = 28;
 const OPTION_MAX: u32 = 4096;
 const REQUEST_MAX: u32 = 32 << 20;
 
-/// What a client is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a client is shown, and how long it may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Export {
     /// Writes are refused.
     pub read_only: bool,
+    /// The whole handshake takes so long at most.
+    pub handshake: Duration,
+    /// Nothing more of a request that has begun comes, or nothing of a reply is taken, for so
+    /// long at most. Between requests a client may be silent for ever.
+    pub stalled: Duration,
+}
+
+impl Default for Export {
+    /// May be written; 10 seconds for the handshake, 60 for a client that has stalled.
+    fn default() -> Export {
+        Export {
+            read_only: false,
+            handshake: Duration::from_secs(10),
+            stalled: Duration::from_secs(60),
+        }
+    }
 }
 
 /// What whoever runs a session wants to know of it.
 pub trait Host {
-    /// The client is silent: called each time a read of the stream times out. An error ends the
-    /// session with it.
+    /// Called each time a read or write of the stream times out. An error ends the session with it.
     ///
     /// # Errors
     /// The host's reason to stop.
-    fn idle(&mut self, disk: &mut dyn Disk) -> io::Result<()>;
+    fn waiting(&mut self) -> io::Result<()>;
 
     /// An error of the disk, in one line. The client has been told that there was one.
     fn report(&mut self, why: &str);
 }
 
-/// Serves one client until it disconnects.
+/// A disk that several clients use.
+pub struct Shared {
+    disk: Mutex<Box<dyn Disk + Send>>,
+    commands: AtomicU64,
+}
+
+impl Shared {
+    /// Takes a disk.
+    pub fn new(disk: Box<dyn Disk + Send>) -> Shared {
+        Shared {
+            disk: Mutex::new(disk),
+            commands: AtomicU64::new(0),
+        }
+    }
+
+    /// The disk, for one command or a little cleaning: clients wait meanwhile. `None` once it has
+    /// panicked.
+    pub fn lock(&self) -> Option<MutexGuard<'_, Box<dyn Disk + Send>>> {
+        self.disk.lock().ok()
+    }
+
+    /// Commands of clients so far: no change over a while means idle.
+    pub fn commands(&self) -> u64 {
+        self.commands.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves one client until it disconnects. Reads and writes of the stream are expected to time out
+/// after some milliseconds: that is when limits are looked at and the host is asked.
 ///
 /// # Errors
-/// The stream fails, the client does not speak the protocol, or the host stops.
+/// The stream fails, the client does not speak the protocol, is too slow, or asks for another
+/// export by the option that has no other answer; the host stops.
 pub fn serve(
     stream: impl Read + Write + Copy,
-    disk: &mut dyn Disk,
+    disk: &Shared,
     export: Export,
     host: &mut dyn Host,
 ) -> io::Result<()> {
     let mut session = Session {
         input: BufReader::new(stream),
-        output: BufWriter::new(stream),
+        output: stream,
         disk,
         export,
         host,
+        greeted: false,
+        until: Some(Instant::now() + export.handshake),
     };
     if session.handshake()? {
         session.transmission()?;
@@ -135,12 +192,16 @@ pub fn serve(
     Ok(())
 }
 
-struct Session<'a, S: Read + Write> {
+struct Session<'a, S> {
     input: BufReader<S>,
-    output: BufWriter<S>,
-    disk: &'a mut dyn Disk,
+    output: S,
+    disk: &'a Shared,
     export: Export,
     host: &'a mut dyn Host,
+    /// The handshake is over.
+    greeted: bool,
+    /// When what the client is to do must have been done; never, if it need do nothing.
+    until: Option<Instant>,
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -152,22 +213,62 @@ fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-impl<S: Read + Write> Session<'_, S> {
+impl<'a, S: Read + Write> Session<'a, S> {
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.fill(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads so many bytes, however long they take to come.
+    /// The stream has timed out.
+    fn wait(&mut self) -> io::Result<()> {
+        self.host.waiting()?;
+        match self.until {
+            Some(until) if Instant::now() >= until => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client takes too long",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The client does something: in the transmission its time begins anew.
+    fn goes_on(&mut self) {
+        if self.greeted {
+            self.until = Some(Instant::now() + self.export.stalled);
+        }
+    }
+
+    /// Reads so many bytes.
     fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         let mut at = 0;
         while at < bytes.len() {
             match self.input.read(&mut bytes[at..]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => at += n,
+                Ok(n) => {
+                    at += n;
+                    self.goes_on();
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if is_timeout(&e) => self.host.idle(self.disk)?,
+                Err(e) if is_timeout(&e) => self.wait()?,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends these bytes.
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        self.goes_on();
+        while !bytes.is_empty() {
+            match self.output.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    bytes = &bytes[n..];
+                    self.goes_on();
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if is_timeout(&e) => self.wait()?,
                 Err(e) => return Err(e),
             }
         }
@@ -186,20 +287,13 @@ impl<S: Read + Write> Session<'_, S> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    fn put(&mut self, parts: &[&[u8]]) -> io::Result<()> {
-        parts
-            .iter()
-            .try_for_each(|part| self.output.write_all(part))
-    }
-
     fn flags(&self) -> u16 {
         TRANSMISSION | if self.export.read_only { READ_ONLY } else { 0 }
     }
 
     /// Agrees on the export; false when the client only wanted to look.
     fn handshake(&mut self) -> io::Result<bool> {
-        self.put(&[MAGIC, &HANDSHAKE.to_be_bytes()])?;
-        self.output.flush()?;
+        self.send(&[&MAGIC[..], &HANDSHAKE.to_be_bytes()].concat())?;
         let client = self.u32()?;
         loop {
             if self.u64()? != OPTION_MAGIC {
@@ -213,18 +307,22 @@ impl<S: Read + Write> Session<'_, S> {
             self.fill(&mut data)?;
             match option {
                 OPT_EXPORT_NAME => {
+                    // There is no other way to refuse.
+                    if !data.is_empty() {
+                        return Err(invalid("the client asks for an export that is not there"));
+                    }
                     let zeroes = if client & CLIENT_NO_ZEROES != 0 {
                         0
                     } else {
                         124
                     };
-                    let (size, flags) = (self.disk.size(), self.flags());
-                    self.put(&[
-                        &size.to_be_bytes(),
+                    let (size, flags) = (self.disk()?.size(), self.flags());
+                    let reply = [
+                        &size.to_be_bytes()[..],
                         &flags.to_be_bytes(),
                         &[0; 124][..zeroes],
-                    ])?;
-                    self.output.flush()?;
+                    ];
+                    self.send(&reply.concat())?;
                     return Ok(true);
                 }
                 OPT_INFO | OPT_GO => {
@@ -246,7 +344,13 @@ impl<S: Read + Write> Session<'_, S> {
         }
     }
 
-    /// Answers INFO and GO; false when the option makes no sense.
+    fn disk(&self) -> io::Result<MutexGuard<'a, Box<dyn Disk + Send>>> {
+        self.disk
+            .lock()
+            .ok_or_else(|| io::Error::other("the disk has panicked"))
+    }
+
+    /// Answers INFO and GO; false when the option makes no sense, or asks for another export.
     fn describe(&mut self, option: u32, data: &[u8]) -> io::Result<bool> {
         // Name length, name, number of requests, requests of two bytes.
         let name_len = data
@@ -263,12 +367,20 @@ impl<S: Read + Write> Session<'_, S> {
             self.option_reply(option, REP_ERR_INVALID, &[])?;
             return Ok(false);
         }
+        if name_len != Some(0) {
+            self.option_reply(option, REP_ERR_UNKNOWN, &[])?;
+            return Ok(false);
+        }
+        let (size, block_size) = {
+            let disk = self.disk()?;
+            (disk.size(), disk.block_size())
+        };
         let mut info = INFO_EXPORT.to_be_bytes().to_vec();
-        info.extend(self.disk.size().to_be_bytes());
+        info.extend(size.to_be_bytes());
         info.extend(self.flags().to_be_bytes());
         self.option_reply(option, REP_INFO, &info)?;
         let mut sizes = INFO_BLOCK_SIZE.to_be_bytes().to_vec();
-        for size in [1, self.disk.block_size().max(4096), REQUEST_MAX] {
+        for size in [1, block_size.max(4096), REQUEST_MAX] {
             sizes.extend(size.to_be_bytes());
         }
         self.option_reply(option, REP_INFO, &sizes)?;
@@ -278,19 +390,22 @@ impl<S: Read + Write> Session<'_, S> {
 
     fn option_reply(&mut self, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
         let len = data.len() as u32;
-        self.put(&[
-            &OPTION_REPLY_MAGIC.to_be_bytes(),
+        let reply = [
+            &OPTION_REPLY_MAGIC.to_be_bytes()[..],
             &option.to_be_bytes(),
             &kind.to_be_bytes(),
             &len.to_be_bytes(),
             data,
-        ])?;
-        self.output.flush()
+        ];
+        self.send(&reply.concat())
     }
 
     fn transmission(&mut self) -> io::Result<()> {
+        self.greeted = true;
         let mut data = Vec::new();
         loop {
+            // It need not ask for anything.
+            self.until = None;
             if self.u32()? != REQUEST_MAGIC {
                 return Err(invalid("a request does not begin as one"));
             }
@@ -312,15 +427,15 @@ impl<S: Read + Write> Session<'_, S> {
             }
             let error = self.command(command, flags, offset, len, &mut data).err();
             let code = error.unwrap_or(0);
-            self.put(&[
-                &REPLY_MAGIC.to_be_bytes(),
+            let head = [
+                &REPLY_MAGIC.to_be_bytes()[..],
                 &code.to_be_bytes(),
                 &cookie.to_be_bytes(),
-            ])?;
+            ];
+            self.send(&head.concat())?;
             if command == CMD_READ && code == 0 {
-                self.output.write_all(&data)?;
+                self.send(&data)?;
             }
-            self.output.flush()?;
         }
     }
 
@@ -337,21 +452,25 @@ impl<S: Read + Write> Session<'_, S> {
         if changes && self.export.read_only {
             return Err(EPERM);
         }
+        let Ok(mut disk) = self.disk() else {
+            return Err(EIO);
+        };
+        self.disk.commands.fetch_add(1, Ordering::Relaxed);
         let end = offset.checked_add(u64::from(len));
-        if command != CMD_FLUSH && end.is_none_or(|end| end > self.disk.size()) {
+        if command != CMD_FLUSH && end.is_none_or(|end| end > disk.size()) {
             return Err(if changes { ENOSPC } else { EINVAL });
         }
         let done = match command {
-            CMD_READ => self.disk.read(offset, data),
-            CMD_WRITE => self.disk.write(offset, data),
+            CMD_READ => disk.read(offset, data),
+            CMD_WRITE => disk.write(offset, data),
             // A disk has room for all its sectors, so zeros need no blocks to be kept for them.
-            CMD_TRIM | CMD_WRITE_ZEROES => self.disk.zero(offset, u64::from(len)),
-            CMD_FLUSH => self.disk.flush(),
+            CMD_TRIM | CMD_WRITE_ZEROES => disk.zero(offset, u64::from(len)),
+            CMD_FLUSH => disk.flush(),
             _ => return Err(EINVAL),
         };
         let done = done.and_then(|()| match flags & FLAG_FUA {
             0 => Ok(()),
-            _ => self.disk.flush(),
+            _ => disk.flush(),
         });
         done.map_err(|why| {
             self.host.report(&why);

@@ -2,19 +2,28 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flashkit_disk::{Disk, Result};
-use flashkit_nbd::{Export, Host, serve};
+use flashkit_nbd::{Export, Host, Shared, serve};
 
 const SIZE: usize = 8192;
 
 /// A disk in RAM that notes what it is asked for.
 struct InRam {
     bytes: Vec<u8>,
-    log: Vec<String>,
+    log: Log,
     breaks: bool,
+}
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+impl InRam {
+    fn note(&self, what: String) {
+        self.log.lock().unwrap().push(what);
+    }
 }
 
 impl Disk for InRam {
@@ -33,47 +42,43 @@ impl Disk for InRam {
         Ok(())
     }
     fn write(&mut self, offset: u64, data: &[u8]) -> Result<()> {
-        self.log.push(format!("write {offset} {}", data.len()));
+        self.note(format!("write {offset} {}", data.len()));
         let at = offset as usize;
         self.bytes[at..at + data.len()].copy_from_slice(data);
         Ok(())
     }
     fn zero(&mut self, offset: u64, len: u64) -> Result<()> {
-        self.log.push(format!("zero {offset} {len}"));
+        self.note(format!("zero {offset} {len}"));
         self.bytes[offset as usize..(offset + len) as usize].fill(0);
         Ok(())
     }
     fn flush(&mut self) -> Result<()> {
-        self.log.push("flush".into());
+        self.note("flush".into());
         Ok(())
-    }
-    fn background(&mut self) -> Result<bool> {
-        self.log.push("background".into());
-        Ok(false)
     }
 }
 
 #[derive(Default)]
 struct Noting {
-    idles: u32,
+    waits: u32,
     stop_after: Option<u32>,
     reports: Vec<String>,
 }
 
 impl Host for Noting {
-    fn idle(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
-        self.idles += 1;
-        if self.stop_after.is_some_and(|n| self.idles > n) {
-            return Err(io::ErrorKind::ConnectionAborted.into());
+    fn waiting(&mut self) -> io::Result<()> {
+        self.waits += 1;
+        match self.stop_after {
+            Some(n) if self.waits > n => Err(io::ErrorKind::ConnectionAborted.into()),
+            _ => Ok(()),
         }
-        disk.background().map(|_| ()).map_err(io::Error::other)
     }
     fn report(&mut self, why: &str) {
         self.reports.push(why.into());
     }
 }
 
-type Ended = (io::Result<()>, InRam, Noting);
+type Ended = (io::Result<()>, Vec<String>, Noting);
 
 struct Client {
     stream: UnixStream,
@@ -87,18 +92,19 @@ impl Client {
         // A server that falls silent fails the test.
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).unwrap();
-        theirs
-            .set_read_timeout(Some(Duration::from_millis(2)))
-            .unwrap();
+        let tick = Some(Duration::from_millis(2));
+        theirs.set_read_timeout(tick).unwrap();
+        theirs.set_write_timeout(tick).unwrap();
         let server = std::thread::spawn(move || {
-            let mut disk = InRam {
+            let log = Log::default();
+            let disk = Shared::new(Box::new(InRam {
                 bytes: (0..SIZE).map(|i| (i % 251) as u8).collect(),
-                log: Vec::new(),
+                log: log.clone(),
                 breaks,
-            };
-            let ended = serve(&theirs, &mut disk, export, &mut host);
-            disk.log.retain(|line| line != "background");
-            (ended, disk, host)
+            }));
+            let ended = serve(&theirs, &disk, export, &mut host);
+            let log = log.lock().unwrap().clone();
+            (ended, log, host)
         });
         let mut client = Client {
             stream,
@@ -199,11 +205,11 @@ fn options_are_answered() {
     assert_eq!(client.option_reply(3), (2, vec![0; 4]));
     assert_eq!(client.option_reply(3), (1, vec![]));
     // INFO: size, flags (flush, FUA, trim, write zeroes), block sizes; and no transmission yet.
-    client.option(6, b"\0\0\0\x04name\0\x01\0\x03");
+    client.option(6, b"\0\0\0\0\0\x01\0\x03");
     let (kind, info) = client.option_reply(6);
     assert_eq!((kind, &info[..2]), (3, &[0, 0][..]));
     assert_eq!(info[2..10], (SIZE as u64).to_be_bytes());
-    assert_eq!(info[10..], 0b110_1101u16.to_be_bytes());
+    assert_eq!(info[10..], 0b1_0110_1101u16.to_be_bytes());
     let (kind, sizes) = client.option_reply(6);
     assert_eq!((kind, &sizes[..2]), (3, &[0, 3][..]));
     assert_eq!(sizes[2..6], 1u32.to_be_bytes());
@@ -213,6 +219,11 @@ fn options_are_answered() {
         client.option(7, bad);
         assert_eq!(client.option_reply(7), (0x8000_0003, vec![]), "{bad:?}");
     }
+    // There is one export.
+    for option in [6, 7] {
+        client.option(option, b"\0\0\0\x04name\0\0");
+        assert_eq!(client.option_reply(option), (0x8000_0006, vec![]));
+    }
     client.option(2, b"");
     assert_eq!(client.option_reply(2), (1, vec![]));
     assert!(client.end().0.is_ok());
@@ -221,11 +232,15 @@ fn options_are_answered() {
 #[test]
 fn the_old_option_leads_to_transmission_too() {
     for (client_flags, padding) in [(1u32, 124), (3, 0)] {
-        let mut client = Client::new(Export { read_only: true }, false, Noting::default());
+        let export = Export {
+            read_only: true,
+            ..Export::default()
+        };
+        let mut client = Client::new(export, false, Noting::default());
         client.put(&[&client_flags.to_be_bytes()]);
-        client.option(1, b"any name");
+        client.option(1, b"");
         assert_eq!(client.take(8), (SIZE as u64).to_be_bytes());
-        assert_eq!(client.take(2), 0b110_1111u16.to_be_bytes());
+        assert_eq!(client.take(2), 0b1_0110_1111u16.to_be_bytes());
         assert_eq!(client.take(padding), vec![0; padding]);
         assert_eq!(client.call(0, READ, 0, 4, &[]), 0);
         assert_eq!(client.take(4), [0, 1, 2, 3]);
@@ -235,9 +250,9 @@ fn the_old_option_leads_to_transmission_too() {
         assert_eq!(client.call(0, WRITE_ZEROES, 0, 4, &[]), 1);
         assert_eq!(client.call(0, FLUSH, 0, 0, &[]), 0);
         client.send(0, DISC, 0, 0, &[]);
-        let (ended, disk, _) = client.end();
+        let (ended, log, _) = client.end();
         assert!(ended.is_ok());
-        assert_eq!(disk.log, ["flush"]);
+        assert_eq!(log, ["flush"]);
     }
 }
 
@@ -252,7 +267,7 @@ fn commands_reach_the_disk() {
     assert_eq!(client.call(0, READ, 510, 5, &[]), 0);
     assert_eq!(client.take(5), [0, 0, b'b', b'c', (514 % 251) as u8]);
     client.send(0, DISC, 0, 0, &[]);
-    let (ended, disk, host) = client.end();
+    let (ended, log, host) = client.end();
     assert!(ended.is_ok() && host.reports.is_empty());
     let expected = [
         "write 511 3",
@@ -263,7 +278,7 @@ fn commands_reach_the_disk() {
         "flush",
         "flush",
     ];
-    assert_eq!(disk.log, expected);
+    assert_eq!(log, expected);
 }
 
 #[test]
@@ -280,7 +295,7 @@ fn what_lies_beyond_the_end_is_refused() {
     // The session goes on.
     assert_eq!(client.call(0, READ, 8191, 1, &[]), 0);
     client.take(1);
-    assert!(client.end().1.log.is_empty());
+    assert!(client.end().1.is_empty());
 }
 
 #[test]
@@ -319,7 +334,16 @@ fn what_is_not_the_protocol_ends_the_session() {
 }
 
 #[test]
-fn the_host_cleans_while_the_client_is_silent_and_may_stop() {
+fn an_export_of_another_name_is_refused_by_the_old_option_too() {
+    let mut client = Client::plain();
+    client.put(&[&1u32.to_be_bytes()]);
+    client.option(1, b"name");
+    let said = client.said_in_the_end();
+    assert_eq!(said, "the client asks for an export that is not there");
+}
+
+#[test]
+fn the_host_may_stop_while_the_client_is_silent() {
     let host = Noting {
         stop_after: Some(3),
         ..Noting::default()
@@ -329,5 +353,66 @@ fn the_host_cleans_while_the_client_is_silent_and_may_stop() {
     (&client.stream).write_all(&[0, 0]).unwrap();
     let (ended, _, host) = client.server.join().unwrap();
     assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
-    assert_eq!(host.idles, 4);
+    assert_eq!(host.waits, 4);
+}
+
+/// Limits so short that a test can wait for them.
+const HASTY: Export = Export {
+    read_only: false,
+    handshake: Duration::from_millis(60),
+    stalled: Duration::from_millis(60),
+};
+
+fn ends_late(client: Client) {
+    let begun = Instant::now();
+    let ended = client.server.join().unwrap().0.unwrap_err();
+    assert_eq!(ended.kind(), io::ErrorKind::TimedOut, "{ended}");
+    assert!(begun.elapsed() >= Duration::from_millis(50));
+}
+
+#[test]
+fn a_handshake_is_over_in_time_or_the_session_ends() {
+    let client = Client::new(HASTY, false, Noting::default());
+    (&client.stream).write_all(&[0, 0]).unwrap();
+    ends_late(client);
+}
+
+#[test]
+fn half_a_request_is_not_waited_for_but_a_silent_client_is() {
+    let mut client = Client::new(HASTY, false, Noting::default()).go();
+    std::thread::sleep(Duration::from_millis(150));
+    assert_eq!(client.call(0, FLUSH, 0, 0, &[]), 0);
+    client.send(0, WRITE, 0, 100, &[1; 99]);
+    ends_late(client);
+}
+
+/// A client that asks and does not listen: the replies fill the socket.
+#[test]
+fn a_client_that_takes_no_replies_is_let_go() {
+    for stop_after in [None, Some(20)] {
+        let limits = Export {
+            stalled: match stop_after {
+                None => HASTY.stalled,
+                Some(_) => Duration::from_secs(1_000),
+            },
+            ..HASTY
+        };
+        let host = Noting {
+            stop_after,
+            ..Noting::default()
+        };
+        let mut client = Client::new(limits, false, host).go();
+        let tick = Some(Duration::from_millis(10));
+        client.stream.set_write_timeout(tick).unwrap();
+        let mut request = 0x2560_9513u32.to_be_bytes().to_vec();
+        request.extend([0; 20]);
+        request.extend((SIZE as u32).to_be_bytes());
+        while client.stream.write_all(&request).is_ok() {}
+        let ended = client.server.join().unwrap().0.unwrap_err();
+        let why = match stop_after {
+            None => io::ErrorKind::TimedOut,
+            Some(_) => io::ErrorKind::ConnectionAborted,
+        };
+        assert_eq!(ended.kind(), why, "{ended}");
+    }
 }

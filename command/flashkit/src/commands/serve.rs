@@ -5,13 +5,12 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use flashkit_disk::Disk;
-use flashkit_nbd::Export;
+use flashkit_nbd::{Export, Shared};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Outcome;
@@ -20,10 +19,17 @@ use crate::failure::complain;
 use crate::text;
 use crate::volume::Access;
 
-/// How long to wait for a client before looking for signals and cleaning.
+/// How long to wait for clients before looking for signals and cleaning.
 const IDLE: Duration = Duration::from_millis(20);
+/// Clients at a time. Who comes then is refused.
+const CLIENTS: usize = 16;
+/// Between two lines about what goes wrong.
+const QUIET: Duration = Duration::from_secs(1);
 
-/// Export a block device in an image over NBD, to one client after another, until Ctrl-C.
+/// Export a block device in an image over NBD, to 16 clients at a time, until Ctrl-C.
+///
+/// A client must end its handshake within 10 seconds. One that leaves a request half sent, or a
+/// reply half taken, for a minute is let go. The name of the export is empty.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  flashkit serve --ftl logdisk nor.img --socket nor.sock &\n  \
@@ -72,7 +78,8 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
     if let Some(made) = opened.made {
         writeln!(out, "{made}")?;
     }
-    let mut disk = opened.disk;
+    let size = opened.disk.size();
+    let disk = Shared::new(opened.disk);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone()).context("signals")?;
@@ -82,24 +89,31 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
         "{} is at nbd+unix:///?socket={}, {}; Ctrl-C ends it",
         args.image.display(),
         args.socket.display(),
-        text::bytes(disk.size())
+        text::bytes(size)
     )?;
     out.flush()?;
     let export = Export {
         read_only: args.read_only,
+        ..Export::default()
+    };
+    let server = Server {
+        disk,
+        export,
+        stop,
+        clients: AtomicUsize::new(0),
+        told: Mutex::new(Told::default()),
     };
     listener.set_nonblocking(true).context("socket")?;
-    while !stop.load(Ordering::Relaxed) {
-        match listener.accept() {
-            Ok((stream, _)) => client(&stream, &mut *disk, export, &stop),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if args.read_only || !clean(&mut *disk).map_err(anyhow::Error::msg)? {
-                    std::thread::sleep(IDLE);
-                }
-            }
-            Err(error) => return Err(error).context("socket"),
-        }
-    }
+    // The end of the scope waits for the clients: each looks at the flag every 20 ms.
+    let served = std::thread::scope(|scope| {
+        let served = server.accept(listener, |stream| {
+            scope.spawn(|| server.client(stream));
+        });
+        server.stop.store(true, Ordering::Relaxed);
+        served
+    });
+    let mut disk = server.disk.lock().context(PANICKED)?;
+    served?;
     if !args.read_only {
         disk.close().map_err(anyhow::Error::msg)?;
     }
@@ -107,23 +121,79 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves one client until it goes or a signal comes.
-fn client(stream: &UnixStream, disk: &mut dyn Disk, export: Export, stop: &AtomicBool) {
-    let ready = stream
-        .set_nonblocking(false)
-        .and_then(|()| stream.set_read_timeout(Some(IDLE)));
-    if let Err(error) = ready {
-        return complain(&format!("client: {error}"));
+const PANICKED: &str = "the disk panicked; it needs recovery";
+
+/// The disk and its clients.
+struct Server {
+    disk: Shared,
+    export: Export,
+    stop: Arc<AtomicBool>,
+    clients: AtomicUsize,
+    told: Mutex<Told>,
+}
+
+impl Server {
+    /// Takes clients in until a signal comes; cleans while there are no commands.
+    fn accept(&self, listener: &UnixListener, begin: impl Fn(UnixStream)) -> anyhow::Result<()> {
+        let mut seen = 0;
+        while !self.stop.load(Ordering::Relaxed) {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    if self.clients.fetch_add(1, Ordering::Relaxed) < CLIENTS {
+                        begin(stream);
+                    } else {
+                        self.clients.fetch_sub(1, Ordering::Relaxed);
+                        self.tell("client: refused, as there are 16 already");
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let now = self.disk.commands();
+                    let idle = !self.export.read_only && now == seen;
+                    seen = now;
+                    if !idle || !self.clean()? {
+                        std::thread::sleep(IDLE);
+                    }
+                }
+                Err(error) => return Err(error).context("socket"),
+            }
+        }
+        Ok(())
     }
-    let mut host = Server {
-        stop,
-        cleans: !export.read_only,
-    };
-    match flashkit_nbd::serve(stream, disk, export, &mut host) {
-        Ok(()) => {}
-        Err(_) if stop.load(Ordering::Relaxed) => {}
-        Err(error) if has_gone(error.kind()) => {}
-        Err(error) => complain(&format!("client: {error}")),
+
+    /// Cleans for a while, a step at a time, so that a command waits for one step at most. Whether
+    /// there is more to do.
+    fn clean(&self) -> anyhow::Result<bool> {
+        let (start, seen) = (Instant::now(), self.disk.commands());
+        while start.elapsed() < IDLE && self.disk.commands() == seen {
+            let mut disk = self.disk.lock().context(PANICKED)?;
+            if !disk.background().map_err(anyhow::Error::msg)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Serves one client until it goes or a signal comes.
+    fn client(&self, stream: UnixStream) {
+        let served = stream
+            .set_nonblocking(false)
+            .and_then(|()| stream.set_read_timeout(Some(IDLE)))
+            .and_then(|()| stream.set_write_timeout(Some(IDLE)))
+            .and_then(|()| flashkit_nbd::serve(&stream, &self.disk, self.export, &mut &*self));
+        match served {
+            Ok(()) => {}
+            Err(_) if self.stop.load(Ordering::Relaxed) => {}
+            Err(error) if has_gone(error.kind()) => {}
+            Err(error) => self.tell(&format!("client: {error}")),
+        }
+        drop(stream);
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn tell(&self, what: &str) {
+        if let Ok(mut told) = self.told.lock() {
+            told.tell(what, Instant::now());
+        }
     }
 }
 
@@ -133,35 +203,37 @@ fn has_gone(why: io::ErrorKind) -> bool {
     matches!(why, BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
-/// Cleans while the client is silent, and stops at a signal.
-struct Server<'a> {
-    stop: &'a AtomicBool,
-    cleans: bool,
-}
-
-impl flashkit_nbd::Host for Server<'_> {
-    fn idle(&mut self, disk: &mut dyn Disk) -> io::Result<()> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(io::ErrorKind::ConnectionAborted.into());
+impl flashkit_nbd::Host for &Server {
+    fn waiting(&mut self) -> io::Result<()> {
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::ConnectionAborted.into()),
+            false => Ok(()),
         }
-        if self.cleans {
-            clean(disk).map_err(io::Error::other)?;
-        }
-        Ok(())
     }
 
     fn report(&mut self, why: &str) {
-        complain(why);
+        self.tell(why);
     }
 }
 
-/// Cleans for a while; whether there is more to do.
-fn clean(disk: &mut dyn Disk) -> flashkit_disk::Result<bool> {
-    let start = Instant::now();
-    while start.elapsed() < IDLE {
-        if !disk.background()? {
-            return Ok(false);
+/// Says one line a second at most, and how many were left out: clients can make as many as they
+/// like.
+#[derive(Default)]
+struct Told {
+    last: Option<Instant>,
+    left_out: u64,
+}
+
+impl Told {
+    fn tell(&mut self, what: &str, now: Instant) {
+        if self.last.is_some_and(|last| now < last + QUIET) {
+            self.left_out += 1;
+            return;
+        }
+        self.last = Some(now);
+        match std::mem::take(&mut self.left_out) {
+            0 => complain(what),
+            n => complain(&format!("{what} ({n} lines before were left out)")),
         }
     }
-    Ok(true)
 }

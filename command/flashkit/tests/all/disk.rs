@@ -2,8 +2,9 @@
 //! real clients.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -484,6 +485,46 @@ fn clients_of_libnbd_read_and_write_a_served_disk() {
     serving.child.wait().unwrap();
     assert!(here.path("s").exists());
     let mut serving = serve(&here, &["--real-time", "nor.img"]);
+    stop(&mut serving);
+}
+
+/// Clients that are silent, or ask and take no reply, keep neither others out nor the server from
+/// its end; more than 16 are refused at once.
+#[test]
+fn clients_that_are_silent_are_in_nobodys_way() {
+    let here = Place::new();
+    let mut serving = serve(&here, &["nor.img"]);
+    let connect = || {
+        let stream = UnixStream::connect(here.path("s")).unwrap();
+        let patience = Some(Duration::from_secs(20));
+        stream.set_read_timeout(patience).unwrap();
+        stream
+    };
+    let greeted = |stream: &mut UnixStream| {
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).is_ok() && greeting.starts_with(b"NBDMAGIC")
+    };
+    let mut clients: Vec<UnixStream> = (0..16).map(|_| connect()).collect();
+    assert!(clients.iter_mut().all(greeted));
+    assert!(!greeted(&mut connect()), "a 17th client");
+    let gone = clients.pop().unwrap();
+    drop(gone);
+    let begun = Instant::now();
+    while !greeted(&mut connect()) {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    }
+    // The one whose turn it was has gone again. Reads of 1 MiB whose replies nobody takes.
+    let client = &mut clients[0];
+    let tick = Some(Duration::from_millis(200));
+    client.set_write_timeout(tick).unwrap();
+    let go = [&b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x06"[..], &[0; 6]].concat();
+    client.write_all(&go).unwrap();
+    let read = [
+        &0x2560_9513u32.to_be_bytes()[..],
+        &[0; 20],
+        &(1u32 << 20).to_be_bytes(),
+    ];
+    while client.write_all(&read.concat()).is_ok() {}
     stop(&mut serving);
 }
 
