@@ -129,6 +129,11 @@
 #define NANOFS_E_BUSY -19
 
 /*
+ No bytes where there must be some, or more than 2,147,483,647 of them.
+ */
+#define NANOFS_E_BAD_ARGUMENT -20
+
+/*
  A volume and all the RAM it needs.
  */
 typedef struct nanofs {

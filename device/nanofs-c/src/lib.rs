@@ -83,6 +83,8 @@ pub const NANOFS_E_BAD_HANDLE: c_int = -17;
 pub const NANOFS_E_BEYOND_END: c_int = -18;
 /// The file is open.
 pub const NANOFS_E_BUSY: c_int = -19;
+/// No bytes where there must be some, or more than 2,147,483,647 of them.
+pub const NANOFS_E_BAD_ARGUMENT: c_int = -20;
 
 /// A device of 512-byte blocks. Each function is given `context` and returns 0, or anything else
 /// when it failed. A cut write may leave a block torn or unreadable, but no other block.
@@ -205,16 +207,36 @@ unsafe fn volume<'a>(fs: *mut nanofs) -> &'a mut Fs {
     unsafe { &mut *fs.cast() }
 }
 
-/// Bytes from C; none behind a null pointer.
+/// Whether there can be `n` bytes at a place: a result says no more of them, and so many are all
+/// that a slice has room for on 32 bits. Of no bytes the place may be null.
+fn can_be(at: *const u8, n: u32) -> bool {
+    n <= i32::MAX as u32 && (n == 0 || !at.is_null())
+}
+
+/// Bytes from C, if there can be so many.
 ///
 /// # Safety
 /// There are `n` of them.
-unsafe fn bytes<'a>(at: *const u8, n: u32) -> &'a [u8] {
-    if at.is_null() {
-        return &[];
+unsafe fn bytes<'a>(at: *const u8, n: u32) -> Option<&'a [u8]> {
+    if !can_be(at, n) {
+        return None;
+    }
+    if n == 0 {
+        return Some(&[]);
     }
     // SAFETY: the caller's promise.
-    unsafe { slice::from_raw_parts(at, n as usize) }
+    Some(unsafe { slice::from_raw_parts(at, n as usize) })
+}
+
+/// Gives C a number, at a place that need not hold one yet.
+///
+/// # Safety
+/// The place is valid.
+unsafe fn give(result: Result<u32, Error>, to: *mut u32) -> c_int {
+    status(result.map(|n| {
+        // SAFETY: the caller's promise.
+        unsafe { to.write(n) };
+    }))
 }
 
 /// Makes a volume that knows its device. `nanofs_format` or `nanofs_mount` comes next.
@@ -262,7 +284,9 @@ pub unsafe extern "C" fn nanofs_mount(fs: *mut nanofs, key: u32) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_open(fs: *mut nanofs, name: *const u8, len: u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, name) = unsafe { (volume(fs), bytes(name, len)) };
+    let (fs, Some(name)) = (unsafe { (volume(fs), bytes(name, len)) }) else {
+        return NANOFS_E_BAD_ARGUMENT;
+    };
     code(fs.open(name).map(|handle| handle.0))
 }
 
@@ -273,7 +297,9 @@ pub unsafe extern "C" fn nanofs_open(fs: *mut nanofs, name: *const u8, len: u32)
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_create(fs: *mut nanofs, name: *const u8, len: u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, name) = unsafe { (volume(fs), bytes(name, len)) };
+    let (fs, Some(name)) = (unsafe { (volume(fs), bytes(name, len)) }) else {
+        return NANOFS_E_BAD_ARGUMENT;
+    };
     code(fs.create(name).map(|handle| handle.0))
 }
 
@@ -298,12 +324,17 @@ pub unsafe extern "C" fn nanofs_read(
     data: *mut u8,
     n: u32,
 ) -> c_int {
-    if data.is_null() {
-        return 0;
+    if !can_be(data, n) {
+        return NANOFS_E_BAD_ARGUMENT;
     }
+    let mut none = [];
+    let data = match n {
+        0 => &mut none[..],
+        // SAFETY: the caller's promise.
+        _ => unsafe { slice::from_raw_parts_mut(data, n as usize) },
+    };
     // SAFETY: the caller's promise.
-    let (fs, data) = unsafe { (volume(fs), slice::from_raw_parts_mut(data, n as usize)) };
-    code(fs.read(Handle(handle as u32), data))
+    code(unsafe { volume(fs) }.read(Handle(handle as u32), data))
 }
 
 /// Writes at the position.
@@ -318,7 +349,9 @@ pub unsafe extern "C" fn nanofs_write(
     n: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, data) = unsafe { (volume(fs), bytes(data, n)) };
+    let (fs, Some(data)) = (unsafe { (volume(fs), bytes(data, n)) }) else {
+        return NANOFS_E_BAD_ARGUMENT;
+    };
     status(fs.write(Handle(handle as u32), data))
 }
 
@@ -334,7 +367,9 @@ pub unsafe extern "C" fn nanofs_append(
     n: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, data) = unsafe { (volume(fs), bytes(data, n)) };
+    let (fs, Some(data)) = (unsafe { (volume(fs), bytes(data, n)) }) else {
+        return NANOFS_E_BAD_ARGUMENT;
+    };
     status(fs.append(Handle(handle as u32), data))
 }
 
@@ -355,8 +390,7 @@ pub unsafe extern "C" fn nanofs_seek(fs: *mut nanofs, handle: c_int, pos: u32) -
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_tell(fs: *mut nanofs, handle: c_int, pos: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, pos) = unsafe { (volume(fs), &mut *pos) };
-    status(fs.position(Handle(handle as u32)).map(|at| *pos = at))
+    unsafe { give(volume(fs).position(Handle(handle as u32)), pos) }
 }
 
 /// Gives the bytes in a file in `size`.
@@ -366,8 +400,7 @@ pub unsafe extern "C" fn nanofs_tell(fs: *mut nanofs, handle: c_int, pos: *mut u
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_size(fs: *mut nanofs, handle: c_int, size: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, size) = unsafe { (volume(fs), &mut *size) };
-    status(fs.size(Handle(handle as u32)).map(|n| *size = n))
+    unsafe { give(volume(fs).size(Handle(handle as u32)), size) }
 }
 
 /// Cuts a file to `size` bytes.
@@ -387,7 +420,9 @@ pub unsafe extern "C" fn nanofs_truncate(fs: *mut nanofs, handle: c_int, size: u
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_delete(fs: *mut nanofs, name: *const u8, len: u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, name) = unsafe { (volume(fs), bytes(name, len)) };
+    let (fs, Some(name)) = (unsafe { (volume(fs), bytes(name, len)) }) else {
+        return NANOFS_E_BAD_ARGUMENT;
+    };
     status(fs.delete(name))
 }
 
@@ -404,7 +439,10 @@ pub unsafe extern "C" fn nanofs_rename(
     to_len: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, from, to) = unsafe { (volume(fs), bytes(from, from_len), bytes(to, to_len)) };
+    let parts = unsafe { (volume(fs), bytes(from, from_len), bytes(to, to_len)) };
+    let (fs, Some(from), Some(to)) = parts else {
+        return NANOFS_E_BAD_ARGUMENT;
+    };
     status(fs.rename(from, to))
 }
 
@@ -430,9 +468,9 @@ pub unsafe extern "C" fn nanofs_entry(fs: *mut nanofs, name: *mut u8, size: *mut
     let entry = unsafe { volume(fs) }.entry();
     // SAFETY: the caller's promise, and names are no longer.
     unsafe {
-        *size = entry.size;
+        size.write(entry.size);
         for (i, byte) in entry.name.iter().enumerate() {
-            *name.add(i) = *byte;
+            name.add(i).write(*byte);
         }
     }
     entry.name.len() as c_int
@@ -455,8 +493,7 @@ pub unsafe extern "C" fn nanofs_sync(fs: *mut nanofs) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_space_left(fs: *mut nanofs, space: *mut u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, space) = unsafe { (volume(fs), &mut *space) };
-    status(fs.space_left().map(|n| *space = n))
+    unsafe { give(volume(fs).space_left(), space) }
 }
 
 /// Cleans with at most `budget` operations; 1 if more is left, else 0.

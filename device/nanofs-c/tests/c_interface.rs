@@ -83,3 +83,50 @@ fn a_file_by_way_of_c() {
         assert_eq!(nanofs_open(fs, b"old".as_ptr(), 3), NANOFS_E_NOT_FOUND);
     }
 }
+
+/// Places that are null, lengths that no result can say, and numbers given to uninitialised places.
+#[test]
+fn bytes_that_cannot_be_are_refused() {
+    let mut card = vec![0xff; BLOCKS as usize * 512];
+    let device = device(&mut card);
+    let mut room = Box::new(MaybeUninit::<nanofs>::uninit());
+    let fs = room.as_mut_ptr();
+    let null = core::ptr::null_mut();
+    let bad = NANOFS_E_BAD_ARGUMENT;
+    // SAFETY: the pointers are valid and of the lengths given, or refused.
+    unsafe {
+        nanofs_init(fs, &device);
+        assert_eq!(nanofs_format(fs, 5, 4, 1), 0);
+        let file = nanofs_create(fs, b"f".as_ptr(), 1);
+        assert_eq!(nanofs_append(fs, file, b"abc".as_ptr(), 3), 0);
+        assert_eq!(nanofs_seek(fs, file, 0), 0);
+        assert_eq!(nanofs_read(fs, file, null, 1), bad);
+        assert_eq!(nanofs_write(fs, file, null, 1), bad);
+        assert_eq!(nanofs_append(fs, file, null, 1), bad);
+        for f in [nanofs_open, nanofs_create, nanofs_delete] {
+            assert_eq!(f(fs, null, 1), bad);
+        }
+        assert_eq!(nanofs_rename(fs, b"f".as_ptr(), 1, null, 1), bad);
+        assert_eq!(nanofs_rename(fs, null, 1, b"g".as_ptr(), 1), bad);
+        let one = [0u8; 1].as_mut_ptr();
+        for n in [1 << 31, u32::MAX] {
+            assert_eq!(nanofs_read(fs, file, one, n), bad);
+            assert_eq!(nanofs_write(fs, file, one, n), bad);
+        }
+        // No bytes are none, wherever they are.
+        assert_eq!(nanofs_read(fs, file, null, 0), 0);
+        assert_eq!(nanofs_write(fs, file, null, 0), 0);
+        assert_eq!(nanofs_append(fs, file, null, 0), 0);
+        assert_eq!(nanofs_open(fs, null, 0), NANOFS_E_BAD_NAME);
+        assert_eq!(nanofs_seek(fs, file, 0), 0);
+        let mut n = MaybeUninit::uninit();
+        assert_eq!(nanofs_tell(fs, file, n.as_mut_ptr()), 0);
+        assert_eq!(n.assume_init(), 0);
+        let mut n = MaybeUninit::uninit();
+        assert_eq!(nanofs_size(fs, file, n.as_mut_ptr()), 0);
+        assert_eq!(n.assume_init(), 3);
+        let mut n = MaybeUninit::uninit();
+        assert_eq!(nanofs_space_left(fs, n.as_mut_ptr()), 0);
+        assert!(n.assume_init() > 0);
+    }
+}

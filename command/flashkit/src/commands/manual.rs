@@ -44,6 +44,9 @@ fn shown(path: &Path) -> String {
 }
 
 pub fn complete(args: &Completions, out: &mut dyn Write) -> Outcome {
-    clap_complete::generate(args.shell, &mut Cli::command(), "flashkit", &mut *out);
+    // Made first: what makes it does not take an error of the output.
+    let mut made = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "flashkit", &mut made);
+    out.write_all(&made)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -442,7 +442,13 @@ fn bad_traces_are_refused_by_line() {
 #[test]
 fn a_closed_pipe_is_no_panic() {
     let here = Place::new();
-    for command in ["chips", "--help", "bench"] {
+    for command in [
+        "chips",
+        "--help",
+        "bench",
+        "completions bash",
+        "completions zsh",
+    ] {
         let shell = format!(
             "{} {command} 2>&1 >&- | cat",
             env!("CARGO_BIN_EXE_flashkit")
@@ -459,6 +465,22 @@ fn a_closed_pipe_is_no_panic() {
             .unwrap();
         let said = fs::read_to_string(here.path("err")).unwrap();
         assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+#[test]
+fn an_output_that_is_full_is_told_in_one_line() {
+    for command in [
+        "chips",
+        "chips --json",
+        "completions bash",
+        "completions fish",
+    ] {
+        let shell = format!("{} {command} >/dev/full", env!("CARGO_BIN_EXE_flashkit"));
+        let full = Command::new("sh").arg("-c").arg(shell).output().unwrap();
+        assert_eq!(full.status.code(), Some(1), "{command}");
+        let said = String::from_utf8_lossy(&full.stderr).into_owned();
+        assert_eq!(said, "flashkit: No space left on device\n", "{command}");
     }
 }
 

@@ -79,7 +79,10 @@ impl ImageFolder {
         flashkit_guest::qemu_version()?;
         let folder = self.image.clone().or_else(Image::default_folder);
         let folder = folder.context("no cache folder is known; name one with --image")?;
-        Ok(Image::get(&folder, &mut |line| eprintln!("{line}"))?)
+        Ok(Image::get(&folder, &mut |line| {
+            // Nobody may be listening.
+            let _ = writeln!(std::io::stderr(), "{line}");
+        })?)
     }
 }
 
@@ -102,22 +105,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             place,
         } => {
             let image = place.folder.image()?;
-            let temporary =
-                std::env::temp_dir().join(format!("flashkit-guest.{}", std::process::id()));
+            // Nobody else can know its name or look into it.
+            let temporary = tempfile::tempdir().context("a temporary folder")?;
+            let folder = share.as_deref().unwrap_or(temporary.path());
             let job = Job {
                 script: command.clone(),
-                folder: share.clone().unwrap_or_else(|| temporary.clone()),
+                folder: folder.to_owned(),
                 program: Some(("flashkit", this_program()?)),
                 memory: *memory,
                 limit: *limit,
                 kvm: place.kvm,
                 skip_idle: *skip_idle,
             };
-            let done = show(&job, &image, out);
-            if share.is_none() {
-                let _ = std::fs::remove_dir_all(&temporary);
-            }
-            done
+            show(&job, &image, out)
         }
     }
 }
