@@ -51,12 +51,42 @@ pub fn key(text: &str) -> Result<u32, String> {
 
 /// Finds a chip by name.
 pub fn chip(name: &str) -> Result<&'static Preset, String> {
-    flashkit_sim::preset(name).ok_or_else(|| "no such chip; `flashkit chips` lists them".into())
+    let known = || flashkit_sim::presets().iter().map(|preset| preset.name);
+    flashkit_sim::preset(name).ok_or_else(|| no_such("chip", "chips", name, known()))
+}
+
+/// Why a name is refused: the command that lists those that there are, and the one that is nearly
+/// the same, if there is one.
+pub fn no_such<'a>(
+    what: &str,
+    command: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> String {
+    let alike = known
+        .map(|other| (strsim::jaro_winkler(name, other), other))
+        .filter(|(alike, _)| *alike > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let meant = match alike {
+        Some((_, other)) => format!("; did you mean `{other}`?"),
+        None => ";".into(),
+    };
+    format!("no such {what}{meant} `flashkit {command}` lists them")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_set_right() {
+        let why = |name| chip(name).unwrap_err();
+        assert_eq!(
+            why("slc256m"),
+            "no such chip; did you mean `slc-256m`? `flashkit chips` lists them"
+        );
+        assert_eq!(why("zzz"), "no such chip; `flashkit chips` lists them");
+    }
 
     #[test]
     fn sizes_take_binary_suffixes() {

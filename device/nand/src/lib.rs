@@ -105,14 +105,12 @@ pub trait Nand {
     /// The chip's geometry. Constant for the life of the value; costs nothing.
     fn geometry(&self) -> Geometry;
 
-    /// Wrong bits of a page that the ECC corrects at least. Constant for the life of the value;
-    /// costs nothing. The software above moves data before as many are wrong.
+    /// Wrong bits of a page that the ECC corrects at least, as the data sheet says: 1 for a Hamming
+    /// code, 4 or 8 for the ECC in most SPI NAND. Constant for the life of the value; costs nothing.
     ///
-    /// The default is for drivers that do not know: 1, so that every corrected read asks for the
-    /// data to be moved.
-    fn correctable_bits(&self) -> u32 {
-        1
-    }
+    /// The software above moves data before as many are wrong: of 4 from 3 wrong bits on. Where it
+    /// is 1, every corrected read has its block moved.
+    fn correctable_bits(&self) -> u32;
 
     /// Reads `data.len()` bytes of a page from byte `offset`, and the first `spare.len()` usable
     /// spare bytes.

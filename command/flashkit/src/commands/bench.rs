@@ -10,6 +10,7 @@ use super::replay::{How, run_lines};
 use crate::Outcome;
 use crate::failure::Usage;
 use crate::text::Table;
+use crate::values;
 
 /// Run a named workload and show what it cost; without a name, list them.
 #[derive(clap::Args)]
@@ -35,8 +36,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     };
     let Some(known) = generate::find(name) else {
-        let why = format!("{name}: no such workload; `flashkit bench` lists them");
-        return Err(Usage(why).into());
+        let known = generate::KNOWN.iter().map(|known| known.name);
+        let why = values::no_such("workload", "bench", name, known);
+        return Err(Usage(format!("{name}: {why}")).into());
     };
     run_lines(&known.lines(), &args.how, args.fsync, out).with_context(|| name.clone())
 }

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{Cleaning, serve};
 use crate::failure::{Usage, complain};
 use crate::text;
+use crate::values;
 use crate::volume::{Access, Finding, Fsck, Recovery, drawn_number, patiently};
 
 type Chip = SimNor;
@@ -30,8 +31,9 @@ impl New<'_> {
     pub fn make(&self, image: &Path) -> anyhow::Result<String> {
         let name = self.chip.unwrap_or(NOR_DEFAULT);
         let Some(spec) = nor_preset(name) else {
-            let why = format!("{name}: no such NOR chip; `flashkit chips` lists them");
-            return Err(Usage(why).into());
+            let known = std::iter::once(NOR_DEFAULT);
+            let why = values::no_such("NOR chip", "chips", name, known);
+            return Err(Usage(format!("{name}: {why}")).into());
         };
         let shape = self.shape(&Chip::new(spec.clone()))?;
         // What is refused is refused before there is an image.

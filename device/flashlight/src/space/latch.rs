@@ -156,6 +156,10 @@ mod tests {
             Geometry::new(1024, 64, 8, 8).unwrap()
         }
 
+        fn correctable_bits(&self) -> u32 {
+            1
+        }
+
         fn read(
             &mut self,
             _: PageAddr,

@@ -134,6 +134,12 @@ pub const KNOWN: &[Known] = &[
         make: || trace::number(Sysbench::default().ops()).collect(),
     },
     Known {
+        name: "seq",
+        about: "the same as a trace",
+        fsync: false,
+        make: || stored("seq"),
+    },
+    Known {
         name: "postmark",
         about: "1,300 files of 128 KiB, 30,000 creates and deletes, all deleted",
         fsync: true,
