@@ -64,7 +64,9 @@ fn block_size(sb: &[u8], base: u64, page: u64) -> Result<u64, Why> {
         return Err("the partition is not aligned to the sectors");
     }
     if !block.is_multiple_of(page) {
-        return Err("the file system's blocks are smaller than the sectors");
+        return Err(
+            "the file system's blocks are smaller than the sectors (`mkfs.ext4 -b 4096` makes larger ones)",
+        );
     }
     if get_u32(sb, 0x60) & 0x8 != 0 || (get_u32(sb, 0xE0) == 0 && get_u32(sb, 0xE4) != 0) {
         return Err("the journal is on another device");

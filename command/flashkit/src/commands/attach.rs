@@ -19,7 +19,9 @@ use crate::volume::Access;
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  flashkit attach --ftl logdisk nor.img nor &\n  \
-    losetup --find --show nor/disk\n  mkfs.ext4 /dev/loop0\n  mount /dev/loop0 /mnt"
+    losetup --find --show nor/disk\n  mkfs.ext4 /dev/loop0\n  mount /dev/loop0 /mnt\n\n\
+    `--ftl jftl` follows a journal whose blocks are not smaller than a page of the chip. On a\n\
+    disk below 512 MiB that takes `mkfs.ext4 -b 4096`."
 )]
 pub struct Args {
     /// Image file, made if absent, or MTD device, made a disk if it is erased

@@ -20,7 +20,8 @@ use crate::volume::{self, FsName, Tuning};
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  flashkit replay --fsync --verify postmark.trace\n  \
-    flashkit replay --request 2048 --json seq.trace.gz\n  flashkit replay --dir /mnt seq.trace"
+    flashkit replay --request 2048 --json seq.trace.gz\n  flashkit replay --dir /mnt seq.trace\n\n\
+    docs/traces.md has the format: one operation a line, as `C path size`, `R path offset size`."
 )]
 pub struct Args {
     /// Trace file, plain or gzip
