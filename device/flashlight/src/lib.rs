@@ -81,7 +81,7 @@ mod recovery;
 mod space;
 
 pub use api::attributes::{Attr, SetAttr, StatFs, TARGET_MAX, Unlinked};
-pub use api::scrub::Scrub;
+pub use api::scrub::{Patrol, Scrub};
 pub use api::walk::{Area, Page, RamUse, Visitor};
 pub use api::xattr::SetXattr;
 pub use api::{inspect, transfer};

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 
 use crate::Served;
 use flashkit_vfs::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Result, SetAttr,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, Patrol, Result, SetAttr,
     SetXattr, StatFs, Time,
 };
 
@@ -554,6 +554,10 @@ impl FileSystem for Kept {
 
     fn sync(&mut self) -> Result<()> {
         self.fs.sync()
+    }
+
+    fn patrol(&mut self) -> Result<Patrol> {
+        self.fs.patrol()
     }
 
     fn gc(&mut self, pages: u32) -> Result<bool> {

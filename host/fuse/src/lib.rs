@@ -41,6 +41,7 @@ mod kept;
 mod log;
 mod mountpoint;
 mod options;
+mod pace;
 mod session;
 mod state;
 mod tails;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// How to mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -25,6 +27,8 @@ pub struct MountOptions {
     pub sync: bool,
     /// How long after a change everything is made durable; zero: never.
     pub commit: Duration,
+    /// In how long the whole chip is read once, in idle time; zero: never.
+    pub scrub: Duration,
     /// Send what goes wrong to the system's log as well: nobody reads this process's stderr.
     pub syslog: bool,
     /// When the file system's own records are found to be damaged, changes
@@ -78,6 +82,7 @@ impl Default for MountOptions {
             writeback: false,
             sync: false,
             commit: Duration::from_secs(5),
+            scrub: 14 * DAY,
             syslog: false,
             fall_back: true,
             atime: AccessTimes::Never,
@@ -99,7 +104,7 @@ impl MountOptions {
     /// The names [`MountOptions::set`] knows, for help texts.
     pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
          attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \
-         commit=S, errors=remount-ro (the default), errors=continue, writeback_cache, no_writeback_cache (the default); and those of fstab: defaults, auto, noauto, \
+         commit=S, scrub=DAYS, errors=remount-ro (the default), errors=continue, writeback_cache, no_writeback_cache (the default); and those of fstab: defaults, auto, noauto, \
          user, nofail, x-...";
 
     /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
@@ -166,6 +171,8 @@ impl MountOptions {
             ("writeback_cache", None) => self.writeback = true,
             ("no_writeback_cache", None) => self.writeback = false,
             ("commit", Some(value)) => self.commit = seconds(option, value)?,
+            ("scrub", Some("off")) => self.scrub = Duration::ZERO,
+            ("scrub", Some(value)) => self.scrub = days(option, value)?,
             ("fsname", Some(value)) if !value.is_empty() => self.fs_name = value.into(),
             ("subtype", Some(value)) if !value.is_empty() => self.subtype = value.into(),
             ("attr_timeout", Some(value)) => self.attr_timeout = seconds(option, value)?,
@@ -223,6 +230,15 @@ fn seconds(option: &str, value: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("mount option `{option}`: not a number of seconds"))
 }
 
+fn days(option: &str, value: &str) -> Result<Duration, String> {
+    value
+        .parse::<f64>()
+        .ok()
+        .filter(|days| (0.0..=3650.0).contains(days))
+        .map(|days| DAY.mul_f64(days))
+        .ok_or_else(|| format!("mount option `{option}`: not a number of days up to 3650"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +263,26 @@ mod tests {
             "defaults,noauto,user,nofail,x-systemd.automount,comment=mine,relatime,sync,commit=30";
         options.set(list).unwrap();
         assert!(options.sync);
+        assert_eq!(options.scrub, 14 * DAY);
+        for (value, is) in [
+            ("1", DAY),
+            ("0.5", DAY / 2),
+            ("off", Duration::ZERO),
+            ("7", 7 * DAY),
+        ] {
+            options.set(&format!("scrub={value}")).unwrap();
+            assert_eq!(options.scrub, is);
+        }
+        for bad in [
+            "scrub",
+            "scrub=",
+            "scrub=-1",
+            "scrub=x",
+            "scrub=NaN",
+            "scrub=1e9",
+        ] {
+            assert!(options.set(bad).unwrap_err().contains(bad), "{bad}");
+        }
         assert_eq!(options.atime, AccessTimes::Relative);
         assert_eq!(options.commit, Duration::from_secs(30));
         options.set("writeback_cache,strictatime,async").unwrap();

@@ -1,4 +1,4 @@
-//! The life of a mount: serve, clean while idle, and end in one way whatever ends it.
+//! The life of a mount: serve, clean and patrol while idle, and end in one way whatever ends it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::bridge::Bridge;
+use crate::pace::Pace;
 use crate::state::Shared;
 use crate::{EndedBy, MountError, MountOptions, Outcome, Served, mountpoint};
 
@@ -181,56 +182,144 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .map_err(MountError::Os)
 }
 
-/// Waits for the end of a mount; cleans while it is idle, and makes changes durable in time.
+/// What is to be done when nothing has happened for a while.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Commit,
+    Clean,
+    Patrol,
+}
+
+/// Waits for the end of a mount; cleans and patrols while it is idle, and makes changes durable in
+/// time.
 fn wait(shared: &Shared, inbox: &Receiver<Event>, options: &MountOptions) -> EndedBy {
-    let clean = !options.read_only;
-    let commits = clean && !options.commit.is_zero();
-    // When what has changed is made durable.
-    let mut due: Option<Instant> = None;
-    let mut seen = shared.requests();
-    // How long without a request until cleaning goes on; `None`: nothing to clean.
-    let mut pause = clean.then_some(IDLE);
+    let mut chores = Chores::new(shared, options);
     loop {
-        if commits && shared.take_changed() && due.is_none() {
-            due = Some(Instant::now() + options.commit);
-        }
-        if due.is_some_and(|due| due <= Instant::now()) {
-            due = None;
-            if shared.commit() == Err(()) {
-                return EndedBy::Failure(PANICKED.into());
-            }
-        }
-        let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-        let event = match [pause, left].into_iter().flatten().min() {
-            Some(pause) => inbox.recv_timeout(pause),
-            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        let event = match chores.next() {
+            Some((pause, turn)) => inbox.recv_timeout(pause).map_err(|e| (e, Some(turn))),
+            None => inbox
+                .recv()
+                .map_err(|_| (RecvTimeoutError::Disconnected, None)),
         };
-        match event {
+        let done = match event {
             Ok(Event::Ended(Ok(()))) => return EndedBy::Unmount,
             Ok(Event::Ended(Err(error))) => return EndedBy::Failure(error.to_string()),
             Ok(Event::Signal(signal)) => return EndedBy::Signal(signal),
-            Ok(Event::Changed) => pause = clean.then_some(IDLE),
-            Err(RecvTimeoutError::Disconnected) => return EndedBy::Unmount,
-            // It is time to make changes durable.
-            Err(RecvTimeoutError::Timeout) if pause.is_none_or(|p| left.is_some_and(|l| l < p)) => {
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                let now = shared.requests();
-                if now != seen {
-                    seen = now;
-                    pause = Some(IDLE);
-                    continue;
-                }
-                // Asked for before the last look, so that no change falls in between.
-                shared.fall_asleep();
-                pause = match shared.clean(SLICE_PAGES) {
-                    Ok(true) => Some(SLICE_PAUSE),
-                    Ok(false) if shared.requests() != seen => Some(IDLE),
-                    Ok(false) => None,
-                    Err(()) => return EndedBy::Failure(PANICKED.into()),
-                };
-            }
+            Ok(Event::Changed) => chores.wake(),
+            Err((RecvTimeoutError::Timeout, Some(turn))) => chores.run(turn),
+            Err(_) => return EndedBy::Unmount,
+        };
+        if done == Err(()) {
+            return EndedBy::Failure(PANICKED.into());
         }
+    }
+}
+
+/// What is done while no request asks for anything.
+struct Chores<'a> {
+    shared: &'a Shared,
+    /// Changes are made durable so long after the first.
+    commit: Duration,
+    /// Nothing is written: there is nothing to do.
+    read_only: bool,
+    /// When what has changed is made durable.
+    due: Option<Instant>,
+    /// Requests at the last look.
+    seen: u64,
+    /// How long without a request until cleaning goes on; `None`: nothing to clean.
+    pause: Option<Duration>,
+    pace: Option<Pace>,
+}
+
+impl<'a> Chores<'a> {
+    fn new(shared: &'a Shared, options: &MountOptions) -> Chores<'a> {
+        let pace = match options.read_only || options.scrub.is_zero() {
+            true => None,
+            false => Pace::new(options.scrub, shared.pages(), Instant::now()),
+        };
+        Chores {
+            shared,
+            commit: options.commit,
+            read_only: options.read_only,
+            due: None,
+            seen: shared.requests(),
+            pause: (!options.read_only).then_some(IDLE),
+            pace,
+        }
+    }
+
+    /// How long to wait, and for what.
+    fn next(&mut self) -> Option<(Duration, Turn)> {
+        let now = Instant::now();
+        let commits = !self.read_only && !self.commit.is_zero();
+        if commits && self.shared.take_changed() && self.due.is_none() {
+            self.due = Some(now + self.commit);
+        }
+        let due = self.due.map(|due| due.saturating_duration_since(now));
+        let patrol = self.pace.as_ref().map(|pace| pace.left(now));
+        [
+            (due, Turn::Commit),
+            (self.pause, Turn::Clean),
+            (patrol, Turn::Patrol),
+        ]
+        .into_iter()
+        .filter_map(|(left, turn)| Some((left?, turn)))
+        .min_by_key(|(left, _)| *left)
+    }
+
+    /// Something has changed.
+    fn wake(&mut self) -> Result<(), ()> {
+        self.pause = (!self.read_only).then_some(IDLE);
+        Ok(())
+    }
+
+    /// Whether there were requests since the last look.
+    fn is_busy(&mut self) -> bool {
+        let now = self.shared.requests();
+        now != std::mem::replace(&mut self.seen, now)
+    }
+
+    fn run(&mut self, turn: Turn) -> Result<(), ()> {
+        match turn {
+            Turn::Commit => {
+                self.due = None;
+                self.shared.commit()
+            }
+            Turn::Clean => self.clean(),
+            Turn::Patrol => self.patrol(),
+        }
+    }
+
+    fn clean(&mut self) -> Result<(), ()> {
+        if self.is_busy() {
+            self.pause = Some(IDLE);
+            return Ok(());
+        }
+        // Asked for before the last look, so that no change falls in between.
+        self.shared.fall_asleep();
+        self.pause = match self.shared.clean(SLICE_PAGES)? {
+            true => Some(SLICE_PAUSE),
+            false if self.shared.requests() != self.seen => Some(IDLE),
+            false => None,
+        };
+        Ok(())
+    }
+
+    fn patrol(&mut self) -> Result<(), ()> {
+        let busy = self.is_busy();
+        let Some(pace) = &mut self.pace else {
+            return Ok(());
+        };
+        if busy {
+            pace.put_off(Instant::now(), IDLE);
+            return Ok(());
+        }
+        let noted = self.shared.patrol()?;
+        pace.stepped(Instant::now());
+        if noted {
+            self.pause = Some(SLICE_PAUSE);
+        }
+        Ok(())
     }
 }
 

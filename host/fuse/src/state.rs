@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use flashkit_vfs::{Error, FileSystem, Ino};
+use flashkit_vfs::{Error, FileSystem, Ino, Patrol};
 use fuser::Errno;
 
 use crate::Served;
@@ -138,6 +138,23 @@ impl Shared {
     pub(crate) fn clean(&self, pages: u32) -> Result<bool, ()> {
         let more = self.by_itself("cleaning", false, |fs| fs.gc(pages))?;
         Ok(more.unwrap_or(false))
+    }
+
+    /// Reads a page for the patrol; what it meets is reported. Whether cleaning has something to do
+    /// for it. `Err`: the file system panicked.
+    pub(crate) fn patrol(&self) -> Result<bool, ()> {
+        let met = self.by_itself("patrol", false, FileSystem::patrol)?;
+        if let Some(Patrol::Lost(what) | Patrol::Done(Some(what))) = &met {
+            let mut inner = self.inner.lock().map_err(|_| ())?;
+            inner.report(&format!("patrol: {what}"));
+        }
+        Ok(met == Some(Patrol::Noted))
+    }
+
+    /// Pages that a patrol has to read at most.
+    pub(crate) fn pages(&self) -> u64 {
+        let space = self.by_itself("patrol", true, FileSystem::statfs);
+        space.ok().flatten().map_or(0, |space| space.blocks)
     }
 
     /// Has the file system do what no request asks for; an error is reported, and there is no

@@ -8,7 +8,7 @@ use flashkit_meter::Metered;
 use flashkit_nand::Nand;
 
 use crate::{
-    Attr, Counters, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Result,
+    Attr, Counters, DirEntry, Error, FileKind, FileSystem, Ino, Measured, NewInode, Patrol, Result,
     SetAttr, SetXattr, StatFs, Time,
 };
 
@@ -23,6 +23,8 @@ pub struct FlashLightFs<'r, N: Nand> {
     files: BTreeMap<Ino, FileRef>,
     opens: BTreeMap<Ino, u32>,
     orphans: BTreeSet<Ino>,
+    /// Pages that the patrol could not read in this round, and that may be of no use.
+    doubtful: u32,
 }
 
 fn error<E: std::fmt::Debug>(e: fl::Error<E>) -> Error {
@@ -100,6 +102,7 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
             files: BTreeMap::new(),
             opens: BTreeMap::new(),
             orphans: BTreeSet::new(),
+            doubtful: 0,
         }
     }
 
@@ -486,6 +489,28 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
 
     fn gc(&mut self, pages: u32) -> Result<bool> {
         self.fs.gc(pages).map_err(error)
+    }
+
+    fn patrol(&mut self) -> Result<Patrol> {
+        Ok(match self.fs.patrol().map_err(error)? {
+            fl::Patrol::Read => Patrol::Read,
+            fl::Patrol::Noted => Patrol::Noted,
+            fl::Patrol::Unreadable { page, in_use: true } => Patrol::Lost(format!(
+                "page {} cannot be read: a file has lost data, `flashkit fsck -n` names it",
+                page.0
+            )),
+            // Power cuts leave such pages, and no harm is done.
+            fl::Patrol::Unreadable { in_use: false, .. } => {
+                self.doubtful += 1;
+                Patrol::Read
+            }
+            fl::Patrol::Done => Patrol::Done(match std::mem::take(&mut self.doubtful) {
+                0 => None,
+                n => Some(format!(
+                    "{n} pages cannot be read that may be in use; `flashkit fsck -n` tells"
+                )),
+            }),
+        })
     }
 
     fn unmount(&mut self) -> Result<()> {

@@ -232,6 +232,22 @@ pub struct StatFs {
     pub name_max: u32,
 }
 
+/// What a step of a patrol has met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Patrol {
+    /// There is nothing to patrol.
+    Nothing,
+    /// A page was read.
+    Read,
+    /// A page was read, and something waits to be written anew.
+    Noted,
+    /// A page cannot be read, in one line.
+    Lost(String),
+    /// Everything has been read; the next step begins another round. What is to be said of this
+    /// one, if anything.
+    Done(Option<String>),
+}
+
 /// A mounted file system.
 ///
 /// Names are bytes without `/` and NUL, 1 to 255 long. Operations are durable after
@@ -446,6 +462,12 @@ pub trait FileSystem {
     fn gc(&mut self, pages: u32) -> Result<bool> {
         let _ = pages;
         Ok(false)
+    }
+
+    /// Reads on through all that is stored, a page a call, so that what rots is noticed in time. What
+    /// is to be written anew [`FileSystem::gc`] does. By default there is nothing that rots.
+    fn patrol(&mut self) -> Result<Patrol> {
+        Ok(Patrol::Nothing)
     }
 
     /// Makes everything durable and leaves a cleanly unmounted volume. No other call is allowed

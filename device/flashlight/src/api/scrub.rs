@@ -7,8 +7,10 @@
 //! [`FlashLight::scrub`] moves what is valid in it. Retention and reads wear on all pages of a
 //! block alike, so the block is moved, not the page. A list that is full forgets; the next read, or
 //! the next round of scrubbing, notices again.
+//!
+//! [`FlashLight::scrub`] is for who waits for its result. [`FlashLight::patrol`] is the same in steps
+//! of a page, for the background.
 
-use crate::FlashLight;
 use crate::api::walk::{self, Page, Visitor};
 use crate::checkpoint::Durable;
 use crate::cleaning::Volume;
@@ -17,6 +19,7 @@ use crate::format::blockstate::BlockState;
 use crate::format::header;
 use crate::format::tag::{self, Tag};
 use crate::index::Index;
+use crate::{FileRef, FlashLight};
 use flashkit_nand::{Nand, PageAddr};
 
 /// What one call of [`FlashLight::scrub`] has done.
@@ -32,6 +35,39 @@ pub struct Scrub {
     /// Everything in use has been read since the round began, and nothing is left to be written
     /// anew; the next call begins another round.
     pub done: bool,
+}
+
+/// What one call of [`FlashLight::patrol`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patrol {
+    /// A page was read.
+    Read,
+    /// A page was read, and its block, or one before it, waits for [`FlashLight::gc`] to write it
+    /// anew.
+    Noted,
+    /// A page cannot be read.
+    Unreadable {
+        /// Where.
+        page: PageAddr,
+        /// It is in use. If not, it may be, or be what a power cut has left of a program.
+        in_use: bool,
+    },
+    /// Everything in use has been read since the round began; the next call begins another.
+    Done,
+}
+
+/// What a page is found to be.
+enum Look {
+    /// Readable, or nothing, or noted to be written anew.
+    Sound,
+    /// File data that cannot be read.
+    LostData {
+        /// It is in use, and not only perhaps.
+        in_use: bool,
+        /// Very likely the owner.
+        owner: Option<FileRef>,
+    },
+    LostMeta,
 }
 
 impl<N: Nand> FlashLight<'_, N> {
@@ -50,21 +86,14 @@ impl<N: Nand> FlashLight<'_, N> {
             out.refreshed = 1;
             return Ok(out);
         }
-        let end = self.store().table.blocks() * self.store().ppb();
-        while out.read < pages && out.unreadable.is_none() && self.store().scrub_at < end {
-            let at = PageAddr(self.store().scrub_at);
-            if !self.volume.durable.is_in_use(at) {
-                self.index_mut().skip_block();
-                continue;
-            }
-            self.store_mut().scrub_at += 1;
-            let listed = self.index().listed_valid(at);
-            if listed != Some(false) {
-                out.read += 1;
-                out.unreadable = self.scrub_page(at, listed.is_some())?;
-            }
+        while out.read < pages && out.unreadable.is_none() {
+            let Some((at, known)) = self.volume.durable.next_to_scrub() else {
+                break;
+            };
+            out.read += 1;
+            out.unreadable = self.scrub_page(at, known)?;
         }
-        if self.store().scrub_at >= end
+        if self.store().scrub_at >= self.store().table.blocks() * self.store().ppb()
             && out.unreadable.is_none()
             && (!self.index().is_writable() || self.store().nand.refresh.is_empty())
         {
@@ -74,34 +103,71 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(out)
     }
 
+    /// Reads one page of those in use, or none if the round is over: about one page read, besides
+    /// one of the block table where that is not in RAM. Nothing is moved, which [`FlashLight::gc`]
+    /// does, and no owner is looked for. Where the round goes on is remembered over unmounts, by a
+    /// sixteenth of the chip; that may cost an unmount its checkpoint.
+    ///
+    /// # Errors
+    /// The driver's; a page that cannot be read is no error.
+    pub fn patrol(&mut self) -> Result<Patrol, Error<N::Error>> {
+        let sixteenth = (self.store().table.blocks() / 16).max(1) * self.store().ppb();
+        let before = self.store().scrub_at / sixteenth;
+        let next = self.volume.durable.next_to_scrub();
+        if next.is_none() {
+            self.store_mut().scrub_at = 0;
+        }
+        let moved = self.store().scrub_at / sixteenth != before;
+        self.store_mut().since.patrolled |= moved;
+        let Some((page, known)) = next else {
+            return Ok(Patrol::Done);
+        };
+        Ok(match self.index_mut().look_at(page, known)? {
+            Look::Sound if self.store().nand.refresh.is_empty() => Patrol::Read,
+            Look::Sound => Patrol::Noted,
+            Look::LostData { in_use, .. } => Patrol::Unreadable { page, in_use },
+            Look::LostMeta => Patrol::Unreadable {
+                page,
+                in_use: false,
+            },
+        })
+    }
+
     /// Reads one page, which is in use if that is `known`, and gives it
     /// back when it cannot be read.
     fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
-        let block = self.store().geo.block_of(at).0;
-        let state = self.store_mut().state(block);
-        if let BlockState::Data(n) = state {
-            let known = known || n == self.store().programmed(block);
-            return self.index_mut().scrub_data(at, known);
+        match self.index_mut().look_at(at, known)? {
+            Look::Sound => Ok(None),
+            Look::LostData { in_use, owner } => self.index_mut().owner_of(at, in_use, owner),
+            Look::LostMeta => {
+                let mut search = Search { at, found: None };
+                self.walk(&mut search)?;
+                Ok(search.found)
+            }
         }
-        if self.index_mut().read_scratch(at)?.is_some() {
-            return Ok(None);
-        }
-        if header::is_blank(&self.index().scratch) {
-            self.index_mut().skip_block();
-            return Ok(None);
-        }
-        if state == BlockState::System {
-            // What it says is in RAM too.
-            self.store_mut().nand.refresh.add(block);
-            return Ok(None);
-        }
-        let mut search = Search { at, found: None };
-        self.walk(&mut search)?;
-        Ok(search.found)
     }
 }
 
 impl<N: Nand> Durable<'_, N> {
+    /// The next page that is to be read, and whether it is known to be in use; none at the end of
+    /// the chip.
+    fn next_to_scrub(&mut self) -> Option<(PageAddr, bool)> {
+        let end = self.index.store.table.blocks() * self.index.store.ppb();
+        while self.index.store.scrub_at < end {
+            let at = PageAddr(self.index.store.scrub_at);
+            if !self.is_in_use(at) {
+                self.index.skip_block();
+                continue;
+            }
+            self.index.store.scrub_at += 1;
+            let listed = self.index.listed_valid(at);
+            if listed != Some(false) {
+                return Some((at, listed.is_some()));
+            }
+        }
+        None
+    }
+
     /// Whether a page, or one behind it in its block, may be in use.
     fn is_in_use(&mut self, at: PageAddr) -> bool {
         let (block, index) = (
@@ -124,26 +190,60 @@ impl<N: Nand> Index<'_, N> {
         self.store.scrub_at = (block + 1) * self.store.ppb();
     }
 
-    fn scrub_data(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
+    fn look_at(&mut self, at: PageAddr, known: bool) -> Result<Look, Error<N::Error>> {
+        let block = self.store.geo.block_of(at).0;
+        let state = self.store.state(block);
+        if let BlockState::Data(n) = state {
+            let known = known || n == self.store.programmed(block);
+            return self.look_at_data(at, known);
+        }
+        if self.read_scratch(at)?.is_some() {
+            return Ok(Look::Sound);
+        }
+        if header::is_blank(&self.scratch) {
+            self.skip_block();
+            return Ok(Look::Sound);
+        }
+        if state == BlockState::System {
+            // What it says is in RAM too.
+            self.store.nand.refresh.add(block);
+            return Ok(Look::Sound);
+        }
+        Ok(Look::LostMeta)
+    }
+
+    fn look_at_data(&mut self, at: PageAddr, in_use: bool) -> Result<Look, Error<N::Error>> {
         let mut spare = [0u8; tag::SIZE];
         let n = if self.store.has_tags() { tag::SIZE } else { 0 };
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let status = self.store.nand.read(at, 0, page, &mut spare[..n])?;
         if status.is_readable() && (n == 0 || Tag::matches(&spare, page)) {
-            return Ok(None);
+            return Ok(Look::Sound);
         }
-        if status.is_readable() && header::is_blank(page) && !known {
+        if status.is_readable() && header::is_blank(page) && !in_use {
             self.skip_block();
-            return Ok(None);
+            return Ok(Look::Sound);
         }
-        if let Some(t) = Tag::decode(&spare).filter(|_| status.is_readable() && n > 0) {
-            // Very likely the owner: it is asked first when it is in the cache.
-            crate::error::sound(self.load_file(t.owner).map(|_| ()).or_else(not_there))?;
+        let tag = Tag::decode(&spare).filter(|_| status.is_readable() && n > 0);
+        let owner = tag.map(|t| t.owner);
+        Ok(Look::LostData { in_use, owner })
+    }
+
+    /// Whose a page of data is that cannot be read; none if it need not be anybody's.
+    fn owner_of(
+        &mut self,
+        at: PageAddr,
+        in_use: bool,
+        likely: Option<FileRef>,
+    ) -> Result<Option<Page>, Error<N::Error>> {
+        if let Some(owner) = likely {
+            // It is asked first when it is in the cache.
+            crate::error::sound(self.load_file(owner).map(|_| ()).or_else(not_there))?;
         }
         let area = walk::Area::Data;
         let ino = match crate::error::sound(self.search_owner(at))? {
             Some(Some((file, _))) => file.ino,
-            _ if known => 0,
+            _ if in_use => 0,
             _ => return Ok(None),
         };
         Ok(Some(Page {

@@ -54,7 +54,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     }
 
     /// Makes everything durable and marks the volume as cleanly unmounted. Writes nothing when
-    /// nothing was written since the mount. Returns the chip.
+    /// nothing was written since the mount, and no [`FlashLight::patrol`] has come far. Returns the
+    /// chip.
     #[allow(clippy::type_complexity)]
     pub fn unmount(mut self) -> Result<N, (N, Error<N::Error>)> {
         let result = self.close();
@@ -66,7 +67,8 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// What [`FlashLight::unmount`] does, keeping the value: nothing may be changed afterwards.
     pub fn close(&mut self) -> Result<(), Error<N::Error>> {
-        if self.index().read_only || !(self.store().log.session || self.index().is_dirty()) {
+        let changed = self.store().log.session || self.index().is_dirty();
+        if self.index().read_only || !(changed || self.store().since.patrolled) {
             self.index_mut().read_only = true;
             return Ok(());
         }

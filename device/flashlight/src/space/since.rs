@@ -19,6 +19,8 @@ pub(crate) struct SinceCheckpoint {
     pub updates: u32,
     /// Blocks reserved for updates; those reserved at the checkpoint included.
     pub update_blocks: usize,
+    /// The patrol has come to another sixteenth of the chip.
+    pub patrolled: bool,
 }
 
 impl SinceCheckpoint {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::common::{self, Mounted, code, eventually};
 use flashkit_fuse::{EndedBy, MountOptions};
+use flashkit_vfs::{FileSystem, MemoryFs};
 use nix::errno::Errno;
 
 fn bytes(len: usize, seed: usize) -> Vec<u8> {
@@ -457,6 +458,38 @@ fn idle_time_is_for_cleaning() {
     eventually("woken by a change", || {
         calls.cleanings.load(Ordering::SeqCst) > 5
     });
+    m.unmount();
+}
+
+/// In idle time the chip is read within the days that were asked for, no faster; what is to be
+/// written anew is. While there are requests it waits.
+#[test]
+fn idle_time_is_for_the_patrol() {
+    let mut options = MountOptions::default();
+    // One in 10 ms.
+    let blocks = MemoryFs::new().statfs().unwrap().blocks;
+    options.scrub = Duration::from_millis(10 * blocks);
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
+    let calls = m.calls.clone();
+    let patrols = || calls.patrols.load(Ordering::SeqCst);
+    let begun = std::time::Instant::now();
+    eventually("twenty pages", || patrols() >= 20);
+    assert!(begun.elapsed() >= Duration::from_millis(150));
+    eventually("what was noted is cleaned", || {
+        calls.cleanings.load(Ordering::SeqCst) >= 5 + patrols() / 10
+    });
+    m.unmount();
+    let options = MountOptions {
+        scrub: Duration::ZERO,
+        ..MountOptions::default()
+    };
+    let Some(m) = Mounted::with(&options) else {
+        return;
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(m.calls.patrols.load(Ordering::SeqCst), 0);
     m.unmount();
 }
 

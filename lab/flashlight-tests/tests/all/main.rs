@@ -15,6 +15,7 @@ mod links;
 mod model;
 mod names;
 mod paper;
+mod patrol;
 mod recovery;
 mod removals;
 mod repair;

@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flashkit_vfs::{
-    Attr, Counters, DirEntry, FileKind, FileSystem, Ino, Measured, NewInode, Result, SetAttr,
-    SetXattr, StatFs, Time, path,
+    Attr, Counters, DirEntry, FileKind, FileSystem, Ino, Measured, NewInode, Patrol, Result,
+    SetAttr, SetXattr, StatFs, Time, path,
 };
 
 use crate::trace::Op;
@@ -405,6 +405,10 @@ impl FileSystem for Recorder {
     }
 
     /// Idle time is recorded as such, not what is done with it.
+    fn patrol(&mut self) -> Result<Patrol> {
+        self.inner.patrol()
+    }
+
     fn gc(&mut self, pages: u32) -> Result<bool> {
         self.inner.gc(pages)
     }

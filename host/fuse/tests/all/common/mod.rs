@@ -15,7 +15,7 @@ use flashkit_sim::{CardTiming, SimCard, SimNand, preset};
 use flashkit_vfs::any::{self, AnyNand};
 use flashkit_vfs::nanofs::NanoFsFs;
 use flashkit_vfs::{
-    Attr, DirEntry, Error, FileKind, FileSystem, Ino, Measured, MemoryFs, NewInode, Result,
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, Measured, MemoryFs, NewInode, Patrol, Result,
     SetAttr, SetXattr, StatFs, Time,
 };
 use nix::errno::Errno;
@@ -28,6 +28,7 @@ const REQUIRE: &str = "FLASHKIT_REQUIRE_FUSE";
 pub struct Calls {
     pub unmounts: AtomicU32,
     pub cleanings: AtomicU32,
+    pub patrols: AtomicU32,
     pub fsyncs: AtomicU32,
     pub syncs: AtomicU32,
     pub forgotten: Mutex<Vec<Ino>>,
@@ -183,6 +184,18 @@ impl FileSystem for Counting {
     fn sync(&mut self) -> Result<()> {
         self.calls.syncs.fetch_add(1, Ordering::SeqCst);
         self.inner.sync()
+    }
+    fn patrol(&mut self) -> Result<Patrol> {
+        // Every tenth page leaves a slice of work.
+        Ok(
+            match self.calls.patrols.fetch_add(1, Ordering::SeqCst) % 10 {
+                9 => {
+                    self.to_clean += 1;
+                    Patrol::Noted
+                }
+                _ => Patrol::Read,
+            },
+        )
     }
     fn gc(&mut self, _pages: u32) -> Result<bool> {
         self.calls.cleanings.fetch_add(1, Ordering::SeqCst);

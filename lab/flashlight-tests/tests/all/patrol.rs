@@ -1,0 +1,178 @@
+//! The patrol: what lies unread is read in time, and what rots is written anew before it is lost.
+
+use flashkit_nand::{Nand, PageAddr};
+use flashkit_sim::{Faults, Metered, Rot, SimNand};
+use flashkit_vfs::{FileSystem, Ino, Measured, NewInode, Patrol, path};
+
+use crate::common::{self, Fs, NOW, chip, formatted, mount, remount, try_unmount};
+use crate::damage::tree::fill;
+
+const HOUR_MS: u64 = 3_600_000;
+const DAY_NS: u64 = 24 * HOUR_MS * 1_000_000;
+const FILES: u64 = 40;
+const SIZE: usize = 50_000;
+
+fn nand(fs: &mut Fs) -> &mut SimNand {
+    fs.volume().nand_mut().get_mut()
+}
+
+/// A worn chip as data sheets have it: data keeps for most of a year, and a block stands some
+/// hundred thousand reads. ECC corrects 8 bits; one flips every 30 days, and every 20,000 reads.
+fn decays() -> Faults {
+    Faults {
+        ecc: 8,
+        retention_ns: 30 * DAY_NS,
+        read_disturb: 20_000,
+        ..Faults::default()
+    }
+}
+
+fn name(n: u64) -> Vec<u8> {
+    format!("file {n}").into_bytes()
+}
+
+fn volume() -> Fs {
+    let mut fs = formatted(chip(2048, 64, 64, 64));
+    nand(&mut fs).set_faults(decays()).unwrap();
+    let root = fs.root();
+    for n in 0..FILES {
+        let ino = fs.create(root, &name(n), &NewInode::default()).unwrap().ino;
+        fs.write(ino, 0, &fill(n, 0, SIZE), NOW).unwrap();
+        fs.fsync(ino).unwrap();
+    }
+    fs
+}
+
+/// Files that cannot be read, or not as they were.
+fn lost(fs: &mut Fs) -> usize {
+    let whole = |fs: &mut Fs, n: u64| -> flashkit_vfs::Result<bool> {
+        let ino = path::resolve(fs, &name(n))?.ino;
+        let mut data = vec![0; SIZE + 1];
+        let len = fs.read(ino, 0, &mut data)?;
+        Ok(data[..len] == fill(n, 0, SIZE))
+    };
+    (0..FILES).filter(|n| whole(fs, *n) != Ok(true)).count()
+}
+
+/// Cleans as a mount does in idle time.
+fn clean(fs: &mut Fs) {
+    while fs.gc(16).unwrap() {}
+}
+
+/// A year in which the same page is read 30 times an hour, and nothing else; with so many pages of
+/// patrol in each.
+fn year(fs: &mut Fs, patrols: u32) -> Vec<String> {
+    let hot: Ino = path::resolve(fs, &name(0)).unwrap().ino;
+    let mut page = [0; 2048];
+    let mut said = Vec::new();
+    for _ in 0..365 * 24 {
+        for _ in 0..30 {
+            // That it cannot be read any more is seen in the end.
+            let _ = fs.read(hot, 0, &mut page);
+        }
+        fs.idle(HOUR_MS).unwrap();
+        for _ in 0..patrols {
+            match fs.patrol().unwrap() {
+                Patrol::Nothing => panic!("nothing to read"),
+                Patrol::Read | Patrol::Done(None) => {}
+                Patrol::Noted => clean(fs),
+                Patrol::Lost(what) | Patrol::Done(Some(what)) => said.push(what),
+            }
+        }
+    }
+    said
+}
+
+#[test]
+fn a_year_of_decay_takes_nothing_from_who_patrols() {
+    // The whole chip in 14 days.
+    let mut fs = volume();
+    let pages = fs.statfs().unwrap().blocks as u32;
+    assert_eq!(year(&mut fs, pages.div_ceil(14 * 24)), [""; 0]);
+    assert_eq!(lost(&mut fs), 0);
+    common::clean(&mut fs);
+    assert_eq!(lost(&mut remount(fs)), 0);
+}
+
+#[test]
+fn a_year_of_decay_takes_all_from_who_does_not() {
+    let mut fs = volume();
+    year(&mut fs, 0);
+    assert_eq!(lost(&mut fs), FILES as usize);
+}
+
+/// A step costs a page read; a round reads all that is in use, and tells what it cannot read.
+#[test]
+fn a_round_reads_each_page_in_use_once_and_tells_what_is_lost() {
+    let mut fs = volume();
+    let in_use = FILES * (SIZE as u64 / 2048 + 1);
+    for lost in [0, 1] {
+        if lost == 1 {
+            let page = page_that_holds(nand(&mut fs), &fill(5, 2048, 2048));
+            assert!(nand(&mut fs).rot(page, Rot::Lost).unwrap());
+        }
+        let (mut read, mut told) = (0, Vec::new());
+        loop {
+            let at = fs.cost();
+            let step = fs.patrol().unwrap();
+            let cost = fs.cost() - at;
+            assert!(cost.page_reads <= 1 && cost.page_programs + cost.block_erases == 0);
+            read += cost.page_reads;
+            match step {
+                Patrol::Read | Patrol::Noted => {}
+                Patrol::Lost(what) => told.push(what),
+                Patrol::Nothing => panic!("nothing to read"),
+                Patrol::Done(said) => {
+                    assert_eq!(said, None);
+                    break;
+                }
+            }
+        }
+        assert!((in_use..in_use + 200).contains(&read), "{read} of {in_use}");
+        assert_eq!(told.len(), lost, "{told:?}");
+    }
+}
+
+fn page_that_holds(chip: &mut SimNand, data: &[u8]) -> PageAddr {
+    let mut page = [0; 2048];
+    let mut pages = (0..chip.geometry().pages()).map(PageAddr);
+    let found = pages.find(|at| chip.read(*at, 0, &mut page, &mut []).is_ok() && page == data);
+    found.unwrap()
+}
+
+/// Where a round goes on is remembered by a sixteenth of the chip, and costs a checkpoint at the
+/// unmount where nothing else has changed; less than that costs nothing.
+#[test]
+fn a_patrol_goes_on_after_an_unmount() {
+    let mut fs = remount(volume());
+    let sixteenth = 4 * 64;
+    let mut programs = Vec::new();
+    let mut reads = 0;
+    let mut done = false;
+    for steps in [2, sixteenth, sixteenth, sixteenth] {
+        for _ in 0..steps {
+            let at = fs.cost();
+            done |= matches!(fs.patrol().unwrap(), Patrol::Done(_));
+            reads += (fs.cost() - at).page_reads;
+        }
+        let before = fs.cost().page_programs;
+        let mut chip = try_unmount(fs).unwrap();
+        programs.push(chip.counters().page_programs - before);
+        chip.clear_counters();
+        fs = mount(chip);
+    }
+    assert_eq!(programs[0], 0);
+    assert!(programs[1..].iter().all(|n| *n > 0), "{programs:?}");
+    assert!(!done);
+    // The rest of the round is what has not been read yet, but for what is read twice.
+    let mut rest = 0;
+    while !matches!(fs.patrol().unwrap(), Patrol::Done(_)) {
+        rest += 1;
+    }
+    let all = FILES * (SIZE as u64 / 2048 + 1);
+    assert!(
+        reads + rest < all + 200 + 3 * sixteenth,
+        "{reads} and {rest}"
+    );
+    assert!(rest + 2 * sixteenth < all, "{rest} of {all}");
+}
