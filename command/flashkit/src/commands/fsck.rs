@@ -71,7 +71,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         }
     };
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report(&found))?)?;
+        let told = serde_json::to_string_pretty(&report(&found))?;
+        writeln!(out, "{}", text::json(&told))?;
     } else {
         print(args, &found, out)?;
     }
@@ -110,7 +111,7 @@ fn report(found: &Fsck) -> Value {
 }
 
 fn print(args: &Args, found: &Fsck, out: &mut dyn Write) -> std::io::Result<()> {
-    let shown = args.image.display();
+    let shown = text::path(&args.image);
     match found.recovery {
         Recovery::NotNeeded => {}
         Recovery::Simulated => {
@@ -125,11 +126,13 @@ fn print(args: &Args, found: &Fsck, out: &mut dyn Write) -> std::io::Result<()> 
         writeln!(
             out,
             "{shown}: {}: {}: repaired",
-            finding.place, finding.what
+            finding.place,
+            text::line(&finding.what)
         )?;
     }
     for finding in &found.findings {
-        writeln!(out, "{shown}: {}: {}", finding.place, finding.what)?;
+        let what = text::line(&finding.what);
+        writeln!(out, "{shown}: {}: {what}", finding.place)?;
     }
     if !found.mountable {
         return Ok(());

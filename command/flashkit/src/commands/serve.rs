@@ -48,7 +48,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else {
         Access::ReadWrite
     };
-    let named = || args.socket.display().to_string();
+    let named = || text::path(&args.socket);
     remove_stale(&args.socket)?;
     let listener = UnixListener::bind(&args.socket).with_context(named)?;
     let served = serve(args, access, &listener, out);
@@ -62,9 +62,9 @@ fn remove_stale(socket: &Path) -> anyhow::Result<()> {
         return Ok(());
     };
     if !metadata.file_type().is_socket() || UnixStream::connect(socket).is_ok() {
-        bail!("{}: in the way, or in use", socket.display());
+        bail!("{}: in the way, or in use", text::path(socket));
     }
-    std::fs::remove_file(socket).with_context(|| socket.display().to_string())
+    std::fs::remove_file(socket).with_context(|| text::path(socket))
 }
 
 fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Write) -> Outcome {
@@ -80,8 +80,8 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
     writeln!(
         out,
         "{} is at nbd+unix:///?socket={}, {}; Ctrl-C ends it",
-        args.image.display(),
-        args.socket.display(),
+        text::path(&args.image),
+        text::path(&args.socket),
         text::bytes(disk.size())
     )?;
     out.flush()?;

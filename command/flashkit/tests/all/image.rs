@@ -274,7 +274,7 @@ fn the_same_tree_gives_the_same_bytes() {
     assert!(read("a.img") == read("b.img"), "the images differ");
     // Another tree, another volume: none of its names are found by the other's hashes.
     fs::write(here.path("tree/more"), "").unwrap();
-    here.said(0, &["mkfs", "-r", "tree", "b.img"]);
+    here.said(0, &["mkfs", "--force", "-r", "tree", "b.img"]);
     let volume = |image: &str| here.json(0, &["info", "--json", image])["volume"].clone();
     assert_ne!(volume("a.img"), volume("b.img"));
 }

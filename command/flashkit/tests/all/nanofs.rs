@@ -76,10 +76,10 @@ fn options_that_do_not_suit() {
         here.complaint(1, &["dump", "card.img"])
             .contains("not for raw chips")
     );
-    // Another one in its place needs no force; directories cannot be.
+    // Directories cannot be.
     fs::create_dir_all(here.path("in/below")).unwrap();
     let args = [
-        "mkfs", "--fs", "nanofs", "--size", "1MiB", "-r", "in", "card.img",
+        "mkfs", "--force", "--fs", "nanofs", "--size", "1MiB", "-r", "in", "card.img",
     ];
     assert!(here.complaint(1, &args).contains("not permitted"));
 }
