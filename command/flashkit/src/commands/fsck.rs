@@ -23,9 +23,13 @@ const NOT_CHECKED: u8 = 8;
 /// A volume that was not unmounted cleanly is recovered first, as a mount would: in RAM, or with
 /// -a or -y on the image. That alone is no damage. With -y, what the rest of the volume gives away
 /// is put right: names, their numbers, counts of valid pages. An inode that cannot be read loses
-/// its name. Maps and file data that cannot be read stay as they are: nothing says what was there.
+/// its name. What it held, if it was a directory, or what no directory leads to any more for
+/// another reason, is in /lost+found from then on, under # and its inode number. A second run finds
+/// nothing more to repair. File data, and maps of it, that cannot be read stay as they are and are
+/// told each time: nothing says what was there.
 ///
-/// Of a disk of logdisk each damaged segment, entry and lost sector is told. It cannot be repaired.
+/// Of Nano-FS the recovery is the only repair. Of a disk of logdisk each damaged segment, entry and
+/// lost sector is told. It cannot be repaired.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed."

@@ -123,7 +123,8 @@ fn of(image: &Path, error: anyhow::Error) -> anyhow::Error {
     error.context(text::path(image))
 }
 
-/// What the NOR chip of an image holds; `None`: there is no such chip. Within: `None`: it is erased.
+/// What the NOR chip of an image holds; `None`: there is no such chip. Within: `None`: it is
+/// erased.
 pub fn held_on_nor(path: &Path) -> anyhow::Result<Option<Option<Held>>> {
     let mut chip = match patiently(|| Chip::open(path, flashkit_sim::Access::ReadOnlyCow)) {
         Ok(chip) => chip,
