@@ -190,20 +190,18 @@ fn beside(to: &Path, old: Option<&Metadata>) -> io::Result<Hidden> {
 /// Refuses a file among the devices: a device that is not there was meant. What is mounted below,
 /// as `/dev/shm` is, is a place like any other.
 pub fn check_no_device(path: &Path) -> anyhow::Result<()> {
-    let folder = folder(path).canonicalize()?;
-    let devices = fs::metadata(DEVICES);
-    let is_among = |devices: Metadata| {
-        folder.starts_with(DEVICES)
-            && fs::metadata(&folder).is_ok_and(|folder| folder.dev() == devices.dev())
+    let real = match fs::metadata(path) {
+        Ok(found) if found.is_file() => path.canonicalize()?,
+        // A device; or what `/dev/stdout` leads to.
+        Ok(_) => return Ok(()),
+        Err(_) => folder(path).canonicalize()?.join("new"),
     };
-    if !devices.is_ok_and(is_among) {
-        return Ok(());
+    let folder = folder(&real);
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+    if folder.starts_with(DEVICES) && device(folder) == device(Path::new(DEVICES)) {
+        bail!("no such device");
     }
-    match fs::metadata(path) {
-        Ok(found) if found.file_type().is_block_device() => Ok(()),
-        Ok(found) if found.file_type().is_char_device() => Ok(()),
-        _ => bail!("no such device"),
-    }
+    Ok(())
 }
 
 /// The file that a path leads to, by whatever name; `None`: none.

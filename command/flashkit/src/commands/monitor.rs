@@ -217,7 +217,7 @@ impl Watch<'_> {
 
     fn end(&self, found: &Found, log: Option<&Log>, out: &mut dyn Write) -> anyhow::Result<()> {
         if self.args.json {
-            writeln!(out, "{}", self.object(found, log))?;
+            writeln!(out, "{}", text::json(&self.object(found, log).to_string()))?;
             return Ok(());
         }
         let counts = found.counts;

@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::Outcome;
 use crate::disk;
 use crate::failure::complain;
+use crate::output::check_no_device;
 use crate::text;
 use crate::volume::Access;
 
@@ -49,6 +50,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         Access::ReadWrite
     };
     let named = || text::path(&args.socket);
+    check_no_device(&args.socket).with_context(named)?;
     remove_stale(&args.socket)?;
     let listener = UnixListener::bind(&args.socket).with_context(named)?;
     let served = serve(args, access, &listener, out);

@@ -23,11 +23,11 @@ const PRIVATE_DIR: u32 = 0o700;
 
 /// Copies the file `from` to the host path, or what the directory `from` holds into the host
 /// directory, which is created if absent. Symbolic and hard links, holes and the mtimes of files
-/// and directories are kept; owners, modes and devices as the options say. Nobody else may open a
-/// file or directory before its last attribute is set. A directory that was there keeps its
-/// attributes. Files in the way are replaced, but devices and what is locked, as an image in use
-/// is. Symbolic links in the way are never written through. Where the host has no hard links, the
-/// file is copied again. Nothing is synced.
+/// and directories are kept; owners, modes and devices as the options say. Nobody may open a file
+/// or directory meanwhile who may not in the end. A directory that was there keeps its attributes.
+/// Files in the way are replaced, but devices and what is locked, as an image in use is. Symbolic
+/// links in the way are never written through. Where the host has no hard links, the file is copied
+/// again. Nothing is synced.
 ///
 /// `progress` is called with the bytes copied so far.
 pub fn copy_out(
