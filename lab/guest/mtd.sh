@@ -21,7 +21,7 @@ for reads in new old; do
     # As on kernels that have no MEMREAD request.
     [ $reads = new ] || export FLASHKIT_MTD_OLD_READS=1
     echo "== $reads reads"
-    flashkit mkfs $device
+    flashkit mkfs --force $device
     mount_it
     cp -a /lib $point/tree
     mkdir $point/small

@@ -23,7 +23,8 @@ impl SimNand {
     /// for reading and writing.
     ///
     /// # Errors
-    /// [`ImageError::InUse`] when the file is an image that is open, [`ImageError::Io`].
+    /// [`ImageError::InUse`] when the file is an image that is open, [`ImageError::Io`],
+    /// [`ImageError::TooLarge`].
     pub fn create(
         path: impl AsRef<Path>,
         spec: impl Into<ChipSpec>,
@@ -38,8 +39,8 @@ impl SimNand {
         Ok(nand)
     }
 
-    /// Opens an image file. Reads the block table and no page: a byte a page, whatever the
-    /// chip's size.
+    /// Opens an image file. Reads the block table and no page: a byte a page. A header that names
+    /// more blocks or pages than an image may have is refused before that.
     ///
     /// # Errors
     /// See [`ImageError`]; the file is not changed.

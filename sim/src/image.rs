@@ -50,6 +50,10 @@ pub(crate) const RECORD_HEAD: usize = 16;
 const FLAGS_AT: u64 = 4;
 /// No operation of a chip takes longer than a minute: with more, the clock would run over.
 const TIME_MAX_NS: u64 = 60_000_000_000;
+/// Four times the blocks and pages of the largest preset. What an open image takes in RAM follows
+/// from these two: a byte a page, and 40 a block, 26 MB at most.
+const BLOCKS_MAX: u32 = 1 << 18;
+const PAGES_MAX: u32 = 1 << 24;
 
 /// How an image file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,8 @@ pub enum ImageError {
     UnsupportedVersion(u32),
     /// The header's checksum is wrong, or what it says is impossible.
     DamagedHeader,
+    /// The chip has more than 262,144 blocks or 16,777,216 pages.
+    TooLarge(Geometry),
     /// Another process (or another part of this one) has the image open.
     InUse,
 }
@@ -101,6 +107,15 @@ impl core::fmt::Display for ImageError {
                 )
             }
             ImageError::DamagedHeader => f.write_str("image header is damaged"),
+            ImageError::TooLarge(chip) => {
+                write!(
+                    f,
+                    "a chip of {} blocks and {} pages: an image has {BLOCKS_MAX} and {PAGES_MAX} \
+                     at most",
+                    chip.blocks(),
+                    chip.pages()
+                )
+            }
             ImageError::InUse => f.write_str("image is in use"),
         }
     }
@@ -145,6 +160,14 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+/// Refuses a chip that is too large for an image.
+fn check_size(geometry: Geometry) -> Result<(), ImageError> {
+    if geometry.blocks() > BLOCKS_MAX || geometry.pages() > PAGES_MAX {
+        return Err(ImageError::TooLarge(geometry));
+    }
+    Ok(())
 }
 
 fn encode_header(spec: &ChipSpec) -> [u8; HEADER_LEN] {
@@ -195,6 +218,7 @@ fn decode_header(header: &[u8]) -> Result<ChipSpec, ImageError> {
     let word = |at| u32_at(header, at);
     let geometry = Geometry::new(word(16), word(20), word(28), word(32));
     let geometry = geometry.map_err(|_| ImageError::DamagedHeader)?;
+    check_size(geometry)?;
     let timing = Timing {
         read_ns: u64_at(header, 40),
         program_ns: u64_at(header, 48),
@@ -223,6 +247,7 @@ pub(crate) struct ImageFile {
 impl ImageFile {
     /// Makes an erased image in place of whatever file is there.
     pub fn create(path: &Path, spec: &ChipSpec) -> Result<ImageFile, ImageError> {
+        check_size(spec.geometry())?;
         let mut options = OpenOptions::new();
         let file = options
             .read(true)
@@ -402,6 +427,29 @@ mod tests {
             let mut bad = good;
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(decode_header(&bad).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_chip_that_would_take_too_much_memory_is_refused() {
+        let header = |pages, blocks| {
+            let geometry = Geometry::new(512, 16, pages, blocks).unwrap();
+            let timing = Timing {
+                read_ns: 1,
+                program_ns: 1,
+                erase_ns: 1,
+            };
+            decode_header(&encode_header(&ChipSpec::new(geometry, timing)))
+        };
+        assert!(header(64, BLOCKS_MAX).is_ok());
+        assert!(header(1_024, PAGES_MAX / 1_024).is_ok());
+        for (pages, blocks) in [
+            (4, 1 << 24),
+            (4, BLOCKS_MAX + 1),
+            (1_024, PAGES_MAX / 1_024 + 1),
+        ] {
+            let refused = header(pages, blocks);
+            assert!(matches!(refused, Err(ImageError::TooLarge(_))));
         }
     }
 

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::text;
+
 /// Failed, or found damage.
 pub const FAILED: u8 = 1;
 /// Called in a wrong way.
@@ -55,10 +57,10 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// One line on stderr, whatever the text.
+/// One line on stderr, whatever the text and the names in it.
 pub fn complain(what: &str) {
     let words: Vec<&str> = what.split_whitespace().collect();
-    let line = without_os_code(&words.join(" "));
+    let line = text::line(&without_os_code(&words.join(" ")));
     let _ = writeln!(io::stderr(), "flashkit: {line}");
 }
 

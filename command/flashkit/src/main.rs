@@ -6,6 +6,8 @@
 //! | `commands` | one module per subcommand: its arguments and its work |
 //! | `volume` | opens, makes and checks file systems on chips; the only part that knows which |
 //! | `disk` | opens and makes block devices on chips; the only part that knows which |
+//! | `held` | what is overwritten by --force alone |
+//! | `output` | files that appear whole or not at all |
 //! | `place` | `IMAGE:/path` |
 //! | `values` | values of options: sizes, chips |
 //! | `monitored` | the flash operations of this machine's chips, for a replay |
@@ -18,7 +20,9 @@
 mod commands;
 mod disk;
 mod failure;
+mod held;
 mod monitored;
+mod output;
 mod place;
 mod progress;
 mod text;

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use crate::text;
+
 /// Where something is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -68,7 +70,7 @@ impl InImage {
 
     /// How the place reads in a message.
     pub fn shown(&self) -> String {
-        format!("{}:{}", self.image.display(), crate::text::name(&self.path))
+        format!("{}:{}", text::path(&self.image), text::name(&self.path))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Figures as people read them.
 
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 pub use flashkit_experiments::report::grouped as count;
 use flashkit_vfs::{Counters, Time};
@@ -142,12 +144,78 @@ pub fn date(time: Time) -> String {
     )
 }
 
-/// A name from a file system or the host, on one line whatever bytes it has.
+/// A name from a file system or the host, on one line whatever bytes it has: nothing in it moves a
+/// terminal's cursor or changes the order of what is shown. What is not shown as it is stands as
+/// `\n`, `\x1b`, `\u{202e}` or, of bytes that are not UTF-8, `\xff`; a backslash is doubled.
 pub fn name(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                c => push_shown(&mut out, c),
+            }
+        }
+        for byte in chunk.invalid() {
+            out.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    out
+}
+
+/// [`name`] of a path of the host.
+pub fn path(path: &Path) -> String {
+    name(path.as_os_str().as_bytes())
+}
+
+/// A line that may have names in it. Those that [`name`] has made stay as they are.
+pub fn line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    text.chars().for_each(|c| push_shown(&mut out, c));
+    out
+}
+
+/// JSON that does the same to a terminal as [`name`], and says the same as before.
+pub fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Line ends are between values: within strings they are escaped already.
+        if c == '\n' || !is_unseen(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    out
+}
+
+fn push_shown(out: &mut String, c: char) {
+    match c {
+        c if !is_unseen(c) => out.push(c),
+        '\t' | '\n' | '\r' => out.extend(c.escape_default()),
+        '\0'..='\u{ff}' => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+        c => out.extend(c.escape_unicode()),
+    }
+}
+
+/// Characters that do something to a terminal, or hide: controls of ASCII and Latin-1, line ends,
+/// marks of direction, and those without a width.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 #[cfg(test)]
@@ -166,6 +234,25 @@ mod tests {
         assert_eq!(duration(77_800), "77.8 us");
         assert_eq!(duration(24_600_000_000), "24.60 s");
         assert_eq!(plural(1, "erase"), "1 erase");
+    }
+
+    #[test]
+    fn names_do_nothing_to_a_terminal() {
+        assert_eq!(name("plain é 日本".as_bytes()), "plain é 日本");
+        assert_eq!(name(b"a\nb\x1b[31m\x7f"), "a\\nb\\x1b[31m\\x7f");
+        assert_eq!(
+            name("\u{9b}2J\u{202e}gnp\u{2028}".as_bytes()),
+            "\\x9b2J\\u{202e}gnp\\u{2028}"
+        );
+        assert_eq!(name(b"\\ \xff\xc3"), "\\\\ \\xff\\xc3");
+        assert_eq!(line(&name(b"\\\x1b")), name(b"\\\x1b"));
+        let held = serde_json::json!({"a": ["\u{9b}\u{202e}\u{e0001}\u{1b}\n"]});
+        let told = json(&serde_json::to_string_pretty(&held).unwrap());
+        assert!(told.is_ascii() && !told.contains('\x1b'));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&told).unwrap(),
+            held
+        );
     }
 
     #[test]

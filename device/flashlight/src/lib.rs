@@ -80,6 +80,7 @@ mod index;
 mod recovery;
 mod space;
 
+pub use api::adopt::LOST_FOUND;
 pub use api::attributes::{Attr, SetAttr, StatFs, TARGET_MAX, Unlinked};
 pub use api::scrub::{Patrol, Scrub};
 pub use api::walk::{Area, Page, RamUse, Visitor};

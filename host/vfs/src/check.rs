@@ -1,6 +1,8 @@
 //! The check of a FlashLight volume: walks every structure and compares what it finds with the
 //! block table and the dirty list, and the names of each file with its link count.
 
+mod stranded;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::{Area, BlockState, FlashLight, Page, Visitor};
@@ -116,13 +118,16 @@ impl Visitor for Walk {
 }
 
 /// Puts right what a check finds, where the rest of the volume says what it must be, and makes that
-/// durable. What another check finds then cannot be repaired.
+/// durable. What no directory leads to any more gets a name in `lost+found`. What another check
+/// finds then cannot be repaired.
 ///
 /// # Errors
 /// The driver failed, there is no space for a change, or the volume cannot be walked at all.
 pub fn repair<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<(), String> {
     let mut before = None;
     for _ in 0..REPAIRS {
+        // Before the directory that they are in is given up, and what they have with it.
+        stranded::adopt(fs)?;
         fs.repair().map_err(|e| e.to_string())?;
         let walk = walk(fs)?;
         fs.repair_counts(&|page| walk.seen[page.0 as usize])

@@ -2,24 +2,40 @@
 
 mod compare;
 mod devtable;
+mod out;
 
 pub use compare::{Difference, compare};
 pub use devtable::{DevEntry, apply_devtable, read_devtable};
+pub use out::copy_out;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use nix::sys::stat;
 use siphasher::sip::SipHasher13;
 
 use crate::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, Time, device, path};
+
+/// Which permission bits what is copied out has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Modes {
+    /// Those of the original, set-ID bits as well.
+    All,
+    /// Those of the original but for set-ID bits.
+    NoSetId,
+    /// Those of the original that this process' umask leaves to new files; neither set-ID bits nor
+    /// the sticky bit.
+    Umask,
+}
+
+/// A file of the host: device and inode number.
+pub type FileId = (u64, u64);
 
 /// How to copy.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +44,23 @@ pub struct CopyOptions {
     pub request: usize,
     /// Keep owner and group. When copying out this needs the right to give files away.
     pub owner: bool,
+    /// Out: which permission bits.
+    pub modes: Modes,
+    /// Out: make devices, which needs root. Else they are left out.
+    pub devices: bool,
+    /// Files of the host that are neither copied nor replaced: the image itself.
+    pub apart: [Option<FileId>; 2],
+}
+
+impl CopyOptions {
+    fn is_apart(&self, meta: &Metadata) -> bool {
+        self.apart.contains(&Some(file_id(meta)))
+    }
+}
+
+/// The file that this is of.
+pub fn file_id(meta: &Metadata) -> FileId {
+    (meta.dev(), meta.ino())
 }
 
 impl Default for CopyOptions {
@@ -35,6 +68,9 @@ impl Default for CopyOptions {
         CopyOptions {
             request: 128 << 10,
             owner: true,
+            modes: Modes::NoSetId,
+            devices: false,
+            apart: [None; 2],
         }
     }
 }
@@ -52,10 +88,11 @@ pub struct Copied {
     pub specials: u64,
     /// Further names of what has been counted already: hard links.
     pub links: u64,
-    /// Bytes of file contents.
+    /// Bytes of file contents, holes not counted.
     pub bytes: u64,
-    /// FIFOs, sockets and devices that could not be made, and were left out.
-    pub skipped: Vec<PathBuf>,
+    /// What was left out, and why: FIFOs, sockets and devices that may not be made, the image
+    /// itself.
+    pub skipped: Vec<(PathBuf, &'static str)>,
 }
 
 /// What stopped a copy or a comparison, and where.
@@ -120,14 +157,18 @@ pub struct HostTree {
     pub digest: u64,
 }
 
-/// Looks at all that is below a host path.
-pub fn host_tree(host: &Path) -> Result<HostTree, TreeError> {
+/// Looks at all that is below a host path, but for one file.
+pub fn host_tree(host: &Path, apart: Option<FileId>) -> Result<HostTree, TreeError> {
     fn below(
         host: &Path,
-        seen: &mut HashSet<(u64, u64)>,
+        apart: Option<FileId>,
+        seen: &mut HashSet<FileId>,
         to: &mut SipHasher13,
     ) -> Result<u64, TreeError> {
         let meta = fs::symlink_metadata(host).at(host)?;
+        if apart == Some(file_id(&meta)) {
+            return Ok(0);
+        }
         let owner = (meta.uid(), meta.gid());
         (meta.mode(), owner, meta.mtime(), meta.mtime_nsec()).hash(to);
         if meta.is_dir() {
@@ -135,11 +176,11 @@ pub fn host_tree(host: &Path) -> Result<HostTree, TreeError> {
             names.len().hash(to);
             return names.iter().try_fold(0, |sum, name| {
                 name.hash(to);
-                Ok(sum + below(&host.join(name), seen, to)?)
+                Ok(sum + below(&host.join(name), apart, seen, to)?)
             });
         }
         meta.len().hash(to);
-        let first = meta.nlink() == 1 || seen.insert((meta.dev(), meta.ino()));
+        let first = meta.nlink() == 1 || seen.insert(file_id(&meta));
         Ok(if meta.is_file() && first {
             meta.len()
         } else {
@@ -147,7 +188,7 @@ pub fn host_tree(host: &Path) -> Result<HostTree, TreeError> {
         })
     }
     let mut hasher = SipHasher13::new();
-    let bytes = below(host, &mut HashSet::new(), &mut hasher)?;
+    let bytes = below(host, apart, &mut HashSet::new(), &mut hasher)?;
     Ok(HostTree {
         bytes,
         digest: hasher.finish(),
@@ -156,7 +197,8 @@ pub fn host_tree(host: &Path) -> Result<HostTree, TreeError> {
 
 /// Copies a host file to the path `to`, or what a host directory holds into the directory `to`,
 /// which is created along with those above it. Modes, mtimes, owners, symbolic and hard links are
-/// kept. Files in the way are overwritten, or removed if they have other names. Nothing is synced.
+/// kept, and holes as the host tells of them. Files in the way are overwritten, or removed if they
+/// have other names. Nothing is synced.
 ///
 /// `progress` is called with the bytes copied so far.
 pub fn copy_in(
@@ -193,7 +235,7 @@ struct CopyIn<'a> {
     buf: Vec<u8>,
     done: Copied,
     /// Files of the host with several names, by device and inode number, that are copied.
-    linked: HashMap<(u64, u64), Ino>,
+    linked: HashMap<FileId, Ino>,
     progress: &'a mut dyn FnMut(u64),
 }
 
@@ -243,6 +285,10 @@ impl CopyIn<'_> {
 
     fn entry(&mut self, host: &Path, dir: Ino, name: &[u8]) -> Result<(), TreeError> {
         let meta = fs::symlink_metadata(host).at(host)?;
+        if self.options.is_apart(&meta) {
+            self.done.skipped.push((host.to_owned(), ITSELF));
+            return Ok(());
+        }
         let new = self.new_inode(&meta);
         if meta.is_dir() {
             let made = match self.fs.mkdir(dir, name, &new) {
@@ -254,7 +300,7 @@ impl CopyIn<'_> {
             }
             self.dir(host, made.ino, &meta)
         } else if meta.is_symlink() || meta.is_file() {
-            let id = (meta.dev(), meta.ino());
+            let id = file_id(&meta);
             if let Some(ino) = self.linked.get(&id).copied() {
                 return self.link(host, ino, dir, name, &new);
             }
@@ -281,12 +327,12 @@ impl CopyIn<'_> {
         meta: &Metadata,
         new: &NewInode,
     ) -> Result<(), TreeError> {
-        let id = (meta.dev(), meta.ino());
+        let id = file_id(meta);
         if let Some(ino) = self.linked.get(&id).copied() {
             return self.link(host, ino, dir, name, new);
         }
         let Some((kind, device)) = special_of(meta) else {
-            self.done.skipped.push(host.to_owned());
+            self.done.skipped.push((host.to_owned(), SPECIAL));
             return Ok(());
         };
         let made = match self.fs.mknod(dir, name, kind, device, new) {
@@ -297,7 +343,7 @@ impl CopyIn<'_> {
             made => made,
         };
         match made {
-            Err(Error::NotPermitted) => self.done.skipped.push(host.to_owned()),
+            Err(Error::NotPermitted) => self.done.skipped.push((host.to_owned(), SPECIAL)),
             made => {
                 let ino = made.at(host)?.ino;
                 if meta.nlink() > 1 {
@@ -355,7 +401,7 @@ impl CopyIn<'_> {
         name: &[u8],
         new: &NewInode,
     ) -> Result<Ino, TreeError> {
-        let mut from = File::open(host).at(host)?;
+        let from = File::open(host).at(host)?;
         let existed = match self.fs.lookup(dir, name) {
             Err(Error::NotFound) => false,
             // What is written must not show under other names.
@@ -372,195 +418,76 @@ impl CopyIn<'_> {
         let ino = path::create_or_truncate(self.fs, dir, name, new)
             .at(host)?
             .ino;
-        let mut offset = 0;
-        loop {
-            let n = read_full(&mut from, &mut self.buf).at(host)?;
-            if n > 0 {
-                self.fs
-                    .write(ino, offset, &self.buf[..n], new.now)
-                    .at(host)?;
-                offset += n as u64;
-                self.done.bytes += n as u64;
-                (self.progress)(self.done.bytes);
-            }
-            if n < self.buf.len() {
-                break;
-            }
-        }
+        self.contents(host, &from, ino, new.now)?;
         if existed {
             self.set_attributes(ino, new).at(host)?;
         }
         self.done.files += 1;
         Ok(ino)
     }
-}
 
-/// Reads until the buffer is full or the file ends.
-fn read_full(from: &mut File, buf: &mut [u8]) -> io::Result<usize> {
-    let mut done = 0;
-    while done < buf.len() {
-        match from.read(&mut buf[done..]) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(done)
-}
-
-/// Copies the file `from` to the host path, or what the directory `from` holds into the host
-/// directory, which is created if absent. Modes, symbolic and hard links and the mtimes of files
-/// and directories are kept. Files in the way are replaced; symbolic links in the way are never
-/// written through. Where the host has no hard links, the file is copied again.
-///
-/// `progress` is called with the bytes copied so far.
-pub fn copy_out(
-    fs: &mut dyn FileSystem,
-    from: &[u8],
-    host: &Path,
-    options: CopyOptions,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Copied, TreeError> {
-    let attr = path::resolve(fs, from).at(host_path(from))?;
-    let buf = vec![0; options.request.max(1)];
-    let mut copy = CopyOut {
-        fs,
-        options,
-        buf,
-        done: Copied::default(),
-        linked: HashMap::new(),
-        progress,
-    };
-    copy.inode(&attr, host)?;
-    Ok(copy.done)
-}
-
-struct CopyOut<'a> {
-    fs: &'a mut dyn FileSystem,
-    options: CopyOptions,
-    buf: Vec<u8>,
-    done: Copied,
-    /// Where files with several names are on the host.
-    linked: HashMap<Ino, PathBuf>,
-    progress: &'a mut dyn FnMut(u64),
-}
-
-impl CopyOut<'_> {
-    fn inode(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
-        let there = fs::symlink_metadata(host).ok();
-        if attr.kind == FileKind::Dir {
-            if !there.is_some_and(|meta| meta.is_dir()) {
-                fs::create_dir(host).at(host)?;
+    /// Writes what is stored of a file, and sets its size where it ends in a hole.
+    fn contents(&mut self, host: &Path, from: &File, ino: Ino, now: Time) -> Result<(), TreeError> {
+        let len = from.metadata().at(host)?.len();
+        let (mut offset, mut end) = (0, 0);
+        loop {
+            if offset == end {
+                let Some(data) = next_data(from, offset, len).at(host)? else {
+                    break;
+                };
+                (offset, end) = data;
             }
-            return self.dir(attr, host);
-        }
-        if there.is_some_and(|meta| !meta.is_dir()) {
-            fs::remove_file(host).at(host)?;
-        }
-        if let Some(first) = self.linked.get(&attr.ino)
-            && fs::hard_link(first, host).is_ok()
-        {
-            self.done.links += 1;
-            return Ok(());
-        }
-        if attr.nlink > 1 {
-            self.linked.insert(attr.ino, host.to_owned());
-        }
-        if attr.kind == FileKind::Symlink {
-            let target = self.fs.readlink(attr.ino).at(host)?;
-            std::os::unix::fs::symlink(host_path(&target), host).at(host)?;
-            if self.options.owner {
-                std::os::unix::fs::lchown(host, Some(attr.uid), Some(attr.gid)).at(host)?;
-            }
-            self.done.symlinks += 1;
-            return Ok(());
-        }
-        if attr.kind.is_special() {
-            return self.special(attr, host);
-        }
-        self.file(attr, host)
-    }
-
-    fn dir(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
-        for entry in path::list(self.fs, attr.ino).at(host)? {
-            // The names come from a medium: none may lead out of the directory.
-            let name = host_path(&entry.name);
-            if entry.name.contains(&0) || name.file_name() != Some(name.as_os_str()) {
-                let error = Error::Io("a name that is no name".into());
-                return Err(TreeError::Fs(
-                    host.join(name.file_name().unwrap_or_default()),
-                    error,
-                ));
-            }
-            let below = host.join(name);
-            let attr = self.fs.lookup(attr.ino, &entry.name).at(&below)?;
-            self.inode(&attr, &below)?;
-        }
-        let dir = File::open(host).at(host)?;
-        self.finish(attr, &dir).at(host)?;
-        self.done.dirs += 1;
-        Ok(())
-    }
-
-    /// A FIFO, socket or device; left out where this user may not make it.
-    fn special(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
-        use stat::{Mode, SFlag};
-        let kind = match attr.kind {
-            FileKind::Fifo => SFlag::S_IFIFO,
-            FileKind::Socket => SFlag::S_IFSOCK,
-            FileKind::Char => SFlag::S_IFCHR,
-            _ => SFlag::S_IFBLK,
-        };
-        let mode = Mode::from_bits_truncate(u32::from(attr.mode));
-        let (major, minor) = device::unpack(attr.device);
-        let device = stat::makedev(major.into(), minor.into());
-        match stat::mknod(host, kind, mode, device) {
-            Err(nix::errno::Errno::EPERM) => {
-                self.done.skipped.push(host.to_owned());
+            let most = self
+                .buf
+                .len()
+                .min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+            let n = from.read_at(&mut self.buf[..most], offset).at(host)?;
+            if n == 0 {
+                // Somebody cuts it at this moment.
                 return Ok(());
             }
-            made => made.map_err(io::Error::from).at(host)?,
-        }
-        if self.options.owner {
-            std::os::unix::fs::lchown(host, Some(attr.uid), Some(attr.gid)).at(host)?;
-        }
-        // Not through a descriptor: to open a FIFO is to wait for its other end.
-        fs::set_permissions(host, Permissions::from_mode(u32::from(attr.mode))).at(host)?;
-        self.done.specials += 1;
-        Ok(())
-    }
-
-    fn file(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
-        let mut to = File::create_new(host).at(host)?;
-        let mut offset = 0;
-        while offset < attr.size {
-            let n = self.fs.read(attr.ino, offset, &mut self.buf).at(host)?;
-            if n == 0 {
-                break;
-            }
-            to.write_all(&self.buf[..n]).at(host)?;
+            self.fs.write(ino, offset, &self.buf[..n], now).at(host)?;
             offset += n as u64;
             self.done.bytes += n as u64;
             (self.progress)(self.done.bytes);
         }
-        self.finish(attr, &to).at(host)?;
-        self.done.files += 1;
+        if offset < len {
+            let set = SetAttr {
+                size: Some(len),
+                mtime: Some(now),
+                now,
+                ..SetAttr::default()
+            };
+            self.fs.setattr(ino, &set).at(host)?;
+        }
         Ok(())
     }
-
-    /// Owner, mode and mtime, in the order in which none undoes another.
-    fn finish(&self, attr: &Attr, file: &File) -> io::Result<()> {
-        if self.options.owner {
-            std::os::unix::fs::fchown(file, Some(attr.uid), Some(attr.gid))?;
-        }
-        file.set_permissions(Permissions::from_mode(u32::from(attr.mode)))?;
-        match system_time(attr.mtime) {
-            Some(mtime) => file.set_modified(mtime),
-            None => Ok(()),
-        }
-    }
 }
+
+/// The next bytes of a file from an offset on that are stored, up to where the host says that they
+/// end; none up to the end of the file. A host that knows of no holes has one piece.
+fn next_data(file: &File, offset: u64, len: u64) -> io::Result<Option<(u64, u64)>> {
+    use nix::errno::Errno;
+    use nix::unistd::{Whence, lseek};
+    let seek = |offset: u64, whence| {
+        let at = i64::try_from(offset).map_err(|_| Errno::EOVERFLOW)?;
+        lseek(file, at, whence).map(|at| u64::try_from(at).unwrap_or(0))
+    };
+    if offset >= len {
+        return Ok(None);
+    }
+    let data = match seek(offset, Whence::SeekData) {
+        Ok(data) => data,
+        Err(Errno::ENXIO) => return Ok(None),
+        Err(_) => return Ok(Some((offset, len))),
+    };
+    let end = seek(data, Whence::SeekHole).unwrap_or(len).min(len);
+    Ok((data < end).then_some((data, end)))
+}
+
+/// Why something is left out.
+const ITSELF: &str = "the image itself, left out";
+const SPECIAL: &str = "special file, left out";
 
 /// The kind of special file that the host has, and the number of a device.
 fn special_of(meta: &Metadata) -> Option<(FileKind, u32)> {
@@ -572,14 +499,4 @@ fn special_of(meta: &Metadata) -> Option<(FileKind, u32)> {
         0
     };
     Some((kind, number))
-}
-
-fn system_time(time: Time) -> Option<SystemTime> {
-    let secs = Duration::from_secs(time.secs.unsigned_abs());
-    let base = if time.secs < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(secs)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(secs)
-    };
-    base?.checked_add(Duration::from_nanos(u64::from(time.nanos)))
 }

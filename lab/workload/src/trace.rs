@@ -19,7 +19,8 @@
 //!
 //! Words are separated by blanks; a word that begins with `#` starts a comment. Paths are relative
 //! to the root (a leading slash is accepted) and have no blanks and no `..`. Numbers are decimal.
-//! A trace may be compressed with gzip; that is found out from its first bytes.
+//! A trace may be compressed with gzip; that is found out from its first bytes. Operations are kept
+//! in RAM; a trace whose operations take more than [`KEPT_MAX`] bytes is refused.
 
 use std::fmt;
 use std::fs::File;
@@ -83,6 +84,27 @@ impl Op {
             | Op::Update { size, .. }
             | Op::Read { size, .. } => *size,
             _ => 0,
+        }
+    }
+
+    /// Bytes that its paths take on the heap, each with what an allocation costs.
+    fn text_len(&self) -> usize {
+        const ALLOCATION: usize = 16;
+        match self {
+            Op::Create { path, .. }
+            | Op::Rewrite { path, .. }
+            | Op::Fill { path, .. }
+            | Op::Append { path, .. }
+            | Op::Update { path, .. }
+            | Op::Read { path, .. }
+            | Op::Unlink { path }
+            | Op::Mkdir { path }
+            | Op::Rmdir { path }
+            | Op::Fsync { path }
+            | Op::Truncate { path, .. }
+            | Op::Phase { name: path } => path.capacity() + ALLOCATION,
+            Op::Rename { from, to } => from.capacity() + to.capacity() + 2 * ALLOCATION,
+            Op::Idle { .. } => 0,
         }
     }
 }
@@ -163,10 +185,14 @@ impl From<io::Error> for TraceError {
     }
 }
 
+/// Most bytes that the operations of a trace may take in RAM, paths included: some 4 million of
+/// them.
+pub const KEPT_MAX: usize = 384 << 20;
+
 /// Reads a trace file.
 ///
 /// # Errors
-/// The first line that is wrong, or the host's error.
+/// The first line that is wrong or one too many ([`KEPT_MAX`]), or the host's error.
 pub fn read(path: &Path) -> Result<Vec<Line>, TraceError> {
     parse(BufReader::new(File::open(path)?))
 }
@@ -175,10 +201,33 @@ pub fn read(path: &Path) -> Result<Vec<Line>, TraceError> {
 pub fn parse(mut from: impl BufRead) -> Result<Vec<Line>, TraceError> {
     // No line of a trace begins so: it is the beginning of a gzip member.
     if from.fill_buf()?.first() == Some(&0x1f) {
-        Lines::new(BufReader::new(MultiGzDecoder::new(from))).collect()
+        keep(
+            Lines::new(BufReader::new(MultiGzDecoder::new(from))),
+            KEPT_MAX,
+        )
     } else {
-        Lines::new(from).collect()
+        keep(Lines::new(from), KEPT_MAX)
     }
+}
+
+/// Collects lines while they take no more than so many bytes of RAM: a compressed file of some
+/// kilobytes may stand for any number of them.
+fn keep(lines: Lines<impl BufRead>, most: usize) -> Result<Vec<Line>, TraceError> {
+    let (mut kept, mut bytes) = (Vec::new(), 0);
+    for line in lines {
+        let line = line?;
+        bytes += size_of::<Line>() + line.op.text_len();
+        if bytes > most {
+            let what = format!(
+                "the operations up to here take more than {} MiB of memory: cut the trace in parts",
+                most >> 20
+            );
+            let line = line.number;
+            return Err(TraceError::Syntax { line, what });
+        }
+        kept.push(line);
+    }
+    Ok(kept)
 }
 
 /// The lines of an uncompressed trace, parsed one at a time.
@@ -475,6 +524,16 @@ mod tests {
         assert_eq!(error(b"U a 9223372036854775807 1"), end);
         assert_eq!(error(b"M \xff"), "line 1: not UTF-8");
         assert_eq!(error(&[b'x'; 70_000]), "line 1: the line is too long");
+    }
+
+    #[test]
+    fn operations_are_kept_up_to_a_bound() {
+        let text = "N aaaaaaaa b\n".repeat(1_000);
+        let kept = |most| keep(Lines::new(text.as_bytes()), most);
+        let each = size_of::<Line>() + 9 + 2 * 16;
+        assert_eq!(kept(1_000 * each).unwrap().len(), 1_000);
+        let error = kept(10 * each).unwrap_err().to_string();
+        assert!(error.starts_with("line 11: the operations up to here take more than "));
     }
 
     #[test]

@@ -87,10 +87,10 @@ fn tell(image: &Path, dir: &Path, size: u64, out: &mut dyn Write) -> io::Result<
     writeln!(
         out,
         "{} is {}, {}; Ctrl-C or `umount {}` ends it",
-        image.display(),
+        text::path(image),
         dir.join("disk").display(),
         text::bytes(size),
-        shown.display()
+        text::path(&shown)
     )?;
     out.flush()
 }

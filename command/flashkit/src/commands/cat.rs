@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use flashkit_vfs::{Error, FileKind, FileSystem, path};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino, path};
 
 use crate::Outcome;
 use crate::failure::Usage;
@@ -45,10 +45,19 @@ fn print(fs: &mut dyn FileSystem, place: &InImage, out: &mut dyn Write) -> anyho
     if attr.kind == FileKind::Dir {
         bail!(Error::IsDir);
     }
+    write_out(fs, attr.ino, out)
+}
+
+/// Writes what a file holds, holes as zeros.
+pub(super) fn write_out(
+    fs: &mut dyn FileSystem,
+    ino: Ino,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let mut buf = vec![0; STEP];
     let mut offset = 0;
     loop {
-        let read = fs.read(attr.ino, offset, &mut buf)?;
+        let read = fs.read(ino, offset, &mut buf)?;
         if read == 0 {
             return Ok(());
         }

@@ -32,7 +32,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     volume::dump(&args.image, args.data, &mut |record| {
         if args.json {
-            writeln!(out, "{}", serde_json::to_string(&record)?)?;
+            writeln!(out, "{}", text::json(&serde_json::to_string(&record)?))?;
         } else {
             print(&record, out)?;
         }
@@ -98,7 +98,9 @@ fn singular(name: &str) -> String {
 fn word(key: &str, held: &Value) -> String {
     let key = key.replace('_', " ");
     match held {
-        Value::String(_) if key == "name" => format!("{key} {held}"),
+        Value::String(name) if key == "name" => {
+            format!("{key} \"{}\"", text::name(name.as_bytes()))
+        }
         Value::Number(secs) if ["atime", "mtime", "ctime"].contains(&&*key) => {
             let secs = secs.as_f64().unwrap_or_default().floor() as i64;
             format!("{key} {}", text::date(Time { secs, nanos: 0 }))

@@ -23,9 +23,13 @@ const NOT_CHECKED: u8 = 8;
 /// A volume that was not unmounted cleanly is recovered first, as a mount would: in RAM, or with
 /// -a or -y on the image. That alone is no damage. With -y, what the rest of the volume gives away
 /// is put right: names, their numbers, counts of valid pages. An inode that cannot be read loses
-/// its name. Maps and file data that cannot be read stay as they are: nothing says what was there.
+/// its name. What it held, if it was a directory, or what no directory leads to any more for
+/// another reason, is in /lost+found from then on, under # and its inode number. A second run finds
+/// nothing more to repair. File data, and maps of it, that cannot be read stay as they are and are
+/// told each time: nothing says what was there.
 ///
-/// Of a disk of logdisk each damaged segment, entry and lost sector is told. It cannot be repaired.
+/// Of Nano-FS the recovery is the only repair. Of a disk of logdisk each damaged segment, entry and
+/// lost sector is told. It cannot be repaired.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed."
@@ -71,7 +75,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         }
     };
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report(&found))?)?;
+        let told = serde_json::to_string_pretty(&report(&found))?;
+        writeln!(out, "{}", text::json(&told))?;
     } else {
         print(args, &found, out)?;
     }
@@ -110,7 +115,7 @@ fn report(found: &Fsck) -> Value {
 }
 
 fn print(args: &Args, found: &Fsck, out: &mut dyn Write) -> std::io::Result<()> {
-    let shown = args.image.display();
+    let shown = text::path(&args.image);
     match found.recovery {
         Recovery::NotNeeded => {}
         Recovery::Simulated => {
@@ -125,11 +130,13 @@ fn print(args: &Args, found: &Fsck, out: &mut dyn Write) -> std::io::Result<()> 
         writeln!(
             out,
             "{shown}: {}: {}: repaired",
-            finding.place, finding.what
+            finding.place,
+            text::line(&finding.what)
         )?;
     }
     for finding in &found.findings {
-        writeln!(out, "{shown}: {}: {}", finding.place, finding.what)?;
+        let what = text::line(&finding.what);
+        writeln!(out, "{shown}: {}: {what}", finding.place)?;
     }
     if !found.mountable {
         return Ok(());

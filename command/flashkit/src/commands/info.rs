@@ -29,7 +29,8 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let told = disk::info(&args.image).unwrap_or_else(|| volume::info(&args.image, args.ram))?;
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?;
+        let told = serde_json::to_string_pretty(&told)?;
+        writeln!(out, "{}", text::json(&told))?;
     } else {
         lines(&told, 0, out)?;
     }

@@ -1,7 +1,7 @@
 //! `flashkit ls`
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -14,6 +14,9 @@ use crate::values;
 use crate::volume::{self, Access};
 
 /// List a directory inside an image.
+///
+/// On a terminal, characters that move its cursor or hide, and bytes that are not UTF-8, are shown
+/// as escapes like \\n, \\x1b or \\u{202e}. A file or a pipe gets the names as they are.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  flashkit ls -l flash.img:/etc")]
 pub struct Args {
@@ -23,6 +26,9 @@ pub struct Args {
     /// List directories below, too
     #[arg(short = 'R')]
     recursive: bool,
+    /// Names with escapes, as on a terminal, where the output is a file or a pipe too
+    #[arg(short = 'b', long)]
+    escape: bool,
     /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
@@ -54,7 +60,9 @@ fn list(
     while let Some((at, dir)) = pending.pop() {
         if args.recursive {
             let gap = if first { "" } else { "\n" };
-            writeln!(out, "{gap}{}:", text::name(&at))?;
+            write!(out, "{gap}")?;
+            print_name(&at, args, out)?;
+            writeln!(out, ":")?;
         }
         first = false;
         let mut entries = path::list(fs, dir.ino)?;
@@ -87,26 +95,34 @@ fn entry(
     args: &Args,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    if !args.long {
-        writeln!(out, "{}", text::name(name))?;
-        return Ok(());
+    if args.long {
+        write!(
+            out,
+            "{} {:>3} {:>5} {:>5} {:>11} {} ",
+            mode(attr),
+            attr.nlink,
+            attr.uid,
+            attr.gid,
+            size(attr),
+            text::date(attr.mtime),
+        )?;
     }
-    let target = match attr.kind {
-        FileKind::Symlink => format!(" -> {}", text::name(&fs.readlink(attr.ino)?)),
-        _ => String::new(),
-    };
-    writeln!(
-        out,
-        "{} {:>3} {:>5} {:>5} {:>11} {} {}{target}",
-        mode(attr),
-        attr.nlink,
-        attr.uid,
-        attr.gid,
-        size(attr),
-        text::date(attr.mtime),
-        text::name(name)
-    )?;
+    print_name(name, args, out)?;
+    if args.long && attr.kind == FileKind::Symlink {
+        write!(out, " -> ")?;
+        print_name(&fs.readlink(attr.ino)?, args, out)?;
+    }
+    writeln!(out)?;
     Ok(())
+}
+
+/// A name as it is, for other programs; or as a terminal may have it.
+fn print_name(name: &[u8], args: &Args, out: &mut dyn Write) -> std::io::Result<()> {
+    if args.escape || std::io::stdout().is_terminal() {
+        write!(out, "{}", text::name(name))
+    } else {
+        out.write_all(name)
+    }
 }
 
 /// Bytes, or major and minor number of a device.

@@ -1,14 +1,14 @@
 //! `flashkit man` and `flashkit completions`: made from the definition of the command.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::{Cli, Outcome};
+use crate::{Cli, Outcome, output, text};
 
 /// Write the manual pages of this command and of each of its subcommands.
 #[derive(clap::Args)]
@@ -29,18 +29,21 @@ pub struct Completions {
 }
 
 pub fn write_manual(args: &Man, out: &mut dyn Write) -> Outcome {
-    std::fs::create_dir_all(&args.folder).with_context(|| shown(&args.folder))?;
-    clap_mangen::generate_to(Cli::command(), &args.folder).with_context(|| shown(&args.folder))?;
-    writeln!(
-        out,
-        "{}: flashkit.1 and those of its subcommands",
-        shown(&args.folder)
-    )?;
+    let shown = || text::path(&args.folder);
+    std::fs::create_dir_all(&args.folder).with_context(shown)?;
+    output::clear_when_interrupted()?;
+    // Each page takes its place whole.
+    let made = tempfile::tempdir().context("a temporary folder")?;
+    clap_mangen::generate_to(Cli::command(), &made).with_context(shown)?;
+    for page in std::fs::read_dir(&made).with_context(shown)? {
+        let page = page.with_context(shown)?;
+        output::write(
+            &args.folder.join(page.file_name()),
+            &std::fs::read(page.path()).with_context(shown)?,
+        )?;
+    }
+    writeln!(out, "{}: flashkit.1 and those of its subcommands", shown())?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 pub fn complete(args: &Completions, out: &mut dyn Write) -> Outcome {

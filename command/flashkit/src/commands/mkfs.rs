@@ -2,22 +2,25 @@
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use flashkit_sim::{DEFAULT_PRESET, Preset};
 use flashkit_vfs::tree::{
-    Copied, CopyOptions, DevEntry, HostTree, apply_devtable, copy_in, host_tree, read_devtable,
+    Copied, CopyOptions, DevEntry, FileId, HostTree, apply_devtable, copy_in, host_tree,
+    read_devtable,
 };
 use flashkit_vfs::{Counters, Time};
 
 use crate::Outcome;
 use crate::failure::Usage;
+use crate::held::check_free;
+use crate::output::{self, Output, file_id};
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Birth, Card, FsName, Sent, Volume};
+use crate::volume::{self, Birth, Card, FsName, Sent, Volume};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
 #[derive(clap::Args)]
@@ -64,31 +67,31 @@ pub struct Args {
     /// major, minor, start, inc, count
     #[arg(long, value_name = "FILE")]
     devtable: Option<PathBuf>,
-    /// Overwrite a file that is no image, or a device with something else on it
+    /// Overwrite a volume, a disk, or anything else that is there
     #[arg(long)]
     force: bool,
-    /// Image file to make, or MTD device; an image of that name, or a volume on it, is overwritten
+    /// Image file to make, whole or not at all, or MTD device
     image: PathBuf,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let shown = args.image.display();
+    let shown = text::path(&args.image);
     // All that can be wrong is found before the image is touched.
     let tree = match &args.root {
-        Some(dir) if !dir.is_dir() => bail!("{}: no such directory", dir.display()),
-        Some(dir) => Some(host_tree(dir)?),
+        Some(dir) if !dir.is_dir() => bail!("{}: no such directory", text::path(dir)),
+        Some(dir) => Some(host_tree(dir, file_id(&args.image))?),
         None => None,
     };
     let device = flashkit_mtd::is_device(&args.image);
-    if !device && volume::is_image(&args.image)? == Some(false) && !args.force {
-        bail!("{shown}: exists and is no image; --force overwrites it");
-    }
+    check_free(&args.image, args.force)?;
     let table = match &args.devtable {
         Some(file) => read_devtable(file).map_err(anyhow::Error::msg)?,
         None => Vec::new(),
     };
     let birth = birth(args, tree.filter(|_| !device))?;
-    let (medium, size, cost) = make(args, device, birth)?;
+    output::clear_when_interrupted()?;
+    let image = Output::image(&args.image)?;
+    let (medium, size, cost) = make(args, &image, device, birth)?;
     writeln!(
         out,
         "{shown}: {} on {medium}, {}: {}",
@@ -97,13 +100,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         text::cost(cost)
     )?;
     if args.root.is_some() || !table.is_empty() {
-        let mut volume = volume::open(&args.image, Access::ReadWrite, args.ram)?;
-        let filled = fill(&mut volume, args, tree, &table, birth.now);
-        // What was stored until then stays usable.
+        let mut volume = volume::open_new(&image, args.ram)?;
+        let apart = [file_id(&args.image), file_id(image.path())];
+        let filled = fill(&mut volume, args, tree, &table, birth.now, apart);
+        // What was stored on a device until then stays usable.
         let cost = volume.unmount();
         let copied = filled.with_context(|| format!("{shown}: filling it"))?;
-        tell(&copied, cost?, out)?;
+        tell(&copied, image.path(), cost?, out)?;
     }
+    image.finish()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -126,7 +131,12 @@ fn birth(args: &Args, tree: Option<HostTree>) -> anyhow::Result<Birth> {
 }
 
 /// Makes the empty volume; gives what it is on, its size, and the cost.
-fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64, Counters)> {
+fn make(
+    args: &Args,
+    image: &Output,
+    device: bool,
+    birth: Birth,
+) -> anyhow::Result<(String, u64, Counters)> {
     let wrong = |option: &str| {
         let why = format!("{option} is not for {}", args.fs.as_str());
         Err(Usage(why).into())
@@ -141,7 +151,7 @@ fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64,
                     let why = "a device is the chip that it is: no --chip, no --slack";
                     return Err(Usage(why.into()).into());
                 }
-                return volume::mkfs_device(&args.image, args.ram, birth, args.force);
+                return volume::mkfs_device(&args.image, args.ram, birth);
             }
             let preset = || values::chip(DEFAULT_PRESET).map_err(anyhow::Error::msg);
             let chip = args.chip.map_or_else(preset, Ok)?;
@@ -149,7 +159,7 @@ fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64,
                 slack,
                 spare: !args.no_spare,
             });
-            let cost = volume::mkfs(&args.image, args.fs, chip, args.ram, birth, sent)?;
+            let cost = volume::mkfs(image, args.fs, chip, args.ram, birth, sent)?;
             Ok((chip.name.to_owned(), chip.geometry().capacity(), cost))
         }
         FsName::Nanofs if device => bail!("nanofs is for cards, not for raw chips"),
@@ -165,7 +175,7 @@ fn make(args: &Args, device: bool, birth: Birth) -> anyhow::Result<(String, u64,
                 files: args.files.unwrap_or(256),
                 key: args.key.unwrap_or(0),
             };
-            let cost = volume::mkfs_card(&args.image, card)?;
+            let cost = volume::mkfs_card(image, card)?;
             Ok(("a card".to_owned(), card.size / 512 * 512, cost))
         }
     }
@@ -178,12 +188,14 @@ fn fill(
     tree: Option<HostTree>,
     table: &[DevEntry],
     now: Time,
+    apart: [Option<FileId>; 2],
 ) -> anyhow::Result<Copied> {
     let mut copied = Copied::default();
     if let Some(dir) = &args.root {
         let mut bar = Progress::new("storing", tree.map_or(0, |tree| tree.bytes));
         let options = CopyOptions {
             owner: !args.squash_owner,
+            apart,
             ..CopyOptions::default()
         };
         copied = copy_in(volume.fs(), dir, b"/", options, &mut |done| bar.at(done))?;
@@ -192,9 +204,11 @@ fn fill(
     Ok(copied)
 }
 
-fn tell(copied: &Copied, cost: Counters, out: &mut dyn Write) -> anyhow::Result<()> {
-    for special in &copied.skipped {
-        crate::failure::complain(&format!("{}: special file, left out", special.display()));
+fn tell(copied: &Copied, image: &Path, cost: Counters, out: &mut dyn Write) -> anyhow::Result<()> {
+    // That the new image is not within itself goes without saying.
+    let skipped = copied.skipped.iter();
+    for (at, why) in skipped.filter(|(at, _)| !output::is_same(at, image)) {
+        crate::failure::complain(&format!("{}: {why}", text::path(at)));
     }
     let some = |n: u64, what: &str| match n {
         0 => String::new(),

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Outcome;
+use crate::output::check_no_device;
 use crate::text;
 
 /// How long at most until a signal is noticed and the kernel's log is emptied.
@@ -96,9 +97,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(log) = &mut log {
         log.write(monitor.take()?, &watch.devices)?;
         log.lost = monitor.lost()?;
-        log.out
-            .flush()
-            .with_context(|| log.path.display().to_string())?;
+        log.out.flush().with_context(|| text::path(&log.path))?;
     }
     let found = Found {
         seconds: start.elapsed().as_secs_f64(),
@@ -120,7 +119,9 @@ struct Log {
 
 impl Log {
     fn create(path: PathBuf) -> anyhow::Result<Log> {
-        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        let named = || text::path(&path);
+        check_no_device(&path).with_context(named)?;
+        let file = File::create(&path).with_context(named)?;
         Ok(Log {
             path,
             out: BufWriter::new(file),
@@ -137,7 +138,7 @@ impl Log {
             let written = serde_json::to_writer(&mut self.out, &event)
                 .map_err(io::Error::from)
                 .and_then(|()| self.out.write_all(b"\n"));
-            written.with_context(|| self.path.display().to_string())?;
+            written.with_context(|| text::path(&self.path))?;
         }
         Ok(())
     }
@@ -169,7 +170,7 @@ impl Watch<'_> {
                 out,
                 "{} \"{}\": {}, {} blocks of {} pages of {} + {} bytes",
                 mtd.device,
-                mtd.name,
+                text::name(mtd.name.as_bytes()),
                 text::bytes(mtd.size),
                 text::count(mtd.blocks().into()),
                 mtd.pages_per_block(),
@@ -216,7 +217,7 @@ impl Watch<'_> {
 
     fn end(&self, found: &Found, log: Option<&Log>, out: &mut dyn Write) -> anyhow::Result<()> {
         if self.args.json {
-            writeln!(out, "{}", self.object(found, log))?;
+            writeln!(out, "{}", text::json(&self.object(found, log).to_string()))?;
             return Ok(());
         }
         let counts = found.counts;
@@ -259,7 +260,7 @@ impl Watch<'_> {
                 text::plural(log.operations, "operation"),
                 text::count(log.lost),
             );
-            writeln!(out, "{}: {logged}, {lost} lost", log.path.display())?;
+            writeln!(out, "{}: {logged}, {lost} lost", text::path(&log.path))?;
         }
         Ok(())
     }

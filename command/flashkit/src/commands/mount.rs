@@ -14,6 +14,7 @@ use flashkit_workload::record::{PAUSE, Recorded, Recorder};
 
 use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
+use crate::output::{Output, check_no_device};
 use crate::text;
 use crate::values;
 use crate::volume::{self, Access, Birth, FsName, Tuning};
@@ -151,7 +152,7 @@ pub(super) fn make_directory(point: &Path) -> anyhow::Result<bool> {
     match std::fs::create_dir(point) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error).with_context(|| point.display().to_string()),
+        Err(error) => Err(error).with_context(|| text::path(point)),
     }
 }
 
@@ -166,15 +167,17 @@ fn serve(
     flashkit_fuse::check(point)?;
     if args.image.is_none() && !image.exists() {
         let chip = values::chip(DEFAULT_PRESET).map_err(|why| anyhow!(why))?;
+        let new = Output::image(image)?;
         volume::mkfs(
-            image,
+            &new,
             FsName::Flashlight,
             chip,
             args.tuning.ram,
             Birth::here(),
             None,
         )?;
-        writeln!(out, "{}: made, on a new {}", image.display(), chip.name)?;
+        new.finish()?;
+        writeln!(out, "{}: made, on a new {}", text::path(image), chip.name)?;
     }
     let access = if options.read_only {
         Access::ReadOnly
@@ -194,9 +197,9 @@ fn serve(
         said = writeln!(
             out,
             "{} is mounted on {}; Ctrl-C or `umount {}` unmounts it",
-            image.display(),
-            point.display(),
-            shown.display()
+            text::path(image),
+            text::path(point),
+            text::path(&shown)
         )
         .and_then(|()| out.flush());
     };
@@ -219,7 +222,8 @@ type Fs = Box<dyn Measured + Send>;
 
 /// A file system whose operations are recorded.
 fn record(fs: Fs, to: &Path) -> anyhow::Result<(Fs, Option<Arc<Mutex<Recorded>>>)> {
-    let recorder = Recorder::new(fs, to, Some(PAUSE)).with_context(|| to.display().to_string())?;
+    check_no_device(to).with_context(|| text::path(to))?;
+    let recorder = Recorder::new(fs, to, Some(PAUSE)).with_context(|| text::path(to))?;
     let recorded = recorder.recorded();
     Ok((Box::new(recorder), Some(recorded)))
 }
@@ -231,7 +235,7 @@ fn tell_recorded(recorded: &Mutex<Recorded>, to: &Path, out: &mut dyn Write) -> 
         .map_err(|_| anyhow!("the file system panicked"))?;
     let lines = text::plural(recorded.operations, "operation");
     if let Some(why) = &recorded.failed {
-        bail!("{}: {why}; the trace ends after {lines}", to.display());
+        bail!("{}: {why}; the trace ends after {lines}", text::path(to));
     }
     let left_out = recorded.left_out.iter();
     let left_out: Vec<String> = left_out
@@ -241,7 +245,8 @@ fn tell_recorded(recorded: &Mutex<Recorded>, to: &Path, out: &mut dyn Write) -> 
         true => String::new(),
         false => format!("; left out: {}", left_out.join(", ")),
     };
-    let _ = writeln!(out, "recorded: {lines} in {}{rest}", to.display()).and_then(|()| out.flush());
+    let _ =
+        writeln!(out, "recorded: {lines} in {}{rest}", text::path(to)).and_then(|()| out.flush());
     Ok(())
 }
 
@@ -259,13 +264,13 @@ pub(super) fn conclude(ended: Ended, point: &Path) -> Outcome {
     if ended.was_busy {
         complain(&format!(
             "{}: files were still open; their programs get I/O errors now",
-            point.display()
+            text::path(point)
         ));
     }
     ended.unmounted.context("unmount")?;
     match ended.ended_by {
         EndedBy::Unmount | EndedBy::Signal(_) => Ok(ExitCode::SUCCESS),
-        EndedBy::Failure(why) => bail!("{}: {why}", point.display()),
+        EndedBy::Failure(why) => bail!("{}: {why}", text::path(point)),
     }
 }
 

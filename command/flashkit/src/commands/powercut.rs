@@ -153,9 +153,9 @@ fn replay_one(id: &Id, shorter: bool, out: &mut dyn Write) -> Outcome {
 
 fn cut_tree(top: &Path, args: &Args, out: &mut dyn Write) -> Outcome {
     let tree = Tree::read(top, args.limit.saturating_mul(1 << 20));
-    let tree = tree.with_context(|| format!("cannot read {}", top.display()))?;
+    let tree = tree.with_context(|| format!("cannot read {}", text::path(top)))?;
     if tree.files.is_empty() {
-        return Err(anyhow!("no files to copy in {}", top.display()));
+        return Err(anyhow!("no files to copy in {}", text::path(top)));
     }
     let cuts = TreeCuts {
         chip: args.chip.clone().unwrap_or(TREE_CHIP),
@@ -171,7 +171,7 @@ fn cut_tree(top: &Path, args: &Args, out: &mut dyn Write) -> Outcome {
     let again = found.violation.as_ref().map(|(cut, _)| {
         format!(
             "flashkit powercut --tree '{}' --limit {} --chip {} --seed {} --cuts {cut}",
-            top.display(),
+            text::path(top),
             args.limit,
             cuts.chip,
             cuts.seed

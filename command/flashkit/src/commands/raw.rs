@@ -1,13 +1,15 @@
 //! `flashkit export` and `flashkit import`
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use flashkit_sim::Preset;
 
 use crate::Outcome;
+use crate::held::check_free;
+use crate::output::{self, Output, is_same};
 use crate::text;
 use crate::values;
 use crate::volume;
@@ -29,12 +31,12 @@ pub struct Export {
     /// Each page with its spare bytes, as `nanddump --oob` and `nandwrite --oob` have them
     #[arg(long)]
     spare: bool,
-    /// Overwrite a file that is there
+    /// Overwrite a file that is there; one that is in use is refused
     #[arg(long)]
     force: bool,
     /// Image
     image: PathBuf,
-    /// File to write
+    /// File to write, whole or not at all
     raw: PathBuf,
 }
 
@@ -55,29 +57,27 @@ pub struct Import {
     /// Blocks that are bad; they are passed over, unless the file is as long as the chip
     #[arg(long, value_name = "N,N...", value_delimiter = ',')]
     bad: Vec<u32>,
-    /// Overwrite a file that is no image
+    /// Overwrite a volume, a disk, or anything else that is there
     #[arg(long)]
     force: bool,
     /// File to read
     raw: PathBuf,
-    /// Image file to make; an image of that name is overwritten
+    /// Image file to make, whole or not at all
     image: PathBuf,
 }
 
-fn is_same(a: &Path, b: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().ok();
-    a == b || real(a).is_some_and(|a| real(b) == Some(a))
-}
-
 pub fn export(args: &Export, out: &mut dyn Write) -> Outcome {
-    let raw = args.raw.display();
+    let raw = text::path(&args.raw);
     if is_same(&args.image, &args.raw) {
         bail!("{raw}: is the image itself");
     }
     if args.raw.exists() && !args.force {
         bail!("{raw}: exists; --force overwrites it");
     }
-    let written = volume::export(&args.image, &args.raw, args.spare)?;
+    output::clear_when_interrupted()?;
+    let made = Output::begin(&args.raw)?;
+    let written = volume::export(&args.image, &made, args.spare)?;
+    made.finish()?;
     let pages = u64::from(written.blocks) * u64::from(written.pages_per_block);
     let what = match written.slack {
         Some(slack) => format!(
@@ -97,19 +97,23 @@ pub fn export(args: &Export, out: &mut dyn Write) -> Outcome {
 }
 
 pub fn import(args: &Import, out: &mut dyn Write) -> Outcome {
-    let image = args.image.display();
+    let image = text::path(&args.image);
     if is_same(&args.image, &args.raw) {
         bail!("{image}: is the raw image itself");
     }
-    if volume::is_image(&args.image)? == Some(false) && !args.force {
-        bail!("{image}: exists and is no image; --force overwrites it");
+    check_free(&args.image, args.force)?;
+    if flashkit_mtd::is_device(&args.image) {
+        bail!("{image}: a device; nandwrite writes it");
     }
-    volume::import(&args.raw, &args.image, args.chip, args.spare, &args.bad)?;
+    output::clear_when_interrupted()?;
+    let made = Output::image(&args.image)?;
+    volume::import(&args.raw, &made, args.chip, args.spare, &args.bad)?;
+    made.finish()?;
     writeln!(
         out,
         "{image}: {} from {}",
         args.chip.name,
-        args.raw.display()
+        text::path(&args.raw)
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -82,7 +82,7 @@ impl How {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     args.how.check()?;
-    let shown = args.trace.display();
+    let shown = text::path(&args.trace);
     if args.trace.is_dir() {
         bail!("{shown}: is a directory, not a trace");
     }
@@ -112,7 +112,8 @@ pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) ->
         report.price(|reads, programs, erases| chip.energy_uj(reads, programs, erases));
     }
     if how.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+        let told = serde_json::to_string_pretty(&report)?;
+        writeln!(out, "{}", text::json(&told))?;
     } else {
         print(&report, verified, how.verify, out)?;
     }
@@ -126,7 +127,7 @@ fn over_directory(
     mut options: Options<'_>,
 ) -> anyhow::Result<(Report, u64)> {
     if !dir.is_dir() {
-        bail!("{}: no such directory", dir.display());
+        bail!("{}: no such directory", text::path(dir));
     }
     options.fs = "dir".into();
     options.cold = how.cold;

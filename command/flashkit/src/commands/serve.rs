@@ -16,6 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::Outcome;
 use crate::disk;
 use crate::failure::complain;
+use crate::output::check_no_device;
 use crate::text;
 use crate::volume::Access;
 
@@ -54,7 +55,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     } else {
         Access::ReadWrite
     };
-    let named = || args.socket.display().to_string();
+    let named = || text::path(&args.socket);
+    check_no_device(&args.socket).with_context(named)?;
     remove_stale(&args.socket)?;
     let listener = UnixListener::bind(&args.socket).with_context(named)?;
     let served = serve(args, access, &listener, out);
@@ -68,9 +70,9 @@ fn remove_stale(socket: &Path) -> anyhow::Result<()> {
         return Ok(());
     };
     if !metadata.file_type().is_socket() || UnixStream::connect(socket).is_ok() {
-        bail!("{}: in the way, or in use", socket.display());
+        bail!("{}: in the way, or in use", text::path(socket));
     }
-    std::fs::remove_file(socket).with_context(|| socket.display().to_string())
+    std::fs::remove_file(socket).with_context(|| text::path(socket))
 }
 
 fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Write) -> Outcome {
@@ -87,8 +89,8 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
     writeln!(
         out,
         "{} is at nbd+unix:///?socket={}, {}; Ctrl-C ends it",
-        args.image.display(),
-        args.socket.display(),
+        text::path(&args.image),
+        text::path(&args.socket),
         text::bytes(size)
     )?;
     out.flush()?;

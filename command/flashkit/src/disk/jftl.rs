@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use flashkit_disk::{Disk, OnNand};
 use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
@@ -10,6 +10,8 @@ use flashkit_sim::{DEFAULT_PRESET, Metered, SimNand, preset};
 
 use super::serve;
 use crate::failure::{Usage, complain};
+use crate::held::{Held, held};
+use crate::output::Output;
 use crate::text;
 use crate::volume::{Access, Medium, MediumError, drawn_number};
 
@@ -20,27 +22,37 @@ pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
         let why = format!("{name}: no such NAND chip; `flashkit chips` lists them");
         return Err(Usage(why).into());
     };
-    let named = || image.display().to_string();
-    let chip = SimNand::create(image, preset).with_context(named)?;
+    let image = Output::image(image)?;
+    let named = || image.shown();
+    let chip = SimNand::create(image.path(), preset).with_context(named)?;
     let bytes = format(Medium::new(chip)).with_context(named)?;
-    Ok(format!(
-        "{}: made, a disk of {bytes} on a new {name}",
-        named()
-    ))
+    let made = format!("{}: made, a disk of {bytes} on a new {name}", named());
+    image.finish()?;
+    Ok(made)
+}
+
+/// Whether a chip has a disk, of whatever state.
+pub fn is_jftl(path: &Path) -> bool {
+    let Ok(chip) = Medium::whole(path, Access::ReadOnly) else {
+        return false;
+    };
+    let Ok(len) = ram_bytes(&chip.geometry(), MapCache::Whole) else {
+        return false;
+    };
+    let mounted = Jftl::mount(chip, &mut vec![0; len]).map(drop);
+    !matches!(mounted, Err(Error::NotFormatted))
 }
 
 /// Makes an empty disk on a device that is erased; says what was made.
 /// `None`: there is a disk already.
 pub fn make_on(device: &Path) -> anyhow::Result<Option<String>> {
-    let named = || device.display().to_string();
-    let mut chip = Medium::whole(device, Access::ReadWrite).with_context(named)?;
-    let len = ram_bytes(&chip.geometry(), MapCache::Whole).map_err(|why| anyhow!(why));
-    match Jftl::mount(&mut chip, &mut vec![0; len.with_context(named)?]) {
-        Err(Error::NotFormatted) => {}
-        _ => return Ok(None),
+    let named = || text::path(device);
+    match held(device)? {
+        Some(Held::Jftl) => return Ok(None),
+        Some(what) => bail!("{}: holds {what}; `flash_erase` clears it", named()),
+        None => {}
     }
-    let disposable = chip.check_disposable("`flash_erase` clears it");
-    disposable.with_context(named)?;
+    let chip = Medium::whole(device, Access::ReadWrite).with_context(named)?;
     let name = chip.name().to_owned();
     let bytes = format(chip).with_context(named)?;
     Ok(Some(format!(

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Cleaning, serve};
 use crate::failure::{Usage, complain};
+use crate::held::Held;
+use crate::output::Output;
 use crate::text;
 use crate::values;
 use crate::volume::{Access, Finding, Fsck, Recovery, drawn_number, patiently};
@@ -44,16 +46,19 @@ impl New<'_> {
                 Error::Config(why) => anyhow::Error::from(Usage(why.into())),
                 other => anyhow!("{other}"),
             })?;
-        let named = || image.display().to_string();
-        let mut chip = Chip::create(image, spec).with_context(named)?;
+        let image = Output::image(image)?;
+        let named = || image.shown();
+        let mut chip = Chip::create(image.path(), spec).with_context(named)?;
         let made = LogDisk::format(&mut chip, &shape, drawn_number());
         made.map_err(|e| anyhow!("{e}")).with_context(named)?;
         let bytes = u64::from(shape.sectors) * u64::from(shape.sector_size);
-        Ok(format!(
+        let made = format!(
             "{}: made, a disk of {} on a new {name}",
             named(),
             text::bytes(bytes)
-        ))
+        );
+        image.finish()?;
+        Ok(made)
     }
 
     fn shape(&self, chip: &Chip) -> anyhow::Result<Shape> {
@@ -109,7 +114,7 @@ pub fn open(
     if let Some(damage) = device.disk().damage() {
         complain(&format!(
             "{}: {damage}; the disk is there for reading alone",
-            image.display()
+            text::path(image)
         ));
     }
     Ok(serve(device, real_time))
@@ -117,7 +122,31 @@ pub fn open(
 
 /// An error with the image that it is of.
 fn of(image: &Path, error: anyhow::Error) -> anyhow::Error {
-    error.context(image.display().to_string())
+    error.context(text::path(image))
+}
+
+/// What the NOR chip of an image holds; `None`: there is no such chip. Within: `None`: it is
+/// erased.
+pub fn held_on_nor(path: &Path) -> anyhow::Result<Option<Option<Held>>> {
+    let mut chip = match patiently(|| Chip::open(path, flashkit_sim::Access::ReadOnlyCow)) {
+        Ok(chip) => chip,
+        Err(error @ (ImageError::InUse | ImageError::Io(_))) => return Err(error.into()),
+        Err(_) => return Ok(None),
+    };
+    chip.distrust();
+    let mut bytes = vec![0; 64 << 10];
+    let mut at = 0;
+    while at < chip.capacity() {
+        let len = bytes.len().min(chip.capacity() - at);
+        chip.read(at as u32, &mut bytes[..len])?;
+        if bytes[..len].iter().any(|&byte| byte != 0xff) {
+            let mounted = OnNor::mount(chip, config(Cleaning::Least), false, describe);
+            let what = mounted.map_or(Held::Data, |_| Held::LogDisk);
+            return Ok(Some(Some(what)));
+        }
+        at += len;
+    }
+    Ok(Some(None))
 }
 
 /// Checks the disk in an image. `None`: it is no image of a NOR chip.

@@ -5,7 +5,8 @@
 mod jftl;
 mod logdisk;
 
-pub use logdisk::{fsck, info};
+pub use jftl::is_jftl;
+pub use logdisk::{fsck, held_on_nor, info};
 
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use clap::ValueEnum;
 use flashkit_disk::{Disk, Sectors, Translation};
 
 use crate::failure::Usage;
+use crate::text;
 use crate::values;
 use crate::volume::Access;
 
@@ -111,7 +113,7 @@ impl Choice {
             let why = "--size, --sector and --cleaning are for --ftl logdisk";
             return Err(Usage(why.into()).into());
         }
-        let named = || image.display().to_string();
+        let named = || text::path(image);
         let found = std::fs::metadata(image);
         if found.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
             bail!("{}: is a directory, not an image", named());

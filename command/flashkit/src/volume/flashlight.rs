@@ -17,6 +17,7 @@ use flashkit_vfs::any::{self, AnyError, AnyFs, AnyNand};
 use super::medium::Medium;
 use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Sent, Tuning};
 use crate::failure::complain;
+use crate::text;
 
 pub use dump::Dump;
 pub use look::{fsck, info};
@@ -147,27 +148,33 @@ pub fn mkfs(
     make(medium, ram, birth)
 }
 
-/// Makes a volume on a device, in place of one that is there; with `force`, of anything. Gives the
-/// chip's name, its size, and the cost.
+/// Makes a volume on a device, whatever is there. Gives the chip's name, its size, and the cost.
 pub fn mkfs_device(
     device: &Path,
     ram: Option<usize>,
     birth: Birth,
-    force: bool,
 ) -> anyhow::Result<(String, u64, Counters)> {
-    let mut looked = Medium::open(device, Access::ReadOnly)?;
+    let looked = Medium::whole(device, Access::ReadOnly)?;
     let (name, geometry) = (looked.name().to_owned(), looked.chip_geometry());
     let ram = check_ram(&name, geometry, ram)?;
-    let config = config(Tuning::from(None), true);
-    let lent = AnyNand::lent(&mut looked);
-    if !force
-        && let Err(Error::NotFormatted) = any::mount(lent, &mut vec![0; ram], config).map(drop)
-    {
-        looked.check_disposable("--force overwrites it")?;
-    }
     drop(looked);
     let cost = make(Medium::whole(device, Access::ReadWrite)?, ram, birth)?;
     Ok((name, geometry.capacity(), cost))
+}
+
+/// Whether a chip has a volume, of whatever state.
+pub fn is_volume(path: &Path) -> anyhow::Result<bool> {
+    // A transfer record that does not suit the chip is of a volume too.
+    let Ok(mut chip) = Medium::open(path, Access::ReadOnly) else {
+        return Ok(true);
+    };
+    let ram = check_ram(chip.name(), chip.geometry(), None)?;
+    let config = config(Tuning::from(None), true);
+    let mounted = any::mount(AnyNand::lent(&mut chip), &mut vec![0; ram], config).map(drop);
+    Ok(!matches!(
+        mounted,
+        Err(Error::NotFormatted | Error::Geometry)
+    ))
 }
 
 fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<Counters> {
@@ -220,7 +227,7 @@ pub fn open(
     };
     let mut fs = mount(chip, tuning, read_only)?;
     if !read_only && fs.volume().is_worn() {
-        let image = image.display();
+        let image = text::path(image);
         complain(&format!(
             "{image}: too many blocks have gone bad: it can only be read"
         ));

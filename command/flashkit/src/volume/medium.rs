@@ -159,9 +159,8 @@ impl Medium {
         }
     }
 
-    /// Refuses to lose what may be somebody's: a device is either erased or has a volume on it.
-    /// `way_out` says what to do where it is somebody's, and may go.
-    pub fn check_disposable(&mut self, way_out: &str) -> Result<()> {
+    /// Whether no good block has anything in its first page, where each block begins.
+    pub fn is_erased(&mut self) -> Result<bool> {
         let chip = self.0.inner_mut();
         let geometry = chip.geometry();
         let mut page = vec![0; geometry.page_size() as usize];
@@ -172,10 +171,10 @@ impl Medium {
             }
             let status = chip.read(first, 0, &mut page, &mut [])?;
             if !status.is_readable() || page.iter().any(|&byte| byte != 0xff) {
-                bail!("holds something that is no volume of flashkit's; {way_out}");
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

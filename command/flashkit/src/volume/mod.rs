@@ -10,7 +10,7 @@ mod raw;
 
 pub use flashlight::drawn_number;
 pub use medium::{Medium, MediumError};
-pub use nanofs::Card;
+pub use nanofs::{Card, is_volume as is_nanofs};
 pub use raw::Exported;
 
 use std::fs;
@@ -24,6 +24,8 @@ use flashkit_sim::{ImageError, Preset, SimNand};
 use flashkit_vfs::{Counters, Measured, Time};
 use serde_json::{Map, Value};
 
+use crate::held::Held;
+use crate::output::Output;
 use crate::{text, values};
 
 /// RAM handed to a file system where nothing else is asked for, in bytes, if the chip needs no
@@ -184,13 +186,12 @@ impl Volume {
     }
 }
 
-/// Makes an image of an erased chip in place of any file of that name, formats it and leaves it
-/// unmounted. Gives the cost.
+/// Makes an image of an erased chip, formats it and leaves it unmounted. Gives the cost.
 ///
 /// # Errors
 /// A chip that does not suit and RAM that is too small are found before anything is written.
 pub fn mkfs(
-    image: &Path,
+    image: &Output,
     fs: FsName,
     chip: &Preset,
     ram: Option<usize>,
@@ -199,7 +200,7 @@ pub fn mkfs(
 ) -> anyhow::Result<Counters> {
     for_chips(fs)?;
     let ram = flashlight::check_fit(chip, ram, sent)?;
-    flashlight::mkfs(image, chip, ram, birth, sent).with_context(|| image.display().to_string())
+    flashlight::mkfs(image.path(), chip, ram, birth, sent).with_context(|| image.shown())
 }
 
 /// A volume that a programmer will write to chips, each with its own bad blocks.
@@ -252,38 +253,42 @@ fn for_chips(fs: FsName) -> anyhow::Result<()> {
     }
 }
 
-/// Makes a volume on an MTD device. Gives the chip's name, its size, and the cost.
+/// Makes a volume on an MTD device, whatever is there. Gives the chip's name, its size, and the
+/// cost.
 ///
 /// # Errors
-/// Without `force` what is neither erased nor a volume stays; RAM that is too small is found before
-/// anything is written.
+/// RAM that is too small is found before anything is written.
 pub fn mkfs_device(
     device: &Path,
     ram: Option<usize>,
     birth: Birth,
-    force: bool,
 ) -> anyhow::Result<(String, u64, Counters)> {
-    flashlight::mkfs_device(device, ram, birth, force).with_context(|| device.display().to_string())
+    flashlight::mkfs_device(device, ram, birth).with_context(|| text::path(device))
 }
 
-/// Makes a raw image of a card in place of any file of that name, with an empty Nano-FS volume.
-/// Gives the cost.
+/// Makes a raw image of a card with an empty Nano-FS volume. Gives the cost.
 ///
 /// # Errors
 /// What does not suit is found before anything is written.
-pub fn mkfs_card(image: &Path, card: Card) -> anyhow::Result<Counters> {
-    nanofs::mkfs(image, card, flashlight::drawn_number())
-        .with_context(|| image.display().to_string())
+pub fn mkfs_card(image: &Output, card: Card) -> anyhow::Result<Counters> {
+    nanofs::mkfs(image.path(), card, flashlight::drawn_number()).with_context(|| image.shown())
 }
 
 /// Mounts the file system in an image.
 pub fn open(image: &Path, access: Access, tuning: impl Into<Tuning>) -> anyhow::Result<Volume> {
-    open_image(image, access, tuning.into(), None)
+    open_image(image, access, tuning.into(), None).with_context(|| text::path(image))
+}
+
+/// Mounts the file system in an image that is being made.
+pub fn open_new(image: &Output, ram: Option<usize>) -> anyhow::Result<Volume> {
+    let opened = open_image(image.path(), Access::ReadWrite, ram.into(), None);
+    opened.with_context(|| image.shown())
 }
 
 /// Mounts the file system in an image over a chip that will lose power.
 pub fn open_with_cut(image: &Path, ram: Option<usize>, cut: Cut) -> anyhow::Result<Volume> {
-    open_image(image, Access::ReadWrite, ram.into(), Some(cut))
+    let opened = open_image(image, Access::ReadWrite, ram.into(), Some(cut));
+    opened.with_context(|| text::path(image))
 }
 
 fn open_image(
@@ -292,14 +297,12 @@ fn open_image(
     tuning: Tuning,
     cut: Option<Cut>,
 ) -> anyhow::Result<Volume> {
-    let opened = readable(image).and_then(|name| {
-        let (fs, chip) = match name {
-            FsName::Flashlight => flashlight::open(image, access, tuning, cut)?,
-            FsName::Nanofs => nanofs::open(image, access)?,
-        };
-        Ok(Volume::new(fs, name, chip, tuning))
-    });
-    opened.with_context(|| image.display().to_string())
+    let name = readable(image)?;
+    let (fs, chip) = match name {
+        FsName::Flashlight => flashlight::open(image, access, tuning, cut)?,
+        FsName::Nanofs => nanofs::open(image, access)?,
+    };
+    Ok(Volume::new(fs, name, chip, tuning))
 }
 
 /// A formatted and mounted chip in RAM, the same every time. Its cost starts at 0 once it is
@@ -386,7 +389,7 @@ pub fn fsck(image: &Path, repair: Repair, ram: Option<usize>) -> anyhow::Result<
         FsName::Flashlight => flashlight::fsck(image, repair, ram.into()),
         FsName::Nanofs => nanofs::fsck(image, repair),
     });
-    checked.with_context(|| image.display().to_string())
+    checked.with_context(|| text::path(image))
 }
 
 /// What an image is and what state it is in: chip, volume, areas, RAM, wear. Does not change
@@ -396,7 +399,7 @@ pub fn info(image: &Path, ram: Option<usize>) -> anyhow::Result<Map<String, Valu
         FsName::Flashlight => flashlight::info(image, ram.into()),
         FsName::Nanofs => nanofs::info(image),
     });
-    told.with_context(|| image.display().to_string())
+    told.with_context(|| text::path(image))
 }
 
 /// Hands every on-flash record of an image to `each`, one object with a `kind` and a `page` each,
@@ -412,14 +415,12 @@ pub fn dump(
         flashlight::Dump::open(image, each_data_page)
     });
     // Who takes the records has errors of their own.
-    opened
-        .with_context(|| image.display().to_string())?
-        .run(each)
+    opened.with_context(|| text::path(image))?.run(each)
 }
 
 /// Writes a raw image of the chip in an image: see [`raw::export`].
-pub fn export(image: &Path, raw: &Path, with_spare: bool) -> anyhow::Result<Exported> {
-    let named = || image.display().to_string();
+pub fn export(image: &Path, raw: &Output, with_spare: bool) -> anyhow::Result<Exported> {
+    let named = || text::path(image);
     readable(image).and_then(for_chips).with_context(named)?;
     if flashkit_mtd::is_device(image) {
         bail!("{}: a device; nanddump reads it", named());
@@ -430,7 +431,7 @@ pub fn export(image: &Path, raw: &Path, with_spare: bool) -> anyhow::Result<Expo
 /// Makes an image from a raw one: see [`raw::import`].
 pub fn import(
     raw: &Path,
-    image: &Path,
+    image: &Output,
     chip: &Preset,
     with_spare: bool,
     bad: &[u32],
@@ -443,27 +444,28 @@ pub fn name_of(image: &Path) -> FsName {
     readable(image).unwrap_or(FsName::Flashlight)
 }
 
-/// Whether a file is an image, of whatever state; `None` when there is no such file.
-///
-/// # Errors
-/// It cannot be read, or is open elsewhere.
-pub fn is_image(path: &Path) -> anyhow::Result<Option<bool>> {
-    let named = || path.display().to_string();
-    match fs::metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(named),
-        Ok(metadata) if metadata.is_dir() => bail!("{}: is a directory", named()),
-        Ok(_) => {}
-    }
-    match probe(path) {
-        Ok(_) => Ok(Some(true)),
-        Err(ImageError::NotAnImage | ImageError::TooShort { .. }) => {
-            Ok(Some(nanofs::is_volume(path)))
+/// What the chip of an image or device holds, a disk of jftl counted as data; `None`: there is no
+/// such chip. Within: `None`: it is erased.
+pub fn held_on_nand(path: &Path) -> anyhow::Result<Option<Option<Held>>> {
+    let mut chip = match Medium::whole(path, Access::ReadOnly) {
+        Ok(chip) => chip,
+        Err(error) => {
+            return match error.downcast::<ImageError>()? {
+                error @ (ImageError::InUse | ImageError::Io(_)) => Err(error.into()),
+                _ => Ok(None),
+            };
         }
-        Err(ImageError::DamagedHeader) => Ok(Some(false)),
-        Err(ImageError::UnsupportedVersion(_)) => Ok(Some(true)),
-        Err(error) => Err(error).with_context(named),
+    };
+    if chip.is_erased()? {
+        return Ok(Some(None));
     }
+    drop(chip);
+    let is_volume = flashlight::is_volume(path)?;
+    Ok(Some(Some(if is_volume {
+        Held::FlashLight
+    } else {
+        Held::Data
+    })))
 }
 
 /// Refuses what cannot be an image, before anything else looks at it, and waits for a mount that

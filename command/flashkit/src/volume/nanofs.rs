@@ -140,9 +140,6 @@ fn checked(fs: &mut Fs) -> Result<Checked, String> {
 }
 
 pub fn fsck(image: &Path, repair: Repair) -> anyhow::Result<Fsck> {
-    if repair == Repair::All {
-        bail!("nanofs: there is no repair but the recovery of -a");
-    }
     let open = |read_only| patiently(|| CardFile::open(image, read_only));
     let mut fs = match mount(open(true)?, true) {
         Ok(fs) => fs,
@@ -151,7 +148,8 @@ pub fn fsck(image: &Path, repair: Repair) -> anyhow::Result<Fsck> {
     let mut recovery = Recovery::NotNeeded;
     if was_recovered(&fs) {
         recovery = Recovery::Simulated;
-        if repair == Repair::Recovery {
+        // There is no other repair.
+        if repair != Repair::Nothing {
             drop(fs);
             fs = mount(open(false)?, false)?;
             fs.unmount().context("unmount")?;

@@ -13,6 +13,8 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 use flashkit_sim::{Preset, SimNand};
 
 use super::{Recovery, Repair, Tuning, flashlight, patiently};
+use crate::output::Output;
+use crate::text;
 
 /// What was written.
 pub struct Exported {
@@ -35,7 +37,7 @@ struct ToSend {
 ///
 /// A volume made for transfer is written up to the last block that holds something, ready for any
 /// chip of its sort; all else is the whole chip, bad blocks too.
-pub fn export(image: &Path, raw: &Path, with_spare: bool) -> Result<Exported> {
+pub fn export(image: &Path, raw: &Output, with_spare: bool) -> Result<Exported> {
     let open = || patiently(|| SimNand::open(image, flashkit_sim::Access::ReadOnlyCow));
     let mut page = vec![0; open()?.geometry().page_size() as usize];
     let to_send = to_send(&mut Transferred::open(open()?, &mut page)?, image)?;
@@ -51,7 +53,7 @@ pub fn export(image: &Path, raw: &Path, with_spare: bool) -> Result<Exported> {
         Some(_) => blocks_in_use(&mut chip)?,
         None => geometry.blocks(),
     };
-    let file = File::create(raw).with_context(|| raw.display().to_string())?;
+    let file = File::create(raw.path()).with_context(|| raw.shown())?;
     let mut out = BufWriter::new(file);
     let mut bytes = vec![0; chip.raw_page_len(with_spare)];
     for at in (0..blocks * geometry.pages_per_block()).map(PageAddr) {
@@ -65,7 +67,7 @@ pub fn export(image: &Path, raw: &Path, with_spare: bool) -> Result<Exported> {
         }
         out.write_all(&bytes)?;
     }
-    out.into_inner()?.sync_all()?;
+    out.flush()?;
     Ok(Exported {
         blocks,
         page: bytes.len(),
@@ -110,13 +112,13 @@ fn blocks_in_use(chip: &mut SimNand) -> Result<u32> {
 /// out and `nandwrite` passes them over.
 pub fn import(
     raw: &Path,
-    image: &Path,
+    image: &Output,
     chip: &Preset,
     with_spare: bool,
     bad: &[u32],
 ) -> Result<()> {
     let len = std::fs::metadata(raw)
-        .with_context(|| raw.display().to_string())?
+        .with_context(|| text::path(raw))?
         .len();
     // What does not fit is found before the image is touched.
     let check = SimNand::new(chip);
@@ -135,11 +137,12 @@ pub fn import(
     if len != whole && (len > most || !len.is_multiple_of(stride) || len == 0) {
         bail!(
             "{}: {len} bytes are no image of {}: up to {most} in pages of {stride}",
-            raw.display(),
+            text::path(raw),
             chip.name
         );
     }
-    let mut made = SimNand::create(image, chip)?;
+    let made = SimNand::create(image.path(), chip);
+    let mut made = made.with_context(|| image.shown())?;
     for &block in &bad {
         made.mark_bad(BlockAddr(block))?;
     }
@@ -148,7 +151,7 @@ pub fn import(
     } else {
         made.import_raw_around_bad(raw, with_spare)
     };
-    imported.with_context(|| raw.display().to_string())?;
+    imported.with_context(|| text::path(raw))?;
     for &block in &bad {
         made.mark_bad(BlockAddr(block))?;
     }

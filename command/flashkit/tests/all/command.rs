@@ -185,7 +185,7 @@ fn images_that_are_none_are_named_and_left_alone() {
     let refused = here.complaint(1, &["mkfs", "text"]);
     assert_eq!(
         refused,
-        "text: exists and is no image; --force overwrites it"
+        "text: holds data that is not flashkit's; --force overwrites it"
     );
     assert!(
         here.complaint(1, &["mkfs", "dir"])
@@ -302,8 +302,7 @@ fn files_go_in_and_come_out() {
             "{record}"
         );
     }
-    // Making an image anew over an image needs no force.
-    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    here.said(0, &["mkfs", "--force", "--chip", "micron-20m", "x.img"]);
     assert_eq!(here.said(0, &["ls", "x.img"]), "");
 }
 

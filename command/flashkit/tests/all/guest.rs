@@ -665,8 +665,7 @@ fn a_disk_on_an_mtd_device() {
     assert!(out.status.success(), "{said}\n{complaints}");
     assert!(said.ends_with("passed\n"), "{said}");
     assert!(said.contains("/dev/mtd0: made, a disk of "), "{said}");
-    let refused =
-        "/dev/mtd0: holds something that is no volume of flashkit's; `flash_erase` clears it";
+    let refused = "/dev/mtd0: holds a FlashLight volume; `flash_erase` clears it";
     assert!(complaints.contains(refused), "{complaints}");
     assert!(
         complaints.contains("logdisk is for NOR chips"),

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::common::Place;
 use flashkit_flashlight::{Config, FIRST_FILE, FlashLight, New, Node, ROOT_DIR, ram_needed};
-use flashkit_nand::Nand;
-use flashkit_sim::{Access, SimNand, preset};
+use flashkit_nand::{Nand, PageAddr};
+use flashkit_sim::{Access, Rot, SimNand, preset};
 use flashkit_vfs::any::AnyNand;
 use serde_json::Value;
 
@@ -274,7 +274,7 @@ fn the_same_tree_gives_the_same_bytes() {
     assert!(read("a.img") == read("b.img"), "the images differ");
     // Another tree, another volume: none of its names are found by the other's hashes.
     fs::write(here.path("tree/more"), "").unwrap();
-    here.said(0, &["mkfs", "-r", "tree", "b.img"]);
+    here.said(0, &["mkfs", "--force", "-r", "tree", "b.img"]);
     let volume = |image: &str| here.json(0, &["info", "--json", image])["volume"].clone();
     assert_ne!(volume("a.img"), volume("b.img"));
 }
@@ -347,4 +347,44 @@ fn an_image_with_bits_flipped_panics_nothing() {
         }
     }
     assert!(promises > 0, "no seed is bad enough");
+}
+
+#[test]
+fn what_a_lost_directory_held_is_in_lost_found() {
+    let here = Place::new();
+    fs::create_dir_all(here.path("tree/a/b")).unwrap();
+    fs::write(here.path("tree/a/b/f"), "below").unwrap();
+    fs::write(here.path("tree/a/g"), vec![7; 9_000]).unwrap();
+    fs::hard_link(here.path("tree/a/g"), here.path("tree/h")).unwrap();
+    fs::write(here.path("tree/a/i"), vec![8; 9_000]).unwrap();
+    here.said(0, &["mkfs", "--chip", CHIP, "-r", "tree", "x.img"]);
+    let records = here.said(0, &["dump", "--json", "x.img"]);
+    let records = records
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let records: Vec<Value> = records.collect();
+    let live = |name: &str| {
+        let is = |r: &&Value| r["live"] == true && r["name"] == name;
+        records.iter().find(is).unwrap()
+    };
+    let page = live("a")["page"].as_u64().unwrap() as u32;
+    let (b, i) = (&live("b")["ino"], &live("i")["ino"]);
+    let mut chip = SimNand::open(here.path("x.img"), Access::ReadWrite).unwrap();
+    assert!(chip.rot(PageAddr(page), Rot::Lost).unwrap());
+    drop(chip);
+    here.said(4, &["fsck", "x.img"]);
+    here.said(1, &["fsck", "-y", "x.img"]);
+    for mode in ["-n", "-y"] {
+        let said = here.said(0, &["fsck", mode, "x.img"]);
+        assert!(said.starts_with("x.img: clean"), "{said}");
+    }
+    assert_eq!(here.said(0, &["ls", "x.img"]), "h\nlost+found\n");
+    let listed = here.said(0, &["ls", "x.img:/lost+found"]);
+    let mut names = [format!("#{b}"), format!("#{i}")];
+    names.sort();
+    assert_eq!(listed, format!("{}\n{}\n", names[0], names[1]));
+    let read = |path: String| here.said(0, &["cat", &format!("x.img:/{path}")]);
+    assert_eq!(read(format!("lost+found/#{b}/f")), "below");
+    assert_eq!(read(format!("lost+found/#{i}")), "\u{8}".repeat(9_000));
+    assert_eq!(read("h".into()), "\u{7}".repeat(9_000));
 }

@@ -7,5 +7,6 @@ mod guest;
 mod image;
 mod mount;
 mod nanofs;
+mod output;
 mod powercut;
 mod raw;

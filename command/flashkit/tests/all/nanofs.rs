@@ -76,10 +76,10 @@ fn options_that_do_not_suit() {
         here.complaint(1, &["dump", "card.img"])
             .contains("not for raw chips")
     );
-    // Another one in its place needs no force; directories cannot be.
+    // Directories cannot be.
     fs::create_dir_all(here.path("in/below")).unwrap();
     let args = [
-        "mkfs", "--fs", "nanofs", "--size", "1MiB", "-r", "in", "card.img",
+        "mkfs", "--force", "--fs", "nanofs", "--size", "1MiB", "-r", "in", "card.img",
     ];
     assert!(here.complaint(1, &args).contains("not permitted"));
 }
@@ -178,10 +178,11 @@ fn stopped_and_damaged() {
     );
     assert!(here.said(0, &["ls", "-l", "card.img"]).contains("12345"));
     assert!(fs::read(&path).unwrap() == before);
-    assert!(
-        here.said(0, &["fsck", "-a", "card.img"])
-            .contains("; recovered")
-    );
+    fs::copy(&path, here.path("other.img")).unwrap();
+    for (mode, image) in [("-a", "card.img"), ("-y", "other.img")] {
+        let said = here.said(0, &["fsck", mode, image]);
+        assert!(said.contains("; recovered"), "{said}");
+    }
     let looked = here.said(0, &["fsck", "card.img"]);
     assert!(!looked.contains("recover"), "{looked}");
 
@@ -193,6 +194,7 @@ fn stopped_and_damaged() {
         .unwrap();
     image[at + 200] = 6;
     fs::write(&path, &image).unwrap();
+    here.said(4, &["fsck", "-y", "card.img"]);
     let looked = here.said(4, &["fsck", "card.img"]);
     assert!(looked.contains("log: node 23 is damaged"), "{looked}");
     assert!(

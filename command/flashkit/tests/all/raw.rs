@@ -49,7 +49,9 @@ fn an_image_fits_chips_with_any_bad_blocks() {
         (vec!["--no-spare"], vec![], BLOCK),
     ] {
         let made = [
-            vec!["mkfs", "--chip", CHIP, "--slack", "6", "-r", "tree"],
+            vec![
+                "mkfs", "--force", "--chip", CHIP, "--slack", "6", "-r", "tree",
+            ],
             mkfs,
             vec!["x.img"],
         ];
@@ -70,7 +72,7 @@ fn an_image_fits_chips_with_any_bad_blocks() {
         assert_eq!(len(&here, "x.bin") % block, 0);
         for bad in ["0", "1,2", "0,1,3,9,80,159", "154,155,156,157,158,159"] {
             let import = [
-                vec!["import", "--chip", CHIP, "--bad", bad],
+                vec!["import", "--force", "--chip", CHIP, "--bad", bad],
                 spare.clone(),
                 vec!["x.bin", "y.img"],
             ];
@@ -116,7 +118,7 @@ fn an_image_fits_chips_with_any_bad_blocks() {
             fs::write(here.path("good.bin"), good).unwrap();
             for raw in ["y.bin", "good.bin"] {
                 let import = [
-                    vec!["import", "--chip", CHIP, "--bad", bad],
+                    vec!["import", "--force", "--chip", CHIP, "--bad", bad],
                     spare.clone(),
                     vec![raw, "z.img"],
                 ];
@@ -136,7 +138,7 @@ fn an_image_is_the_same_every_time() {
         here.said(
             0,
             &[
-                "mkfs", "--chip", CHIP, "--slack", "3", "-r", "tree", "x.img",
+                "mkfs", "--force", "--chip", CHIP, "--slack", "3", "-r", "tree", "x.img",
             ],
         );
         here.said(0, &["export", "--spare", "x.img", name]);
@@ -250,6 +252,7 @@ fn what_cannot_be_is_refused() {
         0,
         &[
             "import",
+            "--force",
             "--chip",
             "micron-100m",
             "--spare",

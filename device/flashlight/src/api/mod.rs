@@ -5,6 +5,7 @@
 //! Invariants: a method checks its arguments before it changes anything; what it promises to be
 //! durable is on flash when it returns.
 
+pub(crate) mod adopt;
 pub(crate) mod attributes;
 pub(crate) mod data;
 pub(crate) mod exchange;

@@ -2,13 +2,16 @@
 //!
 //! * Names: an entry that leads to nothing, or to an inode that says that it is elsewhere,
 //!   goes. A file or directory whose page names a place that has no entry for it gets one,
-//!   if no other has that name.
+//!   if no other has that name; else it gets one in `lost+found` ([`crate::api::adopt`]).
 //! * Numbers: of a directory's entries and subdirectories, of a file's names, of the valid pages of
 //!   each block.
 //! * What is beyond the end of a file goes.
 //! * An inode that cannot be read loses its entry: nothing is left to be found by it.
+//! * Hash maps that cannot be read give way to empty ones, and names pages go. What is in the
+//!   directory says so, and gets its entry back.
 //!
-//! Maps that cannot be read stay as they are, for what they held to be an error and not another's.
+//! Extent maps that cannot be read stay as they are, for what they held to be an error and not
+//! zeros.
 
 use crate::FlashLight;
 use crate::api::walk::Area;
@@ -38,6 +41,15 @@ enum Verdict {
     GivesUp(u32),
 }
 
+/// What directories know of a file that is found by its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// A name at least.
+    Known,
+    /// None of its names.
+    Lost,
+}
+
 impl<N: Nand> FlashLight<'_, N> {
     /// Puts names and numbers right, as far as what can be read says what they must be, and
     /// makes it durable. What pages are in use is another question: see
@@ -60,15 +72,18 @@ impl<N: Nand> FlashLight<'_, N> {
                 from = dir + 1;
                 self.volume.make_room()?;
                 let done = if names {
-                    self.index_mut()
-                        .repair_place(dir)
-                        .and_then(|()| self.volume.repair_files(dir))
+                    let mended = self.index_mut().replace_lost_maps(dir);
+                    self.index_mut().or_left(mended)?;
+                    let placed = self.index_mut().repair_place(dir);
+                    self.index_mut().or_left(placed)?;
+                    self.adopt_dir(dir).and_then(|()| self.repair_files(dir))
                 } else {
                     self.volume.repair_entries(dir)
                 };
                 self.index_mut().or_left(done)?;
             }
         }
+        self.index_mut().give_up_dirs()?;
         self.volume.checkpoint(false)
     }
 
@@ -137,7 +152,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 }
 
-impl<N: Nand> Volume<'_, N> {
+impl<N: Nand> FlashLight<'_, N> {
     /// Puts right what the files in a directory say of themselves.
     fn repair_files(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
         let (mut at, mut whole) = ((0, 0), true);
@@ -147,14 +162,19 @@ impl<N: Nand> Volume<'_, N> {
                 continue;
             }
             if let Some(file) = self.index_mut().file_of(dir, &rec)? {
-                self.make_room()?;
-                let done = self.index_mut().repair_file(file);
+                self.volume.make_room()?;
+                let done = match self.index_mut().repair_file(file) {
+                    Ok(Names::Lost) => self.adopt_by_number(file),
+                    done => done.map(drop),
+                };
                 self.index_mut().or_left(done)?;
             }
         }
         Ok(())
     }
+}
 
+impl<N: Nand> Volume<'_, N> {
     /// Removes entries that lead to nothing that is theirs, and counts the others.
     fn repair_entries(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
         let (mut at, mut whole) = ((0, 0), true);
@@ -193,6 +213,19 @@ impl<N: Nand> Index<'_, N> {
             Err(e) if e.is_damage() && !self.store.nand.is_stopped() => Ok(()),
             r => r,
         }
+    }
+
+    /// Directories that cannot be read are none any more: no entry leads to them by now. A repair
+    /// that was cut may have left one so.
+    fn give_up_dirs(&mut self) -> Result<(), Error<N::Error>> {
+        let mut from = INDEX_DIR + 1;
+        while let Some(Some((dir, _))) = sound(self.map_next(from))? {
+            from = dir + 1;
+            if sound(self.load_dir(dir))?.is_none() {
+                self.map_set(dir, PageAddr::NONE)?;
+            }
+        }
+        Ok(())
     }
 
     /// A directory whose parent has no entry for it gets one.
@@ -263,7 +296,7 @@ impl<N: Nand> Index<'_, N> {
         Ok(file.filter(|file| (file.dir, file.hash) == (dir, rec.hash)))
     }
 
-    fn repair_file(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+    fn repair_file(&mut self, file: FileRef) -> Result<Names, Error<N::Error>> {
         let i = self.load_file(file)?;
         let view = self.files[i].file();
         let (size, page_size) = (view.size(), self.store.page_size() as u64);
@@ -279,13 +312,18 @@ impl<N: Nand> Index<'_, N> {
         }
         let i = self.load_file(file)?;
         let view = self.files[i].file();
+        let mut names = Names::Known;
         match (view.flags() & FLAG_INDIRECT, view.flags() & FLAG_ORPHAN) {
             (0, _) => {}
-            (_, 0) => self.repair_names(file)?,
+            (_, 0) => {
+                self.drop_lost_names(i)?;
+                names = self.repair_names(file)?;
+            }
             _ => self.repair_orphan(i)?,
         }
         let i = self.load_file(file)?;
-        self.flush_file(i)
+        self.flush_file(i)?;
+        Ok(names)
     }
 
     /// A cached file that is said to have lost its last name: if directories have entries for it,
@@ -317,7 +355,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Names that no directory has an entry for get one, or go; the link count is their number.
-    fn repair_names(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+    pub(crate) fn repair_names(&mut self, file: FileRef) -> Result<Names, Error<N::Error>> {
         let (mut names, mut lost) = (0, 0);
         loop {
             let mut batch = [(0, 0); 32];
@@ -345,7 +383,10 @@ impl<N: Nand> Index<'_, N> {
         if lost < names && (lost > 0 || self.files[i].file().nlink() as usize != names) {
             self.mend_names(i)?;
         }
-        Ok(())
+        Ok(match lost == names {
+            true => Names::Lost,
+            false => Names::Known,
+        })
     }
 
     /// Copies the name at a spot just found; its length.

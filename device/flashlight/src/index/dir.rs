@@ -576,7 +576,7 @@ impl<N: Nand> Index<'_, N> {
         tree::targets(&mut self.store, HASH, page, &view, from, NO_HASH).map(Some)
     }
 
-    fn apply_dir_changes(
+    pub(crate) fn apply_dir_changes(
         &mut self,
         i: DirSlot,
         target: &MapTarget,

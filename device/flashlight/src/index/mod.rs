@@ -21,6 +21,7 @@ pub(crate) mod file;
 pub(crate) mod inodes;
 pub(crate) mod links;
 pub(crate) mod lookup;
+pub(crate) mod lost_maps;
 pub(crate) mod names;
 pub(crate) mod own_name;
 pub(crate) mod placement;

@@ -224,7 +224,7 @@ pub(crate) fn pointer_cap(page_size: usize) -> usize {
     (page_size / 32).max(4)
 }
 
-fn pointer_record(key: u32, page: PageAddr) -> [u8; 8] {
+pub(crate) fn pointer_record(key: u32, page: PageAddr) -> [u8; 8] {
     let mut rec = [0; 8];
     put_u32(&mut rec, 0, key);
     put_u32(&mut rec, 4, page.0);

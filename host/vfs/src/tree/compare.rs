@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{At, TreeError, host_names, host_path, read_full, special_of};
+use super::{At, TreeError, host_names, host_path, special_of};
 use crate::{Attr, FileKind, FileSystem, Ino, path};
 
 /// How two trees differ at one place.
@@ -168,4 +169,18 @@ impl Compare<'_> {
             offset += n as u64;
         }
     }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn read_full(from: &mut File, buf: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match from.read(&mut buf[done..]) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
 }

@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use flashkit_vfs::tree::{self, CopyOptions, Difference};
-use flashkit_vfs::{Error, FileKind, FileSystem, MemoryFs, NewInode, Time, path};
+use flashkit_vfs::tree::{self, CopyOptions, Difference, Modes};
+use flashkit_vfs::{Attr, Error, FileKind, FileSystem, MemoryFs, NewInode, SetAttr, Time, path};
 
 const NEW: NewInode = NewInode {
     mode: 0o644,
@@ -131,7 +131,8 @@ fn trees_go_in_and_come_out_the_same() {
     let mut last = 0;
     let options = CopyOptions {
         request: 4096,
-        owner: true,
+        modes: Modes::All,
+        ..CopyOptions::default()
     };
     let done = tree::copy_in(&mut mem, &host, b"/x/y", options, &mut |n| last = n).unwrap();
     assert_eq!(
@@ -140,7 +141,7 @@ fn trees_go_in_and_come_out_the_same() {
     );
     assert_eq!((done.specials, done.links), (2, 1));
     assert_eq!((done.skipped, last), (vec![], 300_006));
-    assert_eq!(tree::host_tree(&host).unwrap().bytes, 300_006);
+    assert_eq!(tree::host_tree(&host, None).unwrap().bytes, 300_006);
     let big = path::resolve(&mut mem, b"/x/y/d/big").unwrap();
     let meta = fs::metadata(host.join("d/big")).unwrap();
     assert_eq!(
@@ -201,7 +202,7 @@ fn hard_links_go_in_and_come_out() {
     let (host, out) = (temp.path().join("in"), temp.path().join("out"));
     fs::create_dir(&host).unwrap();
     make_links(&host);
-    assert_eq!(tree::host_tree(&host).unwrap().bytes, 10_000);
+    assert_eq!(tree::host_tree(&host, None).unwrap().bytes, 10_000);
     let mut mem = MemoryFs::new();
     let options = CopyOptions::default();
     for _ in 0..2 {
@@ -259,4 +260,242 @@ fn every_difference_is_found() {
         ("none", Difference::Mode(0o644, 0o600)),
     ];
     assert_eq!(found, expected.map(|(at, what)| (at.into(), what)));
+}
+
+/// The mode and the blocks of what has been copied out of `mem` with these options.
+fn copied_out(mem: &mut MemoryFs, options: CopyOptions) -> (tempfile::TempDir, tree::Copied) {
+    let temp = tempfile::tempdir().unwrap();
+    let out = temp.path().join("out");
+    let done = tree::copy_out(mem, b"/", &out, options, &mut |_| {}).unwrap();
+    (temp, done)
+}
+
+#[test]
+fn set_id_bits_and_devices_come_out_if_asked_for() {
+    let mut mem = MemoryFs::new();
+    let new = |mode| NewInode {
+        mode,
+        ..NewInode::default()
+    };
+    let root = mem.root();
+    let made = mem.create(root, b"suid", &new(0o6755)).unwrap();
+    mem.write(made.ino, 0, b"x", Time::default()).unwrap();
+    mem.create(root, b"open", &new(0o666)).unwrap();
+    mem.mkdir(root, b"dir", &new(0o7777)).unwrap();
+    mem.mknod(
+        root,
+        b"null",
+        FileKind::Char,
+        flashkit_vfs::device::pack(1, 3),
+        &new(0o666),
+    )
+    .unwrap();
+    // What new files get that nobody chooses a mode for.
+    let umask = {
+        let temp = tempfile::tempdir().unwrap();
+        fs::write(temp.path().join("x"), b"").unwrap();
+        0o666 & !fs::metadata(temp.path().join("x")).unwrap().mode()
+    };
+    for (modes, suid, open, dir) in [
+        (Modes::All, 0o6755, 0o666, 0o7777),
+        (Modes::NoSetId, 0o755, 0o666, 0o1777),
+        (Modes::Umask, 0o755 & !umask, 0o666 & !umask, 0o777 & !umask),
+    ] {
+        let options = CopyOptions {
+            owner: false,
+            modes,
+            ..CopyOptions::default()
+        };
+        let (temp, done) = copied_out(&mut mem, options);
+        let mode = |name: &str| {
+            fs::metadata(temp.path().join("out").join(name))
+                .unwrap()
+                .mode()
+        };
+        assert_eq!(mode("suid") & 0o7777, suid, "{modes:?}");
+        assert_eq!(mode("open") & 0o7777, open, "{modes:?}");
+        assert_eq!(mode("dir") & 0o7777, dir, "{modes:?}");
+        assert_eq!(done.skipped.len(), 1);
+        assert!(!temp.path().join("out/null").exists());
+    }
+    let options = CopyOptions {
+        owner: false,
+        devices: true,
+        ..CopyOptions::default()
+    };
+    let (temp, done) = copied_out(&mut mem, options);
+    let made = fs::symlink_metadata(temp.path().join("out/null"));
+    assert_eq!(done.skipped.len(), usize::from(made.is_err()));
+    if let Ok(made) = made {
+        assert_eq!((made.mode(), made.rdev()), (0o020_666, 0x103));
+    }
+}
+
+/// A file system that says which mode a file of the host has while its first bytes are read.
+struct Watched<'a> {
+    mem: MemoryFs,
+    at: &'a Path,
+    seen: u32,
+}
+
+macro_rules! passed_on {
+    ($($name:ident($($arg:ident: $of:ty),*) -> $gives:ty;)*) => {
+        $(fn $name(&mut self, $($arg: $of),*) -> flashkit_vfs::Result<$gives> {
+            self.mem.$name($($arg),*)
+        })*
+    };
+}
+
+impl FileSystem for Watched<'_> {
+    fn root(&self) -> u64 {
+        self.mem.root()
+    }
+    fn forget(&mut self, ino: u64) {
+        self.mem.forget(ino);
+    }
+    fn read(&mut self, ino: u64, offset: u64, buf: &mut [u8]) -> flashkit_vfs::Result<usize> {
+        self.seen = fs::metadata(self.at).unwrap().mode() & 0o7777;
+        self.mem.read(ino, offset, buf)
+    }
+    passed_on! {
+        lookup(dir: u64, name: &[u8]) -> Attr;
+        getattr(ino: u64) -> Attr;
+        setattr(ino: u64, set: &SetAttr) -> Attr;
+        create(dir: u64, name: &[u8], new: &NewInode) -> Attr;
+        mkdir(dir: u64, name: &[u8], new: &NewInode) -> Attr;
+        symlink(dir: u64, name: &[u8], target: &[u8], new: &NewInode) -> Attr;
+        readlink(ino: u64) -> Vec<u8>;
+        unlink(dir: u64, name: &[u8], now: Time) -> ();
+        rmdir(dir: u64, name: &[u8], now: Time) -> ();
+        rename(
+            from_dir: u64, from: &[u8], to_dir: u64, to: &[u8], no_replace: bool, now: Time
+        ) -> ();
+        open(ino: u64) -> ();
+        release(ino: u64) -> ();
+        write(ino: u64, offset: u64, data: &[u8], now: Time) -> ();
+        fsync(ino: u64) -> ();
+        readdir(
+            dir: u64, cookie: u64, each: &mut dyn FnMut(flashkit_vfs::DirEntry) -> bool
+        ) -> ();
+        parent(dir: u64) -> u64;
+        statfs() -> flashkit_vfs::StatFs;
+        sync() -> ();
+        unmount() -> ();
+    }
+}
+
+#[test]
+fn nobody_else_reads_a_file_before_its_mode_is_set() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = temp.path().join("f");
+    for (modes, stored, seen) in [
+        (Modes::All, 0o640, 0o600),
+        (Modes::NoSetId, 0o755, 0o600),
+        (Modes::Umask, 0o400, 0o400),
+    ] {
+        let mut mem = MemoryFs::new();
+        let new = NewInode {
+            mode: stored,
+            ..NewInode::default()
+        };
+        let file = mem.create(mem.root(), b"f", &new).unwrap();
+        mem.write(file.ino, 0, b"secret", new.now).unwrap();
+        let mut fs = Watched {
+            mem,
+            at: &at,
+            seen: 0,
+        };
+        let options = CopyOptions {
+            owner: false,
+            modes,
+            ..CopyOptions::default()
+        };
+        tree::copy_out(&mut fs, b"/f", &at, options, &mut |_| {}).unwrap();
+        assert_eq!(fs.seen, seen, "{modes:?}");
+        let mode = fs::metadata(&at).unwrap().mode() & 0o7777;
+        assert_eq!(mode, u32::from(stored), "{modes:?}");
+        fs::remove_file(&at).unwrap();
+    }
+}
+
+#[test]
+fn what_is_in_use_and_the_image_itself_are_not_replaced() {
+    let temp = tempfile::tempdir().unwrap();
+    let at = temp.path().join("f");
+    fs::write(&at, b"held").unwrap();
+    let mut mem = MemoryFs::new();
+    mem.create(mem.root(), b"f", &NewInode::default()).unwrap();
+    let mut options = CopyOptions {
+        owner: false,
+        ..CopyOptions::default()
+    };
+    let lock = fs::File::open(&at).unwrap();
+    lock.lock_shared().unwrap();
+    let copy = |mem: &mut MemoryFs, options| tree::copy_out(mem, b"/f", &at, options, &mut |_| {});
+    let refused = copy(&mut mem, options).unwrap_err().to_string();
+    assert!(
+        refused.ends_with("a file that is in use is in the way"),
+        "{refused}"
+    );
+    drop(lock);
+    options.apart[0] = Some(tree::file_id(&fs::metadata(&at).unwrap()));
+    let refused = copy(&mut mem, options).unwrap_err().to_string();
+    assert!(
+        refused.ends_with("the image itself is in the way"),
+        "{refused}"
+    );
+    assert_eq!(fs::read(&at).unwrap(), b"held");
+    let done = tree::copy_in(&mut mem, temp.path(), b"/", options, &mut |_| {}).unwrap();
+    assert_eq!((done.files, done.skipped.len()), (0, 1));
+    let outside = tree::host_tree(temp.path(), options.apart[0]).unwrap();
+    assert_eq!(outside.bytes, 0);
+    options.apart[0] = None;
+    copy(&mut mem, options).unwrap();
+    assert_eq!(fs::read(&at).unwrap(), b"");
+}
+
+#[test]
+fn holes_go_in_and_come_out() {
+    use std::os::unix::fs::FileExt;
+    let temp = tempfile::tempdir().unwrap();
+    let (from, to) = (temp.path().join("from"), temp.path().join("to"));
+    let len = 3 << 30;
+    let file = fs::File::create(&from).unwrap();
+    file.set_len(len).unwrap();
+    file.write_all_at(&[7; 70_000], 1 << 20).unwrap();
+    file.write_all_at(&[8; 10], 1 << 30).unwrap();
+    let stored = fs::metadata(&from).unwrap().blocks();
+    if stored > 1 << 20 {
+        println!("skipped: no sparse files in {}", temp.path().display());
+        return;
+    }
+    let mut mem = MemoryFs::new();
+    let options = CopyOptions {
+        owner: false,
+        ..CopyOptions::default()
+    };
+    let done = tree::copy_in(&mut mem, &from, b"/f", options, &mut |_| {}).unwrap();
+    // The host's pieces are of its blocks.
+    assert!((70_010..1 << 20).contains(&done.bytes), "{}", done.bytes);
+    let made = path::resolve(&mut mem, b"/f").unwrap();
+    assert_eq!(made.size, len);
+    assert_eq!(
+        mem.next_data(made.ino, (1 << 30) + (1 << 20)).unwrap(),
+        None
+    );
+    let done = tree::copy_out(&mut mem, b"/f", &to, options, &mut |_| {}).unwrap();
+    assert!((70_010..1 << 20).contains(&done.bytes), "{}", done.bytes);
+    let copied = fs::metadata(&to).unwrap();
+    assert_eq!(copied.len(), len);
+    assert!(
+        copied.blocks() <= stored + 1_024,
+        "{} blocks",
+        copied.blocks()
+    );
+    let mut read = vec![0; 70_002];
+    let to = fs::File::open(&to).unwrap();
+    to.read_exact_at(&mut read, (1 << 20) - 1).unwrap();
+    assert!(read[0] == 0 && read[70_001] == 0 && read[1..70_001].iter().all(|&b| b == 7));
+    to.read_exact_at(&mut read[..12], (1 << 30) - 1).unwrap();
+    assert_eq!(read[..12], [0, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 0]);
 }

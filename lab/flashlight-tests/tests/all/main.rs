@@ -12,6 +12,7 @@ mod holes;
 mod idle;
 mod kept;
 mod links;
+mod lost_found;
 mod model;
 mod names;
 mod paper;

@@ -21,7 +21,7 @@ use crate::damage::rot::{WAYS, Way, newer, spoil};
 use crate::damage::tree::{Object, Shape, Tree, Volume, fill, parent};
 
 /// Files of all shapes and directories of two, in about 700 pages of 1 KiB.
-fn small_volume(shape: Shape) -> Volume {
+pub fn small_volume(shape: Shape) -> Volume {
     let mut v = Volume::format(shape);
     let ps = v.page_size();
     for dir in ["a", "a/b", "a/b/c", "d"] {
@@ -91,7 +91,7 @@ fn small_volume(shape: Shape) -> Volume {
 }
 
 /// Files of many names, in several directories.
-fn linked_volume(shape: Shape) -> Volume {
+pub fn linked_volume(shape: Shape) -> Volume {
     let mut v = Volume::format(shape);
     for dir in ["a", "b", "a/c"] {
         v.mkdir(dir).unwrap();
@@ -117,7 +117,7 @@ fn linked_volume(shape: Shape) -> Volume {
 }
 
 /// A directory and a file so large that they have index pages, in about 6,000 pages of 1 KiB.
-fn large_volume(shape: Shape) -> Volume {
+pub fn large_volume(shape: Shape) -> Volume {
     let mut v = Volume::format(shape);
     let ps = v.page_size();
     v.mkdir("many").unwrap();

@@ -15,6 +15,8 @@ use flashkit_sim::{DEFAULT_PRESET, Preset};
 use flashkit_vfs::Counters;
 
 use crate::Outcome;
+use crate::held::{Held, held};
+use crate::output::Output;
 use crate::text;
 use crate::values;
 use crate::volume::{self, Access, Birth, Cut, FsName, Volume};
@@ -51,8 +53,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         chip: args.chip,
         ram: args.ram,
     };
-    if volume::is_image(demo.image)? == Some(false) {
-        bail!("{IMAGE}: exists and is no image; not overwritten");
+    match held(demo.image)? {
+        // Of an earlier demo.
+        None | Some(Held::FlashLight) => {}
+        Some(what) => bail!("{IMAGE}: holds {what}; not overwritten"),
     }
     let page = u64::from(args.chip.page_size);
     let bytes_max = args.chip.geometry().capacity() / 100 * FILL_PERCENT;
@@ -140,14 +144,16 @@ impl Demo<'_> {
     }
 
     fn format(&self, out: &mut dyn Write) -> anyhow::Result<Counters> {
+        let image = Output::image(self.image)?;
         let cost = volume::mkfs(
-            self.image,
+            &image,
             FsName::Flashlight,
             self.chip,
             self.ram,
             Birth::reproducible(),
             None,
         )?;
+        image.finish()?;
         writeln!(out, "format   flashlight: {}", text::cost(cost))?;
         out.flush()?;
         Ok(cost)
@@ -162,7 +168,7 @@ impl Demo<'_> {
         writeln!(
             out,
             "store    {}{more}: {}, {}, each synced before the next",
-            plan.source.display(),
+            text::path(&plan.source),
             text::plural(plan.files, "file"),
             text::bytes(plan.bytes)
         )?;

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use flashkit_vfs::{NewInode, Time};
 
+use crate::text;
+
 /// Trees that a machine has, the first to be tried first.
 const DEFAULT_TREES: [&str; 4] = ["/usr/include", "/usr/share/doc", "/usr/share", "/etc"];
 /// More entries than this are not stored.
@@ -119,7 +121,7 @@ impl Plan {
         let top = plan.source.clone();
         let mut left = bytes_max;
         plan.directory(&top, &[], page, &mut left)
-            .with_context(|| format!("{}", top.display()))?;
+            .with_context(|| text::path(&top))?;
         Ok(plan)
     }
 

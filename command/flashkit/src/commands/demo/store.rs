@@ -74,7 +74,7 @@ pub fn store(fs: &mut dyn FileSystem, items: &[Item], deadline: Instant) -> anyh
             // Gone or changed since it was planned; the verification will say so.
             Err(Stop::Host(_)) if item.has_changed() => {}
             Err(Stop::Host(error)) => {
-                return Err(error).with_context(|| item.host.display().to_string());
+                return Err(error).with_context(|| text::path(&item.host));
             }
         }
         bytes += item.len;
@@ -197,7 +197,9 @@ pub fn verify(fs: &mut dyn FileSystem, items: &[Item]) -> Verified {
             Err(Stop::Fs(what)) => done
                 .wrong
                 .push(format!("{}: {what}", text::name(&item.path))),
-            Err(Stop::Host(what)) => done.wrong.push(format!("{}: {what}", item.host.display())),
+            Err(Stop::Host(what)) => done
+                .wrong
+                .push(format!("{}: {what}", text::path(&item.host))),
         }
         bar.at(done.bytes);
     }
@@ -278,6 +280,6 @@ pub fn in_flight(fs: &mut dyn FileSystem, item: &Item) -> Result<String, String>
         Ok(false) if item.has_changed() => Ok(format!("{name} has changed on the host")),
         Ok(false) => Err(format!("{name}: holds bytes that were never written")),
         Err(Stop::Fs(error)) => Err(format!("{name}: {error}")),
-        Err(Stop::Host(error)) => Err(format!("{}: {error}", item.host.display())),
+        Err(Stop::Host(error)) => Err(format!("{}: {error}", text::path(&item.host))),
     }
 }

@@ -1,12 +1,13 @@
 //! `flashkit lab report`
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use flashkit_experiments::page::Page;
 use flashkit_experiments::study::Folder;
+
+use crate::{output, text};
 
 /// Write the results of all studies as a page, and the same as CSV and JSON beside it.
 #[derive(clap::Args)]
@@ -24,7 +25,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
     if !args.results.is_dir() {
         bail!(
             "{}: no such folder; `flashkit lab run micro` makes one",
-            args.results.display()
+            text::path(&args.results)
         );
     }
     let page = Page::of(&Folder::open(&args.results)?)?;
@@ -36,9 +37,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
             serde_json::to_string_pretty(&page.json())?,
         ),
     ];
-    for (path, text) in files {
-        fs::write(&path, text).with_context(|| path.display().to_string())?;
-        writeln!(out, "{}", path.display())?;
+    for (path, made) in files {
+        output::write(&path, made.as_bytes())?;
+        writeln!(out, "{}", text::path(&path))?;
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! `flashkit lab picture`
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use flashkit_experiments::picture;
+
+use crate::output;
 
 /// Draw what FlashLight does on a chip, call by call, as SVG.
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
     let drawn = picture::draw(&picture::record()?);
     match &args.output {
-        Some(path) => fs::write(path, drawn).with_context(|| path.display().to_string()),
+        Some(path) => output::write(path, drawn.as_bytes()),
         None => Ok(out.write_all(drawn.as_bytes())?),
     }
 }

@@ -107,7 +107,7 @@ fn plan(
 ) -> Outcome {
     for case in cases {
         if case.system.missing().is_none() && folder.load(&case.id)?.is_none() {
-            let results = folder.dir().display();
+            let results = text::path(folder.dir());
             let (name, id) = (study.name, &case.id);
             writeln!(
                 out,

@@ -1,0 +1,183 @@
+//! What no directory leads to any more gets a name in `lost+found`: `#` and its number.
+//!
+//! A repair does so with directories and with files found by their numbers. Files that were found
+//! by a directory alone that is lost are found by a look at all pages, which takes more RAM than a
+//! device has: a tool of the host does that, and hands them to [`FlashLight::adopt`].
+
+use crate::FlashLight;
+use crate::error::{Error, sound};
+use crate::format::dirrec::Target;
+use crate::format::hash::{ino_hash, name_hash};
+use crate::format::header::Kind;
+use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView, MODE_DIR, NAME_MAX, Stamp};
+use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
+use crate::index::inodes::New;
+use flashkit_nand::{Nand, PageAddr};
+
+/// The directory, in the root.
+pub const LOST_FOUND: &[u8] = b"lost+found";
+
+/// `#` and a number of 32 bits.
+struct Name {
+    bytes: [u8; 11],
+    len: usize,
+}
+
+impl Name {
+    fn of(ino: u32) -> Name {
+        let (mut bytes, mut len) = ([b'#'; 11], 1);
+        let digits = ino.checked_ilog10().map_or(1, |log| log + 1);
+        for digit in (0..digits).rev() {
+            bytes[len] = b'0' + (ino / 10u32.pow(digit) % 10) as u8;
+            len += 1;
+        }
+        Name { bytes, len }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl<N: Nand> FlashLight<'_, N> {
+    /// Gives a file a name in `lost+found`, which is made if it is not there. The page is the
+    /// newest of its inode, the directory that the file says it is in cannot be read or is none,
+    /// and nothing else leads to the file: whoever calls this has found that out. A file that was
+    /// removed is given back what it had, if that has not been erased since.
+    ///
+    /// Durable with the next checkpoint. Some programs.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]: the page holds no file. [`Error::Exists`]: the name is another's.
+    /// [`Error::ReadOnly`]; [`Error::NoSpace`]; the driver's.
+    pub fn adopt(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        self.index_mut().writable()?;
+        let lost = self.lost_found()?;
+        self.index_mut()
+            .load_scratch(at, Kind::File, "file inode")?;
+        let view = FileView::on(&*self.index().scratch);
+        let (ino, flags) = (view.ino(), view.flags());
+        let name = Name::of(ino);
+        if flags & (FLAG_INDIRECT | FLAG_ORPHAN) != 0 {
+            return Err(Error::Corrupt(at, "file inode"));
+        }
+        let hash = self.volume.vacant(lost, name.as_bytes())?;
+        self.index().need_page()?;
+        self.index_mut().reserve_index(true)?;
+        self.index_mut().flush_files()?;
+        for dir in [INDEX_DIR, lost] {
+            self.index_mut().dir_reserve(dir)?;
+        }
+        let index = self.index_mut();
+        let i = match index.file_slot(ino) {
+            Some(i) if index.files[i].loc == at => i,
+            Some(_) => return Err(Error::Exists),
+            None => index.load_file_at(at)?,
+        };
+        let file = index.files[i].file().file_ref(index.store.volume);
+        index.room_for_name(Node::File(file), name.len)?;
+        // As for a rename: pages of data and of attributes name the entry they were written under.
+        let referred = index.files[i].file().is_referred_to();
+        let mut view = index.files[i].file_mut();
+        if referred {
+            view.set_flags(flags | FLAG_INDIRECT);
+        }
+        view.set_parent(lost);
+        view.set_name(name.as_bytes());
+        let placed = index.append_file(i).and_then(|at| {
+            if !referred {
+                return index.dir_add(lost, hash, Target::File, at.0);
+            }
+            let by_number = ino_hash(index.store.volume, ino);
+            index.dir_add(INDEX_DIR, by_number, Target::File, at.0)?;
+            index.dir_add(lost, hash, Target::Indirect, ino)
+        });
+        index.not_in_part(placed)
+    }
+
+    /// The number of `lost+found`, which is made if it is not there.
+    fn lost_found(&mut self) -> Result<u32, Error<N::Error>> {
+        match self.lookup(ROOT_DIR, LOST_FOUND) {
+            Ok(found) => match found.node {
+                Node::Dir(ino) => Ok(ino),
+                Node::File(_) => Err(Error::NotDir),
+            },
+            Err(Error::NotFound) => {
+                let root = self.getattr(Node::Dir(ROOT_DIR))?;
+                let new = New {
+                    mode: MODE_DIR | 0o700,
+                    uid: root.uid,
+                    gid: root.gid,
+                    now: root.ctime,
+                };
+                match self.mkdir(ROOT_DIR, LOST_FOUND, &new)? {
+                    Node::Dir(ino) => Ok(ino),
+                    Node::File(_) => Err(Error::NotDir),
+                }
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Gives a directory a name there that its parent has no entry for, or that has no parent.
+    pub(crate) fn adopt_dir(&mut self, ino: u32) -> Result<(), Error<N::Error>> {
+        if ino <= INDEX_DIR || !self.is_stranded(ino)? {
+            return Ok(());
+        }
+        let lost = self.lost_found()?;
+        let name = Name::of(ino);
+        let hash = self.volume.vacant(lost, name.as_bytes())?;
+        let index = self.index_mut();
+        index.dir_reserve(lost)?;
+        index.room_for_name(Node::Dir(ino), name.len)?;
+        index.load_dir(lost)?;
+        let i = index.load_dir(ino)?;
+        let mut view = index.dirs[i].dir_mut();
+        view.set_parent(lost);
+        view.set_name(name.as_bytes());
+        index.dirs[i].dirty = true;
+        index.dir_add(lost, hash, Target::Dir, ino)
+    }
+
+    /// Whether a directory is known to be in no other.
+    fn is_stranded(&mut self, ino: u32) -> Result<bool, Error<N::Error>> {
+        let index = self.index_mut();
+        let i = index.load_dir(ino)?;
+        let view = index.dirs[i].dir();
+        let (parent, hash) = (view.parent(), name_hash(index.store.volume, view.name()));
+        match sound(index.map_get(parent)) {
+            Ok(Some(page)) if page.is_some() => {
+                Ok(!index.has_entry(parent, hash, Target::Dir, ino)?)
+            }
+            // What cannot be read may lead to it.
+            Ok(None) => Ok(false),
+            Ok(_) | Err(Error::NotFound) => Ok(true),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Gives a file found by its number a name there: no directory has an entry of it.
+    pub(crate) fn adopt_by_number(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+        let lost = self.lost_found()?;
+        let i = self.index_mut().load_file(file)?;
+        let ctime = self.index().files[i].file().time(Stamp::Change);
+        let name = Name::of(file.ino);
+        self.link(file, lost, name.as_bytes(), ctime)?;
+        // The others go.
+        self.index_mut().repair_names(file).map(drop)
+    }
+}
+
+const _: () = assert!(NAME_MAX >= 11 && LOST_FOUND.len() <= NAME_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_names() {
+        for (ino, name) in [(0, "#0"), (7, "#7"), (10, "#10"), (u32::MAX, "#4294967295")] {
+            assert_eq!(Name::of(ino).as_bytes(), name.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! From a file system to the host.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
+    lchown, symlink,
+};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use nix::sys::stat;
+
+use super::{At, Copied, CopyOptions, Modes, TreeError, host_path};
+use crate::{Attr, Error, FileKind, FileSystem, Ino, Time, device, path};
+
+const SET_ID: u32 = 0o6000;
+const PERMISSIONS: u32 = 0o777;
+/// Of what is being made.
+const PRIVATE: u32 = 0o600;
+const PRIVATE_DIR: u32 = 0o700;
+
+/// Copies the file `from` to the host path, or what the directory `from` holds into the host
+/// directory, which is created if absent. Symbolic and hard links, holes and the mtimes of files
+/// and directories are kept; owners, modes and devices as the options say. Nobody may open a file
+/// or directory meanwhile who may not in the end. A directory that was there keeps its attributes.
+/// Files in the way are replaced, but devices and what is locked, as an image in use is. Symbolic
+/// links in the way are never written through. Where the host has no hard links, the file is copied
+/// again. Nothing is synced.
+///
+/// `progress` is called with the bytes copied so far.
+pub fn copy_out(
+    fs: &mut dyn FileSystem,
+    from: &[u8],
+    host: &Path,
+    options: CopyOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Copied, TreeError> {
+    let attr = path::resolve(fs, from).at(host_path(from))?;
+    let buf = vec![0; options.request.max(1)];
+    let mut copy = CopyOut {
+        fs,
+        options,
+        buf,
+        done: Copied::default(),
+        linked: HashMap::new(),
+        progress,
+    };
+    copy.inode(&attr, host)?;
+    Ok(copy.done)
+}
+
+struct CopyOut<'a> {
+    fs: &'a mut dyn FileSystem,
+    options: CopyOptions,
+    buf: Vec<u8>,
+    done: Copied,
+    /// Where files with several names are on the host.
+    linked: HashMap<Ino, PathBuf>,
+    progress: &'a mut dyn FnMut(u64),
+}
+
+impl CopyOut<'_> {
+    fn inode(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
+        let there = fs::symlink_metadata(host).ok();
+        if attr.kind == FileKind::Dir {
+            return self.dir(attr, host, there.is_some_and(|meta| meta.is_dir()));
+        }
+        if attr.kind.is_device() && !self.options.devices {
+            self.done
+                .skipped
+                .push((host.to_owned(), "a device, left out"));
+            return Ok(());
+        }
+        if let Some(meta) = there.filter(|meta| !meta.is_dir()) {
+            self.check_replaceable(host, &meta).at(host)?;
+            fs::remove_file(host).at(host)?;
+        }
+        if let Some(first) = self.linked.get(&attr.ino)
+            && fs::hard_link(first, host).is_ok()
+        {
+            self.done.links += 1;
+            return Ok(());
+        }
+        if attr.nlink > 1 {
+            self.linked.insert(attr.ino, host.to_owned());
+        }
+        if attr.kind == FileKind::Symlink {
+            let target = self.fs.readlink(attr.ino).at(host)?;
+            symlink(host_path(&target), host).at(host)?;
+            if self.options.owner {
+                lchown(host, Some(attr.uid), Some(attr.gid)).at(host)?;
+            }
+            self.done.symlinks += 1;
+            return Ok(());
+        }
+        if attr.kind.is_special() {
+            return self.special(attr, host);
+        }
+        self.file(attr, host)
+    }
+
+    /// Refuses to take away a device, the image that is read, and what another program has locked.
+    fn check_replaceable(&self, host: &Path, meta: &Metadata) -> io::Result<()> {
+        let kind = meta.file_type();
+        if kind.is_block_device() || kind.is_char_device() {
+            return Err(io::Error::other("a device is in the way"));
+        }
+        if self.options.is_apart(meta) {
+            return Err(io::Error::other("the image itself is in the way"));
+        }
+        // What may not be opened may still be replaced; a lock cannot be looked at then.
+        if meta.is_file()
+            && let Ok(file) = File::open(host)
+            && let Err(TryLockError::WouldBlock) = file.try_lock()
+        {
+            return Err(io::Error::other("a file that is in use is in the way"));
+        }
+        Ok(())
+    }
+
+    fn dir(&mut self, attr: &Attr, host: &Path, existed: bool) -> Result<(), TreeError> {
+        // Which of the bits this process leaves to new directories is seen in one.
+        let mut mode = self.mode(attr);
+        if !existed {
+            let umask = self.options.modes == Modes::Umask;
+            let at_first = if umask {
+                mode | PRIVATE_DIR
+            } else {
+                PRIVATE_DIR
+            };
+            DirBuilder::new().mode(at_first).create(host).at(host)?;
+            if umask {
+                mode &= fs::symlink_metadata(host).at(host)?.mode();
+            }
+        }
+        for entry in path::list(self.fs, attr.ino).at(host)? {
+            // The names come from a medium: none may lead out of the directory.
+            let name = host_path(&entry.name);
+            if entry.name.contains(&0) || name.file_name() != Some(name.as_os_str()) {
+                let error = Error::Io("a name that is no name".into());
+                return Err(TreeError::Fs(
+                    host.join(name.file_name().unwrap_or_default()),
+                    error,
+                ));
+            }
+            let below = host.join(name);
+            let attr = self.fs.lookup(attr.ino, &entry.name).at(&below)?;
+            self.inode(&attr, &below)?;
+        }
+        if !existed {
+            let dir = File::open(host).at(host)?;
+            self.finish(attr, &dir, Some(mode)).at(host)?;
+        }
+        self.done.dirs += 1;
+        Ok(())
+    }
+
+    /// The bits of the mode that are asked for, before the umask.
+    fn mode(&self, attr: &Attr) -> u32 {
+        let mode = u32::from(attr.mode);
+        match self.options.modes {
+            Modes::All => mode,
+            Modes::NoSetId => mode & !SET_ID,
+            Modes::Umask => mode & PERMISSIONS,
+        }
+    }
+
+    /// The mode to make something with, and the one to give it in the end: the host has applied the
+    /// umask to the first.
+    fn modes(&self, attr: &Attr) -> (u32, Option<u32>) {
+        match self.options.modes {
+            Modes::Umask => (self.mode(attr), None),
+            Modes::All | Modes::NoSetId => (PRIVATE, Some(self.mode(attr))),
+        }
+    }
+
+    /// A FIFO, socket or device; left out where this user may not make it.
+    fn special(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
+        use stat::{Mode, SFlag};
+        let kind = match attr.kind {
+            FileKind::Fifo => SFlag::S_IFIFO,
+            FileKind::Socket => SFlag::S_IFSOCK,
+            FileKind::Char => SFlag::S_IFCHR,
+            _ => SFlag::S_IFBLK,
+        };
+        let (at_first, at_last) = self.modes(attr);
+        let (major, minor) = device::unpack(attr.device);
+        let device = stat::makedev(major.into(), minor.into());
+        match stat::mknod(host, kind, Mode::from_bits_truncate(at_first), device) {
+            Err(nix::errno::Errno::EPERM) => {
+                self.done.skipped.push((host.to_owned(), super::SPECIAL));
+                return Ok(());
+            }
+            made => made.map_err(io::Error::from).at(host)?,
+        }
+        if self.options.owner {
+            lchown(host, Some(attr.uid), Some(attr.gid)).at(host)?;
+        }
+        // Not through a descriptor: to open a FIFO is to wait for its other end.
+        if let Some(mode) = at_last {
+            fs::set_permissions(host, Permissions::from_mode(mode)).at(host)?;
+        }
+        self.done.specials += 1;
+        Ok(())
+    }
+
+    fn file(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
+        let (at_first, at_last) = self.modes(attr);
+        let mut how = OpenOptions::new();
+        let how = how.write(true).create_new(true).mode(at_first);
+        let to = how.open(host).at(host)?;
+        let mut offset = 0;
+        while let Some(data) = self.fs.next_data(attr.ino, offset).at(host)? {
+            let end = self.fs.next_hole(attr.ino, data).at(host)?;
+            let end = end.unwrap_or(attr.size).min(attr.size);
+            offset = data;
+            while offset < end {
+                let most = self
+                    .buf
+                    .len()
+                    .min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+                let n = self
+                    .fs
+                    .read(attr.ino, offset, &mut self.buf[..most])
+                    .at(host)?;
+                if n == 0 {
+                    break;
+                }
+                to.write_all_at(&self.buf[..n], offset).at(host)?;
+                offset += n as u64;
+                self.done.bytes += n as u64;
+                (self.progress)(self.done.bytes);
+            }
+            if offset < end || end <= data {
+                break;
+            }
+        }
+        // What is left is a hole.
+        to.set_len(attr.size).at(host)?;
+        self.finish(attr, &to, at_last).at(host)?;
+        self.done.files += 1;
+        Ok(())
+    }
+
+    /// Owner, mode and mtime, in the order in which none undoes another.
+    fn finish(&self, attr: &Attr, file: &File, mode: Option<u32>) -> io::Result<()> {
+        if self.options.owner {
+            fchown(file, Some(attr.uid), Some(attr.gid))?;
+        }
+        if let Some(mode) = mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        match system_time(attr.mtime) {
+            Some(mtime) => file.set_modified(mtime),
+            None => Ok(()),
+        }
+    }
+}
+
+fn system_time(time: Time) -> Option<SystemTime> {
+    let secs = Duration::from_secs(time.secs.unsigned_abs());
+    let base = if time.secs < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(secs)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(secs)
+    };
+    base?.checked_add(Duration::from_nanos(u64::from(time.nanos)))
+}
