@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::layout::{HEADS, NONE, PER_SEGMENT, TAG, slot_of};
 use crate::packed::MARK;
 use crate::ram::State;
-use crate::state::{COLD, Jftl, Job, REST};
+use crate::state::{COLD, HOST, Jftl, Job, REST};
 
 /// Erases between two moves of data at rest; see `wear` in `docs/jftl.md`.
 const WEAR_INTERVAL: u32 = 52;
@@ -166,7 +166,27 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(true)
     }
 
+    /// Ends blocks being written whose bits rot, so that they can be cleaned: a disk that is only
+    /// read would never fill them.
+    fn close_rotting_heads(&mut self) -> Result<(), Error<N::Error>> {
+        for head in 0..self.heads.len() {
+            let block = self.heads[head].block;
+            if block == NONE || !self.refresh.contains(&block) {
+                continue;
+            }
+            if head == HOST && self.pack.is_busy {
+                continue;
+            }
+            if head == HOST {
+                self.emit()?;
+            }
+            self.close_head(head)?;
+        }
+        Ok(())
+    }
+
     fn begin_job(&mut self) -> Result<Option<Job>, Error<N::Error>> {
+        self.close_rotting_heads()?;
         let Some((block, head)) = self.victim() else {
             return Ok(None);
         };
