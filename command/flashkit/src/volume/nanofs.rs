@@ -93,7 +93,9 @@ pub fn mkfs(image: &Path, card: Card, seed: u32) -> anyhow::Result<Counters> {
             card.files
         );
     }
-    let mut fs = NanoFs::<_, 6>::new(CardFile::create(image, blocks)?.lazy());
+    let mut made = CardFile::create(image, blocks)?;
+    made.set_barrier(false);
+    let mut fs = NanoFs::<_, 6>::new(made);
     fs.format(card.key, card.files, seed)
         .map_err(|e| explain(&fs, e))?;
     let cost = NanoFsFs::new(fs, owner(), false)?.cost();
@@ -104,7 +106,7 @@ fn mount_volume(card: CardFile) -> anyhow::Result<NanoFs<CardFile, 6>> {
     let Some(key) = key(&mut |block| card.block(block)) else {
         bail!(Error::NotFormatted);
     };
-    let mut fs = NanoFs::new(card.lazy());
+    let mut fs = NanoFs::new(card);
     fs.mount(key).map_err(|e| explain(&fs, e))?;
     Ok(fs)
 }
