@@ -17,7 +17,7 @@ use crate::failure::Usage;
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Birth, Card, FsName, Sent, Volume};
+use crate::volume::{self, Access, Birth, Card, FsName, Sent, Tuning, Volume};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
 #[derive(clap::Args)]
@@ -97,7 +97,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         text::cost(cost)
     )?;
     if args.root.is_some() || !table.is_empty() {
-        let mut volume = volume::open(&args.image, Access::ReadWrite, args.ram)?;
+        let mut volume = volume::open(
+            &args.image,
+            Access::ReadWrite,
+            Tuning::without_barrier(args.ram),
+        )?;
         let filled = fill(&mut volume, args, tree, &table, birth.now);
         // What was stored until then stays usable.
         let cost = volume.unmount();

@@ -72,10 +72,24 @@ pub struct Tuning {
     /// Where no RAM is asked for, FlashLight gets all that is of use.
     #[arg(skip)]
     pub roomy: bool,
+    /// Nothing waits for the disk below an image before the end.
+    #[arg(skip)]
+    pub no_barrier: bool,
     /// When to clean: over a threshold of the dirty list, or when free
     /// blocks run low [default: space]
     #[arg(long, value_enum)]
     pub cleaner: Option<Cleaner>,
+}
+
+impl Tuning {
+    /// Of what can be made anew: the image of a simulation, or one that is not complete yet.
+    pub fn without_barrier(ram: Option<usize>) -> Tuning {
+        Tuning {
+            ram,
+            no_barrier: true,
+            ..Tuning::default()
+        }
+    }
 }
 
 impl From<Option<usize>> for Tuning {
@@ -283,7 +297,8 @@ pub fn open(image: &Path, access: Access, tuning: impl Into<Tuning>) -> anyhow::
 
 /// Mounts the file system in an image over a chip that will lose power.
 pub fn open_with_cut(image: &Path, ram: Option<usize>, cut: Cut) -> anyhow::Result<Volume> {
-    open_image(image, Access::ReadWrite, ram.into(), Some(cut))
+    let tuning = Tuning::without_barrier(ram);
+    open_image(image, Access::ReadWrite, tuning, Some(cut))
 }
 
 fn open_image(
@@ -295,7 +310,7 @@ fn open_image(
     let opened = readable(image).and_then(|name| {
         let (fs, chip) = match name {
             FsName::Flashlight => flashlight::open(image, access, tuning, cut)?,
-            FsName::Nanofs => nanofs::open(image, access)?,
+            FsName::Nanofs => nanofs::open(image, access, tuning)?,
         };
         Ok(Volume::new(fs, name, chip, tuning))
     });

@@ -140,6 +140,7 @@ pub fn import(
         );
     }
     let mut made = SimNand::create(image, chip)?;
+    made.set_barrier(false);
     for &block in &bad {
         made.mark_bad(BlockAddr(block))?;
     }
@@ -152,6 +153,7 @@ pub fn import(
     for &block in &bad {
         made.mark_bad(BlockAddr(block))?;
     }
+    made.set_barrier(true);
     made.flush()?;
     Ok(())
 }

@@ -17,7 +17,7 @@ use flashkit_vfs::Counters;
 use crate::Outcome;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Birth, Cut, FsName, Volume};
+use crate::volume::{self, Access, Birth, Cut, FsName, Tuning, Volume};
 use figures::Figures;
 use plan::Plan;
 use store::{Stored, Verified};
@@ -221,7 +221,11 @@ impl Demo<'_> {
         cut: &AtCut,
         out: &mut dyn Write,
     ) -> anyhow::Result<(Volume, Vec<String>)> {
-        let mut volume = volume::open(self.image, Access::ReadWrite, self.ram)?;
+        let mut volume = volume::open(
+            self.image,
+            Access::ReadWrite,
+            Tuning::without_barrier(self.ram),
+        )?;
         writeln!(out, "recover  {}", text::cost(volume.mount_cost))?;
         out.flush()?;
         let items = cut.items.min(plan.items.len());
@@ -262,7 +266,11 @@ impl Demo<'_> {
         plan: &Plan,
         out: &mut dyn Write,
     ) -> anyhow::Result<(Counters, Counters, Verified)> {
-        let mut volume = volume::open(self.image, Access::ReadWrite, self.ram)?;
+        let mut volume = volume::open(
+            self.image,
+            Access::ReadWrite,
+            Tuning::without_barrier(self.ram),
+        )?;
         let mounted = volume.mount_cost;
         let checked = store::verify(volume.fs(), &plan.items);
         let cost = volume.cost() - mounted;
