@@ -406,9 +406,9 @@ impl Nand for SimNand {
         self.set_flags(block.0, BAD)
     }
 
-    /// Brings an image file to the disk, for the machine's own crashes: what has been done so far is
-    /// not lost then. Costs a sync of the file, if anything has been done since the last. A killed
-    /// process needs no flush.
+    /// Brings an image file to the disk, for the machine's own crashes: what has been done so far
+    /// is not lost then. Costs a sync of the file, if anything has been done since the last. A
+    /// killed process needs no flush.
     fn flush(&mut self) -> Result<(), SimError> {
         self.check_power()?;
         self.sync()

@@ -28,8 +28,9 @@
 //! What is stored for a page counts only where its state says so. The last attempted page of a
 //! block is the last whose state is not blank.
 //!
-//! An image that is closed has version 1, and its table says all. While it is open for writing, the
-//! table is what it was, and the [journal](crate::journal) says what has changed since. Its records:
+//! An image that is closed has version 1, and its table says all. While it is open for writing,
+//! the table is what it was, and the [journal](crate::journal) says what has changed since. Its
+//! records:
 //!
 //! | what | where | bytes |
 //! | --- | --- | --- |

@@ -15,9 +15,9 @@
 //! a crash of the host has lost, do not count: what is left is what was asked first, and nothing
 //! else.
 //!
-//! The host may write to its disk in any order what it was not told to sync. A table is written only
-//! when the whole journal is on the disk, and the journal ends (version 1) only when the table is:
-//! made anew over any mixture of both tables, a journal gives the new one.
+//! The host may write to its disk in any order what it was not told to sync. A table is written
+//! only when the whole journal is on the disk, and the journal ends (version 1) only when the table
+//! is: made anew over any mixture of both tables, a journal gives the new one.
 
 use std::hash::{BuildHasher, Hasher};
 use std::io;

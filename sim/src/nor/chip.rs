@@ -206,8 +206,8 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         *byte = change(*byte);
     }
 
-    /// Brings an image file to the disk, for the machine's own crashes: what has been done so far is
-    /// not lost then. Costs a sync of the file, if anything has been done since the last.
+    /// Brings an image file to the disk, for the machine's own crashes: what has been done so far
+    /// is not lost then. Costs a sync of the file, if anything has been done since the last.
     ///
     /// # Errors
     /// [`SimNorError::Io`].

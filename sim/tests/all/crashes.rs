@@ -10,7 +10,8 @@ use flashkit_sim::nor::{NorSpec, NorTiming, SimNor};
 use flashkit_sim::{Access, EraseTear, HostLog, ImageError, Metered, Rng, SimNand, Tear, Tearable};
 use tempfile::TempDir;
 
-/// Crashes that each test makes: `FLASHKIT_CRASHES`, or 500.
+/// Crashes that each test makes: `FLASHKIT_CRASHES`, or 500. What fails names the crash, from 0 on;
+/// that many and one come to it again.
 fn crashes() -> u64 {
     std::env::var("FLASHKIT_CRASHES").map_or(500, |n| n.parse().expect("a number"))
 }
@@ -167,7 +168,7 @@ fn search<C: Twins>(mut ram: C, path: &Path, barrier: bool, crashes: u64) -> Res
         log.crash_after(rng.below(most), seed);
         // What the image may be: the first of these, or a later one.
         let mut states = vec![ram.clone()];
-        let mut file = C::image(path, &log).map_err(|e| format!("seed {seed}: {e}"))?;
+        let mut file = C::image(path, &log).map_err(|e| format!("crash {seed}: {e}"))?;
         file.barrier(barrier);
         let left = loop {
             if let Some(left) = log.left() {
@@ -184,7 +185,7 @@ fn search<C: Twins>(mut ram: C, path: &Path, barrier: bool, crashes: u64) -> Res
                 drop(file);
                 ram = ram.reopened(path);
                 states.push(ram.clone());
-                file = C::image(path, &log).map_err(|e| format!("seed {seed}: {e}"))?;
+                file = C::image(path, &log).map_err(|e| format!("crash {seed}: {e}"))?;
                 file.barrier(barrier);
             } else {
                 for bank in 0.. {
@@ -208,7 +209,7 @@ fn search<C: Twins>(mut ram: C, path: &Path, barrier: bool, crashes: u64) -> Res
         let Some(is) = is else {
             let last = states.len() - 1;
             return Err(format!(
-                "seed {seed}: none of {last} states since the last flush"
+                "crash {seed}: none of {last} states since the last flush"
             ));
         };
         ram = states.swap_remove(is).reopened(path);

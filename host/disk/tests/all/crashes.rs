@@ -11,7 +11,8 @@ use flashkit_sim::nor::{NorSpec, NorTiming, SimNor};
 use flashkit_sim::{Access, ChipSpec, HostLog, Rng, SimNand, Timing};
 use tempfile::TempDir;
 
-/// Crashes that each test makes: `FLASHKIT_CRASHES`, or 200. Each keeps the RAM of its mounts.
+/// Crashes that each test makes: `FLASHKIT_CRASHES`, or 200. What fails names the crash, from 0 on;
+/// that many and one come to it again. Each keeps the RAM of its mounts.
 fn crashes() -> u64 {
     std::env::var("FLASHKIT_CRASHES").map_or(200, |n| n.parse().expect("a number"))
 }

@@ -1,4 +1,5 @@
-//! Disks under real kernels, under power cuts, and when the host crashes. One program, which is linked once.
+//! Disks under real kernels, under power cuts, and when the host crashes. One program, which is
+//! linked once.
 
 mod crashes;
 mod ext4;

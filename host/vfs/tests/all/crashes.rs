@@ -10,7 +10,7 @@ use flashkit_nanofs::NanoFs;
 use flashkit_sim::{Access, CardFile, ChipSpec, HostLog, Rng, SimNand, Timing};
 use flashkit_vfs::any::{self, AnyNand};
 use flashkit_vfs::nanofs::NanoFsFs;
-use flashkit_vfs::{Error, FileSystem, NewInode, Time, check, nanofs, path};
+use flashkit_vfs::{Error, FileSystem, Ino, NewInode, Time, check, nanofs, path};
 use tempfile::TempDir;
 
 const NOW: Time = Time { secs: 9, nanos: 7 };
@@ -19,7 +19,8 @@ const KEY: u32 = 7;
 const FILES: u64 = 12;
 const LENGTH: u64 = 12_000;
 
-/// Crashes that each test makes: `FLASHKIT_CRASHES`, or 500.
+/// Crashes that each test makes: `FLASHKIT_CRASHES`, or 500. What fails names the crash, from 0 on;
+/// that many and one come to it again.
 fn crashes() -> u64 {
     std::env::var("FLASHKIT_CRASHES").map_or(500, |n| n.parse().expect("a number"))
 }
@@ -171,6 +172,28 @@ impl Life<'_> {
         bytes
     }
 
+    /// Writes a piece of a file, new or not; gives what is in it then.
+    fn write(&mut self, name: &str, append: bool) -> Result<(Ino, Vec<u8>), Error> {
+        let (root, new) = (self.fs.root(), NewInode::default());
+        let old = self.files.get(name).cloned();
+        let attr = match &old {
+            Some(_) => self.fs.lookup(root, name.as_bytes())?,
+            None => self.fs.create(root, name.as_bytes(), &new)?,
+        };
+        let mut bytes = old.unwrap_or_default();
+        let piece = self.bytes(3_000);
+        let mut at = self.rng.below(bytes.len() as u64 + 1) as usize;
+        if append || at + piece.len() > LENGTH as usize {
+            at = bytes.len();
+        }
+        if at + piece.len() <= 2 * LENGTH as usize {
+            bytes.resize(bytes.len().max(at + piece.len()), 0);
+            bytes[at..at + piece.len()].copy_from_slice(&piece);
+            self.fs.write(attr.ino, at as u64, &piece, NOW)?;
+        }
+        Ok((attr.ino, bytes))
+    }
+
     /// A change, of files whose names begin with `f`, made and synced.
     fn change(&mut self) -> Result<Ended, Error> {
         let name = format!("f{}", self.rng.below(FILES));
@@ -201,26 +224,7 @@ impl Life<'_> {
                 self.fs.fsync(root)?;
             }
             _ => {
-                let ino = match &old {
-                    Some(_) => self.fs.lookup(root, name.as_bytes())?.ino,
-                    None => {
-                        let attr = self
-                            .fs
-                            .create(root, name.as_bytes(), &NewInode::default())?;
-                        attr.ino
-                    }
-                };
-                let mut bytes = old.clone().unwrap_or_default();
-                let piece = self.bytes(3_000);
-                let mut at = self.rng.below(bytes.len() as u64 + 1) as usize;
-                if what > 3 || at + piece.len() > LENGTH as usize {
-                    at = bytes.len();
-                }
-                if at + piece.len() <= 2 * LENGTH as usize {
-                    bytes.resize(bytes.len().max(at + piece.len()), 0);
-                    bytes[at..at + piece.len()].copy_from_slice(&piece);
-                    self.fs.write(ino, at as u64, &piece, NOW)?;
-                }
+                let (ino, bytes) = self.write(&name, what > 3)?;
                 new = Some(bytes);
                 if what == 2 {
                     self.fs.sync()?;
