@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::Rng;
 
@@ -15,20 +15,35 @@ const SECTOR: usize = 512;
 pub(crate) struct HostFile {
     file: File,
     log: Option<HostLog>,
+    /// Why nothing more is written: after a failed sync nobody knows what the disk has, and the
+    /// next one would not say so again.
+    failed: OnceLock<(io::ErrorKind, String)>,
 }
 
 impl HostFile {
-    /// A file, and a host that is told of each change.
+    /// A file, and a host that is told of each change. What the file holds when the host hears of
+    /// it first is on the disk.
     pub fn new(file: File, log: Option<&HostLog>) -> io::Result<HostFile> {
-        let log = log.cloned();
-        let host = HostFile { file, log };
-        if let Some(log) = &host.log {
-            let mut bytes = vec![0; host.len()? as usize];
-            host.read_exact_at(&mut bytes, 0)?;
-            log.host().durable = bytes;
-            log.host().pending.clear();
+        let host = HostFile {
+            file,
+            log: log.cloned(),
+            failed: OnceLock::new(),
+        };
+        if let Some(log) = log {
+            let mut known = log.host();
+            if known.durable.is_empty() {
+                known.durable = vec![0; host.len()? as usize];
+                host.read_exact_at(&mut known.durable, 0)?;
+            }
         }
         Ok(host)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.failed.get() {
+            Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
+            None => Ok(()),
+        }
     }
 
     fn tell(&self, change: impl FnOnce() -> Change) {
@@ -46,6 +61,7 @@ impl HostFile {
     }
 
     pub fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.check()?;
         self.file.write_all_at(bytes, at)?;
         self.tell(|| Change::Write(at as usize, bytes.to_vec()));
         Ok(())
@@ -59,11 +75,16 @@ impl HostFile {
 
     /// Waits for the disk, the real one if there is no other.
     pub fn sync(&self) -> io::Result<()> {
-        self.tell(|| Change::Sync);
-        match self.log {
-            None => self.file.sync_data(),
-            Some(_) => Ok(()),
+        self.check()?;
+        if self.log.is_some() {
+            self.tell(|| Change::Sync);
+            return Ok(());
         }
+        let synced = self.file.sync_data();
+        if let Err(e) = &synced {
+            let _ = self.failed.set((e.kind(), e.to_string()));
+        }
+        synced
     }
 }
 

@@ -112,8 +112,6 @@ pub(crate) struct Journal {
     unsynced: bool,
     /// Whether anything waits for the disk before the end.
     barrier: bool,
-    /// Why nothing more can be promised: after a failed sync nobody knows what the disk has.
-    broken: Option<(io::ErrorKind, String)>,
 }
 
 impl Journal {
@@ -132,7 +130,6 @@ impl Journal {
             chain: 0,
             unsynced: true,
             barrier: true,
-            broken: None,
         };
         journal.stamp(VERSION, 0);
         journal
@@ -148,16 +145,8 @@ impl Journal {
         seal(&mut self.header);
     }
 
-    fn check(&self) -> io::Result<()> {
-        match &self.broken {
-            Some((kind, why)) => Err(io::Error::new(*kind, why.clone())),
-            None => Ok(()),
-        }
-    }
-
     /// Writes to the file, outside of the journal.
     pub fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
-        self.check()?;
         self.unused = false;
         self.unsynced = true;
         self.host.write_all_at(bytes, at)
@@ -200,17 +189,13 @@ impl Journal {
     pub fn sync(&mut self) -> io::Result<()> {
         match self.barrier {
             true => self.sync_now(),
-            false => self.check(),
+            false => Ok(()),
         }
     }
 
     fn sync_now(&mut self) -> io::Result<()> {
-        self.check()?;
         if self.unsynced {
-            if let Err(e) = self.host.sync() {
-                self.broken = Some((e.kind(), e.to_string()));
-                return Err(e);
-            }
+            self.host.sync()?;
             self.unsynced = false;
         }
         Ok(())

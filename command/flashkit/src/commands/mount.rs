@@ -28,9 +28,9 @@ const POINT_DEFAULT: &str = "flash";
     flashkit mount --daemon -o ro,allow_other flash.img /mnt\n  umount /mnt\n  \
     flashkit mount --record day.trace flash.img /mnt     # then: flashkit replay day.trace\n\n\
     What fsync(2) has answered for is on the host's disk; so is all else some seconds later\n\
-    (-o commit=S). sync(2) and syncfs(2) do not reach a FUSE mount: they return at once, and make\n\
-    nothing durable. With -o nobarrier nothing waits for the host's disk before the unmount; if\n\
-    the host crashes, the image may be lost.\n\n\
+    (-o commit=S). sync(2) and syncfs(2) do not reach a FUSE mount: they return at once, and what\n\
+    was not durable is not so then. With -o nobarrier nothing waits for the host's disk before the\n\
+    unmount; if the host crashes, the image may be lost.\n\n\
     As mount.flashkit in /sbin (ln -s $(which flashkit) /sbin/mount.flashkit) it serves mount(8) and\nfstab:\n  \
     mount -t flashkit flash.img /mnt\n  /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
 )]
