@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::block::{Block, Page, PageBytes, PageState, Pages, copy_padded};
 use crate::image::{self, ImageFile, RECORD_HEAD};
 use crate::journal::Journal;
-use crate::{Access, ChipSpec, HostLog, ImageError, SimError, SimNand};
+use crate::{Access, ChipSpec, ImageError, SimError, SimNand, TestHost};
 
 use flashkit_nand::BlockAddr;
 
@@ -114,7 +114,7 @@ impl SimNand {
     pub fn open_on(
         path: &Path,
         access: Access,
-        host: Option<&HostLog>,
+        host: Option<&TestHost>,
     ) -> Result<SimNand, ImageError> {
         let (file, spec, journal) = ImageFile::open(path, access, host)?;
         let mut nand = SimNand::new(spec);

@@ -8,7 +8,7 @@ use std::path::Path;
 use flashkit_block::BlockDevice;
 use flashkit_meter::{CardCounters, MeteredCard};
 
-use crate::HostLog;
+use crate::TestHost;
 use crate::card::{CARD_BLOCK, CardTiming};
 use crate::host::HostFile;
 
@@ -42,7 +42,7 @@ impl CardFile {
     ///
     /// # Errors
     /// As there.
-    pub fn open_on(path: &Path, read_only: bool, host: Option<&HostLog>) -> Result<CardFile> {
+    pub fn open_on(path: &Path, read_only: bool, host: Option<&TestHost>) -> Result<CardFile> {
         let file = OpenOptions::new().read(true).write(!read_only).open(path)?;
         CardFile::new(file, read_only, host)
     }
@@ -65,7 +65,7 @@ impl CardFile {
         CardFile::new(file, false, None)
     }
 
-    fn new(file: File, read_only: bool, host: Option<&HostLog>) -> Result<CardFile> {
+    fn new(file: File, read_only: bool, host: Option<&TestHost>) -> Result<CardFile> {
         lock(&file, read_only)?;
         let blocks = file.metadata()?.len() / CARD_BLOCK as u64;
         let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks > 0);

@@ -14,7 +14,7 @@ const SECTOR: usize = 512;
 #[derive(Debug)]
 pub(crate) struct HostFile {
     file: File,
-    log: Option<HostLog>,
+    told: Option<TestHost>,
     /// Why nothing more is written: after a failed sync nobody knows what the disk has, and the
     /// next one would not say so again.
     failed: OnceLock<(io::ErrorKind, String)>,
@@ -23,14 +23,14 @@ pub(crate) struct HostFile {
 impl HostFile {
     /// A file, and a host that is told of each change. What the file holds when the host hears of
     /// it first is on the disk.
-    pub fn new(file: File, log: Option<&HostLog>) -> io::Result<HostFile> {
+    pub fn new(file: File, told: Option<&TestHost>) -> io::Result<HostFile> {
         let host = HostFile {
             file,
-            log: log.cloned(),
+            told: told.cloned(),
             failed: OnceLock::new(),
         };
-        if let Some(log) = log {
-            let mut known = log.host();
+        if let Some(told) = told {
+            let mut known = told.host();
             if known.durable.is_empty() {
                 known.durable = vec![0; host.len()? as usize];
                 host.read_exact_at(&mut known.durable, 0)?;
@@ -47,8 +47,8 @@ impl HostFile {
     }
 
     fn tell(&self, change: impl FnOnce() -> Change) {
-        if let Some(log) = &self.log {
-            log.host().note(change());
+        if let Some(told) = &self.told {
+            told.host().note(change());
         }
     }
 
@@ -76,7 +76,7 @@ impl HostFile {
     /// Waits for the disk, the real one if there is no other.
     pub fn sync(&self) -> io::Result<()> {
         self.check()?;
-        if self.log.is_some() {
+        if self.told.is_some() {
             self.tell(|| Change::Sync);
             return Ok(());
         }
@@ -99,7 +99,7 @@ enum Change {
 /// A host with one file and a disk, for tests of what its crash leaves of an image or a card.
 /// Clones are the same host.
 #[derive(Clone, Debug, Default)]
-pub struct HostLog(Arc<Mutex<Host>>);
+pub struct TestHost(Arc<Mutex<Host>>);
 
 #[derive(Debug, Default)]
 struct Host {
@@ -114,7 +114,7 @@ struct Host {
     left: Option<Vec<u8>>,
 }
 
-impl HostLog {
+impl TestHost {
     fn host(&self) -> MutexGuard<'_, Host> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -60,7 +60,7 @@ use flashkit_nand::{BlockAddr, Geometry, PageAddr};
 use crate::block::PageState;
 use crate::host::HostFile;
 use crate::journal::{self, CRC_AT, Entry, HEADER_LEN, Journal, VERSION, VERSION_JOURNAL, seal};
-use crate::{ChipSpec, HostLog, Timing};
+use crate::{ChipSpec, TestHost, Timing};
 
 pub(crate) const MAGIC: [u8; 8] = *b"FLKNAND\x1A";
 const NAME_AT: usize = 64;
@@ -278,7 +278,7 @@ impl ImageFile {
     pub fn open(
         path: &Path,
         access: Access,
-        log: Option<&HostLog>,
+        host: Option<&TestHost>,
     ) -> Result<(ImageFile, ChipSpec, Option<Journal>), ImageError> {
         let writable = access == Access::ReadWrite;
         let file = OpenOptions::new().read(true).write(writable).open(path)?;
@@ -296,7 +296,7 @@ impl ImageFile {
         file.read_exact_at(&mut header, 0)?;
         let spec = decode_header(&header)?;
         let mut image = ImageFile {
-            host: Arc::new(HostFile::new(file, log)?),
+            host: Arc::new(HostFile::new(file, host)?),
             geometry: spec.geometry(),
             raw_spare: spec.raw_spare(),
             changes: HashMap::new(),

@@ -70,7 +70,7 @@ pub use count::Count;
 pub use error::SimError;
 pub use fault::{Faults, FaultsError, Rate, Weak};
 pub use flashkit_meter::{CardCounters, Counters, Metered, MeteredCard};
-pub use host::HostLog;
+pub use host::TestHost;
 pub use image::{Access, ImageError};
 pub use powercut::{Cut, CutError, PowerCut};
 pub use preset::{ChipSpec, DEFAULT_PRESET, Power, Preset, Timing, preset, presets};

@@ -45,7 +45,7 @@ use super::{NorSpec, NorTiming, SimNor};
 use crate::host::HostFile;
 use crate::image::{u32_at, u64_at};
 use crate::journal::{self, CRC_AT, Entry, HEADER_LEN, Journal, VERSION, VERSION_JOURNAL, seal};
-use crate::{Access, HostLog, ImageError};
+use crate::{Access, ImageError, TestHost};
 
 /// How the file begins.
 pub(crate) const MAGIC: [u8; 8] = *b"FLKNOR\0\x1A";
@@ -338,7 +338,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
     pub fn open_on(
         path: &Path,
         access: Access,
-        host: Option<&HostLog>,
+        host: Option<&TestHost>,
     ) -> Result<SimNor<SEGMENT>, ImageError> {
         let writable = access == Access::ReadWrite;
         let file = OpenOptions::new().read(true).write(writable).open(path)?;

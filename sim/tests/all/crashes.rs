@@ -7,7 +7,9 @@ use crate::common::{self, at, block};
 use flashkit_nand::Nand;
 use flashkit_nor::{BankedNorFlash, NorFlash, ReadNorFlash};
 use flashkit_sim::nor::{NorSpec, NorTiming, SimNor};
-use flashkit_sim::{Access, EraseTear, HostLog, ImageError, Metered, Rng, SimNand, Tear, Tearable};
+use flashkit_sim::{
+    Access, EraseTear, ImageError, Metered, Rng, SimNand, Tear, Tearable, TestHost,
+};
 use tempfile::TempDir;
 
 /// Crashes that each test makes: `FLASHKIT_CRASHES`, or 500. What fails names the crash, from 0 on;
@@ -18,7 +20,7 @@ fn crashes() -> u64 {
 
 /// A chip in RAM, and one in an image, that are asked the same.
 trait Twins: Clone {
-    fn image(path: &Path, log: &HostLog) -> Result<Self, ImageError>;
+    fn image(path: &Path, host: &TestHost) -> Result<Self, ImageError>;
     fn unchanged(path: &Path) -> Self;
     fn barrier(&mut self, on: bool);
     fn flush(&mut self);
@@ -35,8 +37,8 @@ trait Twins: Clone {
 }
 
 impl Twins for SimNand {
-    fn image(path: &Path, log: &HostLog) -> Result<Self, ImageError> {
-        SimNand::open_on(path, Access::ReadWrite, Some(log))
+    fn image(path: &Path, host: &TestHost) -> Result<Self, ImageError> {
+        SimNand::open_on(path, Access::ReadWrite, Some(host))
     }
 
     fn unchanged(path: &Path) -> Self {
@@ -99,8 +101,8 @@ impl Twins for SimNand {
 type Nor = SimNor<256>;
 
 impl Twins for Nor {
-    fn image(path: &Path, log: &HostLog) -> Result<Self, ImageError> {
-        SimNor::open_on(path, Access::ReadWrite, Some(log))
+    fn image(path: &Path, host: &TestHost) -> Result<Self, ImageError> {
+        SimNor::open_on(path, Access::ReadWrite, Some(host))
     }
 
     fn unchanged(path: &Path) -> Self {
@@ -158,26 +160,26 @@ impl Twins for Nor {
 fn search<C: Twins>(mut ram: C, path: &Path, barrier: bool, crashes: u64) -> Result<(), String> {
     for seed in 0..crashes {
         let mut rng = Rng::keyed(seed, 1);
-        let log = HostLog::default();
+        let host = TestHost::default();
         // The longest fill the journal.
         let most = if seed % 200 == 99 {
             60_000
         } else {
             rng.one_of(&[10, 100, 1000])
         };
-        log.crash_after(rng.below(most), seed);
+        host.crash_after(rng.below(most), seed);
         // What the image may be: the first of these, or a later one.
         let mut states = vec![ram.clone()];
-        let mut file = C::image(path, &log).map_err(|e| format!("crash {seed}: {e}"))?;
+        let mut file = C::image(path, &host).map_err(|e| format!("crash {seed}: {e}"))?;
         file.barrier(barrier);
         let left = loop {
-            if let Some(left) = log.left() {
+            if let Some(left) = host.left() {
                 break left;
             }
             if rng.one_in(15) {
                 file.flush();
                 // The crash may have come before the end of it.
-                match log.left() {
+                match host.left() {
                     Some(left) => break left,
                     None => states = vec![ram.clone()],
                 }
@@ -185,7 +187,7 @@ fn search<C: Twins>(mut ram: C, path: &Path, barrier: bool, crashes: u64) -> Res
                 drop(file);
                 ram = ram.reopened(path);
                 states.push(ram.clone());
-                file = C::image(path, &log).map_err(|e| format!("crash {seed}: {e}"))?;
+                file = C::image(path, &host).map_err(|e| format!("crash {seed}: {e}"))?;
                 file.barrier(barrier);
             } else {
                 for bank in 0.. {

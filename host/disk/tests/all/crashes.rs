@@ -8,7 +8,7 @@ use flashkit_jftl::{Jftl, MapCache, ram_bytes};
 use flashkit_logdisk::{Config, LogDisk, Shape};
 use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::nor::{NorSpec, NorTiming, SimNor};
-use flashkit_sim::{Access, ChipSpec, HostLog, Rng, SimNand, Timing};
+use flashkit_sim::{Access, ChipSpec, Rng, SimNand, TestHost, Timing};
 use tempfile::TempDir;
 
 /// Crashes that each test makes: `FLASHKIT_CRASHES`, or 200. What fails names the crash, from 0 on;
@@ -21,7 +21,7 @@ fn crashes() -> u64 {
 trait Kind {
     const SECTOR: usize;
     fn make(image: &Path);
-    fn open(image: &Path, host: &HostLog, barrier: bool) -> Result<Box<dyn Disk>, String>;
+    fn open(image: &Path, host: &TestHost, barrier: bool) -> Result<Box<dyn Disk>, String>;
 }
 
 struct OnNorImage;
@@ -44,7 +44,7 @@ impl Kind for OnNorImage {
         LogDisk::format(&mut chip, &shape, 1).unwrap();
     }
 
-    fn open(image: &Path, host: &HostLog, barrier: bool) -> Result<Box<dyn Disk>, String> {
+    fn open(image: &Path, host: &TestHost, barrier: bool) -> Result<Box<dyn Disk>, String> {
         let chip = SimNor::open_on(image, Access::ReadWrite, Some(host));
         let mut chip = chip.map_err(|e| e.to_string())?;
         chip.set_barrier(barrier);
@@ -74,7 +74,7 @@ impl Kind for OnNandImage {
         Jftl::format(&mut chip, &mut ram, 1).unwrap();
     }
 
-    fn open(image: &Path, host: &HostLog, barrier: bool) -> Result<Box<dyn Disk>, String> {
+    fn open(image: &Path, host: &TestHost, barrier: bool) -> Result<Box<dyn Disk>, String> {
         let chip = SimNand::open_on(image, Access::ReadWrite, Some(host));
         let mut chip = chip.map_err(|e| e.to_string())?;
         chip.set_barrier(barrier);
@@ -106,7 +106,7 @@ fn search<K: Kind>(barrier: bool, crashes: u64) -> Result<(), String> {
     let mut written = 0;
     for seed in 0..crashes {
         let mut rng = Rng::keyed(seed, 3);
-        let host = HostLog::default();
+        let host = TestHost::default();
         let most = rng.one_of(&[30, 300, 3_000]);
         host.crash_after(rng.below(most), seed);
         let of = |e: String| format!("crash {seed}: {e}");

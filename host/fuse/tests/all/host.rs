@@ -9,21 +9,21 @@ use crate::common::Mounted;
 use flashkit_flashlight::{Config, New, ram_needed};
 use flashkit_fuse::MountOptions;
 use flashkit_nand::Nand;
-use flashkit_sim::{Access, HostLog, SimNand, preset};
+use flashkit_sim::{Access, SimNand, TestHost, preset};
 use flashkit_vfs::Measured;
 use flashkit_vfs::any::{self, AnyNand};
 
 type Fs = dyn Measured + Send;
 
 /// FlashLight in an image, on a host that counts.
-fn mounted(barrier: bool, list: &str) -> Option<(Mounted<Fs>, HostLog, tempfile::TempDir)> {
+fn mounted(barrier: bool, list: &str) -> Option<(Mounted<Fs>, TestHost, tempfile::TempDir)> {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("x.img");
     let chip = SimNand::create(&image, preset("micron-20m").unwrap()).unwrap();
     let ram = vec![0; ram_needed(&chip.geometry())].leak();
     let (root, config) = (New::default(), Config::default());
     drop(any::format(AnyNand::new(chip), ram, 1, &root, config).unwrap());
-    let host = HostLog::default();
+    let host = TestHost::default();
     let mut chip = SimNand::open_on(&image, Access::ReadWrite, Some(&host)).unwrap();
     chip.set_barrier(barrier);
     let fs = any::mount(AnyNand::new(chip), ram, Config::default()).unwrap();

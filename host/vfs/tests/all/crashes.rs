@@ -7,7 +7,7 @@ use std::path::Path;
 use flashkit_flashlight::{Config, New, ram_needed};
 use flashkit_nand::Geometry;
 use flashkit_nanofs::NanoFs;
-use flashkit_sim::{Access, CardFile, ChipSpec, HostLog, Rng, SimNand, Timing};
+use flashkit_sim::{Access, CardFile, ChipSpec, Rng, SimNand, TestHost, Timing};
 use flashkit_vfs::any::{self, AnyNand};
 use flashkit_vfs::nanofs::NanoFsFs;
 use flashkit_vfs::{Error, FileSystem, Ino, NewInode, Time, check, nanofs, path};
@@ -31,7 +31,7 @@ type Work<'a> = &'a mut dyn FnMut(&mut dyn FileSystem) -> Result<(), String>;
 trait Kind {
     fn make(image: &Path);
     /// Mounts it, on a host that may crash, for some work; it is not unmounted.
-    fn mounted(image: &Path, host: &HostLog, barrier: bool, work: Work<'_>) -> Result<(), String>;
+    fn mounted(image: &Path, host: &TestHost, barrier: bool, work: Work<'_>) -> Result<(), String>;
     /// What is wrong with it.
     fn fsck(image: &Path) -> Result<(), String>;
     /// Whether a rename replaces a file at once.
@@ -62,7 +62,7 @@ impl Kind for FlashLight {
         .unwrap();
     }
 
-    fn mounted(image: &Path, host: &HostLog, barrier: bool, work: Work<'_>) -> Result<(), String> {
+    fn mounted(image: &Path, host: &TestHost, barrier: bool, work: Work<'_>) -> Result<(), String> {
         let chip = SimNand::open_on(image, Access::ReadWrite, Some(host));
         let mut chip = chip.map_err(|e| e.to_string())?;
         chip.set_barrier(barrier);
@@ -103,7 +103,7 @@ impl Kind for Nano {
         NanoFs::<_, 6>::new(card).format(KEY, 40, 3).unwrap();
     }
 
-    fn mounted(image: &Path, host: &HostLog, barrier: bool, work: Work<'_>) -> Result<(), String> {
+    fn mounted(image: &Path, host: &TestHost, barrier: bool, work: Work<'_>) -> Result<(), String> {
         let card = CardFile::open_on(image, false, Some(host));
         let mut card = card.map_err(|e| e.to_string())?;
         card.set_barrier(barrier);
@@ -151,7 +151,7 @@ impl Change {
 
 struct Life<'a> {
     fs: &'a mut dyn FileSystem,
-    host: &'a HostLog,
+    host: &'a TestHost,
     rng: &'a mut Rng,
     /// The files that are durable.
     files: &'a mut BTreeMap<String, Vec<u8>>,
@@ -304,7 +304,7 @@ fn search<K: Kind>(barrier: bool, crashes: u64) -> Result<(), String> {
     let mut change: Option<Change> = None;
     for seed in 0..crashes {
         let mut rng = Rng::keyed(seed, 2);
-        let host = HostLog::default();
+        let host = TestHost::default();
         let most = rng.one_of(&[30, 300, 3_000]);
         host.crash_after(rng.below(most), seed);
         let mut left = None;
