@@ -3,37 +3,48 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use flashkit_block::BlockDevice;
 use flashkit_meter::{CardCounters, MeteredCard};
 
+use crate::TestHost;
 use crate::card::{CARD_BLOCK, CardTiming};
+use crate::host::HostFile;
 
 type Block = [u8; CARD_BLOCK];
 
 /// A file of 512-byte blocks. It is locked for as long as it is open.
 pub struct CardFile {
-    file: File,
+    file: HostFile,
     blocks: u32,
     /// What was written and must not reach the file.
     kept: Option<HashMap<u32, Box<Block>>>,
     /// Whether a flush waits for the disk.
-    durable: bool,
+    barrier: bool,
+    /// Something was written that a flush did not wait for.
+    owed: bool,
     timing: CardTiming,
     counters: CardCounters,
 }
 
 impl CardFile {
     /// Opens an image; with `read_only` the file stays as it is, whatever is written. A flush waits
-    /// for the disk of the host; see [`CardFile::lazy`].
+    /// for the disk of the host; see [`CardFile::set_barrier`].
     ///
     /// # Errors
     /// `WouldBlock`: it is open elsewhere. `InvalidData`: it has no block, or too many.
     pub fn open(path: &Path, read_only: bool) -> Result<CardFile> {
+        CardFile::open_on(path, read_only, None)
+    }
+
+    /// [`CardFile::open`] on a host that may crash.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_on(path: &Path, read_only: bool, host: Option<&TestHost>) -> Result<CardFile> {
         let file = OpenOptions::new().read(true).write(!read_only).open(path)?;
-        Self::new(file, read_only)
+        CardFile::new(file, read_only, host)
     }
 
     /// Makes an image of zeros in place of any file of that name.
@@ -51,36 +62,29 @@ impl CardFile {
         lock(&file, false)?;
         file.set_len(0)?;
         file.set_len(u64::from(blocks) * CARD_BLOCK as u64)?;
-        Self::new(file, false)
+        CardFile::new(file, false, None)
     }
 
-    fn new(file: File, read_only: bool) -> Result<CardFile> {
+    fn new(file: File, read_only: bool, host: Option<&TestHost>) -> Result<CardFile> {
         lock(&file, read_only)?;
         let blocks = file.metadata()?.len() / CARD_BLOCK as u64;
         let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks > 0);
         Ok(CardFile {
-            file,
+            file: HostFile::new(file, host)?,
             blocks: blocks.ok_or_else(|| Error::new(ErrorKind::InvalidData, "no card's size"))?,
             kept: read_only.then(HashMap::new),
-            durable: true,
+            barrier: true,
+            owed: false,
             timing: CardTiming::CLASS_4,
             counters: CardCounters::default(),
         })
     }
 
-    /// A flush does not wait for the disk: for a program whose end does not mean the machine's.
-    #[must_use]
-    pub fn lazy(mut self) -> CardFile {
-        self.durable = false;
-        self
-    }
-
-    /// Writes everything to the disk of the host.
-    pub fn sync_all(&self) -> Result<()> {
-        match self.kept {
-            None => self.file.sync_all(),
-            Some(_) => Ok(()),
-        }
+    /// Whether a flush waits for the disk of the host, as it does at first. Without, nothing waits
+    /// before the card is dropped, and a crash of the host may leave anything. Killing the process
+    /// does no harm either way.
+    pub fn set_barrier(&mut self, on: bool) {
+        self.barrier = on;
     }
 
     /// A block as it is now; none beyond the end, or when it cannot be read.
@@ -187,9 +191,21 @@ impl BlockDevice for CardFile {
 
     fn flush(&mut self) -> Result<()> {
         self.counters.flushes += 1;
-        match self.durable && self.kept.is_none() {
-            true => self.file.sync_data(),
-            false => Ok(()),
+        match self.kept {
+            None if self.barrier => self.file.sync(),
+            None => {
+                self.owed = true;
+                Ok(())
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for CardFile {
+    fn drop(&mut self) {
+        if self.owed {
+            let _ = self.file.sync();
         }
     }
 }

@@ -239,6 +239,7 @@ impl SimNand {
     }
 
     pub(crate) fn erase_fully(&mut self, b: u32) -> Result<(), SimError> {
+        self.prepare_to_empty(b)?;
         self.wear(b);
         let block = &mut self.blocks[b as usize];
         block.flags &= !HALF_ERASED;
@@ -378,6 +379,7 @@ impl Nand for SimNand {
         };
         if fails {
             let seed = self.faults.as_mut().map_or(0, |faults| faults.seed());
+            self.prepare_to_empty(b)?;
             self.wear(b);
             self.blocks[b as usize].flags |= FAILING;
             let left = if seed.is_multiple_of(2) {
@@ -404,14 +406,12 @@ impl Nand for SimNand {
         self.set_flags(block.0, BAD)
     }
 
-    /// Brings an image file to the disk, for the machine's own crashes; a killed process needs
-    /// no flush.
+    /// Brings an image file to the disk, for the machine's own crashes: what has been done so far
+    /// is not lost then. Costs a sync of the file, if anything has been done since the last. A
+    /// killed process needs no flush.
     fn flush(&mut self) -> Result<(), SimError> {
         self.check_power()?;
-        match self.writable_file() {
-            Some(file) => Ok(file.sync()?),
-            None => Ok(()),
-        }
+        self.sync()
     }
 }
 

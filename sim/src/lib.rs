@@ -35,6 +35,7 @@
 //! | `preset` | chips by name, with the latencies of papers and data sheets |
 //! | `count`, `trace`, `powercut` | the wrappers |
 //! | `backing`, `image`, `raw` | a chip in RAM or in a file; raw images of programmers |
+//! | `host`, `journal` | an image when the host crashes |
 //! | [`nor`] | NOR chips, their wrappers and images |
 //! | `block`, `card`, `card_file` | SD cards and sectors |
 //! | `rng` | random numbers that are the same on every machine |
@@ -50,7 +51,9 @@ mod count;
 mod error;
 mod fault;
 mod fault_text;
+mod host;
 mod image;
+mod journal;
 pub mod nor;
 mod powercut;
 mod preset;
@@ -67,6 +70,7 @@ pub use count::Count;
 pub use error::SimError;
 pub use fault::{Faults, FaultsError, Rate, Weak};
 pub use flashkit_meter::{CardCounters, Counters, Metered, MeteredCard};
+pub use host::TestHost;
 pub use image::{Access, ImageError};
 pub use powercut::{Cut, CutError, PowerCut};
 pub use preset::{ChipSpec, DEFAULT_PRESET, Power, Preset, Timing, preset, presets};

@@ -153,6 +153,7 @@ impl SimNand {
 
     /// Empties a block without an erase.
     fn start_import(&mut self, b: u32, forget_bad: bool) -> Result<(), SimError> {
+        self.prepare_to_empty(b)?;
         let block = &mut self.blocks[b as usize];
         block.flags &= if forget_bad { 0 } else { BAD | FACTORY };
         block.clear();

@@ -336,6 +336,7 @@ impl Tearable for SimNand {
             EraseTear::NotBegun => Ok(()),
             EraseTear::Complete => self.erase_fully(b),
             EraseTear::Partial | EraseTear::LooksErased | EraseTear::Mixed => {
+                self.prepare_to_empty(b)?;
                 self.wear(b);
                 self.leave_half_erased(b, tear, seed)
             }

@@ -106,7 +106,8 @@ pub trait Nand {
     fn geometry(&self) -> Geometry;
 
     /// Wrong bits of a page that the ECC corrects at least, as the data sheet says: 1 for a Hamming
-    /// code, 4 or 8 for the ECC in most SPI NAND. Constant for the life of the value; costs nothing.
+    /// code, 4 or 8 for the ECC in most SPI NAND. Constant for the life of the value; costs
+    /// nothing.
     ///
     /// The software above moves data before as many are wrong: of 4 from 3 wrong bits on. Where it
     /// is 1, every corrected read has its block moved.

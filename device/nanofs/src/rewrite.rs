@@ -51,8 +51,12 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.set(INDEX + at, self.get(INDEX + at) ^ AWAY);
             let to = self.place(copy);
             self.put_node(index, to, 0);
-            // The node that follows is found from this one.
+            // The node that follows is found from this one. What was read with it was behind the
+            // block that it is not in any more.
             self.read_at = to;
+            if Self::BUF > 1 {
+                self.read = 1;
+            }
             index += 1;
         }
         if self.ok() && !data.is_empty() && index == self.get(COUNT) && self.get(USED) > 0 {

@@ -90,7 +90,7 @@ impl BlockDevice for OnNor {
 
     fn flush(&mut self) -> Result<(), Self::Error> {
         self.disk.flush()?;
-        Ok(self.disk.flash().sync()?)
+        Ok(self.disk.flash_mut().sync()?)
     }
 }
 

@@ -461,6 +461,7 @@ impl Filesystem for Bridge {
             let attr = inner
                 .fs()?
                 .link(ino, dir, newname.as_bytes(), Time::now())?;
+            self.settle(inner, dir)?;
             entry(inner, attr)
         });
         self.reply_entry(result, reply);
@@ -477,7 +478,10 @@ impl Filesystem for Bridge {
 
     fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let dir = self.inos.ours(parent);
-        let result = self.changes(|inner| inner.fs()?.rmdir(dir, name.as_bytes(), Time::now()));
+        let result = self.changes(|inner| {
+            inner.fs()?.rmdir(dir, name.as_bytes(), Time::now())?;
+            self.settle(inner, dir)
+        });
         reply_empty(result, reply);
     }
 
@@ -503,10 +507,12 @@ impl Filesystem for Bridge {
             let (name, newname, now) = (name.as_bytes(), newname.as_bytes(), Time::now());
             let fs = inner.fs()?;
             if exchange {
-                fs.exchange(from, name, to, newname, now)
+                fs.exchange(from, name, to, newname, now)?;
             } else {
-                fs.rename(from, name, to, newname, no_replace, now)
+                fs.rename(from, name, to, newname, no_replace, now)?;
             }
+            self.settle(inner, from)?;
+            self.settle(inner, to)
         });
         reply_empty(result, reply);
     }

@@ -25,6 +25,9 @@ pub struct MountOptions {
     pub writeback: bool,
     /// Make every change durable before it is answered.
     pub sync: bool,
+    /// What is durable for the file system is so for the disk below its image. The mount itself has
+    /// no use for this: it is for whoever opens the image.
+    pub barrier: bool,
     /// How long after a change everything is made durable; zero: never.
     pub commit: Duration,
     /// In how long the whole chip is read once, in idle time; zero: never.
@@ -81,6 +84,7 @@ impl Default for MountOptions {
             entry_timeout: Duration::from_secs(60),
             writeback: false,
             sync: false,
+            barrier: true,
             commit: Duration::from_secs(5),
             scrub: 14 * DAY,
             syslog: false,
@@ -104,7 +108,7 @@ impl MountOptions {
     /// The names [`MountOptions::set`] knows, for help texts.
     pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
          attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \
-         commit=S, scrub=DAYS, errors=remount-ro (the default), errors=continue, writeback_cache, no_writeback_cache (the default); and those of fstab: defaults, auto, noauto, \
+         commit=S, barrier (the default), nobarrier, scrub=DAYS, errors=remount-ro (the default), errors=continue, writeback_cache, no_writeback_cache (the default); and those of fstab: defaults, auto, noauto, \
          user, nofail, x-...";
 
     /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
@@ -166,6 +170,8 @@ impl MountOptions {
                 self.sync = true;
                 self.flag(MountFlag::DirSync, true);
             }
+            ("barrier", None) => self.barrier = true,
+            ("nobarrier", None) => self.barrier = false,
             ("errors", Some("remount-ro")) => self.fall_back = true,
             ("errors", Some("continue")) => self.fall_back = false,
             ("writeback_cache", None) => self.writeback = true,
@@ -319,6 +325,17 @@ mod tests {
                 "{unset},{set}"
             );
         }
+    }
+
+    #[test]
+    fn of_barrier_and_nobarrier_the_last_holds() {
+        let mut options = MountOptions::default();
+        for (list, barrier) in [("ro", true), ("nobarrier", false), ("barrier", true)] {
+            options.set(list).unwrap();
+            assert_eq!(options.barrier, barrier, "{list}");
+        }
+        options.set("barrier,nobarrier").unwrap();
+        assert!(!options.barrier);
     }
 
     #[test]

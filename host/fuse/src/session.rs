@@ -47,7 +47,8 @@ pub(crate) enum Event {
 /// then I/O errors. Further signals only shorten that time. The process keeps ignoring these
 /// three signals afterwards.
 ///
-/// While idle, [`flashkit_vfs::FileSystem::gc`] is called in slices until there is nothing more to do.
+/// While idle, [`flashkit_vfs::FileSystem::gc`] is called in slices until there is nothing more to
+/// do, and [`flashkit_vfs::FileSystem::patrol`] as often as `scrub` asks for.
 ///
 /// # Errors
 /// Nothing was mounted; the file system has been unmounted all the same.

@@ -151,6 +151,13 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
         attr_out(attr, self.fs.nand().geometry().page_size())
     }
 
+    /// What the file system has made durable on its chip is so for the host's disk, where the chip
+    /// is in an image.
+    fn flush_chip(&mut self) -> Result<()> {
+        let flushed = self.fs.nand_mut().flush();
+        flushed.map_err(|e| error(fl::Error::Driver(e)))
+    }
+
     fn made(&mut self, node: Node) -> Result<Attr> {
         self.know(node);
         let attr = self.fs.getattr(node).map_err(error)?;
@@ -444,7 +451,8 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
 
     fn fsync(&mut self, ino: Ino) -> Result<()> {
         let node = self.node(ino)?;
-        self.fs.fsync(node).map_err(error)
+        self.fs.fsync(node).map_err(error)?;
+        self.flush_chip()
     }
 
     fn readdir(
@@ -484,7 +492,8 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.fs.sync().map_err(error)
+        self.fs.sync().map_err(error)?;
+        self.flush_chip()
     }
 
     fn gc(&mut self, pages: u32) -> Result<bool> {
@@ -514,7 +523,8 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
     }
 
     fn unmount(&mut self) -> Result<()> {
-        self.fs.close().map_err(error)
+        self.fs.close().map_err(error)?;
+        self.flush_chip()
     }
 }
 

@@ -464,8 +464,8 @@ pub trait FileSystem {
         Ok(false)
     }
 
-    /// Reads on through all that is stored, a page a call, so that what rots is noticed in time. What
-    /// is to be written anew [`FileSystem::gc`] does. By default there is nothing that rots.
+    /// Reads on through all that is stored, a page a call, so that what rots is noticed in time.
+    /// What is to be written anew [`FileSystem::gc`] does. By default there is nothing that rots.
     fn patrol(&mut self) -> Result<Patrol> {
         Ok(Patrol::Nothing)
     }

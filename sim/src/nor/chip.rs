@@ -1,13 +1,13 @@
 //! The simulated NOR chip.
 
-use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use flashkit_nor::{
     BankedNorFlash, EraseStatus, ErrorType, MultiwriteNorFlash, NorFlash, ReadNorFlash,
 };
 
-use super::image;
+use super::image::Stored;
 use super::tear::{Weak, some_bits, tear_bytes};
 use super::{
     NOR_SEGMENT, NOR_WORD, NorCounters, NorEraseTear, NorSpec, NorTearable, SimNorError, WordTear,
@@ -36,7 +36,7 @@ impl Segment {
         }
     }
 
-    fn bytes_mut(&mut self) -> &mut Vec<u8> {
+    pub fn bytes_mut(&mut self) -> &mut Vec<u8> {
         Arc::make_mut(&mut self.bytes)
     }
 }
@@ -78,7 +78,7 @@ pub struct SimNor<const SEGMENT: usize = NOR_SEGMENT> {
     now_ns: u64,
     powered: bool,
     distrusted: bool,
-    pub(crate) file: Option<Arc<File>>,
+    pub(crate) stored: Option<Stored<SEGMENT>>,
 }
 
 impl<const SEGMENT: usize> Clone for SimNor<SEGMENT> {
@@ -91,7 +91,7 @@ impl<const SEGMENT: usize> Clone for SimNor<SEGMENT> {
             now_ns: self.now_ns,
             powered: self.powered,
             distrusted: self.distrusted,
-            file: None,
+            stored: None,
         }
     }
 }
@@ -117,7 +117,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
     pub(crate) fn with_segments(
         spec: NorSpec,
         segments: Vec<Segment>,
-        file: Option<Arc<File>>,
+        stored: Option<Stored<SEGMENT>>,
     ) -> SimNor<SEGMENT> {
         const { assert!(SEGMENT > 0 && SEGMENT.is_multiple_of(NOR_WORD)) };
         SimNor {
@@ -128,7 +128,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
             now_ns: 0,
             powered: true,
             distrusted: false,
-            file,
+            stored,
         }
     }
 
@@ -189,6 +189,16 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         self.powered = on;
     }
 
+    /// A number that stands for the segments' bytes, and for which are half erased. Erase counts,
+    /// counters, the clock and unstable bits are left out. Looks at every byte.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for segment in &self.segments {
+            (segment.flags, &segment.bytes).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
     /// Changes one byte behind everybody's back, as rot does.
     pub fn corrupt(&mut self, offset: u32, change: impl FnOnce(u8) -> u8) {
         let (segment, at) = (offset as usize / SEGMENT, offset as usize % SEGMENT);
@@ -196,13 +206,22 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         *byte = change(*byte);
     }
 
-    /// Brings an image file to the disk, for the machine's own crashes.
+    /// Brings an image file to the disk, for the machine's own crashes: what has been done so far
+    /// is not lost then. Costs a sync of the file, if anything has been done since the last.
     ///
     /// # Errors
     /// [`SimNorError::Io`].
-    pub fn sync(&self) -> Result<(), SimNorError> {
-        match &self.file {
-            Some(file) => Ok(file.sync_data()?),
+    pub fn sync(&mut self) -> Result<(), SimNorError> {
+        match &mut self.stored {
+            Some(stored) => Ok(stored.journal.sync()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Before a change of a segment.
+    fn prepare(&mut self, segment: u32) -> Result<(), SimNorError> {
+        match &mut self.stored {
+            Some(stored) => Ok(stored.prepare(segment, &self.segments)?),
             None => Ok(()),
         }
     }
@@ -227,6 +246,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         if self.now_ns < erasing.until_ns {
             return Ok(());
         }
+        self.prepare(erasing.segment)?;
         self.banks[bank].erasing = None;
         let endurance = self.spec.endurance();
         let segment = &mut self.segments[erasing.segment as usize];
@@ -244,15 +264,21 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
             segment.bytes_mut().fill(0xFF);
             segment.erase_count = segment.erase_count.saturating_add(1);
             segment.flags &= !HALF_ERASED;
+            return self.save_record(erasing.segment, true);
         }
         self.save_segment(erasing.segment)
     }
 
-    fn save_segment(&self, segment: u32) -> Result<(), SimNorError> {
-        if let Some(file) = &self.file {
-            let state = &self.segments[segment as usize];
-            image::write_bytes::<SEGMENT>(file, &self.spec, segment, 0, &state.bytes)?;
-            image::write_record(file, segment, state)?;
+    /// Writes a segment through.
+    fn save_segment(&mut self, segment: u32) -> Result<(), SimNorError> {
+        self.save_bytes(segment, 0, SEGMENT)?;
+        self.save_record(segment, false)
+    }
+
+    /// Writes erase count and flags of a segment through, and that it was erased.
+    fn save_record(&mut self, segment: u32, erased: bool) -> Result<(), SimNorError> {
+        if let Some(stored) = &mut self.stored {
+            stored.note_record(segment, &self.segments[segment as usize], erased)?;
         }
         Ok(())
     }
@@ -292,6 +318,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         let words = words_touched(at, bytes.len());
         self.counters.word_programs += words;
         self.pass(words, self.spec.timing().program_ns);
+        self.prepare(segment)?;
         let state = &mut self.segments[segment as usize];
         for (old, new) in state.bytes_mut()[at..].iter_mut().zip(bytes) {
             *old &= new;
@@ -308,12 +335,21 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         self.save_bytes(segment, at, bytes.len())
     }
 
-    fn save_bytes(&self, segment: u32, at: usize, len: usize) -> Result<(), SimNorError> {
-        if let Some(file) = &self.file {
+    fn save_bytes(&mut self, segment: u32, at: usize, len: usize) -> Result<(), SimNorError> {
+        if let Some(stored) = &mut self.stored {
             let bytes = &self.segments[segment as usize].bytes[at..at + len];
-            image::write_bytes::<SEGMENT>(file, &self.spec, segment, at, bytes)?;
+            stored.note_bytes(segment, at, bytes)?;
         }
         Ok(())
+    }
+}
+
+impl<const SEGMENT: usize> Drop for SimNor<SEGMENT> {
+    /// What cannot be written now is in the journal.
+    fn drop(&mut self) {
+        if let Some(mut stored) = self.stored.take() {
+            let _ = stored.close(&self.segments);
+        }
     }
 }
 
@@ -446,11 +482,9 @@ impl<const SEGMENT: usize> BankedNorFlash for SimNor<SEGMENT> {
             erasing: Some(Erasing { segment, until_ns }),
             failed: false,
         };
+        self.prepare(segment)?;
         self.segments[segment as usize].flags |= HALF_ERASED;
-        if let Some(file) = &self.file {
-            image::write_record(file, segment, &self.segments[segment as usize])?;
-        }
-        Ok(())
+        self.save_record(segment, false)
     }
 
     fn erase_status(&mut self, bank: u32) -> Result<EraseStatus, SimNorError> {
@@ -500,6 +534,7 @@ impl<const SEGMENT: usize> NorTearable for SimNor<SEGMENT> {
         if tear == WordTear::NotBegun {
             return Ok(());
         }
+        self.prepare(segment)?;
         let state = &mut self.segments[segment as usize];
         let (word, in_word) = (at / NOR_WORD, at % NOR_WORD);
         let mut mask = [0; NOR_WORD];
@@ -533,6 +568,7 @@ impl<const SEGMENT: usize> NorTearable for SimNor<SEGMENT> {
                 self.now_ns = now;
                 continue;
             }
+            self.prepare(segment)?;
             self.banks[bank].erasing = None;
             let state = &mut self.segments[segment as usize];
             if tear == NorEraseTear::NotBegun {

@@ -6,21 +6,35 @@
 //! ```text
 //! 0      header, 128 bytes
 //!          0  magic, 8 bytes            24  read_ns of a word, u64
-//!          8  version, u32              32  program_ns of a word, u64
+//!          8  version, u32: 1 or 2      32  program_ns of a word, u64
 //!         12  segment size, u32         40  erase_ns, u64
 //!         16  banks, u32                48  suspend_ns, u64
 //!         20  segments per bank, u32    56  endurance, u32
 //!         60  0, u32                    64  name, 32 bytes, padded with 0
 //!         96  0, 28 bytes              124  CRC-32 of the 124 bytes before, u32
+//!             (version 2: first the generation of the journal, u32)
 //! 4096   a record of 8 bytes for each segment: erase count, u32; flags, u8: 1 half erased; 0
 //! ...    the segments, complemented, from the next multiple of 4096 on
+//! ...    version 2: the journal, 1 MiB or two segments at most
 //! ```
 //!
+//! An image that is closed has version 1. While it is open for writing, all of that is what it was,
+//! and the [journal](crate::journal) says what has changed since. Its records:
+//!
+//! | what | where | bytes |
+//! | --- | --- | --- |
+//! | 1, bytes are | offset on the chip | these bytes, not complemented |
+//! | 2, a segment has a record | segment | its record of the table |
+//! | 3, a segment was erased | segment | its record of the table |
+//!
+//! They are of 256 segments at most.
+//!
 //! Invariant: a segment is marked half erased while it erases, so a process killed at any moment
-//! leaves a chip that a power cut might have left. Bits left unstable by a simulated cut are not
-//! stored: in the file they are as before the torn program.
+//! leaves a chip that a power cut might have left, and so does a crash of the host. Bits left
+//! unstable by a simulated cut are not stored: in the file they are as before the torn program.
 
-use std::fs::{File, OpenOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -28,17 +42,22 @@ use std::sync::Arc;
 
 use super::chip::Segment;
 use super::{NorSpec, NorTiming, SimNor};
-use crate::image::{crc32, u32_at, u64_at};
-use crate::{Access, ImageError};
+use crate::host::HostFile;
+use crate::image::{u32_at, u64_at};
+use crate::journal::{self, CRC_AT, Entry, HEADER_LEN, Journal, VERSION, VERSION_JOURNAL, seal};
+use crate::{Access, ImageError, TestHost};
 
 /// How the file begins.
 pub(crate) const MAGIC: [u8; 8] = *b"FLKNOR\0\x1A";
-const VERSION: u32 = 1;
-const HEADER_LEN: usize = 128;
-const CRC_AT: usize = HEADER_LEN - 4;
 const NAME_AT: usize = 64;
 const TABLE_AT: u64 = 4096;
 const RECORD_LEN: usize = 8;
+/// Segments of which a journal tells at most: each of them takes RAM.
+const SEGMENTS_MAX: usize = 256;
+/// Records of the journal.
+const BYTES: u32 = 1;
+const RECORD: u32 = 2;
+const ERASED: u32 = 3;
 
 fn body_at(spec: &NorSpec) -> u64 {
     (TABLE_AT + u64::from(spec.segments()) * RECORD_LEN as u64).next_multiple_of(4096)
@@ -63,8 +82,7 @@ fn encode_header(spec: &NorSpec, segment_size: usize) -> [u8; HEADER_LEN] {
     }
     header[56..60].copy_from_slice(&spec.endurance.to_le_bytes());
     header[NAME_AT..NAME_AT + spec.name.len()].copy_from_slice(spec.name.as_bytes());
-    let crc = crc32(&header[..CRC_AT]);
-    header[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+    seal(&mut header);
     header
 }
 
@@ -80,10 +98,10 @@ fn decode_header(header: &[u8], segment_size: usize) -> Result<NorSpec, ImageErr
         return Err(ImageError::TooShort { have, need });
     }
     match u32_at(header, 8) {
-        VERSION => {}
+        VERSION | VERSION_JOURNAL => {}
         version => return Err(ImageError::UnsupportedVersion(version)),
     }
-    if crc32(&header[..CRC_AT]) != u32_at(header, CRC_AT) {
+    if crc32fast::hash(&header[..CRC_AT]) != u32_at(header, CRC_AT) {
         return Err(ImageError::DamagedHeader);
     }
     if u32_at(header, 12) as usize != segment_size {
@@ -116,25 +134,171 @@ fn decode_header(header: &[u8], segment_size: usize) -> Result<NorSpec, ImageErr
     })
 }
 
-/// Writes a segment's erase count and flags through.
-pub(crate) fn write_record(file: &File, segment: u32, state: &Segment) -> io::Result<()> {
+fn encode_record(state: &Segment) -> [u8; RECORD_LEN] {
     let mut record = [0; RECORD_LEN];
     record[..4].copy_from_slice(&state.erase_count.to_le_bytes());
     record[4] = state.flags;
-    file.write_all_at(&record, TABLE_AT + u64::from(segment) * RECORD_LEN as u64)
+    record
 }
 
-/// Writes bytes of a segment through.
-pub(crate) fn write_bytes<const SEGMENT: usize>(
-    file: &File,
-    spec: &NorSpec,
-    segment: u32,
-    at: usize,
-    bytes: &[u8],
-) -> io::Result<()> {
-    let stored: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
-    let offset = body_at(spec) + u64::from(segment) * SEGMENT as u64 + at as u64;
-    file.write_all_at(&stored, offset)
+fn decode_record(state: &mut Segment, record: &[u8]) {
+    state.erase_count = u32_at(record, 0);
+    state.flags = record[4];
+}
+
+/// The image file that the changes of a chip go to.
+pub(crate) struct Stored<const SEGMENT: usize> {
+    pub journal: Journal,
+    body_at: u64,
+    /// Segments that have changed since the table was written.
+    changed: BTreeSet<u32>,
+    /// Bytes that have changed since they were written to where they belong: offset and length.
+    bytes: BTreeMap<u32, usize>,
+}
+
+impl<const SEGMENT: usize> Stored<SEGMENT> {
+    fn new(spec: &NorSpec, header: &[u8], host: Arc<HostFile>) -> Stored<SEGMENT> {
+        let (at, room) = (len::<SEGMENT>(spec), room::<SEGMENT>());
+        Stored {
+            journal: Journal::new(host, header, at, room),
+            body_at: body_at(spec),
+            changed: BTreeSet::new(),
+            bytes: BTreeMap::new(),
+        }
+    }
+
+    /// Makes room in the journal for a change of a segment, before it is made.
+    pub fn prepare(&mut self, segment: u32, segments: &[Segment]) -> io::Result<()> {
+        let more = !self.changed.contains(&segment);
+        let fits = self.journal.fits(4, SEGMENT + 2 * RECORD_LEN);
+        if !fits || more && self.changed.len() >= SEGMENTS_MAX {
+            self.write_table(segments)?;
+        }
+        self.changed.insert(segment);
+        Ok(())
+    }
+
+    /// Bytes of a segment have changed.
+    pub fn note_bytes(&mut self, segment: u32, at: usize, bytes: &[u8]) -> io::Result<()> {
+        let offset = segment * SEGMENT as u32 + at as u32;
+        self.journal.append(BYTES, offset, bytes)?;
+        self.note_range(offset, bytes.len());
+        Ok(())
+    }
+
+    fn note_range(&mut self, offset: u32, len: usize) {
+        // Mostly they are appended to what was written last.
+        if let Some((before, n)) = self.bytes.range_mut(..=offset).next_back()
+            && (offset - *before) as usize <= *n
+        {
+            *n = (*n).max((offset - *before) as usize + len);
+        } else {
+            self.bytes.insert(offset, len);
+        }
+    }
+
+    /// A segment's record has changed; its bytes have too, where it was `erased`.
+    pub fn note_record(&mut self, segment: u32, state: &Segment, erased: bool) -> io::Result<()> {
+        let kind = if erased { ERASED } else { RECORD };
+        self.journal.append(kind, segment, &encode_record(state))?;
+        if erased {
+            self.note_range(segment * SEGMENT as u32, SEGMENT);
+        }
+        Ok(())
+    }
+
+    /// What a journal that was read says has changed in a segment.
+    fn know(&mut self, segment: u32, entry: &Entry) {
+        match entry.kind {
+            BYTES => self.note_range(entry.place, entry.payload.len()),
+            ERASED => self.note_range(segment * SEGMENT as u32, SEGMENT),
+            _ => {}
+        }
+        self.changed.insert(segment);
+    }
+
+    /// Writes what has changed to where it belongs, so that the journal begins anew.
+    fn write_table(&mut self, segments: &[Segment]) -> io::Result<()> {
+        let (changed, bytes, body_at) = (&self.changed, &self.bytes, self.body_at);
+        self.journal.end(|journal| {
+            for (offset, len) in bytes {
+                // A range may go on in the next segments.
+                let (mut offset, end) = (*offset as usize, *offset as usize + len);
+                while offset < end {
+                    let (segment, at) = (offset / SEGMENT, offset % SEGMENT);
+                    let to = (at + end - offset).min(SEGMENT);
+                    let changed = &segments[segment].bytes[at..to];
+                    let stored: Vec<u8> = changed.iter().map(|byte| !byte).collect();
+                    journal.write(&stored, body_at + offset as u64)?;
+                    offset += to - at;
+                }
+            }
+            for segment in changed {
+                let record = encode_record(&segments[*segment as usize]);
+                let at = TABLE_AT + u64::from(*segment) * RECORD_LEN as u64;
+                journal.write(&record, at)?;
+            }
+            Ok(())
+        })?;
+        self.changed.clear();
+        self.bytes.clear();
+        Ok(())
+    }
+
+    /// Leaves an image without a journal.
+    pub fn close(&mut self, segments: &[Segment]) -> io::Result<()> {
+        if self.journal.is_unused() {
+            return Ok(());
+        }
+        self.write_table(segments)?;
+        self.journal.close()
+    }
+}
+
+/// Where the chip's bytes end in the file.
+fn len<const SEGMENT: usize>(spec: &NorSpec) -> u64 {
+    body_at(spec) + u64::from(spec.segments()) * SEGMENT as u64
+}
+
+/// Bytes of the journal at most.
+fn room<const SEGMENT: usize>() -> usize {
+    (2 * SEGMENT).max(1 << 20)
+}
+
+/// Makes the changes that a journal tells of, up to one that no chip could have made.
+fn replay<const SEGMENT: usize>(
+    entries: &[Entry],
+    segments: &mut [Segment],
+    mut changed: impl FnMut(u32, &Entry),
+) {
+    let mut seen = BTreeSet::new();
+    for entry in entries {
+        let (kind, place) = (entry.kind, entry.place as usize);
+        let (segment, at) = match kind {
+            BYTES => (place / SEGMENT, place % SEGMENT),
+            _ => (place, 0),
+        };
+        let Some(state) = segments.get_mut(segment) else {
+            return;
+        };
+        seen.insert(segment);
+        if seen.len() > SEGMENTS_MAX {
+            return;
+        }
+        match kind {
+            BYTES if at + entry.payload.len() <= SEGMENT => {
+                state.bytes_mut()[at..][..entry.payload.len()].copy_from_slice(&entry.payload);
+            }
+            RECORD | ERASED if entry.payload.len() == RECORD_LEN => {
+                decode_record(state, &entry.payload);
+                if kind == ERASED {
+                    state.bytes_mut().fill(0xFF);
+                }
+            }
+            _ => return,
+        }
+        changed(segment as u32, entry);
+    }
 }
 
 impl<const SEGMENT: usize> SimNor<SEGMENT> {
@@ -149,10 +313,12 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         let file = options.open(path)?;
         file.try_lock()?;
         file.set_len(0)?;
-        file.set_len(body_at(&spec) + u64::from(spec.segments()) * SEGMENT as u64)?;
-        file.write_all_at(&encode_header(&spec, SEGMENT), 0)?;
+        file.set_len(len::<SEGMENT>(&spec))?;
+        let header = encode_header(&spec, SEGMENT);
+        file.write_all_at(&header, 0)?;
+        let stored = Stored::new(&spec, &header, Arc::new(HostFile::new(file, None)?));
         let mut nor = SimNor::new(spec);
-        nor.file = Some(Arc::new(file));
+        nor.stored = Some(stored);
         Ok(nor)
     }
 
@@ -160,20 +326,36 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
     /// is bounded by what was written to it, whatever size its header names.
     ///
     /// # Errors
-    /// See [`ImageError`]; the file is not changed.
+    /// See [`ImageError`]; the chip in the file is not changed.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<SimNor<SEGMENT>, ImageError> {
+        SimNor::open_on(path.as_ref(), access, None)
+    }
+
+    /// [`SimNor::open`] on a host that may crash.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_on(
+        path: &Path,
+        access: Access,
+        host: Option<&TestHost>,
+    ) -> Result<SimNor<SEGMENT>, ImageError> {
         let writable = access == Access::ReadWrite;
         let file = OpenOptions::new().read(true).write(writable).open(path)?;
         let have = file.metadata()?.len();
         let mut header = vec![0; have.min(HEADER_LEN as u64) as usize];
         file.read_exact_at(&mut header, 0)?;
-        let spec = decode_header(&header, SEGMENT)?;
+        decode_header(&header, SEGMENT)?;
         if writable {
             file.try_lock()?;
         } else {
             file.try_lock_shared()?;
         }
-        let need = body_at(&spec) + u64::from(spec.segments()) * SEGMENT as u64;
+        // Whoever had it open may just have ended its journal.
+        let have = file.metadata()?.len();
+        file.read_exact_at(&mut header, 0)?;
+        let spec = decode_header(&header, SEGMENT)?;
+        let need = len::<SEGMENT>(&spec);
         if have < need {
             return Err(ImageError::TooShort { have, need });
         }
@@ -194,11 +376,31 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
             if bytes.iter().any(|byte| *byte != 0) {
                 state = Segment::new(bytes.iter().map(|byte| !byte).collect(), 0, 0);
             }
-            state.erase_count = u32_at(&record, 0);
-            state.flags = record[4];
+            decode_record(&mut state, &record);
             segments.push(state);
         }
-        let file = writable.then(|| Arc::new(file));
-        Ok(SimNor::with_segments(spec, segments, file))
+        let host = Arc::new(HostFile::new(file, host)?);
+        let entries = journal::read(&host, &header, need, room::<SEGMENT>())?;
+        let mut stored = writable.then(|| Stored::new(&spec, &header, host));
+        if let Some(entries) = entries {
+            replay::<SEGMENT>(&entries, &mut segments, |segment, entry| {
+                if let Some(stored) = &mut stored {
+                    stored.know(segment, entry);
+                }
+            });
+            if let Some(stored) = &mut stored {
+                stored.write_table(&segments)?;
+            }
+        }
+        Ok(SimNor::with_segments(spec, segments, stored))
+    }
+
+    /// Whether [`SimNor::sync`] waits for the disk of the host (as it does at first), and whatever
+    /// else keeps an image whole when the host crashes. Without, nothing waits before the chip is
+    /// dropped.
+    pub fn set_barrier(&mut self, on: bool) {
+        if let Some(stored) = &mut self.stored {
+            stored.journal.set_barrier(on);
+        }
     }
 }

@@ -276,10 +276,10 @@ fn what_is_not_an_image_is_refused_in_one_line() {
     damaged[20] ^= 1;
     assert_eq!(refuse(&damaged), "image header is damaged");
     let mut newer = good;
-    newer[8] = 2;
+    newer[8] = 9;
     assert_eq!(
         refuse(&newer),
-        "unsupported image version 2 (this program reads 1)"
+        "unsupported image version 9 (this program reads up to 2)"
     );
 }
 
@@ -297,6 +297,72 @@ fn damage_behind_the_header_does_no_harm() {
         dump(&mut nand);
         nand.bad_blocks();
     }
+}
+
+/// Closed, an image is what programs know that know of no journal.
+#[test]
+fn an_image_has_a_journal_while_it_is_open() {
+    let (dir, path) = dir();
+    let mut nand = SimNand::create(&path, spec()).unwrap();
+    let read = |path: &Path| std::fs::read(path).unwrap();
+    let len = read(&path).len();
+    assert_eq!(read(&path)[8], 1);
+    exercise(&mut nand);
+    let open_now = read(&path);
+    assert_eq!(open_now[8], 2);
+    assert!(open_now.len() > len);
+    let copy = dir.path().join("copy.img");
+    std::fs::write(&copy, &open_now).unwrap();
+    drop(nand);
+    assert_eq!((read(&path)[8], read(&path).len()), (1, len));
+    // Read alone, a journal stays; the next that may write ends it.
+    check(&mut SimNand::open(&copy, Access::ReadOnlyCow).unwrap());
+    assert!(read(&copy) == open_now);
+    drop(open(&copy));
+    assert!(read(&copy) == read(&path));
+    // What changes nothing writes nothing.
+    let before = std::fs::metadata(&copy).unwrap().modified().unwrap();
+    drop(open(&copy));
+    assert_eq!(
+        std::fs::metadata(&copy).unwrap().modified().unwrap(),
+        before
+    );
+}
+
+#[test]
+fn a_journal_ends_where_it_is_damaged() {
+    let (dir, path) = dir();
+    let mut nand = SimNand::create(&path, spec()).unwrap();
+    let len = std::fs::read(&path).unwrap().len();
+    (0..8).for_each(|index| write(&mut nand, at(3, index)));
+    let good = std::fs::read(&path).unwrap();
+    let copy = dir.path().join("copy.img");
+    let mut rng = flashkit_sim::Rng::new(4);
+    let mut most = 0;
+    for round in 0..200 {
+        let mut bytes = good.clone();
+        let from = len + rng.below((good.len() - len) as u64) as usize;
+        match round % 3 {
+            0 => bytes.truncate(from),
+            1 => bytes[from] ^= 1 << rng.below(8),
+            _ => rng.fill(&mut bytes[from..]),
+        }
+        std::fs::write(&copy, &bytes).unwrap();
+        let mut nand = SimNand::open(&copy, Access::ReadOnlyCow).unwrap();
+        let there = (0..8).map(|index| holds(&mut nand, at(3, index)));
+        let there: Vec<bool> = there.collect();
+        let first = there.iter().filter(|there| **there).count();
+        assert!(there[..first].iter().all(|there| *there), "{there:?}");
+        most = most.max(first);
+        assert!(first < 8, "round {round}");
+        drop(nand);
+        let mut nand = open(&copy);
+        assert_eq!(
+            first,
+            (0..8).filter(|i| holds(&mut nand, at(3, *i))).count()
+        );
+    }
+    assert_eq!(most, 7);
 }
 
 #[test]

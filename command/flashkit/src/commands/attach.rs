@@ -30,7 +30,8 @@ pub struct Args {
     dir: PathBuf,
     #[command(flatten)]
     disk: disk::Choice,
-    /// Mount options: ro, allow_other, fsname=NAME
+    /// Mount options: ro, allow_other, fsname=NAME, scrub=DAYS, nobarrier (nothing waits for the
+    /// host's disk before the end; if the host crashes, the image may be lost)
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
 }
@@ -60,7 +61,7 @@ fn serve(args: &Args, options: &MountOptions, out: &mut dyn Write) -> anyhow::Re
     } else {
         Access::ReadWrite
     };
-    let opened = args.disk.open(&args.image, access)?;
+    let opened = args.disk.open(&args.image, access, options.barrier)?;
     if let Some(made) = opened.made {
         writeln!(out, "{made}")?;
     }

@@ -28,6 +28,10 @@ const POINT_DEFAULT: &str = "flash";
     after_help = "Examples:\n  flashkit mount                     flash.img (made if absent) on flash/\n  \
     flashkit mount --daemon -o ro,allow_other flash.img /mnt\n  umount /mnt\n  \
     flashkit mount --record day.trace flash.img /mnt     # then: flashkit replay day.trace\n\n\
+    What fsync(2) has answered for is on the host's disk; so is all else some seconds later\n\
+    (-o commit=S). sync(2) and syncfs(2) do not reach a FUSE mount: they return at once, and what\n\
+    was not durable is not so then. With -o nobarrier nothing waits for the host's disk before the\n\
+    unmount; if the host crashes, the image may be lost.\n\n\
     As mount.flashkit in /sbin (ln -s $(which flashkit) /sbin/mount.flashkit) it serves mount(8) and\nfstab:\n  \
     mount -t flashkit flash.img /mnt\n  /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
 )]
@@ -36,7 +40,7 @@ pub struct Args {
     image: Option<PathBuf>,
     /// Where to mount [default: flash, made if absent]
     mountpoint: Option<PathBuf>,
-    /// Mount options: ro, allow_other, relatime, sync, commit=S, no_writeback_cache, noexec, ...
+    /// Mount options: ro, allow_other, relatime, sync, commit=S, nobarrier, noexec, ...
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
     /// Go to the background once the mount is ready
@@ -187,6 +191,7 @@ fn serve(
     // A machine that has FUSE has the memory.
     let tuning = Tuning {
         roomy: true,
+        no_barrier: !options.barrier,
         ..args.tuning
     };
     let volume = volume::open(image, access, tuning)?;

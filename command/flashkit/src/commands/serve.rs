@@ -47,6 +47,10 @@ pub struct Args {
     /// Refuse every change
     #[arg(long)]
     read_only: bool,
+    /// Nothing waits for the host's disk before the end; if the host crashes, the image may be
+    /// lost
+    #[arg(long)]
+    no_barrier: bool,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
@@ -76,7 +80,7 @@ fn remove_stale(socket: &Path) -> anyhow::Result<()> {
 }
 
 fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Write) -> Outcome {
-    let opened = args.disk.open(&args.image, access)?;
+    let opened = args.disk.open(&args.image, access, !args.no_barrier)?;
     if let Some(made) = opened.made {
         writeln!(out, "{made}")?;
     }

@@ -8,7 +8,7 @@ use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{DEFAULT_PRESET, Metered, SimNand, preset};
 
-use super::serve;
+use super::{Ftl, serve};
 use crate::failure::{Usage, complain};
 use crate::held::{Held, held};
 use crate::output::Output;
@@ -76,11 +76,13 @@ fn format(mut chip: Medium) -> anyhow::Result<String> {
 pub fn open(
     image: &Path,
     access: Access,
-    remaps: bool,
+    barrier: bool,
+    ftl: Ftl,
     real_time: bool,
 ) -> anyhow::Result<Box<dyn Disk + Send>> {
-    let chip = Medium::whole(image, access)?;
-    let device = OnNand::mount(chip, remaps, complain, summary);
+    let mut chip = Medium::whole(image, access)?;
+    chip.set_barrier(barrier);
+    let device = OnNand::mount(chip, ftl == Ftl::Jftl, complain, summary);
     let device = device.map_err(|e: Error<MediumError>| anyhow!("{e}"))?;
     Ok(serve(device, real_time))
 }

@@ -100,6 +100,7 @@ fn describe(disk: &LogDisk<'static, Chip>) -> String {
 pub fn open(
     image: &Path,
     access: Access,
+    barrier: bool,
     cleaning: Cleaning,
     real_time: bool,
 ) -> anyhow::Result<Box<dyn Disk + Send>> {
@@ -109,6 +110,7 @@ pub fn open(
     };
     let mut chip = patiently(|| Chip::open(image, access))?;
     chip.distrust();
+    chip.set_barrier(barrier);
     let device = OnNor::mount(chip, config(cleaning), real_time, describe);
     let device = device.map_err(|e| anyhow!("{e}"))?;
     if let Some(damage) = device.disk().damage() {

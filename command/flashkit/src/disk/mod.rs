@@ -105,8 +105,9 @@ impl Choice {
     }
 
     /// Opens the disk in an image or on a device; makes the image if it is absent, the disk if the
-    /// device is erased, and it may be written.
-    pub fn open(&self, image: &Path, access: Access) -> anyhow::Result<Opened> {
+    /// device is erased, and it may be written. With a `barrier`, what is flushed is on the disk
+    /// below the image; without, nothing waits for that before the end.
+    pub fn open(&self, image: &Path, access: Access, barrier: bool) -> anyhow::Result<Opened> {
         let cleaning = self.cleaning.unwrap_or_default();
         let sized = self.size.is_some() || self.sector.is_some();
         if self.ftl != Ftl::Logdisk && (sized || self.cleaning.is_some()) {
@@ -150,9 +151,8 @@ impl Choice {
             }
         }
         let disk = match self.ftl {
-            Ftl::Page => jftl::open(image, access, false, self.real_time),
-            Ftl::Jftl => jftl::open(image, access, true, self.real_time),
-            Ftl::Logdisk => logdisk::open(image, access, cleaning, self.real_time),
+            Ftl::Page | Ftl::Jftl => jftl::open(image, access, barrier, self.ftl, self.real_time),
+            Ftl::Logdisk => logdisk::open(image, access, barrier, cleaning, self.real_time),
         };
         let disk = disk.with_context(named)?;
         Ok(Opened { disk, made })

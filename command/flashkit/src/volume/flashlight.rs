@@ -139,7 +139,8 @@ pub fn mkfs(
     birth: Birth,
     sent: Option<Sent>,
 ) -> anyhow::Result<Counters> {
-    let medium = blank(SimNand::create(image, chip)?, sent)?;
+    let mut medium = blank(SimNand::create(image, chip)?, sent)?;
+    medium.set_barrier(false);
     let mut birth = birth;
     if sent.is_some() {
         // Writing begins at the first block, so that the raw image ends early.
@@ -187,7 +188,9 @@ fn make(chip: Medium, ram: usize, birth: Birth) -> anyhow::Result<Counters> {
             nanos: birth.now.nanos,
         },
     };
-    let made = format(Chip::never(chip), ram, birth.number, &root)?;
+    let mut made = format(Chip::never(chip), ram, birth.number, &root)?;
+    made.inner_mut().set_barrier(true);
+    made.flush()?;
     Ok(Metered::counters(&made))
 }
 
@@ -211,7 +214,8 @@ pub fn open(
     cut: Option<Cut>,
 ) -> anyhow::Result<(Box<dyn Adapter>, String)> {
     let read_only = access == Access::ReadOnly;
-    let chip = Medium::open(image, access)?;
+    let mut chip = Medium::open(image, access)?;
+    chip.set_barrier(!tuning.no_barrier);
     let name = chip.name().to_owned();
     let chip = match cut {
         None => Chip::never(chip),

@@ -133,6 +133,13 @@ impl Medium {
         self.0.inner().geometry()
     }
 
+    /// Whether what is durable on a simulated chip is so for the disk below its image.
+    pub fn set_barrier(&mut self, on: bool) {
+        if let Bare::Image(chip) = self.0.inner_mut() {
+            chip.set_barrier(on);
+        }
+    }
+
     /// How the volume came to the chip.
     pub fn transfer(&mut self) -> &mut Transferred<'static, Bare> {
         &mut self.0

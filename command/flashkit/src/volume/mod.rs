@@ -74,10 +74,24 @@ pub struct Tuning {
     /// Where no RAM is asked for, FlashLight gets all that is of use.
     #[arg(skip)]
     pub roomy: bool,
+    /// Nothing waits for the disk below an image before the end.
+    #[arg(skip)]
+    pub no_barrier: bool,
     /// When to clean: over a threshold of the dirty list, or when free
     /// blocks run low [default: space]
     #[arg(long, value_enum)]
     pub cleaner: Option<Cleaner>,
+}
+
+impl Tuning {
+    /// Of what can be made anew: the image of a simulation, or one that is not complete yet.
+    pub fn without_barrier(ram: Option<usize>) -> Tuning {
+        Tuning {
+            ram,
+            no_barrier: true,
+            ..Tuning::default()
+        }
+    }
 }
 
 impl From<Option<usize>> for Tuning {
@@ -281,13 +295,15 @@ pub fn open(image: &Path, access: Access, tuning: impl Into<Tuning>) -> anyhow::
 
 /// Mounts the file system in an image that is being made.
 pub fn open_new(image: &Output, ram: Option<usize>) -> anyhow::Result<Volume> {
-    let opened = open_image(image.path(), Access::ReadWrite, ram.into(), None);
+    let tuning = Tuning::without_barrier(ram);
+    let opened = open_image(image.path(), Access::ReadWrite, tuning, None);
     opened.with_context(|| image.shown())
 }
 
 /// Mounts the file system in an image over a chip that will lose power.
 pub fn open_with_cut(image: &Path, ram: Option<usize>, cut: Cut) -> anyhow::Result<Volume> {
-    let opened = open_image(image, Access::ReadWrite, ram.into(), Some(cut));
+    let tuning = Tuning::without_barrier(ram);
+    let opened = open_image(image, Access::ReadWrite, tuning, Some(cut));
     opened.with_context(|| text::path(image))
 }
 
@@ -300,7 +316,7 @@ fn open_image(
     let name = readable(image)?;
     let (fs, chip) = match name {
         FsName::Flashlight => flashlight::open(image, access, tuning, cut)?,
-        FsName::Nanofs => nanofs::open(image, access)?,
+        FsName::Nanofs => nanofs::open(image, access, tuning)?,
     };
     Ok(Volume::new(fs, name, chip, tuning))
 }

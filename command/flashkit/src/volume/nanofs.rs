@@ -93,7 +93,7 @@ pub fn mkfs(image: &Path, card: Card, seed: u32) -> anyhow::Result<Counters> {
             card.files
         );
     }
-    let mut fs = NanoFs::<_, 6>::new(CardFile::create(image, blocks)?.lazy());
+    let mut fs = NanoFs::<_, 6>::new(CardFile::create(image, blocks)?);
     fs.format(card.key, card.files, seed)
         .map_err(|e| explain(&fs, e))?;
     let cost = NanoFsFs::new(fs, owner(), false)?.cost();
@@ -104,7 +104,7 @@ fn mount_volume(card: CardFile) -> anyhow::Result<NanoFs<CardFile, 6>> {
     let Some(key) = key(&mut |block| card.block(block)) else {
         bail!(Error::NotFormatted);
     };
-    let mut fs = NanoFs::new(card.lazy());
+    let mut fs = NanoFs::new(card);
     fs.mount(key).map_err(|e| explain(&fs, e))?;
     Ok(fs)
 }
@@ -113,9 +113,14 @@ fn mount(card: CardFile, read_only: bool) -> anyhow::Result<Fs> {
     Ok(NanoFsFs::new(mount_volume(card)?, owner(), read_only)?)
 }
 
-pub fn open(image: &Path, access: Access) -> anyhow::Result<(Box<dyn Adapter>, String)> {
+pub fn open(
+    image: &Path,
+    access: Access,
+    tuning: Tuning,
+) -> anyhow::Result<(Box<dyn Adapter>, String)> {
     let read_only = access == Access::ReadOnly;
-    let card = patiently(|| CardFile::open(image, read_only))?;
+    let mut card = patiently(|| CardFile::open(image, read_only))?;
+    card.set_barrier(!tuning.no_barrier);
     Ok((Box::new(mount(card, read_only)?), CARD.to_owned()))
 }
 

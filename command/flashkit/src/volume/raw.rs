@@ -143,6 +143,7 @@ pub fn import(
     }
     let made = SimNand::create(image.path(), chip);
     let mut made = made.with_context(|| image.shown())?;
+    made.set_barrier(false);
     for &block in &bad {
         made.mark_bad(BlockAddr(block))?;
     }
@@ -155,6 +156,7 @@ pub fn import(
     for &block in &bad {
         made.mark_bad(BlockAddr(block))?;
     }
+    made.set_barrier(true);
     made.flush()?;
     Ok(())
 }

@@ -484,7 +484,7 @@ fn clients_of_libnbd_read_and_write_a_served_disk() {
     serving.child.kill().unwrap();
     serving.child.wait().unwrap();
     assert!(here.path("s").exists());
-    let mut serving = serve(&here, &["--real-time", "nor.img"]);
+    let mut serving = serve(&here, &["--real-time", "--no-barrier", "nor.img"]);
     stop(&mut serving);
 }
 

@@ -8,8 +8,8 @@
 //! block alike, so the block is moved, not the page. A list that is full forgets; the next read, or
 //! the next round of scrubbing, notices again.
 //!
-//! [`FlashLight::scrub`] is for who waits for its result. [`FlashLight::patrol`] is the same in steps
-//! of a page, for the background.
+//! [`FlashLight::scrub`] is for who waits for its result. [`FlashLight::patrol`] is the same in
+//! steps of a page, for the background.
 
 use crate::api::walk::{self, Page, Visitor};
 use crate::checkpoint::Durable;

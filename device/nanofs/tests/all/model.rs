@@ -46,7 +46,7 @@ fn run<const N: usize>(seed: u64) {
 fn random_operations_do_what_the_reference_does() {
     let seeds = match env("NANOFS_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..env("NANOFS_RUNS").unwrap_or(100),
+        None => 0..env("NANOFS_RUNS").unwrap_or(120),
     };
     for seed in seeds {
         let run = match seed % 3 {

@@ -1,5 +1,7 @@
-//! Disks under real kernels, and under power cuts. One program, which is linked once.
+//! Disks under real kernels, under power cuts, and when the host crashes. One program, which is
+//! linked once.
 
+mod crashes;
 mod ext4;
 mod fat;
 mod journals;

@@ -3,6 +3,7 @@
 mod appends;
 mod common;
 mod full;
+mod host;
 mod kept;
 mod mount;
 mod names;

@@ -292,6 +292,16 @@ fn a_synchronous_mount_makes_every_change_durable() {
     grown("chmod");
     symlink("f", m.path("s")).unwrap();
     grown("symlink");
+    fs::hard_link(m.path("f"), m.path("h")).unwrap();
+    grown("link");
+    fs::create_dir(m.path("d")).unwrap();
+    grown("mkdir");
+    fs::rename(m.path("h"), m.path("d/h")).unwrap();
+    grown("rename");
+    fs::remove_file(m.path("d/h")).unwrap();
+    grown("unlink elsewhere");
+    fs::remove_dir(m.path("d")).unwrap();
+    grown("rmdir");
     drop(file);
     fs::remove_file(m.path("f")).unwrap();
     grown("unlink");

@@ -1,5 +1,6 @@
-//! The file-system interface, its paths, and the reference in memory.
+//! The file-system interface, its paths, the reference in memory, and images when the host crashes.
 //! One program, which is linked once.
 
+mod crashes;
 mod memory;
 mod paths;

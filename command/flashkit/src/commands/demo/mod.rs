@@ -19,7 +19,7 @@ use crate::held::{Held, held};
 use crate::output::Output;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Birth, Cut, FsName, Volume};
+use crate::volume::{self, Access, Birth, Cut, FsName, Tuning, Volume};
 use figures::Figures;
 use plan::Plan;
 use store::{Stored, Verified};
@@ -227,7 +227,11 @@ impl Demo<'_> {
         cut: &AtCut,
         out: &mut dyn Write,
     ) -> anyhow::Result<(Volume, Vec<String>)> {
-        let mut volume = volume::open(self.image, Access::ReadWrite, self.ram)?;
+        let mut volume = volume::open(
+            self.image,
+            Access::ReadWrite,
+            Tuning::without_barrier(self.ram),
+        )?;
         writeln!(out, "recover  {}", text::cost(volume.mount_cost))?;
         out.flush()?;
         let items = cut.items.min(plan.items.len());
@@ -268,7 +272,11 @@ impl Demo<'_> {
         plan: &Plan,
         out: &mut dyn Write,
     ) -> anyhow::Result<(Counters, Counters, Verified)> {
-        let mut volume = volume::open(self.image, Access::ReadWrite, self.ram)?;
+        let mut volume = volume::open(
+            self.image,
+            Access::ReadWrite,
+            Tuning::without_barrier(self.ram),
+        )?;
         let mounted = volume.mount_cost;
         let checked = store::verify(volume.fs(), &plan.items);
         let cost = volume.cost() - mounted;
