@@ -7,16 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::common::Mounted;
 use flashkit_flashlight::{Config, New, ram_needed};
-use flashkit_fuse::MountOptions;
+use flashkit_fuse::{MountOptions, Served};
 use flashkit_nand::Nand;
 use flashkit_sim::{Access, SimNand, TestHost, preset};
-use flashkit_vfs::Measured;
 use flashkit_vfs::any::{self, AnyNand};
 
-type Fs = dyn Measured + Send;
-
 /// FlashLight in an image, on a host that counts.
-fn mounted(barrier: bool, list: &str) -> Option<(Mounted<Fs>, TestHost, tempfile::TempDir)> {
+fn mounted(barrier: bool, list: &str) -> Option<(Mounted, TestHost, tempfile::TempDir)> {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("x.img");
     let chip = SimNand::create(&image, preset("micron-20m").unwrap()).unwrap();
@@ -29,7 +26,7 @@ fn mounted(barrier: bool, list: &str) -> Option<(Mounted<Fs>, TestHost, tempfile
     let fs = any::mount(AnyNand::new(chip), ram, Config::default()).unwrap();
     let mut options = MountOptions::default();
     options.set(list).unwrap();
-    let fs: Box<Fs> = Box::new(fs);
+    let fs: Box<Served> = Box::new(fs);
     Some((Mounted::over(fs, &options)?, host, dir))
 }
 
