@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::holder::holder;
 use crate::text;
 
 /// Failed, or found damage.
@@ -34,8 +35,20 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_pipe) {
         return ExitCode::from(PIPE_CLOSED);
     }
-    complain(&format!("{error:#}"));
+    complain(&format!("{error:#}{}", used_by(error)));
     ExitCode::from(if error.is::<Usage>() { USAGE } else { FAILED })
+}
+
+/// Who uses what is in use, if that can be seen.
+pub fn used_by(error: &anyhow::Error) -> String {
+    if !error.root_cause().to_string().contains("in use") {
+        return String::new();
+    }
+    let held = |cause: &(dyn std::error::Error + 'static)| {
+        holder(std::path::Path::new(&cause.to_string()))
+    };
+    let by = error.chain().find_map(held);
+    by.map_or(String::new(), |by| format!(" {by}"))
 }
 
 /// Prints what the option parser says: help as it is, an error as one line.

@@ -12,6 +12,7 @@
 //! | `values` | values of options: sizes, chips |
 //! | `monitored` | the flash operations of this machine's chips, for a replay |
 //! | `text` | aligned tables, numbers and times as people read them |
+//! | `holder` | who uses an image that is in use |
 //! | `progress` | a bar on stderr for work longer than two seconds |
 //! | `failure` | exit statuses and one-line errors |
 
@@ -21,6 +22,7 @@ mod commands;
 mod disk;
 mod failure;
 mod held;
+mod holder;
 mod monitored;
 mod output;
 mod place;

@@ -51,8 +51,19 @@ impl Place {
                     path,
                 })
             }
-            None => Place::Host(text.into()),
+            None => Place::without_slash(bytes).unwrap_or(Place::Host(text.into())),
         }
+    }
+
+    /// `IMAGE:path`, where there is such an image and no such file.
+    fn without_slash(text: &[u8]) -> Option<Place> {
+        let at = text.iter().position(|byte| *byte == b':')?;
+        let image = PathBuf::from(OsStr::from_bytes(&text[..at]));
+        let is_host = std::fs::symlink_metadata(OsStr::from_bytes(text)).is_ok();
+        (image.is_file() && !is_host).then(|| {
+            let path = [b"/", &text[at + 1..]].concat();
+            Place::Image(InImage { image, path })
+        })
     }
 }
 

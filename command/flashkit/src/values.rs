@@ -13,6 +13,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         "K" | "KiB" | "k" => 10,
         "M" | "MiB" => 20,
         "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
         _ => return Err("not a size like 16384, 16KiB, 4MiB or 1GiB".into()),
     };
     let number: u64 = number

@@ -19,8 +19,12 @@ pub enum Error {
     NameTooLong,
     /// A bad argument: an empty name, a directory moved into itself (`EINVAL`).
     Invalid,
+    /// Symbolic links lead on and on (`ELOOP`).
+    Loop,
     /// Full now (`ENOSPC`).
     NoSpace,
+    /// The volume was made for no more files (`ENOSPC`).
+    TooManyFiles,
     /// Larger than a file can ever be (`EFBIG`).
     TooBig,
     /// The file system is read-only (`EROFS`).
@@ -54,7 +58,9 @@ impl std::fmt::Display for Error {
             Error::NotEmpty => "directory not empty",
             Error::NameTooLong => "file name too long",
             Error::Invalid => "invalid argument",
+            Error::Loop => "too many levels of symbolic links",
             Error::NoSpace => "no space left on the chip",
+            Error::TooManyFiles => "the volume was made for no more files (`mkfs --files`)",
             Error::TooBig => "file too large",
             Error::ReadOnly => "read-only file system",
             Error::TooManyLinks => "too many links",
@@ -80,11 +86,12 @@ impl Error {
             Error::IsDir => 21,
             Error::Invalid => 22,
             Error::TooBig => 27,
-            Error::NoSpace => 28,
+            Error::NoSpace | Error::TooManyFiles => 28,
             Error::ReadOnly => 30,
             Error::TooManyLinks => 31,
             Error::NameTooLong => 36,
             Error::NotEmpty => 39,
+            Error::Loop => 40,
             Error::NoAttribute => 61,
             Error::Unsupported => 95,
             Error::Stale => 116,

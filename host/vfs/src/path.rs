@@ -45,7 +45,7 @@ pub fn resolve(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
 /// at the root of this file system.
 ///
 /// # Errors
-/// [`Error::Invalid`] after too many links.
+/// [`Error::Loop`] after too many links.
 pub fn resolve_follow(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
     let root = fs.root();
     let mut at = fs.getattr(root)?;
@@ -61,7 +61,7 @@ pub fn resolve_follow(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
         }
         links += 1;
         if links > LINKS_MAX {
-            return Err(Error::Invalid);
+            return Err(Error::Loop);
         }
         let target = fs.readlink(next.ino)?;
         if target.starts_with(b"/") {

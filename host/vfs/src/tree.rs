@@ -102,6 +102,8 @@ pub enum TreeError {
     Fs(PathBuf, Error),
     /// The host said no.
     Host(PathBuf, io::Error),
+    /// The file system has none of these.
+    Without(PathBuf, &'static str),
 }
 
 impl fmt::Display for TreeError {
@@ -109,6 +111,9 @@ impl fmt::Display for TreeError {
         match self {
             TreeError::Fs(at, error) => write!(f, "{}: {error}", at.display()),
             TreeError::Host(at, error) => write!(f, "{}: {error}", at.display()),
+            TreeError::Without(at, what) => {
+                write!(f, "{}: this file system has no {what}", at.display())
+            }
         }
     }
 }
@@ -293,6 +298,9 @@ impl CopyIn<'_> {
         if meta.is_dir() {
             let made = match self.fs.mkdir(dir, name, &new) {
                 Err(Error::Exists) => self.fs.lookup(dir, name).at(host)?,
+                Err(Error::NotPermitted) => {
+                    return Err(TreeError::Without(host.to_owned(), "directories"));
+                }
                 made => made.at(host)?,
             };
             if made.kind != FileKind::Dir {
@@ -367,6 +375,9 @@ impl CopyIn<'_> {
             Err(Error::Exists) => {
                 self.fs.unlink(dir, name, new.now).at(host)?;
                 self.fs.symlink(dir, name, &target, new).at(host)?
+            }
+            Err(Error::NotPermitted) => {
+                return Err(TreeError::Without(host.to_owned(), "symbolic links"));
             }
             made => made.at(host)?,
         };

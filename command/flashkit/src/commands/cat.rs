@@ -42,8 +42,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 fn print(fs: &mut dyn FileSystem, place: &InImage, out: &mut dyn Write) -> anyhow::Result<()> {
     let attr = path::resolve_follow(fs, &place.path)?;
-    if attr.kind == FileKind::Dir {
-        bail!(Error::IsDir);
+    match attr.kind {
+        FileKind::File => {}
+        FileKind::Dir => bail!(Error::IsDir),
+        _ => bail!("not a regular file"),
     }
     write_out(fs, attr.ino, out)
 }

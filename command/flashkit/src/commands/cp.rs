@@ -218,6 +218,7 @@ fn one_file(
         // Its place has a name that nobody knows.
         TreeError::Fs(_, error) => anyhow::Error::from(error).context(from.shown()),
         TreeError::Host(_, error) => anyhow::Error::from(error).context(made.shown()),
+        TreeError::Without(..) => anyhow::Error::from(error),
     })?;
     made.finish()?;
     Ok(copied)

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Outcome;
 use crate::disk;
-use crate::failure::complain;
+use crate::failure::{complain, used_by};
 use crate::text;
 use crate::values;
 use crate::volume::{self, Access, Finding, Fsck, Recovery, Repair};
@@ -70,7 +70,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
-            complain(&format!("{error:#}"));
+            complain(&format!("{error:#}{}", used_by(&error)));
             return Ok(ExitCode::from(NOT_CHECKED));
         }
     };

@@ -20,7 +20,7 @@ use crate::values;
 use crate::volume::{self, Access, Birth, FsName, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
-const POINT_DEFAULT: &str = "flash";
+pub const POINT_DEFAULT: &str = "flash";
 
 /// Mount an image and serve it until it is unmounted (umount, Ctrl-C or SIGTERM).
 #[derive(clap::Args)]

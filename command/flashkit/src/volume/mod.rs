@@ -427,7 +427,9 @@ pub fn dump(
     each: &mut dyn FnMut(Map<String, Value>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let opened = readable(image).and_then(|name| {
-        for_chips(name)?;
+        if name == FsName::Nanofs {
+            bail!("a card with nanofs: `info`, `fsck` and `ls` say what is on it");
+        }
         flashlight::Dump::open(image, each_data_page)
     });
     // Who takes the records has errors of their own.
@@ -437,7 +439,9 @@ pub fn dump(
 /// Writes a raw image of the chip in an image: see [`raw::export`].
 pub fn export(image: &Path, raw: &Output, with_spare: bool) -> anyhow::Result<Exported> {
     let named = || text::path(image);
-    readable(image).and_then(for_chips).with_context(named)?;
+    if readable(image).with_context(named)? == FsName::Nanofs {
+        bail!("{}: a card, whose image is raw already", named());
+    }
     if flashkit_mtd::is_device(image) {
         bail!("{}: a device; nanddump reads it", named());
     }

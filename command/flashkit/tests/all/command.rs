@@ -347,6 +347,24 @@ fn paths_that_are_wrong_are_named() {
     );
     assert_eq!(here.said(0, &["ls", "x.img"]), "");
     assert!(!here.path("y.img").exists());
+    // A slash less is no mistake; what has no content, and links that lead back, are.
+    std::os::unix::fs::symlink("round", here.path("round")).unwrap();
+    nix::unistd::mkfifo(&here.path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::create_dir(here.path("tree")).unwrap();
+    for name in ["round", "pipe", "f"] {
+        fs::rename(here.path(name), here.path("tree").join(name)).unwrap();
+    }
+    here.said(0, &["cp", "-r", "tree", "x.img:"]);
+    assert_eq!(here.said(0, &["ls", "x.img:tree"]), "f\npipe\nround\n");
+    assert_eq!(here.said(0, &["cat", "x.img:tree/f"]), "f");
+    assert_eq!(
+        here.complaint(1, &["cat", "x.img:tree/pipe"]),
+        "x.img:/tree/pipe: not a regular file"
+    );
+    assert_eq!(
+        here.complaint(1, &["cat", "x.img:/tree/round"]),
+        "x.img:/tree/round: too many levels of symbolic links"
+    );
 }
 
 #[test]

@@ -329,7 +329,7 @@ fn the_file_is_a_disk_and_nothing_else() {
     assert!(fs::remove_file(&disk).is_err() && fs::rename(&disk, here.path("d/x")).is_err());
     assert_eq!(fs::read_dir(here.path("d")).unwrap().count(), 1);
     let why = here.complaint(1, &["attach", "--ftl", "logdisk", "x.img", "elsewhere"]);
-    assert_eq!(why, "x.img: image is in use");
+    assert!(why.starts_with("x.img: image is in use"), "{why}");
     assert!(!here.path("elsewhere").exists());
     umount(&here.path("d"));
     attached.end();

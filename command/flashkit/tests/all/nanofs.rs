@@ -202,3 +202,41 @@ fn stopped_and_damaged() {
             .contains("a damaged node")
     );
 }
+
+/// What a card cannot hold, and what is asked of it in vain, is said in words of its own.
+#[test]
+fn what_a_card_cannot_do_is_said() {
+    let here = Place::new();
+    fs::create_dir_all(here.path("tree/sub")).unwrap();
+    fs::write(here.path("f"), "x").unwrap();
+    let mkfs = ["mkfs", "--fs", "nanofs", "card.img", "--files", "2"];
+    here.said(0, &mkfs);
+    assert_eq!(
+        here.complaint(1, &["mkfs", "--fs", "nanofs", "-r", "tree", "x.img"]),
+        "x.img: filling it: tree/sub: this file system has no directories"
+    );
+    assert!(!here.path("x.img").exists());
+    let large = here.complaint(1, &["mkfs", "--fs", "nanofs", "--size", "1TiB", "x.img"]);
+    assert!(large.contains("a volume has 4 GiB at most"), "{large}");
+    for (command, why) in [
+        (
+            "dump",
+            "a card with nanofs: `info`, `fsck` and `ls` say what is on it",
+        ),
+        ("export", "a card, whose image is raw already"),
+    ] {
+        let args: &[&str] = match command {
+            "export" => &["export", "card.img", "x.bin"],
+            _ => &["dump", "card.img"],
+        };
+        assert_eq!(here.complaint(1, args), format!("card.img: {why}"));
+    }
+    for name in ["a", "b"] {
+        here.said(0, &["cp", "f", &format!("card.img:/{name}")]);
+    }
+    let full = here.complaint(1, &["cp", "f", "card.img:/c"]);
+    assert!(
+        full.contains("made for no more files (`mkfs --files`)"),
+        "{full}"
+    );
+}

@@ -238,11 +238,8 @@ fn what_is_in_use_and_the_source_itself_are_not_overwritten() {
         &["mkfs", "--force", "--fs", "nanofs", "mounted.img"],
         &["cp", "x.img:/file", "mounted.img"],
     ] {
-        assert_eq!(
-            here.complaint(1, args),
-            "mounted.img: is in use",
-            "{args:?}"
-        );
+        let why = here.complaint(1, args);
+        assert!(why.starts_with("mounted.img: is in use"), "{args:?}: {why}");
     }
     drop(held);
     assert_eq!(here.said(0, &["cat", "mounted.img:/file"]), "contents");

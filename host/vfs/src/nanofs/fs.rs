@@ -40,7 +40,8 @@ pub struct NanoFsFs<D: BlockDevice> {
 
 fn error(e: nano::Error) -> Error {
     match e {
-        nano::Error::Full | nano::Error::TooManyFiles => Error::NoSpace,
+        nano::Error::Full => Error::NoSpace,
+        nano::Error::TooManyFiles => Error::TooManyFiles,
         nano::Error::NameTooLong => Error::NameTooLong,
         nano::Error::BadName => Error::Invalid,
         nano::Error::Exists => Error::Exists,

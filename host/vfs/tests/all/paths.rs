@@ -71,7 +71,7 @@ fn paths_resolve() {
     );
     assert_eq!(
         path::resolve_follow(&mut fs, b"/a/b/c/loop"),
-        Err(Error::Invalid)
+        Err(Error::Loop)
     );
 
     let mut seen = Vec::new();
