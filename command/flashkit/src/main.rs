@@ -12,6 +12,7 @@
 //! | `values` | values of options: sizes, chips |
 //! | `monitored` | the flash operations of this machine's chips, for a replay |
 //! | `text` | aligned tables, numbers and times as people read them |
+//! | `last_mount` | what the last mount of an image had to say |
 //! | `holder` | who uses an image that is in use |
 //! | `progress` | a bar on stderr for work longer than two seconds |
 //! | `failure` | exit statuses and one-line errors |
@@ -23,6 +24,7 @@ mod disk;
 mod failure;
 mod held;
 mod holder;
+mod last_mount;
 mod monitored;
 mod output;
 mod place;

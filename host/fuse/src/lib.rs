@@ -48,6 +48,7 @@ mod tails;
 
 use flashkit_vfs::Measured;
 
+pub use log::Log;
 pub use options::{AccessTimes, MountFlag, MountOptions};
 pub use session::{check, mount};
 

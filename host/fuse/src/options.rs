@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Log;
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// How to mount.
@@ -32,8 +34,8 @@ pub struct MountOptions {
     pub commit: Duration,
     /// In how long the whole chip is read once, in idle time; zero: never.
     pub scrub: Duration,
-    /// Send what goes wrong to the system's log as well: nobody reads this process's stderr.
-    pub syslog: bool,
+    /// Where what goes wrong is said besides stderr.
+    pub log: Log,
     /// When the file system's own records are found to be damaged, changes
     /// are refused from then on.
     pub fall_back: bool,
@@ -87,7 +89,7 @@ impl Default for MountOptions {
             barrier: true,
             commit: Duration::from_secs(5),
             scrub: 14 * DAY,
-            syslog: false,
+            log: Log::default(),
             fall_back: true,
             atime: AccessTimes::Never,
             flags: Vec::new(),

@@ -60,7 +60,7 @@ pub fn mount(
 ) -> Result<Outcome, MountError> {
     let (events, inbox) = channel();
     let root = fs.root();
-    let shared = Shared::new(fs, events.clone(), options.syslog, options.fall_back);
+    let shared = Shared::new(fs, events.clone(), options.log.clone(), options.fall_back);
     let session = Running::start(&shared, root, point, options, &events);
     let running = match session {
         Ok(running) => running,

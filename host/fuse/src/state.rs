@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use flashkit_vfs::{Error, FileSystem, Ino, Patrol};
 use fuser::Errno;
 
-use crate::Served;
 use crate::kept::Kept;
 use crate::session::Event;
 use crate::tails::Tails;
+use crate::{Log, Served};
 
 /// Distinct I/O errors that are reported before a mount falls silent.
 const REPORTED_MAX: usize = 100;
@@ -45,8 +45,7 @@ pub(crate) struct Inner {
     pub(crate) buf: Vec<u8>,
     pub(crate) tails: Tails,
     reported: HashSet<String>,
-    /// Whether what is reported goes to the system's log as well.
-    syslog: bool,
+    log: Log,
     /// Whether damaged records make the mount read-only, and whether they have.
     fall_back: bool,
     pub(crate) read_only: bool,
@@ -65,7 +64,7 @@ impl Shared {
     pub(crate) fn new(
         fs: Box<Served>,
         events: Sender<Event>,
-        syslog: bool,
+        log: Log,
         fall_back: bool,
     ) -> Arc<Shared> {
         let inner = Inner {
@@ -73,7 +72,7 @@ impl Shared {
             buf: Vec::new(),
             tails: Tails::new(),
             reported: HashSet::new(),
-            syslog,
+            log,
             fall_back,
             read_only: false,
         };
@@ -264,7 +263,7 @@ impl Inner {
             return;
         }
         self.reported.insert(what.to_owned());
-        crate::log::tell(what, self.syslog);
+        self.log.tell(what);
     }
 }
 
@@ -276,7 +275,7 @@ mod tests {
     #[test]
     fn a_taken_file_system_refuses_every_request() {
         let (events, _) = std::sync::mpsc::channel();
-        let shared = Shared::new(Box::new(MemoryFs::new()), events, false, true);
+        let shared = Shared::new(Box::new(MemoryFs::new()), events, Log::default(), true);
         assert!(shared.take().is_some());
         assert!(shared.take().is_none());
         let refused = shared.serve(Effect::Reads, |inner| inner.fs()?.statfs());
@@ -288,7 +287,7 @@ mod tests {
     fn damaged_records_make_a_mount_read_only() {
         for fall_back in [true, false] {
             let (events, _) = std::sync::mpsc::channel();
-            let shared = Shared::new(Box::new(MemoryFs::new()), events, false, fall_back);
+            let shared = Shared::new(Box::new(MemoryFs::new()), events, Log::default(), fall_back);
             let create = |name: &[u8]| {
                 shared.serve(Effect::Changes, |inner| {
                     let root = inner.fs()?.root();

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::Outcome;
 use crate::disk;
+use crate::last_mount;
 use crate::text;
 use crate::values;
 use crate::volume::{self};
@@ -27,7 +28,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let told = disk::info(&args.image).unwrap_or_else(|| volume::info(&args.image, args.ram))?;
+    let mut told =
+        disk::info(&args.image).unwrap_or_else(|| volume::info(&args.image, args.ram))?;
+    if let Some(lines) = last_mount::told(&args.image) {
+        told.insert("last_mount".into(), lines.into());
+    }
     if args.json {
         let told = serde_json::to_string_pretty(&told)?;
         writeln!(out, "{}", text::json(&told))?;

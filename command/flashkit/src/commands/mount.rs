@@ -14,6 +14,7 @@ use flashkit_workload::record::{PAUSE, Recorded, Recorder};
 
 use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
+use crate::last_mount;
 use crate::output::{Output, check_no_device};
 use crate::text;
 use crate::values;
@@ -141,10 +142,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.in_background {
         // Out of reach of the terminal's Ctrl-C and hangup.
         nix::unistd::setsid().context("setsid")?;
-        options.syslog = true;
+        options.log.syslog = true;
     }
     let made = args.mountpoint.is_none() && make_directory(&point)?;
-    let served = serve(args, &image, &point, &options, out);
+    let served = serve(args, &image, &point, options, out);
     if made && served.is_err() {
         let _ = std::fs::remove_dir(&point);
     }
@@ -164,7 +165,7 @@ fn serve(
     args: &Args,
     image: &Path,
     point: &Path,
-    options: &MountOptions,
+    mut options: MountOptions,
     out: &mut dyn Write,
 ) -> Outcome {
     // Before the image is opened: a bad mount point leaves it alone.
@@ -195,6 +196,8 @@ fn serve(
         ..args.tuning
     };
     let volume = volume::open(image, access, tuning)?;
+    // It is locked: what the mount before had to say is over.
+    options.log.file = last_mount::begin(image);
     let mounted = volume.mount_cost;
     let shown = point.canonicalize().unwrap_or_else(|_| point.to_owned());
     let mut said = Ok(());
@@ -213,10 +216,13 @@ fn serve(
         Some(to) => record(volume.into_fs(), to)?,
         None => (volume.into_fs(), None),
     };
-    let ended = flashkit_fuse::mount(fs, point, options, ready)?;
+    let ended = flashkit_fuse::mount(fs, point, &options, ready)?;
     // The mount is over in good order whether anybody reads this or not.
     let _ = said.and_then(|()| tell_cost(&ended, mounted, out));
     let concluded = conclude(ended, point);
+    if let Err(error) = &concluded {
+        options.log.note(&format!("{error:#}"));
+    }
     if let (Some(recorded), Some(to)) = (recorded, &args.record) {
         tell_recorded(&recorded, to, out)?;
     }

@@ -6,10 +6,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use flashkit_nand::{Nand, PageAddr};
+use flashkit_sim::{Access, Rot, SimNand};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::common::{Mounted, Place, can_mount, same, tool, tree, umount};
+use crate::common::{Mounted, Place, can_mount, same, skipped, tool, tree, umount};
 
 #[test]
 fn files_survive_every_kind_of_unmount() {
@@ -583,4 +585,42 @@ fn an_image_in_use_is_told_with_its_user() {
         }
     }
     mounted.signal(Signal::SIGTERM);
+}
+
+/// What a mount had to say is shown by `info` afterwards, until the next one begins.
+#[test]
+fn what_a_mount_had_to_say_is_kept() {
+    if !can_mount() || !nix::unistd::geteuid().is_root() {
+        skipped("the place for it is the user's, where there is one");
+        return;
+    }
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "flash.img"]);
+    fs::write(here.path("f"), vec![7; 20_000]).unwrap();
+    here.said(0, &["cp", "f", "flash.img:/f"]);
+    let told = || {
+        let info = here.json(0, &["info", "--json", "flash.img"]);
+        info["last_mount"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(told(), 0);
+    // A page of the file is lost.
+    let mut chip = SimNand::open(here.path("flash.img"), Access::ReadWrite).unwrap();
+    let mut page = vec![0; chip.geometry().page_size() as usize];
+    let mut pages = (0..chip.geometry().pages()).map(PageAddr);
+    let lost = pages.find(|at| {
+        chip.read(*at, 0, &mut page, &mut []).unwrap();
+        page.iter().all(|byte| *byte == 7)
+    });
+    assert!(chip.rot(lost.unwrap(), Rot::Lost).unwrap());
+    drop(chip);
+    fs::create_dir(here.path("flash")).unwrap();
+    for (reads, lines) in [(true, 1), (false, 0)] {
+        let mut mounted = here.mount(&["flash.img", "flash"]);
+        assert!(!reads || fs::read(here.path("flash/f")).is_err());
+        let pid = Pid::from_raw(mounted.child.id().try_into().unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        assert_eq!(mounted.complaints().lines().count(), lines);
+        mounted.end();
+        assert_eq!(told(), lines);
+    }
 }
