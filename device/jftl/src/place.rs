@@ -134,8 +134,13 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(None)
     }
 
-    /// Erases a block; a bad one is marked.
+    /// Erases a block; a bad one is marked. One that is marked already is left alone: the power may
+    /// have been cut before a list that has it for free, or for the log, was written anew.
     pub(crate) fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+        if self.nand.is_bad(BlockAddr(block))? {
+            self.ram.set_state(block, State::Bad);
+            return Ok(false);
+        }
         let first = block * self.lay.pages;
         self.memory.forget(first..first + self.lay.pages);
         self.stats.erases += 1;
