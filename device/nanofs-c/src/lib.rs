@@ -29,6 +29,7 @@
 #![allow(non_camel_case_types)]
 
 use core::ffi::{c_int, c_void};
+use core::ptr::{null_mut, NonNull};
 use core::slice;
 
 use flashkit_block::BlockDevice;
@@ -207,31 +208,47 @@ unsafe fn volume<'a>(fs: *mut nanofs) -> &'a mut Fs {
     unsafe { &mut *fs.cast() }
 }
 
-/// Whether there can be `n` bytes at a place: a result says no more of them, and so many are all
-/// that a slice has room for on 32 bits. Of no bytes the place may be null.
-fn can_be(at: *const u8, n: u32) -> bool {
-    n <= i32::MAX as u32 && (n == 0 || !at.is_null())
+/// Where `n` bytes of C are, or null if there cannot be so many: a result says no more of them, and
+/// so many are all that a slice has room for on 32 bits. No bytes may be anywhere.
+#[inline(always)]
+fn place(at: *mut u8, n: u32) -> *mut u8 {
+    match n as i32 {
+        0 => NonNull::dangling().as_ptr(),
+        1.. => at,
+        _ => null_mut(),
+    }
 }
 
 /// Bytes from C, if there can be so many.
 ///
 /// # Safety
 /// There are `n` of them.
+#[inline(always)]
 unsafe fn bytes<'a>(at: *const u8, n: u32) -> Option<&'a [u8]> {
-    if !can_be(at, n) {
-        return None;
-    }
-    if n == 0 {
-        return Some(&[]);
+    let at = place(at.cast_mut(), n);
+    // SAFETY: the caller's promise.
+    (!at.is_null()).then(|| unsafe { slice::from_raw_parts(at, n as usize) })
+}
+
+/// A name from C; an empty one behind a null pointer. Of one that is too long so much that this is
+/// seen.
+///
+/// # Safety
+/// There are `n` bytes.
+#[inline(always)]
+unsafe fn name_of<'a>(at: *const u8, n: u32) -> &'a [u8] {
+    if at.is_null() {
+        return &[];
     }
     // SAFETY: the caller's promise.
-    Some(unsafe { slice::from_raw_parts(at, n as usize) })
+    unsafe { slice::from_raw_parts(at, n.min(NANOFS_NAME_MAX + 1) as usize) }
 }
 
 /// Gives C a number, at a place that need not hold one yet.
 ///
 /// # Safety
 /// The place is valid.
+#[inline(always)]
 unsafe fn give(result: Result<u32, Error>, to: *mut u32) -> c_int {
     status(result.map(|n| {
         // SAFETY: the caller's promise.
@@ -284,9 +301,7 @@ pub unsafe extern "C" fn nanofs_mount(fs: *mut nanofs, key: u32) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_open(fs: *mut nanofs, name: *const u8, len: u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, Some(name)) = (unsafe { (volume(fs), bytes(name, len)) }) else {
-        return NANOFS_E_BAD_ARGUMENT;
-    };
+    let (fs, name) = unsafe { (volume(fs), name_of(name, len)) };
     code(fs.open(name).map(|handle| handle.0))
 }
 
@@ -297,9 +312,7 @@ pub unsafe extern "C" fn nanofs_open(fs: *mut nanofs, name: *const u8, len: u32)
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_create(fs: *mut nanofs, name: *const u8, len: u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, Some(name)) = (unsafe { (volume(fs), bytes(name, len)) }) else {
-        return NANOFS_E_BAD_ARGUMENT;
-    };
+    let (fs, name) = unsafe { (volume(fs), name_of(name, len)) };
     code(fs.create(name).map(|handle| handle.0))
 }
 
@@ -324,17 +337,13 @@ pub unsafe extern "C" fn nanofs_read(
     data: *mut u8,
     n: u32,
 ) -> c_int {
-    if !can_be(data, n) {
+    let data = place(data, n);
+    if data.is_null() {
         return NANOFS_E_BAD_ARGUMENT;
     }
-    let mut none = [];
-    let data = match n {
-        0 => &mut none[..],
-        // SAFETY: the caller's promise.
-        _ => unsafe { slice::from_raw_parts_mut(data, n as usize) },
-    };
     // SAFETY: the caller's promise.
-    code(unsafe { volume(fs) }.read(Handle(handle as u32), data))
+    let (fs, data) = unsafe { (volume(fs), slice::from_raw_parts_mut(data, n as usize)) };
+    code(fs.read(Handle(handle as u32), data))
 }
 
 /// Writes at the position.
@@ -420,9 +429,7 @@ pub unsafe extern "C" fn nanofs_truncate(fs: *mut nanofs, handle: c_int, size: u
 #[no_mangle]
 pub unsafe extern "C" fn nanofs_delete(fs: *mut nanofs, name: *const u8, len: u32) -> c_int {
     // SAFETY: the caller's promise.
-    let (fs, Some(name)) = (unsafe { (volume(fs), bytes(name, len)) }) else {
-        return NANOFS_E_BAD_ARGUMENT;
-    };
+    let (fs, name) = unsafe { (volume(fs), name_of(name, len)) };
     status(fs.delete(name))
 }
 
@@ -439,10 +446,7 @@ pub unsafe extern "C" fn nanofs_rename(
     to_len: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let parts = unsafe { (volume(fs), bytes(from, from_len), bytes(to, to_len)) };
-    let (fs, Some(from), Some(to)) = parts else {
-        return NANOFS_E_BAD_ARGUMENT;
-    };
+    let (fs, from, to) = unsafe { (volume(fs), name_of(from, from_len), name_of(to, to_len)) };
     status(fs.rename(from, to))
 }
 

@@ -104,10 +104,18 @@ fn bytes_that_cannot_be_are_refused() {
         assert_eq!(nanofs_write(fs, file, null, 1), bad);
         assert_eq!(nanofs_append(fs, file, null, 1), bad);
         for f in [nanofs_open, nanofs_create, nanofs_delete] {
-            assert_eq!(f(fs, null, 1), bad);
+            assert_eq!(f(fs, null, 1), NANOFS_E_BAD_NAME);
+            let long = [b'n'; 65];
+            assert_eq!(f(fs, long.as_ptr(), 65), NANOFS_E_NAME_TOO_LONG);
         }
-        assert_eq!(nanofs_rename(fs, b"f".as_ptr(), 1, null, 1), bad);
-        assert_eq!(nanofs_rename(fs, null, 1, b"g".as_ptr(), 1), bad);
+        assert_eq!(
+            nanofs_rename(fs, b"f".as_ptr(), 1, null, 1),
+            NANOFS_E_BAD_NAME
+        );
+        assert_eq!(
+            nanofs_rename(fs, null, 1, b"g".as_ptr(), 1),
+            NANOFS_E_BAD_NAME
+        );
         let one = [0u8; 1].as_mut_ptr();
         for n in [1 << 31, u32::MAX] {
             assert_eq!(nanofs_read(fs, file, one, n), bad);
