@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use flashkit_vfs::Error;
+use flashkit_vfs::{Error, Patrol};
 use fuser::{Session, SessionUnmounter};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
@@ -206,7 +206,10 @@ fn wait(shared: &Shared, inbox: &Receiver<Event>, options: &MountOptions) -> End
             Ok(Event::Ended(Ok(()))) => return EndedBy::Unmount,
             Ok(Event::Ended(Err(error))) => return EndedBy::Failure(error.to_string()),
             Ok(Event::Signal(signal)) => return EndedBy::Signal(signal),
-            Ok(Event::Changed) => chores.wake(),
+            Ok(Event::Changed) => {
+                chores.clean_in(IDLE);
+                Ok(())
+            }
             Err((RecvTimeoutError::Timeout, Some(turn))) => chores.run(turn),
             Err(_) => return EndedBy::Unmount,
         };
@@ -227,8 +230,9 @@ struct Chores<'a> {
     due: Option<Instant>,
     /// Requests at the last look.
     seen: u64,
-    /// How long without a request until cleaning goes on; `None`: nothing to clean.
-    pause: Option<Duration>,
+    /// When cleaning goes on, if there are no requests before; `None`: nothing to clean.
+    clean_at: Option<Instant>,
+    /// `None`: nothing to patrol.
     pace: Option<Pace>,
 }
 
@@ -238,15 +242,21 @@ impl<'a> Chores<'a> {
             true => None,
             false => Pace::new(options.scrub, shared.pages(), Instant::now()),
         };
-        Chores {
+        let mut chores = Chores {
             shared,
             commit: options.commit,
             read_only: options.read_only,
             due: None,
             seen: shared.requests(),
-            pause: (!options.read_only).then_some(IDLE),
+            clean_at: None,
             pace,
-        }
+        };
+        chores.clean_in(IDLE);
+        chores
+    }
+
+    fn clean_in(&mut self, pause: Duration) {
+        self.clean_at = (!self.read_only).then(|| Instant::now() + pause);
     }
 
     /// How long to wait, and for what.
@@ -256,22 +266,15 @@ impl<'a> Chores<'a> {
         if commits && self.shared.take_changed() && self.due.is_none() {
             self.due = Some(now + self.commit);
         }
-        let due = self.due.map(|due| due.saturating_duration_since(now));
-        let patrol = self.pace.as_ref().map(|pace| pace.left(now));
+        let left = |at: Instant| at.saturating_duration_since(now);
         [
-            (due, Turn::Commit),
-            (self.pause, Turn::Clean),
-            (patrol, Turn::Patrol),
+            (self.due.map(left), Turn::Commit),
+            (self.clean_at.map(left), Turn::Clean),
+            (self.pace.as_ref().map(|pace| pace.left(now)), Turn::Patrol),
         ]
         .into_iter()
         .filter_map(|(left, turn)| Some((left?, turn)))
         .min_by_key(|(left, _)| *left)
-    }
-
-    /// Something has changed.
-    fn wake(&mut self) -> Result<(), ()> {
-        self.pause = (!self.read_only).then_some(IDLE);
-        Ok(())
     }
 
     /// Whether there were requests since the last look.
@@ -293,16 +296,16 @@ impl<'a> Chores<'a> {
 
     fn clean(&mut self) -> Result<(), ()> {
         if self.is_busy() {
-            self.pause = Some(IDLE);
+            self.clean_in(IDLE);
             return Ok(());
         }
         // Asked for before the last look, so that no change falls in between.
         self.shared.fall_asleep();
-        self.pause = match self.shared.clean(SLICE_PAGES)? {
-            true => Some(SLICE_PAUSE),
-            false if self.shared.requests() != self.seen => Some(IDLE),
-            false => None,
-        };
+        match self.shared.clean(SLICE_PAGES)? {
+            true => self.clean_in(SLICE_PAUSE),
+            false if self.shared.requests() != self.seen => self.clean_in(IDLE),
+            false => self.clean_at = None,
+        }
         Ok(())
     }
 
@@ -315,10 +318,14 @@ impl<'a> Chores<'a> {
             pace.put_off(Instant::now(), IDLE);
             return Ok(());
         }
-        let noted = self.shared.patrol()?;
-        pace.stepped(Instant::now());
-        if noted {
-            self.pause = Some(SLICE_PAUSE);
+        match self.shared.patrol()? {
+            Some(Patrol::Nothing) => self.pace = None,
+            met => {
+                pace.stepped(Instant::now());
+                if met == Some(Patrol::Noted) {
+                    self.clean_in(SLICE_PAUSE);
+                }
+            }
         }
         Ok(())
     }
@@ -333,5 +340,60 @@ fn ends_within(inbox: &Receiver<Event>, grace: Duration) -> bool {
             Ok(Event::Changed) => {}
             Ok(Event::Signal(_)) | Err(_) => return false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flashkit_vfs::MemoryFs;
+
+    fn shared() -> Arc<Shared> {
+        let (events, _) = channel();
+        Shared::new(
+            Box::new(MemoryFs::new()),
+            events,
+            crate::Log::default(),
+            true,
+        )
+    }
+
+    /// However often the patrol has its turn, cleaning has its own when it is time.
+    #[test]
+    fn the_patrol_does_not_keep_cleaning_away() {
+        let shared = shared();
+        let blocks = shared.pages();
+        let options = MountOptions {
+            // A page in a tenth of what cleaning waits for.
+            scrub: IDLE / 10 * u32::try_from(blocks).unwrap(),
+            ..MountOptions::default()
+        };
+        let mut chores = Chores::new(&shared, &options);
+        let begun = Instant::now();
+        let mut patrols = 0;
+        loop {
+            let (left, turn) = chores.next().unwrap();
+            std::thread::sleep(left);
+            if turn == Turn::Clean {
+                break;
+            }
+            // As if there were something to read.
+            chores.pace.as_mut().unwrap().stepped(Instant::now());
+            patrols += 1;
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "{patrols} turns of the patrol"
+            );
+        }
+        assert!(patrols > 0);
+    }
+
+    #[test]
+    fn what_has_nothing_to_patrol_is_not_asked_again() {
+        let shared = shared();
+        let mut chores = Chores::new(&shared, &MountOptions::default());
+        assert!(chores.pace.is_some());
+        chores.patrol().unwrap();
+        assert!(chores.pace.is_none());
     }
 }

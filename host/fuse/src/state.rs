@@ -139,15 +139,15 @@ impl Shared {
         Ok(more.unwrap_or(false))
     }
 
-    /// Reads a page for the patrol; what it meets is reported. Whether cleaning has something to do
-    /// for it. `Err`: the file system panicked.
-    pub(crate) fn patrol(&self) -> Result<bool, ()> {
+    /// Reads a page for the patrol; what it meets is reported, an error too, which is `None`.
+    /// `Err`: the file system panicked.
+    pub(crate) fn patrol(&self) -> Result<Option<Patrol>, ()> {
         let met = self.by_itself("patrol", false, FileSystem::patrol)?;
         if let Some(Patrol::Lost(what) | Patrol::Done(Some(what))) = &met {
             let mut inner = self.inner.lock().map_err(|_| ())?;
             inner.report(&format!("patrol: {what}"));
         }
-        Ok(met == Some(Patrol::Noted))
+        Ok(met)
     }
 
     /// Pages that a patrol has to read at most.
