@@ -89,7 +89,7 @@ fn tell(image: &Path, dir: &Path, size: u64, out: &mut dyn Write) -> io::Result<
         out,
         "{} is {}, {}; Ctrl-C or `umount {}` ends it",
         text::path(image),
-        dir.join("disk").display(),
+        text::path(&dir.join("disk")),
         text::bytes(size),
         text::path(&shown)
     )?;

@@ -6,21 +6,23 @@ use anyhow::{Context, anyhow, bail};
 use flashkit_disk::{Disk, OnNand};
 use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
-use flashkit_sim::{DEFAULT_PRESET, Metered, SimNand, preset};
+use flashkit_sim::{DEFAULT_PRESET, Metered, SimNand, preset, presets};
 
 use super::{Ftl, serve};
 use crate::failure::{Usage, complain};
 use crate::held::{Held, held};
 use crate::output::Output;
 use crate::text;
+use crate::values;
 use crate::volume::{Access, Medium, MediumError, drawn_number};
 
 /// Makes an image with an empty disk; says what was made.
 pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
     let name = chip.unwrap_or(DEFAULT_PRESET);
     let Some(preset) = preset(name) else {
-        let why = format!("{name}: no such NAND chip; `flashkit chips` lists them");
-        return Err(Usage(why).into());
+        let known = presets().iter().map(|preset| preset.name);
+        let why = values::no_such("NAND chip", "chips", name, known);
+        return Err(Usage(format!("{name}: {why}")).into());
     };
     let image = Output::image(image)?;
     let named = || image.shown();
