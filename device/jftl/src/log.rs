@@ -142,7 +142,15 @@ impl<N: Nand> Jftl<'_, N> {
             self.log.at = self.log.at.wrapping_add(1);
             self.log.page = 0;
             let (block, _) = self.ram.log(self.log.at);
-            if self.ram.state(block) == State::Log && self.erase(block)? {
+            if self.ram.state(block) != State::Log {
+                continue;
+            }
+            // The anchor may be older than the mark.
+            if self.nand.is_bad(BlockAddr(block))? {
+                self.ram.set_state(block, State::Bad);
+                continue;
+            }
+            if self.erase(block)? {
                 return Ok(());
             }
         }

@@ -134,13 +134,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(None)
     }
 
-    /// Erases a block; a bad one is marked. One that is marked already is left alone: the power may
-    /// have been cut before a list that has it for free, or for the log, was written anew.
+    /// Erases a block that is not marked bad; one that cannot be erased is marked.
     pub(crate) fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
-        if self.nand.is_bad(BlockAddr(block))? {
-            self.ram.set_state(block, State::Bad);
-            return Ok(false);
-        }
         let first = block * self.lay.pages;
         self.memory.forget(first..first + self.lay.pages);
         self.stats.erases += 1;
