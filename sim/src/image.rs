@@ -49,7 +49,7 @@
 //! the disk before others take their place.
 
 use std::collections::HashMap;
-use std::fs::{OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -251,6 +251,29 @@ fn decode_header(header: &[u8]) -> Result<ChipSpec, ImageError> {
         .ok_or(ImageError::DamagedHeader)
 }
 
+/// Opens and locks an image of any sort of chip. Gives its header too, and what that says.
+pub(crate) fn open_locked<T>(
+    path: &Path,
+    access: Access,
+    decode: impl Fn(&[u8]) -> Result<T, ImageError>,
+) -> Result<(File, Vec<u8>, T), ImageError> {
+    let writable = access == Access::ReadWrite;
+    let file = OpenOptions::new().read(true).write(writable).open(path)?;
+    let have = file.metadata()?.len();
+    let mut header = vec![0; have.min(HEADER_LEN as u64) as usize];
+    file.read_exact_at(&mut header, 0)?;
+    decode(&header)?;
+    if writable {
+        file.try_lock()?;
+    } else {
+        file.try_lock_shared()?;
+    }
+    // Whoever had it open may just have ended its journal.
+    file.read_exact_at(&mut header, 0)?;
+    let said = decode(&header)?;
+    Ok((file, header, said))
+}
+
 /// What a record of the journal changes in a block.
 #[derive(Clone, Debug)]
 enum Change {
@@ -305,21 +328,8 @@ impl ImageFile {
         access: Access,
         host: Option<&TestHost>,
     ) -> Result<(ImageFile, ChipSpec, Option<Journal>), ImageError> {
-        let writable = access == Access::ReadWrite;
-        let file = OpenOptions::new().read(true).write(writable).open(path)?;
+        let (file, header, spec) = open_locked(path, access, decode_header)?;
         let have = file.metadata()?.len();
-        let mut header = vec![0; have.min(HEADER_LEN as u64) as usize];
-        file.read_exact_at(&mut header, 0)?;
-        decode_header(&header)?;
-        if writable {
-            file.try_lock()?;
-        } else {
-            file.try_lock_shared()?;
-        }
-        // Whoever had it open may just have ended its journal.
-        let have = file.metadata()?.len();
-        file.read_exact_at(&mut header, 0)?;
-        let spec = decode_header(&header)?;
         let mut image = ImageFile {
             host: Arc::new(HostFile::new(file, host)?),
             geometry: spec.geometry(),
@@ -331,7 +341,7 @@ impl ImageFile {
             return Err(ImageError::TooShort { have, need });
         }
         let entries = journal::read(&image.host, &header, need, JOURNAL_ROOM)?;
-        let mut journal = writable.then(|| image.journal(&header));
+        let mut journal = (access == Access::ReadWrite).then(|| image.journal(&header));
         if let Some(entries) = entries {
             image.replay(&entries)?;
             if let Some(journal) = &mut journal {

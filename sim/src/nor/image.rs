@@ -43,7 +43,7 @@ use std::sync::Arc;
 use super::chip::Segment;
 use super::{NorSpec, NorTiming, SimNor};
 use crate::host::HostFile;
-use crate::image::{u32_at, u64_at};
+use crate::image::{open_locked, u32_at, u64_at};
 use crate::journal::{self, CRC_AT, Entry, HEADER_LEN, Journal, VERSION, VERSION_JOURNAL, seal};
 use crate::{Access, ImageError, TestHost};
 
@@ -340,21 +340,9 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         access: Access,
         host: Option<&TestHost>,
     ) -> Result<SimNor<SEGMENT>, ImageError> {
-        let writable = access == Access::ReadWrite;
-        let file = OpenOptions::new().read(true).write(writable).open(path)?;
+        let decode = |header: &[u8]| decode_header(header, SEGMENT);
+        let (file, header, spec) = open_locked(path, access, decode)?;
         let have = file.metadata()?.len();
-        let mut header = vec![0; have.min(HEADER_LEN as u64) as usize];
-        file.read_exact_at(&mut header, 0)?;
-        decode_header(&header, SEGMENT)?;
-        if writable {
-            file.try_lock()?;
-        } else {
-            file.try_lock_shared()?;
-        }
-        // Whoever had it open may just have ended its journal.
-        let have = file.metadata()?.len();
-        file.read_exact_at(&mut header, 0)?;
-        let spec = decode_header(&header, SEGMENT)?;
         let need = len::<SEGMENT>(&spec);
         if have < need {
             return Err(ImageError::TooShort { have, need });
@@ -381,6 +369,7 @@ impl<const SEGMENT: usize> SimNor<SEGMENT> {
         }
         let host = Arc::new(HostFile::new(file, host)?);
         let entries = journal::read(&host, &header, need, room::<SEGMENT>())?;
+        let writable = access == Access::ReadWrite;
         let mut stored = writable.then(|| Stored::new(&spec, &header, host));
         if let Some(entries) = entries {
             replay::<SEGMENT>(&entries, &mut segments, |segment, entry| {
