@@ -142,6 +142,11 @@ fn host_path(path: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(path))
 }
 
+/// How much of what is left goes through a buffer at once.
+fn piece(buf: &[u8], left: u64) -> usize {
+    usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()))
+}
+
 /// The names of a host directory, sorted, so that a copy is the same every time.
 fn host_names(dir: &Path) -> Result<Vec<std::ffi::OsString>, TreeError> {
     let mut names = Vec::new();
@@ -448,10 +453,7 @@ impl CopyIn<'_> {
                 };
                 (offset, end) = data;
             }
-            let most = self
-                .buf
-                .len()
-                .min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+            let most = piece(&self.buf, end - offset);
             let n = from.read_at(&mut self.buf[..most], offset).at(host)?;
             if n == 0 {
                 // Somebody cuts it at this moment.

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::sys::stat;
 
-use super::{At, Copied, CopyOptions, Modes, TreeError, host_path};
+use super::{At, Copied, CopyOptions, Modes, TreeError, host_path, piece};
 use crate::{Attr, Error, FileKind, FileSystem, Ino, Time, device, path};
 
 const SET_ID: u32 = 0o6000;
@@ -217,10 +217,7 @@ impl CopyOut<'_> {
             let end = end.unwrap_or(attr.size).min(attr.size);
             offset = data;
             while offset < end {
-                let most = self
-                    .buf
-                    .len()
-                    .min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+                let most = piece(&self.buf, end - offset);
                 let n = self
                     .fs
                     .read(attr.ino, offset, &mut self.buf[..most])
