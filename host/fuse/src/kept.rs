@@ -188,6 +188,14 @@ impl Kept {
         Ok(any)
     }
 
+    /// Does what takes room; where there is none, once more without what nobody has open.
+    fn in_room<T>(&mut self, mut work: impl FnMut(&mut Kept) -> Result<T>) -> Result<T> {
+        match work(self) {
+            Err(Error::NoSpace | Error::TooManyFiles) if self.give_up_unopened()? => work(self),
+            done => done,
+        }
+    }
+
     fn place(&self, node: Ino) -> Place {
         let known = self.known.get(&node);
         known.map_or(Place::Named(node), |known| known.place)
@@ -367,12 +375,13 @@ impl FileSystem for Kept {
     }
 
     fn setattr(&mut self, node: Ino, set: &SetAttr) -> Result<Attr> {
-        let attr = at!(self, node, setattr, set)?;
+        let attr = self.in_room(|kept| at!(kept, node, setattr, set))?;
         Ok(self.shown(node, attr))
     }
 
     fn create(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
-        let attr = self.fs.create(self.dir(dir)?, name, new)?;
+        let dir = self.dir(dir)?;
+        let attr = self.in_room(|kept| kept.fs.create(dir, name, new))?;
         Ok(self.out(attr))
     }
 
@@ -384,17 +393,20 @@ impl FileSystem for Kept {
         device: u32,
         new: &NewInode,
     ) -> Result<Attr> {
-        let attr = self.fs.mknod(self.dir(dir)?, name, kind, device, new)?;
+        let dir = self.dir(dir)?;
+        let attr = self.in_room(|kept| kept.fs.mknod(dir, name, kind, device, new))?;
         Ok(self.out(attr))
     }
 
     fn mkdir(&mut self, dir: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
-        let attr = self.fs.mkdir(self.dir(dir)?, name, new)?;
+        let dir = self.dir(dir)?;
+        let attr = self.in_room(|kept| kept.fs.mkdir(dir, name, new))?;
         Ok(self.out(attr))
     }
 
     fn symlink(&mut self, dir: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Attr> {
-        let attr = self.fs.symlink(self.dir(dir)?, name, target, new)?;
+        let dir = self.dir(dir)?;
+        let attr = self.in_room(|kept| kept.fs.symlink(dir, name, target, new))?;
         Ok(self.out(attr))
     }
 
@@ -406,18 +418,19 @@ impl FileSystem for Kept {
         let Place::Named(ino) = self.place(node) else {
             return Err(Error::NotFound);
         };
-        let attr = self.fs.link(ino, self.dir(dir)?, name, now)?;
+        let dir = self.dir(dir)?;
+        let attr = self.in_room(|kept| kept.fs.link(ino, dir, name, now))?;
         Ok(self.out(attr))
     }
 
     fn unlink(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
         let dir = self.dir(dir)?;
-        self.remove(dir, name, now, |fs| fs.unlink(dir, name, now))
+        self.in_room(|kept| kept.remove(dir, name, now, |fs| fs.unlink(dir, name, now)))
     }
 
     fn rmdir(&mut self, dir: Ino, name: &[u8], now: Time) -> Result<()> {
         let dir = self.dir(dir)?;
-        self.remove(dir, name, now, |fs| fs.rmdir(dir, name, now))
+        self.in_room(|kept| kept.remove(dir, name, now, |fs| fs.rmdir(dir, name, now)))
     }
 
     fn rename(
@@ -431,10 +444,11 @@ impl FileSystem for Kept {
     ) -> Result<()> {
         let (from_dir, to_dir) = (self.dir(from_dir)?, self.dir(to_dir)?);
         let work = |fs: &mut Served| fs.rename(from_dir, from, to_dir, to, no_replace, now);
-        if no_replace || (from_dir, from) == (to_dir, to) {
-            return work(&mut *self.fs);
-        }
-        self.remove(to_dir, to, now, work)
+        let replaces = !no_replace && (from_dir, from) != (to_dir, to);
+        self.in_room(|kept| match replaces {
+            true => kept.remove(to_dir, to, now, work),
+            false => work(&mut *kept.fs),
+        })
     }
 
     fn exchange(
@@ -446,7 +460,7 @@ impl FileSystem for Kept {
         now: Time,
     ) -> Result<()> {
         let (dir, other_dir) = (self.dir(dir)?, self.dir(other_dir)?);
-        self.fs.exchange(dir, name, other_dir, other, now)
+        self.in_room(|kept| kept.fs.exchange(dir, name, other_dir, other, now))
     }
 
     fn open(&mut self, node: Ino) -> Result<()> {
@@ -474,15 +488,11 @@ impl FileSystem for Kept {
     }
 
     fn write(&mut self, node: Ino, offset: u64, data: &[u8], now: Time) -> Result<()> {
-        let done = at!(self, node, write, offset, data, now);
-        if done == Err(Error::NoSpace) && self.give_up_unopened()? {
-            return at!(self, node, write, offset, data, now);
-        }
-        done
+        self.in_room(|kept| at!(kept, node, write, offset, data, now))
     }
 
     fn punch_hole(&mut self, node: Ino, offset: u64, len: u64, now: Time) -> Result<()> {
-        at!(self, node, punch_hole, offset, len, now)
+        self.in_room(|kept| at!(kept, node, punch_hole, offset, len, now))
     }
 
     fn next_data(&mut self, node: Ino, offset: u64) -> Result<Option<u64>> {
@@ -509,15 +519,15 @@ impl FileSystem for Kept {
         how: SetXattr,
         now: Time,
     ) -> Result<()> {
-        at!(self, node, set_xattr, name, value, how, now)
+        self.in_room(|kept| at!(kept, node, set_xattr, name, value, how, now))
     }
 
     fn remove_xattr(&mut self, node: Ino, name: &[u8], now: Time) -> Result<()> {
-        at!(self, node, remove_xattr, name, now)
+        self.in_room(|kept| at!(kept, node, remove_xattr, name, now))
     }
 
     fn fsync(&mut self, node: Ino) -> Result<()> {
-        at!(self, node, fsync)
+        self.in_room(|kept| at!(kept, node, fsync))
     }
 
     fn readdir(
@@ -553,7 +563,7 @@ impl FileSystem for Kept {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.fs.sync()
+        self.in_room(|kept| kept.fs.sync())
     }
 
     fn patrol(&mut self) -> Result<Patrol> {
@@ -572,6 +582,9 @@ impl FileSystem for Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flashkit_flashlight::{Config, New, ram_needed};
+    use flashkit_nand::Nand;
+    use flashkit_vfs::any::{self, AnyNand};
 
     /// A file system with a file that the kernel has looked up twice.
     fn with_file(size: usize) -> (Kept, Ino) {
@@ -583,6 +596,60 @@ mod tests {
         kept.looked_up(file);
         kept.looked_up(file);
         (kept, file)
+    }
+
+    /// On a full chip a removed file that the kernel has not forgotten yet is in nobody's way,
+    /// unless somebody has it open.
+    #[test]
+    fn what_nobody_has_open_makes_room_for_whatever_needs_some() {
+        for open in [false, true] {
+            let mut kept = Kept::new(full_flash());
+            let (root, now, new) = (kept.root(), Time::default(), NewInode::default());
+            let large = kept.lookup(root, b"large").unwrap().ino;
+            kept.looked_up(large);
+            if open {
+                kept.open(large).unwrap();
+            }
+            kept.unlink(root, b"large", now).unwrap();
+            let mut made = Vec::new();
+            for n in 0..200 {
+                let name = format!("new {n}").into_bytes();
+                let done = kept
+                    .create(root, &name, &new)
+                    .and_then(|attr| kept.write(attr.ino, 0, &[7; 2000], now).map(|()| attr.ino))
+                    .and_then(|ino| kept.fsync(ino));
+                made.push(done);
+            }
+            let full = made.contains(&Err(Error::NoSpace));
+            assert_eq!(full, open, "{made:?}");
+        }
+    }
+
+    /// FlashLight, of which one file takes nearly all, and other files the rest.
+    fn full_flash() -> Box<Served> {
+        let spec = flashkit_sim::preset("micron-20m").unwrap();
+        let chip = flashkit_sim::SimNand::new(spec);
+        let ram = vec![0; ram_needed(&chip.geometry())].leak();
+        let (root, config) = (New::default(), Config::default());
+        let chip = any::format(AnyNand::new(chip), ram, 1, &root, config).unwrap();
+        let mut fs = any::mount(chip, ram, config).unwrap();
+        let (root, now) = (fs.root(), Time::default());
+        let large = fs.create(root, b"large", &NewInode::default()).unwrap().ino;
+        for n in 0.. {
+            let at = n * 65_536;
+            if fs.write(large, at, &[5; 65_536], now).is_err() {
+                break;
+            }
+        }
+        fs.sync().unwrap();
+        for n in 0.. {
+            let name = format!("small {n}").into_bytes();
+            let made = fs.create(root, &name, &NewInode::default());
+            if made.and_then(|attr| fs.fsync(attr.ino)).is_err() {
+                break;
+            }
+        }
+        Box::new(fs)
     }
 
     #[test]
