@@ -53,6 +53,10 @@ impl Nand for Chip {
         GEOMETRY
     }
 
+    fn correctable_bits(&self) -> u32 {
+        8
+    }
+
     fn read(
         &mut self,
         page: PageAddr,
