@@ -254,10 +254,13 @@ impl<N: Nand> Jftl<'_, N> {
         tag: [u32; 2],
         is_loaded: bool,
     ) -> Result<bool, Error<N::Error>> {
-        if owners[0] >= self.lay.sectors {
-            self.map_write(owners[0] - self.lay.sectors)?;
-            self.stats.copies += 1;
-            return Ok(true);
+        for i in 0..2 {
+            // Only the number that has the page is one: what else a tag names may be nonsense.
+            if owns[i] && owners[i] >= self.lay.sectors {
+                self.map_write(owners[i] - self.lay.sectors)?;
+                self.stats.copies += 1;
+                return Ok(true);
+            }
         }
         let mut is_loaded = is_loaded;
         let moved = loop {
