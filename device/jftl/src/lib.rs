@@ -61,6 +61,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod anchor;
 mod clean;
 mod disk;
 mod error;

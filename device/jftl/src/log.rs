@@ -4,9 +4,9 @@ use flashkit_bytes::put_u32;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 use crate::error::Error;
-use crate::layout::{ANCHOR_HEADER, ANCHORS, HEADER, NONE};
+use crate::layout::{HEADER, NONE};
 use crate::ram::State;
-use crate::record::{Anchor, Header, Kind, OPEN, RECORD, RUN_MAX, Record};
+use crate::record::{Header, Kind, OPEN, RECORD, RUN_MAX, Record};
 use crate::state::Jftl;
 
 /// Where a log page's bytes are.
@@ -165,84 +165,6 @@ impl<N: Nand> Jftl<'_, N> {
             first != NONE && first <= start
         });
         needed.unwrap_or(0)
-    }
-
-    /// Gives back blocks that no recovery needs, sets others aside, and says so in an anchor.
-    pub(crate) fn anchor(&mut self) -> Result<(), Error<N::Error>> {
-        let drop = self.log_droppable();
-        for i in 0..drop {
-            let (block, _) = self.ram.log(i);
-            if self.ram.state(block) == State::Log {
-                // Free once the next log page is there, which is after the anchor.
-                self.set_dying(block);
-            }
-        }
-        self.ram.drop_log(drop, self.log.len);
-        self.log.len -= drop;
-        self.log.at = self.log.at.wrapping_sub(drop);
-        self.log.ordinal += drop;
-        while self.log_ahead() <= self.lay.log_ahead && self.log.len < self.lay.log_list() {
-            let Some(block) = self.pick()? else { break };
-            self.ram.set_state(block, State::Log);
-            self.ram.set_log(self.log.len, block, NONE);
-            self.log.len += 1;
-        }
-        self.write_anchor()
-    }
-
-    pub(crate) fn write_anchor(&mut self) -> Result<(), Error<N::Error>> {
-        self.log.anchor_seq += 1;
-        let anchor = Anchor {
-            volume: self.volume,
-            seq: self.log.anchor_seq,
-            ordinal: self.log.ordinal,
-            count: self.log.len,
-        };
-        self.scratch_uses = self.scratch_uses.wrapping_add(1);
-        for i in 0..self.log.len {
-            let at = ANCHOR_HEADER + 4 * i as usize;
-            let (block, _) = self.ram.log(i);
-            put_u32(self.ram.scratch, at, block);
-        }
-        let len = anchor.seal(&self.lay, self.ram.scratch);
-        let mut failed = NONE;
-        for _ in 0..2 * ANCHORS {
-            if self.log.anchor_page >= self.lay.pages && !self.next_anchor_block()? {
-                continue;
-            }
-            let at = PageAddr(self.log.anchor * self.lay.pages + self.log.anchor_page);
-            self.log.anchor_page += 1;
-            let status = self.nand.program(at, &self.ram.scratch[..len], &[])?;
-            self.stats.anchors += 1;
-            if status == OpStatus::Done {
-                self.log.anchor_home = self.log.anchor;
-                // Only now: until here it held the newest anchor.
-                if failed != NONE && failed != self.log.anchor {
-                    self.mark_bad(failed)?;
-                }
-                return Ok(());
-            }
-            failed = self.log.anchor;
-            self.log.anchor_page = self.lay.pages;
-        }
-        Err(Error::Full)
-    }
-
-    fn next_anchor_block(&mut self) -> Result<bool, Error<N::Error>> {
-        self.log.anchor = (self.log.anchor + 1) % ANCHORS;
-        let block = self.log.anchor;
-        if block == self.log.anchor_home {
-            return Err(Error::Full);
-        }
-        if self.ram.state(block) == State::Bad || self.nand.is_bad(BlockAddr(block))? {
-            self.ram.set_state(block, State::Bad);
-            return Ok(false);
-        }
-        if !self.erase(block)? {
-            return Ok(false);
-        }
-        self.log.anchor_page = 0;
-        Ok(true)
     }
 
     /// Parts of a snapshot: the places of map pages, the bad blocks, and the block table.

@@ -1,10 +1,10 @@
-//! Finds the newest anchor, and the end of the log.
+//! Finds the end of the log.
 
 use flashkit_nand::{Nand, PageAddr};
 
 use crate::error::Error;
-use crate::layout::{ANCHORS, NONE};
-use crate::record::{Anchor, Header, OPEN};
+use crate::layout::NONE;
+use crate::record::{Header, OPEN};
 use crate::state::Jftl;
 
 /// What the newest page of the log says.
@@ -20,91 +20,6 @@ impl<N: Nand> Jftl<'_, N> {
         let Self { nand, ram, .. } = self;
         let status = nand.read(PageAddr(page), 0, ram.scratch, &mut [])?;
         Ok(status.is_readable())
-    }
-
-    /// The number of the anchor in a page, if it is one of a disk of this
-    /// shape; notes one of another.
-    fn anchor_seq(
-        &mut self,
-        page: u32,
-        is_other: &mut bool,
-    ) -> Result<Option<u32>, Error<N::Error>> {
-        if !self.load_page(page)? {
-            return Ok(None);
-        }
-        let found = Anchor::parse(&self.lay, self.ram.scratch);
-        *is_other |= found.is_some_and(|(_, fits)| !fits);
-        Ok(found.filter(|(_, fits)| *fits).map(|(a, _)| a.seq))
-    }
-
-    /// The page of the newest anchor.
-    fn newest_anchor(&mut self) -> Result<u32, Error<N::Error>> {
-        let mut best: Option<(u32, u32)> = None;
-        let mut is_other = false;
-        // A block whose first page is lost may hold the newest all the same.
-        let mut lost = [false; ANCHORS as usize];
-        for block in 0..ANCHORS {
-            let page = block * self.lay.pages;
-            match self.anchor_seq(page, &mut is_other)? {
-                Some(seq) if best.is_none_or(|(newest, _)| seq > newest) => {
-                    best = Some((seq, page));
-                }
-                Some(_) => {}
-                None => {
-                    let blank = self.ram.scratch.iter().all(|byte| *byte == 0xFF);
-                    lost[block as usize] = !blank;
-                }
-            }
-        }
-        let newest = best.map(|(_, page)| page);
-        for block in 0..ANCHORS {
-            let first = block * self.lay.pages;
-            if newest != Some(first) && !lost[block as usize] {
-                continue;
-            }
-            for page in first + 1..first + self.lay.pages {
-                if let Some(seq) = self.anchor_seq(page, &mut is_other)?
-                    && best.is_none_or(|(newest, _)| seq > newest)
-                {
-                    best = Some((seq, page));
-                }
-            }
-        }
-        match best {
-            Some((_, page)) => Ok(page),
-            None if is_other => Err(Error::Geometry),
-            None => Err(Error::NotFormatted),
-        }
-    }
-
-    /// Finds the newest anchor and takes up its list; whether it stayed what it was.
-    pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
-        let page = self.newest_anchor()?;
-        let readable = self.load_page(page)?;
-        let found = Anchor::parse(&self.lay, self.ram.scratch).filter(|_| readable);
-        let Some((anchor, _)) = found else {
-            return Ok(false);
-        };
-        self.volume = anchor.volume;
-        self.log.ordinal = anchor.ordinal;
-        self.log.len = anchor.count;
-        self.log.anchor = self.lay.block_of(page);
-        self.log.anchor_home = self.log.anchor;
-        // Pages behind it may have been cut, and it may be of a cut itself: the next one goes to
-        // another block, and the block with the one before it stays.
-        self.log.anchor_page = self.lay.pages;
-        self.log.anchor_seq = anchor.seq;
-        for i in 0..anchor.count {
-            let block = Anchor::block(self.ram.scratch, i);
-            if block < ANCHORS || block >= self.lay.blocks {
-                return Err(Error::Damaged {
-                    what: "an anchor",
-                    page,
-                });
-            }
-            self.ram.set_log(i, block, NONE);
-        }
-        Ok(true)
     }
 
     /// Reads a page of the log's list into the scratch page.
