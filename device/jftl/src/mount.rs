@@ -271,18 +271,14 @@ impl<'a, N: Nand> Jftl<'a, N> {
             return Ok(self.nand.flush()?);
         }
         self.changing(|disk| {
-            for slot in 0..disk.ram.slots() {
-                if disk.ram.dirty(slot) != 0 {
-                    disk.prepare()?;
-                    disk.map_write(disk.ram.segment(slot) / disk.lay.per_page)?;
-                }
-            }
+            disk.write_changed()?;
             if disk.lay.in_band {
                 for head in 0..disk.heads.len() {
                     disk.close_head(head)?;
                 }
             }
-            // What dies from here on is free again at the next mount.
+            // What dies from here on is free again at the next mount, which applies no record.
+            debug_assert_eq!(disk.ram.oldest(), None);
             disk.commit()?;
             disk.snapshot(disk.snapshot_parts().iter().sum())?;
             for flags in [0, SECOND] {
@@ -302,6 +298,21 @@ impl<'a, N: Nand> Jftl<'a, N> {
             disk.untouched = true;
             Ok(disk.nand.flush()?)
         })
+    }
+
+    /// Writes all changed map pages. Cleaning in between changes others, before and behind.
+    fn write_changed(&mut self) -> Result<(), Error<N::Error>> {
+        let mut patience = 2 * self.ram.slots();
+        loop {
+            if patience > 0 {
+                patience -= 1;
+                self.prepare()?;
+            }
+            let Some(slot) = (0..self.ram.slots()).find(|slot| self.ram.dirty(*slot) != 0) else {
+                return Ok(());
+            };
+            self.map_write(self.ram.segment(slot) / self.lay.per_page)?;
+        }
     }
 
     /// The page that holds a sector, or a part of which does; none, too, as long

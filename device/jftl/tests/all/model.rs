@@ -41,6 +41,38 @@ fn holds_what_was_written() {
     }
 }
 
+/// An orderly end writes many map pages, and cleans for their room: what is moved then changes map
+/// pages that have been written already.
+#[test]
+fn an_orderly_end_that_has_to_clean_loses_nothing() {
+    let setup = Setup {
+        blocks: 600,
+        ..SETUPS[0]
+    };
+    let sectors = setup.sectors();
+    for seed in 0..8 {
+        let (mut chip, mut ram) = (setup.formatted(), setup.ram());
+        let mut model = Model::new(sectors);
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        run(&mut disk, &mut model, &[Op::Write(0, sectors, 1)]).unwrap();
+        let mut rng = Rng::new(seed);
+        for version in 2..302 {
+            let sector = rng.below(u64::from(sectors)) as u32;
+            run(&mut disk, &mut model, &[Op::Write(sector, 1, version)]).unwrap();
+        }
+        let copies = disk.stats().copies;
+        run(&mut disk, &mut model, &[Op::Close]).unwrap();
+        assert!(
+            disk.stats().copies > copies,
+            "seed {seed}: nothing was moved"
+        );
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        assert_eq!(model.compare(&mut disk, false), Ok(()), "seed {seed}");
+        disk.check().unwrap();
+    }
+}
+
 /// Bad blocks from the factory and in use, programs and erases that fail, bits that flip.
 #[test]
 fn outlives_what_chips_do() {
