@@ -15,7 +15,7 @@ use crate::state::{COLD, HOST, Jftl, Job, REST};
 /// Erases between two moves of data at rest; see `wear` in `docs/jftl.md`.
 const WEAR_INTERVAL: u32 = 52;
 /// The host waits for cleaning below so many free blocks.
-const FREE_MIN: u32 = 4;
+pub(crate) const FREE_MIN: u32 = 4;
 /// Pages that a step looks at for each one that it may move.
 const LOOKS: u32 = 8;
 
@@ -61,6 +61,10 @@ impl<N: Nand> Jftl<'_, N> {
                     self.commit()?;
                 }
             }
+        }
+        // What is written next is the end of the log, and needs a block to be repeated in.
+        if self.log_ahead() < 2 && self.log_droppable() > 0 {
+            self.anchor()?;
         }
         Ok(())
     }

@@ -24,8 +24,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         self.free
     }
 
-    /// What the mount needed and could not read. Then nothing can be written: a sector
-    /// holds what it held after the newest change that can be read, or is
+    /// What the mount needed and could not read, or could not write. Then nothing can be written: a
+    /// sector holds what it held after the newest change that can be read, or is
     /// [`Error::Unreadable`]. Copy it, and format.
     pub fn damage(&self) -> Option<Damage> {
         self.damage

@@ -49,11 +49,15 @@ impl<N: Nand> Jftl<'_, N> {
     /// at times an anchor and a part of a snapshot.
     pub(crate) fn commit(&mut self) -> Result<(), Error<N::Error>> {
         self.emit()?;
-        self.log_room()?;
         let open = self.log.tx != 0;
         let flags = if open { OPEN } else { 0 };
         let len = self.log.fill * RECORD;
-        self.log_page(Source::Pending, Kind::Records, flags, self.log.tx, len)?;
+        loop {
+            self.log_room()?;
+            if self.log_page(Source::Pending, Kind::Records, flags, self.log.tx, len)? {
+                break;
+            }
+        }
         self.log.fill = 0;
         if open || self.recovering.is_some() {
             return Ok(());
@@ -62,7 +66,9 @@ impl<N: Nand> Jftl<'_, N> {
         self.snapshot_step()
     }
 
-    /// Programs a log page; the caller has made room.
+    /// Programs a log page in the room that the caller has made; whether it is there. If not, the
+    /// block has failed: the page needs room again, and what was in the scratch page may be gone
+    /// by then.
     pub(crate) fn log_page(
         &mut self,
         source: Source,
@@ -70,44 +76,43 @@ impl<N: Nand> Jftl<'_, N> {
         flags: u8,
         part: u32,
         len: usize,
-    ) -> Result<(), Error<N::Error>> {
-        loop {
-            let (block, _) = self.ram.log(self.log.at);
-            let header = Header {
-                seq: self.log.next,
-                ordinal: self.log.ordinal + self.log.at,
-                kind,
-                flags,
-                len,
-                redo: self.redo(),
-                snap: self.log.snap,
-                part,
-                cursor: self.cursor,
-                wear: self.wear,
-            };
-            let Self { nand, ram, .. } = self;
-            let bytes: &mut [u8] = match source {
-                Source::Pending => ram.pending,
-                Source::Scratch => ram.scratch,
-            };
-            header.seal(self.volume, bytes);
-            let at = PageAddr(block * self.lay.pages + self.log.page);
-            let status = nand.program(at, &bytes[..HEADER + len], &[])?;
-            self.stats.log_pages += 1;
-            if status == OpStatus::Done {
-                if self.log.page == 0 {
-                    ram.set_log(self.log.at, block, header.seq);
-                }
-                self.log.page += 1;
-                self.log.next += 1;
-                if flags & OPEN == 0 {
-                    self.log.start = header.redo.min(header.snap);
-                }
-                return Ok(());
-            }
+    ) -> Result<bool, Error<N::Error>> {
+        let (block, _) = self.ram.log(self.log.at);
+        let header = Header {
+            seq: self.log.next,
+            ordinal: self.log.ordinal + self.log.at,
+            kind,
+            flags,
+            len,
+            redo: self.redo(),
+            snap: self.log.snap,
+            part,
+            cursor: self.cursor,
+            wear: self.wear,
+        };
+        let Self { nand, ram, .. } = self;
+        let bytes: &mut [u8] = match source {
+            Source::Pending => ram.pending,
+            Source::Scratch => ram.scratch,
+        };
+        header.seal(self.volume, bytes);
+        let at = PageAddr(block * self.lay.pages + self.log.page);
+        let status = nand.program(at, &bytes[..HEADER + len], &[])?;
+        self.stats.log_pages += 1;
+        if status == OpStatus::Failed {
             self.note_failing(block);
-            self.log_advance()?;
+            self.log.page = self.lay.pages;
+            return Ok(false);
         }
+        if self.log.page == 0 {
+            ram.set_log(self.log.at, block, header.seq);
+        }
+        self.log.page += 1;
+        self.log.next += 1;
+        if flags & OPEN == 0 {
+            self.log.start = header.redo.min(header.snap);
+        }
+        Ok(true)
     }
 
     /// The first log page whose records may not be in map pages, when the next one is written.
@@ -132,26 +137,33 @@ impl<N: Nand> Jftl<'_, N> {
         self.log.len - self.log.at.wrapping_add(1)
     }
 
-    /// Goes on to the next block that is set aside.
+    /// Goes on to the next block that is set aside. Uses the scratch page when all of them have
+    /// gone bad: then others are set aside.
     pub(crate) fn log_advance(&mut self) -> Result<(), Error<N::Error>> {
         loop {
-            // Before the first block of a new disk there is none.
-            if self.log.at.wrapping_add(1) >= self.log.len {
+            // Before the first block of a new disk there is none. What holds a page that may have
+            // to do for the last one comes last.
+            let ahead = self.log.at.wrapping_add(1)..self.log.len;
+            for (i, stale) in ahead
+                .clone()
+                .map(|i| (i, false))
+                .chain(ahead.map(|i| (i, true)))
+            {
+                let (block, _) = self.ram.log(i);
+                if self.ram.state(block) != State::Log || self.ram.is_log_stale(i) != stale {
+                    continue;
+                }
+                // The anchor may be older than the mark.
+                if self.nand.is_bad(BlockAddr(block))? {
+                    self.ram.set_state(block, State::Bad);
+                } else if self.erase(block)? {
+                    (self.log.at, self.log.page) = (i, 0);
+                    return Ok(());
+                }
+            }
+            self.anchor()?;
+            if self.log_ahead() == 0 {
                 return Err(Error::Full);
-            }
-            self.log.at = self.log.at.wrapping_add(1);
-            self.log.page = 0;
-            let (block, _) = self.ram.log(self.log.at);
-            if self.ram.state(block) != State::Log {
-                continue;
-            }
-            // The anchor may be older than the mark.
-            if self.nand.is_bad(BlockAddr(block))? {
-                self.ram.set_state(block, State::Bad);
-                continue;
-            }
-            if self.erase(block)? {
-                return Ok(());
             }
         }
     }
@@ -210,7 +222,17 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Writes the given part of a snapshot.
     pub(crate) fn snapshot_part(&mut self, part: u32) -> Result<(), Error<N::Error>> {
-        self.log_room()?;
+        loop {
+            self.log_room()?;
+            let (kind, len) = self.fill_snapshot_part(part);
+            if self.log_page(Source::Scratch, kind, 0, part, len)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts a part of a snapshot together in the scratch page; its kind and length.
+    fn fill_snapshot_part(&mut self, part: u32) -> (Kind, usize) {
         self.scratch_uses = self.scratch_uses.wrapping_add(1);
         let room = self.lay.page - HEADER;
         let [places, bad, _] = self.snapshot_parts();
@@ -241,6 +263,6 @@ impl<N: Nand> Jftl<'_, N> {
             scratch[HEADER..HEADER + len].copy_from_slice(&table[first..first + len]);
             (Kind::Table, len)
         };
-        self.log_page(Source::Scratch, kind, 0, part, len)
+        (kind, len)
     }
 }

@@ -9,7 +9,7 @@ use crate::log::Source;
 use crate::memory::Memory;
 use crate::ram::{Ram, SLOTS_MIN, State, bytes_needed};
 use crate::record::{Kind, SECOND};
-use crate::state::{Damage, Head, Jftl, Log, Pack, Stats};
+use crate::state::{Anchors, Damage, Head, Jftl, Log, Pack, Stats};
 
 /// How much of the map is kept in RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             volume: 0,
             ram: Ram::new(&lay, log_page, ram),
             log: Log::EMPTY,
+            anchors: Anchors::EMPTY,
             heads: [Head::CLOSED; 4],
             job: None,
             cursor: 0,
@@ -106,7 +107,6 @@ impl<'a, N: Nand> Jftl<'a, N> {
                 "fewer than three good blocks among the first four",
             ));
         }
-        disk.log.anchor = ANCHORS - 1;
         disk.count_free();
         disk.anchor()?;
         disk.close()
@@ -119,8 +119,9 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// snapshot. After anything else it reads all pages of the map and what has been logged lately,
     /// and programs two pages or a few more.
     ///
-    /// Where a page of the log or of the map cannot be read, and RAM has the whole map, the disk is
-    /// there for reading: see [`Jftl::damage`].
+    /// Where a page of the log or of the map cannot be read, or no good block is left to write what
+    /// a recovery must, and RAM has the whole map, the disk is there for reading: see
+    /// [`Jftl::damage`].
     ///
     /// # Errors
     /// [`Error::Config`], [`Error::RamTooSmall`], [`Error::CacheTooSmall`],
@@ -128,19 +129,27 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// [`Error::Full`], [`Error::Flash`].
     pub fn mount(nand: N, ram: &'a mut [u8]) -> Result<Self, Error<N::Error>> {
         let mut disk = Self::new(nand, ram)?;
-        // The page that a cut has hit may go between two reads; then the one before is the last.
+        // The page that a cut has hit may go between two reads; then the one before is the last,
+        // and nothing is missing.
+        let mut seen = None;
         for _ in 0..4 {
             disk.forget();
-            match disk.try_mount() {
+            let damage = match disk.try_mount() {
                 Ok(true) => return Ok(disk),
-                Ok(false) => {}
-                Err(Error::Damaged { what, page }) if disk.ram.direct => {
-                    disk.forget();
-                    disk.salvage(Damage { what, page })?;
-                    return Ok(disk);
-                }
+                Ok(false) => continue,
+                Err(Error::Damaged { what, page }) => Damage::Page { what, page },
+                Err(Error::Full) => Damage::NoBlock,
                 Err(e) => return Err(e),
+            };
+            if damage != Damage::NoBlock && seen.replace(damage) != Some(damage) {
+                continue;
             }
+            if !disk.ram.direct {
+                return Err(damage.error());
+            }
+            disk.forget();
+            disk.salvage(damage)?;
+            return Ok(disk);
         }
         Err(Error::Damaged {
             what: "the end of the log",
@@ -150,7 +159,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
 
     fn forget(&mut self) {
         self.ram.reset();
-        self.log = Log::EMPTY;
+        (self.log, self.anchors) = (Log::EMPTY, Anchors::EMPTY);
         (self.dying, self.free, self.recovering) = (0, 0, None);
         self.heads = [Head::CLOSED; 4];
     }
@@ -191,26 +200,26 @@ impl<'a, N: Nand> Jftl<'a, N> {
             return Ok(true);
         }
         self.count_owners()?;
-        self.count_free();
         self.recovering = Some(header.redo);
+        // In RAM. What the map pages still name and the log does not is free for what follows.
+        if !self.redo_records(header)? {
+            return Ok(false);
+        }
+        self.count_free();
         self.log.page = self.lay.pages;
         if !self.repeat_end(&end)? {
             return Ok(false);
         }
-        self.anchor()?;
-        if !self.redo_records(header)? {
-            return Ok(false);
-        }
         self.recovering = None;
-        if self.log.fill > 0 {
-            self.commit()?;
-        }
+        debug_assert_eq!(self.log.fill, 0);
         self.settle()?;
         for block in 0..self.lay.blocks {
             if self.ram.state(block) == State::Held {
                 self.ram.set_state(block, State::Used(0));
             }
         }
+        self.count_free();
+        self.anchor()?;
         self.untouched = false;
         self.count_free();
         // The next cut may come before the next write.
@@ -227,7 +236,11 @@ impl<'a, N: Nand> Jftl<'a, N> {
             };
             self.ram.set_state(block, state);
         }
-        for block in 0..ANCHORS {
+        let set = self.anchors.set;
+        let others = set
+            .into_iter()
+            .filter(|block| !(0..ANCHORS).contains(block));
+        for block in (0..ANCHORS).chain(others.filter(|block| *block != NONE)) {
             let bad = self.nand.is_bad(BlockAddr(block))?;
             let state = if bad { State::Bad } else { State::Anchor };
             self.ram.set_state(block, state);
@@ -282,14 +295,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
             disk.commit()?;
             disk.snapshot(disk.snapshot_parts().iter().sum())?;
             for flags in [0, SECOND] {
-                disk.log_room()?;
-                disk.scratch_uses = disk.scratch_uses.wrapping_add(1);
-                for (i, head) in disk.heads.iter().enumerate() {
-                    put_u32(disk.ram.scratch, HEADER + 8 * i, head.block);
-                    put_u32(disk.ram.scratch, HEADER + 8 * i + 4, head.next);
-                }
-                let len = 8 * disk.heads.len();
-                disk.log_page(Source::Scratch, Kind::Clean, flags, 0, len)?;
+                disk.end_page(flags)?;
                 disk.log.next -= 1;
             }
             disk.log.next += 1;
@@ -312,6 +318,22 @@ impl<'a, N: Nand> Jftl<'a, N> {
                 return Ok(());
             };
             self.map_write(self.ram.segment(slot) / self.lay.per_page)?;
+        }
+    }
+
+    /// Writes the page of an orderly end.
+    fn end_page(&mut self, flags: u8) -> Result<(), Error<N::Error>> {
+        loop {
+            self.log_room()?;
+            self.scratch_uses = self.scratch_uses.wrapping_add(1);
+            for (i, head) in self.heads.iter().enumerate() {
+                put_u32(self.ram.scratch, HEADER + 8 * i, head.block);
+                put_u32(self.ram.scratch, HEADER + 8 * i + 4, head.next);
+            }
+            let len = 8 * self.heads.len();
+            if self.log_page(Source::Scratch, Kind::Clean, flags, 0, len)? {
+                return Ok(());
+            }
         }
     }
 

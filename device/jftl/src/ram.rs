@@ -16,6 +16,9 @@ const META: usize = 12;
 /// Fewest slots: one for each of two owners of a page, and one to work with.
 pub(crate) const SLOTS_MIN: usize = 4;
 
+/// Stands for the number of the first page of a block of the log that is to be erased.
+const STALE: u32 = NONE - 1;
+
 /// What a block is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -206,7 +209,21 @@ impl<'a> Ram<'a> {
     /// A block of the log's list, and the number of its first page; [`NONE`]: it has none.
     pub fn log(&self, i: u32) -> (u32, u32) {
         let at = i as usize * 8;
-        (get_u32(self.log, at), get_u32(self.log, at + 4))
+        let first = match get_u32(self.log, at + 4) {
+            STALE => NONE,
+            first => first,
+        };
+        (get_u32(self.log, at), first)
+    }
+
+    /// Notes of a block of the list that what it holds does not count any more, though it looks as
+    /// if it did.
+    pub fn set_log_stale(&mut self, i: u32) {
+        put_u32(self.log, i as usize * 8 + 4, STALE);
+    }
+
+    pub fn is_log_stale(&self, i: u32) -> bool {
+        get_u32(self.log, i as usize * 8 + 4) == STALE
     }
 
     pub fn set_log(&mut self, i: u32, block: u32, first: u32) {

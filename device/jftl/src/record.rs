@@ -5,7 +5,7 @@
 //!            | cursor | wear | 0 |  8 bytes a record ...
 //! record:    | number 0..27, run - 1 28..31 | page |
 //! anchor:    | magic | crc | volume | seq | page size | pages | blocks | sectors | ordinal |
-//!            | count | 0 | 0 | 0 |  4 bytes a block ...
+//!            | count | block for anchors, three times |  4 bytes a block ...
 //! ```
 //!
 //! All words are 32 bits, little-endian. The CRC-32C is of all that follows
@@ -23,7 +23,7 @@
 
 use flashkit_bytes::{crc32c, get_u32, put_u32};
 
-use crate::layout::{ANCHOR_HEADER, HEADER, Layout, NONE, PAGE_BITS, SLOTS, slot_of};
+use crate::layout::{ANCHOR_HEADER, ANCHORS, HEADER, Layout, NONE, PAGE_BITS, SLOTS, slot_of};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"JFT1");
 const ANCHOR_MAGIC: u32 = u32::from_le_bytes(*b"JFTA");
@@ -188,7 +188,12 @@ pub(crate) struct Anchor {
     /// Number of the list's first block in the life of the log.
     pub ordinal: u32,
     pub count: u32,
+    /// The blocks that take anchors: [`FIRST_BLOCKS`], or three others and [`NONE`].
+    pub set: [u32; 4],
 }
+
+/// The chip's first blocks take anchors as long as enough of them are good.
+pub(crate) const FIRST_BLOCKS: [u32; 4] = [0, 1, 2, 3];
 
 impl Anchor {
     /// Seals an anchor whose list is in place; returns its length.
@@ -203,6 +208,11 @@ impl Anchor {
         put_u32(page, 32, self.ordinal);
         put_u32(page, 36, self.count);
         page[40..ANCHOR_HEADER].fill(0);
+        if self.set != FIRST_BLOCKS {
+            for (i, block) in self.set[..3].iter().enumerate() {
+                put_u32(page, 40 + 4 * i, *block);
+            }
+        }
         let len = ANCHOR_HEADER + 4 * self.count as usize;
         let crc = crc32c(&page[8..len]);
         put_u32(page, 4, crc);
@@ -221,13 +231,26 @@ impl Anchor {
         }
         let shape = [lay.page as u32, lay.pages, lay.blocks, lay.sectors];
         let same = (0..4).all(|i| get_u32(page, 16 + 4 * i) == shape[i]);
+        let named = [40, 44, 48].map(|at| get_u32(page, at));
+        let [a, b, c] = named;
+        let is_first = named == [0; 3];
+        let others = named
+            .iter()
+            .all(|block| (ANCHORS..lay.blocks).contains(block));
+        let are_three = others && a != b && b != c && c != a;
         let anchor = Anchor {
             volume: get_u32(page, 8),
             seq: get_u32(page, 12),
             ordinal: get_u32(page, 32),
             count,
+            set: if is_first {
+                FIRST_BLOCKS
+            } else {
+                [a, b, c, NONE]
+            },
         };
-        Some((anchor, same && count > 0 && count <= lay.log_list()))
+        let fits = count > 0 && count <= lay.log_list() && (is_first || are_three);
+        Some((anchor, same && fits))
     }
 
     /// The `i`-th block of the list.
@@ -344,6 +367,7 @@ mod tests {
             seq: 8,
             ordinal: 9,
             count: 2,
+            set: FIRST_BLOCKS,
         };
         put_u32(&mut page, ANCHOR_HEADER + 4, 33);
         let len = anchor.seal(&lay, &mut page);
@@ -358,6 +382,16 @@ mod tests {
             page[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Anchor::parse(&lay, &page), None, "bit {bit}");
             page[bit / 8] ^= 1 << (bit % 8);
+        }
+        for (set, fits) in [
+            ([33, 95, 4, NONE], true),
+            ([33, 95, 3, NONE], false),
+            ([33, 96, 4, NONE], false),
+            ([33, 33, 4, NONE], false),
+        ] {
+            let moved = Anchor { set, ..anchor };
+            moved.seal(&lay, &mut page);
+            assert_eq!(Anchor::parse(&lay, &page), Some((moved, fits)), "{set:?}");
         }
         let empty = Anchor { count: 0, ..anchor };
         empty.seal(&lay, &mut page);

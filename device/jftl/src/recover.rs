@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::layout::{HEADER, NONE, PER_SEGMENT, SEGMENT};
 use crate::log::Source;
 use crate::ram::State;
-use crate::record::{Header, Kind, RECORD, Record, SECOND};
+use crate::record::{Header, Kind, OPEN, RECORD, Record, SECOND};
 use crate::scan::End;
 use crate::state::Jftl;
 
@@ -197,26 +197,9 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Writes the last page of the log again: it may not last.
     pub(crate) fn repeat_end(&mut self, end: &End) -> Result<bool, Error<N::Error>> {
-        if self.log_ahead() == 0 {
-            // Nothing is given up on the word of a page that may not last.
-            let start = core::mem::replace(&mut self.log.start, 0);
-            self.anchor()?;
-            self.log.start = start;
-        }
-        let mut page = end.page;
-        if self.log_ahead() == 0
-            && self.lay.index_of(page) == 0
-            && let Some(repeated) = self.find_repeated(end.header.seq)?
-        {
-            page = repeated;
-        }
-        self.log_advance()?;
-        let same = self
-            .load_log_end(page)?
-            .is_some_and(|header| header.seq == end.header.seq && header.len == end.header.len);
-        if !same {
-            return Ok(false);
-        }
+        // Nothing is given up on the word of a page that may not last.
+        self.log.start = 0;
+        let page = self.go_back(end)?;
         let Header {
             seq,
             kind,
@@ -225,9 +208,36 @@ impl<N: Nand> Jftl<'_, N> {
             part,
             ..
         } = end.header;
-        self.log.next = seq;
-        self.log_page(Source::Scratch, kind, flags & !SECOND, part, len)?;
+        loop {
+            self.log_advance()?;
+            let same = self
+                .load_log_end(page)?
+                .is_some_and(|header| header.seq == seq && header.len == len);
+            if !same {
+                return Ok(false);
+            }
+            self.log.next = seq;
+            if self.log_page(Source::Scratch, kind, flags & !SECOND, part, len)? {
+                break;
+            }
+        }
+        self.erase_stale()?;
         Ok(true)
+    }
+
+    /// Erases the blocks behind the end that hold older copies of the last page: the end would be
+    /// taken to be there, once pages follow. One that cannot be erased must leave the list first.
+    fn erase_stale(&mut self) -> Result<(), Error<N::Error>> {
+        for i in self.log.at + 1..self.log.len {
+            if self.ram.is_log_stale(i) {
+                let (block, _) = self.ram.log(i);
+                if self.ram.state(block) == State::Log {
+                    self.erase(block)?;
+                }
+                self.ram.set_log(i, block, NONE);
+            }
+        }
+        Ok(())
     }
 
     /// Caches the segments with records that no map page has. There are no more than the cache of
@@ -288,7 +298,14 @@ impl<N: Nand> Jftl<'_, N> {
             return Ok(false);
         }
         let mut walk = self.walk(end.redo, end.seq)?;
+        let mut is_open = false;
         while let Some(header) = self.walk_on(&mut walk)? {
+            // What a page before this one gave up is free, whether this one lasts or not; of a
+            // transaction, when it has ended.
+            if !is_open {
+                self.settle()?;
+            }
+            is_open = header.flags & OPEN != 0;
             if header.kind != Kind::Records {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! A mount where a page of the log, or of the map, cannot be read: for reading alone.
+//! A mount where a page of the log, or of the map, cannot be read, or nothing can be written: for
+//! reading alone.
 //!
 //! All of the log that can be read is applied, in order. A page that a sector is then thought to be
 //! in may hold another's data by now, because the record that says so is lost: tags tell.
@@ -19,14 +20,10 @@ impl<N: Nand> Jftl<'_, N> {
     pub(crate) fn salvage(&mut self, damage: Damage) -> Result<(), Error<N::Error>> {
         self.damage = Some(damage);
         self.untouched = true;
-        let lost = || Error::Damaged {
-            what: damage.what,
-            page: damage.page,
-        };
         if !self.find_anchor()? {
-            return Err(lost());
+            return Err(damage.error());
         }
-        let end = self.last_readable()?.ok_or_else(lost)?;
+        let end = self.last_readable()?.ok_or_else(|| damage.error())?;
         self.log.start = 1;
         self.load(end, false)?;
         for map_page in 0..self.lay.map_pages {

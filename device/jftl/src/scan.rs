@@ -4,6 +4,7 @@ use flashkit_nand::{Nand, PageAddr};
 
 use crate::error::Error;
 use crate::layout::NONE;
+use crate::ram::State;
 use crate::record::{Header, OPEN};
 use crate::state::Jftl;
 
@@ -104,26 +105,68 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// When many mounts in a row were cut, each after it had repeated the last page, and no
-    /// block is left to do so again: the page that the newest block repeats, so that this
-    /// block can be taken once more.
-    pub(crate) fn find_repeated(&mut self, seq: u32) -> Result<Option<u32>, Error<N::Error>> {
-        let newest = self.log.at;
-        for at in (newest.saturating_sub(3)..newest).rev() {
-            for page in 0..self.lay.pages {
-                let (block, _) = self.ram.log(at);
-                match self.load_log_page(at, page)? {
-                    Some(header) if header.seq == seq => {
-                        (at + 1..self.log.len).for_each(|i| {
-                            let (block, _) = self.ram.log(i);
-                            self.ram.set_log(i, block, NONE);
-                        });
-                        self.log.at = at;
-                        return Ok(Some(block * self.lay.pages + page));
-                    }
-                    Some(_) => {}
-                    None => break,
+    /// Chooses where the last page is repeated, and returns the page to repeat. Usually that is the
+    /// next block that is set aside. When mounts in a row were cut, each after it had repeated the
+    /// page or while it did, the list must not grow with each: then it is one that a cut has left
+    /// without a page, or the oldest of four that hold nothing but this page.
+    pub(crate) fn go_back(&mut self, end: &End) -> Result<u32, Error<N::Error>> {
+        if self.lay.index_of(end.page) != 0 {
+            return Ok(end.page);
+        }
+        let (seq, at) = (end.header.seq, self.log.at);
+        let holds = |disk: &Self, i: u32| disk.ram.log(i).1;
+        let mut begin = at;
+        while begin > 0 && [NONE, seq].contains(&holds(self, begin - 1)) {
+            begin -= 1;
+        }
+        let void = (begin..at)
+            .find(|i| holds(self, *i) == NONE && self.ram.state(self.ram.log(*i).0) == State::Log);
+        if void.is_none() && self.log_ahead() == 0 {
+            self.anchor()?;
+        }
+        let repeats = (begin..=at).filter(|i| holds(self, *i) == seq).count();
+        let is_last = self.log_ahead() == 0;
+        // What follows the page needs a block behind it, or it could not be repeated itself.
+        let is_tight = self.log_ahead() <= 1 && self.log.len == self.lay.log_list();
+        let oldest = (begin..=at).find(|i| holds(self, *i) == seq);
+        let mut page = end.page;
+        let target = match (void, oldest) {
+            (Some(void), _) => void,
+            (None, Some(oldest)) if repeats >= 4 || is_tight && repeats >= 2 => oldest,
+            _ if is_last => match self.find_repeated(begin, seq)? {
+                Some(repeated) => {
+                    page = repeated;
+                    at
                 }
+                None => return Ok(page),
+            },
+            _ => return Ok(page),
+        };
+        for i in target..=at {
+            if i != target && holds(self, i) == seq {
+                self.ram.set_log_stale(i);
+            } else {
+                let (block, _) = self.ram.log(i);
+                self.ram.set_log(i, block, NONE);
+            }
+        }
+        self.log.at = target.wrapping_sub(1);
+        Ok(page)
+    }
+
+    /// The page that a block repeats, in the one before.
+    fn find_repeated(&mut self, i: u32, seq: u32) -> Result<Option<u32>, Error<N::Error>> {
+        let Some(before) = i.checked_sub(1) else {
+            return Ok(None);
+        };
+        let (block, _) = self.ram.log(before);
+        for page in 0..self.lay.pages {
+            match self.load_log_page(before, page)? {
+                Some(header) if header.seq == seq => {
+                    return Ok(Some(block * self.lay.pages + page));
+                }
+                Some(_) => {}
+                None => break,
             }
         }
         Ok(None)

@@ -4,7 +4,7 @@
 use flashkit_nand::Nand;
 
 use crate::error::Error;
-use crate::state::{Damage, Jftl};
+use crate::state::Jftl;
 
 impl<N: Nand> Jftl<'_, N> {
     /// Runs an operation that changes the flash; after an error there is no other.
@@ -12,8 +12,8 @@ impl<N: Nand> Jftl<'_, N> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error<N::Error>>,
     ) -> Result<T, Error<N::Error>> {
-        if let Some(Damage { what, page }) = self.damage {
-            return Err(Error::Damaged { what, page });
+        if let Some(damage) = self.damage {
+            return Err(damage.error());
         }
         if self.latched {
             return Err(Error::Latched);

@@ -1,9 +1,11 @@
 //! The disk's state, and what its mechanisms keep there.
 
+use crate::error::Error;
 use crate::journal::Watch;
 use crate::layout::{HEADS, Layout, NONE};
 use crate::memory::Memory;
 use crate::ram::Ram;
+use crate::record::FIRST_BLOCKS;
 
 /// What a disk has done since it was mounted. Pages are programs, failed ones left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,13 +52,42 @@ pub struct Stats {
     pub searches: u64,
 }
 
-/// What a mount needed and could not read.
+/// Why a mounted disk can only be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// What it is.
-    pub what: &'static str,
-    /// The page.
-    pub page: u32,
+pub enum Damage {
+    /// The mount needed a page, and could not read it.
+    Page {
+        /// What it is.
+        what: &'static str,
+        /// The page.
+        page: u32,
+    },
+    /// No block is left for the log, or for its anchors: too many have gone bad. Nothing is lost.
+    NoBlock,
+}
+
+impl Damage {
+    /// What a mount, or a change, ends with for it.
+    pub(crate) fn error<E>(self) -> Error<E> {
+        match self {
+            Damage::Page { what, page } => Error::Damaged { what, page },
+            Damage::NoBlock => Error::Full,
+        }
+    }
+}
+
+impl core::fmt::Display for Damage {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Damage::Page { what, page } => write!(
+                f,
+                "page {page}, {what}, cannot be read: the disk is there for reading alone, some of it as it was earlier"
+            ),
+            Damage::NoBlock => f.write_str(
+                "no good block is left for the log: the disk is there for reading alone, nothing of it is lost",
+            ),
+        }
+    }
 }
 
 /// Head of what the host writes.
@@ -111,12 +142,6 @@ pub(crate) struct Log {
     pub start: u32,
     /// First page of the transaction under way; 0: there is none.
     pub tx: u32,
-    /// Block and next page of the anchors, and the last anchor's number.
-    pub anchor: u32,
-    pub anchor_page: u32,
-    pub anchor_seq: u32,
-    /// The block that holds the newest anchor.
-    pub anchor_home: u32,
 }
 
 impl Log {
@@ -132,10 +157,36 @@ impl Log {
         part: 0,
         start: 1,
         tx: 0,
-        anchor: 0,
-        anchor_page: u32::MAX,
-        anchor_seq: 0,
-        anchor_home: NONE,
+    };
+}
+
+/// Where anchors go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Anchors {
+    /// The blocks that take them in turn; [`NONE`]: none.
+    pub set: [u32; 4],
+    /// Which of them is being written, and its next page.
+    pub at: usize,
+    pub page: u32,
+    /// The newest one's number, and its block.
+    pub seq: u32,
+    pub home: u32,
+    /// The newest one's block among the chip's first four.
+    pub root: u32,
+    /// The newest one is a root that an earlier session has written.
+    pub is_root_old: bool,
+}
+
+impl Anchors {
+    /// Before there is one.
+    pub const EMPTY: Anchors = Anchors {
+        set: FIRST_BLOCKS,
+        at: FIRST_BLOCKS.len() - 1,
+        page: u32::MAX,
+        seq: 0,
+        home: NONE,
+        root: 0,
+        is_root_old: false,
     };
 }
 
@@ -179,6 +230,7 @@ pub struct Jftl<'a, N> {
     pub(crate) volume: u32,
     pub(crate) ram: Ram<'a>,
     pub(crate) log: Log,
+    pub(crate) anchors: Anchors,
     pub(crate) heads: [Head; 4],
     pub(crate) job: Option<Job>,
     /// Where the next free block is looked for.

@@ -1,7 +1,7 @@
 //! `jftl` on a NAND chip as a [`Translation`].
 
 use flashkit_block::BlockDevice;
-use flashkit_jftl::{Damage, Error, Jftl, JournalState, MapCache, ram_bytes};
+use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Metered, SimNand};
 
@@ -54,10 +54,8 @@ impl<N: Nand> OnNand<N> {
             tell,
             describe,
         };
-        if let Some(Damage { what, page }) = device.disk.damage() {
-            tell(&format!(
-                "page {page}, {what}, cannot be read: the disk is there for reading alone, some of it as it was earlier"
-            ));
+        if let Some(damage) = device.disk.damage() {
+            tell(&damage.to_string());
         }
         device.tell();
         Ok(device)

@@ -2,7 +2,7 @@
 //! holds what it never held.
 
 use crate::common::{self, Model, SETUPS, Setup, apply, content, run, script};
-use flashkit_jftl::{Error, Jftl};
+use flashkit_jftl::{Damage, Error, Jftl};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Metered, Rot, SimNand};
 
@@ -114,11 +114,10 @@ fn what_is_damaged_is_not_written_and_can_be_formatted() {
     let before = chip.counters().page_programs;
     let mut ram = setup.ram();
     let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
-    let damage = disk.damage().unwrap();
-    let refused = Error::Damaged {
-        what: damage.what,
-        page: damage.page,
+    let Some(Damage::Page { what, page }) = disk.damage() else {
+        panic!("{:?}", disk.damage())
     };
+    let refused = Error::Damaged { what, page };
     let op = common::Op::Write(0, 1, 9);
     assert_eq!(apply(&mut disk, &op), Err(refused.clone()));
     assert_eq!(disk.trim(0, 1), Err(refused.clone()));

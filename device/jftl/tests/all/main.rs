@@ -3,6 +3,7 @@
 mod common;
 mod cost;
 mod damage;
+mod failing;
 mod model;
 mod nonsense;
 mod pack;

@@ -1,0 +1,246 @@
+//! Programs and erases that fail: several in a row, wherever that is, and so many blocks in a
+//! chip's life as it may lose, with cuts in between. The disk goes on. `FLASHKIT_FULL=1` has
+//! failures everywhere.
+
+use std::ops::Range;
+
+use crate::common::{Model, Op, SETUPS, Setup, run, script};
+use flashkit_jftl::{Error, Jftl};
+use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_sim::{
+    Cut, CutError, EraseTear, Faults, PowerCut, Rate, Rng, SimError, SimNand, Tear,
+};
+
+/// Fails the erases with the given numbers, and the programs.
+struct Failing {
+    nand: SimNand,
+    erases: Range<u64>,
+    programs: Range<u64>,
+    erased: u64,
+    programmed: u64,
+}
+
+impl Nand for Failing {
+    type Error = SimError;
+
+    fn geometry(&self) -> Geometry {
+        self.nand.geometry()
+    }
+
+    fn correctable_bits(&self) -> u32 {
+        self.nand.correctable_bits()
+    }
+
+    fn read(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, SimError> {
+        self.nand.read(page, offset, data, spare)
+    }
+
+    fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, SimError> {
+        self.programmed += 1;
+        if self.programs.contains(&self.programmed) {
+            return Ok(OpStatus::Failed);
+        }
+        self.nand.program(page, data, spare)
+    }
+
+    fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, SimError> {
+        self.erased += 1;
+        if self.erases.contains(&self.erased) {
+            return Ok(OpStatus::Failed);
+        }
+        self.nand.erase(block)
+    }
+
+    fn is_bad(&mut self, block: BlockAddr) -> Result<bool, SimError> {
+        self.nand.is_bad(block)
+    }
+
+    fn mark_bad(&mut self, block: BlockAddr) -> Result<(), SimError> {
+        self.nand.mark_bad(block)
+    }
+}
+
+/// A chip that may lose six blocks.
+fn setup() -> Setup {
+    Setup {
+        blocks: 300,
+        ..SETUPS[0]
+    }
+}
+
+/// A session that is left, a recovery, another session, and an orderly end; how many erases and
+/// programs that took. Nothing: no good block was left, and the disk could only be read.
+fn sessions(
+    start: &(SimNand, Model),
+    erases: Range<u64>,
+    programs: Range<u64>,
+) -> Option<(u64, u64)> {
+    let (nand, mut model) = start.clone();
+    let id = format!("erases {erases:?}, programs {programs:?}");
+    let mut nand = Failing {
+        nand,
+        erases,
+        programs,
+        erased: 0,
+        programmed: 0,
+    };
+    let sectors = setup().sectors();
+    for round in 0..3 {
+        let mut ram = setup().ram();
+        let mut disk = Jftl::mount(&mut nand, &mut ram).unwrap_or_else(|e| panic!("{id}: {e:?}"));
+        let compared = model.compare(&mut disk, true);
+        assert_eq!(compared, Ok(()), "{id}, round {round}");
+        let ops = script(round, sectors, 8, 40);
+        let done = run(&mut disk, &mut model, &ops).and_then(|()| match round {
+            1 => disk.close(),
+            _ => Ok(()),
+        });
+        match done {
+            Ok(()) if disk.damage().is_none() => {}
+            Err(Error::Full) => {
+                let compared = model.compare(&mut disk, true);
+                assert_eq!(compared, Ok(()), "{id}, for reading");
+                return None;
+            }
+            other => panic!("{id}: {other:?} {:?}", disk.damage()),
+        }
+        if round == 1 {
+            model.end(&Op::Close);
+        }
+    }
+    Some((nand.erased, nand.programmed))
+}
+
+/// Three blocks of the log are set aside, and three for the next anchor.
+#[test]
+fn failures_in_a_row_do_not_end_the_disk() {
+    let setup = setup();
+    let mut chip = setup.formatted();
+    let mut model = Model::new(setup.sectors());
+    {
+        let mut ram = setup.ram();
+        let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
+        let ops = script(9, setup.sectors(), setup.sectors(), 400);
+        run(&mut disk, &mut model, &ops).unwrap();
+    }
+    let start = (chip, model);
+    let (erases, programs) = sessions(&start, 0..0, 0..0).unwrap();
+    assert!(erases > 20 && programs > 150, "{erases} {programs}");
+    let (counts, stride) = if full() { (1..=6, 1) } else { (2..=2, 3) };
+    let mut ended = 0;
+    for first in 1..=erases {
+        for count in counts.clone() {
+            let done = sessions(&start, first..first + count, 0..0);
+            assert!(
+                done.is_some() || count > 2,
+                "erases {first}, {count} in a row"
+            );
+            ended += u32::from(done.is_none());
+        }
+        ended += u32::from(sessions(&start, first..first + 6, 0..0).is_none());
+    }
+    for first in (1..=programs).step_by(stride) {
+        for count in counts.clone() {
+            let done = sessions(&start, 0..0, first..first + count);
+            assert!(
+                done.is_some() || count > 2,
+                "programs {first}, {count} in a row"
+            );
+        }
+    }
+    // All that could take an anchor was hit at once: at the first mount, and where another of the
+    // blocks for anchors had gone bad before.
+    assert!(ended > 0);
+}
+
+/// So many blocks go bad, one after another, as a chip may lose, and there is cut after cut, also
+/// in recoveries. Blocks for anchors are erased most, and so it hits them. (The three that could
+/// take an anchor fail in a row once in 216,000 anchors.)
+#[test]
+fn so_many_blocks_as_a_chip_may_lose_do_not_end_the_disk() {
+    let seeds = if full() { 0..1_000 } else { 0..16 };
+    for seed in seeds {
+        let in_band = Setup {
+            blocks: 100 + 100 * (seed as u32 / 2 % 4),
+            ..SETUPS[2]
+        };
+        let mut rng = Rng::new(seed);
+        lose_blocks(
+            if seed % 2 == 0 { setup() } else { in_band },
+            seed,
+            &mut rng,
+        )
+        .unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
+
+fn lose_blocks(setup: Setup, seed: u64, rng: &mut Rng) -> Result<(), String> {
+    let mut chip = setup.chip();
+    let sectors = setup.sectors();
+    Jftl::format(&mut chip, &mut setup.ram(), 7).unwrap();
+    let mut model = Model::new(sectors);
+    // A full disk: what goes bad, and what takes the anchors, is missing for cleaning.
+    let ops = [Op::Write(0, sectors, 1), Op::Close];
+    session(setup, &mut chip, &mut model, &ops).unwrap();
+    chip.set_faults(Faults {
+        seed,
+        program_fail: Rate(1_000),
+        erase_fail: Rate(60),
+        failing_max: setup.blocks / 50,
+        ..Faults::default()
+    })
+    .unwrap();
+    for cycle in 0..60 {
+        let most = [8, 40, 200, 1_500][rng.below(4) as usize];
+        // Cut after cut makes the log long: now and then a session comes to its end.
+        let cut = Cut {
+            after: if cycle % 4 == 3 {
+                u64::MAX
+            } else {
+                rng.below(most)
+            },
+            program: [Tear::Complete, Tear::Garbage, Tear::Unstable { reads: 30 }]
+                [rng.below(3) as usize],
+            erase: EraseTear::Partial,
+            seed: cycle,
+        };
+        let ops = script(seed * 100 + cycle, sectors, 8, 400);
+        let mut nand = PowerCut::new(chip, cut);
+        let done = session(setup, &mut nand, &mut model, &ops);
+        chip = nand.into_inner();
+        match done {
+            Ok(()) | Err(Error::Flash(CutError::PowerOff)) => {}
+            Err(e) => return Err(format!("cycle {cycle}: {e:?}")),
+        }
+        let mut ram = setup.ram();
+        let mut copy = chip.clone();
+        let mut disk = Jftl::mount(&mut copy, &mut ram).map_err(|e| format!("{cycle}: {e:?}"))?;
+        if let Some(damage) = disk.damage() {
+            return Err(format!("cycle {cycle}: {damage}"));
+        }
+        (model.compare(&mut disk, true)).map_err(|e| format!("cycle {cycle}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// A mount and a script, until they end or are cut.
+fn session<N: Nand>(
+    setup: Setup,
+    nand: &mut N,
+    model: &mut Model,
+    ops: &[Op],
+) -> Result<(), Error<N::Error>> {
+    let mut ram = setup.ram();
+    let mut disk = Jftl::mount(nand, &mut ram)?;
+    run(&mut disk, model, ops)
+}
+
+fn full() -> bool {
+    std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1")
+}
