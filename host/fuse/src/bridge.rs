@@ -75,8 +75,6 @@ pub(crate) struct Bridge {
     options: MountOptions,
     /// It is here that set-ID bits go when a file is written, cut or given away.
     kills_privileges: bool,
-    /// The kernel gathers writes: sizes and times of files are its business.
-    writeback: bool,
 }
 
 impl Bridge {
@@ -86,7 +84,6 @@ impl Bridge {
             inos: InoMap::new(root),
             options: options.clone(),
             kills_privileges: false,
-            writeback: false,
         }
     }
 
@@ -223,7 +220,6 @@ impl Bridge {
         let ino = self.inos.ours(ino);
         let kills = self.kills_privileges && req.uid() != 0;
         self.changes(|inner| {
-            inner.tails.forget(ino);
             let (fs, now) = (inner.fs()?, Time::now());
             fs.punch_hole(ino, offset, len, now)?;
             let end = offset.checked_add(len).ok_or(Error::TooBig)?;
@@ -276,11 +272,6 @@ impl Filesystem for Bridge {
         self.kills_privileges = config
             .add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
             .is_ok();
-        if self.options.writeback && !self.options.sync {
-            self.writeback = config
-                .add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE)
-                .is_ok();
-        }
         Ok(())
     }
 
@@ -335,7 +326,7 @@ impl Filesystem for Bridge {
         reply: ReplyAttr,
     ) {
         let clock = Time::now();
-        // A kernel that gathers writes keeps the times of files.
+        // A kernel may have a time of its own for the change.
         let now = ctime.map_or(clock, |time| {
             convert::time(TimeOrNow::SpecificTime(time), clock)
         });
@@ -354,9 +345,6 @@ impl Filesystem for Bridge {
             && mode.is_none()
             && (uid.is_some() || gid.is_some() || size.is_some() && req.uid() != 0);
         let result = self.changes(|inner| {
-            if size.is_some() {
-                inner.tails.forget(ino);
-            }
             let mut attr = inner.fs()?.setattr(ino, &set)?;
             if kills {
                 Self::kill_privileges(inner, ino, now)?;
@@ -559,7 +547,7 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         reply_empty(
-            self.settles(|inner| inner.release(self.inos.ours(ino))),
+            self.settles(|inner| inner.fs()?.release(self.inos.ours(ino))),
             reply,
         );
     }
@@ -608,16 +596,13 @@ impl Filesystem for Bridge {
         let ino = self.inos.ours(ino);
         let result = self.changes(|inner| {
             let now = Time::now();
-            let known = inner.tails.writes(ino, offset, data);
-            let new = offset + known as u64;
-            let gathered = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
             let fs = inner.fs()?;
-            let size = match !gathered && data.len() > PIECE {
+            let size = match data.len() > PIECE {
                 true => fs.getattr(ino)?.size,
                 false => u64::MAX,
             };
             let mut written = data.len();
-            match fs.write(ino, new, &data[known..], now) {
+            match fs.write(ino, offset, data, now) {
                 // A file grows page by page: what there was room for is written.
                 Err(Error::NoSpace) if size <= offset => {
                     let grown = fs.getattr(ino)?.size.saturating_sub(offset);
@@ -627,9 +612,6 @@ impl Filesystem for Bridge {
                     }
                 }
                 done => done?,
-            }
-            if gathered {
-                inner.tails.written(ino, offset, data);
             }
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 Self::kill_privileges(inner, ino, now)?;
@@ -759,11 +741,6 @@ impl Filesystem for Bridge {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        if self.writeback {
-            // What the kernel has gathered it does not hand over before it asks: it would be taken
-            // for a hole. Without an answer it takes the whole file for data.
-            return reply.error(Errno::ENOSYS);
-        }
         let ino = self.inos.ours(ino);
         let result = match (u64::try_from(offset), whence) {
             (Ok(offset), SEEK_DATA) => self.reads(|inner| inner.fs()?.next_data(ino, offset)),

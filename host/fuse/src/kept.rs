@@ -131,7 +131,8 @@ impl Kept {
     }
 
     /// Whether the kernel refers to an inode.
-    pub(crate) fn knows(&self, node: Ino) -> bool {
+    #[cfg(test)]
+    fn knows(&self, node: Ino) -> bool {
         self.known.contains_key(&node)
     }
 

@@ -37,6 +37,7 @@
 
 mod bridge;
 mod convert;
+mod gather;
 mod kept;
 mod log;
 mod mountpoint;
@@ -44,7 +45,6 @@ mod options;
 mod pace;
 mod session;
 mod state;
-mod tails;
 
 use flashkit_vfs::Measured;
 

@@ -22,8 +22,8 @@ pub struct MountOptions {
     pub attr_timeout: Duration,
     /// How long the kernel may keep names, and the absence of names.
     pub entry_timeout: Duration,
-    /// Let the kernel gather writes, and hand them over in time, or at `fsync` and `close`. It
-    /// takes what there is no room for, and tells only then.
+    /// Gather small writes, as long as there is plenty of room for them, until `fsync`, the next
+    /// commit, or whatever makes them matter. With `sync` nothing is gathered.
     pub writeback: bool,
     /// Make every change durable before it is answered.
     pub sync: bool,
@@ -84,7 +84,7 @@ impl Default for MountOptions {
             subtype: "flashkit".into(),
             attr_timeout: Duration::from_secs(60),
             entry_timeout: Duration::from_secs(60),
-            writeback: false,
+            writeback: true,
             sync: false,
             barrier: true,
             commit: Duration::from_secs(5),
@@ -110,7 +110,7 @@ impl MountOptions {
     /// The names [`MountOptions::set`] knows, for help texts.
     pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
          attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \
-         commit=S, barrier (the default), nobarrier, scrub=DAYS, errors=remount-ro (the default), errors=continue, writeback_cache, no_writeback_cache (the default); and those of fstab: defaults, auto, noauto, \
+         commit=S, barrier (the default), nobarrier, scrub=DAYS, errors=remount-ro (the default), errors=continue, writeback_cache (the default), no_writeback_cache; and those of fstab: defaults, auto, noauto, \
          user, nofail, x-...";
 
     /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn what_fstab_has_is_understood() {
         let mut options = MountOptions::default();
-        assert!(!options.writeback && !options.sync);
+        assert!(options.writeback && !options.sync);
         assert_eq!(options.atime, AccessTimes::Never);
         let list =
             "defaults,noauto,user,nofail,x-systemd.automount,comment=mine,relatime,sync,commit=30";

@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::bridge::Bridge;
+use crate::gather::Gathered;
 use crate::pace::Pace;
 use crate::state::Shared;
 use crate::{EndedBy, MountError, MountOptions, Outcome, Served, mountpoint};
@@ -60,6 +61,10 @@ pub fn mount(
 ) -> Result<Outcome, MountError> {
     let (events, inbox) = channel();
     let root = fs.root();
+    let fs = match options.writeback && !options.sync && !options.read_only {
+        true => Box::new(Gathered::new(fs)),
+        false => fs,
+    };
     let shared = Shared::new(fs, events.clone(), options.log.clone(), options.fall_back);
     let session = Running::start(&shared, root, point, options, &events);
     let running = match session {

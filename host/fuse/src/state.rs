@@ -11,7 +11,6 @@ use fuser::Errno;
 
 use crate::kept::Kept;
 use crate::session::Event;
-use crate::tails::Tails;
 use crate::{Log, Served};
 
 /// Distinct I/O errors that are reported before a mount falls silent.
@@ -43,7 +42,6 @@ pub(crate) struct Inner {
     fs: Option<Kept>,
     /// For reads.
     pub(crate) buf: Vec<u8>,
-    pub(crate) tails: Tails,
     reported: HashSet<String>,
     log: Log,
     /// Whether damaged records make the mount read-only, and whether they have.
@@ -70,7 +68,6 @@ impl Shared {
         let inner = Inner {
             fs: Some(Kept::new(fs)),
             buf: Vec::new(),
-            tails: Tails::new(),
             reported: HashSet::new(),
             log,
             fall_back,
@@ -93,12 +90,7 @@ impl Shared {
     ) -> Result<T, Errno> {
         let result = match self.inner.lock() {
             Ok(inner) if inner.read_only && effect == Effect::Changes => Err(Errno::EROFS),
-            Ok(mut inner) => work(&mut inner).map_err(|error| {
-                if effect != Effect::Reads {
-                    inner.tails.clear();
-                }
-                inner.answer(&error)
-            }),
+            Ok(mut inner) => work(&mut inner).map_err(|error| inner.answer(&error)),
             // It panicked in an earlier request.
             Err(_) => Err(Errno::EIO),
         };
@@ -174,7 +166,6 @@ impl Shared {
         match std::panic::catch_unwind(AssertUnwindSafe(|| work(fs.inner()))) {
             Ok(Ok(done)) => Ok(Some(done)),
             Ok(Err(error)) => {
-                inner.tails.clear();
                 match error {
                     Error::Damaged(damage) => inner.meet_damage(&format!("{what}: {damage}")),
                     error => inner.report(&format!("I/O error: {what}: {error}")),
@@ -211,21 +202,7 @@ impl Inner {
     /// The kernel takes back `count` of the references it was handed; whether it knows
     /// the inode no more.
     pub(crate) fn forget(&mut self, ino: Ino, count: u64) -> Result<bool, Error> {
-        let gone = self.fs()?.forget(ino, count)?;
-        if gone {
-            self.tails.forget(ino);
-        }
-        Ok(gone)
-    }
-
-    pub(crate) fn release(&mut self, ino: Ino) -> Result<(), Error> {
-        let fs = self.fs()?;
-        let released = fs.release(ino);
-        if !fs.knows(ino) {
-            // The number may be another's from now on.
-            self.tails.forget(ino);
-        }
-        released
+        self.fs()?.forget(ino, count)
     }
 
     /// What the kernel is told of an error; what is wrong with the medium is reported.
