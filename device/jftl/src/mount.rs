@@ -309,16 +309,17 @@ impl<'a, N: Nand> Jftl<'a, N> {
     /// Writes all changed map pages. Cleaning in between changes others, before and behind.
     fn write_changed(&mut self) -> Result<(), Error<N::Error>> {
         let mut patience = 2 * self.ram.slots();
-        loop {
+        while self.ram.oldest().is_some() {
             if patience > 0 {
                 patience -= 1;
                 self.prepare()?;
             }
-            let Some(slot) = (0..self.ram.slots()).find(|slot| self.ram.dirty(*slot) != 0) else {
-                return Ok(());
-            };
-            self.map_write(self.ram.segment(slot) / self.lay.per_page)?;
+            let changed = (0..self.ram.slots()).find(|slot| self.ram.dirty(*slot) != 0);
+            if let Some(slot) = changed {
+                self.map_write(self.ram.segment(slot) / self.lay.per_page)?;
+            }
         }
+        Ok(())
     }
 
     /// Writes the page of an orderly end.
