@@ -148,6 +148,29 @@ pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     output.finish()
 }
 
+/// Makes sure that a file can be written from its beginning while a command runs, a log or a trace.
+/// What is there stays: it may be an image. A device or a pipe is taken as it is.
+///
+/// # Errors
+/// There is a file with something in it, or one in use, or none can be made.
+pub fn check_fresh(path: &Path) -> anyhow::Result<()> {
+    check_no_device(path)?;
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Ok(());
+    }
+    let mut options = fs::OpenOptions::new();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    lock(&file)?;
+    if file.metadata()?.len() > 0 {
+        bail!("exists: name another file, or remove this one");
+    }
+    Ok(())
+}
+
 /// Takes a lock that nobody else may have.
 fn lock(file: &File) -> io::Result<()> {
     file.try_lock().map_err(|error| match error {

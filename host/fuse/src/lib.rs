@@ -76,6 +76,8 @@ pub struct Outcome {
     pub unmounted: flashkit_vfs::Result<()>,
     /// Whether files were still in use when a signal came; their users get I/O errors.
     pub was_busy: bool,
+    /// Whether errors of the medium, or damage, were reported meanwhile.
+    pub met_errors: bool,
 }
 
 /// Why a mount did not come about. One line each.

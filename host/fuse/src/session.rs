@@ -156,6 +156,7 @@ impl Running {
             serving = !ends_within(inbox, GRACE);
             was_busy |= serving;
         }
+        let met_errors = shared.has_reported();
         let mut fs = shared.take();
         if serving {
             if let Some(connection) = self.connection {
@@ -177,6 +178,7 @@ impl Running {
             ended_by,
             unmounted,
             was_busy,
+            met_errors,
         }
     }
 }

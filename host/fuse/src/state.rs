@@ -180,6 +180,11 @@ impl Shared {
         }
     }
 
+    /// Whether something wrong with the medium has been reported.
+    pub(crate) fn has_reported(&self) -> bool {
+        (self.inner.lock()).is_ok_and(|inner| !inner.reported.is_empty())
+    }
+
     /// Takes the file system; every later request fails. `None` when it panicked.
     pub(crate) fn take(&self) -> Option<Box<Served>> {
         Some(self.inner.lock().ok()?.fs.take()?.into_inner())

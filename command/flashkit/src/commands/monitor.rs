@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Outcome;
-use crate::output::check_no_device;
+use crate::output::check_fresh;
 use crate::text;
 
 /// How long at most until a signal is noticed and the kernel's log is emptied.
@@ -63,11 +63,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stop.clone()).context("signals")?;
     }
+    let mut monitor = Flashmon::start()?;
     let mut log = match &args.log {
         Some(path) => Some(Log::create(path.clone())?),
         None => None,
     };
-    let mut monitor = Flashmon::start()?;
     if log.is_some() {
         monitor.log(args.buffer)?;
     }
@@ -120,7 +120,7 @@ struct Log {
 impl Log {
     fn create(path: PathBuf) -> anyhow::Result<Log> {
         let named = || text::path(&path);
-        check_no_device(&path).with_context(named)?;
+        check_fresh(&path).with_context(named)?;
         let file = File::create(&path).with_context(named)?;
         Ok(Log {
             path,

@@ -15,7 +15,7 @@ use flashkit_workload::record::{PAUSE, Recorded, Recorder};
 use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::last_mount;
-use crate::output::{Output, check_no_device};
+use crate::output::{Output, check_fresh};
 use crate::text;
 use crate::values;
 use crate::volume::{self, Access, Birth, FsName, Tuning};
@@ -216,6 +216,8 @@ fn serve(
         Some(to) => record(volume.into_fs(), to)?,
         None => (volume.into_fs(), None),
     };
+    // A trace has what programs ask for.
+    options.writeback &= args.record.is_none();
     let ended = flashkit_fuse::mount(fs, point, &options, ready)?;
     // The mount is over in good order whether anybody reads this or not.
     let _ = said.and_then(|()| tell_cost(&ended, mounted, out));
@@ -233,7 +235,7 @@ type Fs = Box<dyn Measured + Send>;
 
 /// A file system whose operations are recorded.
 fn record(fs: Fs, to: &Path) -> anyhow::Result<(Fs, Option<Arc<Mutex<Recorded>>>)> {
-    check_no_device(to).with_context(|| text::path(to))?;
+    check_fresh(to).with_context(|| text::path(to))?;
     let recorder = Recorder::new(fs, to, Some(PAUSE)).with_context(|| text::path(to))?;
     let recorded = recorder.recorded();
     Ok((Box::new(recorder), Some(recorded)))
@@ -280,6 +282,8 @@ pub(super) fn conclude(ended: Ended, point: &Path) -> Outcome {
     }
     ended.unmounted.context("unmount")?;
     match ended.ended_by {
+        // They have been told of.
+        EndedBy::Unmount | EndedBy::Signal(_) if ended.met_errors => Ok(ExitCode::from(FAILED)),
         EndedBy::Unmount | EndedBy::Signal(_) => Ok(ExitCode::SUCCESS),
         EndedBy::Failure(why) => bail!("{}: {why}", text::path(point)),
     }

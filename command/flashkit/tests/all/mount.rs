@@ -11,7 +11,7 @@ use flashkit_sim::{Access, Rot, SimNand};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::common::{Mounted, Place, can_mount, same, skipped, tool, tree, umount};
+use crate::common::{Mounted, Place, can_mount, complaint, same, skipped, tool, tree, umount};
 
 #[test]
 fn files_survive_every_kind_of_unmount() {
@@ -499,7 +499,7 @@ fn a_mount_that_meets_damage_is_read_only_from_then_on() {
         assert_eq!(told("I/O error: damaged"), 1, "{option}: {said}");
         let line = "; the mount is read-only from now on, see `flashkit fsck`";
         assert_eq!(told(line), usize::from(falls), "{option}: {said}");
-        mounted.end();
+        mounted.end_with(1);
         // What was written before is there, and the damage as well.
         assert_eq!(
             here.run(&["cat", "flash.img:/before"]).stdout,
@@ -620,7 +620,27 @@ fn what_a_mount_had_to_say_is_kept() {
         let pid = Pid::from_raw(mounted.child.id().try_into().unwrap());
         kill(pid, Signal::SIGTERM).unwrap();
         assert_eq!(mounted.complaints().lines().count(), lines);
-        mounted.end();
+        mounted.end_with(i32::from(reads));
         assert_eq!(told(), lines);
     }
+}
+
+/// A trace or a log that is written while a command runs takes no image's place, in use or not.
+#[test]
+fn no_trace_is_written_over_what_is_there() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "flash.img"]);
+    here.said(0, &["mkfs", "--chip", "micron-20m", "other.img"]);
+    fs::create_dir(here.path("flash")).unwrap();
+    let before = fs::read(here.path("other.img")).unwrap();
+    for (over, why) in [("other.img", "exists"), ("flash.img", "is in use")] {
+        let out = here.run(&["mount", "--record", over, "flash.img", "flash"]);
+        let said = complaint(&out, 1);
+        assert!(said.contains(over) && said.contains(why), "{said}");
+    }
+    assert!(fs::read(here.path("other.img")).unwrap() == before);
+    here.said(0, &["fsck", "flash.img"]);
 }

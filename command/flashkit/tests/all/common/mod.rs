@@ -137,11 +137,18 @@ impl Mounted {
     }
 
     /// What it says at the end, and that it ended well.
-    pub fn end(mut self) -> String {
+    pub fn end(self) -> String {
+        self.end_with(0)
+    }
+
+    /// What it says at the end, and that it ended with this status, without complaints that have not
+    /// been taken.
+    pub fn end_with(mut self, status: i32) -> String {
         let mut said = String::new();
         self.out.read_to_string(&mut said).unwrap();
         let complaint = self.complaints();
-        assert!(self.child.wait().unwrap().success(), "{said}{complaint}");
+        let ended = self.child.wait().unwrap();
+        assert_eq!(ended.code(), Some(status), "{said}{complaint}");
         assert_eq!(complaint, "");
         said
     }
