@@ -11,6 +11,7 @@ use flashkit_meter::{CardCounters, MeteredCard};
 use crate::TestHost;
 use crate::card::{CARD_BLOCK, CardTiming};
 use crate::host::HostFile;
+use crate::image::check_no_pipe;
 
 type Block = [u8; CARD_BLOCK];
 
@@ -43,6 +44,7 @@ impl CardFile {
     /// # Errors
     /// As there.
     pub fn open_on(path: &Path, read_only: bool, host: Option<&TestHost>) -> Result<CardFile> {
+        check_no_pipe(path)?;
         let file = OpenOptions::new().read(true).write(!read_only).open(path)?;
         CardFile::new(file, read_only, host)
     }

@@ -51,7 +51,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -258,6 +258,7 @@ pub(crate) fn open_locked<T>(
     decode: impl Fn(&[u8]) -> Result<T, ImageError>,
 ) -> Result<(File, Vec<u8>, T), ImageError> {
     let writable = access == Access::ReadWrite;
+    check_no_pipe(path)?;
     let file = OpenOptions::new().read(true).write(writable).open(path)?;
     let have = file.metadata()?.len();
     let mut header = vec![0; have.min(HEADER_LEN as u64) as usize];
@@ -272,6 +273,14 @@ pub(crate) fn open_locked<T>(
     file.read_exact_at(&mut header, 0)?;
     let said = decode(&header)?;
     Ok((file, header, said))
+}
+
+/// To open a pipe would wait for somebody at its other end.
+pub(crate) fn check_no_pipe(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path)?.file_type().is_fifo() {
+        true => Err(io::Error::other("a pipe, not an image")),
+        false => Ok(()),
+    }
 }
 
 /// What a record of the journal changes in a block.

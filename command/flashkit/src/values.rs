@@ -50,6 +50,14 @@ pub fn key(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| "not a number of 32 bits like 17 or 0x11".into())
 }
 
+/// Parses a number of hours: parts of one are fine.
+pub fn hours(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(hours) if (0.0..=1e5).contains(&hours) => Ok(hours),
+        _ => Err("not a number of hours from 0 to 100000".into()),
+    }
+}
+
 /// Finds a chip by name.
 pub fn chip(name: &str) -> Result<&'static Preset, String> {
     let known = || flashkit_sim::presets().iter().map(|preset| preset.name);

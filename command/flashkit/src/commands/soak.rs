@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::Outcome;
 use crate::failure::FAILED;
 use crate::progress::Progress;
-use crate::text;
+use crate::{text, values};
 
 /// Everything at once, chip after chip, each to its wear-out.
 ///
@@ -25,7 +25,7 @@ use crate::text;
 #[command(after_help = "Exit status: 0 all was as guaranteed, 1 it was not.")]
 pub struct Args {
     /// How long, in hours of this machine; parts of one are fine
-    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = values::hours)]
     hours: f64,
     /// What all chance follows from; each chip takes the next one
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -63,7 +63,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         seed: args.seed,
         endurance: args.endurance,
     };
-    let length = Duration::from_secs_f64((args.hours * 3600.0).clamp(0.0, 1e9));
+    let length = Duration::from_secs_f64(args.hours * 3600.0);
     let begun = Instant::now();
     let mut bar = Progress::of_pieces("soaking", length.as_secs());
     let soaked = soak.run(&mut |soaked| {
@@ -90,7 +90,7 @@ fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
         fill: args.fill,
         bytes_max: args.largest.saturating_mul(1 << 20),
     };
-    let length = Duration::from_secs_f64((args.hours * 3600.0).clamp(0.0, 1e9));
+    let length = Duration::from_secs_f64(args.hours * 3600.0);
     let begun = Instant::now();
     let mut bar = Progress::of_pieces("soaking", length.as_secs());
     let done = history.run(&mut |done| {

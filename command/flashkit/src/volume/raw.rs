@@ -33,6 +33,9 @@ struct ToSend {
     spare: u32,
 }
 
+/// Without them nothing would tell whose pages are whose.
+const SPARE_IN_USE: &str = "its pages use spare bytes: --spare, or make it with mkfs --no-spare";
+
 /// Writes a raw image of the chip in an image.
 ///
 /// A volume made for transfer is written up to the last block that holds something, ready for any
@@ -45,7 +48,7 @@ pub fn export(image: &Path, raw: &Output, with_spare: bool) -> Result<Exported> 
         && spare as usize >= TAG_SIZE
         && !with_spare
     {
-        bail!("its pages use spare bytes: --spare, or make it with mkfs --no-spare");
+        bail!("{SPARE_IN_USE}");
     }
     let mut chip = open()?;
     let geometry = chip.geometry();
@@ -56,8 +59,15 @@ pub fn export(image: &Path, raw: &Output, with_spare: bool) -> Result<Exported> 
     let file = File::create(raw.path()).with_context(|| raw.shown())?;
     let mut out = BufWriter::new(file);
     let mut bytes = vec![0; chip.raw_page_len(with_spare)];
+    let mut spare = vec![0; geometry.spare_size() as usize];
     for at in (0..blocks * geometry.pages_per_block()).map(PageAddr) {
         chip.export_page(at, &mut bytes)?;
+        if !with_spare {
+            chip.read(at, 0, &mut [], &mut spare)?;
+            if spare.iter().any(|byte| *byte != 0xff) {
+                bail!("{SPARE_IN_USE}");
+            }
+        }
         let (block, index) = (geometry.block_of(at).0, geometry.index_of(at));
         if to_send.is_some() && block < 2 && index == 0 {
             let most = send(&mut bytes[..geometry.page_size() as usize]);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::Place;
+use crate::common::{Place, complaint};
 use flashkit_flashlight::{Config, FIRST_FILE, FlashLight, New, Node, ROOT_DIR, ram_needed};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Access, Rot, SimNand, preset};
@@ -387,4 +387,41 @@ fn what_a_lost_directory_held_is_in_lost_found() {
     assert_eq!(read(format!("lost+found/#{b}/f")), "below");
     assert_eq!(read(format!("lost+found/#{i}")), "\u{8}".repeat(9_000));
     assert_eq!(read("h".into()), "\u{7}".repeat(9_000));
+}
+
+/// Without them the data of such a volume would be nobody's.
+#[test]
+fn spare_bytes_in_use_are_not_left_out_of_a_raw_image() {
+    let here = Place::new();
+    fs::write(here.path("f"), [7; 5_000]).unwrap();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "flash.img"]);
+    here.said(0, &["cp", "f", "flash.img:/f"]);
+    let said = complaint(&here.run(&["export", "flash.img", "raw"]), 1);
+    assert!(said.contains("--spare"), "{said}");
+    assert!(!here.path("raw").exists());
+    here.said(0, &["export", "--spare", "flash.img", "raw"]);
+    let import = [
+        "import",
+        "--spare",
+        "--chip",
+        "micron-20m",
+        "raw",
+        "again.img",
+    ];
+    here.said(0, &import);
+    assert_eq!(here.run(&["cat", "again.img:/f"]).stdout, [7; 5_000]);
+}
+
+#[test]
+fn a_pipe_is_no_image_and_not_waited_for() {
+    let here = Place::new();
+    let pipe = here.path("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for command in ["info", "ls", "fsck", "dump"] {
+        let out = here.run(&[command, "pipe"]);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(said.contains("pipe, not an image"), "{command}: {said}");
+    }
+    let out = here.run(&["soak", "--hours", "nan"]);
+    assert_eq!(out.status.code(), Some(2));
 }
