@@ -116,7 +116,7 @@ impl<N: Nand> Volume<'_, N> {
         if let Some(block) = self.index_mut().due() {
             return Ok(Some((block, Why::Wear)));
         }
-        let block = match self.index_mut().nearly_empty() {
+        let block = match self.index_mut().nearly_empty(is_low) {
             None if is_low => {
                 self.index_mut().count_overwritten()?;
                 self.index_mut().next_victim()

@@ -141,8 +141,8 @@ impl Mounted {
         self.end_with(0)
     }
 
-    /// What it says at the end, and that it ended with this status, without complaints that have not
-    /// been taken.
+    /// What it says at the end, and that it ended with this status, without complaints that have
+    /// not been taken.
     pub fn end_with(mut self, status: i32) -> String {
         let mut said = String::new();
         self.out.read_to_string(&mut said).unwrap();
