@@ -60,6 +60,9 @@ pub fn hours(text: &str) -> Result<f64, String> {
 
 /// Finds a chip by name.
 pub fn chip(name: &str) -> Result<&'static Preset, String> {
+    if flashkit_sim::nor::nor_preset(name).is_some() {
+        return Err("a NOR chip, for `--ftl logdisk` alone".into());
+    }
     let known = || flashkit_sim::presets().iter().map(|preset| preset.name);
     flashkit_sim::preset(name).ok_or_else(|| no_such("chip", "chips", name, known()))
 }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use flashkit_flashlight::Error as FlashLightError;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
@@ -29,7 +30,7 @@ const NOT_CHECKED: u8 = 8;
 /// told each time: nothing says what was there.
 ///
 /// Of Nano-FS the recovery is the only repair. Of a disk of logdisk each damaged segment, entry and
-/// lost sector is told. It cannot be repaired.
+/// lost sector is told. It cannot be repaired. A disk of jftl is not checked.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed."
@@ -68,6 +69,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let found = disk::fsck(&args.image, access)
         .unwrap_or_else(|| volume::fsck(&args.image, repair, args.ram));
     let found = match found {
+        Ok(found) if is_none(&found) && disk::is_jftl(&args.image) => {
+            complain(&format!(
+                "{}: holds a disk of jftl: its mount checks it; `flashkit attach --ftl jftl` shows it",
+                text::path(&args.image)
+            ));
+            return Ok(ExitCode::from(NOT_CHECKED));
+        }
         Ok(found) => found,
         Err(error) => {
             complain(&format!("{error:#}{}", used_by(&error)));
@@ -87,6 +95,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     };
     let left = if found.findings.is_empty() { 0 } else { LEFT };
     Ok(ExitCode::from(repaired | left))
+}
+
+/// Whether no volume was found at all.
+fn is_none(found: &Fsck) -> bool {
+    let none = FlashLightError::<()>::NotFormatted.to_string();
+    matches!(&found.findings[..], [finding] if finding.what == none)
 }
 
 fn report(found: &Fsck) -> Value {

@@ -412,6 +412,20 @@ fn spare_bytes_in_use_are_not_left_out_of_a_raw_image() {
     assert_eq!(here.run(&["cat", "again.img:/f"]).stdout, [7; 5_000]);
 }
 
+/// A healthy disk of another kind is no damaged volume.
+#[test]
+fn a_disk_of_jftl_is_not_called_damaged() {
+    let here = Place::new();
+    let mut chip = SimNand::create(here.path("disk.img"), preset(CHIP).unwrap()).unwrap();
+    let len = flashkit_jftl::ram_bytes(&chip.geometry(), flashkit_jftl::MapCache::Whole).unwrap();
+    flashkit_jftl::Jftl::format(&mut chip, &mut vec![0; len], 1).unwrap();
+    drop(chip);
+    let said = here.complaint(8, &["fsck", "disk.img"]);
+    assert!(said.contains("holds a disk of jftl"), "{said}");
+    let said = here.complaint(2, &["mkfs", "--chip", "nor-16m", "x.img"]);
+    assert!(said.contains("a NOR chip"), "{said}");
+}
+
 #[test]
 fn a_pipe_is_no_image_and_not_waited_for() {
     let here = Place::new();
