@@ -110,7 +110,18 @@ fn search<K: Kind>(barrier: bool, crashes: u64) -> Result<(), String> {
         let most = rng.one_of(&[30, 300, 3_000]);
         host.crash_after(rng.below(most), seed);
         let of = |e: String| format!("crash {seed}: {e}");
-        let mut disk = K::open(&image, &host, barrier).map_err(of)?;
+        // A test beside this one that has just forked holds the image's lock until its exec.
+        let is_locked =
+            |opened: &Result<_, String>| opened.as_ref().is_err_and(|why| why.contains("in use"));
+        let mut opened = K::open(&image, &host, barrier);
+        for _ in 0..100 {
+            if !is_locked(&opened) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            opened = K::open(&image, &host, barrier);
+        }
+        let mut disk = opened.map_err(of)?;
         for (sector, held) in held.iter_mut().enumerate() {
             let mut bytes = vec![0; K::SECTOR];
             let at = (sector * K::SECTOR) as u64;
