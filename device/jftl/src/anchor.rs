@@ -175,7 +175,8 @@ impl<N: Nand> Jftl<'_, N> {
     /// number in the life of the log by that, and must hold nothing of it.
     fn drop_bad_ahead(&mut self) {
         let ahead = self.log.at.wrapping_add(1)..self.log.len;
-        let last_stale = ahead.clone().rev().find(|i| self.ram.is_log_stale(*i));
+        let is_good = |i: u32| self.ram.state(self.ram.log(i).0) == State::Log;
+        let last_stale = (ahead.clone().rev()).find(|i| self.ram.is_log_stale(*i) && is_good(*i));
         let begin = last_stale.map_or(ahead.start, |i| i + 1);
         self.log.len = begin;
         for i in begin..ahead.end {
