@@ -63,8 +63,9 @@ pub fn export(image: &Path, raw: &Output, with_spare: bool) -> Result<Exported> 
     for at in (0..blocks * geometry.pages_per_block()).map(PageAddr) {
         chip.export_page(at, &mut bytes)?;
         if !with_spare {
-            chip.read(at, 0, &mut [], &mut spare)?;
-            if spare.iter().any(|byte| *byte != 0xff) {
+            // What cannot be read, in a bad block for one, says nothing.
+            let status = chip.read(at, 0, &mut [], &mut spare)?;
+            if status.is_readable() && spare.iter().any(|byte| *byte != 0xff) {
                 bail!("{SPARE_IN_USE}");
             }
         }
