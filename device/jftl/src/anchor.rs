@@ -12,133 +12,13 @@ use crate::clean::FREE_MIN;
 use crate::error::Error;
 use crate::layout::{ANCHOR_HEADER, ANCHORS, NONE};
 use crate::ram::State;
-use crate::record::{Anchor, FIRST_BLOCKS};
+use crate::record::{AHEAD, Anchor, FIRST_BLOCKS};
 use crate::state::Jftl;
 
 /// Blocks that a root names: for the newest anchor, the one before, and the next.
-const NAMED: usize = 3;
-
-/// The newest anchor in a set of blocks.
-struct Found {
-    anchor: Anchor,
-    page: u32,
-    /// Which block of the set.
-    at: usize,
-}
+pub(crate) const NAMED: usize = 3;
 
 impl<N: Nand> Jftl<'_, N> {
-    /// The anchor in a page, if it is one of a disk of this shape; notes one of another.
-    fn read_anchor(
-        &mut self,
-        page: u32,
-        is_other: &mut bool,
-    ) -> Result<Option<Anchor>, Error<N::Error>> {
-        if !self.load_page(page)? {
-            return Ok(None);
-        }
-        let found = Anchor::parse(&self.lay, self.ram.scratch);
-        *is_other |= found.is_some_and(|(_, fits)| !fits);
-        Ok(found.filter(|(_, fits)| *fits).map(|(anchor, _)| anchor))
-    }
-
-    /// The newest anchor in a set of blocks.
-    fn newest_in(
-        &mut self,
-        set: [u32; 4],
-        is_other: &mut bool,
-    ) -> Result<Option<Found>, Error<N::Error>> {
-        let mut best: Option<Found> = None;
-        // A block whose first page is lost may hold the newest all the same.
-        let mut lost = [false; 4];
-        for (at, block) in set
-            .into_iter()
-            .enumerate()
-            .filter(|(_, block)| *block != NONE)
-        {
-            let page = block * self.lay.pages;
-            match self.read_anchor(page, is_other)? {
-                Some(anchor) if best.as_ref().is_none_or(|b| anchor.seq > b.anchor.seq) => {
-                    best = Some(Found { anchor, page, at });
-                }
-                Some(_) => {}
-                None => lost[at] = !self.ram.scratch.iter().all(|byte| *byte == 0xFF),
-            }
-        }
-        let newest = best.as_ref().map(|found| found.at);
-        for at in 0..set.len() {
-            if newest != Some(at) && !lost[at] {
-                continue;
-            }
-            let first = set[at] * self.lay.pages;
-            for page in first + 1..first + self.lay.pages {
-                if let Some(anchor) = self.read_anchor(page, is_other)?
-                    && best.as_ref().is_none_or(|b| anchor.seq > b.anchor.seq)
-                {
-                    best = Some(Found { anchor, page, at });
-                }
-            }
-        }
-        Ok(best)
-    }
-
-    /// Finds the newest anchor and takes up its list; whether it stayed what it was.
-    pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
-        let mut is_other = false;
-        let Some(mut newest) = self.newest_in(FIRST_BLOCKS, &mut is_other)? else {
-            return Err(if is_other {
-                Error::Geometry
-            } else {
-                Error::NotFormatted
-            });
-        };
-        self.anchors.root = self.lay.block_of(newest.page);
-        // Each set leads to a newer anchor, or is the last one.
-        let mut set = FIRST_BLOCKS;
-        while newest.anchor.set != set {
-            set = newest.anchor.set;
-            let volume = newest.anchor.volume;
-            let found = self.newest_in(set, &mut is_other)?;
-            match found.filter(|found| found.anchor.volume == volume) {
-                Some(found) if found.anchor.seq > newest.anchor.seq => newest = found,
-                // A root: the one before it is in that block, or there is none yet.
-                found => newest.at = found.map_or(set.len() - 1, |found| found.at),
-            }
-        }
-        self.take_up(&newest)
-    }
-
-    fn take_up(&mut self, newest: &Found) -> Result<bool, Error<N::Error>> {
-        let page = newest.page;
-        let readable = self.load_page(page)?;
-        let found = Anchor::parse(&self.lay, self.ram.scratch).filter(|_| readable);
-        if found.is_none_or(|(anchor, _)| anchor != newest.anchor) {
-            return Ok(false);
-        }
-        let anchor = newest.anchor;
-        self.volume = anchor.volume;
-        self.log.ordinal = anchor.ordinal;
-        self.log.len = anchor.count;
-        self.anchors.set = anchor.set;
-        self.anchors.at = newest.at;
-        self.anchors.home = self.lay.block_of(page);
-        self.anchors.is_root_old = self.anchors.home < ANCHORS && anchor.set != FIRST_BLOCKS;
-        // Pages behind it may have been cut, and it may be of a cut itself: the next one goes to
-        // another block, and the block with the one before it stays.
-        self.anchors.page = self.lay.pages;
-        self.anchors.seq = anchor.seq;
-        for i in 0..anchor.count {
-            let block = Anchor::block(self.ram.scratch, i);
-            if block < ANCHORS || block >= self.lay.blocks {
-                return Err(Error::Damaged {
-                    what: "an anchor",
-                    page,
-                });
-            }
-            self.ram.set_log(i, block, NONE);
-        }
-        Ok(true)
-    }
-
     /// Gives back blocks that no recovery needs, sets others aside, and says so in an anchor.
     pub(crate) fn anchor(&mut self) -> Result<(), Error<N::Error>> {
         let drop = self.log_droppable();
@@ -153,13 +33,7 @@ impl<N: Nand> Jftl<'_, N> {
         self.log.len -= drop;
         self.log.at = self.log.at.wrapping_sub(drop);
         self.log.ordinal += drop;
-        self.drop_bad_ahead();
-        while self.log_ahead() <= self.lay.log_ahead && self.log.len < self.lay.log_list() {
-            let Some(block) = self.pick()? else { break };
-            self.ram.set_state(block, State::Log);
-            self.ram.set_log(self.log.len, block, NONE);
-            self.log.len += 1;
-        }
+        self.set_aside()?;
         let is_written = self.write_anchor()?;
         // It can wait until there is room again for cleaning.
         if is_written && self.free < FREE_MIN + NAMED as u32 {
@@ -171,21 +45,28 @@ impl<N: Nand> Jftl<'_, N> {
         Err(Error::Full)
     }
 
-    /// Takes blocks that have gone bad out of those set aside. What is behind them changes its
-    /// number in the life of the log by that, and must hold nothing of it.
-    fn drop_bad_ahead(&mut self) {
+    /// Takes blocks that have gone bad out of those ahead, and sets others aside.
+    pub(crate) fn set_aside(&mut self) -> Result<(), Error<N::Error>> {
         let ahead = self.log.at.wrapping_add(1)..self.log.len;
-        let is_good = |i: u32| self.ram.state(self.ram.log(i).0) == State::Log;
-        let last_stale = (ahead.clone().rev()).find(|i| self.ram.is_log_stale(*i) && is_good(*i));
-        let begin = last_stale.map_or(ahead.start, |i| i + 1);
-        self.log.len = begin;
-        for i in begin..ahead.end {
+        self.log.len = ahead.start;
+        for i in ahead {
             let (block, _) = self.ram.log(i);
+            let is_stale = self.ram.is_log_stale(i);
             if self.ram.state(block) == State::Log {
                 self.ram.set_log(self.log.len, block, NONE);
+                if is_stale {
+                    self.ram.set_log_stale(self.log.len);
+                }
                 self.log.len += 1;
             }
         }
+        while self.log_ahead() <= self.lay.log_ahead && self.log.len < self.lay.log_list() {
+            let Some(block) = self.pick()? else { break };
+            self.ram.set_state(block, State::Log);
+            self.ram.set_log(self.log.len, block, NONE);
+            self.log.len += 1;
+        }
+        Ok(())
     }
 
     /// Puts the next anchor together in the scratch page; its length.
@@ -201,22 +82,20 @@ impl<N: Nand> Jftl<'_, N> {
         self.scratch_uses = self.scratch_uses.wrapping_add(1);
         for i in 0..self.log.len {
             let at = ANCHOR_HEADER + 4 * i as usize;
-            let (block, _) = self.ram.log(i);
-            put_u32(self.ram.scratch, at, block);
+            let (block, first) = self.ram.log(i);
+            let ahead = if first == NONE { AHEAD } else { 0 };
+            put_u32(self.ram.scratch, at, block | ahead);
         }
         anchor.seal(&self.lay, self.ram.scratch)
     }
 
     /// Writes an anchor to the blocks that take them in turn; whether one of them took it.
     fn write_anchor(&mut self) -> Result<bool, Error<N::Error>> {
-        // A root of an earlier session may not last. Only another one can lead to the others.
-        if self.anchors.is_root_old && self.write_root(self.anchors.set)? {
-            return Ok(true);
-        }
         let len = self.fill_anchor(self.anchors.set);
         let (mut is_written, mut failed) = (false, NONE);
-        for _ in 0..2 * ANCHORS {
-            if self.anchors.page >= self.lay.pages && !self.next_anchor_block()? {
+        for turn in 0..2 * ANCHORS {
+            let keeps = turn < ANCHORS;
+            if self.anchors.page >= self.lay.pages && !self.next_anchor_block(keeps)? {
                 continue;
             }
             let block = self.anchors.set[self.anchors.at];
@@ -225,7 +104,6 @@ impl<N: Nand> Jftl<'_, N> {
             is_written = self.program_anchor(block, page, len)?;
             if is_written {
                 self.anchors.home = block;
-                self.anchors.is_root_old = false;
                 if block < ANCHORS {
                     self.anchors.root = block;
                 }
@@ -251,14 +129,22 @@ impl<N: Nand> Jftl<'_, N> {
         let at = PageAddr(block * self.lay.pages + page);
         let status = self.nand.program(at, &self.ram.scratch[..len], &[])?;
         self.stats.anchors += 1;
-        Ok(status == OpStatus::Done)
+        if status == OpStatus::Failed {
+            return Ok(false);
+        }
+        self.anchors.name = Anchor::name(self.ram.scratch);
+        self.anchors.newer = NONE;
+        Ok(true)
     }
 
-    fn next_anchor_block(&mut self) -> Result<bool, Error<N::Error>> {
+    /// Goes on to the next block that takes anchors. One that no page of the log names is kept if
+    /// it can be: no other may ever get its number and its content.
+    fn next_anchor_block(&mut self, keeps: bool) -> Result<bool, Error<N::Error>> {
         self.anchors.at = (self.anchors.at + 1) % self.anchors.set.len();
         let block = self.anchors.set[self.anchors.at];
         // What holds the newest one stays until there is another.
-        let is_free = block != NONE && block != self.anchors.home;
+        let is_kept = block == self.anchors.home || keeps && block == self.anchors.newer;
+        let is_free = block != NONE && !is_kept;
         if !is_free || !self.erase_for_anchors(block)? {
             return Ok(false);
         }
@@ -348,8 +234,10 @@ impl<N: Nand> Jftl<'_, N> {
     /// there was one to take it.
     fn write_root(&mut self, set: [u32; 4]) -> Result<bool, Error<N::Error>> {
         let len = self.fill_anchor(set);
-        for i in 1..ANCHORS {
-            let block = (self.anchors.root + i) % ANCHORS;
+        let (newer, root) = (self.anchors.newer, self.anchors.root);
+        let others = (1..ANCHORS).map(|i| (root + i) % ANCHORS);
+        let kept = others.clone().filter(|block| *block == newer);
+        for block in others.filter(|block| *block != newer).chain(kept) {
             if !self.erase_for_anchors(block)? {
                 continue;
             }
@@ -378,6 +266,5 @@ impl<N: Nand> Jftl<'_, N> {
         }
         (self.anchors.root, self.anchors.home) = (block, block);
         (self.anchors.set, self.anchors.page) = (set, self.lay.pages);
-        self.anchors.is_root_old = false;
     }
 }

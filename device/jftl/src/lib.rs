@@ -66,6 +66,7 @@ mod clean;
 mod disk;
 mod error;
 mod ext;
+mod find;
 mod inspect;
 mod journal;
 mod layout;

@@ -89,6 +89,7 @@ impl<N: Nand> Jftl<'_, N> {
             part,
             cursor: self.cursor,
             wear: self.wear,
+            anchor: self.anchors.name,
         };
         let Self { nand, ram, .. } = self;
         let bytes: &mut [u8] = match source {

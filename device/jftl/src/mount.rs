@@ -117,7 +117,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
     ///
     /// After an orderly end this only reads: the anchors, the last block of the log and its
     /// snapshot. After anything else it reads all pages of the map and what has been logged lately,
-    /// and programs two pages or a few more.
+    /// and programs three pages or a few more.
     ///
     /// Where a page of the log or of the map cannot be read, or no good block is left to write what
     /// a recovery must, and RAM has the whole map, the disk is there for reading: see
@@ -166,10 +166,7 @@ impl<'a, N: Nand> Jftl<'a, N> {
 
     /// Whether the log's end stayed what it was.
     fn try_mount(&mut self) -> Result<bool, Error<N::Error>> {
-        if !self.find_anchor()? {
-            return Ok(false);
-        }
-        let Some(end) = self.find_end()? else {
+        let Some(end) = self.find_log()? else {
             return Ok(false);
         };
         let header = end.header;

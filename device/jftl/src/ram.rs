@@ -16,8 +16,11 @@ const META: usize = 12;
 /// Fewest slots: one for each of two owners of a page, and one to work with.
 pub(crate) const SLOTS_MIN: usize = 4;
 
-/// Stands for the number of the first page of a block of the log that is to be erased.
+/// Stands for the number of the first page of a block of the log whose page may have to do for the
+/// last one, until that is written again.
 const STALE: u32 = NONE - 1;
+/// The same of a block that no page was in when the newest anchor was written.
+const AHEAD: u32 = NONE - 2;
 
 /// What a block is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,20 +213,28 @@ impl<'a> Ram<'a> {
     pub fn log(&self, i: u32) -> (u32, u32) {
         let at = i as usize * 8;
         let first = match get_u32(self.log, at + 4) {
-            STALE => NONE,
+            STALE | AHEAD => NONE,
             first => first,
         };
         (get_u32(self.log, at), first)
     }
 
-    /// Notes of a block of the list that what it holds does not count any more, though it looks as
-    /// if it did.
+    /// Notes of a block of the list that it holds a copy of the log's last page.
     pub fn set_log_stale(&mut self, i: u32) {
         put_u32(self.log, i as usize * 8 + 4, STALE);
     }
 
     pub fn is_log_stale(&self, i: u32) -> bool {
         get_u32(self.log, i as usize * 8 + 4) == STALE
+    }
+
+    /// Notes of a block of the list that what it holds counts only if it names the anchor.
+    pub fn set_log_ahead(&mut self, i: u32) {
+        put_u32(self.log, i as usize * 8 + 4, AHEAD);
+    }
+
+    pub fn is_log_ahead(&self, i: u32) -> bool {
+        get_u32(self.log, i as usize * 8 + 4) == AHEAD
     }
 
     pub fn set_log(&mut self, i: u32, block: u32, first: u32) {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! log page:  | magic | crc | volume | seq | ordinal | kind flags count | redo | snap | part |
-//!            | cursor | wear | 0 |  8 bytes a record ...
+//!            | cursor | wear | anchor |  8 bytes a record ...
 //! record:    | number 0..27, run - 1 28..31 | page |
 //! anchor:    | magic | crc | volume | seq | page size | pages | blocks | sectors | ordinal |
-//!            | count | block for anchors, three times |  4 bytes a block ...
+//!            | count | block for anchors, three times |  block 0..30, ahead 31 ...
 //! ```
 //!
 //! All words are 32 bits, little-endian. The CRC-32C is of all that follows
@@ -15,6 +15,10 @@
 //!   the one before replaces it.
 //! * `ordinal` counts the blocks of the log, so that a page of a block's
 //!   earlier life is not believed.
+//! * `anchor` is the name (its CRC) of the anchor that was the newest one when the page was
+//!   programmed; 0 in what older programs have written. So an anchor that a page names is complete,
+//!   and only such an anchor counts. A block is *ahead* when no page of the log was in it as the
+//!   anchor was written: only pages that name this anchor count there.
 //! * `redo`: the first page of the log whose records may not be in the map pages yet; `snap`: the
 //!   first of the newest whole snapshot.
 //! * A record says that `run` sectors from `number` on are in the pages from `page` on; all ones:
@@ -66,6 +70,8 @@ pub(crate) struct Header {
     pub part: u32,
     pub cursor: u32,
     pub wear: u32,
+    /// The name of the newest anchor when it was programmed.
+    pub anchor: u32,
 }
 
 impl Header {
@@ -83,7 +89,7 @@ impl Header {
             self.part,
             self.cursor,
             self.wear,
-            0,
+            self.anchor,
         ];
         for (i, word) in rest.into_iter().enumerate() {
             put_u32(page, 20 + 4 * i, word);
@@ -121,6 +127,7 @@ impl Header {
             part: word(32),
             cursor: word(36),
             wear: word(40),
+            anchor: word(44),
         })
     }
 }
@@ -192,6 +199,9 @@ pub(crate) struct Anchor {
     pub set: [u32; 4],
 }
 
+/// In an anchor's list: no page was in the block when the anchor was written.
+pub(crate) const AHEAD: u32 = 1 << 31;
+
 /// The chip's first blocks take anchors as long as enough of them are good.
 pub(crate) const FIRST_BLOCKS: [u32; 4] = [0, 1, 2, 3];
 
@@ -253,9 +263,15 @@ impl Anchor {
         Some((anchor, same && fits))
     }
 
-    /// The `i`-th block of the list.
-    pub fn block(page: &[u8], i: u32) -> u32 {
-        get_u32(page, ANCHOR_HEADER + 4 * i as usize)
+    /// The `i`-th block of the list, and whether it was ahead.
+    pub fn block(page: &[u8], i: u32) -> (u32, bool) {
+        let entry = get_u32(page, ANCHOR_HEADER + 4 * i as usize);
+        (entry & !AHEAD, entry & AHEAD != 0)
+    }
+
+    /// By what pages of the log name a sealed anchor; never 0.
+    pub fn name(page: &[u8]) -> u32 {
+        get_u32(page, 4).max(1)
     }
 }
 
@@ -275,6 +291,7 @@ mod tests {
         part: 5,
         cursor: 6,
         wear: 7,
+        anchor: 8,
     };
 
     fn layout() -> Layout {
@@ -369,9 +386,12 @@ mod tests {
             count: 2,
             set: FIRST_BLOCKS,
         };
-        put_u32(&mut page, ANCHOR_HEADER + 4, 33);
+        put_u32(&mut page, ANCHOR_HEADER, 32);
+        put_u32(&mut page, ANCHOR_HEADER + 4, 33 | AHEAD);
         let len = anchor.seal(&lay, &mut page);
-        assert_eq!((len, Anchor::block(&page, 1)), (ANCHOR_HEADER + 8, 33));
+        assert_eq!(len, ANCHOR_HEADER + 8);
+        assert_eq!(Anchor::block(&page, 0), (32, false));
+        assert_eq!(Anchor::block(&page, 1), (33, true));
         assert_eq!(Anchor::parse(&lay, &page), Some((anchor, true)));
         let other = Layout {
             sectors: lay.sectors - 8,

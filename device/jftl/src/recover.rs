@@ -200,6 +200,9 @@ impl<N: Nand> Jftl<'_, N> {
         // Nothing is given up on the word of a page that may not last.
         self.log.start = 0;
         let page = self.go_back(end)?;
+        // Pages that name it are of this session, and of none that a cut has ended and that is not
+        // seen any more.
+        self.anchor()?;
         let Header {
             seq,
             kind,
@@ -221,23 +224,11 @@ impl<N: Nand> Jftl<'_, N> {
                 break;
             }
         }
-        self.erase_stale()?;
-        Ok(true)
-    }
-
-    /// Erases the blocks behind the end that hold older copies of the last page: the end would be
-    /// taken to be there, once pages follow. One that cannot be erased must leave the list first.
-    fn erase_stale(&mut self) -> Result<(), Error<N::Error>> {
         for i in self.log.at + 1..self.log.len {
-            if self.ram.is_log_stale(i) {
-                let (block, _) = self.ram.log(i);
-                if self.ram.state(block) == State::Log {
-                    self.erase(block)?;
-                }
-                self.ram.set_log(i, block, NONE);
-            }
+            let (block, _) = self.ram.log(i);
+            self.ram.set_log(i, block, NONE);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Caches the segments with records that no map page has. There are no more than the cache of

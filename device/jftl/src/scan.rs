@@ -12,6 +12,11 @@ use crate::state::Jftl;
 pub(crate) struct End {
     pub header: Header,
     pub page: u32,
+    /// Whether it, or what follows of a transaction without an end, names the anchor that led here,
+    /// or is of a program that did not write names.
+    pub is_named: bool,
+    /// Whether the log goes on in pages that name an anchor that is not there.
+    pub goes_on: bool,
 }
 
 impl<N: Nand> Jftl<'_, N> {
@@ -34,14 +39,22 @@ impl<N: Nand> Jftl<'_, N> {
             return Ok(None);
         }
         let header = Header::parse(self.volume, self.ram.scratch);
-        Ok(header.filter(|h| h.ordinal == self.log.ordinal.wrapping_add(i)))
+        let counts = |h: &Header| !self.ram.is_log_ahead(i) || h.anchor == self.anchors.name;
+        Ok(header.filter(|h| self.is_of(h, i) && counts(h)))
+    }
+
+    fn is_of(&self, header: &Header, i: u32) -> bool {
+        header.ordinal == self.log.ordinal.wrapping_add(i)
     }
 
     /// Finds the last page that counts, and leaves it in the scratch page.
     pub(crate) fn find_end(&mut self) -> Result<Option<End>, Error<N::Error>> {
         let mut last = None;
+        let mut has_others = false;
         for i in 0..self.log.len {
             let Some(header) = self.load_log_page(i, 0)? else {
+                let header = Header::parse(self.volume, self.ram.scratch);
+                has_others |= header.is_some_and(|header| self.is_of(&header, i));
                 self.nothing_behind(i, 0, 0)?;
                 continue;
             };
@@ -64,15 +77,39 @@ impl<N: Nand> Jftl<'_, N> {
                 }
             }
         }
-        let Some((_, header, page)) = end else {
+        let Some((seq, header, page)) = end else {
             return Ok(None);
         };
-        if header.flags & OPEN != 0 {
-            return self.find_before(header.part.wrapping_sub(1));
-        }
         let (block, _) = self.ram.log(at);
-        let page = block * self.lay.pages + page;
-        Ok(self.load_log_end(page)?.map(|header| End { header, page }))
+        let place = if header.flags & OPEN == 0 {
+            Some((block * self.lay.pages + page, header.seq))
+        } else {
+            self.find_before(header.part.wrapping_sub(1))?
+        };
+        let Some((page, last)) = place else {
+            return Ok(None);
+        };
+        let is_named = [0, self.anchors.name].contains(&header.anchor);
+        let goes_on = has_others && self.goes_on(seq)?;
+        let header = self.load_log_end(page)?.filter(|h| h.seq == last);
+        Ok(header.map(|header| End {
+            header,
+            page,
+            is_named,
+            goes_on,
+        }))
+    }
+
+    /// Whether a block of those ahead has the page after the last one.
+    fn goes_on(&mut self, last: u32) -> Result<bool, Error<N::Error>> {
+        for i in self.log.at + 1..self.log.len {
+            let (block, _) = self.ram.log(i);
+            let header = self.load_log_end(block * self.lay.pages)?;
+            if header.is_some_and(|h| self.is_of(&h, i) && h.seq == last.wrapping_add(1)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Notes the number of a block's first page.
@@ -122,7 +159,7 @@ impl<N: Nand> Jftl<'_, N> {
         let void = (begin..at)
             .find(|i| holds(self, *i) == NONE && self.ram.state(self.ram.log(*i).0) == State::Log);
         if void.is_none() && self.log_ahead() == 0 {
-            self.anchor()?;
+            self.set_aside()?;
         }
         let repeats = (begin..=at).filter(|i| holds(self, *i) == seq).count();
         let is_last = self.log_ahead() == 0;
@@ -177,8 +214,8 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(Header::parse(self.volume, self.ram.scratch).filter(|_| readable))
     }
 
-    /// Finds the page before a transaction that has no end.
-    fn find_before(&mut self, seq: u32) -> Result<Option<End>, Error<N::Error>> {
+    /// Finds the page before a transaction that has no end, and its number.
+    fn find_before(&mut self, seq: u32) -> Result<Option<(u32, u32)>, Error<N::Error>> {
         let at = (0..=self.log.at).rev().find(|i| {
             let first = self.ram.log(*i).1;
             first != NONE && first <= seq
@@ -199,7 +236,7 @@ impl<N: Nand> Jftl<'_, N> {
         let (block, _) = self.ram.log(at);
         let page = block * self.lay.pages + page;
         match self.load_log_end(page)? {
-            Some(header) if header.seq == seq => Ok(Some(End { header, page })),
+            Some(header) if header.seq == seq => Ok(Some((page, seq))),
             _ => Err(self.damaged_log(at, 0)),
         }
     }

@@ -168,13 +168,15 @@ pub(crate) struct Anchors {
     /// Which of them is being written, and its next page.
     pub at: usize,
     pub page: u32,
-    /// The newest one's number, and its block.
+    /// The highest number that was seen.
     pub seq: u32,
+    /// The name of the one that counts, and its block.
+    pub name: u32,
     pub home: u32,
-    /// The newest one's block among the chip's first four.
+    /// The block among the chip's first four that leads to it.
     pub root: u32,
-    /// The newest one is a root that an earlier session has written.
-    pub is_root_old: bool,
+    /// The block with a newer one, which no page of the log names.
+    pub newer: u32,
 }
 
 impl Anchors {
@@ -184,9 +186,10 @@ impl Anchors {
         at: FIRST_BLOCKS.len() - 1,
         page: u32::MAX,
         seq: 0,
+        name: 0,
         home: NONE,
         root: 0,
-        is_root_old: false,
+        newer: NONE,
     };
 }
 

@@ -9,3 +9,4 @@ mod nonsense;
 mod pack;
 mod powercut;
 mod remap;
+mod vanish;

@@ -1,0 +1,189 @@
+//! What a cut leaves of a page reads as complete for a mount, and is gone for the next one, or the
+//! other way round. What mounts wrote that saw it, and were cut too, must never be taken for what
+//! was written since. `FLASHKIT_FULL=1` has more of them; a failure prints a seed, and
+//! `FLASHKIT_REPLAY=seed` repeats it.
+
+use crate::common::{Model, Op, SETUPS, Setup, run, script};
+use flashkit_jftl::{Error, Jftl};
+use flashkit_nand::{Nand, PageAddr};
+use flashkit_sim::{Cut, CutError, EraseTear, Metered, PowerCut, Rng, Rot, SimNand, Tear};
+
+/// A page that a cut has hit, and what it was to hold.
+#[derive(Clone)]
+struct Torn {
+    page: PageAddr,
+    erases: u32,
+    bytes: Vec<u8>,
+    spare: Vec<u8>,
+    is_seen: bool,
+}
+
+/// A chip that was cut, and what may be on it.
+#[derive(Clone)]
+struct Left {
+    chip: SimNand,
+    model: Model,
+    torn: Vec<Torn>,
+}
+
+fn erases(chip: &SimNand, page: PageAddr) -> u32 {
+    let block = chip.geometry().block_of(page);
+    chip.erase_counts()[block.0 as usize]
+}
+
+fn read(chip: &mut SimNand, page: PageAddr) -> (Vec<u8>, Vec<u8>) {
+    let mut bytes = vec![0; chip.geometry().page_size() as usize];
+    let mut spare = vec![0; chip.geometry().spare_size() as usize];
+    chip.read(page, 0, &mut bytes, &mut spare).unwrap();
+    (bytes, spare)
+}
+
+/// The pages that differ.
+fn changed(old: &SimNand, new: &SimNand) -> Vec<PageAddr> {
+    let (mut old, mut new) = (old.clone(), new.clone());
+    let pages = (0..old.geometry().pages()).map(PageAddr);
+    pages
+        .filter(|page| read(&mut old, *page) != read(&mut new, *page))
+        .collect()
+}
+
+impl Left {
+    /// Mounts, and runs with a cut after so many programs and erases; whether there were as many.
+    fn session(&self, setup: Setup, ops: &[Op], after: u64, id: &str) -> (Left, bool) {
+        let Left {
+            chip,
+            mut model,
+            torn,
+        } = self.clone();
+        let cut = Cut {
+            after,
+            program: Tear::NotBegun,
+            erase: EraseTear::NotBegun,
+            seed: 0,
+        };
+        let mut nand = PowerCut::new(chip, cut);
+        let mut ram = setup.ram();
+        let ran = Jftl::mount(&mut nand, &mut ram).and_then(|mut disk| {
+            match model.compare(&mut disk, true) {
+                Ok(()) => run(&mut disk, &mut model, ops),
+                Err(e) if e.contains("PowerOff") => Err(CutError::PowerOff.into()),
+                Err(e) => panic!("{id}: {e}"),
+            }
+        });
+        let is_cut = match ran {
+            Ok(()) => false,
+            Err(Error::Flash(CutError::PowerOff)) => true,
+            Err(e) => panic!("{id}: {e:?}"),
+        };
+        let chip = nand.into_inner();
+        (Left { chip, model, torn }, is_cut)
+    }
+
+    /// The same with a cut in one of the operations. A page that it has hit is seen from now on, or
+    /// not.
+    fn cut_in(
+        &self,
+        setup: Setup,
+        ops: &[Op],
+        after: u64,
+        is_seen: bool,
+        id: &str,
+    ) -> Option<Left> {
+        let (mut left, is_cut) = self.session(setup, ops, after, id);
+        let (whole, _) = self.session(setup, ops, after + 1, id);
+        if !is_cut {
+            return None;
+        }
+        if let [page] = changed(&left.chip, &whole.chip)[..]
+            && erases(&left.chip, page) == erases(&whole.chip, page)
+        {
+            let (bytes, spare) = read(&mut whole.chip.clone(), page);
+            left.torn.push(Torn {
+                page,
+                erases: erases(&left.chip, page),
+                bytes,
+                spare,
+                is_seen,
+            });
+            if is_seen {
+                left.chip = whole.chip;
+            }
+        }
+        Some(left)
+    }
+
+    /// Pages that were seen go, and others come up.
+    fn turn(&mut self, rng: &mut Rng) {
+        let Left { chip, torn, .. } = self;
+        torn.retain(|torn| torn.erases == erases(chip, torn.page));
+        for torn in torn {
+            if !rng.one_in(2) {
+                continue;
+            }
+            if torn.is_seen {
+                chip.rot(torn.page, Rot::Lost).unwrap();
+            } else {
+                torn.is_seen = chip.program(torn.page, &torn.bytes, &torn.spare).is_ok();
+            }
+        }
+    }
+}
+
+fn writes(from: u32, count: u32) -> Vec<Op> {
+    let write = |i| [Op::Write(i % 7, 1, from + i), Op::Flush];
+    (0..count).flat_map(write).collect()
+}
+
+/// Mounts in a row that are cut, and a session that writes on from what is left; nothing ends it.
+fn case(setup: Setup, start: &Left, seed: u64) {
+    let id = format!("FLASHKIT_REPLAY={seed} ({})", setup.name);
+    let mut rng = Rng::new(seed);
+    let mut left = start.clone();
+    for round in 0..2 + rng.below(6) as u32 {
+        let ops = writes(1_000 + 100 * round, 3);
+        // Mostly in what a mount writes.
+        let most = if rng.one_in(4) { 16 } else { 6 };
+        let after = rng.below(most);
+        let is_seen = rng.one_in(2);
+        let Some(next) = left.cut_in(setup, &ops, after, is_seen, &id) else {
+            break;
+        };
+        left = next;
+        left.turn(&mut rng);
+    }
+    let ops = writes(2_000, rng.below(20) as u32);
+    for ops in [&ops, &[][..]] {
+        let (next, _) = left.session(setup, ops, u64::MAX, &id);
+        left = next;
+        left.turn(&mut rng);
+    }
+}
+
+fn start(setup: Setup, is_orderly: bool) -> Left {
+    let mut ops = script(3, setup.sectors(), 40, 60);
+    if is_orderly {
+        ops.push(Op::Close);
+    }
+    let left = Left {
+        chip: setup.formatted(),
+        model: Model::new(setup.sectors()),
+        torn: Vec::new(),
+    };
+    left.session(setup, &ops, u64::MAX, "start").0
+}
+
+#[test]
+fn what_a_mount_has_seen_and_lost_is_not_taken_for_what_came_after() {
+    let only = std::env::var("FLASHKIT_REPLAY").ok();
+    let only: Option<u64> = only.map(|seed| seed.parse().expect("a seed, as a failure prints it"));
+    let is_full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
+    let count = if is_full { 100_000 } else { 1_000 };
+    let starts: Vec<_> = SETUPS
+        .into_iter()
+        .flat_map(|setup| [true, false].map(|is_orderly| (setup, start(setup, is_orderly))))
+        .collect();
+    for seed in only.map_or(0..count, |seed| seed..seed + 1) {
+        let (setup, start) = &starts[seed as usize % starts.len()];
+        case(*setup, start, seed);
+    }
+}
