@@ -71,7 +71,7 @@ impl<N: Nand> Jftl<'_, N> {
 
     /// Puts the next anchor together in the scratch page; its length.
     fn fill_anchor(&mut self, set: [u32; 4]) -> usize {
-        self.anchors.seq += 1;
+        self.anchors.seq = self.anchors.seq.saturating_add(1);
         let anchor = Anchor {
             volume: self.volume,
             seq: self.anchors.seq,

@@ -15,10 +15,11 @@
 //!   the one before replaces it.
 //! * `ordinal` counts the blocks of the log, so that a page of a block's
 //!   earlier life is not believed.
-//! * `anchor` is the name (its CRC) of the anchor that was the newest one when the page was
-//!   programmed; 0 in what older programs have written. So an anchor that a page names is complete,
-//!   and only such an anchor counts. A block is *ahead* when no page of the log was in it as the
-//!   anchor was written: only pages that name this anchor count there.
+//! * `anchor` is the name of the anchor that was the newest one when the page was programmed: in
+//!   the upper half its `seq`, in the lower its CRC, 16 bits of each; 0 in what older programs have
+//!   written. So an anchor that a page names is complete, and only such an anchor counts. A block is
+//!   *ahead* when no page of the log was in it as the anchor was written: only pages that name this
+//!   anchor count there.
 //! * `redo`: the first page of the log whose records may not be in the map pages yet; `snap`: the
 //!   first of the newest whole snapshot.
 //! * A record says that `run` sectors from `number` on are in the pages from `page` on; all ones:
@@ -271,7 +272,13 @@ impl Anchor {
 
     /// By what pages of the log name a sealed anchor; never 0.
     pub fn name(page: &[u8]) -> u32 {
-        get_u32(page, 4).max(1)
+        (get_u32(page, 12) << 16 | get_u32(page, 4) & 0xFFFF).max(1)
+    }
+
+    /// How far the number of an anchor that is named is above another number; 0: it is not.
+    pub fn number_above(name: u32, seq: u32) -> u32 {
+        let above = (name >> 16).wrapping_sub(seq) & 0xFFFF;
+        if above < 0x8000 { above } else { 0 }
     }
 }
 

@@ -5,7 +5,7 @@ use flashkit_nand::{Nand, PageAddr};
 use crate::error::Error;
 use crate::layout::NONE;
 use crate::ram::State;
-use crate::record::{Header, OPEN};
+use crate::record::{Anchor, Header, OPEN};
 use crate::state::Jftl;
 
 /// What the newest page of the log says.
@@ -15,7 +15,7 @@ pub(crate) struct End {
     /// Whether it, or what follows of a transaction without an end, names the anchor that led here,
     /// or is of a program that did not write names.
     pub is_named: bool,
-    /// Whether the log goes on in pages that name an anchor that is not there.
+    /// Whether the log goes on in pages that name an anchor that is lost.
     pub goes_on: bool,
 }
 
@@ -100,12 +100,17 @@ impl<N: Nand> Jftl<'_, N> {
         }))
     }
 
-    /// Whether a block of those ahead has the page after the last one.
+    /// Whether a block of those ahead has the page after the last one, and it names an anchor that
+    /// is newer than all there are. What cuts leave does not: the newest complete anchor stays.
     fn goes_on(&mut self, last: u32) -> Result<bool, Error<N::Error>> {
         for i in self.log.at + 1..self.log.len {
             let (block, _) = self.ram.log(i);
-            let header = self.load_log_end(block * self.lay.pages)?;
-            if header.is_some_and(|h| self.is_of(&h, i) && h.seq == last.wrapping_add(1)) {
+            let Some(header) = self.load_log_end(block * self.lay.pages)? else {
+                continue;
+            };
+            let above = Anchor::number_above(header.anchor, self.anchors.seq);
+            if self.is_of(&header, i) && header.seq == last.wrapping_add(1) && above > 0 {
+                self.anchors.seq = self.anchors.seq.saturating_add(above);
                 return Ok(true);
             }
         }
