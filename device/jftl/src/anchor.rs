@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::layout::{ANCHOR_HEADER, ANCHORS, NONE};
 use crate::ram::State;
 use crate::record::{AHEAD, Anchor, FIRST_BLOCKS};
-use crate::state::Jftl;
+use crate::state::{Anchors, Jftl};
 
 /// Blocks that a root names: for the newest anchor, the one before, and the next.
 pub(crate) const NAMED: usize = 3;
@@ -93,9 +93,9 @@ impl<N: Nand> Jftl<'_, N> {
     fn write_anchor(&mut self) -> Result<bool, Error<N::Error>> {
         let len = self.fill_anchor(self.anchors.set);
         let (mut is_written, mut failed) = (false, NONE);
-        for turn in 0..2 * ANCHORS {
-            let keeps = turn < ANCHORS;
-            if self.anchors.page >= self.lay.pages && !self.next_anchor_block(keeps)? {
+        for turn in 0..3 * ANCHORS {
+            let round = turn / ANCHORS;
+            if self.anchors.page >= self.lay.pages && !self.next_anchor_block(round)? {
                 continue;
             }
             let block = self.anchors.set[self.anchors.at];
@@ -137,14 +137,13 @@ impl<N: Nand> Jftl<'_, N> {
         Ok(true)
     }
 
-    /// Goes on to the next block that takes anchors. One that no page of the log names is kept if
-    /// it can be: no other may ever get its number and its content.
-    fn next_anchor_block(&mut self, keeps: bool) -> Result<bool, Error<N::Error>> {
+    /// Goes on to the next block that takes anchors. In the first round those stay that should.
+    fn next_anchor_block(&mut self, round: u32) -> Result<bool, Error<N::Error>> {
         self.anchors.at = (self.anchors.at + 1) % self.anchors.set.len();
         let block = self.anchors.set[self.anchors.at];
         // What holds the newest one stays until there is another.
-        let is_kept = block == self.anchors.home || keeps && block == self.anchors.newer;
-        let is_free = block != NONE && !is_kept;
+        let is_free = block != NONE && block != self.anchors.home;
+        let is_free = is_free && self.worth(block) <= round;
         if !is_free || !self.erase_for_anchors(block)? {
             return Ok(false);
         }
@@ -159,6 +158,13 @@ impl<N: Nand> Jftl<'_, N> {
             return Ok(false);
         }
         self.erase(block)
+    }
+
+    /// Whether a block for anchors should stay: the one with the newest that a page of the log names
+    /// counts until a page names a newer one. No other should get the number of the newest.
+    fn worth(&self, block: u32) -> u32 {
+        let Anchors { named, newer, .. } = self.anchors;
+        u32::from(block == newer).max(2 * u32::from(block == named))
     }
 
     fn takes_anchors(&self, block: u32) -> bool {
@@ -234,11 +240,11 @@ impl<N: Nand> Jftl<'_, N> {
     /// there was one to take it.
     fn write_root(&mut self, set: [u32; 4]) -> Result<bool, Error<N::Error>> {
         let len = self.fill_anchor(set);
-        let (newer, root) = (self.anchors.newer, self.anchors.root);
-        let others = (1..ANCHORS).map(|i| (root + i) % ANCHORS);
-        let kept = others.clone().filter(|block| *block == newer);
-        for block in others.filter(|block| *block != newer).chain(kept) {
-            if !self.erase_for_anchors(block)? {
+        let root = self.anchors.root;
+        for turn in 0..3 * ANCHORS {
+            let block = (root + turn) % ANCHORS;
+            let is_turn = block != root && self.worth(block) == turn / ANCHORS;
+            if !is_turn || !self.erase_for_anchors(block)? {
                 continue;
             }
             if self.program_anchor(block, 0, len)? {

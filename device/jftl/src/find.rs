@@ -249,11 +249,11 @@ impl<N: Nand> Jftl<'_, N> {
             at: newest.at,
             // Pages behind it may have been cut: the next one goes to another block.
             page: self.lay.pages,
-            seq: self.anchors.seq,
             name: Anchor::name(self.ram.scratch),
             home: self.lay.block_of(page),
+            named: self.lay.block_of(page),
             root: newest.root,
-            newer: self.anchors.newer,
+            ..self.anchors
         };
         for i in 0..anchor.count {
             let (block, is_ahead) = Anchor::block(self.ram.scratch, i);
@@ -275,17 +275,26 @@ impl<N: Nand> Jftl<'_, N> {
     /// scratch page. Nothing: what a cut has left has changed in between.
     pub(crate) fn find_log(&mut self) -> Result<Option<End>, Error<N::Error>> {
         let mut search = Search::Newest;
+        // The last page by newer ones.
+        let mut last = 0;
         while let Some(found) = self.next_anchor(&mut search)? {
             if !self.take_up(&found, true)? {
                 return Ok(None);
             }
             match self.find_end() {
                 Ok(None) => return Ok(None),
-                Ok(Some(end)) if !end.is_named => {}
+                // An old one: another that counted has been lost, or had to make room.
+                Ok(Some(end)) if end.last < last => break,
+                Ok(Some(end)) if !end.is_named => last = end.last,
                 Ok(Some(end)) if !end.goes_on => return Ok(Some(end)),
                 // The anchor that they name is lost.
                 Ok(Some(_)) => return self.find_all(&found),
-                Err(Error::Damaged { .. } | Error::NotFormatted) if !self.is_anchor_named()? => {}
+                Err(e @ (Error::Damaged { .. } | Error::NotFormatted)) => {
+                    match self.last_named()? {
+                        (true, _) => return Err(e),
+                        (false, seq) => last = last.max(seq),
+                    }
+                }
                 Err(e) => return Err(e),
             }
         }
@@ -308,12 +317,15 @@ impl<N: Nand> Jftl<'_, N> {
     /// Takes up the newest anchor that a page of its log names, or the newest there is.
     pub(crate) fn find_anchor(&mut self) -> Result<bool, Error<N::Error>> {
         let mut search = Search::Newest;
+        let mut last = 0;
         while let Some(found) = self.next_anchor(&mut search)? {
             if !self.take_up(&found, true)? {
                 return Ok(false);
             }
-            if self.is_anchor_named()? {
-                return Ok(true);
+            match self.last_named()? {
+                (_, seq) if seq < last => break,
+                (true, _) => return Ok(true),
+                (false, seq) => last = seq,
             }
         }
         let mut search = Search::ALL;
@@ -323,16 +335,18 @@ impl<N: Nand> Jftl<'_, N> {
         }
     }
 
-    /// Whether a page of the log can be read that names the anchor taken up.
-    fn is_anchor_named(&mut self) -> Result<bool, Error<N::Error>> {
-        for i in (0..self.log.len).rev() {
+    /// Whether a page of the log can be read that names the anchor taken up, and the number of the
+    /// last page that can be read.
+    fn last_named(&mut self) -> Result<(bool, u32), Error<N::Error>> {
+        let (mut is_named, mut last) = (false, 0);
+        for i in 0..self.log.len {
             for page in 0..self.lay.pages {
-                let header = self.load_log_page(i, page)?;
-                if header.is_some_and(|header| header.anchor == self.anchors.name) {
-                    return Ok(true);
+                if let Some(header) = self.load_log_page(i, page)? {
+                    is_named |= header.anchor == self.anchors.name;
+                    last = last.max(header.seq);
                 }
             }
         }
-        Ok(false)
+        Ok((is_named, last))
     }
 }

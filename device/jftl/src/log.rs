@@ -108,6 +108,7 @@ impl<N: Nand> Jftl<'_, N> {
         if self.log.page == 0 {
             ram.set_log(self.log.at, block, header.seq);
         }
+        self.anchors.named = self.anchors.home;
         self.log.page += 1;
         self.log.next += 1;
         if flags & OPEN == 0 {

@@ -15,6 +15,8 @@ pub(crate) struct End {
     /// Whether it, or what follows of a transaction without an end, names the anchor that led here,
     /// or is of a program that did not write names.
     pub is_named: bool,
+    /// The number of the very last page.
+    pub last: u32,
     /// Whether the log goes on in pages that name an anchor that is lost.
     pub goes_on: bool,
 }
@@ -96,6 +98,7 @@ impl<N: Nand> Jftl<'_, N> {
             header,
             page,
             is_named,
+            last: seq,
             goes_on,
         }))
     }

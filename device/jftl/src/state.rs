@@ -170,13 +170,15 @@ pub(crate) struct Anchors {
     pub page: u32,
     /// The highest number that was seen.
     pub seq: u32,
-    /// The name of the one that counts, and its block.
+    /// The name of the newest complete one, and its block.
     pub name: u32,
     pub home: u32,
     /// The block among the chip's first four that leads to it.
     pub root: u32,
     /// The block with a newer one, which no page of the log names.
     pub newer: u32,
+    /// The block with the newest one that a page of the log names.
+    pub named: u32,
 }
 
 impl Anchors {
@@ -190,6 +192,7 @@ impl Anchors {
         home: NONE,
         root: 0,
         newer: NONE,
+        named: NONE,
     };
 }
 
