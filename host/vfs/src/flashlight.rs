@@ -23,8 +23,29 @@ pub struct FlashLightFs<'r, N: Nand> {
     files: BTreeMap<Ino, FileRef>,
     opens: BTreeMap<Ino, u32>,
     orphans: BTreeSet<Ino>,
+    /// Files with extent maps whose stored pages have been counted.
+    counted: BTreeMap<Ino, Counted>,
     /// Pages that the patrol could not read in this round, and that may be of no use.
     doubtful: u32,
+}
+
+/// Files of which the count of stored pages is kept.
+const COUNTED: usize = 4096;
+
+/// What is stored of a file.
+#[derive(Clone, Copy)]
+struct Counted {
+    pages: u32,
+    size: u64,
+}
+
+impl Counted {
+    /// What is stored after a change that leaves a file without holes without any.
+    fn resized(self, size: u64, page: u64) -> Option<Counted> {
+        let is_dense = u64::from(self.pages) == self.size.div_ceil(page);
+        let pages = u32::try_from(size.div_ceil(page)).ok()?;
+        is_dense.then_some(Counted { pages, size })
+    }
 }
 
 fn error<E: std::fmt::Debug>(e: fl::Error<E>) -> Error {
@@ -73,8 +94,8 @@ fn kind(mode: u16) -> FileKind {
     FileKind::of_mode(mode.into()).unwrap_or(FileKind::File)
 }
 
-/// Attributes of an inode on a chip with pages of `page` bytes. Of a file with extent maps all of
-/// its size counts as stored.
+/// Attributes of an inode on a chip with pages of `page` bytes. Of a file whose pages are not
+/// counted all of its size counts as stored.
 fn attr_out(a: &fl::Attr, page: u32) -> Attr {
     let stored = a.pages.map_or(u64::MAX, |n| u64::from(n) * u64::from(page));
     Attr {
@@ -102,6 +123,7 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
             files: BTreeMap::new(),
             opens: BTreeMap::new(),
             orphans: BTreeSet::new(),
+            counted: BTreeMap::new(),
             doubtful: 0,
         }
     }
@@ -147,8 +169,42 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
         }
     }
 
-    fn attr(&self, attr: &fl::Attr) -> Attr {
-        attr_out(attr, self.fs.nand().geometry().page_size())
+    fn attr(&mut self, attr: &fl::Attr) -> Attr {
+        let counted = match attr.node {
+            Node::File(file) if attr.pages.is_none() => self.count(file, attr.size),
+            _ => attr.pages,
+        };
+        let attr = fl::Attr {
+            pages: counted,
+            ..*attr
+        };
+        attr_out(&attr, self.fs.nand().geometry().page_size())
+    }
+
+    /// The stored pages of a file with extent maps.
+    fn count(&mut self, file: FileRef, size: u64) -> Option<u32> {
+        let ino = Ino::from(file.ino);
+        if let Some(counted) = self.counted.get(&ino).filter(|c| c.size == size) {
+            return Some(counted.pages);
+        }
+        // Damage is for its reader to meet.
+        let pages = self.fs.pages_stored(file).ok()??;
+        if self.counted.len() >= COUNTED {
+            self.counted.clear();
+        }
+        self.counted.insert(ino, Counted { pages, size });
+        Some(pages)
+    }
+
+    /// Notes a change of what is stored of a file: it has this size now, or has holes.
+    fn recount(&mut self, ino: Ino, size: impl FnOnce(Counted) -> Option<u64>) {
+        let Some(counted) = self.counted.remove(&ino) else {
+            return;
+        };
+        let page = u64::from(self.fs.nand().geometry().page_size());
+        if let Some(now) = size(counted).and_then(|size| counted.resized(size, page)) {
+            self.counted.insert(ino, now);
+        }
     }
 
     /// What the file system has made durable on its chip is so for the host's disk, where the chip
@@ -160,6 +216,8 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
 
     fn made(&mut self, node: Node) -> Result<Attr> {
         self.know(node);
+        // The number may have been another file's.
+        self.counted.remove(&Ino::from(node.ino()));
         let attr = self.fs.getattr(node).map_err(error)?;
         Ok(self.attr(&attr))
     }
@@ -187,9 +245,10 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
         let node = self.node(ino)?;
         if let Some(size) = set.size {
             let file = self.file(ino)?;
-            self.fs
-                .truncate(file, size, time_in(set.now))
-                .map_err(error)?;
+            let done = self.fs.truncate(file, size, time_in(set.now));
+            let is_dense = |is: Counted| done.is_ok() && size <= is.size;
+            self.recount(ino, |is| is_dense(is).then_some(size));
+            done.map_err(error)?;
         }
         let set = fl::SetAttr {
             mode: set.mode,
@@ -384,13 +443,16 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
 
     fn write(&mut self, ino: Ino, offset: u64, data: &[u8], now: Time) -> Result<()> {
         let file = self.file(ino)?;
-        self.fs
-            .write(file, offset, data, time_in(now))
-            .map_err(error)
+        let end = offset.saturating_add(data.len() as u64);
+        let written = self.fs.write(file, offset, data, time_in(now));
+        let is_dense = |is: Counted| written.is_ok() && offset <= is.size;
+        self.recount(ino, |is| is_dense(is).then_some(end.max(is.size)));
+        written.map_err(error)
     }
 
     fn punch_hole(&mut self, ino: Ino, offset: u64, len: u64, now: Time) -> Result<()> {
         let file = self.file(ino)?;
+        self.counted.remove(&ino);
         self.fs
             .punch(file, offset, len, time_in(now))
             .map_err(error)

@@ -24,7 +24,7 @@ pub struct Attr {
     /// Size in bytes; of a directory, its number of entries; of a special file 0.
     pub size: u64,
     /// Pages that hold data of a file, where its inode tells; not where extent maps would have to
-    /// be read, nor of a directory.
+    /// be read ([`FlashLight::pages_stored`](crate::FlashLight::pages_stored)), nor of a directory.
     pub pages: Option<u32>,
     /// Of a device, its number as the caller gave it; else 0.
     pub device: u32,

@@ -89,6 +89,13 @@ impl<N: Nand> FlashLight<'_, N> {
         self.volume
             .reading(|volume| volume.index_mut().next_edge(node, offset, false))
     }
+
+    /// How many pages hold data of a file; none of one with so many extent maps that index pages
+    /// lead to them. A read for each extent map.
+    pub fn pages_stored(&mut self, node: FileRef) -> Result<Option<u32>, Error<N::Error>> {
+        self.volume
+            .reading(|volume| volume.index_mut().pages_stored(node))
+    }
 }
 
 impl<N: Nand> Index<'_, N> {

@@ -152,6 +152,31 @@ impl<N: Nand> Index<'_, N> {
             .fragment_resize(f.page, f.off, keep);
     }
 
+    pub(crate) fn pages_stored(&mut self, node: FileRef) -> Result<Option<u32>, Error<N::Error>> {
+        let i = self.load_data_file(node)?;
+        let view = self.files[i].file();
+        match view.levels() {
+            0 => return Ok(Some(view.pages_stored())),
+            1 => {}
+            _ => return Ok(None),
+        }
+        let pages = view.size().div_ceil(self.store.page_size() as u64) as u32;
+        let fragment = view.fragment().map(|f| f.page);
+        let (mut index, mut stored) = (0u32, 0u32);
+        while index < pages {
+            let mapped = self.map_lookup(i, index)?;
+            let end = index.saturating_add(mapped.run.max(1)).min(pages);
+            stored += if mapped.page.is_some() {
+                end - index
+            } else {
+                // The inode may hold a page of a hole.
+                u32::from(fragment.is_some_and(|page| (index..end).contains(&page)))
+            };
+            index = end;
+        }
+        Ok(Some(stored))
+    }
+
     pub(crate) fn next_edge(
         &mut self,
         node: FileRef,

@@ -250,3 +250,72 @@ fn a_synced_piece_is_there_while_it_gets_a_page_of_its_own() {
         );
     }
 }
+
+/// What `stat` says is stored of a file in many pieces, page by page.
+fn stored(fs: &mut Fs, ino: Ino) -> u64 {
+    let (mut at, mut pages) = (0, 0);
+    while let Some(data) = fs.next_data(ino, at).unwrap() {
+        at = fs.next_hole(ino, data).unwrap().unwrap();
+        pages += at.div_ceil(2048) - data / 2048;
+    }
+    pages * 4
+}
+
+#[test]
+fn the_holes_of_a_file_in_many_pieces_do_not_count_as_stored() {
+    let mut fs = of_paper();
+    // More pieces than the inode has place for.
+    let a = file(&mut fs, b"a", 1_000, 3);
+    fs.sync().unwrap();
+    let blocks = |fs: &mut Fs| fs.getattr(a).unwrap().blocks;
+    assert_eq!(blocks(&mut fs), 4_000);
+    let mut fs = remount(fs);
+    let root = fs.root();
+    let (reads, _) = cost(&mut fs, |fs| {
+        assert_eq!(fs.lookup(root, b"a").unwrap().blocks, 4_000);
+    });
+    assert!((6..20).contains(&reads), "{reads}");
+    // It is counted once.
+    let (reads, _) = cost(&mut fs, |fs| assert_eq!(blocks(fs), 4_000));
+    assert_eq!(reads, 0);
+    let mut rng = Rng::new(11);
+    for step in 0..400 {
+        let at = rng.below(3_000) * 2048 + rng.below(3) * 100;
+        match rng.below(8) {
+            0 => fs.punch_hole(a, at, rng.below(9) * 1024, NOW).unwrap(),
+            1 => {
+                let set = SetAttr {
+                    size: Some(at + 1_500 * 2048),
+                    ..SetAttr::default()
+                };
+                fs.setattr(a, &set).unwrap();
+            }
+            _ => fs.write(a, at, &[1; 3000], NOW).unwrap(),
+        }
+        if rng.one_in(3) {
+            let (is, counted) = (blocks(&mut fs), stored(&mut fs, a));
+            assert!(is.abs_diff(counted) <= 3, "step {step}: {is}, {counted}");
+        }
+    }
+    clean(&mut fs);
+}
+
+#[test]
+fn a_file_without_holes_is_counted_once() {
+    let mut fs = of_paper();
+    let a = file(&mut fs, b"a", 3_000, 1);
+    for page in (0..3_000).step_by(2) {
+        fs.write(a, page * 2048, &[2; 2048], NOW).unwrap();
+    }
+    fs.sync().unwrap();
+    assert_eq!(fs.getattr(a).unwrap().blocks, 12_000);
+    for page in 0..100 {
+        fs.write(a, 3_000 * 2048 + page * 1000, &[3; 1000], NOW)
+            .unwrap();
+        let (reads, _) = cost(&mut fs, |fs| {
+            let attr = fs.getattr(a).unwrap();
+            assert_eq!(attr.blocks, attr.size.div_ceil(512));
+        });
+        assert_eq!(reads, 0, "{page}");
+    }
+}
