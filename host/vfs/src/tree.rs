@@ -207,8 +207,8 @@ pub fn host_tree(host: &Path, apart: Option<FileId>) -> Result<HostTree, TreeErr
 
 /// Copies a host file to the path `to`, or what a host directory holds into the directory `to`,
 /// which is created along with those above it. Modes, mtimes, owners, symbolic and hard links are
-/// kept, and holes as the host tells of them. Files in the way are overwritten, or removed if they
-/// have other names. Nothing is synced.
+/// kept, and holes as the host tells of them. Files in the way are replaced once what replaces them is
+/// whole; a file that cannot be copied to its end is not there. Nothing is synced.
 ///
 /// `progress` is called with the bytes copied so far.
 pub fn copy_in(
@@ -418,28 +418,45 @@ impl CopyIn<'_> {
         new: &NewInode,
     ) -> Result<Ino, TreeError> {
         let from = File::open(host).at(host)?;
-        let existed = match self.fs.lookup(dir, name) {
+        let replaces = match self.fs.lookup(dir, name) {
             Err(Error::NotFound) => false,
-            // What is written must not show under other names.
-            Ok(old)
-                if old.kind == FileKind::Symlink
-                    || old.kind.is_special()
-                    || old.kind == FileKind::File && old.nlink > 1 =>
-            {
-                self.fs.unlink(dir, name, new.now).at(host)?;
-                false
+            Ok(old) if old.kind == FileKind::Dir => {
+                return Err(TreeError::Fs(host.to_owned(), Error::IsDir));
             }
             found => found.map(|_| true).at(host)?,
         };
-        let ino = path::create_or_truncate(self.fs, dir, name, new)
-            .at(host)?
-            .ino;
-        self.contents(host, &from, ino, new.now)?;
-        if existed {
-            self.set_attributes(ino, new).at(host)?;
+        let (made, ino) = if replaces {
+            self.create_aside(dir, new).at(host)?
+        } else {
+            let made = self.fs.create(dir, name, new).at(host)?;
+            (name.to_vec(), made.ino)
+        };
+        let written = self.contents(host, &from, ino, new.now).and_then(|()| {
+            if replaces {
+                let renamed = self.fs.rename(dir, &made, dir, name, false, new.now);
+                renamed.at(host)?;
+            }
+            Ok(())
+        });
+        if written.is_err() {
+            // What stopped it is what is told.
+            let _ = self.fs.unlink(dir, &made, new.now);
         }
+        written?;
         self.done.files += 1;
         Ok(ino)
+    }
+
+    /// A new file under a name that nothing has: what it is to replace stays until it is whole.
+    fn create_aside(&mut self, dir: Ino, new: &NewInode) -> crate::Result<(Vec<u8>, Ino)> {
+        let mut number = 0_u32;
+        loop {
+            let name = format!(".flashkit-{number}.part").into_bytes();
+            match self.fs.create(dir, &name, new) {
+                Err(Error::Exists) => number += 1,
+                made => return Ok((name, made?.ino)),
+            }
+        }
     }
 
     /// Writes what is stored of a file, and sets its size where it ends in a hole.

@@ -23,6 +23,9 @@ use crate::volume::{self, Access};
 
 /// Copy between the host and the inside of an image; modes, times, links and holes are kept.
 ///
+/// A file goes into an image whole or not at all. One that is there is replaced once the new one is
+/// whole, which takes space for both.
+///
 /// Out of an image, a single file appears whole or not at all. Owners are kept for root, and
 /// permission bits as well; for others the umask takes some of these away. Set-ID bits are dropped
 /// and devices left out, as who made the image need not be trusted. Directories that are there keep
@@ -34,7 +37,7 @@ use crate::volume::{self, Access};
     flashkit cp -r -p --same-owner --devices flash.img:/ rootfs    # all of it, as root")]
 pub struct Args {
     /// Copy directories with all that they hold
-    #[arg(short = 'r', short_alias = 'R', short_alias = 'a')]
+    #[arg(short = 'r', visible_short_aliases = ['R', 'a'])]
     recursive: bool,
     #[command(flatten)]
     out: Out,

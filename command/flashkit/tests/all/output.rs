@@ -170,6 +170,28 @@ fn what_fails_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_does_not_fit_into_an_image_is_not_in_it() {
+    let here = Place::new();
+    fs::write(here.path("large"), vec![7; 30 << 20]).unwrap();
+    image(&here, "x.img");
+    here.said(0, &["mkfs", "--fs", "nanofs", "--size", "1MiB", "y.img"]);
+    here.said(0, &["cp", "file", "y.img:/"]);
+    for name in ["x.img", "y.img"] {
+        // A new file, and one in the place of another.
+        for inside in ["new", "file"] {
+            let to = format!("{name}:/{inside}");
+            assert!(
+                here.complaint(1, &["cp", "large", &to])
+                    .contains("no space left")
+            );
+        }
+        assert_eq!(here.said(0, &["ls", name]), "file\n");
+        assert_eq!(here.said(0, &["cat", &format!("{name}:/file")]), "contents");
+        here.said(0, &["fsck", name]);
+    }
+}
+
+#[test]
 fn what_is_interrupted_leaves_nothing_behind() {
     let here = Place::new();
     fs::create_dir(here.path("tree")).unwrap();
