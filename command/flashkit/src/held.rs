@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 use crate::{disk, text, volume};
 
@@ -63,20 +63,42 @@ fn looked(path: &Path) -> anyhow::Result<Option<Held>> {
         }
         Ok(_) => {}
     }
+    match on_medium(path)? {
+        Some(found) => Ok(found),
+        None => Ok(is_anything(path)?.then_some(Held::Data)),
+    }
+}
+
+/// What a chip or a card holds; `None`: it is neither. Within: `None`: it is erased.
+fn on_medium(path: &Path) -> anyhow::Result<Option<Option<Held>>> {
     if let Some(on_nor) = disk::held_on_nor(path)? {
-        return Ok(on_nor);
+        return Ok(Some(on_nor));
     }
     if let Some(on_nand) = volume::held_on_nand(path)? {
         let disk_too = |what| match what {
             Held::Data if disk::is_jftl(path) => Held::Jftl,
             what => what,
         };
-        return Ok(on_nand.map(disk_too));
+        return Ok(Some(on_nand.map(disk_too)));
     }
-    if volume::is_nanofs(path) {
-        return Ok(Some(Held::NanoFs));
-    }
-    Ok(is_anything(path)?.then_some(Held::Data))
+    Ok(volume::is_nanofs(path).then_some(Some(Held::NanoFs)))
+}
+
+/// An error of who has looked for one of these, with the place. Where there is something else, it
+/// says what, and which command takes that.
+pub fn not_found(path: &Path, asked: &[Held], error: anyhow::Error) -> anyhow::Error {
+    let found = on_medium(path).ok().flatten().flatten();
+    let error = match found.filter(|found| !asked.contains(found)) {
+        Some(found @ (Held::FlashLight | Held::NanoFs)) => {
+            anyhow!("holds {found}; `flashkit mount` takes it")
+        }
+        Some(found @ Held::Jftl) => anyhow!("holds {found}; `flashkit attach --ftl jftl` takes it"),
+        Some(found @ Held::LogDisk) => {
+            anyhow!("holds {found}; `flashkit attach --ftl logdisk` takes it")
+        }
+        Some(Held::Data) | None => error,
+    };
+    error.context(text::path(path))
 }
 
 /// Whether a file has a byte that an empty card has not.

@@ -15,6 +15,7 @@ use clap::ValueEnum;
 use flashkit_disk::{Disk, Sectors, Translation};
 
 use crate::failure::Usage;
+use crate::held::{Held, not_found};
 use crate::text;
 use crate::values;
 use crate::volume::Access;
@@ -154,7 +155,11 @@ impl Choice {
             Ftl::Page | Ftl::Jftl => jftl::open(image, access, barrier, self.ftl, self.real_time),
             Ftl::Logdisk => logdisk::open(image, access, barrier, cleaning, self.real_time),
         };
-        let disk = disk.with_context(named)?;
+        let asked = match self.ftl {
+            Ftl::Page | Ftl::Jftl => Held::Jftl,
+            Ftl::Logdisk => Held::LogDisk,
+        };
+        let disk = disk.map_err(|error| not_found(image, &[asked], error))?;
         Ok(Opened { disk, made })
     }
 }

@@ -24,7 +24,7 @@ use flashkit_sim::{ImageError, Preset, SimNand};
 use flashkit_vfs::{Counters, Measured, Time};
 use serde_json::{Map, Value};
 
-use crate::held::Held;
+use crate::held::{Held, not_found};
 use crate::output::Output;
 use crate::{text, values};
 
@@ -290,7 +290,7 @@ pub fn mkfs_card(image: &Output, card: Card) -> anyhow::Result<Counters> {
 
 /// Mounts the file system in an image.
 pub fn open(image: &Path, access: Access, tuning: impl Into<Tuning>) -> anyhow::Result<Volume> {
-    open_image(image, access, tuning.into(), None).with_context(|| text::path(image))
+    open_image(image, access, tuning.into(), None).map_err(|error| no_volume(image, error))
 }
 
 /// Mounts the file system in an image that is being made.
@@ -319,6 +319,11 @@ fn open_image(
         FsName::Nanofs => nanofs::open(image, access, tuning)?,
     };
     Ok(Volume::new(fs, name, chip, tuning))
+}
+
+/// Why there is no volume in an image.
+fn no_volume(image: &Path, error: anyhow::Error) -> anyhow::Error {
+    not_found(image, &[Held::FlashLight, Held::NanoFs], error)
 }
 
 /// A formatted and mounted chip in RAM, the same every time. Its cost starts at 0 once it is
@@ -415,7 +420,7 @@ pub fn info(image: &Path, ram: Option<usize>) -> anyhow::Result<Map<String, Valu
         FsName::Flashlight => flashlight::info(image, ram.into()),
         FsName::Nanofs => nanofs::info(image),
     });
-    told.with_context(|| text::path(image))
+    told.map_err(|error| no_volume(image, error))
 }
 
 /// Hands every on-flash record of an image to `each`, one object with a `kind` and a `page` each,
@@ -433,7 +438,8 @@ pub fn dump(
         flashlight::Dump::open(image, each_data_page)
     });
     // Who takes the records has errors of their own.
-    opened.with_context(|| text::path(image))?.run(each)
+    let opened = opened.map_err(|error| no_volume(image, error));
+    opened?.run(each)
 }
 
 /// Writes a raw image of the chip in an image: see [`raw::export`].

@@ -10,3 +10,4 @@ mod nanofs;
 mod output;
 mod powercut;
 mod raw;
+mod refused;

@@ -98,7 +98,7 @@ fn a_pipe_takes_a_file() {
 }
 
 /// A file for each thing that may be held.
-fn holders(here: &Place) -> Vec<(&'static str, &'static str)> {
+pub fn holders(here: &Place) -> Vec<(&'static str, &'static str)> {
     image(here, "flashlight");
     here.said(0, &["mkfs", "--fs", "nanofs", "--size", "1MiB", "nanofs"]);
     let mut chip = SimNand::create(here.path("jftl"), preset(CHIP).unwrap()).unwrap();
