@@ -1,6 +1,21 @@
 //! Values of options.
 
+use flashkit_powercut::Chip;
 use flashkit_sim::Preset;
+
+/// Parses a number within bounds; `what` it is of, for messages.
+pub fn number<T: TryFrom<u64>>(
+    what: &'static str,
+    least: u64,
+    most: u64,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let parsed = text.parse().ok();
+        let within = parsed.filter(|n| (least..=most).contains(n));
+        let number = within.and_then(|n| T::try_from(n).ok());
+        number.ok_or_else(|| format!("not {what} from {least} to {most}"))
+    }
+}
 
 /// Parses a number of bytes: `16384`, `16KiB`, `1.5 MiB` is not one, `1536KiB` is.
 pub fn size(text: &str) -> Result<u64, String> {
@@ -53,9 +68,15 @@ pub fn key(text: &str) -> Result<u32, String> {
 /// Parses a number of hours: parts of one are fine.
 pub fn hours(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(hours) if (0.0..=1e5).contains(&hours) => Ok(hours),
-        _ => Err("not a number of hours from 0 to 100000".into()),
+        Ok(hours) if hours > 0.0 && hours <= 1e5 => Ok(hours),
+        _ => Err("not a number of hours above 0, up to 100000".into()),
     }
+}
+
+/// Parses the shape of a small chip, on which a volume can be made.
+pub fn shape(text: &str) -> Result<Chip, String> {
+    let chip: Chip = text.parse()?;
+    chip.formatted().map(|_| chip)
 }
 
 /// Finds a chip by name.

@@ -29,6 +29,9 @@ use flashkit_vfs::FileKind;
 
 use crate::seen::What;
 
+/// Bytes that an operation writes at most: more than any chip that is cut holds.
+const LENGTH_MAX: usize = 1 << 28;
+
 /// Bytes of a file of this machine.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Piece {
@@ -178,6 +181,14 @@ impl Words<'_> {
         self.radix(10)
     }
 
+    /// Of bytes that are held in memory.
+    fn length(&mut self) -> Result<usize, String> {
+        match self.number()? {
+            bytes if bytes <= LENGTH_MAX => Ok(bytes),
+            bytes => Err(format!("more than {LENGTH_MAX} bytes at once: {bytes}")),
+        }
+    }
+
     fn radix<T: TryFrom<u64>>(&mut self, radix: u32) -> Result<T, String> {
         let word = self.0.next().ok_or("a number is missing")?;
         u64::from_str_radix(word, radix)
@@ -194,7 +205,7 @@ impl FromStr for Op {
         let mut w = Words(text.split_whitespace());
         let op = match w.0.next().ok_or("an operation is missing")? {
             "create" => Op::Create(w.path()?),
-            "write" => Op::Write(w.path()?, w.number()?, w.number()?),
+            "write" => Op::Write(w.path()?, w.number()?, w.length()?),
             "truncate" => Op::Truncate(w.path()?, w.number()?),
             "punch" => Op::Punch(w.path()?, w.number()?, w.number()?),
             "unlink" => Op::Unlink(w.path()?),
@@ -203,12 +214,12 @@ impl FromStr for Op {
             "link" => Op::Link(w.path()?, w.path()?),
             "mkdir" => Op::Mkdir(w.path()?),
             "rmdir" => Op::Rmdir(w.path()?),
-            "symlink" => Op::Symlink(w.path()?, w.number()?),
+            "symlink" => Op::Symlink(w.path()?, w.length()?),
             "mknod" => Op::Mknod(w.path()?, w.number()?),
             "chmod" => Op::Chmod(w.path()?, w.radix(8)?),
             "chown" => Op::Chown(w.path()?, w.number()?, w.number()?),
             "utimes" => Op::Utimes(w.path()?, w.number()?, w.number()?),
-            "setxattr" => Op::SetXattr(w.path()?, w.path()?, w.number()?),
+            "setxattr" => Op::SetXattr(w.path()?, w.path()?, w.length()?),
             "rmxattr" => Op::RemoveXattr(w.path()?, w.path()?),
             "fsync" => Op::Fsync(w.path()?),
             "open" => Op::Open(w.path()?),
@@ -274,6 +285,7 @@ mod tests {
             "sync now",
             "chmod a 9",
             "chmod a 7777777",
+            "write a 0 99999999999",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::failure::{FAILED, Usage};
 use crate::progress::Progress;
-use crate::text;
+use crate::{text, values};
 
 /// Search for a power cut that FlashLight does not survive as docs/guarantees.md says
 #[derive(clap::Args)]
@@ -41,19 +41,22 @@ pub struct Args {
     /// The chip of --given or --tree: page and spare in bytes, pages of a block, blocks; with
     /// -paper behind it, the paper's cleaner, with -kept RAM for metadata pages, with -dirtyN a
     /// dirty list of N entries [default: a small one, or slc-256m]
-    #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS")]
+    #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS", value_parser = values::shape)]
     chip: Option<Chip>,
     /// Copy this directory to one chip, cut after cut, and compare what was fsync'd with it
     #[arg(long, value_name = "DIR", conflicts_with_all = ["full", "script", "given"])]
     tree: Option<PathBuf>,
     /// With --tree: so many cuts, and those in recoveries
-    #[arg(long, value_name = "N", requires = "tree", default_value_t = 1000)]
+    #[arg(long, value_name = "N", requires = "tree", default_value_t = 1000,
+          value_parser = values::number::<u64>("a number of cuts", 1, u64::MAX))]
     cuts: u64,
     /// With --tree: what all chance follows from
-    #[arg(long, value_name = "S", requires = "tree", default_value_t = 1)]
+    #[arg(long, value_name = "S", requires = "tree", default_value_t = 1,
+          value_parser = values::number::<u64>("a seed", 0, u64::MAX))]
     seed: u64,
     /// With --tree: no more than so many MiB of it
-    #[arg(long, value_name = "MIB", requires = "tree", default_value_t = 16)]
+    #[arg(long, value_name = "MIB", requires = "tree", default_value_t = 16,
+          value_parser = values::number::<u64>("a number of MiB", 1, 1 << 20))]
     limit: u64,
     /// Show step by step what one id of a violation stands for
     #[arg(long, value_name = "ID", conflicts_with_all = ["full", "script", "given", "tree"])]
@@ -85,23 +88,24 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let scripts: Vec<Script> = match &args.given {
         Some(text) => {
             let chip = args.chip.clone().unwrap_or(SMALL_CHIP);
-            vec![Script::given(text, chip).map_err(Usage)?]
+            let script = Script::given(text, chip);
+            vec![script.map_err(|why| Usage(format!("--given: {why}")))?]
         }
         None if args.script.is_empty() && !args.list => Vec::new(),
         None => catalogue().into_iter().filter(named).collect(),
     };
-    if args.list {
-        for script in scripts {
-            writeln!(out, "{:16} {}", script.chip.to_string(), script.name)?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
     if !args.script.is_empty() && scripts.is_empty() {
         return Err(Usage(format!(
             "no script's name begins so: {}",
             args.script.join(" ")
         ))
         .into());
+    }
+    if args.list {
+        for script in scripts {
+            writeln!(out, "{:16} {}", script.chip.to_string(), script.name)?;
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     let bar: Mutex<Option<Progress>> = Mutex::new(None);
     let progress = |done: usize, all: usize| {
@@ -128,6 +132,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 }
 
 fn replay_one(id: &Id, shorter: bool, out: &mut dyn Write) -> Outcome {
+    let made = id.chip.formatted();
+    made.map_err(|why| Usage(format!("--replay: {}: {why}", id.chip)))?;
     match replay(id, out)? {
         Verdict::Allowed => {
             writeln!(out, "as guaranteed")?;

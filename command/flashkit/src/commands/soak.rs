@@ -12,6 +12,9 @@ use crate::failure::FAILED;
 use crate::progress::Progress;
 use crate::{text, values};
 
+/// A chip whose blocks stand fewer erases is worn out before it has been used.
+const ENDURANCE_MIN: u64 = 32;
+
 /// Everything at once, chip after chip, each to its wear-out.
 ///
 /// Random operations, power cuts, cuts in the recoveries, failing blocks, flipping bits, disturbing
@@ -28,26 +31,31 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = values::hours)]
     hours: f64,
     /// What all chance follows from; each chip takes the next one
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1,
+          value_parser = values::number::<u64>("a seed", 0, u64::MAX))]
     seed: u64,
     /// End after so many sessions; with the seed that a failure has printed, this replays it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N",
+          value_parser = values::number::<u64>("a number of sessions", 1, u64::MAX))]
     rounds: Option<u64>,
     /// Erases that a block stands
-    #[arg(long, value_name = "N", default_value_t = 300)]
+    #[arg(long, value_name = "N", default_value_t = 300,
+          value_parser = values::number::<u32>("a number of erases", ENDURANCE_MIN, u32::MAX.into()))]
     endurance: u32,
     /// Page and spare in bytes, pages of a block, blocks; with -paper behind it, the paper's
     /// cleaner [default: what the seed says]
-    #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS")]
+    #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS", value_parser = values::shape)]
     chip: Option<Chip>,
     /// Long histories of chips in use
     #[arg(long, conflicts_with = "endurance")]
     in_use: bool,
     /// With --in-use: so many hundredths of the volume are full [default: what the seed says]
-    #[arg(long, value_name = "PERCENT", requires = "in_use", value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(long, value_name = "PERCENT", requires = "in_use", 
+          value_parser = values::number::<u64>("a percentage", 1, 100))]
     fill: Option<u64>,
     /// With --in-use: no chip of more MiB than this, if the seed says which
-    #[arg(long, value_name = "MIB", requires = "in_use", default_value_t = 32)]
+    #[arg(long, value_name = "MIB", requires = "in_use", default_value_t = 32,
+          value_parser = values::number::<u64>("a number of MiB", 1, 1 << 20))]
     largest: u64,
     /// Print JSON
     #[arg(long)]

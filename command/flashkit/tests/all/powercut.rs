@@ -114,9 +114,17 @@ fn mistakes_are_told_in_a_line() {
         (2, &["--chip", "1024+24x8x64"]),
         (2, &["--tree", "/", "--full"]),
         (1, &["--tree", "/no/such/tree"]),
-        (1, &["--tree", env!("CARGO_MANIFEST_DIR"), "--limit", "0"]),
+        (2, &["--tree", env!("CARGO_MANIFEST_DIR"), "--limit", "0"]),
+        (2, &["--tree", env!("CARGO_MANIFEST_DIR"), "--cuts", "0"]),
         (1, &["--replay", "1024+24x8x64:=create_a:99.none"]),
-        (1, &["--given", "create a", "--chip", "1024+24x8x20"]),
+        (2, &["--given", "create a", "--chip", "1024+24x8x20"]),
+        (2, &["--tree", "/", "--chip", "1000+24x8x64"]),
+        (2, &["--replay", "1024+24x8x64-bad70:=create_a:0.none"]),
+        (2, &["--given", ""]),
+        (2, &["--given", " ; "]),
+        (2, &["--given", "fsync none"]),
+        (2, &["--given", "create a; close"]),
+        (2, &["--list", "no-such-script"]),
     ] {
         let out = run(args);
         assert_eq!(out.status.code(), Some(status), "{args:?} {out:?}");

@@ -78,7 +78,7 @@ pub(super) fn scripts() -> Vec<Script> {
                         from: from - 1,
                         ..script.clone()
                     };
-                    if alone.makes_sense() {
+                    if alone.senseless().is_none() {
                         all.push(script);
                     }
                 }
@@ -108,7 +108,7 @@ pub(super) fn triples() -> Vec<Script> {
                 from: parse(TREE).len(),
                 ..Script::new(Group::Triple, name, chip.clone(), ops)
             };
-            if whole.makes_sense() && names.insert((seed, whole.name.clone())) {
+            if whole.senseless().is_none() && names.insert((seed, whole.name.clone())) {
                 let from = parse(&format!("{TREE}; {a}; {b}")).len();
                 all.push(Script { from, ..whole });
             }
