@@ -36,7 +36,7 @@ pub fn run(
     let quick = scale == Scale::Quick;
     let folder = match quick {
         true => None,
-        false => Some(Folder::open(results)?),
+        false => Some(Folder::at(results)),
     };
     // Only what is measured needs the tree of the Tar benchmark.
     let inputs = OnceCell::new();

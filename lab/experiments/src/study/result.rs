@@ -139,15 +139,11 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// A folder, made if absent.
-    ///
-    /// # Errors
-    /// It cannot be made.
-    pub fn open(dir: &Path) -> anyhow::Result<Folder> {
-        fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-        Ok(Folder {
+    /// A folder, which is made with the first result if it is absent.
+    pub fn at(dir: &Path) -> Folder {
+        Folder {
             dir: dir.to_owned(),
-        })
+        }
     }
 
     /// The folder itself.

@@ -90,7 +90,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 #[test]
 fn every_figure_of_the_paper_is_on_the_page() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     let all = pieces(Scale::Full);
     for (i, piece) in (0..).zip(&all) {
         folder.save_as(&piece.id(), &made_up(i, piece)).unwrap();
@@ -152,7 +152,7 @@ fn every_figure_of_the_paper_is_on_the_page() {
 #[test]
 fn a_part_of_the_results_has_a_page_too() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     // One mode of three: nothing to draw, and nothing that fails.
     let one = &pieces(Scale::Full)[0];
     folder.save_as(&one.id(), &made_up(1, one)).unwrap();

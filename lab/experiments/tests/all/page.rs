@@ -74,7 +74,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 #[test]
 fn no_plot_is_empty_and_no_figure_is_nan() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     let cases = results(&folder);
     let page = Page::of(&folder).unwrap();
     let html = page.html().unwrap();
@@ -125,7 +125,7 @@ fn no_plot_is_empty_and_no_figure_is_nan() {
 #[test]
 fn a_folder_without_results() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     let Err(error) = Page::of(&folder) else {
         panic!("a page of nothing");
     };

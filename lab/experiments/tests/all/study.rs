@@ -47,7 +47,7 @@ fn run(cases: &[Case], folder: &Folder, retry: bool) -> anyhow::Result<study::Su
 #[test]
 fn a_study_goes_on_where_it_was_left() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     let good = "C a 100000\nM write\n";
     let cases = [
         case("s/one", System::FlashLight, good),
@@ -113,7 +113,7 @@ fn what_was_stopped_counts_for_nothing() {
 #[test]
 fn without_guests_the_rest_is_done() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     let cases = [
         case("s/ubifs", System::Ubifs, "C a 1\n"),
         case("s/flashlight", System::FlashLight, "C a 1\n"),
@@ -127,7 +127,7 @@ fn without_guests_the_rest_is_done() {
 #[test]
 fn states_are_verified() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     let small = flashkit_sim::preset("micron-20m").unwrap();
     let large = flashkit_sim::preset("micron-100m").unwrap();
     let mut cases = Vec::new();
@@ -170,7 +170,7 @@ fn what_cannot_be_run_is_left_out() {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     let cases = [
         case("s/littlefs", System::LittleFs, "C a 1\n"),
         case("s/flashlight", System::FlashLight, "C a 1\n"),
@@ -190,7 +190,7 @@ fn ext4_on_a_translation_layer() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::open(dir.path()).unwrap();
+    let folder = Folder::at(dir.path());
     let mut synced = case(
         "s/ext4",
         System::Ext4Jftl,

@@ -9,6 +9,7 @@ use flashkit_guest::{Image, Job};
 
 use crate::Outcome;
 use crate::failure::{FAILED, complain};
+use crate::values;
 
 /// MiB of a guest that holds `slc-256m` and what file systems keep in RAM.
 pub const MEMORY: u32 = 768;
@@ -39,11 +40,11 @@ enum What {
         share: Option<PathBuf>,
         /// Seconds until the guest is stopped
         #[arg(long, value_name = "SECONDS", default_value = "300",
-              value_parser = clap::value_parser!(u64).range(1..))]
+              value_parser = values::number::<u64>("a number of seconds", 1, u64::MAX))]
         limit: u64,
         /// RAM of the guest, in MiB, beside what its root file system takes
         #[arg(long, value_name = "MIB", default_value_t = MEMORY,
-              value_parser = clap::value_parser!(u32).range(128..))]
+              value_parser = values::number::<u32>("a number of MiB", 128, 1 << 20))]
         memory: u32,
         /// Let the guest's time go by instructions, and skip it while there is nothing to do
         #[arg(long, conflicts_with = "kvm")]
@@ -73,6 +74,10 @@ pub struct Place {
 }
 
 impl ImageFolder {
+    pub fn is_given(&self) -> bool {
+        self.image.is_some()
+    }
+
     /// The image; what is fetched for it is told on stderr.
     pub fn image(&self) -> anyhow::Result<Image> {
         // Without QEMU there is no use in fetching anything.

@@ -78,6 +78,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 let why = format!("{name}: no such experiment; `flashkit lab list` lists them");
                 return Err(Usage(why).into());
             };
+            choice.check_no_study(name)?;
             let report = measure(experiment, scale, choice)?;
             if report.tables.is_empty() && report.figures.is_empty() && report.bars.is_empty() {
                 let why = format!("no table or figure of {name} is called so");

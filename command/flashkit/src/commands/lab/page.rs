@@ -28,7 +28,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
             text::path(&args.results)
         );
     }
-    let page = Page::of(&Folder::open(&args.results)?)?;
+    let page = Page::of(&Folder::at(&args.results))?;
     let files = [
         (args.output.clone(), page.html()?),
         (args.output.with_extension("csv"), page.csv()?),

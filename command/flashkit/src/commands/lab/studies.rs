@@ -26,15 +26,16 @@ pub struct Choice {
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
     /// Of a study: cases, or guests, at a time [default: one for each processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N",
+          value_parser = values::number::<usize>("a number of cases", 1, 1 << 16))]
     jobs: Option<usize>,
     /// Of a study: run cases again that have failed
     #[arg(long)]
     retry: bool,
     /// Of a study: RAM of FlashLight mounted in a guest, in bytes; results of another
-    /// go to a folder of their own
-    #[arg(long, value_name = "BYTES", value_parser = values::memory, default_value_t = RAM_DEFAULT)]
-    mount_ram: usize,
+    /// go to a folder of their own [default: 16384]
+    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    mount_ram: Option<usize>,
     /// Of a study: print a command for each case that has no result yet, and run none
     #[arg(long)]
     plan: bool,
@@ -55,9 +56,9 @@ pub fn run(
     if cases.is_empty() {
         return Err(Usage(format!("no case of {} is called so", study.name)).into());
     }
-    let folder = Folder::open(&choice.results)?;
+    let folder = Folder::at(&choice.results);
     if choice.plan {
-        return plan(study, &cases, &folder, choice.mount_ram, out);
+        return plan(study, &cases, &folder, choice.mount_ram(), out);
     }
     let progress = Mutex::new(Progress::of_pieces(study.name, cases.len() as u64));
     let summary = study::run(
@@ -127,9 +128,31 @@ impl Choice {
         self.only.is_empty() || self.only.iter().any(named)
     }
 
+    /// Refuses what is given and is for studies alone.
+    pub fn check_no_study(&self, name: &str) -> anyhow::Result<()> {
+        let given = [
+            ("--jobs", self.jobs.is_some()),
+            ("--retry", self.retry),
+            ("--mount-ram", self.mount_ram.is_some()),
+            ("--plan", self.plan),
+            ("--image", self.place.folder.is_given()),
+            ("--kvm", self.place.kvm),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => {
+                Err(Usage(format!("{option}: {name} is an experiment, not a study")).into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn mount_ram(&self) -> usize {
+        self.mount_ram.unwrap_or(RAM_DEFAULT)
+    }
+
     fn jobs(&self) -> usize {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.unwrap_or_else(processors).max(1)
+        self.jobs.unwrap_or_else(processors)
     }
 
     fn guests(&self) -> anyhow::Result<Guests> {
@@ -137,7 +160,7 @@ impl Choice {
             image: self.place.folder.image()?,
             program: this_program()?,
             memory: MEMORY,
-            mount_ram: self.mount_ram,
+            mount_ram: self.mount_ram(),
             kvm: self.place.kvm,
         })
     }
