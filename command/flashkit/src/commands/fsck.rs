@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Outcome;
 use crate::disk;
-use crate::failure::{complain, used_by};
+use crate::failure::{Usage, complain, used_by};
 use crate::text;
 use crate::values;
 use crate::volume::{self, Access, Finding, Fsck, Recovery, Repair};
@@ -77,6 +77,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             return Ok(ExitCode::from(NOT_CHECKED));
         }
         Ok(found) => found,
+        Err(error) if error.is::<Usage>() => return Err(error),
         Err(error) => {
             complain(&format!("{error:#}{}", used_by(&error)));
             return Ok(ExitCode::from(NOT_CHECKED));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use flashkit_nanofs::FILES_MAX;
 use flashkit_sim::{DEFAULT_PRESET, Preset};
 use flashkit_vfs::tree::{
     Copied, CopyOptions, DevEntry, FileId, HostTree, apply_devtable, copy_in, host_tree,
@@ -42,7 +43,8 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     size: Option<u64>,
     /// Nano-FS: files that there can be, up to 4096 [default: 256]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N",
+          value_parser = values::number::<u32>("a number of files", 1, FILES_MAX.into()))]
     files: Option<u32>,
     /// Nano-FS: key that the firmware asks for [default: 0]
     #[arg(long, value_name = "KEY", value_parser = values::key)]
@@ -52,7 +54,8 @@ pub struct Args {
     ram: Option<usize>,
     /// Make it for `flashkit export`, for chips of which up to so many
     /// blocks are bad, no matter which
-    #[arg(long, value_name = "BLOCKS")]
+    #[arg(long, value_name = "BLOCKS",
+          value_parser = values::number::<u32>("a number of blocks", 0, u32::MAX.into()))]
     slack: Option<u32>,
     /// Use no spare bytes, for programmers that write none: file data has no checksums then
     #[arg(long, requires = "slack")]
@@ -159,10 +162,12 @@ fn make(
                 slack,
                 spare: !args.no_spare,
             });
-            let cost = volume::mkfs(image, args.fs, chip, args.ram, birth, sent)?;
+            let cost = volume::mkfs(image, chip, args.ram, birth, sent)?;
             Ok((chip.name.to_owned(), chip.geometry().capacity(), cost))
         }
-        FsName::Nanofs if device => bail!("nanofs is for cards, not for raw chips"),
+        FsName::Nanofs if device => {
+            bail!("{}: nanofs is for cards, not for raw chips", image.shown())
+        }
         FsName::Nanofs => {
             if args.chip.is_some() || args.ram.is_some() || args.devtable.is_some() {
                 return wrong("--chip, --ram or --devtable");

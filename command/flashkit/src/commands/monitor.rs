@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Outcome;
 use crate::output::check_fresh;
-use crate::text;
+use crate::{text, values};
 
 /// How long at most until a signal is noticed and the kernel's log is emptied.
 const STEP: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ pub struct Args {
     log: Option<PathBuf>,
     /// Size of the kernel's buffer for --log, for each CPU; what does not fit is counted as lost
     #[arg(long, value_name = "KIB", requires = "log", default_value = "4096",
-          value_parser = clap::value_parser!(u32).range(16..=1 << 20))]
+          value_parser = values::number::<u32>("a number of KiB", 16, 1 << 20))]
     buffer: u32,
     /// Print JSON: one object for each interval, and one with all blocks and processes at the end
     #[arg(long)]
@@ -54,7 +54,7 @@ pub struct Args {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.05..=1e7).contains(&seconds) => Ok(seconds),
-        _ => Err("not a number of seconds from 0.05".into()),
+        _ => Err("not a number of seconds from 0.05 to 10000000".into()),
     }
 }
 

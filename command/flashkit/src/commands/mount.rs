@@ -18,7 +18,7 @@ use crate::last_mount;
 use crate::output::{Output, check_fresh};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Birth, FsName, Tuning};
+use crate::volume::{self, Access, Birth, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 pub const POINT_DEFAULT: &str = "flash";
@@ -173,14 +173,7 @@ fn serve(
     if args.image.is_none() && !image.exists() {
         let chip = values::chip(DEFAULT_PRESET).map_err(|why| anyhow!(why))?;
         let new = Output::image(image)?;
-        volume::mkfs(
-            &new,
-            FsName::Flashlight,
-            chip,
-            args.tuning.ram,
-            Birth::here(),
-            None,
-        )?;
+        volume::mkfs(&new, chip, args.tuning.ram, Birth::here(), None)?;
         new.finish()?;
         writeln!(out, "{}: made, on a new {}", text::path(image), chip.name)?;
     }

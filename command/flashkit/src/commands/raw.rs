@@ -55,7 +55,8 @@ pub struct Import {
     #[arg(long)]
     spare: bool,
     /// Blocks that are bad; they are passed over, unless the file is as long as the chip
-    #[arg(long, value_name = "N,N...", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N...", value_delimiter = ',',
+          value_parser = values::number::<u32>("the number of a block", 0, u32::MAX.into()))]
     bad: Vec<u32>,
     /// Overwrite a volume, a disk, or anything else that is there
     #[arg(long)]

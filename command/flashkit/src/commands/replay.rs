@@ -14,7 +14,10 @@ use crate::monitored::Monitored;
 use crate::progress::Progress;
 use crate::text::{self, Table};
 use crate::values;
-use crate::volume::{self, FsName, Tuning};
+use crate::volume::{self, Tuning};
+
+/// The file system that a simulated chip has.
+const FLASHLIGHT: &str = "flashlight";
 
 /// Replay a trace of file operations and show what it cost.
 #[derive(clap::Args)]
@@ -37,8 +40,8 @@ pub struct Args {
 #[derive(clap::Args)]
 pub struct How {
     /// File system, on a fresh chip in RAM
-    #[arg(long, value_enum, default_value = "flashlight")]
-    fs: FsName,
+    #[arg(long, default_value = FLASHLIGHT, value_parser = [FLASHLIGHT])]
+    fs: String,
     /// Chip, as `flashkit chips` lists them [default: slc-256m]
     #[arg(long, value_name = "NAME", value_parser = values::chip)]
     chip: Option<&'static Preset>,
@@ -141,8 +144,8 @@ fn over_directory(
 }
 
 fn over_chip(how: &How, lines: &[Line], mut options: Options<'_>) -> anyhow::Result<(Report, u64)> {
-    let mut volume = volume::in_ram(how.fs, how.chip(), how.tuning)?;
-    options.fs = how.fs.as_str().into();
+    let mut volume = volume::in_ram(how.chip(), how.tuning)?;
+    options.fs.clone_from(&how.fs);
     options.chip = Some(volume.chip.clone());
     let replayed = replay_fs(volume.fs(), lines.iter().cloned(), options)?;
     let mut volume = volume.remount()?;

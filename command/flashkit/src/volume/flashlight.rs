@@ -16,7 +16,7 @@ use flashkit_vfs::any::{self, AnyError, AnyFs, AnyNand};
 
 use super::medium::Medium;
 use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Sent, Tuning};
-use crate::failure::complain;
+use crate::failure::{Usage, complain};
 use crate::text;
 
 pub use dump::Dump;
@@ -50,7 +50,14 @@ pub fn check_fit(chip: &Preset, ram: Option<usize>, sent: Option<Sent>) -> anyho
         &New::default(),
     );
     match fits {
-        Err(Error::Geometry) => bail!("{}: its pages or blocks do not suit flashlight", chip.name),
+        Err(Error::Geometry) => {
+            let slack = sent.map_or(String::new(), |sent| {
+                format!(" with --slack {}", sent.slack)
+            });
+            let name = chip.name;
+            let why = format!("{name}: its pages or blocks do not suit flashlight{slack}");
+            Err(Usage(why).into())
+        }
         _ => check_ram(chip.name, chip.geometry(), ram),
     }
 }
@@ -61,7 +68,8 @@ fn check_ram(name: &str, geometry: Geometry, ram: Option<usize>) -> anyhow::Resu
     match ram {
         None => Ok(RAM_DEFAULT.max(needed)),
         Some(ram) if ram < needed => {
-            bail!("--ram {ram}: too small: {name} needs at least {needed} bytes")
+            let why = format!("--ram {ram}: too small: {name} needs at least {needed} bytes");
+            Err(Usage(why).into())
         }
         Some(ram) => Ok(ram),
     }

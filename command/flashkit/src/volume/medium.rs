@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use flashkit_flashlight::Error;
 use flashkit_flashlight::inspect::TAG_SIZE;
 use flashkit_flashlight::transfer::Transferred;
@@ -12,6 +12,7 @@ use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{Counters, EraseTear, Metered, SimError, SimNand, Tear, Tearable};
 
 use super::{Access, patiently};
+use crate::failure::Usage;
 
 /// A chip with a volume, made on it or transferred to it.
 pub struct Medium(Transferred<'static, Bare>);
@@ -104,7 +105,10 @@ impl Medium {
         let page = leak_page(&chip);
         match Transferred::begin(chip, page, slack, spare) {
             Ok(chip) => Ok(Medium(chip)),
-            Err(Error::Geometry) => bail!("a slack of {slack} blocks is too much for this chip"),
+            Err(Error::Geometry) => {
+                let why = format!("--slack {slack}: too many blocks for this chip");
+                Err(Usage(why).into())
+            }
             Err(error) => Err(error.into()),
         }
     }

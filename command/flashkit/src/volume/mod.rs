@@ -206,13 +206,11 @@ impl Volume {
 /// A chip that does not suit and RAM that is too small are found before anything is written.
 pub fn mkfs(
     image: &Output,
-    fs: FsName,
     chip: &Preset,
     ram: Option<usize>,
     birth: Birth,
     sent: Option<Sent>,
 ) -> anyhow::Result<Counters> {
-    for_chips(fs)?;
     let ram = flashlight::check_fit(chip, ram, sent)?;
     flashlight::mkfs(image.path(), chip, ram, birth, sent).with_context(|| image.shown())
 }
@@ -256,14 +254,6 @@ impl Birth {
             number: flashlight::FIXED_NUMBER,
             ..Birth::here()
         }
-    }
-}
-
-/// Refuses a file system that is not for raw chips.
-fn for_chips(fs: FsName) -> anyhow::Result<()> {
-    match fs {
-        FsName::Flashlight => Ok(()),
-        FsName::Nanofs => bail!("nanofs is for cards, not for raw chips"),
     }
 }
 
@@ -328,10 +318,10 @@ fn no_volume(image: &Path, error: anyhow::Error) -> anyhow::Error {
 
 /// A formatted and mounted chip in RAM, the same every time. Its cost starts at 0 once it is
 /// mounted; only the erase counts tell of formatting.
-pub fn in_ram(fs: FsName, chip: &Preset, tuning: Tuning) -> anyhow::Result<Volume> {
-    for_chips(fs)?;
+pub fn in_ram(chip: &Preset, tuning: Tuning) -> anyhow::Result<Volume> {
     let adapter = flashlight::in_ram(chip, tuning)?;
-    Ok(Volume::new(adapter, fs, chip.name.into(), tuning))
+    let name = chip.name.into();
+    Ok(Volume::new(adapter, FsName::Flashlight, name, tuning))
 }
 
 /// Something wrong that `fsck` found.

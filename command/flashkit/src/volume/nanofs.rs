@@ -5,12 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use flashkit_nanofs::{Error, FILES_MAX, FORMAT_VERSION, NanoFs};
+use flashkit_nanofs::{Error, FORMAT_VERSION, NanoFs};
 use flashkit_sim::{CardFile, MeteredCard};
 use flashkit_vfs::nanofs::NanoFsFs;
 use flashkit_vfs::nanofs::check::{Checked, check, key};
 use flashkit_vfs::{Counters, FileSystem, Measured};
 use serde_json::{Map, Value, json};
+
+use crate::failure::Usage;
 
 use super::{
     Access, Adapter, Finding, Fsck, RELEASE_PATIENCE, RELEASE_PAUSE, Recovery, Repair, Tuning,
@@ -72,30 +74,20 @@ fn explain(fs: &NanoFs<CardFile, 6>, error: Error) -> anyhow::Error {
 
 /// Makes an image; nothing is changed when it does not suit.
 pub fn mkfs(image: &Path, card: Card, seed: u32) -> anyhow::Result<Counters> {
-    let Ok(blocks) = u32::try_from(card.size / 512) else {
-        bail!("a card of {} bytes: a volume has 4 GiB at most", card.size);
+    let Card { size, files, key } = card;
+    let blocks = u32::try_from(size / 512).ok().filter(|n| *n <= 1 << 23);
+    let Some(blocks) = blocks else {
+        let why = format!("--size {size}: a volume has 4 GiB at most");
+        return Err(Usage(why).into());
     };
-    if !(1..=FILES_MAX).contains(&card.files) {
-        bail!(
-            "{} files: a volume can be made for 1 to {FILES_MAX}",
-            card.files
-        );
-    }
-    if blocks > 1 << 23 {
-        bail!("a card of {} bytes: a volume has 4 GiB at most", card.size);
-    }
-    let needed = 3 * card.files + 5;
+    let needed = 3 * files + 5;
     if blocks < needed {
         let least = needed * 512;
-        bail!(
-            "a card of {} bytes: {} files need at least {least}",
-            card.size,
-            card.files
-        );
+        let why = format!("--size {size}: {files} files need at least {least} bytes");
+        return Err(Usage(why).into());
     }
     let mut fs = NanoFs::<_, 6>::new(CardFile::create(image, blocks)?);
-    fs.format(card.key, card.files, seed)
-        .map_err(|e| explain(&fs, e))?;
+    fs.format(key, files, seed).map_err(|e| explain(&fs, e))?;
     let cost = NanoFsFs::new(fs, owner(), false)?.cost();
     Ok(cost)
 }

@@ -13,6 +13,7 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 use flashkit_sim::{Preset, SimNand};
 
 use super::{Recovery, Repair, Tuning, flashlight, patiently};
+use crate::failure::Usage;
 use crate::output::Output;
 use crate::text;
 
@@ -135,11 +136,9 @@ pub fn import(
     let check = SimNand::new(chip);
     let (stride, geometry) = (check.raw_page_len(with_spare) as u64, chip.geometry());
     if let Some(block) = bad.iter().find(|&&block| block >= geometry.blocks()) {
-        bail!(
-            "--bad {block}: {} has {} blocks",
-            chip.name,
-            geometry.blocks()
-        );
+        let (name, most) = (chip.name, geometry.blocks() - 1);
+        let why = format!("--bad {block}: {name} has the blocks 0 to {most}");
+        return Err(Usage(why).into());
     }
     let whole = stride * u64::from(geometry.pages());
     let bad: BTreeSet<u32> = bad.iter().copied().collect();

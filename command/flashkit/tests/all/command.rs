@@ -225,17 +225,17 @@ fn a_truncated_image_is_refused() {
 fn too_little_ram_changes_nothing() {
     let here = Place::new();
     assert!(
-        here.complaint(1, &["mkfs", "--ram", "1000", "x.img"])
+        here.complaint(2, &["mkfs", "--ram", "1000", "x.img"])
             .contains("--ram 1000: too small")
     );
     assert!(!here.path("x.img").exists());
     here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
     assert!(
-        here.complaint(1, &["ls", "--ram", "1000", "x.img"])
+        here.complaint(2, &["ls", "--ram", "1000", "x.img"])
             .contains("too small")
     );
     assert!(
-        here.complaint(1, &["bench", "append", "--ram", "100"])
+        here.complaint(2, &["bench", "append", "--ram", "100"])
             .contains("too small")
     );
 }

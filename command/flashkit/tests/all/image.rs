@@ -175,7 +175,7 @@ fn a_chip_without_a_volume_is_refused_by_name() {
 #[test]
 fn chips_that_do_not_suit_are_refused_before_anything_is_made() {
     let here = Place::new();
-    let why = here.complaint(1, &["mkfs", "--chip", "small-256m", "x.img"]);
+    let why = here.complaint(2, &["mkfs", "--chip", "small-256m", "x.img"]);
     assert!(
         why.contains("small-256m: ") && why.contains("do not suit"),
         "{why}"
@@ -191,7 +191,7 @@ fn chips_that_do_not_suit_are_refused_before_anything_is_made() {
     assert_eq!(info["ram"]["erases_counted"], 2048);
     assert_eq!(info["ram"]["dirty_entries"], 2048);
     assert_eq!(info["ram"]["pages_kept"], 64);
-    let why = here.complaint(1, &["ls", "--ram", "16384", "x.img"]);
+    let why = here.complaint(2, &["ls", "--ram", "16384", "x.img"]);
     assert!(
         why.contains("--ram 16384: too small: mlc-1g needs at least "),
         "{why}"

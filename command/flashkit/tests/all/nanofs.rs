@@ -63,10 +63,10 @@ fn made_listed_copied_and_checked() {
 #[test]
 fn options_that_do_not_suit() {
     let here = Place::new();
-    let mkfs = |args: &[&str]| here.complaint(1, &[&["mkfs", "--fs", "nanofs"], args].concat());
+    let mkfs = |args: &[&str]| here.complaint(2, &[&["mkfs", "--fs", "nanofs"], args].concat());
     assert!(mkfs(&["--size", "5GiB", "x"]).contains("4 GiB at most"));
     assert!(mkfs(&["--size", "64KiB", "x"]).contains("need at least"));
-    assert!(mkfs(&["--files", "5000", "x"]).contains("1 to 4096"));
+    assert!(mkfs(&["--files", "5000", "x"]).contains("not a number of files from 1 to 4096"));
     assert!(!here.path("x").exists());
     let usage = |args: &[&str]| here.complaint(2, &[&["mkfs"], args].concat());
     assert!(usage(&["--fs", "nanofs", "--chip", "slc-256m", "x"]).contains("not for nanofs"));
@@ -216,7 +216,7 @@ fn what_a_card_cannot_do_is_said() {
         "x.img: filling it: tree/sub: this file system has no directories"
     );
     assert!(!here.path("x.img").exists());
-    let large = here.complaint(1, &["mkfs", "--fs", "nanofs", "--size", "1TiB", "x.img"]);
+    let large = here.complaint(2, &["mkfs", "--fs", "nanofs", "--size", "1TiB", "x.img"]);
     assert!(large.contains("a volume has 4 GiB at most"), "{large}");
     for (command, why) in [
         (

@@ -154,10 +154,10 @@ fn what_cannot_be_is_refused() {
     let wrong = |args: &[&str], what: &str| {
         let out = here.run(args);
         assert!(!out.status.success(), "{args:?} succeeds");
-        let status = if what == "--slack" || what.contains("not for") || what == "invalid value" {
-            2
-        } else {
-            1
+        let usage = ["--slack", "not for", "--bad", "invalid value"];
+        let status = match usage.iter().any(|of| what.contains(of)) {
+            true => 2,
+            false => 1,
         };
         let said = complaint(&out, status);
         assert!(said.contains(what), "{args:?}: {said}");
@@ -165,11 +165,11 @@ fn what_cannot_be_is_refused() {
     let mkfs = ["mkfs", "--chip", CHIP];
     wrong(
         &[&mkfs[..], &["--slack", "130", "x.img"]].concat(),
-        "do not suit",
+        "do not suit flashlight with --slack 130",
     );
     wrong(
         &[&mkfs[..], &["--slack", "4000", "x.img"]].concat(),
-        "slack of 4000 blocks is too much",
+        "--slack 4000: too many blocks",
     );
     wrong(&[&mkfs[..], &["--no-spare", "x.img"]].concat(), "--slack");
     wrong(
@@ -216,7 +216,7 @@ fn what_cannot_be_is_refused() {
     );
     wrong(
         &[&import[..], &["--spare", "--bad", "160", "x.bin", "y.img"]].concat(),
-        "has 160 blocks",
+        "--bad 160: micron-20m has the blocks 0 to 159",
     );
     wrong(
         &[&import[..], &["--spare", "--bad", "x", "x.bin", "y.img"]].concat(),

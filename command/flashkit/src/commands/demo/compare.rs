@@ -8,7 +8,7 @@ use flashkit_workload::{Options, Report, replay_fs, traces};
 
 use crate::progress::Progress;
 use crate::text::{self, Table};
-use crate::volume::{self, FsName, Tuning};
+use crate::volume::{self, Tuning};
 
 /// The geometry that the peers were measured on: page size, pages per block, blocks.
 const GEOMETRY: (u32, u32, u32) = (2_048, 64, 2_048);
@@ -119,7 +119,7 @@ fn replay(measured: &Measured, chip: &Preset, ram: Option<usize>) -> anyhow::Res
         progress: Some(&mut progress),
         ..Options::default()
     };
-    let mut volume = volume::in_ram(FsName::Flashlight, chip, Tuning::from(ram))?;
+    let mut volume = volume::in_ram(chip, Tuning::from(ram))?;
     Ok(replay_fs(volume.fs(), lines, options)?.report)
 }
 

@@ -19,7 +19,7 @@ use crate::held::{Held, held};
 use crate::output::Output;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Birth, Cut, FsName, Tuning, Volume};
+use crate::volume::{self, Access, Birth, Cut, Tuning, Volume};
 use figures::Figures;
 use plan::Plan;
 use store::{Stored, Verified};
@@ -145,14 +145,7 @@ impl Demo<'_> {
 
     fn format(&self, out: &mut dyn Write) -> anyhow::Result<Counters> {
         let image = Output::image(self.image)?;
-        let cost = volume::mkfs(
-            &image,
-            FsName::Flashlight,
-            self.chip,
-            self.ram,
-            Birth::reproducible(),
-            None,
-        )?;
+        let cost = volume::mkfs(&image, self.chip, self.ram, Birth::reproducible(), None)?;
         image.finish()?;
         writeln!(out, "format   flashlight: {}", text::cost(cost))?;
         out.flush()?;
