@@ -146,14 +146,8 @@ impl core::fmt::Display for ImageError {
     }
 }
 
-impl std::error::Error for ImageError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ImageError::Io(e) => Some(e),
-            _ => None,
-        }
-    }
-}
+// No source: the error is said already.
+impl std::error::Error for ImageError {}
 
 impl From<io::Error> for ImageError {
     fn from(e: io::Error) -> ImageError {

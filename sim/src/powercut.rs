@@ -19,7 +19,7 @@ pub struct Cut {
 }
 
 /// Why an operation behind a [`PowerCut`] did not happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CutError<E> {
     /// The power has been cut. Of the operation that reports this first, the tear is left.
     PowerOff,
@@ -31,6 +31,16 @@ impl<E: core::fmt::Display> core::fmt::Display for CutError<E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             CutError::PowerOff => f.write_str("the power was cut"),
+            CutError::Inner(e) => e.fmt(f),
+        }
+    }
+}
+
+/// Of the chip below as that shows it: the file systems show errors of a driver in this way.
+impl<E: core::fmt::Debug> core::fmt::Debug for CutError<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            CutError::PowerOff => f.write_str("PowerOff"),
             CutError::Inner(e) => e.fmt(f),
         }
     }

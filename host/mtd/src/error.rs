@@ -35,11 +35,5 @@ impl std::fmt::Display for MtdError {
     }
 }
 
-impl std::error::Error for MtdError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            MtdError::Sysfs(_, error) | MtdError::Request(_, error) => Some(error),
-            _ => None,
-        }
-    }
-}
+// No source: the error is said already.
+impl std::error::Error for MtdError {}

@@ -163,6 +163,17 @@ fn is_for(state: BlockState, area: Area) -> bool {
     }
 }
 
+/// What the block table says of a block.
+fn shown(state: BlockState) -> String {
+    match state {
+        BlockState::Data(n) => format!("{n} of file data"),
+        BlockState::Meta(n) => format!("{n} of metadata"),
+        BlockState::System => "that it is of the system".into(),
+        BlockState::Bad => "that it is bad".into(),
+        BlockState::Dead | BlockState::Free | BlockState::Clean => "that it is free".into(),
+    }
+}
+
 /// Checks a mounted volume. Writes what is dirty first; reads all metadata.
 ///
 /// # Errors
@@ -193,17 +204,22 @@ pub fn check<N: Nand>(fs: &mut FlashLight<'_, N>) -> Result<Checked, String> {
             _ => 0,
         };
         if used != counted {
-            let text = format!(
-                "block {block} ({state:?}) has {used} pages in use, the block table says {counted}"
-            );
+            let says = shown(state);
+            let text =
+                format!("block {block} has {used} pages in use, the block table says {says}");
             walk.find(first, 0, text);
         }
         let strange = |p: &u32| walk.seen[*p as usize].is_some_and(|area| !is_for(state, area));
         if used == counted
             && let Some(page) = pages.clone().find(strange)
         {
-            let area = walk.seen[page as usize];
-            let text = format!("a page in use ({area:?}) is in block {block} ({state:?})");
+            let says = shown(state);
+            let what = match walk.seen[page as usize] {
+                Some(Area::Data) => "file data",
+                _ => "metadata",
+            };
+            let text =
+                format!("a page of {what} is in use in block {block}, the block table says {says}");
             walk.find(PageAddr(page), 0, text);
         }
         for page in pages {

@@ -19,7 +19,7 @@ pub use spec::{
 pub use tear::{NorEraseTear, NorTearable, WordTear};
 
 /// Why a simulated NOR chip could not do something, through no fault of its medium.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum SimNorError {
     /// The chip has no power.
     PowerOff,
@@ -50,6 +50,13 @@ impl core::fmt::Display for SimNorError {
             SimNorError::Promise(what) => write!(f, "the image is damaged: {what}"),
             SimNorError::Io { message, .. } => f.write_str(message),
         }
+    }
+}
+
+/// In words as well: a disk shows errors of a driver in this way.
+impl core::fmt::Debug for SimNorError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Display::fmt(self, f)
     }
 }
 
