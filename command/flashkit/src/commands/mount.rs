@@ -22,6 +22,8 @@ use crate::volume::{self, Access, Birth, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 pub const POINT_DEFAULT: &str = "flash";
+/// In the environment of the process that goes on in the background.
+const IN_BACKGROUND: &str = "FLASHKIT_IN_BACKGROUND";
 
 /// Mount an image and serve it until it is unmounted (umount, Ctrl-C or SIGTERM).
 #[derive(clap::Args)]
@@ -37,9 +39,9 @@ pub const POINT_DEFAULT: &str = "flash";
     mount -t flashkit flash.img /mnt\n  /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
 )]
 pub struct Args {
-    /// Image file [default: flash.img, made if absent]
+    /// Image file, or MTD device; without one flash.img, which is made if absent
     image: Option<PathBuf>,
-    /// Where to mount [default: flash, made if absent]
+    /// Where to mount: a directory, made if absent [default: flash]
     mountpoint: Option<PathBuf>,
     /// Mount options: ro, allow_other, relatime, sync, commit=S, nobarrier, noexec, ...
     #[arg(short = 'o', value_name = "OPTIONS")]
@@ -56,9 +58,6 @@ pub struct Args {
     record: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
-    /// This is the background process
-    #[arg(long, hide = true)]
-    in_background: bool,
 }
 
 /// What mount(8) asks of a helper:
@@ -108,10 +107,10 @@ pub fn help_mount(helper: &Helper, out: &mut dyn Write) -> Outcome {
         foreground: false,
         record: None,
         tuning: Tuning::from(None),
-        in_background: false,
     };
+    // mount(8) makes no directories.
+    flashkit_fuse::check(&helper.directory)?;
     if helper.fake {
-        flashkit_fuse::check(&helper.directory)?;
         volume::open(&helper.source, Access::ReadOnly, args.tuning)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -139,12 +138,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.daemon {
         return start_in_background(args, out);
     }
-    if args.in_background {
+    if std::env::var_os(IN_BACKGROUND).is_some() {
         // Out of reach of the terminal's Ctrl-C and hangup.
         nix::unistd::setsid().context("setsid")?;
         options.log.syslog = true;
     }
-    let made = args.mountpoint.is_none() && make_directory(&point)?;
+    let made = make_directory(&point)?;
     let served = serve(args, &image, &point, options, out);
     if made && served.is_err() {
         let _ = std::fs::remove_dir(&point);
@@ -288,7 +287,7 @@ fn start_in_background(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut command = Command::new(std::env::current_exe().context("this program")?);
     command
         .arg("mount")
-        .arg("--in-background")
+        .env(IN_BACKGROUND, "1")
         .args(args.tuning.ram.map(|bytes| format!("--ram={bytes}")));
     if let Some(value) = args.tuning.cleaner.and_then(|c| c.to_possible_value()) {
         command.arg("--cleaner").arg(value.get_name());

@@ -13,9 +13,10 @@ pub use medium::{Medium, MediumError};
 pub use nanofs::{Card, is_volume as is_nanofs};
 pub use raw::Exported;
 
-use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -32,9 +33,11 @@ use crate::{text, values};
 /// more.
 pub const RAM_DEFAULT: usize = 16_384;
 
-/// How long to wait for an image that is in use, and between two looks.
-const RELEASE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long one call waits for what is in use, and between two looks.
+const RELEASE_PATIENCE: Duration = Duration::from_millis(500);
 const RELEASE_PAUSE: Duration = Duration::from_millis(20);
+/// When it began to wait. An image is opened several times, to see what it is of.
+static WAITING: OnceLock<Instant> = OnceLock::new();
 
 /// The file systems there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -441,7 +444,7 @@ pub fn export(image: &Path, raw: &Output, with_spare: bool) -> anyhow::Result<Ex
     if flashkit_mtd::is_device(image) {
         bail!("{}: a device; nanddump reads it", named());
     }
-    raw::export(image, raw, with_spare).with_context(named)
+    raw::export(image, raw, with_spare)
 }
 
 /// Makes an image from a raw one: see [`raw::import`].
@@ -526,12 +529,22 @@ impl Busy for MtdError {
     }
 }
 
-/// Opens an image or a device, for some time while it is in use.
+/// A card.
+impl Busy for io::Error {
+    fn is_busy(&self) -> bool {
+        self.kind() == io::ErrorKind::WouldBlock
+    }
+}
+
+/// Opens an image or a device, for some time while it is in use: `umount` returns before what was
+/// mounted has closed it.
 pub fn patiently<T, E: Busy>(mut open: impl FnMut() -> Result<T, E>) -> Result<T, E> {
-    let start = Instant::now();
     loop {
         match open() {
-            Err(error) if error.is_busy() && start.elapsed() < RELEASE_PATIENCE => {
+            Err(error)
+                if error.is_busy()
+                    && WAITING.get_or_init(Instant::now).elapsed() < RELEASE_PATIENCE =>
+            {
                 std::thread::sleep(RELEASE_PAUSE);
             }
             opened => return opened,

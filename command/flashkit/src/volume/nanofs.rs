@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::time::Instant;
 
 use anyhow::{Context, bail};
 use flashkit_nanofs::{Error, FORMAT_VERSION, NanoFs};
@@ -14,9 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::Usage;
 
-use super::{
-    Access, Adapter, Finding, Fsck, RELEASE_PATIENCE, RELEASE_PAUSE, Recovery, Repair, Tuning,
-};
+use super::{Access, Adapter, Finding, Fsck, Recovery, Repair, Tuning, patiently};
 
 /// What is on the card is called.
 pub const CARD: &str = "card";
@@ -40,19 +37,6 @@ fn owner() -> (u32, u32) {
         nix::unistd::geteuid().as_raw(),
         nix::unistd::getegid().as_raw(),
     )
-}
-
-/// Opens an image, for some time while it is in use.
-fn patiently(open: impl Fn() -> std::io::Result<CardFile>) -> std::io::Result<CardFile> {
-    let start = Instant::now();
-    loop {
-        match open() {
-            Err(e) if e.kind() == ErrorKind::WouldBlock && start.elapsed() < RELEASE_PATIENCE => {
-                std::thread::sleep(RELEASE_PAUSE);
-            }
-            opened => return opened,
-        }
-    }
 }
 
 /// Whether an image has a volume. What cannot be looked at because it is in use is taken for one:

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use flashkit_flashlight::inspect::TAG_SIZE;
 use flashkit_flashlight::transfer::{Transferred, send};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
-use flashkit_sim::{Preset, SimNand};
+use flashkit_sim::{Preset, SimError, SimNand};
 
 use super::{Recovery, Repair, Tuning, flashlight, patiently};
 use crate::failure::Usage;
@@ -42,6 +42,42 @@ const SPARE_IN_USE: &str = "its pages use spare bytes: --spare, or make it with 
 /// A volume made for transfer is written up to the last block that holds something, ready for any
 /// chip of its sort; all else is the whole chip, bad blocks too.
 pub fn export(image: &Path, raw: &Output, with_spare: bool) -> Result<Exported> {
+    let named = || text::path(image);
+    let (mut chip, to_send, blocks) = exported(image, with_spare).with_context(named)?;
+    let geometry = chip.geometry();
+    let file = File::create(raw.path()).with_context(|| raw.shown())?;
+    let mut out = BufWriter::new(file);
+    let mut bytes = vec![0; chip.raw_page_len(with_spare)];
+    let mut spare = vec![0; geometry.spare_size() as usize];
+    for at in (0..blocks * geometry.pages_per_block()).map(PageAddr) {
+        chip.export_page(at, &mut bytes).with_context(named)?;
+        if !with_spare {
+            // What cannot be read, in a bad block for one, says nothing.
+            let status = chip.read(at, 0, &mut [], &mut spare).with_context(named)?;
+            if status.is_readable() && spare.iter().any(|byte| *byte != 0xff) {
+                bail!("{}: {SPARE_IN_USE}", named());
+            }
+        }
+        let (block, index) = (geometry.block_of(at).0, geometry.index_of(at));
+        if to_send.is_some() && block < 2 && index == 0 {
+            let most = send(&mut bytes[..geometry.page_size() as usize]);
+            if most.is_none_or(|most| blocks > most) {
+                bail!("{}: its transfer record is damaged: make it anew", named());
+            }
+        }
+        out.write_all(&bytes).with_context(|| raw.shown())?;
+    }
+    out.flush().with_context(|| raw.shown())?;
+    Ok(Exported {
+        blocks,
+        page: bytes.len(),
+        pages_per_block: geometry.pages_per_block(),
+        slack: to_send.map(|to_send| to_send.slack),
+    })
+}
+
+/// What is exported of an image: the chip, what a record in it says, and how many blocks.
+fn exported(image: &Path, with_spare: bool) -> Result<(SimNand, Option<ToSend>, u32)> {
     let open = || patiently(|| SimNand::open(image, flashkit_sim::Access::ReadOnlyCow));
     let mut page = vec![0; open()?.geometry().page_size() as usize];
     let to_send = to_send(&mut Transferred::open(open()?, &mut page)?, image)?;
@@ -52,40 +88,11 @@ pub fn export(image: &Path, raw: &Output, with_spare: bool) -> Result<Exported> 
         bail!("{SPARE_IN_USE}");
     }
     let mut chip = open()?;
-    let geometry = chip.geometry();
     let blocks = match to_send {
         Some(_) => blocks_in_use(&mut chip)?,
-        None => geometry.blocks(),
+        None => chip.geometry().blocks(),
     };
-    let file = File::create(raw.path()).with_context(|| raw.shown())?;
-    let mut out = BufWriter::new(file);
-    let mut bytes = vec![0; chip.raw_page_len(with_spare)];
-    let mut spare = vec![0; geometry.spare_size() as usize];
-    for at in (0..blocks * geometry.pages_per_block()).map(PageAddr) {
-        chip.export_page(at, &mut bytes)?;
-        if !with_spare {
-            // What cannot be read, in a bad block for one, says nothing.
-            let status = chip.read(at, 0, &mut [], &mut spare)?;
-            if status.is_readable() && spare.iter().any(|byte| *byte != 0xff) {
-                bail!("{SPARE_IN_USE}");
-            }
-        }
-        let (block, index) = (geometry.block_of(at).0, geometry.index_of(at));
-        if to_send.is_some() && block < 2 && index == 0 {
-            let most = send(&mut bytes[..geometry.page_size() as usize]);
-            if most.is_none_or(|most| blocks > most) {
-                bail!("its transfer record is damaged: make it anew");
-            }
-        }
-        out.write_all(&bytes)?;
-    }
-    out.flush()?;
-    Ok(Exported {
-        blocks,
-        page: bytes.len(),
-        pages_per_block: geometry.pages_per_block(),
-        slack: to_send.map(|to_send| to_send.slack),
-    })
+    Ok((chip, to_send, blocks))
 }
 
 fn to_send(chip: &mut Transferred<'_, SimNand>, image: &Path) -> Result<Option<ToSend>> {
@@ -155,18 +162,33 @@ pub fn import(
     let mut made = made.with_context(|| image.shown())?;
     made.set_barrier(false);
     for &block in &bad {
-        made.mark_bad(BlockAddr(block))?;
+        made.mark_bad(BlockAddr(block))
+            .with_context(|| image.shown())?;
     }
     let imported = if len == whole || bad.is_empty() {
         made.import_raw(raw, with_spare)
     } else {
         made.import_raw_around_bad(raw, with_spare)
     };
-    imported.with_context(|| text::path(raw))?;
+    imported.map_err(|error| {
+        let of = match &error {
+            SimError::Io { kind, .. } if is_of_writing(*kind) => image.shown(),
+            _ => text::path(raw),
+        };
+        anyhow::Error::from(error).context(of)
+    })?;
     for &block in &bad {
-        made.mark_bad(BlockAddr(block))?;
+        made.mark_bad(BlockAddr(block))
+            .with_context(|| image.shown())?;
     }
     made.set_barrier(true);
-    made.flush()?;
-    Ok(())
+    made.flush().with_context(|| image.shown())
+}
+
+/// Whether no read ends so.
+fn is_of_writing(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }
