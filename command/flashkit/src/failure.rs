@@ -1,7 +1,10 @@
 //! Exit statuses, and errors as one line on stderr.
 
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::holder::holder;
 use crate::text;
@@ -12,6 +15,9 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Whoever read our output has gone: what a shell shows for SIGPIPE.
 const PIPE_CLOSED: u8 = 141;
+
+/// The end of what the parser says of a value that is not there.
+const EMPTY: &str = " but none was supplied";
 
 /// An error of the caller's, beyond what the option parser finds.
 #[derive(Debug)]
@@ -25,8 +31,43 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// The standard output. Its errors are of nothing that a command was about.
+pub struct Stdout(pub io::StdoutLock<'static>);
+
+/// Why the standard output did not take something.
+#[derive(Debug)]
+struct StdoutError(io::Error);
+
+impl Stdout {
+    fn own<T>(done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| io::Error::new(error.kind(), StdoutError(error)))
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Stdout::own(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Stdout::own(self.0.flush())
+    }
+}
+
+impl std::fmt::Display for StdoutError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "standard output: {}", self.0)
+    }
+}
+
+impl std::error::Error for StdoutError {}
+
 /// Prints an error and gives the exit status.
 pub fn report(error: &anyhow::Error) -> ExitCode {
+    let of_stdout = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<io::Error>()?.get_ref()?;
+        cause.downcast_ref::<StdoutError>().map(ToString::to_string)
+    };
     let is_pipe = |cause: &(dyn std::error::Error + 'static)| {
         cause
             .downcast_ref::<io::Error>()
@@ -35,7 +76,10 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_pipe) {
         return ExitCode::from(PIPE_CLOSED);
     }
-    complain(&format!("{error:#}{}", used_by(error)));
+    match error.chain().find_map(of_stdout) {
+        Some(why) => complain(&why),
+        None => complain(&format!("{error:#}{}", used_by(error))),
+    }
     ExitCode::from(if error.is::<Usage>() { USAGE } else { FAILED })
 }
 
@@ -51,23 +95,58 @@ pub fn used_by(error: &anyhow::Error) -> String {
     by.map_or(String::new(), |by| format!(" {by}"))
 }
 
-/// Prints what the option parser says: help as it is, an error as one line.
-pub fn usage(error: &clap::Error) -> ExitCode {
+/// Prints what the option parser says of a call of `command`: help as it is, an error as one line.
+pub fn usage(mut error: clap::Error, command: &str) -> ExitCode {
     if !error.use_stderr() {
-        return match error.print() {
+        let printed = Stdout::own(error.print().and_then(|()| io::stdout().flush()));
+        return match printed {
             Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::from(PIPE_CLOSED),
+            Err(error) => report(&error.into()),
         };
     }
-    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
         return ExitCode::from(USAGE);
     }
+    show_what_was_given(&mut error);
     let text = error.render().to_string();
-    let said = text.split("\n\n").next().unwrap_or_default();
-    let said = said.strip_prefix("error: ").unwrap_or(said);
-    complain(&format!("{said} (see `flashkit help`)"));
+    // What is wrong, and hints. How the command is used its help says.
+    let parts = text.split("\n\n").map(str::trim).filter(|part| {
+        !(part.is_empty() || part.starts_with("Usage:") || part.starts_with("For more"))
+    });
+    let said = parts
+        .collect::<Vec<_>>()
+        .join("; ")
+        .replace("\n  tip:", "; tip:");
+    let said = said.strip_prefix("error: ").unwrap_or(&said);
+    // The parser takes an empty value for none.
+    let said = match said.split_once(EMPTY) {
+        Some((what, none)) if is_any_empty() => {
+            what.replace("a value is required", "an empty name was given") + none
+        }
+        _ => said.to_owned(),
+    };
+    complain(&format!("{said} (see `{command} --help`)"));
     ExitCode::from(USAGE)
+}
+
+fn is_any_empty() -> bool {
+    std::env::args_os().any(|word| word.is_empty() || word.as_bytes().ends_with(b"="))
+}
+
+/// Makes what the user has given one line that does nothing to a terminal. The parser would show it
+/// as it is, and drop what it takes for colors.
+fn show_what_was_given(error: &mut clap::Error) {
+    for kind in [
+        ContextKind::InvalidSubcommand,
+        ContextKind::InvalidArg,
+        ContextKind::InvalidValue,
+    ] {
+        if let Some(ContextValue::String(given)) = error.get(kind) {
+            let shown = text::name(given.as_bytes());
+            error.insert(kind, ContextValue::String(shown));
+        }
+    }
 }
 
 /// One line on stderr, whatever the text and the names in it.

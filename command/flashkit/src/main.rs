@@ -123,15 +123,32 @@ fn is_mount_helper() -> bool {
     })
 }
 
+/// The subcommand that was called, as its help is asked for.
+fn called() -> String {
+    let (root, mut words) = (Cli::command(), vec!["flashkit".to_owned()]);
+    let mut at = &root;
+    for word in std::env::args_os().skip(1) {
+        let Some(below) = at.find_subcommand(&word) else {
+            break;
+        };
+        words.push(below.get_name().to_owned());
+        at = below;
+    }
+    words.join(" ")
+}
+
 fn mount_helper() -> ExitCode {
     match mount::Helper::try_parse() {
         Ok(helper) => mount::help_mount(&helper, &mut std::io::stdout())
             .unwrap_or_else(|error| failure::report(&error)),
-        Err(error) => failure::usage(&error),
+        Err(error) => failure::usage(error, "mount.flashkit"),
     }
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = output::outlive_limits() {
+        return failure::report(&error);
+    }
     if is_mount_helper() {
         return mount_helper();
     }
@@ -140,9 +157,9 @@ fn main() -> ExitCode {
         .and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return failure::usage(&error),
+        Err(error) => return failure::usage(error, &called()),
     };
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(failure::Stdout(std::io::stdout().lock()));
     let done = cli
         .command
         .run(&mut out)

@@ -8,11 +8,12 @@ use std::fs::{self, File, Metadata, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, bail};
 use flashkit_vfs::tree::{self, FileId};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -241,6 +242,14 @@ fn unfinished() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// From now on a file that grows beyond what this process may write is an error of the write, not
+/// the end of the program.
+pub fn outlive_limits() -> anyhow::Result<()> {
+    let met = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGXFSZ, met).context("signals")?;
+    Ok(())
 }
 
 /// From now on an interrupted program leaves nothing unfinished behind. For commands that do not

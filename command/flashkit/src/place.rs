@@ -1,8 +1,12 @@
 //! Places: `IMAGE:/path` inside an image, anything else on the host.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::text;
 
@@ -22,6 +26,27 @@ pub struct InImage {
     pub image: PathBuf,
     /// The path inside; starts with a slash.
     pub path: Vec<u8>,
+}
+
+/// Refuses what is no directory of the host.
+pub fn check_dir(path: &Path) -> anyhow::Result<()> {
+    let shown = || text::path(path);
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => bail!("{}: not a directory", shown()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("{}: no such directory", shown())
+        }
+        Err(error) => Err(error).with_context(shown),
+    }
+}
+
+/// A place that an option or an argument names: any text but an empty one.
+pub fn named() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|text| match text.is_empty() {
+        true => Err("an empty name"),
+        false => Ok(text),
+    })
 }
 
 impl Place {

@@ -10,7 +10,7 @@ use flashkit_vfs::{Error, FileKind, FileSystem, Ino, path};
 
 use crate::Outcome;
 use crate::failure::Usage;
-use crate::place::{InImage, Place};
+use crate::place::{self, InImage, Place};
 use crate::values;
 use crate::volume::{self, Access};
 
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
     /// Files to print
-    #[arg(value_name = "IMAGE:/path", required = true)]
+    #[arg(value_name = "IMAGE:/path", required = true, value_parser = place::named())]
     places: Vec<OsString>,
 }
 
@@ -35,35 +35,37 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             return Err(Usage(format!("{shown}: not IMAGE:/path")).into());
         };
         let mut volume = volume::open(&place.image, Access::ReadOnly, args.ram)?;
-        print(volume.fs(), &place, out).with_context(|| place.shown())?;
+        print(volume.fs(), &place, out)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(fs: &mut dyn FileSystem, place: &InImage, out: &mut dyn Write) -> anyhow::Result<()> {
-    let attr = path::resolve_follow(fs, &place.path)?;
+    let attr = path::resolve_follow(fs, &place.path).with_context(|| place.shown())?;
     match attr.kind {
         FileKind::File => {}
-        FileKind::Dir => bail!(Error::IsDir),
-        _ => bail!("not a regular file"),
+        FileKind::Dir => bail!("{}: {}", place.shown(), Error::IsDir),
+        _ => bail!("{}: not a regular file", place.shown()),
     }
-    write_out(fs, attr.ino, out)
+    write_out(fs, attr.ino, place, &mut |bytes| Ok(out.write_all(bytes)?))
 }
 
-/// Writes what a file holds, holes as zeros.
+/// Hands on what a file holds, holes as zeros.
 pub(super) fn write_out(
     fs: &mut dyn FileSystem,
     ino: Ino,
-    out: &mut dyn Write,
+    from: &InImage,
+    write: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut buf = vec![0; STEP];
     let mut offset = 0;
     loop {
-        let read = fs.read(ino, offset, &mut buf)?;
+        let read = fs.read(ino, offset, &mut buf);
+        let read = read.with_context(|| from.shown())?;
         if read == 0 {
             return Ok(());
         }
-        out.write_all(&buf[..read])?;
+        write(&buf[..read])?;
         offset += read as u64;
     }
 }

@@ -1,6 +1,7 @@
 //! `flashkit cp`
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use super::cat;
 use crate::Outcome;
 use crate::failure::{Usage, complain};
 use crate::output::{self, Output, file_id};
-use crate::place::{InImage, Place};
+use crate::place::{self, InImage, Place};
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
@@ -45,8 +46,10 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
     /// From where: IMAGE:/path or a path of the host
+    #[arg(value_parser = place::named())]
     from: OsString,
     /// To where; into it when it is a directory
+    #[arg(value_parser = place::named())]
     to: OsString,
 }
 
@@ -129,8 +132,18 @@ fn inwards(args: &Args, from: &Path, to: &InImage) -> anyhow::Result<Copied> {
     let mut volume = volume::open(&to.image, Access::ReadWrite, args.ram)?;
     let copied = copy_into(volume.fs(), from, to, apart, bytes);
     // What has been copied stays, whatever came then.
-    volume.unmount().with_context(|| text::path(&to.image))?;
-    copied
+    let ended = volume.unmount();
+    let copied = copied?;
+    ended.with_context(|| text::path(&to.image))?;
+    Ok(copied)
+}
+
+/// An error with its place in an image. One of the host has its place there.
+fn named(place: &InImage, error: TreeError) -> anyhow::Error {
+    match error {
+        TreeError::Host(..) => error.into(),
+        _ => anyhow::Error::from(error).context(place.shown()),
+    }
 }
 
 fn copy_into(
@@ -148,7 +161,12 @@ fn copy_into(
                 .file_name()
                 .or(full.file_name())
                 .unwrap_or(OsStr::new(""));
-            [&to.path, &b"/"[..], name.as_bytes()].concat()
+            let slash: &[u8] = if to.path.ends_with(b"/") { b"" } else { b"/" };
+            [&to.path, slash, name.as_bytes()].concat()
+        }
+        // `new/` asks for a directory, which a file cannot be.
+        Err(Error::NotFound) if to.path.ends_with(b"/") && !from.is_dir() => {
+            bail!("{}: no such directory", to.shown())
         }
         Ok(_) | Err(Error::NotFound) => to.path.clone(),
         Err(error) => return Err(error).with_context(|| to.shown()),
@@ -163,7 +181,7 @@ fn copy_into(
         ..CopyOptions::default()
     };
     let copied = copy_in(fs, from, &path, options, &mut |done| bar.at(done));
-    copied.with_context(|| to.shown())
+    copied.map_err(|error| named(to, error))
 }
 
 fn outwards(args: &Args, from: &InImage, to: &Path) -> anyhow::Result<Copied> {
@@ -193,7 +211,7 @@ fn outwards(args: &Args, from: &InImage, to: &Path) -> anyhow::Result<Copied> {
     output::check_no_device(&inside).with_context(|| text::path(&host))?;
     let mut bar = Progress::new("copying", attr.size);
     let copied = copy_out(fs, &from.path, &host, options, &mut |done| bar.at(done));
-    copied.with_context(|| from.shown())
+    copied.map_err(|error| named(from, error))
 }
 
 /// One file, which appears whole or not at all.
@@ -208,7 +226,9 @@ fn one_file(
     let made = Output::begin(host)?;
     if made.is_in_place() {
         let mut to = std::fs::File::create(host).with_context(|| made.shown())?;
-        cat::write_out(fs, ino, &mut to).with_context(|| from.shown())?;
+        cat::write_out(fs, ino, from, &mut |bytes| {
+            to.write_all(bytes).with_context(|| made.shown())
+        })?;
         made.finish()?;
         return Ok(Copied::default());
     }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use flashkit_vfs::{Attr, FileKind, FileSystem, device, path};
 
 use crate::Outcome;
-use crate::place::InImage;
+use crate::place::{self, InImage};
 use crate::text;
 use crate::values;
 use crate::volume::{self, Access};
@@ -16,7 +16,7 @@ use crate::volume::{self, Access};
 /// List a directory inside an image.
 ///
 /// On a terminal, characters that move its cursor or hide, and bytes that are not UTF-8, are shown
-/// as escapes like \\n, \\x1b or \\u{202e}. A file or a pipe gets the names as they are.
+/// as escapes like \n, \x1b or \u{202e}. A file or a pipe gets the names as they are.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  flashkit ls -l flash.img:/etc")]
 pub struct Args {
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
     /// What to list; IMAGE alone is its root
-    #[arg(value_name = "IMAGE:/path")]
+    #[arg(value_name = "IMAGE:/path", value_parser = place::named())]
     place: OsString,
 }
 

@@ -18,6 +18,7 @@ use crate::Outcome;
 use crate::failure::Usage;
 use crate::held::check_free;
 use crate::output::{self, Output, file_id};
+use crate::place::check_dir;
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
@@ -81,8 +82,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let shown = text::path(&args.image);
     // All that can be wrong is found before the image is touched.
     let tree = match &args.root {
-        Some(dir) if !dir.is_dir() => bail!("{}: no such directory", text::path(dir)),
-        Some(dir) => Some(host_tree(dir, file_id(&args.image))?),
+        Some(dir) => {
+            check_dir(dir)?;
+            Some(host_tree(dir, file_id(&args.image))?)
+        }
         None => None,
     };
     let device = flashkit_mtd::is_device(&args.image);

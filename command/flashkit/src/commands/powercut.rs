@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use anyhow::{Context, anyhow};
+use clap::builder::NonEmptyStringValueParser;
 use flashkit_powercut::{
     Budget, Chip, Found, Id, Part, SMALL_CHIP, Script, TREE_CHIP, Tree, TreeCuts, TreeFound,
     Verdict, Violation, catalogue, replay, search_all, search_scripts, shrink,
@@ -30,7 +31,7 @@ pub struct Args {
     #[arg(long)]
     full: bool,
     /// Only the scripts whose names begin with this, as wide and deep as in the whole search
-    #[arg(conflicts_with = "full")]
+    #[arg(conflicts_with = "full", value_parser = NonEmptyStringValueParser::new())]
     script: Vec<String>,
     /// A part of the search, to be run apart from the others: 1/8, to 8/8
     #[arg(long, value_name = "N/OF", default_value = "1/1", conflicts_with_all = ["given", "tree", "replay", "list"])]

@@ -497,7 +497,10 @@ fn an_output_that_is_full_is_told_in_one_line() {
         let full = Command::new("sh").arg("-c").arg(shell).output().unwrap();
         assert_eq!(full.status.code(), Some(1), "{command}");
         let said = String::from_utf8_lossy(&full.stderr).into_owned();
-        assert_eq!(said, "flashkit: No space left on device\n", "{command}");
+        assert_eq!(
+            said, "flashkit: standard output: No space left on device\n",
+            "{command}"
+        );
     }
 }
 

@@ -215,6 +215,14 @@ fn what_a_card_cannot_do_is_said() {
         here.complaint(1, &["mkfs", "--fs", "nanofs", "-r", "tree", "x.img"]),
         "x.img: filling it: tree/sub: this file system has no directories"
     );
+    assert_eq!(
+        here.complaint(1, &["cp", "-r", "tree", "card.img:/"]),
+        "card.img:/: tree: this file system has no directories"
+    );
+    assert_eq!(
+        here.complaint(1, &["cp", "f", "card.img:/sub/"]),
+        "card.img:/sub/: no such directory"
+    );
     assert!(!here.path("x.img").exists());
     let large = here.complaint(2, &["mkfs", "--fs", "nanofs", "--size", "1TiB", "x.img"]);
     assert!(large.contains("a volume has 4 GiB at most"), "{large}");

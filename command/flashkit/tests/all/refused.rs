@@ -1,8 +1,12 @@
 //! What is asked for in vain: what is wrong is said in one line, with the status that it has.
 
 use std::fs;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
-use crate::common::Place;
+use flashkit_sim::{Access, SimNand};
+
+use crate::common::{Place, can_mount, complaint};
 use crate::output::holders;
 
 #[test]
@@ -135,4 +139,225 @@ fn a_plan_makes_no_folder() {
     let planned = here.said(0, &["lab", "run", "micro", "--plan", "--quick"]);
     assert!(planned.contains("flashkit lab run micro --results 'lab-results'"));
     assert_eq!(fs::read_dir(here.dir.path()).unwrap().count(), 0);
+}
+
+/// A call by a shell, in the folder of a test; `flashkit` stands for the program.
+fn shell(here: &Place, line: &str) -> Output {
+    let line = line.replace("flashkit", env!("CARGO_BIN_EXE_flashkit"));
+    let mut command = Command::new("bash");
+    command.args(["-c", &line]).current_dir(here.dir.path());
+    command.output().unwrap()
+}
+
+#[test]
+fn a_misspelt_word_is_set_right() {
+    let here = Place::new();
+    for (args, told) in [
+        (
+            &["mkfss"][..],
+            "unrecognized subcommand 'mkfss'; tip: a similar subcommand exists: 'mkfs' \
+             (see `flashkit --help`)",
+        ),
+        (
+            &["mkfs", "--chp", "x"],
+            "unexpected argument '--chp' found; tip: a similar argument exists: '--chip' \
+             (see `flashkit mkfs --help`)",
+        ),
+        (
+            &["mkfs", "--fs", "flashlite", "x"],
+            "invalid value 'flashlite' for '--fs <FS>' [possible values: flashlight, nanofs]; \
+             tip: a similar value exists: 'flashlight' (see `flashkit mkfs --help`)",
+        ),
+        (
+            &["lab", "run", "--jbs", "3"],
+            "unexpected argument '--jbs' found; tip: a similar argument exists: '--jobs' \
+             (see `flashkit lab run --help`)",
+        ),
+        (
+            &["mkfs", "--fs", "a\u{1b}[31m\n\nb", "x"],
+            "invalid value 'a\\x1b[31m\\n\\nb' for '--fs <FS>' \
+             [possible values: flashlight, nanofs] (see `flashkit mkfs --help`)",
+        ),
+    ] {
+        assert_eq!(here.complaint(2, args), told, "{args:?}");
+    }
+}
+
+#[test]
+fn an_empty_name_is_called_so() {
+    let here = Place::new();
+    fs::write(here.path("f"), "f").unwrap();
+    for args in [
+        &["mkfs", ""][..],
+        &["mkfs", "--root=", "x"],
+        &["mount", "", "d"],
+        &["ls", ""],
+        &["cat", ""],
+        &["cp", "", "x:/"],
+        &["cp", "f", ""],
+        &["lab", "run", ""],
+        &["bench", ""],
+        &["powercut", ""],
+    ] {
+        let said = here.complaint(2, args);
+        assert!(said.contains("an empty name"), "{args:?}: {said}");
+    }
+    let said = here.complaint(2, &["mkfs", "x", "--chip"]);
+    assert!(said.contains("a value is required"), "{said}");
+}
+
+#[test]
+fn a_file_in_the_place_of_a_directory_is_not_said_to_be_missing() {
+    let here = Place::new();
+    fs::write(here.path("f"), "C a 10\n").unwrap();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x"]);
+    for args in [
+        &["mkfs", "-r", "f", "y"][..],
+        &["replay", "f", "--dir", "f"],
+        &["bench", "seq", "--dir", "f"],
+        &["lab", "report", "--results", "f"],
+    ] {
+        assert_eq!(here.complaint(1, args), "f: not a directory", "{args:?}");
+    }
+    // The other way round: what ends in a slash is no file.
+    let new = here.complaint(1, &["cp", "f", "x:/new/"]);
+    assert_eq!(new, "x:/new/: no such directory");
+    assert_eq!(here.said(0, &["ls", "x"]), "");
+}
+
+#[test]
+fn what_did_not_take_something_is_named() {
+    let here = Place::new();
+    fs::write(here.path("large"), vec![7; 1 << 20]).unwrap();
+    let made = [
+        "mkfs",
+        "--chip",
+        "micron-20m",
+        "--slack",
+        "2",
+        "--no-spare",
+        "x.img",
+    ];
+    here.said(0, &made);
+    here.said(0, &["cp", "large", "x.img:/"]);
+    here.said(0, &["export", "x.img", "x.bin"]);
+    let full = "No space left on device";
+    let large = "File too large";
+    for (line, told) in [
+        (
+            "flashkit --help >/dev/full",
+            format!("standard output: {full}"),
+        ),
+        (
+            "flashkit cat x.img:/large >/dev/full",
+            format!("standard output: {full}"),
+        ),
+        (
+            "flashkit ls x.img >/dev/full",
+            format!("standard output: {full}"),
+        ),
+        (
+            "flashkit cp x.img:/large /dev/full",
+            format!("/dev/full: {full}"),
+        ),
+        (
+            "ulimit -f 100; flashkit cp x.img:/large out",
+            format!("out: {large}"),
+        ),
+        (
+            "ulimit -f 100; flashkit cp -r x.img:/ out",
+            format!("out/large: {large}"),
+        ),
+        (
+            "ulimit -f 100; flashkit export x.img out.bin",
+            format!("out.bin: {large}"),
+        ),
+        (
+            "ulimit -f 100; flashkit mkfs out.img",
+            format!("out.img: {large}"),
+        ),
+        (
+            "ulimit -f 100; flashkit import --chip micron-20m x.bin out.img",
+            format!("out.img: {large}"),
+        ),
+        (
+            "ulimit -f 100; flashkit cp large x.img:/new",
+            format!("x.img:/new: large: flash driver: {large}"),
+        ),
+    ] {
+        let _ = fs::remove_dir_all(here.path("out"));
+        assert_eq!(complaint(&shell(&here, line), 1), told, "{line}");
+    }
+    // Nothing that was begun is left.
+    let _ = fs::remove_dir_all(here.path("out"));
+    let names: Vec<_> = fs::read_dir(here.dir.path()).unwrap().collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(here.said(0, &["ls", "x.img"]), "large\n");
+}
+
+#[test]
+fn what_is_in_use_is_refused_soon() {
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    here.said(0, &["mkfs", "--fs", "nanofs", "--size", "1MiB", "y.img"]);
+    let _held = SimNand::open(here.path("x.img"), Access::ReadWrite).unwrap();
+    let card = fs::File::open(here.path("y.img")).unwrap();
+    card.lock().unwrap();
+    for args in [
+        &["ls", "x.img"][..],
+        &["ls", "y.img"],
+        &["export", "--spare", "x.img", "out"],
+        &["serve", "--ftl", "jftl", "x.img", "--socket", "s"],
+    ] {
+        let start = Instant::now();
+        let said = here.complaint(1, args);
+        assert!(said.contains("in use"), "{args:?}: {said}");
+        let waited = start.elapsed();
+        assert!(
+            waited < Duration::from_millis(1_500),
+            "{args:?}: {waited:?}"
+        );
+    }
+}
+
+#[test]
+fn a_replay_spares_what_is_there() {
+    let here = Place::new();
+    fs::write(here.path("t"), "C a 10\n").unwrap();
+    fs::create_dir_all(here.path("dir/lost+found")).unwrap();
+    here.said(0, &["replay", "t", "--dir", "dir"]);
+    fs::write(here.path("dir/a"), "precious").unwrap();
+    let told = "dir: not empty; --force replays over what is there";
+    assert_eq!(here.complaint(1, &["replay", "t", "--dir", "dir"]), told);
+    assert_eq!(here.complaint(1, &["bench", "seq", "--dir", "dir"]), told);
+    assert_eq!(fs::read(here.path("dir/a")).unwrap(), b"precious");
+    here.said(0, &["replay", "t", "--dir", "dir", "--force"]);
+    assert_eq!(fs::read(here.path("dir/a")).unwrap().len(), 10);
+}
+
+#[test]
+fn a_mount_makes_its_directory_and_no_other() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    here.said(0, &["mkfs", "--chip", "micron-20m", "x.img"]);
+    let none = here.complaint(1, &["mount", "x.img", "no/at"]);
+    assert_eq!(none, "no/at: No such file or directory");
+    let refused = here.complaint(1, &["mount", "none.img", "at"]);
+    assert_eq!(refused, "none.img: No such file or directory");
+    assert!(!here.path("at").exists());
+    let mounted = here.mount(&["x.img", "at"]);
+    fs::write(here.path("at/f"), "f").unwrap();
+    mounted.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(here.said(0, &["cat", "x.img:/f"]), "f");
+}
+
+#[test]
+fn json_is_all_that_there_is() {
+    let here = Place::new();
+    let list = here.json(0, &["bench", "--json"]);
+    assert_eq!(list[0]["name"], "sysbench");
+    let run = ["bench", "append", "--chip", "micron-20m", "--json"];
+    assert_eq!(here.json(0, &run)["fs"], "flashlight");
 }

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
+use clap::builder::NonEmptyStringValueParser;
 use flashkit_experiments::report::{Bars, Cell, Figure, Report, Table};
 use flashkit_experiments::{Experiment, Only, Scale, experiments, studies};
 use serde_json::json;
@@ -42,6 +43,7 @@ enum What {
     /// Run an experiment
     Run {
         /// Which, as `flashkit lab list` names it
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
         /// A small part of the work, to see that it runs
         #[arg(long)]

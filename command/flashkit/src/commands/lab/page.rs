@@ -7,6 +7,7 @@ use anyhow::bail;
 use flashkit_experiments::page::Page;
 use flashkit_experiments::study::Folder;
 
+use crate::place::check_dir;
 use crate::{output, text};
 
 /// Write the results of all studies as a page, and the same as CSV and JSON beside it.
@@ -22,12 +23,13 @@ pub struct Args {
 
 /// Nothing is written unless all can be made.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
-    if !args.results.is_dir() {
+    if !args.results.exists() {
         bail!(
             "{}: no such folder; `flashkit lab run micro` makes one",
             text::path(&args.results)
         );
     }
+    check_dir(&args.results)?;
     let page = Page::of(&Folder::at(&args.results))?;
     let files = [
         (args.output.clone(), page.html()?),
