@@ -230,8 +230,13 @@ pub fn copy_in(
     let meta = fs::symlink_metadata(host).at(host)?;
     let new = copy.new_inode(&meta);
     if meta.is_dir() {
-        let dir = path::mkdir_p(copy.fs, to, &new).at(host_path(to))?.ino;
-        copy.dir(host, dir, &meta)?;
+        let dir = match path::mkdir_p(copy.fs, to, &new) {
+            Err(Error::NotPermitted) => {
+                return Err(TreeError::Without(host.to_owned(), "directories"));
+            }
+            made => made.at(host_path(to))?,
+        };
+        copy.dir(host, dir.ino, &meta)?;
     } else {
         let (dir, name) = path::resolve_parent(copy.fs, to).at(host_path(to))?;
         copy.entry(host, dir, name)?;

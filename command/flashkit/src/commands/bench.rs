@@ -4,7 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::builder::NonEmptyStringValueParser;
 use flashkit_workload::generate;
+use serde_json::json;
 
 use super::replay::{How, run_lines};
 use crate::Outcome;
@@ -18,6 +20,7 @@ use crate::values;
     flashkit bench postmark --fsync --json")]
 pub struct Args {
     /// Which; without one, list them
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     workload: Option<String>,
     #[command(flatten)]
     how: How,
@@ -28,6 +31,14 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let Some(name) = &args.workload else {
+        if args.how.json {
+            let known = generate::KNOWN.iter();
+            let list: Vec<_> = known
+                .map(|known| json!({ "name": known.name, "what": known.about }))
+                .collect();
+            writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut table = Table::new(&["workload", "what"]).left(2);
         for known in generate::KNOWN {
             table.row([known.name.into(), known.about.into()]);
@@ -40,5 +51,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         let why = values::no_such("workload", "bench", name, known);
         return Err(Usage(format!("{name}: {why}")).into());
     };
+    args.how.check()?;
     run_lines(&known.lines(), &args.how, args.fsync, out).with_context(|| name.clone())
 }

@@ -11,6 +11,7 @@ use flashkit_workload::{Line, Options, Phase, Report, replay_dir, replay_fs, tra
 use crate::Outcome;
 use crate::failure::Usage;
 use crate::monitored::Monitored;
+use crate::place::check_dir;
 use crate::progress::Progress;
 use crate::text::{self, Table};
 use crate::values;
@@ -57,6 +58,10 @@ pub struct How {
     /// With --dir: drop the page cache at the end of each phase; for root
     #[arg(long, requires = "dir")]
     cold: bool,
+    /// With --dir: in a directory with something in it, too; files of the trace's names are
+    /// overwritten or removed
+    #[arg(long, requires = "dir")]
+    force: bool,
     /// Bytes in one read or write
     #[arg(long, value_name = "BYTES", value_parser = values::request, default_value = "4096")]
     request: usize,
@@ -65,7 +70,7 @@ pub struct How {
     verify: bool,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 impl How {
@@ -74,10 +79,20 @@ impl How {
         self.chip.or(default).unwrap_or(&flashkit_sim::presets()[0])
     }
 
-    /// Refuses a chip that nothing would be priced with.
-    fn check(&self) -> anyhow::Result<()> {
+    /// Refuses a chip that nothing would be priced with, and a directory that nothing is to be
+    /// replayed over.
+    pub fn check(&self) -> anyhow::Result<()> {
         if self.dir.is_some() && self.chip.is_some() && !self.monitor {
             return Err(Usage("--chip with --dir needs --monitor".into()).into());
+        }
+        if let Some(dir) = &self.dir {
+            check_dir(dir)?;
+            if !self.force && !is_empty(dir)? {
+                bail!(
+                    "{}: not empty; --force replays over what is there",
+                    text::path(dir)
+                );
+            }
         }
         Ok(())
     }
@@ -95,7 +110,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 /// Runs operations and prints the figures.
 pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) -> Outcome {
-    how.check()?;
     let total = lines.iter().map(|line| line.op.bytes()).sum();
     let mut bar = Progress::new("replaying", total);
     let mut progress = |bytes| bar.at(bytes);
@@ -129,9 +143,6 @@ fn over_directory(
     lines: &[Line],
     mut options: Options<'_>,
 ) -> anyhow::Result<(Report, u64)> {
-    if !dir.is_dir() {
-        bail!("{}: no such directory", text::path(dir));
-    }
     options.fs = "dir".into();
     options.cold = how.cold;
     if how.monitor {
@@ -141,6 +152,17 @@ fn over_directory(
     }
     let replayed = replay_dir(dir, lines.iter().cloned(), options)?;
     Ok((replayed.report, replayed.verified_bytes))
+}
+
+/// Whether a directory has nothing in it but what mkfs.ext4 has put there.
+fn is_empty(dir: &Path) -> anyhow::Result<bool> {
+    let named = || text::path(dir);
+    for entry in std::fs::read_dir(dir).with_context(named)? {
+        if entry.with_context(named)?.file_name() != "lost+found" {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn over_chip(how: &How, lines: &[Line], mut options: Options<'_>) -> anyhow::Result<(Report, u64)> {
