@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::{Cli, Outcome, output, text};
@@ -34,7 +34,9 @@ pub fn write_manual(args: &Man, out: &mut dyn Write) -> Outcome {
     output::clear_when_interrupted()?;
     // Each page takes its place whole.
     let made = tempfile::tempdir().context("a temporary folder")?;
-    clap_mangen::generate_to(Cli::command(), &made).with_context(shown)?;
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    clap_mangen::generate_to(with_synopsis(command), &made).with_context(shown)?;
     for page in std::fs::read_dir(&made).with_context(shown)? {
         let page = page.with_context(shown)?;
         output::write(
@@ -44,6 +46,23 @@ pub fn write_manual(args: &Man, out: &mut dyn Write) -> Outcome {
     }
     writeln!(out, "{}: flashkit.1 and those of its subcommands", shown())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of itself the maker of pages names no values of options there.
+fn with_synopsis(command: Command) -> Command {
+    let name = command.get_bin_name().unwrap_or("flashkit");
+    let mut words = vec![name.to_owned()];
+    let options = command.get_arguments().filter(|arg| !arg.is_positional());
+    words.extend(options.map(|arg| match arg.is_required_set() {
+        true => arg.to_string(),
+        false => format!("[{arg}]"),
+    }));
+    words.extend(command.get_positionals().map(ToString::to_string));
+    if command.has_subcommands() {
+        words.push("<COMMAND>".into());
+    }
+    let usage = words.join(" ");
+    command.override_usage(usage).mut_subcommands(with_synopsis)
 }
 
 pub fn complete(args: &Completions, out: &mut dyn Write) -> Outcome {

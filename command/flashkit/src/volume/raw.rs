@@ -136,9 +136,14 @@ pub fn import(
     with_spare: bool,
     bad: &[u32],
 ) -> Result<()> {
-    let len = std::fs::metadata(raw)
-        .with_context(|| text::path(raw))?
-        .len();
+    let found = std::fs::metadata(raw).with_context(|| text::path(raw))?;
+    if !found.is_file() {
+        bail!(
+            "{}: not a file; a raw image is read from one, as its length says what it is",
+            text::path(raw)
+        );
+    }
+    let len = found.len();
     // What does not fit is found before the image is touched.
     let check = SimNand::new(chip);
     let (stride, geometry) = (check.raw_page_len(with_spare) as u64, chip.geometry());

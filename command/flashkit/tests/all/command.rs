@@ -49,6 +49,8 @@ fn manual_pages_and_completions_are_made() {
         ("flashkit-mount.1", "\\-\\-daemon"),
         ("flashkit-mkfs.1", "\\-\\-devtable"),
         ("flashkit-lab-run.1", "\\-\\-quick"),
+        ("flashkit-mkfs.1", " [\\-\\-chip <NAME>] "),
+        ("flashkit-mkfs.1", " <IMAGE>\n.SH DESCRIPTION"),
     ] {
         let text = fs::read_to_string(here.path("man1").join(page)).unwrap();
         assert!(text.contains(".TH ") && text.contains(says), "{page}");

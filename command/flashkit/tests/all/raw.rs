@@ -222,6 +222,14 @@ fn what_cannot_be_is_refused() {
         &[&import[..], &["--spare", "--bad", "x", "x.bin", "y.img"]].concat(),
         "invalid value",
     );
+    wrong(
+        &[&import[..], &["tree", "y.img"]].concat(),
+        "tree: not a file",
+    );
+    wrong(
+        &[&import[..], &["/dev/null", "y.img"]].concat(),
+        "not a file",
+    );
     let most = (0..160)
         .map(|b| b.to_string())
         .collect::<Vec<_>>()
