@@ -380,7 +380,7 @@ fn what_cannot_be_attached_is_named() {
     assert_eq!(complaint(1, &["d"]), "d: is a directory, not an image");
     assert_eq!(
         complaint(1, &["nand.img"]),
-        "nand.img: the image is of a NAND chip, not of a NOR chip"
+        "nand.img: holds a FlashLight volume; `flashkit mount` takes it"
     );
     assert_eq!(
         complaint(1, &["--read-only", "x"]),
