@@ -207,8 +207,8 @@ pub fn host_tree(host: &Path, apart: Option<FileId>) -> Result<HostTree, TreeErr
 
 /// Copies a host file to the path `to`, or what a host directory holds into the directory `to`,
 /// which is created along with those above it. Modes, mtimes, owners, symbolic and hard links are
-/// kept, and holes as the host tells of them. Files in the way are replaced once what replaces them is
-/// whole; a file that cannot be copied to its end is not there. Nothing is synced.
+/// kept, and holes as the host tells of them. Files in the way are replaced once what replaces them
+/// is whole; a file that cannot be copied to its end is not there. Nothing is synced.
 ///
 /// `progress` is called with the bytes copied so far.
 pub fn copy_in(

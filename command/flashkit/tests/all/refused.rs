@@ -74,8 +74,37 @@ fn values_that_can_never_be_right_are_refused_before_anything_is_done() {
             &["bench", "seq", "--fs", "nanofs"],
             "[possible values: flashlight]",
         ),
+    ] {
+        let said = here.complaint(2, args);
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+    for (option, value, why) in [
         (
-            &["soak", "--endurance", "1"],
+            "--size",
+            "5GiB",
+            "--size 5368709120: a volume has 4 GiB at most",
+        ),
+        ("--files", "5000", "not a number of files from 1 to 4096"),
+        ("--files", "-1", "not a number of files from 1 to 4096"),
+    ] {
+        let argument = format!("{option}={value}");
+        let said = here.complaint(2, &[&nanofs[..], &[&argument, "x"]].concat());
+        assert!(said.contains(why), "{argument}: {said}");
+    }
+    here.said(0, &["mkfs", "--chip", "micron-20m", "y"]);
+    for command in ["fsck", "info", "ls"] {
+        let said = here.complaint(2, &[command, "--ram", "16", "y"]);
+        assert!(said.contains("--ram 16: too small"), "{command}: {said}");
+    }
+    assert!(!here.path("x").exists());
+}
+
+#[test]
+fn numbers_and_options_that_mean_nothing_are_refused() {
+    let here = Place::new();
+    for (args, why) in [
+        (
+            &["soak", "--endurance", "1"][..],
             "not a number of erases from 32 to",
         ),
         (&["soak", "--chip", "1024+24x8x4"], "blocks must be from 8"),
@@ -112,25 +141,7 @@ fn values_that_can_never_be_right_are_refused_before_anything_is_done() {
         let said = here.complaint(2, args);
         assert!(said.contains(why), "{args:?}: {said}");
     }
-    for (option, value, why) in [
-        (
-            "--size",
-            "5GiB",
-            "--size 5368709120: a volume has 4 GiB at most",
-        ),
-        ("--files", "5000", "not a number of files from 1 to 4096"),
-        ("--files", "-1", "not a number of files from 1 to 4096"),
-    ] {
-        let argument = format!("{option}={value}");
-        let said = here.complaint(2, &[&nanofs[..], &[&argument, "x"]].concat());
-        assert!(said.contains(why), "{argument}: {said}");
-    }
-    here.said(0, &["mkfs", "--chip", "micron-20m", "y"]);
-    for command in ["fsck", "info", "ls"] {
-        let said = here.complaint(2, &[command, "--ram", "16", "y"]);
-        assert!(said.contains("--ram 16: too small"), "{command}: {said}");
-    }
-    assert!(!here.path("x").exists());
+    assert_eq!(fs::read_dir(here.dir.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub struct Args {
 
 /// Nothing is written unless all can be made.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
-    if !args.results.exists() {
+    if args.results.try_exists().is_ok_and(|there| !there) {
         bail!(
             "{}: no such folder; `flashkit lab run micro` makes one",
             text::path(&args.results)
