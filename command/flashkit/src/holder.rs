@@ -25,7 +25,9 @@ pub fn holder(path: &Path) -> Option<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = line.strip_suffix(b"\0").unwrap_or(&line);
     let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-    let shown: Vec<String> = words.iter().map(|word| text::name(word)).collect();
+    // That it runs in the background is no option that anybody gives.
+    let given = words.iter().filter(|word| **word != b"--in-background");
+    let shown: Vec<String> = given.map(|word| text::name(word)).collect();
     let mut phrase = format!("by process {pid}, `{}`", shown.join(" "));
     if let Some(point) = mount_point(pid, &words) {
         phrase += &format!(", mounted on {}", text::path(&point));

@@ -22,8 +22,6 @@ use crate::volume::{self, Access, Birth, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 pub const POINT_DEFAULT: &str = "flash";
-/// In the environment of the process that goes on in the background.
-const IN_BACKGROUND: &str = "FLASHKIT_IN_BACKGROUND";
 
 /// Mount an image and serve it until it is unmounted (umount, Ctrl-C or SIGTERM).
 #[derive(clap::Args)]
@@ -58,6 +56,9 @@ pub struct Args {
     record: Option<PathBuf>,
     #[command(flatten)]
     tuning: Tuning,
+    /// This is the background process; scripts find it by that
+    #[arg(long, hide = true)]
+    in_background: bool,
 }
 
 /// What mount(8) asks of a helper:
@@ -107,6 +108,7 @@ pub fn help_mount(helper: &Helper, out: &mut dyn Write) -> Outcome {
         foreground: false,
         record: None,
         tuning: Tuning::from(None),
+        in_background: false,
     };
     // mount(8) makes no directories.
     flashkit_fuse::check(&helper.directory)?;
@@ -138,7 +140,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.daemon {
         return start_in_background(args, out);
     }
-    if std::env::var_os(IN_BACKGROUND).is_some() {
+    if args.in_background {
         // Out of reach of the terminal's Ctrl-C and hangup.
         nix::unistd::setsid().context("setsid")?;
         options.log.syslog = true;
@@ -287,7 +289,7 @@ fn start_in_background(args: &Args, out: &mut dyn Write) -> Outcome {
     let mut command = Command::new(std::env::current_exe().context("this program")?);
     command
         .arg("mount")
-        .env(IN_BACKGROUND, "1")
+        .arg("--in-background")
         .args(args.tuning.ram.map(|bytes| format!("--ram={bytes}")));
     if let Some(value) = args.tuning.cleaner.and_then(|c| c.to_possible_value()) {
         command.arg("--cleaner").arg(value.get_name());

@@ -125,6 +125,9 @@ fn the_background_mount_returns_when_it_is_ready() {
     );
     assert!(here.is_mounted("flash"));
     fs::write(here.path("flash/f"), "data").unwrap();
+    let why = here.complaint(1, &["ls", "flash.img"]);
+    assert!(why.contains("in use by process "), "{why}");
+    assert!(!why.contains("in-background"), "{why}");
     umount(&here.path("flash"));
     // It may still be unmounting; a new mount waits for that.
     let mounted = here.mount(&["flash.img", "flash"]);
