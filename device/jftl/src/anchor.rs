@@ -160,8 +160,8 @@ impl<N: Nand> Jftl<'_, N> {
         self.erase(block)
     }
 
-    /// Whether a block for anchors should stay: the one with the newest that a page of the log names
-    /// counts until a page names a newer one. No other should get the number of the newest.
+    /// Whether a block for anchors should stay: the one with the newest that a page of the log
+    /// names counts until a page names a newer one. No other should get the number of the newest.
     fn worth(&self, block: u32) -> u32 {
         let Anchors { named, newer, .. } = self.anchors;
         u32::from(block == newer).max(2 * u32::from(block == named))

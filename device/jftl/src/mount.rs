@@ -251,7 +251,8 @@ impl<'a, N: Nand> Jftl<'a, N> {
         Ok(())
     }
 
-    /// Heads as an orderly end left them must be blocks in use.
+    /// Heads as an orderly end left them must be blocks in use, with nothing where they go on. A
+    /// read each, with tags in band two.
     fn check_heads(&mut self) -> Result<(), Error<N::Error>> {
         for i in 0..self.heads.len() {
             let Head { block, next } = self.heads[i];
@@ -263,12 +264,20 @@ impl<'a, N: Nand> Jftl<'a, N> {
                 && next <= self.lay.usable
                 && !twice
                 && matches!(self.ram.state(block), State::Used(_))
-                && !self.nand.is_bad(BlockAddr(block))?;
+                && !self.nand.is_bad(BlockAddr(block))?
+                && (next == self.lay.usable || self.is_blank(block * self.lay.pages + next)?)
+                && (!self.lay.in_band || self.is_blank(self.lay.tag_page(block))?);
             if !sound {
                 self.heads[i] = Head::CLOSED;
             }
         }
         Ok(())
+    }
+
+    /// Whether a page reads as erased.
+    fn is_blank(&mut self, page: u32) -> Result<bool, Error<N::Error>> {
+        let is_readable = self.load_page(page)?;
+        Ok(is_readable && self.ram.scratch.iter().all(|byte| *byte == 0xFF))
     }
 
     /// Ends in good order: the next mount is short. Costs a program for each changed map page and

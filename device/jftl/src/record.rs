@@ -16,10 +16,10 @@
 //! * `ordinal` counts the blocks of the log, so that a page of a block's
 //!   earlier life is not believed.
 //! * `anchor` is the name of the anchor that was the newest one when the page was programmed: in
-//!   the upper half its `seq`, in the lower its CRC, 16 bits of each; 0 in what older programs have
-//!   written. So an anchor that a page names is complete, and only such an anchor counts. A block is
-//!   *ahead* when no page of the log was in it as the anchor was written: only pages that name this
-//!   anchor count there.
+//!   the upper half its `seq`, in the lower its CRC, 16 bits of each; 0 in what older programs
+//!   have written. So an anchor that a page names is complete, and only such an anchor counts. A
+//!   block is *ahead* when no page of the log was in it as the anchor was written: only pages that
+//!   name this anchor count there.
 //! * `redo`: the first page of the log whose records may not be in the map pages yet; `snap`: the
 //!   first of the newest whole snapshot.
 //! * A record says that `run` sectors from `number` on are in the pages from `page` on; all ones:
@@ -32,6 +32,9 @@ use crate::layout::{ANCHOR_HEADER, ANCHORS, HEADER, Layout, NONE, PAGE_BITS, SLO
 
 const MAGIC: u32 = u32::from_le_bytes(*b"JFT1");
 const ANCHOR_MAGIC: u32 = u32::from_le_bytes(*b"JFTA");
+/// Numbers of pages, of blocks in the life of the log and of anchors that are believed. A chip is
+/// worn out long before.
+const NUMBER_MAX: u32 = u32::MAX / 2;
 /// Longest run of a record.
 pub(crate) const RUN_MAX: u32 = 16;
 /// Bytes of a record.
@@ -110,8 +113,13 @@ impl Header {
         if word(4) != crc32c(&page[8..HEADER + len]) {
             return None;
         }
+        let (seq, redo, snap) = (word(12), word(24), word(28));
+        // Whoever wrote such words: no later number follows from them.
+        if seq > NUMBER_MAX || word(16) > NUMBER_MAX || redo > seq + 1 || snap > seq {
+            return None;
+        }
         Some(Header {
-            seq: word(12),
+            seq,
             ordinal: word(16),
             kind: match kind & 0xFF {
                 1 => Kind::Records,
@@ -123,8 +131,8 @@ impl Header {
             },
             flags: (kind >> 8) as u8,
             len,
-            redo: word(24),
-            snap: word(28),
+            redo,
+            snap,
             part: word(32),
             cursor: word(36),
             wear: word(40),
@@ -261,6 +269,7 @@ impl Anchor {
             },
         };
         let fits = count > 0 && count <= lay.log_list() && (is_first || are_three);
+        let fits = fits && anchor.seq <= NUMBER_MAX && anchor.ordinal <= NUMBER_MAX;
         Some((anchor, same && fits))
     }
 
@@ -288,7 +297,7 @@ mod tests {
 
     const VOLUME: u32 = 77;
     const PLACES: Header = Header {
-        seq: 1,
+        seq: 9,
         ordinal: 2,
         kind: Kind::Places,
         flags: OPEN | SECOND,

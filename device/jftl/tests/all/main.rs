@@ -4,6 +4,7 @@ mod common;
 mod cost;
 mod damage;
 mod failing;
+mod hostile;
 mod model;
 mod nonsense;
 mod pack;
