@@ -54,13 +54,14 @@ pub(crate) enum Event {
 /// # Errors
 /// Nothing was mounted; the file system has been unmounted all the same.
 pub fn mount(
-    fs: Box<Served>,
+    mut fs: Box<Served>,
     point: &Path,
     options: &MountOptions,
     ready: impl FnOnce(),
 ) -> Result<Outcome, MountError> {
     let (events, inbox) = channel();
     let root = fs.root();
+    fs.count_blocks();
     let fs = match options.writeback && !options.sync && !options.read_only {
         true => Box::new(Gathered::new(fs)),
         false => fs,

@@ -23,8 +23,9 @@ pub struct FlashLightFs<'r, N: Nand> {
     files: BTreeMap<Ino, FileRef>,
     opens: BTreeMap<Ino, u32>,
     orphans: BTreeSet<Ino>,
-    /// Files with extent maps whose stored pages have been counted.
+    /// Files with extent maps whose stored pages have been counted, if any are to be.
     counted: BTreeMap<Ino, Counted>,
+    counts: bool,
     /// Pages that the patrol could not read in this round, and that may be of no use.
     doubtful: u32,
 }
@@ -124,6 +125,7 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
             opens: BTreeMap::new(),
             orphans: BTreeSet::new(),
             counted: BTreeMap::new(),
+            counts: false,
             doubtful: 0,
         }
     }
@@ -171,7 +173,7 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
 
     fn attr(&mut self, attr: &fl::Attr) -> Attr {
         let counted = match attr.node {
-            Node::File(file) if attr.pages.is_none() => self.count(file, attr.size),
+            Node::File(file) if attr.pages.is_none() && self.counts => self.count(file, attr.size),
             _ => attr.pages,
         };
         let attr = fl::Attr {
@@ -428,6 +430,10 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
             return self.fs.reap(file).map_err(error);
         }
         Ok(())
+    }
+
+    fn count_blocks(&mut self) {
+        self.counts = true;
     }
 
     fn forget(&mut self, ino: Ino) {

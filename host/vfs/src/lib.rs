@@ -355,6 +355,10 @@ pub trait FileSystem {
     /// Notes one user less; an unlinked file goes with its last user.
     fn release(&mut self, ino: Ino) -> Result<()>;
 
+    /// From now on what is stored of files in many pieces is counted, for a caller who shows
+    /// [`Attr::blocks`]. That takes reads, once for each. Until then all of their size may count.
+    fn count_blocks(&mut self) {}
+
     /// The caller no longer refers to this inode number (FUSE's forget). It can be looked up
     /// again. Does nothing to the medium.
     fn forget(&mut self, ino: Ino);

@@ -376,3 +376,19 @@ fn directories_of_2000_entries_are_listed_once_each() {
     assert_eq!(out.stdout, b".\n..\n");
     m.unmount();
 }
+
+/// Of a file in many pieces, too, what `du` shows is what is stored.
+#[test]
+fn holes_between_many_pieces_do_not_count_as_stored() {
+    let Some(m) = Mounted::over(flash(), &MountOptions::default()) else {
+        return;
+    };
+    let file = File::create(m.path("f")).unwrap();
+    for n in 0..600 {
+        file.write_all_at(&[7; 2048], n * 3 * 2048).unwrap();
+    }
+    file.sync_all().unwrap();
+    assert_eq!(file.metadata().unwrap().blocks(), 600 * 4);
+    drop(file);
+    m.unmount();
+}

@@ -264,12 +264,14 @@ fn stored(fs: &mut Fs, ino: Ino) -> u64 {
 #[test]
 fn the_holes_of_a_file_in_many_pieces_do_not_count_as_stored() {
     let mut fs = of_paper();
+    fs.count_blocks();
     // More pieces than the inode has place for.
     let a = file(&mut fs, b"a", 1_000, 3);
     fs.sync().unwrap();
     let blocks = |fs: &mut Fs| fs.getattr(a).unwrap().blocks;
     assert_eq!(blocks(&mut fs), 4_000);
     let mut fs = remount(fs);
+    fs.count_blocks();
     let root = fs.root();
     let (reads, _) = cost(&mut fs, |fs| {
         assert_eq!(fs.lookup(root, b"a").unwrap().blocks, 4_000);
@@ -303,6 +305,7 @@ fn the_holes_of_a_file_in_many_pieces_do_not_count_as_stored() {
 #[test]
 fn a_file_without_holes_is_counted_once() {
     let mut fs = of_paper();
+    fs.count_blocks();
     let a = file(&mut fs, b"a", 3_000, 1);
     for page in (0..3_000).step_by(2) {
         fs.write(a, page * 2048, &[2; 2048], NOW).unwrap();

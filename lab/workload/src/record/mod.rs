@@ -303,6 +303,10 @@ impl FileSystem for Recorder {
         )
     }
 
+    fn count_blocks(&mut self) {
+        self.inner.count_blocks();
+    }
+
     fn forget(&mut self, ino: Ino) {
         self.inner.forget(ino);
     }
