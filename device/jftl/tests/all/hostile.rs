@@ -2,10 +2,10 @@
 //! they say, no call panics, none breaks the rules of the chip, and each ends. `FLASHKIT_FULL=1`
 //! has more of them; a failure prints a seed, and `FLASHKIT_REPLAY=seed` repeats it.
 
-use crate::common::{Model, Op, SETUPS, Setup, run, script};
+use crate::common::{Model, Op, Setup, run, script, seeds, starts};
 use flashkit_bytes::{crc32c, get_u32};
 use flashkit_jftl::{Error, Jftl};
-use flashkit_nand::{BlockAddr, Nand, PageAddr};
+use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Cut, CutError, EraseTear, PowerCut, Rng, Rot, SimNand, Tear};
 
 /// Programs and erases that a session may take.
@@ -73,11 +73,7 @@ fn value(rng: &mut Rng, old: u32, chip: &SimNand) -> u32 {
 
 /// A disk as the chip has it, and the pages of its log and its anchors.
 fn start(setup: Setup, is_orderly: bool, bad: &[u32]) -> (SimNand, Vec<PageAddr>) {
-    let mut chip = setup.chip();
-    for block in bad {
-        chip.mark_bad(BlockAddr(*block)).unwrap();
-    }
-    Jftl::format(&mut chip, &mut setup.ram(), 7).unwrap();
+    let mut chip = setup.formatted_with(bad);
     let mut ram = setup.ram();
     let mut disk = Jftl::mount(&mut chip, &mut ram).unwrap();
     let sectors = disk.sector_count();
@@ -128,18 +124,9 @@ fn use_it(setup: Setup, chip: SimNand) -> bool {
 
 #[test]
 fn whatever_the_log_and_the_anchors_say_every_call_returns() {
-    let only = std::env::var("FLASHKIT_REPLAY").ok();
-    let only: Option<u64> = only.map(|seed| seed.parse().expect("a seed, as a failure prints it"));
-    let is_full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
-    let count = if is_full { 100_000 } else { 600 };
-    let [.., large] = SETUPS;
-    let starts: Vec<_> = SETUPS
-        .into_iter()
-        .flat_map(|setup| [true, false].map(|orderly| (setup, start(setup, orderly, &[]))))
-        .chain([true, false].map(|orderly| (large, start(large, orderly, &[2]))))
-        .collect();
-    let mut mounted = 0;
-    for seed in only.map_or(0..count, |seed| seed..seed + 1) {
+    let starts = starts(start);
+    let (mut mounted, seeds) = (0, seeds(600));
+    for seed in seeds.clone() {
         let (setup, (chip, pages)) = &starts[seed as usize % starts.len()];
         let _shown = Shown(seed, setup.name);
         let (mut chip, mut rng) = (chip.clone(), Rng::new(seed));
@@ -158,6 +145,7 @@ fn whatever_the_log_and_the_anchors_say_every_call_returns() {
         }
         mounted += u64::from(use_it(*setup, chip));
     }
+    let count = seeds.end - seeds.start;
     println!("{mounted} of {count} were mounted");
-    assert!(only.is_some() || mounted > count / 4, "{mounted}");
+    assert!(count == 1 || mounted > count / 4, "{mounted}");
 }

@@ -3,9 +3,9 @@
 //! was written since. `FLASHKIT_FULL=1` has more of them; a failure prints a seed, and
 //! `FLASHKIT_REPLAY=seed` repeats it.
 
-use crate::common::{Model, Op, SETUPS, Setup, run, script};
+use crate::common::{Model, Op, Setup, run, script, seeds, starts};
 use flashkit_jftl::{Error, Jftl};
-use flashkit_nand::{BlockAddr, Nand, PageAddr};
+use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Cut, CutError, EraseTear, Metered, PowerCut, Rng, Rot, SimNand, Tear};
 
 /// A page that a cut has hit, and what it was to hold.
@@ -165,13 +165,8 @@ fn start(setup: Setup, is_orderly: bool, bad: &[u32]) -> Left {
     if is_orderly {
         ops.push(Op::Close);
     }
-    let mut chip = setup.chip();
-    for block in bad {
-        chip.mark_bad(BlockAddr(*block)).unwrap();
-    }
-    Jftl::format(&mut chip, &mut setup.ram(), 7).unwrap();
     let left = Left {
-        chip,
+        chip: setup.formatted_with(bad),
         model: Model::new(setup.sectors()),
         torn: Vec::new(),
     };
@@ -180,18 +175,8 @@ fn start(setup: Setup, is_orderly: bool, bad: &[u32]) -> Left {
 
 #[test]
 fn what_a_mount_has_seen_and_lost_is_not_taken_for_what_came_after() {
-    let only = std::env::var("FLASHKIT_REPLAY").ok();
-    let only: Option<u64> = only.map(|seed| seed.parse().expect("a seed, as a failure prints it"));
-    let is_full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
-    let count = if is_full { 100_000 } else { 1_000 };
-    let [.., large] = SETUPS;
-    let starts: Vec<_> = SETUPS
-        .into_iter()
-        .flat_map(|setup| [true, false].map(|orderly| (setup, start(setup, orderly, &[]))))
-        // Three blocks take the anchors, and roots lead to them.
-        .chain([true, false].map(|orderly| (large, start(large, orderly, &[2]))))
-        .collect();
-    for seed in only.map_or(0..count, |seed| seed..seed + 1) {
+    let starts = starts(start);
+    for seed in seeds(1_000) {
         let (setup, start) = &starts[seed as usize % starts.len()];
         case(*setup, start, seed);
     }

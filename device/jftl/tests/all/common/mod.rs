@@ -3,9 +3,10 @@
 pub mod ext;
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use flashkit_jftl::{Error, Jftl, MapCache, ram_bytes};
-use flashkit_nand::{Geometry, Nand};
+use flashkit_nand::{BlockAddr, Geometry, Nand};
 use flashkit_sim::{ChipSpec, Rng, SimNand, Timing};
 
 /// A kind of chip and of RAM that the tests go through.
@@ -72,7 +73,15 @@ impl Setup {
     }
 
     pub fn formatted(&self) -> SimNand {
+        self.formatted_with(&[])
+    }
+
+    /// Formatted with blocks that were bad from the beginning.
+    pub fn formatted_with(&self, bad: &[u32]) -> SimNand {
         let mut chip = self.chip();
+        for block in bad {
+            chip.mark_bad(BlockAddr(*block)).unwrap();
+        }
         Jftl::format(&mut chip, &mut self.ram(), 7).unwrap();
         chip
     }
@@ -83,6 +92,26 @@ impl Setup {
             .unwrap()
             .sector_count()
     }
+}
+
+/// What `make` makes of each setup: after an orderly end or none, and of the large one also with
+/// blocks for anchors that are bad, so that three blocks take them, and roots lead there.
+pub fn starts<T>(make: impl Fn(Setup, bool, &[u32]) -> T) -> Vec<(Setup, T)> {
+    let [.., large] = SETUPS;
+    let all = SETUPS.into_iter().map(|setup| (setup, &[][..]));
+    all.chain([(large, &[2][..])])
+        .flat_map(|(setup, bad)| [true, false].map(|orderly| (setup, make(setup, orderly, bad))))
+        .collect()
+}
+
+/// The seeds of a search: so many, with `FLASHKIT_FULL=1` 100,000, or `FLASHKIT_REPLAY=seed` alone.
+pub fn seeds(count: u64) -> Range<u64> {
+    if let Ok(only) = std::env::var("FLASHKIT_REPLAY") {
+        let seed = only.parse().expect("a seed, as a failure prints it");
+        return seed..seed + 1;
+    }
+    let is_full = std::env::var_os("FLASHKIT_FULL").is_some_and(|v| v == "1");
+    0..if is_full { 100_000 } else { count }
 }
 
 /// The contents of a sector in a version; version 0 is zeros.
