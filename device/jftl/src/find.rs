@@ -47,6 +47,11 @@ impl Found {
         (self.anchor.seq, self.page)
     }
 
+    /// Whether a root leads to it.
+    fn is_by(&self, root: &Found) -> bool {
+        self.anchor.volume == root.anchor.volume && self.anchor.set == root.anchor.set
+    }
+
     fn newer(one: Option<Found>, other: Option<Found>) -> Option<Found> {
         match (one, other) {
             (Some(one), Some(other)) if other.place() > one.place() => Some(other),
@@ -141,12 +146,11 @@ impl<N: Nand> Jftl<'_, N> {
         let mut is_other = false;
         match self.newest_in(FIRST_BLOCKS, &mut is_other)? {
             Some(root) => {
-                let Anchor { set, volume, .. } = root.anchor;
-                if set == FIRST_BLOCKS {
+                if root.anchor.set == FIRST_BLOCKS {
                     return Ok(root);
                 }
-                let found = self.newest_in(set, &mut is_other)?;
-                let found = found.filter(|f| f.anchor.volume == volume && f.anchor.set == set);
+                let found = self.newest_in(root.anchor.set, &mut is_other)?;
+                let found = found.filter(|found| found.is_by(&root));
                 Ok(root.or_by(found))
             }
             None if is_other => Err(Error::Geometry),
@@ -183,13 +187,13 @@ impl<N: Nand> Jftl<'_, N> {
         root: &Found,
         below: (u32, u32),
     ) -> Result<Option<Found>, Error<N::Error>> {
-        let Anchor { set, volume, .. } = root.anchor;
+        let set = root.anchor.set;
         let mut best: Option<Found> = None;
         for at in (0..set.len()).filter(|at| set[*at] != NONE) {
             let first = set[at] * self.lay.pages;
             let pages = first..first + self.lay.pages;
             let found = self.find_in(set, at, pages, below, &mut false)?;
-            let found = found.filter(|f| f.anchor.volume == volume && f.anchor.set == set);
+            let found = found.filter(|found| found.is_by(root));
             best = Found::newer(best, found);
         }
         Ok(best.map(|found| Found {
@@ -288,7 +292,8 @@ impl<N: Nand> Jftl<'_, N> {
                 Ok(Some(end)) if !end.is_named => last = end.last,
                 Ok(Some(end)) if !end.goes_on => return Ok(Some(end)),
                 // The anchor that they name is lost.
-                Ok(Some(_)) => return self.find_all(&found),
+                Ok(Some(_)) if self.take_up(&found, false)? => return self.find_end(),
+                Ok(Some(_)) => return Ok(None),
                 Err(e @ (Error::Damaged { .. } | Error::NotFormatted)) => {
                     match self.last_named()? {
                         (true, _) => return Err(e),
@@ -299,19 +304,19 @@ impl<N: Nand> Jftl<'_, N> {
             }
         }
         // The one that the log's end names is lost.
-        let mut search = Search::ALL;
-        match self.next_anchor(&mut search)? {
-            Some(newest) => self.find_all(&newest),
-            None => Ok(None),
-        }
-    }
-
-    /// The log's end by an anchor, whatever its pages name.
-    fn find_all(&mut self, found: &Found) -> Result<Option<End>, Error<N::Error>> {
-        if !self.take_up(found, false)? {
+        if !self.take_newest()? {
             return Ok(None);
         }
         self.find_end()
+    }
+
+    /// Takes up the newest anchor there is, whatever the log's pages name.
+    fn take_newest(&mut self) -> Result<bool, Error<N::Error>> {
+        let mut search = Search::ALL;
+        match self.next_anchor(&mut search)? {
+            Some(newest) => self.take_up(&newest, false),
+            None => Ok(false),
+        }
     }
 
     /// Takes up the newest anchor that a page of its log names, or the newest there is.
@@ -328,11 +333,7 @@ impl<N: Nand> Jftl<'_, N> {
                 (false, seq) => last = seq,
             }
         }
-        let mut search = Search::ALL;
-        match self.next_anchor(&mut search)? {
-            Some(newest) => self.take_up(&newest, false),
-            None => Ok(false),
-        }
+        self.take_newest()
     }
 
     /// Whether a page of the log can be read that names the anchor taken up, and the number of the

@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "endurance")]
     in_use: bool,
     /// With --in-use: so many hundredths of the volume are full [default: what the seed says]
-    #[arg(long, value_name = "PERCENT", requires = "in_use", 
+    #[arg(long, value_name = "PERCENT", requires = "in_use",
           value_parser = values::number::<u64>("a percentage", 1, 100))]
     fill: Option<u64>,
     /// With --in-use: no chip of more MiB than this, if the seed says which
