@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::format::dirrec::{DirRec, NO_HASH, Target};
+use crate::format::hash::name_hash;
 use crate::format::inode::{DirView, FileView};
 use crate::format::names::{Spot, Which, name_at};
 use crate::format::node::Node;
@@ -160,6 +161,9 @@ impl<N: Nand> Index<'_, N> {
             let Some((node, place)) = found else {
                 return Ok(None);
             };
+            if rec.target == Target::Dir && !self.is_own_place(place, dir, rec.hash) {
+                return Err(self.bad_entry(dir));
+            }
             if rec.target != Target::Indirect {
                 return Ok(Some((node, place, Spot::Own)));
             }
@@ -173,6 +177,18 @@ impl<N: Nand> Index<'_, N> {
             }
             found => found,
         }
+    }
+
+    /// Whether a directory itself says that its name is in `dir`. A volume may have been made to
+    /// deceive: else who goes down from listing to listing would go round in circles, or come to a
+    /// directory again and again.
+    fn is_own_place(&self, place: Place, dir: u32, hash: u32) -> bool {
+        let view = match place {
+            Place::Dir(i) => self.dirs[i].dir(),
+            Place::File(_) => return false,
+            Place::Scratch => DirView::on(&*self.scratch),
+        };
+        view.parent() == dir && name_hash(self.store.volume, view.name()) == hash
     }
 
     /// An entry as it is shown.
