@@ -95,7 +95,7 @@ pub use format::inode::{NAME_MAX, Time};
 pub use format::node::{FIRST_FILE, FileRef, Node, ROOT_DIR};
 pub use format::special::Special;
 pub use index::inodes::New;
-pub use index::readdir::Entry;
+pub use index::readdir::{Entry, PASSED_DAMAGE};
 pub use recovery::memory::{ram_for_table, ram_needed, ram_needed_for, ram_to_level, ram_useful};
 pub use space::latch::Stopped;
 pub use space::written::Written;

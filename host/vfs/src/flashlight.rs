@@ -23,6 +23,8 @@ pub struct FlashLightFs<'r, N: Nand> {
     files: BTreeMap<Ino, FileRef>,
     opens: BTreeMap<Ino, u32>,
     orphans: BTreeSet<Ino>,
+    /// Directories of which a listing has passed entries that cannot be read.
+    damaged: BTreeSet<u32>,
     /// Files with extent maps whose stored pages have been counted, if any are to be.
     counted: BTreeMap<Ino, Counted>,
     counts: bool,
@@ -124,6 +126,7 @@ impl<'r, N: Nand> FlashLightFs<'r, N> {
             files: BTreeMap::new(),
             opens: BTreeMap::new(),
             orphans: BTreeSet::new(),
+            damaged: BTreeSet::new(),
             counted: BTreeMap::new(),
             counts: false,
             doubtful: 0,
@@ -530,16 +533,26 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
         each: &mut dyn FnMut(DirEntry) -> bool,
     ) -> Result<()> {
         let dir = self.dir(dir)?;
-        self.fs
-            .readdir(dir, cookie, &mut |e| {
-                each(DirEntry {
-                    ino: Ino::from(e.node.ino()),
-                    kind: kind(e.mode),
-                    name: e.name.to_vec(),
-                    cookie: e.cookie,
-                })
+        // Any program may seek to any place in a directory. That there is damage before it is not
+        // to be taken from its word: a mount is read-only from then on.
+        let cookie = match self.damaged.contains(&dir) {
+            true => cookie,
+            false => cookie & !fl::PASSED_DAMAGE,
+        };
+        let mut passed = cookie & fl::PASSED_DAMAGE;
+        let listed = self.fs.readdir(dir, cookie, &mut |e| {
+            passed |= e.cookie & fl::PASSED_DAMAGE;
+            each(DirEntry {
+                ino: Ino::from(e.node.ino()),
+                kind: kind(e.mode),
+                name: e.name.to_vec(),
+                cookie: e.cookie,
             })
-            .map_err(error)
+        });
+        if passed != 0 {
+            self.damaged.insert(dir);
+        }
+        listed.map_err(error)
     }
 
     fn parent(&mut self, dir: Ino) -> Result<Ino> {

@@ -24,8 +24,9 @@ pub struct Entry<'a> {
     pub cookie: u64,
 }
 
-/// In a cookie: entries before it could not be read.
-const PASSED_DAMAGE: u64 = 1 << 62;
+/// In a cookie: entries before it could not be read. Who takes cookies from strangers is to know
+/// which directories have given such ones: a listing from one on ends with [`Error::Corrupt`].
+pub const PASSED_DAMAGE: u64 = 1 << 62;
 
 /// An inode, where its page was found, and which of its names is meant.
 type Shown = (Node, Place, Spot);

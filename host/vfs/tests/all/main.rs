@@ -2,5 +2,6 @@
 //! One program, which is linked once.
 
 mod crashes;
+mod listings;
 mod memory;
 mod paths;
