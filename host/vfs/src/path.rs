@@ -3,6 +3,8 @@
 //! A path is bytes; slashes separate its names, and it always starts at the root, with or
 //! without a leading slash. Empty names and `.` stand for nothing, `..` for the directory above.
 
+use std::collections::HashSet;
+
 use crate::{Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, SetAttr, Time};
 
 /// Symbolic links that [`resolve_follow`] goes through before it gives up.
@@ -219,14 +221,25 @@ pub fn list(fs: &mut dyn FileSystem, dir: Ino) -> Result<Vec<DirEntry>> {
     Ok(entries)
 }
 
+/// What is wrong where a directory is met a second time.
+pub(crate) fn seen_before() -> Error {
+    Error::Damaged("a directory has two places".into())
+}
+
 /// What [`walk`] calls with the path and the attributes of each object.
 pub type Visit<'a> = dyn FnMut(&mut dyn FileSystem, &[u8], &Attr) -> Result<()> + 'a;
 
 /// Visits everything below a directory, a directory before what it holds, with paths relative to
 /// where the walk began.
+///
+/// # Errors
+/// [`Error::Damaged`] where a directory is met a second time; that of a visit.
 pub fn walk(fs: &mut dyn FileSystem, dir: Ino, each: &mut Visit<'_>) -> Result<()> {
-    let mut pending = vec![(dir, Vec::new())];
+    let (mut pending, mut seen) = (vec![(dir, Vec::new())], HashSet::new());
     while let Some((dir, path)) = pending.pop() {
+        if !seen.insert(dir) {
+            return Err(seen_before());
+        }
         for entry in list(fs, dir)? {
             let mut below = path.clone();
             if !below.is_empty() {
@@ -244,6 +257,9 @@ pub fn walk(fs: &mut dyn FileSystem, dir: Ino, each: &mut Visit<'_>) -> Result<(
 }
 
 /// Removes a file, or a directory with all that it holds. The root is only emptied.
+///
+/// # Errors
+/// [`Error::Damaged`] where a directory is met a second time.
 pub fn remove_all(fs: &mut dyn FileSystem, path: &[u8], now: Time) -> Result<()> {
     let top = resolve(fs, path)?;
     if top.kind != FileKind::Dir {
@@ -251,8 +267,11 @@ pub fn remove_all(fs: &mut dyn FileSystem, path: &[u8], now: Time) -> Result<()>
         return fs.unlink(dir, name, now);
     }
     let mut dirs = Vec::new();
-    let mut pending = vec![top.ino];
+    let (mut pending, mut seen) = (vec![top.ino], HashSet::new());
     while let Some(dir) = pending.pop() {
+        if !seen.insert(dir) {
+            return Err(seen_before());
+        }
         for entry in list(fs, dir)? {
             if entry.kind == FileKind::Dir {
                 pending.push(entry.ino);

@@ -1,6 +1,6 @@
 //! From a file system to the host.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{
@@ -45,6 +45,7 @@ pub fn copy_out(
         buf,
         done: Copied::default(),
         linked: HashMap::new(),
+        dirs: HashSet::new(),
         progress,
     };
     copy.inode(&attr, host)?;
@@ -58,6 +59,8 @@ struct CopyOut<'a> {
     done: Copied,
     /// Where files with several names are on the host.
     linked: HashMap<Ino, PathBuf>,
+    /// Directories that have been begun.
+    dirs: HashSet<Ino>,
     progress: &'a mut dyn FnMut(u64),
 }
 
@@ -121,6 +124,10 @@ impl CopyOut<'_> {
     }
 
     fn dir(&mut self, attr: &Attr, host: &Path, existed: bool) -> Result<(), TreeError> {
+        // A volume may have been made to deceive: each has one place, and none is in itself.
+        if !self.dirs.insert(attr.ino) {
+            return Err(TreeError::Fs(host.to_owned(), path::seen_before()));
+        }
         // Which of the bits this process leaves to new directories is seen in one.
         let mut mode = self.mode(attr);
         if !existed {

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use flashkit_vfs::tree::{self, CopyOptions, Difference, Modes};
-use flashkit_vfs::{Attr, Error, FileKind, FileSystem, MemoryFs, NewInode, SetAttr, Time, path};
+use flashkit_vfs::{
+    Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, SetAttr, StatFs, Time,
+    path,
+};
 
 const NEW: NewInode = NewInode {
     mode: 0o644,
@@ -531,4 +534,118 @@ fn holes_go_in_and_come_out() {
     assert!(read[0] == 0 && read[70_001] == 0 && read[1..70_001].iter().all(|&b| b == 7));
     to.read_exact_at(&mut read[..12], (1 << 30) - 1).unwrap();
     assert_eq!(read[..12], [0, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 0]);
+}
+
+/// A file system whose root holds itself, under two names.
+struct Mirror(Attr);
+
+impl Mirror {
+    fn new() -> Mirror {
+        let mut fs = MemoryFs::new();
+        let root = fs.root();
+        Mirror(fs.getattr(root).unwrap())
+    }
+}
+
+type Done<T> = Result<T, Error>;
+
+impl FileSystem for Mirror {
+    fn root(&self) -> Ino {
+        self.0.ino
+    }
+    fn lookup(&mut self, _: Ino, name: &[u8]) -> Done<Attr> {
+        match name {
+            b"a" | b"b" => Ok(self.0),
+            _ => Err(Error::NotFound),
+        }
+    }
+    fn getattr(&mut self, _: Ino) -> Done<Attr> {
+        Ok(self.0)
+    }
+    fn setattr(&mut self, _: Ino, _: &SetAttr) -> Done<Attr> {
+        Err(Error::ReadOnly)
+    }
+    fn create(&mut self, _: Ino, _: &[u8], _: &NewInode) -> Done<Attr> {
+        Err(Error::ReadOnly)
+    }
+    fn mkdir(&mut self, _: Ino, _: &[u8], _: &NewInode) -> Done<Attr> {
+        Err(Error::ReadOnly)
+    }
+    fn symlink(&mut self, _: Ino, _: &[u8], _: &[u8], _: &NewInode) -> Done<Attr> {
+        Err(Error::ReadOnly)
+    }
+    fn readlink(&mut self, _: Ino) -> Done<Vec<u8>> {
+        Err(Error::Invalid)
+    }
+    fn unlink(&mut self, _: Ino, _: &[u8], _: Time) -> Done<()> {
+        Err(Error::ReadOnly)
+    }
+    fn rmdir(&mut self, _: Ino, _: &[u8], _: Time) -> Done<()> {
+        Err(Error::ReadOnly)
+    }
+    fn rename(&mut self, _: Ino, _: &[u8], _: Ino, _: &[u8], _: bool, _: Time) -> Done<()> {
+        Err(Error::ReadOnly)
+    }
+    fn open(&mut self, _: Ino) -> Done<()> {
+        Ok(())
+    }
+    fn release(&mut self, _: Ino) -> Done<()> {
+        Ok(())
+    }
+    fn forget(&mut self, _: Ino) {}
+    fn read(&mut self, _: Ino, _: u64, _: &mut [u8]) -> Done<usize> {
+        Err(Error::IsDir)
+    }
+    fn write(&mut self, _: Ino, _: u64, _: &[u8], _: Time) -> Done<()> {
+        Err(Error::IsDir)
+    }
+    fn fsync(&mut self, _: Ino) -> Done<()> {
+        Ok(())
+    }
+    fn readdir(&mut self, _: Ino, _: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Done<()> {
+        for (cookie, name) in [(1, b"a"), (2, b"b")] {
+            each(DirEntry {
+                ino: self.0.ino,
+                kind: FileKind::Dir,
+                name: name.to_vec(),
+                cookie,
+            });
+        }
+        Ok(())
+    }
+    fn parent(&mut self, dir: Ino) -> Done<Ino> {
+        Ok(dir)
+    }
+    fn statfs(&mut self) -> Done<StatFs> {
+        Err(Error::Unsupported)
+    }
+    fn sync(&mut self) -> Done<()> {
+        Ok(())
+    }
+    fn unmount(&mut self) -> Done<()> {
+        Ok(())
+    }
+}
+
+/// A volume may have been made to deceive: what goes through all of it has an end.
+#[test]
+fn a_directory_in_itself_is_damage() {
+    let mut fs = Mirror::new();
+    let root = fs.root();
+    let mut visits = 0;
+    let walked = path::walk(&mut fs, root, &mut |_, _, _| {
+        visits += 1;
+        assert!(visits < 100, "the walk has no end");
+        Ok(())
+    });
+    assert!(matches!(walked, Err(Error::Damaged(_))), "{walked:?}");
+    let removed = path::remove_all(&mut fs, b"/", Time::default());
+    assert!(matches!(removed, Err(Error::Damaged(_))), "{removed:?}");
+    let to = tempfile::tempdir().unwrap();
+    let options = CopyOptions::default();
+    let copied = tree::copy_out(&mut fs, b"/", to.path(), options, &mut |_| ());
+    let said = copied.unwrap_err().to_string();
+    assert!(said.contains("two places"), "{said}");
+    // One level at most.
+    assert!(!to.path().join("a/a").exists());
 }
