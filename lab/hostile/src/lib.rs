@@ -9,6 +9,7 @@
 //! * [`trace`]: the parser of traces.
 //! * [`operations`]: operations and power cuts, against the model.
 //! * [`mod@file`]: the simulator's image files.
+//! * [`nbd`]: the NBD server, and clients that say anything.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ pub mod file;
 mod guard;
 pub mod image;
 mod input;
+pub mod nbd;
 pub mod operations;
 pub mod record;
 pub mod seal;
