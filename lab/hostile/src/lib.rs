@@ -9,6 +9,7 @@
 //! * [`trace`]: the parser of traces.
 //! * [`operations`]: operations and power cuts, against the model.
 //! * [`mod@file`]: the simulator's image files.
+//! * [`nor`]: a log disk on a chip of which records have been changed.
 //! * [`nbd`]: the NBD server, and clients that say anything.
 
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod guard;
 pub mod image;
 mod input;
 pub mod nbd;
+pub mod nor;
 pub mod operations;
 pub mod record;
 pub mod seal;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flashkit_hostile::{file, mutate, nbd, operations, record, trace, volume};
+use flashkit_hostile::{file, mutate, nbd, nor, operations, record, trace, volume};
 
 /// The stored inputs of a target, in the order of their names.
 fn stored(target: &str) -> Vec<PathBuf> {
@@ -79,6 +79,11 @@ fn traces() {
 #[test]
 fn image_files() {
     run_all("file", file::run);
+}
+
+#[test]
+fn chips_of_log_disks() {
+    run_all("nor", nor::run);
 }
 
 #[test]
