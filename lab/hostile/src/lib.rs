@@ -11,9 +11,11 @@
 //! * [`mod@file`]: the simulator's image files.
 //! * [`nor`]: a log disk on a chip of which records have been changed.
 //! * [`nbd`]: the NBD server, and clients that say anything.
+//! * [`cp`]: a volume copied out to the host, whatever names it has.
 
 #![forbid(unsafe_code)]
 
+pub mod cp;
 pub mod edit;
 pub mod file;
 mod guard;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flashkit_hostile::{file, mutate, nbd, nor, operations, record, trace, volume};
+use flashkit_hostile::{cp, file, mutate, nbd, nor, operations, record, trace, volume};
 
 /// The stored inputs of a target, in the order of their names.
 fn stored(target: &str) -> Vec<PathBuf> {
@@ -89,4 +89,9 @@ fn chips_of_log_disks() {
 #[test]
 fn clients_of_disks() {
     run_all("nbd", nbd::run);
+}
+
+#[test]
+fn volumes_that_are_copied_out() {
+    run_all("cp", cp::run);
 }
