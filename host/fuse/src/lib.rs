@@ -13,6 +13,7 @@
 //! | `convert` | numbers, times and attributes, both ways |
 //! | `log` | lines on stderr and in the system's log |
 //! | `mountpoint` | checks before mounting; unmounting, busy or not |
+//! | `played` | a mount without a kernel, for tests |
 //! | `session` | waits for `umount`, SIGINT, SIGTERM or SIGHUP, and ends all of them alike |
 //!
 //! Requests are served one at a time: the device code below is one state machine with fixed RAM.
@@ -43,6 +44,7 @@ mod log;
 mod mountpoint;
 mod options;
 mod pace;
+mod played;
 mod session;
 mod state;
 
@@ -50,6 +52,8 @@ use flashkit_vfs::Measured;
 
 pub use log::Log;
 pub use options::{AccessTimes, MountFlag, MountOptions};
+#[doc(hidden)]
+pub use played::{Played, PlayedOut};
 pub use session::{check, mount};
 
 /// What ended a mount.

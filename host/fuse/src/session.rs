@@ -54,18 +54,14 @@ pub(crate) enum Event {
 /// # Errors
 /// Nothing was mounted; the file system has been unmounted all the same.
 pub fn mount(
-    mut fs: Box<Served>,
+    fs: Box<Served>,
     point: &Path,
     options: &MountOptions,
     ready: impl FnOnce(),
 ) -> Result<Outcome, MountError> {
     let (events, inbox) = channel();
     let root = fs.root();
-    fs.count_blocks();
-    let fs = match options.writeback && !options.sync && !options.read_only {
-        true => Box::new(Gathered::new(fs)),
-        false => fs,
-    };
+    let fs = prepared(fs, options);
     let shared = Shared::new(fs, events.clone(), options.log.clone(), options.fall_back);
     let session = Running::start(&shared, root, point, options, &events);
     let running = match session {
@@ -80,6 +76,15 @@ pub fn mount(
     ready();
     let ended_by = wait(&shared, &inbox, options);
     Ok(running.finish(&shared, &inbox, ended_by))
+}
+
+/// What is served of a file system, by the options.
+pub(crate) fn prepared(mut fs: Box<Served>, options: &MountOptions) -> Box<Served> {
+    fs.count_blocks();
+    match options.writeback && !options.sync && !options.read_only {
+        true => Box::new(Gathered::new(fs)),
+        false => fs,
+    }
 }
 
 /// Checks that something can be mounted at `point`, without mounting.
