@@ -11,6 +11,7 @@
 //! * [`mod@file`]: the simulator's image files.
 //! * [`nor`]: a log disk on a chip of which records have been changed.
 //! * [`nbd`]: the NBD server, and clients that say anything.
+//! * [`mount`]: requests to a mount, in any order, of a volume that is sound or not.
 //! * [`cp`]: a volume copied out to the host, whatever names it has.
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod file;
 mod guard;
 pub mod image;
 mod input;
+pub mod mount;
 pub mod nbd;
 pub mod nor;
 pub mod operations;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flashkit_hostile::{cp, file, mutate, nbd, nor, operations, record, trace, volume};
+use flashkit_hostile::{cp, file, mount, mutate, nbd, nor, operations, record, trace, volume};
 
 /// The stored inputs of a target, in the order of their names.
 fn stored(target: &str) -> Vec<PathBuf> {
@@ -94,4 +94,9 @@ fn clients_of_disks() {
 #[test]
 fn volumes_that_are_copied_out() {
     run_all("cp", cp::run);
+}
+
+#[test]
+fn requests_to_mounts() {
+    run_all("mount", mount::run);
 }
