@@ -2,8 +2,8 @@
 //!
 //! The requests go in as the bytes that a kernel would send, and the answers come out as what a
 //! kernel would take, over a socket in place of `/dev/fuse`. Every request has its answer. On a
-//! sound volume what is read was written, names are there or not as the requests before have it, and
-//! the check finds nothing afterwards.
+//! sound volume what is read was written, names are there or not as the requests before have it,
+//! and the check finds nothing afterwards.
 
 mod kernel;
 mod lent;

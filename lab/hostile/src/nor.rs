@@ -3,8 +3,8 @@
 //!
 //! Whatever its records say, no call panics, hangs or takes more operations of the chip than a
 //! bound that depends on the chip alone. What breaks a promise of the NOR contract because the
-//! image lies is an error. On an image that nobody has changed the promises are kept, the disk's own
-//! check finds nothing, and each sector reads as it was written.
+//! image lies is an error. On an image that nobody has changed the promises are kept, the disk's
+//! own check finds nothing, and each sector reads as it was written.
 
 mod chip;
 mod edit;
