@@ -295,6 +295,10 @@ impl<'a, S: Read + Write> Session<'a, S> {
     fn handshake(&mut self) -> io::Result<bool> {
         self.send(&[&MAGIC[..], &HANDSHAKE.to_be_bytes()].concat())?;
         let client = self.u32()?;
+        // What it asks for might change the meaning of all that follows.
+        if client & !u32::from(HANDSHAKE) != 0 {
+            return Err(invalid("the client asks for what was not offered"));
+        }
         loop {
             if self.u64()? != OPTION_MAGIC {
                 return Err(invalid("an option does not begin as one"));

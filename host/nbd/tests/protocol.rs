@@ -333,6 +333,26 @@ fn what_is_not_the_protocol_ends_the_session() {
     assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
 }
 
+/// The server has offered two flags: with any other the protocol has the session end.
+#[test]
+fn flags_that_were_not_offered_end_the_session() {
+    for bit in 0..32 {
+        let mut client = Client::plain();
+        client.put(&[&(1u32 << bit).to_be_bytes()]);
+        client.option(2, b"");
+        if bit < 2 {
+            assert_eq!(client.option_reply(2), (1, vec![]));
+            assert!(client.end().0.is_ok());
+        } else {
+            let said = client.said_in_the_end();
+            assert_eq!(
+                said, "the client asks for what was not offered",
+                "bit {bit}"
+            );
+        }
+    }
+}
+
 #[test]
 fn an_export_of_another_name_is_refused_by_the_old_option_too() {
     let mut client = Client::plain();

@@ -72,6 +72,9 @@ pub fn check(sent: &[u8], replied: &[u8], terms: &Terms, ended: &io::Result<()>,
 
 fn handshake(sent: &mut Bytes, replied: &mut Bytes, terms: &Terms) -> Result<(), End> {
     let client = sent.u32().ok_or(End::Refused)?;
+    if client & !3 != 0 {
+        return Err(End::Refused);
+    }
     loop {
         let magic = sent.u64().ok_or(End::Refused)?;
         if magic != OPTION_MAGIC {
