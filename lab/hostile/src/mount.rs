@@ -47,7 +47,7 @@ const HANDLE_KILLPRIV_V2: u32 = 1 << 28;
 /// # Panics
 /// That is a finding.
 pub fn run(bytes: &[u8]) {
-    let Some(input) = Input::parse(bytes) else {
+    let Some(input) = Input::parse(bytes).map(Input::half_sound) else {
         return;
     };
     let images = image::stored();

@@ -41,7 +41,7 @@ type Held = [Option<u32>; SECTORS as usize];
 /// # Panics
 /// That is a finding.
 pub fn run(bytes: &[u8]) {
-    let Some(input) = Input::parse(bytes) else {
+    let Some(input) = Input::parse(bytes).map(Input::half_sound) else {
         return;
     };
     let stored = chip::stored();

@@ -229,8 +229,18 @@ impl Kernel {
     }
 
     /// The last message.
-    pub fn end(mut self) {
+    pub fn end(&mut self) {
         self.send(DESTROY, 0, &[]);
         assert_eq!(self.answer(), Ok(&[][..]));
+    }
+}
+
+impl Drop for Kernel {
+    /// A server that has not been told to end would wait for ever, and a finding never be seen.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let head = Body::default().u32(40).u32(DESTROY).u64(0).u64(0);
+            let _ = self.socket.send(&head.u64(0).u64(0).0);
+        }
     }
 }
