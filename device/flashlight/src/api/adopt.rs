@@ -7,7 +7,7 @@
 use crate::FlashLight;
 use crate::error::{Error, sound};
 use crate::format::dirrec::Target;
-use crate::format::hash::{ino_hash, name_hash};
+use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView, MODE_DIR, NAME_MAX, Stamp};
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
@@ -144,7 +144,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let index = self.index_mut();
         let i = index.load_dir(ino)?;
         let view = index.dirs[i].dir();
-        let (parent, hash) = (view.parent(), name_hash(index.store.volume, view.name()));
+        let (parent, hash) = view.own_place(index.store.volume);
         match sound(index.map_get(parent)) {
             Ok(Some(page)) if page.is_some() => {
                 Ok(!index.has_entry(parent, hash, Target::Dir, ino)?)

@@ -425,7 +425,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(Verdict::GivesUp(rec.ptr));
         };
         let view = self.dirs[i].dir();
-        let place = (view.parent(), name_hash(self.store.volume, view.name()));
+        let place = view.own_place(self.store.volume);
         if place == (dir, rec.hash) {
             return Ok(Verdict::Stays);
         }

@@ -6,7 +6,6 @@ use crate::error::{Error, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
-use crate::format::hash::name_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, FileView};
 use crate::format::mappage::MapPage;
@@ -332,7 +331,7 @@ impl<N: Nand> Index<'_, N> {
         if whole && view.nlink() != 2 + subdirs {
             visitor.problem(page, ino, "the number of subdirectories is wrong");
         }
-        let (parent, hash) = (view.parent(), name_hash(self.store.volume, view.name()));
+        let (parent, hash) = view.own_place(self.store.volume);
         if ino != ROOT_DIR && self.map_get(parent).ok().is_none_or(PageAddr::is_none) {
             visitor.problem(page, ino, "the parent directory does not exist");
         } else if ino > INDEX_DIR {
@@ -358,8 +357,7 @@ impl<N: Nand> Index<'_, N> {
                     visitor.problem(page, ino, "an entry leads to no directory");
                 } else if let Some(child) = sound(self.load_dir(rec.ptr))? {
                     let view = self.dirs[child].dir();
-                    let hash = name_hash(self.store.volume, view.name());
-                    if view.parent() != ino || hash != rec.hash {
+                    if view.own_place(self.store.volume) != (ino, rec.hash) {
                         visitor.problem(page, ino, "an entry leads to another's directory");
                     }
                 }

@@ -36,6 +36,7 @@
 //! the directory shows all changes, when it is not that of its page.
 
 use crate::format::extent::{self, Extent};
+use crate::format::hash::name_hash;
 use crate::format::header::HEADER;
 use crate::format::names::{self, Names};
 use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
@@ -146,6 +147,10 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     }
     pub fn parent(&self) -> u32 {
         get_u32(self.b(), PARENT)
+    }
+    /// Where its own name is: the directory, and the name's hash.
+    pub fn own_place(&self, volume: u32) -> (u32, u32) {
+        (self.parent(), name_hash(volume, self.name()))
     }
     pub fn mode(&self) -> u16 {
         get_u16(self.b(), MODE)

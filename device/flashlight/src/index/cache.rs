@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::format::area::LogArea;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::extent::{self, Extent, REMOVED};
-use crate::format::hash::{ino_hash, name_hash};
+use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{
     DirMut, DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView,
@@ -126,7 +126,7 @@ impl FileView<'_> {
         if self.flags() & FLAG_INDIRECT != 0 {
             (INDEX_DIR, ino_hash(volume, self.ino()))
         } else {
-            (self.parent(), name_hash(volume, self.name()))
+            self.own_place(volume)
         }
     }
 

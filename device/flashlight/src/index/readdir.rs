@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::format::dirrec::{DirRec, NO_HASH, Target};
-use crate::format::hash::name_hash;
 use crate::format::inode::{DirView, FileView};
 use crate::format::names::{Spot, Which, name_at};
 use crate::format::node::Node;
@@ -189,7 +188,7 @@ impl<N: Nand> Index<'_, N> {
             Place::File(_) => return false,
             Place::Scratch => DirView::on(&*self.scratch),
         };
-        view.parent() == dir && name_hash(self.store.volume, view.name()) == hash
+        view.own_place(self.store.volume) == (dir, hash)
     }
 
     /// An entry as it is shown.

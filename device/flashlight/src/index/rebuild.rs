@@ -14,7 +14,6 @@
 use crate::error::{Error, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, RecState, Target};
-use crate::format::hash::name_hash;
 use crate::format::header::{HEADER, Header, Kind};
 use crate::format::inode::DirView;
 use crate::format::mappage::MapPage;
@@ -207,8 +206,7 @@ impl<N: Nand> Index<'_, N> {
     /// read is no objection.
     fn is_named(&mut self, first: u32, ino: u32) -> Result<bool, Error<N::Error>> {
         let view = DirView::on(&*self.scratch);
-        let parent = view.parent();
-        let hash = name_hash(self.store.volume, view.name());
+        let (parent, hash) = view.own_place(self.store.volume);
         let mut answer = match self.dir_slot(parent) {
             Some(i) => names(&self.dirs[i].dir(), hash, ino),
             None => {

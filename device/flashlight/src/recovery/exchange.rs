@@ -2,7 +2,6 @@
 
 use crate::error::Error;
 use crate::format::dirrec::{NO_HASH, Target};
-use crate::format::hash::name_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView, NAME_MAX};
 use crate::format::names::{Which, name_at, page_names, paged_name};
@@ -44,9 +43,7 @@ impl<N: Nand> Index<'_, N> {
                 break;
             }
             if kind == Kind::Dir {
-                let is_it = ino > INDEX_DIR
-                    && dir_view.parent() == dir
-                    && name_hash(volume, dir_view.name()) == hash;
+                let is_it = ino > INDEX_DIR && dir_view.own_place(volume) == (dir, hash);
                 return if is_it {
                     copy(dir_view.name())
                 } else {
