@@ -2,11 +2,32 @@
 
 use super::{Chip, Group, Script, parse};
 
-const SCRIPTS: [(&str, &str); 36] = [
+const SCRIPTS: [(&str, &str); 39] = [
     (
         "create",
         "create a; write a 0 100; fsync a; create b; write b 0 5000; fsync b;
          create c; write c 0 3000; create d; create e; fsync e; sync; create f",
+    ),
+    // More directories than are in RAM: what changes in them is gathered.
+    (
+        "directories",
+        "mkdir d; mkdir e; mkdir f; mkdir g; create d/a; write d/a 0 100; fsync d/a; create e/a; fsync e/a; create f/a; write f/a 0 3000; fsync f/a;
+         create g/a; fsync g/a; unlink d/a; create e/b; fsync e/b; unlink f/a; create d/c; fsync d/c; unlink g/a; unlink e/a; sync;
+         create g/b; fsync g/b; create f/b; fsync f/b; unlink d/c; create d/b; fsync d/b; unlink e/b; chmod f 700; create e/d; fsync e/d; fsync g;
+         rmdir f; unlink f/b; rmdir f; mkdir f; create f/z; fsync f/z; remount; create d/e; fsync d/e; unlink g/b; create e/f; fsync e/f; unlink f/z; rmdir f",
+    ),
+    (
+        "settings",
+        "mkdir d; mkdir e; mkdir f; create d/a; write d/a 0 700; fsync d/a; create e/a; write e/a 0 700; fsync e/a; create f/a; write f/a 0 700; fsync f/a; sync;
+         create d/t; write d/t 0 900; fsync d/t; rename d/t d/a; create e/t; write e/t 0 900; fsync e/t; rename e/t e/a; create f/t; write f/t 0 2900; fsync f/t; rename f/t f/a;
+         create e/t; write e/t 0 100; fsync e/t; rename e/t e/a; create d/t; write d/t 0 100; fsync d/t; rename d/t e/a; rename e/a f/a; sync; rename f/a d/a;
+         create f/t; fsync f/t; rename f/t f/a; create e/a; fsync e/a; unlink e/a; rename f/a e/a; remount; rename e/a f/a; rename d/a e/a; rename e d/x; create d/x/t; fsync d/x/t; rename d/x/t d/x/a",
+    ),
+    (
+        "directories-cleaned",
+        "mkdir d; mkdir e; mkdir f; create d/a; write d/a 0 20000; fsync d/a; create e/a; write e/a 0 20000; fsync e/a; create f/a; write f/a 0 9000; fsync f/a;
+         create d/b; fsync d/b; create e/b; fsync e/b; create f/b; fsync f/b; write d/a 0 9000; fsync d/a; write e/a 5000 9000; fsync e/a; gc; link d/b e/c; gc; unlink f/b; gc;
+         write f/a 0 3000; fsync f/a; create d/g; fsync d/g; unlink e/b; gc; sync; write d/a 3000 9000; fsync d/a; gc; create e/g; fsync e/g; gc; unlink d/g; create f/g; fsync f/g; gc; unlink e/c; remount; gc; unlink d/b; gc",
     ),
     (
         "append",
