@@ -310,9 +310,12 @@ impl<'r, N: Nand> Index<'r, N> {
 
     pub(crate) fn replay_file_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
         if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
-            self.unlink_if(rec.moved.0, rec.moved.1, |r| {
-                r.same_object(Target::File, rec.prev.0) || r.same_object(Target::Indirect, rec.ino)
-            })?;
+            match self.entry_of(rec.moved, rec)?.flatten() {
+                Some(r) => self.dir_remove(rec.moved.0, &r, Removal::Recorded)?,
+                None => self.unlink_if(rec.moved.0, rec.moved.1, |r| {
+                    r.same_object(Target::Indirect, rec.ino)
+                })?,
+            }
         }
         if rec.flags & FLAG_EXCHANGED != 0 {
             self.replay_exchange(rec, Kind::File)?;
@@ -328,25 +331,12 @@ impl<'r, N: Nand> Index<'r, N> {
         };
         let target = if orphan { Target::Orphan } else { Target::File };
         if self.is_older(dir, rec.seq)? {
-            let mut n = 0;
-            let found = loop {
-                if rec.is_first {
-                    break None;
-                }
-                match sound(self.dir_nth(dir, hash, n))? {
-                    Some(Some(r))
-                        if matches!(r.target, Target::File | Target::Orphan)
-                            && (r.ptr == rec.prev.0
-                                || r.ptr == rec.at.0
-                                || rec.failed.is_some() && r.ptr == rec.failed.0
-                                || self.is_failed_program(PageAddr(r.ptr), rec.ino)?) =>
-                    {
-                        break Some(r);
-                    }
-                    Some(Some(_)) => n += 1,
-                    Some(None) => break None,
+            let found = match rec.is_first {
+                true => None,
+                false => match self.entry_of((dir, hash), rec)? {
+                    Some(found) => found,
                     None => return self.link_over(dir, hash, target, rec.at.0, rec),
-                }
+                },
             };
             match found {
                 Some(r) if r.ptr == rec.at.0 => {}
@@ -367,6 +357,38 @@ impl<'r, N: Nand> Index<'r, N> {
             }
         }
         Ok(())
+    }
+
+    /// The entry that a file has for a hash when a page of it is recovered: it points to the page
+    /// that this one replaced, to this one, or to another page of the same inode, when the record
+    /// between is lost or its program had failed. Without the outer value the entries cannot be
+    /// read. One read for each entry that points elsewhere.
+    fn entry_of(
+        &mut self,
+        (dir, hash): (u32, u32),
+        rec: &Record,
+    ) -> Result<Option<Option<DirRec>>, Error<N::Error>> {
+        let mut n = 0;
+        while let Some(found) = sound(self.dir_nth(dir, hash, n))? {
+            let Some(r) = found else {
+                return Ok(Some(None));
+            };
+            n += 1;
+            let of_file = matches!(r.target, Target::File | Target::Orphan);
+            let known = [rec.prev.0, rec.at.0].contains(&r.ptr)
+                || rec.failed.is_some() && r.ptr == rec.failed.0;
+            if of_file && (known || self.is_page_of(PageAddr(r.ptr), rec.ino)?) {
+                return Ok(Some(Some(r)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a page is a file inode's with this number.
+    fn is_page_of(&mut self, at: PageAddr, ino: u32) -> Result<bool, Error<N::Error>> {
+        let header = self.read_scratch(at)?;
+        let of_file = header.is_some_and(|h| h.kind == Kind::File);
+        Ok(of_file && FileView::on(&self.scratch).ino() == ino)
     }
 
     /// Before the entry of a new file, the page of which is in the first slot, is added: what has

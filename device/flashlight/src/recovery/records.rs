@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::format::area::LogArea;
-use crate::format::header::{Header, Kind, is_blank};
+use crate::format::header::{Header, is_blank};
 use crate::format::inode::FileView;
 use crate::index::Index;
 use crate::recovery::listing::is_record;
@@ -200,23 +200,6 @@ impl<'r, N: Nand> Index<'r, N> {
             self.doubt(cursor.area);
             self.note_damage(at, CHANGE);
         }
-    }
-
-    /// Whether a page is an inode's whose program failed, though it reads well: then it was
-    /// written again elsewhere, and that page replaces the same one as this.
-    pub(crate) fn is_failed_program(
-        &mut self,
-        at: PageAddr,
-        ino: u32,
-    ) -> Result<bool, Error<N::Error>> {
-        if !self.lost(at) {
-            return Ok(false);
-        }
-        let header = self.read_scratch(at)?;
-        Ok(
-            header.is_some_and(|h| h.kind == Kind::File)
-                && FileView::on(&self.scratch).ino() == ino,
-        )
     }
 
     /// Whether a record is the last one of its log (0 directories, 1 files) once more, written

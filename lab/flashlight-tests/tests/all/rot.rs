@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::Config;
+use flashkit_flashlight::inspect::{Inspected, Record, inspect};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Cut, EraseTear, Metered, OpKind, PowerCut, Rot, SimNand, Tear, Trace};
 use flashkit_vfs::check::check;
@@ -242,9 +243,21 @@ fn case(rest: &Rest, page: PageAddr, loss: &Loss, way: Way) -> Result<Errors, St
         now: flashkit_vfs::Time::default(),
         links: rest.links.clone(),
     };
-    let errors = judge(&mut v, &loss)?;
+    let in_log = !rest.clean && loss.kind == "file";
+    let of_block = rest.chip.geometry().pages_per_block();
+    let unknown = rest.last == page || (page.0 + 1).is_multiple_of(of_block);
+    let errors = match judge(&mut v, &loss) {
+        // What only this page said, written since the checkpoint, is lost, and the mount tells, if
+        // it can know: the last page of a log looks as one does whose program was cut, that of a
+        // block as one whose program failed, so that it was written again elsewhere.
+        Err(_) if in_log && (unknown || v.fs.volume().lost_change().is_some()) => {
+            loss.older = true;
+            judge(&mut v, &loss)?
+        }
+        judged => judged?,
+    };
     for round in 0..3 {
-        if !loss.stale {
+        if !loss.stale && !loss.older {
             change(&mut v, &mut loss, round)?;
         }
         if round == 0 {
@@ -264,6 +277,23 @@ fn case(rest: &Rest, page: PageAddr, loss: &Loss, way: Way) -> Result<Errors, St
     v = v.remount(Config::default())?;
     judge(&mut v, &loss).map_err(|e| format!("after cleaning and a remount: {e}"))?;
     Ok(errors)
+}
+
+/// The page of a file's inode that was written last.
+fn last_file(chip: &mut SimNand) -> PageAddr {
+    let geo = chip.geometry();
+    let mut data = vec![0; geo.page_size() as usize];
+    let mut seq_of = |page: &PageAddr| {
+        chip.read(*page, 0, &mut data, &mut []).unwrap();
+        match inspect(&geo, &data, *page) {
+            Inspected::Record(header, Record::File(_)) => header.seq,
+            _ => 0,
+        }
+    };
+    (0..geo.pages())
+        .map(PageAddr)
+        .max_by_key(|page| seq_of(page))
+        .unwrap()
 }
 
 /// Overwrites parts of a file until as many blocks have been erased as there are on the chip.
@@ -331,12 +361,15 @@ struct Rest {
     links: Vec<BTreeSet<String>>,
     losses: Vec<(PageAddr, Loss)>,
     clean: bool,
+    /// The last page of the log of files.
+    last: PageAddr,
 }
 
 /// After an unmount.
 fn unmounted(v: Volume) -> Rest {
     let (tree, links) = (v.tree.clone(), v.links.clone());
-    let chip = try_unmount(v.fs).unwrap();
+    let mut chip = try_unmount(v.fs).unwrap();
+    let last = last_file(&mut chip);
     let losses = losses(
         &mut try_mount(chip.clone(), Config::default()).unwrap(),
         &tree,
@@ -347,6 +380,7 @@ fn unmounted(v: Volume) -> Rest {
         links,
         losses,
         clean: true,
+        last,
     }
 }
 
@@ -361,7 +395,8 @@ fn cut(v: Volume) -> Rest {
     for path in v.tree.clone().into_keys().rev() {
         v.fsync(&path).unwrap();
     }
-    let chip = v.fs.volume().nand().get::<SimNand>().clone();
+    let mut chip = v.fs.volume().nand().get::<SimNand>().clone();
+    let last = last_file(&mut chip);
     let mut losses = losses(&mut v.fs, &v.tree);
     // Only a page of the directory map was still to be written: recovery does without it.
     let new = v.fs.cost().page_programs - chip.counters().page_programs;
@@ -378,6 +413,7 @@ fn cut(v: Volume) -> Rest {
         links: v.links,
         losses,
         clean: false,
+        last,
     }
 }
 

@@ -44,9 +44,11 @@ fn judge_tree(volume: &mut Volume, tree: &Tree, loss: &Loss) -> Result<Errors, S
                 errors.objects += 1;
                 continue;
             }
+            Err(Error::NotFound) if loss.older && loss.has(path) => continue,
             Err(e) => return Err(format!("{path}: {e}")),
         };
         match object {
+            Object::File(_) if loss.older && loss.has(path) => {}
             Object::Dir if attr.kind == FileKind::Dir => {
                 let failed = list(volume, tree, loss, path, attr.ino, usize::MAX)?;
                 errors.lists += usize::from(failed);
@@ -140,7 +142,7 @@ fn list(
             "{path}/{name}, a {kind:?}, is listed and not there"
         ));
     }
-    if failed != (missing > 0) && !(failed && loss.dirs.contains(path)) {
+    if failed != (missing > 0) && !loss.older && !(failed && loss.dirs.contains(path)) {
         return Err(format!(
             "listing of {path}/ lacks {missing} names, and ends with an error: {failed}"
         ));

@@ -24,6 +24,8 @@ pub struct Loss {
     pub dirs: BTreeSet<String>,
     /// Names that were removed may be back.
     pub stale: bool,
+    /// What is lost may be as it was at the last checkpoint, or not be there.
+    pub older: bool,
 }
 
 impl Loss {
