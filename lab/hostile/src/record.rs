@@ -63,7 +63,7 @@ fn look(geometry: &Geometry, page: &[u8]) {
         Record::Snapshot(s) => {
             // A run is of as many blocks as there are.
             assert!(s.states().count() <= geometry.blocks() as usize);
-            s.map_pages().count() + s.partial_blocks().count()
+            s.map_pages().count() + s.partial_blocks().count() + s.deferred().count()
         }
         Record::Table(t) => {
             let _ = t.number();

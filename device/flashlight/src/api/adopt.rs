@@ -135,7 +135,7 @@ impl<N: Nand> FlashLight<'_, N> {
         let mut view = index.dirs[i].dir_mut();
         view.set_parent(lost);
         view.set_name(name.as_bytes());
-        index.dirs[i].dirty = true;
+        index.dirs[i].change();
         index.dir_add(lost, hash, Target::Dir, ino)
     }
 

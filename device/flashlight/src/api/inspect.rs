@@ -536,7 +536,10 @@ mod tests {
             }
             Record::Alloc(a) => a.blocks().count(),
             Record::Snapshot(s) => {
-                s.states().count() + s.map_pages().count() + s.partial_blocks().count()
+                s.states().count()
+                    + s.map_pages().count()
+                    + s.partial_blocks().count()
+                    + s.deferred().count()
             }
             Record::DirMap(m) | Record::Places(m) => m.dirs().count(),
             Record::Dir(d) => d.fields().name.len() + d.pointers().count() + d.entries().count(),

@@ -60,7 +60,7 @@ impl<N: Nand> FlashLight<'_, N> {
             Node::Dir(ino) => {
                 let i = self.index_mut().load_dir(ino)?;
                 apply(&mut self.index_mut().dirs[i].dir_mut(), set);
-                self.index_mut().dirs[i].dirty = true;
+                self.index_mut().dirs[i].change();
             }
             Node::File(file) => {
                 let i = self.index_mut().load_file(file)?;
@@ -372,6 +372,7 @@ impl<N: Nand> Index<'_, N> {
         for (stamp, time) in CHANGED.into_iter().zip(before) {
             self.dirs[i].dir_mut().set_time(stamp, time);
         }
+        self.dirs[i].change();
         Ok(())
     }
 

@@ -382,9 +382,8 @@ impl<N: Nand> Index<'_, N> {
         flags: u8,
         now: Time,
     ) -> Result<(), Error<N::Error>> {
+        self.save_dirs_for([from_dir, to_dir])?;
         let i = self.load_dir(ino)?;
-        // As for a file's record: see `append_file`.
-        self.flush_dirs()?;
         let mut view = self.dirs[i].dir_mut();
         view.set_flags(view.flags() | flags);
         view.set_moved(from_dir, from_hash);
@@ -392,7 +391,7 @@ impl<N: Nand> Index<'_, N> {
         view.set_name(to);
         view.set_time(Stamp::Change, now);
         view.set_replaced(replaced.map(|(target, ptr)| (target as u8, ptr)));
-        self.dirs[i].dirty = true;
+        self.dirs[i].change();
         self.flush_dir(i)
     }
 }

@@ -199,7 +199,7 @@ impl<N: Nand> Volume<'_, N> {
         if whole && (view.size() != entries || view.nlink() != 2 + subdirs) {
             view.set_size(entries);
             view.set_nlink(2 + subdirs);
-            self.index_mut().dirs[i].dirty = true;
+            self.index_mut().dirs[i].change();
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::format::checkpoint::{
 use crate::format::header::{HEADER, Kind};
 use crate::format::limits::{BITMAP_BLOCKS, CHAIN, RETIRING, SNAPSHOT_PAGES};
 use crate::format::node::FIRST_FILE;
-use crate::format::snapshot::{self, Piece};
+use crate::format::snapshot::{self, Part, Parts, Piece};
 use crate::format::table_page::Layout;
 use crate::index::Index;
 use crate::index::dirmap::DirMap;
@@ -194,43 +194,36 @@ impl<N: Nand> Durable<'_, N> {
     /// Loads the snapshot of the block table.
     pub(crate) fn load_snapshot(&mut self, pages: &[u32]) -> Result<(), Error<N::Error>> {
         let geo = self.index.store.geo;
-        let (table, roots) = (
-            self.index.store.table.snapshot_len(),
-            self.index.map.roots.len(),
-        );
+        let mut parts = self.index.parts();
         let tableless = self.index.store.table.paged.is_some();
         let corrupt = |at| Err(Error::Corrupt(at, "block table"));
-        let (mut n, mut partials) = (0, 0);
-        let mut tail = [0u8; 4];
+        self.index.store.forget_all_deferred();
+        self.index.deferred_left_out = false;
         self.index.store.remnants.len = 0;
         self.index.store.heads.data[UPDATE] = Head::NONE;
         for at in pages.iter().copied().map(PageAddr) {
             let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
             let header = (self.index.store).expect_meta(at, page, Kind::Snapshot, "block table")?;
             let Some(piece) = Piece::on(&geo, page, header.len)
-                .filter(|piece| piece.from == n && piece.tableless == tableless)
+                .filter(|piece| piece.from == parts.at && piece.tableless == tableless)
             else {
                 return corrupt(at);
             };
             for &byte in piece.bytes() {
-                if n < table {
-                    self.index.store.table.bytes[n] = byte;
-                } else if n < table + roots {
-                    self.index.map.roots[n - table] = byte;
-                } else {
-                    let behind = n - table - roots;
-                    tail[behind % 4] = byte;
-                    if behind == 3 {
-                        partials = usize::from(get_u16(&tail, 0));
-                    } else if behind % 4 == 3 {
-                        self.index.store.load_partial(&tail);
-                    }
+                match parts.next(byte) {
+                    Part::Table(n, byte) => self.index.store.table.bytes[n] = byte,
+                    Part::Place(n, byte) => self.index.map.roots[n] = byte,
+                    Part::Open(entry) => self.index.store.load_partial(&entry),
+                    Part::Deferred(group) => match self.index.store.load_deferred(group) {
+                        None => return corrupt(at),
+                        Some(has_room) => self.index.deferred_left_out |= !has_room,
+                    },
+                    Part::Nothing => {}
                 }
-                n += 1;
             }
         }
         self.index.store.forget_open_failed();
-        if n != table + roots + 4 + 4 * partials || !self.is_consistent() {
+        if !parts.is_whole() || !self.is_consistent() {
             return corrupt(PageAddr::NONE);
         }
         if tableless {
@@ -264,6 +257,11 @@ impl<N: Nand> Durable<'_, N> {
 }
 
 impl<N: Nand> Index<'_, N> {
+    /// What takes a snapshot of this volume apart.
+    pub(crate) fn parts(&self) -> Parts {
+        Parts::new(self.store.table.snapshot_len(), self.map.roots.len())
+    }
+
     pub(crate) fn write_snapshot(&mut self, pages: &mut [u32]) -> Result<usize, Error<N::Error>> {
         // All must fit into the list when the snapshot is loaded.
         let open = self.store.heads.open_data().count();
@@ -272,7 +270,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let total = self.store.table.snapshot_len() + self.map.roots.len() + 4;
         let partials = self.store.remnants.len + open;
-        let total = total + 4 * partials;
+        let total = total + 4 * partials + self.store.dirty.tail().len();
         let (geo, mut from, mut count) = (self.store.geo, 0, 0);
         let tableless = self.store.table.paged.is_some();
         while from < total {
@@ -309,9 +307,13 @@ fn snapshot_byte<N: Nand>(
     if k < table + roots {
         return map.roots[k - table];
     }
+    let deferred = store.dirty.tail();
+    if let Some(place) = k.checked_sub(table + roots + 4 + 4 * partials) {
+        return deferred[place];
+    }
     let (entry, byte) = ((k - table - roots) / 4, (k - table - roots) % 4);
     let word = match entry {
-        0 => partials as u32,
+        0 => partials as u32 | (deferred.len() as u32) << 16,
         e if e <= store.remnants.len => {
             let head = store.remnants.get(e - 1);
             head.block | head.next << 16

@@ -116,6 +116,7 @@ impl<N: Nand> Durable<'_, N> {
             (0, PAGES)
         };
         self.write_checkpoint(flags, pages)?;
+        self.index.forget_removals();
         self.index.all_is_named();
         self.index.store.free_dead(true)?;
         self.index.store.begin_since();

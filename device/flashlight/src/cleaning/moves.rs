@@ -191,7 +191,7 @@ impl<N: Nand> Index<'_, N> {
         let ino = DirView::on(&self.scratch).ino();
         let i = self.load_dir(ino)?;
         if self.dirs[i].loc == at {
-            self.dirs[i].dirty = true;
+            self.dirs[i].change();
             self.flush_dir(i)?;
         }
         Ok(())
@@ -309,7 +309,7 @@ impl<N: Nand> Index<'_, N> {
             AnySlot::Dir(i) => {
                 let mut inode = self.dirs[i].dir_mut();
                 let old = tree::repoint(store, maps, scratch, &mut inode, root, copies)?;
-                self.dirs[i].dirty = true;
+                self.dirs[i].change();
                 old
             }
             AnySlot::File(i) => {

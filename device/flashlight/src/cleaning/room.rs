@@ -8,7 +8,7 @@ use crate::format::limits::BITMAP_BLOCKS;
 use crate::index::Index;
 use crate::space::limits::{
     CLEANING, FLOOR, FOR_CLEANING, FOR_RECOVERY, INODE_PAGES_MAX, INODE_PAGES_PAGED, Purpose,
-    TAKEN_MAX, last, low, reserve_blocks, urgent,
+    TAKEN_MAX, deferred_least, last, low, reserve_blocks, urgent,
 };
 use crate::space::opened::NEWER;
 use flashkit_nand::Nand;
@@ -56,6 +56,7 @@ impl<N: Nand> Volume<'_, N> {
         self.spill()?;
         self.clean_dirty_list()?;
         self.clean_some(due)?;
+        self.make_deferred_room()?;
         if self.index().need_page().is_err() {
             self.free_overridden()?;
             if self.store().available() <= FOR_CLEANING {
@@ -70,6 +71,43 @@ impl<N: Nand> Volume<'_, N> {
         }
         self.store_mut().drawn = 0;
         Ok(())
+    }
+
+    /// Before an orderly end: leaves no more deferred changes than any mount has room for, as long
+    /// as there are blocks for it. What is left beyond that is written by a mount without room.
+    fn leave_least_deferred(&mut self) -> Result<(), Error<N::Error>> {
+        let paged = self.store().table.paged.is_some();
+        let least = deferred_least(&self.store().geo, paged);
+        if self.store().dirty.tail_most() <= least {
+            return Ok(());
+        }
+        self.durable.begin()?;
+        loop {
+            self.account(Purpose::Checkpoint, |volume| {
+                volume.index_mut().write_cached()
+            })?;
+            if self.store().dirty.tail().len() <= least || self.store().available() <= FLOOR {
+                return Ok(());
+            }
+            let written = self.account(Purpose::Step, |volume| {
+                volume.index_mut().write_most_deferred()
+            });
+            match written {
+                Err(Error::NoSpace) => return Ok(()),
+                written => written?,
+            }
+        }
+    }
+
+    /// Writes a directory that many deferred changes are of, if there is no room for more, and
+    /// there are blocks for it.
+    fn make_deferred_room(&mut self) -> Result<(), Error<N::Error>> {
+        if self.store().available() <= FLOOR {
+            return Ok(());
+        }
+        self.account(Purpose::Step, |volume| {
+            volume.index_mut().make_deferred_room()
+        })
     }
 
     /// Whether there are blocks for another step of what makes room, above what
@@ -173,6 +211,9 @@ impl<N: Nand> Volume<'_, N> {
     /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
     /// afterwards.
     pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
+        if clean {
+            self.leave_least_deferred()?;
+        }
         (
             self.store_mut().log.naming,
             self.store_mut().log.took_unnamed,

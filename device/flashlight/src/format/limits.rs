@@ -28,6 +28,8 @@ pub(crate) const UPDATE_BLOCKS: usize = 40;
 /// Leaf blocks that one after another could not be anchored, at most.
 pub(crate) const CHAIN: usize = 16;
 
+/// Bytes of deferred changes beyond those that the least RAM has room for.
+pub(crate) const DEFERRED_MOST: usize = 16_384;
 /// Pages of a snapshot at most.
 pub(crate) const SNAPSHOT_PAGES: usize = 72;
 

@@ -11,6 +11,7 @@ pub(crate) mod area;
 pub(crate) mod attributes;
 pub(crate) mod blockstate;
 pub(crate) mod checkpoint;
+pub(crate) mod deferred;
 pub(crate) mod dirrec;
 pub(crate) mod extent;
 pub(crate) mod hash;

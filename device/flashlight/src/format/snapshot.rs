@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! the string: block table, places of the DirInode map's pages, number of blocks with an unwritten
-//!             tail u16, 0, those: block u16, next page u16 (32768 more: of updates)
+//!             tail u16, bytes of deferred changes u16, those blocks: block u16, next page u16
+//!             (32768 more: of updates), deferred changes (`deferred.rs`)
 //! a page:     32 at u24   35 form u8   36 bytes
 //!   form 0, of before there were others: `at` is the page's number, and its bytes begin with byte
 //!           `at` * (page size - 36) of the string
@@ -24,8 +25,9 @@
 
 use crate::format::area::DATA_HEADS;
 use crate::format::blockstate;
+use crate::format::deferred::Assembly;
 use crate::format::header::HEADER;
-use crate::format::limits::{MAP_PAGES, REMNANTS};
+use crate::format::limits::{DEFERRED_MOST, MAP_PAGES, REMNANTS};
 use core::iter;
 use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
 use flashkit_nand::Geometry;
@@ -46,9 +48,14 @@ const LONG: u8 = 255;
 const RUN: usize = 125;
 const LITERALS_MAX: u8 = 127;
 
-/// Bytes of the string at most.
-fn longest(geo: &Geometry) -> usize {
+/// Bytes of the string at most, without deferred changes.
+pub(crate) const fn longest(geo: &Geometry) -> usize {
     blockstate::size(geo) + 4 * MAP_PAGES + 4 + 4 * (REMNANTS + DATA_HEADS)
+}
+
+/// The same with them: more than there ever are.
+fn most(geo: &Geometry) -> usize {
+    longest(geo) + DEFERRED_MOST + 2 * geo.page_size() as usize
 }
 
 /// Bytes of the page, each so many times one after another.
@@ -136,7 +143,7 @@ impl<'a> Piece<'a> {
 
     /// Whether all of it means something, and is not more than there can be.
     pub fn is_sane(&self, geo: &Geometry) -> bool {
-        let (mut runs, most) = (self.runs.clone(), longest(geo));
+        let (mut runs, most) = (self.runs.clone(), most(geo));
         let mut len = 0;
         let fits = self.from <= most
             && runs.by_ref().all(|run| {
@@ -144,6 +151,80 @@ impl<'a> Piece<'a> {
                 run.times > 0 && len <= most - self.from
             });
         fits && runs.rest.is_empty()
+    }
+}
+
+/// A part of the string, as its bytes come.
+pub(crate) enum Part<'a> {
+    /// A byte of the block table, and which.
+    Table(usize, u8),
+    /// A byte of the places of the DirInode map's pages, and which.
+    Place(usize, u8),
+    /// A block with an unwritten tail.
+    Open([u8; 4]),
+    /// A group of deferred changes.
+    Deferred(&'a mut [u8]),
+    /// Nothing whole yet.
+    Nothing,
+}
+
+/// Takes the string apart.
+pub(crate) struct Parts {
+    /// Bytes taken.
+    pub at: usize,
+    /// Where the places end, and the blocks with an unwritten tail.
+    places: usize,
+    opens: usize,
+    table: usize,
+    end: usize,
+    word: [u8; 4],
+    group: Assembly,
+}
+
+impl Parts {
+    /// Of a string with a block table of so many bytes, and so many of places.
+    pub fn new(table: usize, places: usize) -> Self {
+        let places = table + places;
+        Parts {
+            at: 0,
+            places,
+            opens: places + 4,
+            table,
+            end: usize::MAX,
+            word: [0; 4],
+            group: Assembly::EMPTY,
+        }
+    }
+
+    /// Takes the next byte; gives what it completes.
+    pub fn next(&mut self, byte: u8) -> Part<'_> {
+        let at = self.at;
+        self.at += 1;
+        if at < self.table {
+            return Part::Table(at, byte);
+        }
+        if at < self.places {
+            return Part::Place(at - self.table, byte);
+        }
+        if at >= self.opens {
+            return self.group.push(byte).map_or(Part::Nothing, Part::Deferred);
+        }
+        let i = (at - self.places) % 4;
+        self.word[i] = byte;
+        if at == self.places + 3 {
+            self.opens += 4 * usize::from(get_u16(&self.word, 0));
+            self.end = self.opens + usize::from(get_u16(&self.word, 2));
+            return Part::Nothing;
+        }
+        if i == 3 {
+            return Part::Open(self.word);
+        }
+        Part::Nothing
+    }
+
+    /// Whether that was all.
+    pub fn is_whole(&self) -> bool {
+        self.at == self.end && self.group.is_empty()
     }
 }
 
@@ -370,7 +451,7 @@ mod tests {
                 page.extend(bytes);
                 Piece::on(&geo, &page, page.len()).is_some_and(|piece| piece.is_sane(&geo))
             };
-            let end = longest(&geo) as u32;
+            let end = most(&geo) as u32;
             let three = [&[128][..], &[7; 2][..unit]].concat();
             assert!(sane(CODED, 0, &three));
             assert!(sane(CODED, end - 3 * unit as u32, &three));

@@ -60,11 +60,7 @@ pub(crate) fn is_believed(geo: &Geometry, page: &[u8], at: PageAddr) -> bool {
 
 /// Whether the page of this header is well-formed. `page` is at least what is in use of it.
 pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bool {
-    let chip = Chip {
-        pages: blocks(geo) * geo.pages_per_block(),
-        blocks: blocks(geo),
-        page_size: geo.page_size(),
-    };
+    let chip = Chip::of(geo);
     let used = header.len;
     match header.kind {
         Kind::Root => used >= HEADER + 32 && chip.root(page, geo.pages_per_block()),
@@ -97,6 +93,11 @@ pub(crate) fn is_well_formed(geo: &Geometry, page: &[u8], header: &Header) -> bo
     }
 }
 
+/// Whether a record is one that the log of a directory may have.
+pub(crate) fn is_entry(geo: &Geometry, rec: &DirRec) -> bool {
+    Chip::of(geo).entry(rec)
+}
+
 /// Whether a page of the block table has as many entries as it says, and no block
 /// more valid pages than pages.
 fn is_table_page(geo: &Geometry, page: &[u8], used: usize) -> bool {
@@ -121,6 +122,14 @@ fn is_dir(number: u32) -> bool {
 }
 
 impl Chip {
+    fn of(geo: &Geometry) -> Chip {
+        Chip {
+            pages: blocks(geo) * geo.pages_per_block(),
+            blocks: blocks(geo),
+            page_size: geo.page_size(),
+        }
+    }
+
     fn has(&self, page: u32) -> bool {
         page < self.pages
     }

@@ -98,7 +98,7 @@ impl<N: Nand> Index<'_, N> {
                 if let Some(now) = changed {
                     view.set_time(Stamp::Change, now);
                 }
-                self.dirs[i].dirty = true;
+                self.dirs[i].change();
                 if old.is_some() {
                     self.store.invalidate(old, MayProgram);
                     self.dir_note_freed_page(i, old)?;

@@ -10,16 +10,18 @@
 
 use crate::error::Error;
 use crate::format::area::LogArea;
+use crate::format::deferred::HASHES_SIZE;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::extent::{self, Extent, REMOVED};
 use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
 use crate::format::inode::{
     DirMut, DirView, FLAG_EXCHANGED, FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, FileMut, FileView,
-    MODE_DIR,
+    MODE_DIR, Time,
 };
 use crate::format::node::{FileRef, INDEX_DIR, Node, ROOT_DIR};
 use crate::index::Index;
+use crate::index::deferred::Changes;
 use crate::index::slots::{DirSlot, Dirs, FileSlot, Files};
 use crate::space::latch::MayProgram;
 use flashkit_nand::{Nand, PageAddr};
@@ -31,19 +33,25 @@ pub(crate) struct CachedDir<'r> {
     pub ino: u32,
     /// Where its last version is on flash; none for one never written.
     pub loc: PageAddr,
+    /// It shows more than that.
     pub dirty: bool,
+    /// And more than its deferred changes ([`crate::index::deferred`]).
+    pub unsaved: bool,
+    pub changes: Changes<'r>,
     /// Names were removed that no page on flash shows as removed.
     pub removals: bool,
     used: u32,
 }
 
 impl<'r> CachedDir<'r> {
-    pub fn new(buf: &'r mut [u8]) -> Self {
+    pub fn new(buf: &'r mut [u8], hashes: Option<&'r mut [u8; HASHES_SIZE]>) -> Self {
         CachedDir {
             buf,
             ino: 0,
             loc: PageAddr::NONE,
             dirty: false,
+            unsaved: false,
+            changes: Changes::new(hashes),
             removals: false,
             used: 0,
         }
@@ -52,8 +60,34 @@ impl<'r> CachedDir<'r> {
     pub fn clear(&mut self) {
         self.ino = 0;
         self.loc = PageAddr::NONE;
-        self.dirty = false;
-        self.removals = false;
+        self.clean();
+    }
+
+    /// Its page shows all.
+    fn clean(&mut self) {
+        (self.dirty, self.unsaved, self.removals) = (false, false, false);
+        self.changes.clear();
+    }
+
+    /// Notes a change that its page is to be written for.
+    pub fn change(&mut self) {
+        (self.dirty, self.unsaved) = (true, true);
+        self.changes.add_all();
+    }
+
+    /// Notes a change of the log's records of a hash.
+    pub fn change_records(&mut self, hash: u32) {
+        (self.dirty, self.unsaved) = (true, true);
+        if hash < NO_HASH {
+            self.changes.add(hash);
+        }
+    }
+
+    /// Notes when it was modified.
+    pub fn stamp(&mut self, now: Time) {
+        (self.dirty, self.unsaved) = (true, true);
+        self.changes.add_stamp();
+        self.dir_mut().set_modified(now);
     }
 
     pub fn dir(&self) -> DirView<'_> {
@@ -196,7 +230,7 @@ impl DirMut<'_> {
         }
     }
 
-    fn strip_notes(&mut self) {
+    pub(crate) fn strip_notes(&mut self) {
         let mut n = self.records();
         while n > 0 && DirRec::decode(self.record(n - 1)).state == RecState::Freed {
             n -= 1;
@@ -274,7 +308,7 @@ impl<N: Nand> Index<'_, N> {
             return Ok(i);
         }
         let i = self.dirs.least_recent();
-        self.flush_dir(i)?;
+        self.save_dir(i)?;
         self.dirs[i].clear();
         let at = self.map_get(ino)?;
         if at.is_none() {
@@ -297,17 +331,22 @@ impl<N: Nand> Index<'_, N> {
             return Err(Error::Corrupt(at, "directory"));
         }
         self.dirs[i].dir_mut().strip_notes();
+        let deferred = Self::put_deferred_in(&mut self.dirs[i], &self.store, at)?;
         self.drop_stale_pending(i);
         let recovering = self.store.recovery.is_some();
         let slot = &mut self.dirs[i];
         (slot.ino, slot.loc, slot.used) = (ino, at, tick);
         let as_of = match (recovering, slot.dir().as_of()) {
             (false, _) => 0,
-            (true, 0) => flashkit_bytes::get_u64(slot.buf, crate::format::header::SEQ),
+            // One that stands for an empty one has no number, and shows nothing.
+            (true, 0) => flashkit_bytes::get_u64(slot.buf, crate::format::header::SEQ).max(1),
             (true, as_of) => as_of,
         };
         slot.dir_mut().set_as_of(as_of);
-        slot.dirty = copied && !self.read_only;
+        slot.dirty = deferred;
+        if copied && !self.read_only {
+            slot.change();
+        }
         Ok(i)
     }
 
@@ -396,12 +435,6 @@ impl<N: Nand> Index<'_, N> {
         self.flush_file_or_drop(FileSlot::Second)
     }
 
-    /// Writes the pages of both cached directories if they have changed.
-    pub(crate) fn flush_dirs(&mut self) -> Result<(), Error<N::Error>> {
-        self.flush_dir(DirSlot::First)?;
-        self.flush_dir(DirSlot::Second)
-    }
-
     /// Writes a directory's page if it has changed. One program.
     pub(crate) fn flush_dir(&mut self, i: DirSlot) -> Result<(), Error<N::Error>> {
         if self.dirs[i].ino == 0 || !self.dirs[i].dirty {
@@ -416,8 +449,7 @@ impl<N: Nand> Index<'_, N> {
             .append(LogArea::Dir, &mut slot.buf[..len], Kind::Dir, slot.loc)?;
         let old = core::mem::replace(&mut slot.loc, at);
         slot.dir_mut().strip_notes();
-        slot.dirty = false;
-        slot.removals = false;
+        slot.clean();
         let ino = slot.ino;
         self.store.invalidate(old, MayProgram);
         let led = self.map_set(ino, at);
@@ -544,7 +576,7 @@ impl<N: Nand> Index<'_, N> {
     /// came, so that its page records that. Without room for it, or when they are many, the
     /// directory is written instead.
     fn note_removals(&mut self, i: FileSlot, dir: u32) -> Result<(), Error<N::Error>> {
-        let Some(d) = self.dir_slot(dir).filter(|&d| self.dirs[d].removals) else {
+        let Some(d) = self.with_removals(dir)? else {
             return Ok(());
         };
         let (count, room) = (
@@ -586,10 +618,20 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes a directory's page if it has removals that no page on flash shows.
     pub(crate) fn flush_removals(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
-        match self.dir_slot(dir).filter(|&d| self.dirs[d].removals) {
+        match self.with_removals(dir)? {
             Some(d) => self.flush_dir(d),
             None => Ok(()),
         }
+    }
+
+    /// Brings a directory that has such removals into a slot.
+    fn with_removals(&mut self, dir: u32) -> Result<Option<DirSlot>, Error<N::Error>> {
+        let group = self.store.deferred(dir);
+        let slot = match self.dir_slot(dir) {
+            None if group.is_some_and(|group| group.has_removals()) => Some(self.load_dir(dir)?),
+            slot => slot,
+        };
+        Ok(slot.filter(|&d| self.dirs[d].removals))
     }
 
     /// Programs a cached file's page. That the slot is at the new place, and the old one free, is
@@ -609,8 +651,9 @@ impl<N: Nand> Index<'_, N> {
         slot.dirty = false;
         if let Some(d) = self.dir_slot(dir).filter(|_| noted > 0) {
             self.store.since.removals += noted as u32;
-            self.dirs[d].dir_mut().forget_removals();
-            self.dirs[d].removals = false;
+            let slot = &mut self.dirs[d];
+            slot.dir_mut().forget_removals();
+            (slot.removals, slot.unsaved) = (false, true);
         }
         written
     }
@@ -655,7 +698,7 @@ impl<N: Nand> Index<'_, N> {
     /// Empties a directory slot for reuse and returns it.
     pub(crate) fn spare_dir_slot(&mut self) -> Result<DirSlot, Error<N::Error>> {
         let i = self.dirs.least_recent();
-        self.flush_dir(i)?;
+        self.save_dir(i)?;
         self.dirs[i].clear();
         Ok(i)
     }
@@ -665,14 +708,15 @@ impl<N: Nand> Index<'_, N> {
         let used = self.touch();
         let slot = &mut self.dirs[i];
         slot.ino = slot.dir().ino();
-        slot.dirty = true;
+        slot.change();
         slot.used = used;
     }
 
-    /// Writes what is dirty in the cache.
+    /// Makes the cache one that a checkpoint may be taken of: files and the map are written, of
+    /// directories what is not deferred.
     pub(crate) fn write_cached(&mut self) -> Result<(), Error<N::Error>> {
         self.flush_files()?;
-        self.flush_dirs()?;
+        self.save_dirs()?;
         self.flush_map()
     }
 
@@ -691,10 +735,11 @@ impl<N: Nand> Index<'_, N> {
             },
             Node::Dir(dir) => {
                 self.flush_new_files(dir, 0)?;
-                match self.dir_slot(dir) {
-                    Some(i) => self.flush_dir(i),
-                    None => Ok(()),
+                if self.dir_slot(dir).is_none() && self.store.deferred(dir).is_none() {
+                    return Ok(());
                 }
+                let i = self.load_dir(dir)?;
+                self.flush_dir(i)
             }
         }
     }
@@ -702,7 +747,8 @@ impl<N: Nand> Index<'_, N> {
 
 impl<'r, N: Nand> Index<'r, N> {
     pub(crate) fn is_dirty(&self) -> bool {
-        self.dirs.0.iter().any(|dir| dir.dirty)
+        self.deferred_since
+            || self.dirs.0.iter().any(|dir| dir.unsaved)
             || self.files.0.iter().any(|file| file.dirty)
             || self.map.dirty
     }

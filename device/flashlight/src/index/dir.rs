@@ -211,7 +211,7 @@ impl<N: Nand> Index<'_, N> {
         };
         let at = slot.dir().record_search(key, HASH_SHIFT);
         slot.dir_mut().record_insert(at, &rec.encode());
-        slot.dirty = true;
+        slot.change_records(rec.hash);
         Ok(())
     }
 
@@ -325,7 +325,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let i = self.load_dir(dir)?;
         let slot = &mut self.dirs[i];
-        slot.dirty = true;
+        slot.change_records(hash);
         slot.removals |= how != Removal::Recorded;
         let mut view = slot.dir_mut();
         view.set_size(view.size().saturating_sub(1));
@@ -431,7 +431,7 @@ impl<N: Nand> Index<'_, N> {
         let slot = &mut self.dirs[i];
         slot.dir_mut()
             .record_set(r, &DirRec::new(hash, state, target, new.0).encode());
-        slot.dirty = true;
+        slot.change_records(hash);
         Ok(())
     }
 
@@ -451,7 +451,7 @@ impl<N: Nand> Index<'_, N> {
         let slot = &mut self.dirs[i];
         slot.dir_mut()
             .record_set(r, &DirRec::new(hash, state, Target::Indirect, ino).encode());
-        slot.dirty = true;
+        slot.change_records(hash);
         Ok(())
     }
 
@@ -555,7 +555,7 @@ impl<N: Nand> Index<'_, N> {
         let (len, key) = (page.len(), page.first_key());
         let page = self.append_scratch(LogArea::Hash, len, Kind::HashMap, target.page)?;
         changes.push(Put { key, page });
-        self.dirs[i].dirty = true;
+        self.dirs[i].change();
         Ok(())
     }
 
@@ -611,8 +611,10 @@ impl<N: Nand> Index<'_, N> {
             return self.flush_dir(i);
         }
         let rec = DirRec::new(NO_HASH, RecState::Freed, Target::Orphan, page.0);
-        let n = self.dirs[i].dir().records();
-        self.dirs[i].dir_mut().record_insert(n, &rec.encode());
+        let slot = &mut self.dirs[i];
+        let n = slot.dir().records();
+        slot.dir_mut().record_insert(n, &rec.encode());
+        slot.change();
         Ok(())
     }
 }

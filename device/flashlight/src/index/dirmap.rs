@@ -312,6 +312,8 @@ impl<N: Nand> Index<'_, N> {
         let at = self.load_map(ino)?;
         put_u32(self.map.buf, at, page.0);
         self.map.dirty = true;
+        // Its page shows them, or it is gone.
+        self.store.forget_deferred(ino);
         // Of a page that it may be written to again a copy must not tell.
         match ino {
             ROOT_DIR => self.dir_copies[0] = PageAddr::NONE,

@@ -33,9 +33,7 @@ impl<N: Nand> Index<'_, N> {
             Err(Error::NoSpace) => return Ok(()),
             loaded => loaded?,
         };
-        let mut view = self.dirs[i].dir_mut();
-        view.set_modified(now);
-        self.dirs[i].dirty = true;
+        self.dirs[i].stamp(now);
         Ok(())
     }
 
@@ -65,14 +63,24 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Programs a cached file's page as the record of a change of names; the entries are the
-    /// caller's business. The cached directories are written first: one that is pushed from the
-    /// cache before it shows the change must not be newer than the record.
+    /// caller's business.
     pub(crate) fn append_file(&mut self, i: FileSlot) -> Result<PageAddr, Error<N::Error>> {
-        self.flush_dirs()?;
+        let view = self.files[i].file();
+        self.save_dirs_for([view.parent(), view.moved().0])?;
         let at = self.write_file_page(i)?;
         let old = core::mem::replace(&mut self.files[i].loc, at);
         self.store.invalidate(old, MayProgram);
         Ok(at)
+    }
+
+    /// Before the record of a change in these directories. All cached ones are saved: one that is
+    /// pushed from the cache before it shows the change must not be newer than the record. What
+    /// was removed in these before is recorded before.
+    pub(crate) fn save_dirs_for(&mut self, dirs: [u32; 2]) -> Result<(), Error<N::Error>> {
+        for dir in dirs {
+            self.flush_removals(dir)?;
+        }
+        self.save_dirs()
     }
 
     /// Frees everything a cached, empty directory has on flash.

@@ -239,6 +239,7 @@ impl<N: Nand> Index<'_, N> {
         if DirView::on(&self.scratch).ino() != ino {
             return Err(Error::Corrupt(at, "directory"));
         }
+        self.show_deferred(at)?;
         if self.has_stale_entries() {
             return self.load_dir(ino).map(Place::Dir);
         }

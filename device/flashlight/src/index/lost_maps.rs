@@ -46,7 +46,7 @@ impl<N: Nand> Index<'_, N> {
         let put = self.put_empty_map(i, (target.first, target.end))?;
         let mut changes = Changes::new();
         changes.push(put);
-        self.dirs[i].dirty = true;
+        self.dirs[i].change();
         self.apply_dir_changes(i, target, &changes)?;
         self.store.invalidate(target.page, MayProgram);
         self.dir_note_freed_page(i, target.page)
@@ -66,7 +66,7 @@ impl<N: Nand> Index<'_, N> {
         let len = index.len();
         let at = self.append_scratch(HASH.area, len, HASH.index, old)?;
         self.dirs[i].dir_mut().pointer_set(root, first, at);
-        self.dirs[i].dirty = true;
+        self.dirs[i].change();
         self.store.invalidate(old, MayProgram);
         self.dir_note_freed_page(i, old)?;
         Ok(end)

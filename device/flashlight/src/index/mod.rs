@@ -15,6 +15,7 @@
 pub(crate) mod attributes;
 pub(crate) mod cache;
 pub(crate) mod data;
+pub(crate) mod deferred;
 pub(crate) mod dir;
 pub(crate) mod dirmap;
 pub(crate) mod file;
@@ -34,6 +35,7 @@ pub(crate) mod truncate;
 pub(crate) mod updates;
 pub(crate) mod waiting;
 
+use crate::format::deferred::HASHES_SIZE;
 use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use crate::index::cache::{CachedDir, CachedFile};
@@ -55,6 +57,10 @@ pub(crate) struct Index<'r, N: Nand> {
     pub dir_copies: [PageAddr; 2],
     pub tick: u32,
     pub next_ino: u32,
+    /// The list of deferred changes is another than that of the last checkpoint.
+    pub deferred_since: bool,
+    /// There was no room for all of those of the checkpoint.
+    pub deferred_left_out: bool,
     /// Files in the index directory that have no name any more.
     pub orphans: u32,
     /// Whether the last file written was small.
@@ -74,6 +80,8 @@ impl<'r, N: Nand> Index<'r, N> {
     pub fn new(store: Store<'r, N>, read_only: bool, ram: &'r mut [u8]) -> Self {
         let (map_roots, ram) = ram.split_at_mut(4 * MAP_PAGES);
         map_roots.fill(0xff);
+        let (hashes, ram) = ram.split_at_mut(2 * HASHES_SIZE);
+        let (first, second) = hashes.split_at_mut(HASHES_SIZE);
         let mut pages = ram.chunks_exact_mut(store.page_size());
         let mut page = || pages.next().unwrap_or_default();
         Index {
@@ -86,13 +94,18 @@ impl<'r, N: Nand> Index<'r, N> {
                 roots: map_roots,
                 next: INDEX_DIR + 1,
             },
-            dirs: Dirs([CachedDir::new(page()), CachedDir::new(page())]),
+            dirs: Dirs([
+                CachedDir::new(page(), first.try_into().ok()),
+                CachedDir::new(page(), second.try_into().ok()),
+            ]),
             files: Files([CachedFile::new(page()), CachedFile::new(page())]),
             scratch: Scratch::new(page()),
             store,
             dir_copies: [PageAddr::NONE; 2],
             tick: 0,
             next_ino: FIRST_FILE,
+            deferred_since: false,
+            deferred_left_out: false,
             orphans: 0,
             small_files: false,
             interleaved: 0,

@@ -29,7 +29,7 @@ impl<N: Nand> Index<'_, N> {
                 view.set_name(name);
                 now.into_iter()
                     .for_each(|now| view.set_time(Stamp::Change, now));
-                self.dirs[i].dirty = true;
+                self.dirs[i].change();
                 self.flush_dir(i)
             }
             Node::File(file) => {

@@ -81,6 +81,7 @@ impl<N: Nand> Index<'_, N> {
             }
         }
         if let Some(lost) = lost {
+            self.mark_missing_deferred(first, lost);
             for block in 0..self.store.table.blocks() {
                 self.mark_missing(block, first, lost)?;
             }
@@ -221,6 +222,8 @@ impl<N: Nand> Index<'_, N> {
                 if header.is_none_or(|h| h.kind != Kind::Dir) || !view.is_sane() {
                     return Ok(true);
                 }
+                self.show_deferred(at)?;
+                let view = DirView::on(&*self.scratch);
                 names(&view, hash, ino)
             }
         };
@@ -311,15 +314,26 @@ impl<N: Nand> Index<'_, N> {
                 } else {
                     DirRec::decode(MapPage::<&[u8], { dirrec::SIZE }>(&self.scratch).record(r))
                 };
-                if rec.is_entry()
-                    && rec.target == Target::Dir
-                    && self.entry(first, rec.ptr).is_none()
-                {
-                    self.set_entry(first, rec.ptr, lost);
-                }
+                self.mark_missing_entry(&rec, first, lost);
             }
         }
         Ok(())
+    }
+
+    /// The same of what deferred changes lead to.
+    fn mark_missing_deferred(&mut self, first: u32, lost: PageAddr) {
+        for n in 0.. {
+            let Some(rec) = self.store.nth_deferred(n) else {
+                return;
+            };
+            self.mark_missing_entry(&rec, first, lost);
+        }
+    }
+
+    fn mark_missing_entry(&mut self, rec: &DirRec, first: u32, lost: PageAddr) {
+        if rec.is_entry() && rec.target == Target::Dir && self.entry(first, rec.ptr).is_none() {
+            self.set_entry(first, rec.ptr, lost);
+        }
     }
 
     /// Whether the dirty list calls a page valid; `None` for a block that is not on it, or in part.

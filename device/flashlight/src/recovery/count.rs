@@ -6,7 +6,7 @@ use crate::format::area::LogArea;
 use crate::format::dirrec::{self, DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
 use crate::format::header::{Header, Kind, is_blank};
-use crate::format::inode::{DirView, FileView};
+use crate::format::inode::{DirMut, DirView, FileView};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
 use crate::index::slots::FileSlot;
@@ -20,6 +20,7 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 impl<'r, N: Nand> Index<'r, N> {
     /// Step 5: counts the lost pages that inodes refer to.
     pub(crate) fn count_lost(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+        self.count_deferred(MayProgram);
         let mut entry = 0;
         loop {
             let Some(rec) = self.store.recovery.as_ref().filter(|r| entry < r.len) else {
@@ -51,6 +52,16 @@ impl<'r, N: Nand> Index<'r, N> {
         }
     }
 
+    /// Counts the pages that the deferred changes of directories lead to.
+    fn count_deferred(&mut self, _: MayProgram) {
+        for n in 0.. {
+            let Some(entry) = self.store.nth_deferred(n) else {
+                return;
+            };
+            self.count_entry(&entry, MayProgram);
+        }
+    }
+
     fn count_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         let view = DirView::on(self.files[FileSlot::First].buf);
         if !view.is_sane() {
@@ -60,12 +71,19 @@ impl<'r, N: Nand> Index<'r, N> {
         if self.map_get(ino).ok() != Some(at) {
             return Ok(());
         }
+        // What its deferred changes lead to has been counted.
+        if let Some(group) = self.store.deferred(ino) {
+            group.apply(&mut DirMut::on(self.files[FileSlot::First].buf));
+        }
         self.count(at, MayProgram);
         let xattr = DirView::on(self.files[FileSlot::First].buf).xattr();
         self.count(xattr, MayProgram);
         for r in 0..DirView::on(self.files[FileSlot::First].buf).records() {
             let entry = DirRec::decode(DirView::on(self.files[FileSlot::First].buf).record(r));
-            self.count_entry(&entry, MayProgram);
+            let group = self.store.deferred(ino);
+            if group.is_none_or(|group| group.records().all(|rec| rec.hash != entry.hash)) {
+                self.count_entry(&entry, MayProgram);
+            }
         }
         for p in 0..pointers {
             let page = DirView::on(self.files[FileSlot::First].buf).pointer(p).1;

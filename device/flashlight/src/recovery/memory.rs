@@ -1,15 +1,16 @@
 //! How the caller's bytes are divided, and how many are needed.
 
 use crate::config::{Cleaner, Config};
-use crate::format::limits::{MAP_PAGES, REMNANTS, SNAPSHOT_PAGES};
-use crate::format::snapshot::PIECE;
+use crate::format::deferred::HASHES_SIZE;
+use crate::format::limits::{DEFERRED_MOST, MAP_PAGES, REMNANTS, SNAPSHOT_PAGES};
+use crate::format::snapshot::{self, PIECE};
 use crate::format::table_page::Layout;
 use crate::format::wellformed::blocks;
 use crate::format::{blockstate, validity};
 use crate::recovery::roots::Names;
-use crate::space::limits::reserve_blocks;
+use crate::space::limits::{deferred_least, least_list, reserve_blocks};
 use crate::space::store::Parts;
-use crate::space::{dirty, paged, pages};
+use crate::space::{dirty, pages};
 use flashkit_nand::Geometry;
 
 /// Bytes of RAM that a volume on a chip of this geometry needs: six pages, the block table of one
@@ -26,13 +27,14 @@ pub const fn ram_needed(geo: &Geometry) -> usize {
 /// The same, for a volume with so many entries a page of the block table
 /// ([`Config::table_page`](crate::Config::table_page)).
 pub const fn ram_needed_for(geo: &Geometry, table_page: u32) -> usize {
-    let (table, dirty) = match Layout::of(geo, table_page) {
-        Some(layout) => (layout.room(), paged::DIRTY_ENTRIES),
-        None => (blockstate::size(geo), dirty::ENTRIES),
+    let (table, is_paged) = match Layout::of(geo, table_page) {
+        Some(layout) => (layout.room(), true),
+        None => (blockstate::size(geo), false),
     };
     6 * geo.page_size() as usize
         + table
-        + dirty * dirty::entry_size(geo.pages_per_block())
+        + least_list(geo, is_paged)
+        + 2 * HASHES_SIZE
         + 4 * MAP_PAGES
         + 4 * REMNANTS
 }
@@ -79,6 +81,21 @@ pub(crate) const fn dirty_blocks(geo: &Geometry) -> usize {
     }
 }
 
+/// Bytes of deferred changes that are of use beyond the least, and that a snapshot has room for.
+const fn deferred_bytes(geo: &Geometry) -> usize {
+    let page = geo.page_size() as usize - PIECE;
+    let others = snapshot::longest(geo) / page + 2;
+    let pages = SNAPSHOT_PAGES.saturating_sub(others);
+    // The blocks of the allocation log hold two snapshots and much else.
+    let few = geo.pages_per_block() as usize / 4;
+    let room = page * if pages < few { pages } else { few };
+    if room < DEFERRED_MOST {
+        room
+    } else {
+        DEFERRED_MOST
+    }
+}
+
 pub(crate) fn carve<'r>(ram: &mut &'r mut [u8], n: usize) -> &'r mut [u8] {
     let (part, rest) = core::mem::take(ram).split_at_mut(n);
     *ram = rest;
@@ -119,6 +136,8 @@ struct Shares {
     counts: usize,
     /// Entries of the dirty list at most.
     dirty_most: usize,
+    /// Bytes of deferred changes at most, of those of the dirty list.
+    deferred_most: u16,
 }
 
 impl Shares {
@@ -131,14 +150,15 @@ impl Shares {
         let to_level = needed + more_for_table(layout) + blocks(geo) as usize;
         let counted = config.wear_interval > 0 && ram >= to_level;
         let more = ram.saturating_sub(to_level);
+        let for_changes = (more / 2).min(deferred_bytes(geo));
         let pages = pages::entries_size(more, geo.page_size());
-        let entries = layout.map_or(dirty::ENTRIES, |_| paged::DIRTY_ENTRIES);
-        let dirty = entries * dirty::entry_size(ppb) + more - pages;
+        let dirty = least_list(geo, layout.is_some()) + more - pages;
         let dirty_most = match config.dirty_entries {
             0 => dirty_blocks(geo).max(dirty::ENTRIES),
             most => most.max(4),
         };
-        let holds_all = dirty_most.min(dirty / dirty::entry_size(ppb)) >= blocks(geo) as usize;
+        let alone = (dirty - for_changes) / dirty::entry_size(ppb);
+        let holds_all = dirty_most.min(alone) >= blocks(geo) as usize;
         let known = if holds_all || layout.is_some() || config.cleaner == Cleaner::Paper {
             0
         } else {
@@ -151,6 +171,7 @@ impl Shares {
             pages,
             counts: if counted { blocks(geo) as usize } else { 0 },
             dirty_most,
+            deferred_most: (deferred_least(geo, layout.is_some()) + for_changes) as u16,
         }
     }
 }
@@ -171,5 +192,6 @@ pub(crate) fn store_parts<'r>(
         remnants: carve(ram, 4 * REMNANTS),
         counts: carve(ram, shares.counts),
         dirty_most: shares.dirty_most,
+        deferred_most: shares.deferred_most,
     }
 }

@@ -137,6 +137,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         if !start.clean
             || volume.durable.anchor.chained > 0
             || transferred
+            || volume.durable.index.deferred_left_out
             || volume.durable.index.was_written(start.since)?
         {
             let unknown = transferred || volume.durable.claims_may_be_lost()?;

@@ -30,10 +30,12 @@ use crate::cleaning::Volume;
 use crate::error::{Error, sound};
 use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
+use crate::format::deferred::{GROUP_MOST, Group, forget_removals};
 use crate::format::dirrec::{DirRec, RecState, Target};
 use crate::format::hash::name_hash;
-use crate::format::header::{Header, Kind};
+use crate::format::header::{Header, Kind, SEQ};
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView};
+use crate::format::snapshot::{Part, Parts, Piece};
 use crate::index::Index;
 use crate::index::slots::{DirSlot, FileSlot};
 use crate::recovery::count::count;
@@ -42,6 +44,7 @@ use crate::space::latch::MayProgram;
 use crate::space::newer::Newer;
 use crate::space::opened::{CHANGE, NEWER, Recovery};
 use crate::space::store::Store;
+use flashkit_bytes::get_u64;
 use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Store<'_, N> {
@@ -83,11 +86,14 @@ impl<'r, N: Nand> Volume<'r, N> {
         let copy = self.store().recovery.as_ref().and_then(|r| r.copy);
         self.index_mut().look_anew();
         self.index_mut().replay_dirs(since, copy)?;
+        if self.index().deferred_left_out {
+            self.index_mut().write_left_out(start)?;
+        }
         self.index_mut().replay_all(since)?;
         // Pages that are no records may have later numbers.
         self.store_mut().seq += 1 << 16;
         for &i in &DirSlot::ALL {
-            self.index_mut().flush_dir(i)?;
+            self.index_mut().save_dir(i)?;
             self.index_mut().dirs[i].clear();
         }
         self.index_mut().look_anew();
@@ -214,6 +220,66 @@ impl<'r, N: Nand> Index<'r, N> {
             self.note_damage(at, CHANGE);
         }
         Ok(())
+    }
+
+    /// Writes the directories whose deferred changes are in the checkpoint and had no place in RAM,
+    /// of which there was more. A read and a program for each.
+    fn write_left_out(&mut self, start: &Start) -> Result<(), Error<N::Error>> {
+        let mut parts = self.parts();
+        for at in start.snapshot[..start.snapshot_len].iter().copied() {
+            let at = PageAddr(at);
+            let buf = &mut *self.files[FileSlot::First].buf;
+            let header = (self.store).expect_meta(at, buf, Kind::Snapshot, "block table")?;
+            let mut taken = 0;
+            while let Some((bytes, len)) = self.next_group(header.len, &mut taken, &mut parts) {
+                let written = self.write_group(&bytes[..len], start.since);
+                self.noted(written)?;
+            }
+        }
+        self.deferred_left_out = false;
+        Ok(())
+    }
+
+    /// The next group of deferred changes in the page of the snapshot in the first slot, behind so
+    /// many bytes of the string.
+    fn next_group(
+        &self,
+        used: usize,
+        taken: &mut usize,
+        parts: &mut Parts,
+    ) -> Option<([u8; GROUP_MOST], usize)> {
+        let piece = Piece::on(&self.store.geo, self.files[FileSlot::First].buf, used)?;
+        let mut group = [0; GROUP_MOST];
+        for &byte in piece.bytes().skip(*taken) {
+            *taken += 1;
+            if let Part::Deferred(bytes) = parts.next(byte) {
+                let len = forget_removals(bytes);
+                group[..len].copy_from_slice(&bytes[..len]);
+                return Some((group, len));
+            }
+        }
+        None
+    }
+
+    /// Writes a directory with its changes before the checkpoint, unless a later page shows them
+    /// or there is room for them.
+    fn write_group(&mut self, bytes: &[u8], since: u64) -> Result<(), Error<N::Error>> {
+        let Some(group) = Group::first(bytes) else {
+            return Ok(());
+        };
+        if self.store.deferred(group.dir()).is_some() || self.map_get(group.dir())?.is_none() {
+            return Ok(());
+        }
+        let i = self.load_dir(group.dir())?;
+        let slot = &mut self.dirs[i];
+        if get_u64(slot.buf, SEQ) > since {
+            return Ok(());
+        }
+        if !group.apply(&mut slot.dir_mut()) {
+            return Err(Error::Corrupt(slot.loc, "deferred changes of a directory"));
+        }
+        slot.change();
+        self.flush_dir(i)
     }
 
     /// Pages may be looked into again.

@@ -6,9 +6,13 @@
 //!
 //! An entry spares the cleaner every read of an obsolete page. The list is bounded; a block that
 //! lost its entry, or never had one, is still cleaned: each page's owner is then asked.
+//!
+//! The same bytes hold, from their end, what cannot be done without: the changes of directories
+//! that are in no page of them yet ([`crate::format::deferred`]). The list takes what these leave.
 
 use crate::format::validity::entry_bits;
 use core::cell::Cell;
+use core::ops::Range;
 use flashkit_bytes::{get_u16, put_u16};
 
 /// Entries of the list (paper: 161 at 2 KiB pages).
@@ -28,13 +32,17 @@ pub(crate) struct DirtyList<'r> {
     len: usize,
     most: usize,
     pages: u32,
+    /// Bytes at the end that are not the list's, and how many these can become.
+    tail: u16,
+    tail_most: u16,
     /// The block last looked for in vain: mostly the one that is written, page after page.
     absent: Cell<Option<u32>>,
 }
 
 impl<'r> DirtyList<'r> {
-    /// A list of `most` entries at most, if there are bytes for them.
-    pub fn new(bytes: &'r mut [u8], pages_per_block: u32, most: usize) -> Self {
+    /// A list of `most` entries at most, if there are bytes for them; `tail_most` bytes may become
+    /// the deferred changes'.
+    pub fn new(bytes: &'r mut [u8], pages_per_block: u32, most: usize, tail_most: u16) -> Self {
         let size = entry_size(pages_per_block);
         DirtyList {
             most: most.min(bytes.len() / size),
@@ -42,6 +50,8 @@ impl<'r> DirtyList<'r> {
             size,
             len: 0,
             pages: pages_per_block,
+            tail: 0,
+            tail_most,
             absent: Cell::new(None),
         }
     }
@@ -55,9 +65,48 @@ impl<'r> DirtyList<'r> {
         self.bytes.len()
     }
 
-    /// Entries at most.
+    /// Entries at most, beside what there is of deferred changes.
     pub fn most(&self) -> usize {
         self.most
+            .min((self.bytes.len() - usize::from(self.tail)) / self.size)
+    }
+
+    /// The deferred changes.
+    pub fn tail(&self) -> &[u8] {
+        &self.bytes[self.bytes.len() - usize::from(self.tail)..]
+    }
+
+    /// Bytes that the deferred changes can take, all together.
+    pub fn tail_most(&self) -> usize {
+        self.tail_most.into()
+    }
+
+    /// The same, to be changed.
+    pub fn tail_mut(&mut self) -> &mut [u8] {
+        let from = self.bytes.len() - usize::from(self.tail);
+        &mut self.bytes[from..]
+    }
+
+    /// Puts so many bytes in front of the deferred changes, for which entries go where need be.
+    /// They are to be written. `false` if there is no room for them.
+    pub fn tail_grow(&mut self, n: usize) -> bool {
+        let tail = self.tail().len() + n;
+        if tail > self.tail_most() {
+            return false;
+        }
+        self.tail = tail as u16;
+        while self.len > self.most() {
+            self.give_up_one();
+        }
+        true
+    }
+
+    /// Takes bytes out of the deferred changes, by their place there.
+    pub fn tail_remove(&mut self, range: Range<usize>) {
+        let from = self.bytes.len() - self.tail().len();
+        let n = range.len();
+        self.bytes.copy_within(from..from + range.start, from + n);
+        self.tail -= n as u16;
     }
 
     /// The entries as they go to flash.
@@ -68,12 +117,13 @@ impl<'r> DirtyList<'r> {
     /// Takes entries from flash; `raw` must be whole entries and fit.
     pub fn load(&mut self, raw: &[u8]) {
         self.absent.set(None);
-        self.len = (raw.len() / self.size).min(self.most);
+        self.len = (raw.len() / self.size).min(self.most());
         let n = self.len * self.size;
         self.bytes[..n].copy_from_slice(&raw[..n]);
     }
 
-    /// The bytes behind the list, which may be used until it grows.
+    /// The bytes behind the list, which may be used until it grows; the last are the deferred
+    /// changes.
     pub fn spare(&self) -> &[u8] {
         &self.bytes[self.len * self.size..]
     }
@@ -141,9 +191,8 @@ impl<'r> DirtyList<'r> {
     /// Adds a block whose first `programmed` pages are all valid, giving up the entry with the
     /// most valid pages when the list is full.
     pub fn add(&mut self, block: u32, programmed: u32) -> usize {
-        if self.len == self.most {
-            let most = (0..self.len).max_by_key(|&i| self.valid(i)).unwrap_or(0);
-            self.remove(most);
+        while self.len >= self.most() {
+            self.give_up_one();
         }
         let i = self.len;
         self.len += 1;
@@ -154,6 +203,12 @@ impl<'r> DirtyList<'r> {
             self.set(i, page, true);
         }
         i
+    }
+
+    /// Gives up the entry with the most valid pages.
+    fn give_up_one(&mut self) {
+        let most = (0..self.len).max_by_key(|&i| self.valid(i)).unwrap_or(0);
+        self.remove(most);
     }
 
     pub fn remove(&mut self, i: usize) {
@@ -170,7 +225,7 @@ mod tests {
     #[test]
     fn entries_keep_their_bits_and_the_list_its_bound() {
         let mut bytes = [0u8; 39];
-        let mut l = DirtyList::new(&mut bytes, 64, 4);
+        let mut l = DirtyList::new(&mut bytes, 64, 4, 0);
         assert_eq!(l.spare().len(), 39);
         let a = l.add(7, 64);
         l.set(a, 5, false);
@@ -191,5 +246,34 @@ mod tests {
         assert_eq!(l.find(9), None);
         l.load(&raw);
         assert_eq!((l.find(9), l.find(11)), (Some(0), None));
+    }
+
+    /// Deferred changes push out entries, never the other way round; what they leave is the list's.
+    #[test]
+    fn deferred_changes_come_before_entries() {
+        let mut bytes = [0u8; 40];
+        let mut l = DirtyList::new(&mut bytes, 64, 4, 25);
+        assert_eq!((l.most(), l.spare().len()), (4, 40));
+        for block in 1..=4 {
+            l.add(block, block);
+        }
+        let push = |l: &mut DirtyList<'_>, bytes: &[u8]| {
+            let has_room = l.tail_grow(bytes.len());
+            l.tail_mut()[..bytes.len()].copy_from_slice(bytes);
+            has_room
+        };
+        assert!(push(&mut l, &[7; 10]));
+        assert_eq!((l.len(), l.most(), l.spare().len()), (3, 3, 10));
+        assert_eq!(l.find(4), None, "the entry with the most valid pages went");
+        assert!(push(&mut l, &[8; 5]) && push(&mut l, &[9; 10]));
+        assert_eq!((l.len(), l.most()), (1, 1));
+        assert!(!l.tail_grow(1), "no more than may be");
+        assert_eq!(l.tail(), [[9; 10].as_slice(), &[8; 5], &[7; 10]].concat());
+        l.tail_remove(10..15);
+        assert_eq!(l.tail(), [[9; 10].as_slice(), &[7; 10]].concat());
+        l.add(5, 0);
+        assert_eq!((l.len(), l.valid(0)), (2, 1));
+        l.tail_remove(0..10);
+        assert_eq!((l.tail(), l.most()), ([7; 10].as_slice(), 3));
     }
 }

@@ -2,8 +2,28 @@
 
 use crate::format::area::{DATA_HEADS, HEADS};
 use crate::format::blockstate::BlockState;
+use crate::format::deferred::HASHES_SIZE;
 use crate::format::limits::{REMNANTS, RESERVES};
+use crate::format::validity;
+use crate::space::{dirty, paged};
 use flashkit_nand::Geometry;
+
+/// Bytes of the dirty list with the least RAM, or of a shorter one beside a table that is on flash;
+/// the hashes of two directories take some of those that the entries had.
+pub(crate) const fn least_list(geo: &Geometry, is_paged: bool) -> usize {
+    let entries = if is_paged {
+        paged::DIRTY_ENTRIES
+    } else {
+        dirty::ENTRIES
+    };
+    entries * dirty::entry_size(geo.pages_per_block()) - 2 * HASHES_SIZE
+}
+
+/// Bytes of deferred changes at most with the least RAM: half of those of the dirty list.
+pub(crate) const fn deferred_least(geo: &Geometry, is_paged: bool) -> usize {
+    let bytes = least_list(geo, is_paged);
+    (bytes - validity::room(geo, bytes)) / 2
+}
 
 /// Free blocks below which writing waits for cleaning. A victim's pages may each need a page of an
 /// extent map and of its index, so a round of cleaning takes more blocks than it empties, until

@@ -121,12 +121,14 @@ impl<'r> Pages<'r> {
 
     /// Keeps a page, for the one used least recently when there is no place for both. One shorter
     /// than a page is followed by what a program leaves erased.
-    pub fn put(&mut self, room: &mut [u8], at: PageAddr, kind: Kind, page: &[u8]) {
+    /// The last `tail` bytes of the room are taken.
+    pub fn put(&mut self, (room, tail): (&mut [u8], usize), at: PageAddr, kind: Kind, page: &[u8]) {
         if !self.ready || matches!(kind, Kind::File | Kind::Table | Kind::Validity) {
             return;
         }
         let places = self.len().min(room.len() / self.page_size);
-        let oldest = || (0..places).max_by_key(|&i| self.age(i));
+        let free = tail.div_ceil(self.page_size)..places;
+        let oldest = || free.max_by_key(|&i| self.age(i));
         let Some(i) = self.find(at).or_else(oldest) else {
             return;
         };
@@ -140,6 +142,13 @@ impl<'r> Pages<'r> {
     /// Drops the pages that are not in the last `room` bytes.
     pub fn yield_to(&mut self, room: usize) {
         for i in room / self.page_size..self.len() {
+            put_u32(self.entries, ENTRY * i, PageAddr::NONE.0);
+        }
+    }
+
+    /// Drops the pages that are in the last `tail` bytes.
+    pub fn yield_tail(&mut self, tail: usize) {
+        for i in 0..tail.div_ceil(self.page_size).min(self.len()) {
             put_u32(self.entries, ENTRY * i, PageAddr::NONE.0);
         }
     }
@@ -164,7 +173,8 @@ mod tests {
     const SIZE: usize = 16;
 
     fn put(pages: &mut Pages<'_>, room: &mut [u8], at: u32) {
-        pages.put(room, PageAddr(at), Kind::HashMap, &[at as u8; SIZE]);
+        let page = [at as u8; SIZE];
+        pages.put((room, 0), PageAddr(at), Kind::HashMap, &page);
     }
 
     fn kept(pages: &Pages<'_>) -> std::vec::Vec<u32> {
@@ -222,12 +232,12 @@ mod tests {
         let mut pages = Pages::new(&mut entries, SIZE as u32);
         pages.begin();
         put(&mut pages, &mut room, 7);
-        pages.put(&mut room, PageAddr(7), Kind::Dir, &[1, 2]);
+        pages.put((&mut room, 0), PageAddr(7), Kind::Dir, &[1, 2]);
         assert_eq!(kept(&pages), [7]);
         let mut whole = [0xff; SIZE];
         whole[..2].copy_from_slice(&[1, 2]);
         assert_eq!(pages.get(&room, PageAddr(7)), Some(&whole[..]));
-        pages.put(&mut room, PageAddr(8), Kind::File, &[0; SIZE]);
+        pages.put((&mut room, 0), PageAddr(8), Kind::File, &[0; SIZE]);
         assert_eq!(kept(&pages), [7], "FileInodes are not kept");
     }
 
@@ -260,6 +270,29 @@ mod tests {
         put(&mut pages, &mut room, 1);
         assert_eq!(kept(&pages), []);
     }
+    /// Deferred changes at the end take places of pages, and give them back.
+    #[test]
+    fn pages_give_way_to_what_is_at_the_end() {
+        let (mut entries, mut room) = ([0; 3 * ENTRY], [0; 3 * SIZE]);
+        let mut pages = Pages::new(&mut entries, SIZE as u32);
+        pages.begin();
+        for at in [1, 2, 3] {
+            put(&mut pages, &mut room, at);
+        }
+        pages.yield_tail(SIZE + 1);
+        room[2 * SIZE - 1..].fill(99);
+        let left = kept(&pages);
+        assert_eq!(left.len(), 1);
+        for at in [4, 5] {
+            let page = [at as u8; SIZE];
+            pages.put((&mut room, SIZE + 1), PageAddr(at), Kind::HashMap, &page);
+        }
+        assert_eq!(kept(&pages), [5]);
+        assert_eq!(room[2 * SIZE - 1..], [99; SIZE + 1]);
+        put(&mut pages, &mut room, 6);
+        assert_eq!(kept(&pages), [5, 6], "there is place again");
+    }
+
     #[test]
     fn an_erase_drops_what_was_in_the_block() {
         let chip = SimNand::new(preset("slc-256m").unwrap());

@@ -6,7 +6,8 @@
 use flashkit_nand::PageAddr;
 
 /// The page on flash that the scratch page is an exact copy of, if there is one: of metadata a
-/// valid page, so that an inode found there is the current one; while data is moved, a page of
+/// valid page, so that an inode found there is the current one, of a directory with its deferred
+/// changes put in or not; while data is moved, a page of
 /// data, which nobody may take for metadata.
 pub(crate) struct ScratchHolds(PageAddr);
 

@@ -87,6 +87,8 @@ pub(crate) struct Parts<'r> {
     pub counts: &'r mut [u8],
     /// Entries of the dirty list at most.
     pub dirty_most: usize,
+    /// Bytes of deferred changes at most, in those of the dirty list.
+    pub deferred_most: u16,
 }
 
 impl<'r, N: Nand> Store<'r, N> {
@@ -100,6 +102,7 @@ impl<'r, N: Nand> Store<'r, N> {
             remnants,
             counts,
             dirty_most,
+            deferred_most,
         } = parts;
         let geo = nand.geometry();
         let (ps, ppb) = (geo.page_size(), geo.pages_per_block());
@@ -111,7 +114,7 @@ impl<'r, N: Nand> Store<'r, N> {
             volume: 0,
             seq: 1,
             table: Table::new(table, &geo),
-            dirty: DirtyList::new(dirty, ppb, dirty_most),
+            dirty: DirtyList::new(dirty, ppb, dirty_most, deferred_most),
             validity: Validity::new(known, geo),
             remnants: Remnants::new(remnants),
             heads: WriteHeads::new(),
@@ -228,7 +231,9 @@ impl<N: Nand> Store<'_, N> {
     }
 
     fn keep(&mut self, at: PageAddr, kind: Kind, page: &[u8]) {
-        self.nand.pages.put(self.dirty.spare_mut(), at, kind, page);
+        let tail = self.dirty.tail().len();
+        let room = (self.dirty.spare_mut(), tail);
+        self.nand.pages.put(room, at, kind, page);
     }
 
     /// Seals and programs a metadata page at a fixed place; `false` when the chip reports failure.

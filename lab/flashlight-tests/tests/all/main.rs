@@ -4,6 +4,7 @@ mod big;
 mod checkpoints;
 mod common;
 mod damage;
+mod deferred;
 mod dirs;
 mod exchange;
 mod failures;

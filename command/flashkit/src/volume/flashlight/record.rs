@@ -192,6 +192,10 @@ fn of_snapshot(snapshot: &Snapshot<'_>, geometry: &Geometry) -> Value {
         "unfinished_blocks": partial
             .map(|(block, next)| json!({ "block": block, "next_page": next }))
             .collect::<Value>(),
+        "deferred_changes": snapshot
+            .deferred()
+            .map(|(directory, records)| json!({ "directory": directory, "records": records }))
+            .collect::<Value>(),
     })
 }
 

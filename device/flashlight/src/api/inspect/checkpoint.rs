@@ -3,6 +3,7 @@
 use crate::format::area::HEADS;
 use crate::format::blockstate::{self, BlockState, Entries};
 use crate::format::checkpoint::{CONFIRMED, CheckpointView, FAILING_BLOCKS, UNMOUNTED, WIDE};
+use crate::format::deferred::{Assembly, Group};
 use crate::format::header::HEADER;
 use crate::format::limits::MAP_PAGES;
 use crate::format::snapshot::Piece;
@@ -322,10 +323,37 @@ impl<'a> Snapshot<'a> {
             .filter(|(_, page)| page.is_some())
     }
 
-    /// Blocks with an unwritten tail: block, and next page.
+    /// Where the blocks with an unwritten tail end, and the deferred changes begin: where the piece
+    /// ends, unless their number is in this piece.
+    fn tails_end(&self) -> usize {
+        let from = self.bounds().1;
+        let number = self.entries(from, from + 4, 4).next();
+        number.map_or(usize::MAX, |(_, word)| {
+            from + 4 + 4 * usize::from(get_u16(&word, 0))
+        })
+    }
+
+    /// Blocks with an unwritten tail: block, and next page. In a piece that begins behind their
+    /// number, what is deferred is taken for such blocks as well.
     pub fn partial_blocks(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
         let from = self.bounds().1 + 4;
-        self.entries(from, usize::MAX, 4)
+        self.entries(from, self.tails_end(), 4)
             .map(|(_, entry)| (u32::from(get_u16(&entry, 0)), u32::from(get_u16(&entry, 2))))
+    }
+
+    /// Directories with deferred changes, and how many records these have: those that end in this
+    /// piece, if it says where they begin.
+    pub fn deferred(&self) -> impl Iterator<Item = (u32, usize)> + use<'a> {
+        let skipped = self.tails_end().saturating_sub(self.piece.from);
+        let mut bytes = self.piece.bytes().skip(skipped);
+        let mut assembly = Assembly::EMPTY;
+        core::iter::from_fn(move || {
+            loop {
+                let group = assembly.push(*bytes.next()?);
+                if let Some(group) = group.and_then(|bytes| Group::first(bytes)) {
+                    return Some((group.dir(), group.records().count()));
+                }
+            }
+        })
     }
 }

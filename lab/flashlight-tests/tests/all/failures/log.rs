@@ -285,7 +285,7 @@ fn the_allocation_log_fails_in_a_change_of_names() {
     ];
     let mut hits = 0;
     for (name, change) in changes {
-        for (stamps, failures) in (0..28).flat_map(|k| (3..6).map(move |n| (k, n))) {
+        for (stamps, failures) in (0..48).flat_map(|k| (3..6).map(move |n| (k, n))) {
             let mut volume = Failing::new(200, stamps);
             let dirs = volume.dirs;
             let a = volume.fs.lookup(dirs[0], b"a").unwrap().ino;

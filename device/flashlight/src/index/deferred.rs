@@ -1,0 +1,416 @@
+//! Directories that leave their slots with few changes are not written: what has changed is kept
+//! in a list ([`crate::format::deferred`]), and put into the page when the directory is read again.
+//! So a page is written for many changes, though there are more directories than slots.
+//!
+//! Invariants:
+//! * A directory's page is only written from what shows its group: from a slot, or from the page
+//!   with the group put in. The group is gone then ([`Index::map_set`]).
+//! * A slot that has not changed since its group was put together or put in is *saved*: it is
+//!   dirty, and may be forgotten.
+//! * The group with the most changes is written between operations only, never after the record of
+//!   a change that its directory does not show yet.
+//! * What a recovery needs is in the groups of the checkpoint: all changes before it that pages of
+//!   directories do not show. Those after it are found as ever.
+
+use crate::error::Error;
+use crate::format::area::LogArea;
+use crate::format::deferred::{self, GROUP_MOST, Group, HASHES, HASHES_SIZE, groups};
+use crate::format::dirrec::{DirRec, NO_HASH};
+use crate::format::header::Kind;
+use crate::format::inode::{DirMut, DirView};
+use crate::format::wellformed::is_entry;
+use crate::index::Index;
+use crate::index::cache::CachedDir;
+use crate::index::slots::DirSlot;
+use crate::space::latch::MayProgram;
+use crate::space::store::Store;
+use core::ops::Range;
+use flashkit_bytes::{get_u32, put_u32};
+use flashkit_nand::{Nand, PageAddr};
+
+/// What they are called.
+const DEFERRED: &str = "deferred changes of a directory";
+/// Bytes of the list that are kept free: the directories that an operation pushes out of their
+/// slots find room.
+const SPARE: usize = 40;
+
+/// What a directory in a slot shows that its page does not. Small, as all that is not in the
+/// caller's RAM.
+pub(crate) struct Changes<'r> {
+    /// The hashes of the records that have changed, in order, 4 bytes each; last, how many there
+    /// are, and the flags.
+    bytes: Option<&'r mut [u8; HASHES_SIZE]>,
+}
+
+const STATE: usize = HASHES_SIZE - 1;
+const LEN: u8 = 0x3f;
+/// It was modified.
+const STAMPED: u8 = 0x40;
+/// More has changed than records and times, or too many of them: its page is to be written.
+const WHOLE: u8 = 0x80;
+
+impl<'r> Changes<'r> {
+    /// `bytes`: the place for them; without it a change is always of more.
+    pub fn new(bytes: Option<&'r mut [u8; HASHES_SIZE]>) -> Self {
+        let mut changes = Changes { bytes };
+        changes.clear();
+        changes
+    }
+
+    fn state(&self) -> u8 {
+        self.bytes.as_deref().map_or(WHOLE, |bytes| bytes[STATE])
+    }
+
+    fn set_state(&mut self, state: u8) {
+        if let Some(bytes) = self.bytes.as_deref_mut() {
+            bytes[STATE] = state;
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.set_state(0);
+    }
+
+    pub fn hashes(&self) -> impl Iterator<Item = u32> + Clone {
+        let bytes = self.bytes.as_deref().map_or(&[][..], |bytes| {
+            &bytes[..4 * usize::from(self.state() & LEN)]
+        });
+        bytes.chunks_exact(4).map(|hash| get_u32(hash, 0))
+    }
+
+    /// The records of a hash have changed.
+    pub fn add(&mut self, hash: u32) {
+        let (len, state) = (self.hashes().count(), self.state());
+        let at = self.hashes().take_while(|&h| h < hash).count();
+        if self.hashes().nth(at) == Some(hash) {
+            return;
+        }
+        match &mut self.bytes {
+            Some(bytes) if len < HASHES => {
+                bytes.copy_within(4 * at..4 * len, 4 * (at + 1));
+                put_u32(*bytes, 4 * at, hash);
+                self.set_state(state + 1);
+            }
+            _ => self.add_all(),
+        }
+    }
+
+    /// It was modified.
+    pub fn add_stamp(&mut self) {
+        self.set_state(self.state() | STAMPED);
+    }
+
+    pub fn add_all(&mut self) {
+        self.set_state(self.state() | WHOLE);
+    }
+
+    fn is_stamped(&self) -> bool {
+        self.state() & STAMPED != 0
+    }
+
+    fn is_whole(&self) -> bool {
+        self.state() & WHOLE != 0
+    }
+}
+
+/// Where the group of a directory is in the list, and the group.
+fn place_of(list: &[u8], dir: u32) -> Option<Range<usize>> {
+    let mut all = groups(list);
+    all.find(|(_, group)| group.dir() == dir)
+        .map(|(range, _)| range)
+}
+
+fn group_of(list: &[u8], dir: u32) -> Option<Group<'_>> {
+    groups(list)
+        .map(|(_, group)| group)
+        .find(|g| g.dir() == dir)
+}
+
+impl<'r, N: Nand> Store<'r, N> {
+    /// The deferred changes of a directory, if there are any.
+    pub fn deferred(&self, dir: u32) -> Option<Group<'_>> {
+        group_of(self.dirty.tail(), dir)
+    }
+
+    /// Of all deferred changes, one after another.
+    pub fn nth_deferred(&self, n: usize) -> Option<DirRec> {
+        let mut all = groups(self.dirty.tail()).flat_map(|(_, group)| group.records());
+        all.nth(n)
+    }
+
+    /// Forgets the deferred changes of a directory; whether there were any.
+    pub fn forget_deferred(&mut self, dir: u32) -> bool {
+        let range = place_of(self.dirty.tail(), dir);
+        let any = range.is_some();
+        range.into_iter().for_each(|r| self.dirty.tail_remove(r));
+        any
+    }
+
+    /// Adds a group, for which pages that are kept and entries of the dirty list go; `false` if
+    /// there is no room for it.
+    pub fn add_deferred(&mut self, group: &[u8]) -> bool {
+        if !self.dirty.tail_grow(group.len()) {
+            return false;
+        }
+        self.nand.pages.yield_tail(self.dirty.tail().len());
+        self.dirty.tail_mut()[..group.len()].copy_from_slice(group);
+        true
+    }
+
+    /// Forgets all.
+    pub fn forget_all_deferred(&mut self) {
+        let len = self.dirty.tail().len();
+        self.dirty.tail_remove(0..len);
+    }
+
+    /// Takes a group from a snapshot; none when it cannot be believed, `false` when there is no
+    /// room for it. What it has to say of removals the checkpoint has said.
+    pub fn load_deferred(&mut self, bytes: &mut [u8]) -> Option<bool> {
+        let len = deferred::forget_removals(bytes);
+        let bytes = &bytes[..len];
+        let is_sane = |group: &Group<'_>| group.is_sane(|rec| is_entry(&self.geo, rec));
+        let group = Group::first(bytes).filter(is_sane)?;
+        if self.deferred(group.dir()).is_some() {
+            return None;
+        }
+        Some(self.add_deferred(bytes))
+    }
+
+    /// After a checkpoint: what it has freed is not freed by a directory's page again.
+    pub fn forget_deferred_removals(&mut self) {
+        let mut at = 0;
+        loop {
+            let group = groups(&self.dirty.tail()[at..]).next();
+            let Some(len) = group.map(|(range, _)| range.len()) else {
+                return;
+            };
+            let kept = deferred::forget_removals(&mut self.dirty.tail_mut()[at..at + len]);
+            self.dirty.tail_remove(at + kept..at + len);
+            at += kept;
+        }
+    }
+}
+
+impl<'r, N: Nand> Index<'r, N> {
+    /// After a checkpoint: all that has been removed is, and freed.
+    pub(crate) fn forget_removals(&mut self) {
+        self.store.forget_deferred_removals();
+        self.deferred_since = false;
+        for slot in self.dirs.0.iter_mut().filter(|slot| slot.ino != 0) {
+            slot.dir_mut().strip_notes();
+            slot.removals = false;
+        }
+    }
+
+    /// Puts the deferred changes of the directory in a slot into its page there; whether there are
+    /// any. `at`: where the page is.
+    pub(crate) fn put_deferred_in(
+        slot: &mut CachedDir<'_>,
+        store: &Store<'_, N>,
+        at: PageAddr,
+    ) -> Result<bool, Error<N::Error>> {
+        let Some(group) = store.deferred(slot.dir().ino()) else {
+            return Ok(false);
+        };
+        if !group.apply(&mut slot.dir_mut()) {
+            return Err(Error::Corrupt(at, DEFERRED));
+        }
+        slot.removals = group.has_removals();
+        if group.stamp().is_some() {
+            slot.changes.add_stamp();
+        }
+        group.records().for_each(|rec| {
+            if rec.hash < NO_HASH {
+                slot.changes.add(rec.hash);
+            }
+        });
+        Ok(true)
+    }
+
+    /// Puts the deferred changes of the directory in the scratch page, which is at `at`, in.
+    pub(crate) fn show_deferred(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+        let ino = DirView::on(&*self.scratch).ino();
+        let Some(group) = group_of(self.store.dirty.tail(), ino) else {
+            return Ok(());
+        };
+        let held = self.store.scratch_holds.is(at);
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        if !group.apply(&mut DirMut::on(page)) {
+            return Err(Error::Corrupt(at, DEFERRED));
+        }
+        if held {
+            // Who takes the page from there puts them in again, which changes nothing.
+            self.store.scratch_holds.set(at);
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the directory in a slot may be forgotten: what has changed goes to the list,
+    /// else its page is written. One program at most.
+    pub(crate) fn save_dir(&mut self, i: DirSlot) -> Result<(), Error<N::Error>> {
+        if self.dirs[i].ino == 0 || !self.dirs[i].unsaved {
+            return Ok(());
+        }
+        if self.defer(i) {
+            return Ok(());
+        }
+        self.flush_dir(i)
+    }
+
+    /// The same of both.
+    pub(crate) fn save_dirs(&mut self) -> Result<(), Error<N::Error>> {
+        self.save_dir(DirSlot::First)?;
+        self.save_dir(DirSlot::Second)
+    }
+
+    /// Puts what has changed in a slot on the list, if it may be there and has room.
+    fn defer(&mut self, i: DirSlot) -> bool {
+        let slot = &mut self.dirs[i];
+        if slot.changes.is_whole() || slot.loc.is_none() {
+            return false;
+        }
+        let (view, changes) = (DirView::on(&*slot.buf), &slot.changes);
+        let mut group = [0; GROUP_MOST];
+        let (hashes, stamped) = (changes.hashes(), changes.is_stamped());
+        let len = deferred::encode(&mut group, &view, hashes, stamped, slot.removals);
+        let Some(len) = len else {
+            return false;
+        };
+        let dirty = &mut self.store.dirty;
+        let before = place_of(dirty.tail(), slot.ino);
+        let freed = before.as_ref().map_or(0, Range::len);
+        if dirty.tail().len() - freed + len > dirty.tail_most() {
+            return false;
+        }
+        before.into_iter().for_each(|r| dirty.tail_remove(r));
+        self.store.add_deferred(&group[..len]);
+        slot.unsaved = false;
+        self.deferred_since = true;
+        true
+    }
+
+    /// Between operations: makes room on the list, so that directories that are pushed out of
+    /// their slots need not be written for that. Two reads and programs at most, and those of pages
+    /// of the directory map.
+    pub(crate) fn make_deferred_room(&mut self) -> Result<(), Error<N::Error>> {
+        let most = self.store.dirty.tail_most();
+        while self.store.dirty.tail().len() > most - SPARE.min(most / 3) {
+            self.write_most_deferred()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the directory with the most deferred changes.
+    pub(crate) fn write_most_deferred(&mut self) -> Result<(), Error<N::Error>> {
+        let all = groups(self.store.dirty.tail()).map(|(_, group)| group);
+        match all.max_by_key(Group::len).map(|group| group.dir()) {
+            Some(dir) => self.write_deferred(dir),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the page of a directory with its deferred changes. Where it is damaged, these are
+    /// lost, and of one that does not exist, on a medium made to deceive, they mean nothing.
+    fn write_deferred(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+        let written = match self.dir_slot(dir) {
+            Some(i) => self.flush_dir(i),
+            None => self.write_deferred_page(dir).or_else(|e| {
+                if !e.is_damage() || self.store.nand.is_stopped() {
+                    return Err(e);
+                }
+                // There may be a copy.
+                let i = self.load_dir(dir)?;
+                self.flush_dir(i)
+            }),
+        };
+        match written {
+            Err(Error::NotFound) => {}
+            Err(e) if !e.is_damage() || self.store.nand.is_stopped() => return Err(e),
+            Ok(()) | Err(_) => {}
+        }
+        if self.store.forget_deferred(dir) {
+            let at = self.map_get(dir).unwrap_or(PageAddr::NONE);
+            self.note_damage(at, DEFERRED);
+        }
+        Ok(())
+    }
+
+    /// The same of one that is in no slot, in the scratch page.
+    fn write_deferred_page(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+        let at = self.map_get(dir)?;
+        let damage = Error::Corrupt(at, "directory");
+        if at.is_none() {
+            return Err(damage);
+        }
+        self.load_scratch(at, Kind::Dir, "directory")?;
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        let mut view = DirMut::on(page);
+        view.strip_notes();
+        view.set_as_of(0);
+        let group = self.store.deferred(dir).filter(|_| view.ino() == dir);
+        if !group.is_some_and(|group| group.apply(&mut view)) {
+            return Err(damage);
+        }
+        let len = view.len();
+        let new = self.append_scratch(LogArea::Dir, len, Kind::Dir, at)?;
+        self.store.invalidate(at, MayProgram);
+        let led = self.map_set(dir, new);
+        self.not_in_part(led)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::dirrec::{RecState, Target};
+    use crate::format::inode::MODE_DIR;
+    use crate::{Config, FlashLight, New, ROOT_DIR, ram_needed};
+    use flashkit_sim::{SimNand, preset};
+
+    /// A list made to deceive, of directories that do not exist or that have no room for it, is
+    /// forgotten when there is need of its room; the volume goes on.
+    #[test]
+    fn changes_of_no_directory_are_forgotten() {
+        let chip = SimNand::new(preset("slc-256m").unwrap());
+        let ram = std::vec![0; ram_needed(&flashkit_nand::Nand::geometry(&chip))].leak();
+        let chip = FlashLight::format(chip, ram, 7, &New::default()).unwrap();
+        let ram = std::vec![0; ram.len()].leak();
+        let mut fs = FlashLight::mount(chip, ram, Config::default()).unwrap();
+        let mut page = [0; 512];
+        let mut dir = DirMut::on(&mut page[..]);
+        let store = &mut fs.volume.durable.index.store;
+        for ino in 600.. {
+            dir.init(ino * 900, ROOT_DIR, MODE_DIR, b"none");
+            let rec = DirRec::new(5, RecState::New, Target::File, 70);
+            dir.record_insert(0, &rec.encode());
+            let mut group = [0; GROUP_MOST];
+            let len = deferred::encode(
+                &mut group,
+                &DirView::on(&*dir.0),
+                [5].into_iter(),
+                false,
+                false,
+            );
+            if store.load_deferred(&mut group[..len.unwrap()]) != Some(true) {
+                break;
+            }
+        }
+        assert!(store.dirty.tail().len() + 12 > store.dirty.tail_most());
+        for i in 0..40 {
+            let dir = fs
+                .mkdir(ROOT_DIR, &[b'd', b'0' + i], &New::default())
+                .unwrap();
+            let crate::Node::Dir(dir) = dir else {
+                panic!("a directory")
+            };
+            let file = fs.create(dir, b"f", &New::default()).unwrap();
+            fs.fsync(file).unwrap();
+        }
+        let store = &fs.volume.durable.index.store;
+        assert!(store.deferred(600 * 900).is_none());
+        assert!(fs.lost_change().is_some());
+        for i in 0..40 {
+            assert!(fs.lookup(ROOT_DIR, &[b'd', b'0' + i]).is_ok());
+        }
+    }
+}
