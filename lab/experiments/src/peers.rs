@@ -1,4 +1,4 @@
-//! The six traces and the loads of everyday programs over all file systems on `slc-256m`.
+//! The ten traces and the loads of everyday programs over all file systems on `slc-256m`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ mod paper;
 
 /// What is studied.
 pub const WHAT: &str =
-    "six traces over UBIFS, JFFS2 and FlashLight under a Linux kernel, same chip and counters";
+    "ten traces over UBIFS, JFFS2 and FlashLight under a Linux kernel, same chip and counters";
 /// Where the traces come from.
 pub const SOURCE: &str =
     "the traces of lab/workload; sysbench and postmark as in Kim et al., FlashLight, 2012";
@@ -43,9 +43,9 @@ struct Run {
 
 const TRACES: Set = Set {
     name: "peers",
-    title: "Flash operations of six traces",
+    title: "Flash operations of ten traces",
     bars: Some((
-        "Six traces: flash time over that of the best",
+        "Ten traces: flash time over that of the best",
         "Chip slc-256m, an fsync after each writing operation but for seq.",
     )),
     systems: &System::ALL,
@@ -55,6 +55,10 @@ const TRACES: Set = Set {
         run("append", "append", true, 4096, None),
         run("randupd", "randupd", true, 4096, Some("update")),
         run("randupd75", "randupd75", true, 4096, Some("update")),
+        run("config", "config", true, 4096, None),
+        run("tree", "tree", true, 4096, None),
+        run("mail", "mail", true, 4096, None),
+        run("cache", "cache", true, 4096, None),
         run("postmark-cached", "postmark", false, 2048, None),
         run("postmark", "postmark", true, 2048, None),
     ],
@@ -164,7 +168,7 @@ const fn filebench(name: &'static str, request: usize, phase: &'static str) -> R
 
 /// Figures of this project's first measurement of the peers, by another harness (virtme-ng, an
 /// earlier 6.1 kernel): trace, system, page reads, page programs, erases.
-const FIRST: [(&str, System, [u64; 3]); 13] = [
+const FIRST: [(&str, System, [u64; 3]); 17] = [
     ("seq", System::Ubifs, [528, 102_871, 41]),
     ("seq", System::Jffs2, [129_236, 194_372, 1_034]),
     ("small", System::Ubifs, [288, 57_677, 41]),
@@ -175,6 +179,10 @@ const FIRST: [(&str, System, [u64; 3]); 13] = [
     ("randupd", System::Jffs2, [124_104, 84_100, 1_014]),
     ("randupd75", System::Ubifs, [236_603, 278_690, 3_865]),
     ("randupd75", System::Jffs2, [256_849, 169_771, 2_123]),
+    ("config", System::Ubifs, [24_098, 41_286, 487]),
+    ("tree", System::Ubifs, [8_426, 51_477, 154]),
+    ("mail", System::Ubifs, [6_391, 121_906, 712]),
+    ("cache", System::Ubifs, [214_351, 343_238, 3_352]),
     ("postmark-cached", System::Ubifs, [17_202, 618_804, 7_955]),
     ("postmark", System::Ubifs, [223_228, 1_173_925, 16_501]),
     ("postmark", System::Jffs2, [9_557_540, 2_389_990, 35_393]),
@@ -373,7 +381,7 @@ impl Run {
     /// Whether a guest may need more than a quarter of an hour for it.
     fn is_long(&self) -> bool {
         let macros = ["filebench-", "realtime"];
-        ["postmark", "randupd75"].contains(&self.trace)
+        ["postmark", "randupd75", "cache"].contains(&self.trace)
             || macros.iter().any(|name| self.trace.starts_with(name))
     }
 
@@ -467,16 +475,20 @@ mod tests {
 
     /// Not others of the same shape: the figures of the first measurement are of these.
     #[test]
-    fn the_six_traces_are_those_that_are_stored() {
+    fn the_traces_are_those_that_are_stored() {
         let all = cases(Scale::Full);
         for (name, id) in [
             ("append", "peers/append/ubifs"),
+            ("cache", "peers/cache/ubifs"),
+            ("config", "peers/config/ubifs"),
+            ("mail", "peers/mail/ubifs"),
             ("postmark", "peers/postmark/ubifs"),
             ("postmark", "peers/postmark-cached/ubifs"),
             ("randupd", "peers/randupd/ubifs"),
             ("randupd75", "peers/randupd75/ubifs"),
             ("seq", "peers/seq/ubifs"),
             ("small", "peers/small/ubifs"),
+            ("tree", "peers/tree/ubifs"),
         ] {
             let case = all.iter().find(|case| case.id == id).unwrap();
             assert!((case.lines)() == traces::open(name).unwrap(), "{id}");

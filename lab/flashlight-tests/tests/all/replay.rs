@@ -62,7 +62,18 @@ fn stored_traces_parse() {
     let names: Vec<_> = traces::names().collect();
     assert_eq!(
         names,
-        ["append", "postmark", "randupd", "randupd75", "seq", "small"]
+        [
+            "append",
+            "cache",
+            "config",
+            "mail",
+            "postmark",
+            "randupd",
+            "randupd75",
+            "seq",
+            "small",
+            "tree"
+        ]
     );
     let lines = |name| traces::open(name).unwrap();
     assert_eq!(
@@ -79,6 +90,8 @@ fn stored_traces_parse() {
     );
     assert_eq!((lines("seq").len(), bytes(&lines("seq"))), (2, 190 << 20));
     assert_eq!(lines("small").len(), 20_002);
+    let of_many_directories = ["cache", "config", "mail", "tree"].map(|name| lines(name).len());
+    assert_eq!(of_many_directories, [60_001, 26_068, 22_042, 14_988]);
     assert!(traces::open("none").is_none());
 }
 
@@ -330,6 +343,9 @@ impl FileSystem for Damaged {
     }
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr> {
         self.fs.lookup(dir, name)
+    }
+    fn lookup_dir(&mut self, dir: Ino, name: &[u8]) -> Result<Ino> {
+        self.fs.lookup_dir(dir, name)
     }
     fn getattr(&mut self, ino: Ino) -> Result<Attr> {
         self.fs.getattr(ino)

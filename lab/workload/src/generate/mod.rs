@@ -170,6 +170,30 @@ pub const KNOWN: &[Known] = &[
         make: || stored("append"),
     },
     Known {
+        name: "config",
+        about: "60 settings files in 6 directories, replaced 12,000 times by a rename",
+        fsync: true,
+        make: || stored("config"),
+    },
+    Known {
+        name: "tree",
+        about: "directories in directories: files made, renamed, truncated, grown a little",
+        fsync: true,
+        make: || stored("tree"),
+    },
+    Known {
+        name: "mail",
+        about: "mails in 40 directories that come, grow, are read and go",
+        fsync: true,
+        make: || stored("mail"),
+    },
+    Known {
+        name: "cache",
+        about: "files in 256 directories that come and go on a chip 80 % full",
+        fsync: true,
+        make: || stored("cache"),
+    },
+    Known {
         name: "fileserver",
         about: "1,000 files of about 64 KiB: 3,000 times one created, appended to, read, deleted",
         fsync: false,

@@ -202,6 +202,10 @@ impl FileSystem for Recorder {
         self.pass(|fs| fs.lookup(dir, name))
     }
 
+    fn lookup_dir(&mut self, dir: Ino, name: &[u8]) -> Result<Ino> {
+        self.pass(|fs| fs.lookup_dir(dir, name))
+    }
+
     fn getattr(&mut self, ino: Ino) -> Result<Attr> {
         self.pass(|fs| fs.getattr(ino))
     }
