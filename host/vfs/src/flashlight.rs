@@ -240,6 +240,11 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
         Ok(self.attr(&attr))
     }
 
+    fn lookup_dir(&mut self, dir: Ino, name: &[u8]) -> Result<Ino> {
+        let dir = self.dir(dir)?;
+        self.fs.lookup_dir(dir, name).map(Ino::from).map_err(error)
+    }
+
     fn getattr(&mut self, ino: Ino) -> Result<Attr> {
         let node = self.node(ino)?;
         let attr = self.fs.getattr(node).map_err(error)?;

@@ -262,6 +262,18 @@ pub trait FileSystem {
     /// [`Error::NotFound`], [`Error::NotDir`], [`Error::NameTooLong`].
     fn lookup(&mut self, dir: Ino, name: &[u8]) -> Result<Attr>;
 
+    /// The number of a directory, by its name in another: a step of a path, for which a file
+    /// system may need less than for attributes. No inode is known by it that was not.
+    ///
+    /// # Errors
+    /// As [`FileSystem::lookup`]; [`Error::NotDir`].
+    fn lookup_dir(&mut self, dir: Ino, name: &[u8]) -> Result<Ino> {
+        match self.lookup(dir, name)? {
+            attr if attr.kind == FileKind::Dir => Ok(attr.ino),
+            _ => Err(Error::NotDir),
+        }
+    }
+
     /// Attributes of an inode that a lookup or a creation has returned.
     fn getattr(&mut self, ino: Ino) -> Result<Attr>;
 

@@ -26,16 +26,30 @@ fn step(fs: &mut dyn FileSystem, dir: Ino, name: &[u8]) -> Result<Attr> {
     }
 }
 
+/// The same to a directory, of which the number is enough.
+fn step_over(fs: &mut dyn FileSystem, dir: Ino, name: &[u8]) -> Result<Ino> {
+    if name == b".." {
+        fs.parent(dir)
+    } else {
+        fs.lookup_dir(dir, name)
+    }
+}
+
 /// Attributes of what a path names; symbolic links are not followed.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Error::NotDir`] when the path goes on below a file or a symbolic link.
 pub fn resolve(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
-    let root = fs.root();
-    let mut at = fs.getattr(root)?;
-    for name in names(path) {
-        at = step(fs, at.ino, name)?;
+    let mut dir = fs.root();
+    let mut names = names(path);
+    let Some(mut name) = names.next() else {
+        return fs.getattr(dir);
+    };
+    for next in names {
+        dir = step_over(fs, dir, name)?;
+        name = next;
     }
+    let at = step(fs, dir, name)?;
     // `file/` asks for a directory.
     if path.ends_with(b"/") && at.kind != FileKind::Dir {
         return Err(Error::NotDir);
@@ -99,11 +113,11 @@ pub fn split(path: &[u8]) -> Result<(&[u8], &[u8])> {
 /// The directory of a path's last name, and that name, which need not exist.
 pub fn resolve_parent<'p>(fs: &mut dyn FileSystem, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
     let (parent, name) = split(path)?;
-    let dir = resolve(fs, parent)?;
-    if dir.kind != FileKind::Dir {
-        return Err(Error::NotDir);
+    let mut dir = fs.root();
+    for name in names(parent) {
+        dir = step_over(fs, dir, name)?;
     }
-    Ok((dir.ino, name))
+    Ok((dir, name))
 }
 
 /// Creates a directory and those above it; what is there already stays as it is.

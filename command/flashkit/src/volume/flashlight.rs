@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn ram_that_nobody_asked_for() {
         let chip = flashkit_sim::preset("slc-256m").unwrap();
-        for (roomy, bytes) in [(false, RAM_DEFAULT), (true, 168_832)] {
+        for (roomy, bytes) in [(false, RAM_DEFAULT), (true, 174_976)] {
             let tuning = Tuning {
                 roomy,
                 ..Tuning::from(None)

@@ -30,17 +30,29 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(self.index().attr_at(found.node, found.place))
     }
 
+    /// The number of a directory, by its name in another. No read if it was found lately, as what
+    /// leads to many files is.
+    ///
+    /// # Errors
+    /// As [`FlashLight::lookup`]; [`Error::NotDir`].
+    pub fn lookup_dir(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
+        self.volume
+            .reading(|volume| volume.index_mut().find_dir(dir, name))
+    }
+
     /// Follows a path from the root; components are separated by slashes, symbolic links are not
     /// followed.
     pub fn resolve(&mut self, path: &[u8]) -> Result<Attr, Error<N::Error>> {
-        let mut at = self.getattr(Node::Dir(ROOT_DIR))?;
-        for name in path.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
-            let Node::Dir(dir) = at.node else {
-                return Err(Error::NotDir);
-            };
-            at = self.lookup(dir, name)?;
+        let mut names = path.split(|&b| b == b'/').filter(|name| !name.is_empty());
+        let Some(mut name) = names.next() else {
+            return self.getattr(Node::Dir(ROOT_DIR));
+        };
+        let mut dir = ROOT_DIR;
+        for next in names {
+            dir = self.lookup_dir(dir, name)?;
+            name = next;
         }
-        Ok(at)
+        self.lookup(dir, name)
     }
 
     /// Attributes of an inode. No read when it is cached, at most three when not.

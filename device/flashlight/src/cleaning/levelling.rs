@@ -52,16 +52,16 @@ impl<N: Nand> Index<'_, N> {
 
     /// A block with few valid pages, half a round behind the search for free blocks: it would take
     /// no erases until these are gone. Where erases are counted that does not matter, and it is
-    /// cleaned for its space alone: when free blocks run low, and sooner if it holds metadata. Of
-    /// that the victims leave what a quarter is valid of to the last, and with changes in many
-    /// directories there is always such.
+    /// cleaned for its space alone, when free blocks run low. Of metadata the victims leave what a
+    /// quarter is valid of to the last, and with changes in many directories there is always such;
+    /// at a quarter, blocks with the maps of files that are overwritten still die by themselves.
     pub(crate) fn nearly_empty(&mut self, is_low: bool) -> Option<u32> {
         let is_counted = !self.store.counts.of.is_empty();
         if self.store.wear.interval == 0 || is_counted && !is_low {
             return None;
         }
         let few = self.store.ppb() / 16;
-        let of_metadata = if is_counted { 3 * few } else { 4 * few };
+        let of_metadata = 4 * few - u32::from(is_counted) * few / 2;
         let blocks = self.store.table.blocks();
         for _ in 0..SWEEP {
             let block = self.store.wear.swept;

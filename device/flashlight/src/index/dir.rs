@@ -311,6 +311,9 @@ impl<N: Nand> Index<'_, N> {
         let DirRec {
             hash, target, ptr, ..
         } = *entry;
+        if target == Target::Dir {
+            self.known_dirs.forget(ptr);
+        }
         let i = self.load_dir(dir)?;
         match self.dir_log_find(i, hash, target, ptr) {
             Some((r, RecState::New)) => self.dirs[i].dir_mut().record_remove(r),

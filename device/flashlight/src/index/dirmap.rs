@@ -38,7 +38,7 @@ pub(crate) const PLACES: &str = "page of places of the directory map";
 pub(crate) struct DirMap<'r> {
     pub buf: &'r mut [u8],
     /// Which page is cached, and where it is.
-    pub index: Option<usize>,
+    pub index: Option<u16>,
     pub loc: PageAddr,
     pub dirty: bool,
     /// Places, 4 bytes each.
@@ -59,9 +59,14 @@ impl DirMap<'_> {
         [NEAR, NEAR + 1].map(|i| self.root(i))
     }
 
+    /// Whether a page of the map is cached.
+    pub fn has(&self, page: usize) -> bool {
+        self.index.is_some_and(|index| usize::from(index) == page)
+    }
+
     /// Where a page of the map is that is cached: none on flash, of one that is only in RAM.
     fn cached(&self, page: usize) -> Option<PageAddr> {
-        (self.index == Some(page) && (self.dirty || self.loc.is_some())).then_some(self.loc)
+        (self.has(page) && (self.dirty || self.loc.is_some())).then_some(self.loc)
     }
 
     /// The copies of the page of places, if there is one.
@@ -122,6 +127,7 @@ impl<N: Nand> Index<'_, N> {
         let Some(i) = self.map.index.filter(|_| self.map.dirty) else {
             return Ok(());
         };
+        let i = usize::from(i);
         let old = self.map.loc;
         let at = self
             .store
@@ -207,7 +213,7 @@ impl<N: Nand> Index<'_, N> {
             return Err(Error::NotFound);
         }
         let i = (ino / self.map.per_page()) as usize;
-        if self.map.index != Some(i) {
+        if !self.map.has(i) {
             self.flush_map()?;
             self.map.index = None;
             let at = self.map_place(i)?;
@@ -222,7 +228,7 @@ impl<N: Nand> Index<'_, N> {
                     self.map.dirty = !self.read_only || self.store.recovery.is_some();
                 }
             }
-            (self.map.index, self.map.loc) = (Some(i), at);
+            (self.map.index, self.map.loc) = (u16::try_from(i).ok(), at);
         }
         Ok(HEADER + 4 * (ino % self.map.per_page()) as usize)
     }

@@ -55,6 +55,18 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
+    /// Finds a directory by its name. No read if it was found lately.
+    pub(crate) fn find_dir(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
+        if let Some(found) = self.known_dirs.find(dir, name) {
+            return Ok(found);
+        }
+        let Node::Dir(found) = self.find(dir, name)?.node else {
+            return Err(Error::NotDir);
+        };
+        self.known_dirs.add(found, dir, name);
+        Ok(found)
+    }
+
     /// Finds a name of this hash by the entries of its directory alone.
     pub(crate) fn find_entry(
         &mut self,

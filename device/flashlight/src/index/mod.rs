@@ -20,6 +20,7 @@ pub(crate) mod dir;
 pub(crate) mod dirmap;
 pub(crate) mod file;
 pub(crate) mod inodes;
+pub(crate) mod known_dirs;
 pub(crate) mod links;
 pub(crate) mod lookup;
 pub(crate) mod lost_maps;
@@ -40,6 +41,7 @@ use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use crate::index::cache::{CachedDir, CachedFile};
 use crate::index::dirmap::DirMap;
+use crate::index::known_dirs::KnownDirs;
 use crate::index::scratch::Scratch;
 use crate::index::slots::{Dirs, Files};
 use crate::space::store::Store;
@@ -52,6 +54,7 @@ pub(crate) struct Index<'r, N: Nand> {
     pub dirs: Dirs<'r>,
     pub files: Files<'r>,
     pub scratch: Scratch<'r>,
+    pub known_dirs: KnownDirs<'r>,
     /// Copies of the DirInodes of the root and of the index directory, as they were at the
     /// unmount.
     pub dir_copies: [PageAddr; 2],
@@ -77,7 +80,12 @@ pub(crate) struct Index<'r, N: Nand> {
 impl<'r, N: Nand> Index<'r, N> {
     /// Names and extents of which nothing has been read yet, over a store, in what it has left of
     /// the caller's bytes.
-    pub fn new(store: Store<'r, N>, read_only: bool, ram: &'r mut [u8]) -> Self {
+    pub fn new(
+        store: Store<'r, N>,
+        read_only: bool,
+        known_dirs: &'r mut [u8],
+        ram: &'r mut [u8],
+    ) -> Self {
         let (map_roots, ram) = ram.split_at_mut(4 * MAP_PAGES);
         map_roots.fill(0xff);
         let (hashes, ram) = ram.split_at_mut(2 * HASHES_SIZE);
@@ -100,6 +108,7 @@ impl<'r, N: Nand> Index<'r, N> {
             ]),
             files: Files([CachedFile::new(page()), CachedFile::new(page())]),
             scratch: Scratch::new(page()),
+            known_dirs: KnownDirs::new(known_dirs),
             store,
             dir_copies: [PageAddr::NONE; 2],
             tick: 0,

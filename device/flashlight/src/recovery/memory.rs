@@ -8,15 +8,16 @@ use crate::format::table_page::Layout;
 use crate::format::wellformed::blocks;
 use crate::format::{blockstate, validity};
 use crate::recovery::roots::Names;
-use crate::space::limits::{deferred_least, least_list, reserve_blocks};
+use crate::space::limits::{deferred_least, known_dirs_least, least_list, reserve_blocks};
 use crate::space::store::Parts;
 use crate::space::{dirty, pages};
 use flashkit_nand::Geometry;
 
 /// Bytes of RAM that a volume on a chip of this geometry needs: six pages, the block table of one
 /// byte a block (two where a block has more than 120 pages), those of 161 dirty-list entries of 2
-/// bytes and a bit a page, of which a bit a block may be used for what goes to flash of the list,
-/// and 384 bytes. 16,330 for 2,048 blocks of 64 pages of 2 KiB.
+/// bytes and a bit a page, and 384 bytes. Of the list's a sixteenth keeps names of directories, and
+/// a bit a block may be used for what goes to flash of it. 16,330 for 2,048 blocks of 64 pages of 2
+/// KiB.
 ///
 /// Of a block table that is longer than a page, one page is in RAM; besides 8 bytes for each of its
 /// pages, a list of changes and a shorter dirty list: 16,369 bytes for 65,535 such blocks.
@@ -34,6 +35,7 @@ pub const fn ram_needed_for(geo: &Geometry, table_page: u32) -> usize {
     6 * geo.page_size() as usize
         + table
         + least_list(geo, is_paged)
+        + known_dirs_least(geo, is_paged)
         + 2 * HASHES_SIZE
         + 4 * MAP_PAGES
         + 4 * REMNANTS
@@ -62,13 +64,15 @@ pub const fn ram_to_level(geo: &Geometry) -> usize {
 /// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of
 /// the dirty list, up to an entry for each of 4,096 blocks: cleaning then knows which pages are
 /// valid without reading the others' tags. What the list does not need keeps up to 64 metadata
-/// pages, which are then not read again. 168,832 for 2,048 blocks of 64 pages of 2 KiB, 37,248 of
+/// pages, which are then not read again; a fifth, up to 6 KiB, keeps names of directories, for
+/// paths. 174,976 for 2,048 blocks of 64 pages of 2 KiB, 37,248 of
 /// them without room for the pages beside a whole list.
 pub const fn ram_useful(geo: &Geometry) -> usize {
     let more = dirty_blocks(geo).saturating_sub(dirty::ENTRIES);
     ram_to_level(geo)
         + more * dirty::entry_size(geo.pages_per_block())
         + pages::MOST * pages::room_for_one(geo.page_size())
+        + KNOWN_DIRS_MOST
 }
 
 /// Blocks that the dirty list could have entries for.
@@ -95,6 +99,9 @@ const fn deferred_bytes(geo: &Geometry) -> usize {
         DEFERRED_MOST
     }
 }
+
+/// Bytes for the names of directories that are of use, beyond the least.
+const KNOWN_DIRS_MOST: usize = 6144;
 
 pub(crate) fn carve<'r>(ram: &mut &'r mut [u8], n: usize) -> &'r mut [u8] {
     let (part, rest) = core::mem::take(ram).split_at_mut(n);
@@ -134,6 +141,8 @@ struct Shares {
     known: usize,
     pages: usize,
     counts: usize,
+    /// Names of directories that were found lately.
+    known_dirs: usize,
     /// Entries of the dirty list at most.
     dirty_most: usize,
     /// Bytes of deferred changes at most, of those of the dirty list.
@@ -144,12 +153,16 @@ impl Shares {
     /// Of so many bytes of the caller's, no fewer than are needed. What is above that goes to erase
     /// counts, pages that are kept, and a longer dirty list.
     fn of(geo: &Geometry, config: &Config, layout: Option<Layout>, ram: usize) -> Shares {
-        let needed = ram_needed_for(geo, config.table_page);
         let ppb = geo.pages_per_block();
-        let for_table = more_for_table(layout).min(ram - needed);
-        let to_level = needed + more_for_table(layout) + blocks(geo) as usize;
-        let counted = config.wear_interval > 0 && ram >= to_level;
-        let more = ram.saturating_sub(to_level);
+        let above = ram - ram_needed_for(geo, config.table_page);
+        let for_table = more_for_table(layout).min(above);
+        let to_level = for_table + blocks(geo) as usize;
+        let counted = config.wear_interval > 0 && above >= to_level;
+        let more = above.saturating_sub(to_level);
+        let known_least = known_dirs_least(geo, layout.is_some());
+        let free = if counted { more } else { above - for_table };
+        let for_names = free.min(known_least).max(more / 5).min(KNOWN_DIRS_MOST);
+        let more = more.saturating_sub(for_names);
         let for_changes = (more / 2).min(deferred_bytes(geo));
         let pages = pages::entries_size(more, geo.page_size());
         let dirty = least_list(geo, layout.is_some()) + more - pages;
@@ -170,21 +183,22 @@ impl Shares {
             known,
             pages,
             counts: if counted { blocks(geo) as usize } else { 0 },
+            known_dirs: known_least + for_names,
             dirty_most,
             deferred_most: (deferred_least(geo, layout.is_some()) + for_changes) as u16,
         }
     }
 }
 
-/// Takes a store's parts of the caller's bytes.
+/// Takes a store's parts of the caller's bytes, and those for the names of directories.
 pub(crate) fn store_parts<'r>(
     geo: &Geometry,
     config: &Config,
     layout: Option<Layout>,
     ram: &mut &'r mut [u8],
-) -> Parts<'r> {
+) -> (Parts<'r>, &'r mut [u8]) {
     let shares = Shares::of(geo, config, layout, ram.len());
-    Parts {
+    let parts = Parts {
         table: carve(ram, shares.table),
         dirty: carve(ram, shares.dirty),
         known: carve(ram, shares.known),
@@ -193,5 +207,6 @@ pub(crate) fn store_parts<'r>(
         counts: carve(ram, shares.counts),
         dirty_most: shares.dirty_most,
         deferred_most: shares.deferred_most,
-    }
+    };
+    (parts, carve(ram, shares.known_dirs))
 }

@@ -8,15 +8,25 @@ use crate::format::validity;
 use crate::space::{dirty, paged};
 use flashkit_nand::Geometry;
 
-/// Bytes of the dirty list with the least RAM, or of a shorter one beside a table that is on flash;
-/// the hashes of two directories take some of those that the entries had.
-pub(crate) const fn least_list(geo: &Geometry, is_paged: bool) -> usize {
+/// Bytes of the paper's dirty list, or of a shorter one beside a table that is on flash.
+const fn entries(geo: &Geometry, is_paged: bool) -> usize {
     let entries = if is_paged {
         paged::DIRTY_ENTRIES
     } else {
         dirty::ENTRIES
     };
-    entries * dirty::entry_size(geo.pages_per_block()) - 2 * HASHES_SIZE
+    entries * dirty::entry_size(geo.pages_per_block())
+}
+
+/// Bytes of names of directories with the least RAM, of those that the entries had.
+pub(crate) const fn known_dirs_least(geo: &Geometry, is_paged: bool) -> usize {
+    entries(geo, is_paged) / 16
+}
+
+/// Bytes of the dirty list with the least RAM: names of directories and the hashes of two
+/// directories take some of those that the entries had.
+pub(crate) const fn least_list(geo: &Geometry, is_paged: bool) -> usize {
+    entries(geo, is_paged) - known_dirs_least(geo, is_paged) - 2 * HASHES_SIZE
 }
 
 /// Bytes of deferred changes at most with the least RAM: half of those of the dirty list.

@@ -12,6 +12,7 @@ mod figures;
 mod holes;
 mod idle;
 mod kept;
+mod known_dirs;
 mod links;
 mod lost_found;
 mod model;

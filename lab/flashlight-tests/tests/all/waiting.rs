@@ -252,6 +252,6 @@ fn too_many_extents(name: &[u8], most: usize) {
 
 #[test]
 fn a_file_of_too_many_extents_is_in_the_way_of_nothing() {
-    too_many_extents(b"large", 68_417);
+    too_many_extents(b"large", 68_468);
     too_many_extents(&[b'n'; 255], 16_633);
 }

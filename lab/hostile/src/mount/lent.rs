@@ -50,6 +50,11 @@ impl FileSystem for Lent {
         self.ask(move |fs| fs.lookup(dir, &name))
     }
 
+    fn lookup_dir(&mut self, dir: Ino, name: &[u8]) -> Result<Ino> {
+        let name = name.to_vec();
+        self.ask(move |fs| fs.lookup_dir(dir, &name))
+    }
+
     fn getattr(&mut self, ino: Ino) -> Result<Attr> {
         self.ask(move |fs| fs.getattr(ino))
     }

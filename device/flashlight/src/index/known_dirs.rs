@@ -1,0 +1,164 @@
+//! Names of directories that were found lately. What leads to a file is looked up with each path;
+//! every step would read the page of a directory, for its name is there.
+//!
+//! ```text
+//! 0  directory u24    3  its parent u24    6  length of its name    7  its name
+//! ```
+//!
+//! They follow one another; behind them all bytes are 0, and no name has no byte.
+//!
+//! Invariant: what is here is so in the index too. A name goes when its entry does
+//! ([`Index::dir_remove`]), before another can lead there.
+//!
+//! [`Index::dir_remove`]: crate::index::Index::dir_remove
+
+use crate::format::node::{FIRST_FILE, ROOT_DIR};
+
+/// Bytes before a name.
+const HEAD: usize = 7;
+const _: () = assert!(FIRST_FILE <= 1 << 24);
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().rfold(0, |n, &b| n << 8 | u32::from(b))
+}
+
+/// The names, in the caller's RAM, the one that was asked for last first, but behind that of its
+/// parent: as all paths begin above, those above stay when a path is longer than there is room for.
+pub(crate) struct KnownDirs<'r> {
+    bytes: &'r mut [u8],
+}
+
+impl<'r> KnownDirs<'r> {
+    /// `bytes`: the place for them, all 0.
+    pub fn new(bytes: &'r mut [u8]) -> Self {
+        KnownDirs { bytes }
+    }
+
+    /// Where each is, with its directory, its parent and its name.
+    fn all(&self) -> impl Iterator<Item = (usize, usize, u32, u32, &[u8])> {
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let head = self.bytes.get(at..at + HEAD)?;
+            let (from, to) = (at, at + HEAD + usize::from(head[6]));
+            let name = self.bytes.get(from + HEAD..to).filter(|b| !b.is_empty())?;
+            at = to;
+            Some((from, to, number(&head[..3]), number(&head[3..6]), name))
+        })
+    }
+
+    fn end(&self) -> usize {
+        self.all().last().map_or(0, |known| known.1)
+    }
+
+    /// Where the name of a directory's child comes: first below the root, last if that of the
+    /// directory is not here.
+    fn behind(&self, parent: u32) -> usize {
+        let mut all = self.all();
+        match all.find(|known| known.2 == parent) {
+            _ if parent == ROOT_DIR => 0,
+            Some(known) => known.1,
+            None => self.end(),
+        }
+    }
+
+    /// The directory of this name.
+    pub fn find(&mut self, parent: u32, name: &[u8]) -> Option<u32> {
+        let mut all = self.all();
+        let (from, to, dir, ..) = all.find(|known| (known.3, known.4) == (parent, name))?;
+        drop(all);
+        let behind = self.behind(parent);
+        if behind < from {
+            self.bytes[behind..to].rotate_right(to - from);
+        }
+        Some(dir)
+    }
+
+    /// Takes a directory's name. The last go where need be.
+    pub fn add(&mut self, dir: u32, parent: u32, name: &[u8]) {
+        let size = HEAD + name.len();
+        self.forget(dir);
+        let Some(left) = self.bytes.len().checked_sub(size) else {
+            return;
+        };
+        let ends = self.all().map(|known| known.1);
+        let kept = ends.take_while(|&end| end <= left).last().unwrap_or(0);
+        let at = self.behind(parent).min(kept);
+        self.bytes.copy_within(at..kept, at + size);
+        self.bytes[kept + size..].fill(0);
+        let known = &mut self.bytes[at..at + size];
+        known[..3].copy_from_slice(&dir.to_le_bytes()[..3]);
+        known[3..6].copy_from_slice(&parent.to_le_bytes()[..3]);
+        known[6] = name.len() as u8;
+        known[HEAD..].copy_from_slice(name);
+    }
+
+    /// A directory has lost its name.
+    pub fn forget(&mut self, dir: u32) {
+        let found = self.all().find(|known| known.2 == dir);
+        if let Some((from, to, ..)) = found {
+            self.bytes.copy_within(to.., from);
+            let end = self.bytes.len() - (to - from);
+            self.bytes[end..].fill(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_last_stays() {
+        let mut bytes = [0; 3 * HEAD + 4];
+        let mut known = KnownDirs::new(&mut bytes);
+        assert_eq!(known.find(1, b"a"), None);
+        known.add(3, 1, b"a");
+        known.add(4, 3, b"bc");
+        known.add(5, 3, b"d");
+        assert_eq!((known.find(1, b"a"), known.find(3, b"a")), (Some(3), None));
+        known.add(6, 1, b"e");
+        assert_eq!((known.find(3, b"bc"), known.find(1, b"a")), (None, Some(3)));
+        assert_eq!(
+            (known.find(3, b"d"), known.find(1, b"e")),
+            (Some(5), Some(6))
+        );
+        known.forget(5);
+        known.forget(7);
+        assert_eq!((known.find(1, b"e"), known.find(3, b"d")), (Some(6), None));
+        known.add(6, 1, b"another");
+        assert_eq!(
+            (known.find(1, b"e"), known.find(1, b"another")),
+            (None, Some(6))
+        );
+        known.add(8, 1, &[b'n'; 255]);
+        assert_eq!(
+            known.find(1, b"another"),
+            Some(6),
+            "what has no room is not taken"
+        );
+    }
+
+    #[test]
+    fn those_above_stay() {
+        let mut bytes = [0; 3 * (HEAD + 1)];
+        let mut known = KnownDirs::new(&mut bytes);
+        for round in 0..3 {
+            let mut found = 0;
+            for dir in 2..12 {
+                match known.find(dir - 1, b"a") {
+                    Some(same) => found += u32::from(same == dir),
+                    None => known.add(dir, dir - 1, b"a"),
+                }
+            }
+            assert_eq!(found, if round == 0 { 0 } else { 2 });
+        }
+    }
+
+    #[test]
+    fn without_room_nothing_is_known() {
+        let mut known = KnownDirs::new(&mut []);
+        known.add(3, 1, b"a");
+        assert_eq!(known.find(1, b"a"), None);
+        known.forget(3);
+    }
+}

@@ -1,0 +1,88 @@
+//! Directories on the way of a path: found without a read when they were lately, and never by a
+//! name that they do not have any more.
+
+use flashkit_vfs::{Error, FileSystem, Ino, Measured, NewInode, path};
+
+use crate::common::{mount, on_preset, try_unmount};
+
+/// Ten directories of names as `level 3`, each in the one before.
+fn deep(fs: &mut dyn FileSystem) -> Ino {
+    let new = NewInode::default();
+    let mut dir = fs.root();
+    for level in 0..10 {
+        dir = fs
+            .mkdir(dir, format!("level {level}").as_bytes(), &new)
+            .unwrap()
+            .ino;
+    }
+    dir
+}
+
+const DEEP: &[u8] =
+    b"/level 0/level 1/level 2/level 3/level 4/level 5/level 6/level 7/level 8/level 9/file";
+
+/// The first walk reads each directory, the page of the directory map, and the file. In the least
+/// RAM there is room for seven of the ten names: the first ones are found without a read then.
+#[test]
+fn a_path_is_read_once() {
+    let mut fs = on_preset("slc-256m");
+    let dir = deep(&mut fs);
+    fs.create(dir, b"file", &NewInode::default()).unwrap();
+    let mut fs = mount(try_unmount(fs).unwrap());
+    let reads = |fs: &mut crate::common::Fs| {
+        let before = fs.cost().page_reads;
+        path::resolve(fs, DEEP).unwrap();
+        fs.cost().page_reads - before
+    };
+    assert_eq!(reads(&mut fs), 13, "cold");
+    assert_eq!(reads(&mut fs), 6, "known");
+}
+
+/// All ways for a directory to lose its name.
+#[test]
+fn a_directory_is_not_found_by_a_name_it_has_lost() {
+    let new = NewInode::default();
+    let mut fs = on_preset("slc-256m");
+    let root = fs.root();
+    let dir =
+        |fs: &mut dyn FileSystem, parent, name: &[u8]| fs.mkdir(parent, name, &new).unwrap().ino;
+    let [a, b] = [b"a", b"b"].map(|name| dir(&mut fs, root, name));
+    let x = dir(&mut fs, a, b"x");
+    assert_eq!(fs.lookup_dir(a, b"x"), Ok(x));
+
+    fs.rename(a, b"x", a, b"y", false, new.now).unwrap();
+    assert_eq!(fs.lookup_dir(a, b"x"), Err(Error::NotFound));
+    assert_eq!(fs.lookup_dir(a, b"y"), Ok(x));
+    fs.rename(a, b"y", b, b"y", false, new.now).unwrap();
+    assert_eq!(fs.lookup_dir(a, b"y"), Err(Error::NotFound));
+    assert_eq!(fs.lookup_dir(b, b"y"), Ok(x));
+
+    fs.rmdir(b, b"y", new.now).unwrap();
+    assert_eq!(fs.lookup_dir(b, b"y"), Err(Error::NotFound));
+    fs.create(b, b"y", &new).unwrap();
+    assert_eq!(fs.lookup_dir(b, b"y"), Err(Error::NotDir));
+    fs.unlink(b, b"y", new.now).unwrap();
+
+    // Replaced by another, and exchanged with one and with a file.
+    let [x, y] = [b"x", b"y"].map(|name| dir(&mut fs, a, name));
+    assert_eq!(
+        [fs.lookup_dir(a, b"x"), fs.lookup_dir(a, b"y")],
+        [Ok(x), Ok(y)]
+    );
+    fs.rename(a, b"x", a, b"y", false, new.now).unwrap();
+    assert_eq!(fs.lookup_dir(a, b"x"), Err(Error::NotFound));
+    assert_eq!(fs.lookup_dir(a, b"y"), Ok(x));
+    let z = dir(&mut fs, b, b"z");
+    assert_eq!(fs.lookup_dir(b, b"z"), Ok(z));
+    fs.exchange(a, b"y", b, b"z", new.now).unwrap();
+    assert_eq!(
+        [fs.lookup_dir(a, b"y"), fs.lookup_dir(b, b"z")],
+        [Ok(z), Ok(x)]
+    );
+    fs.create(a, b"file", &new).unwrap();
+    fs.exchange(a, b"file", b, b"z", new.now).unwrap();
+    assert_eq!(
+        [fs.lookup_dir(a, b"file"), fs.lookup_dir(b, b"z")],
+        [Ok(x), Err(Error::NotDir)]
+    );
+}
