@@ -190,6 +190,8 @@ fn folder(path: &Path) -> &Path {
 /// An empty file beside a path, with the owner and mode of what is there now.
 fn beside(to: &Path, old: Option<&Metadata>) -> io::Result<Hidden> {
     let mode = old.map_or(0o666, |old| old.mode() & 0o777);
+    // Held while it is made: who clears up after a signal would not know of it yet.
+    let mut unfinished = unfinished();
     let made = tempfile::Builder::new()
         .prefix(".flashkit-")
         .suffix(".part")
@@ -207,7 +209,7 @@ fn beside(to: &Path, old: Option<&Metadata>) -> io::Result<Hidden> {
             .set_permissions(Permissions::from_mode(mode))?;
     }
     let (_, path) = made.keep().map_err(|error| error.error)?;
-    unfinished().push(path.clone());
+    unfinished.push(path.clone());
     Ok(Hidden(path))
 }
 
