@@ -14,7 +14,7 @@ const SCRIPTS: [(&str, &str); 39] = [
         "mkdir d; mkdir e; mkdir f; mkdir g; create d/a; write d/a 0 100; fsync d/a; create e/a; fsync e/a; create f/a; write f/a 0 3000; fsync f/a;
          create g/a; fsync g/a; unlink d/a; create e/b; fsync e/b; unlink f/a; create d/c; fsync d/c; unlink g/a; unlink e/a; sync;
          create g/b; fsync g/b; create f/b; fsync f/b; unlink d/c; create d/b; fsync d/b; unlink e/b; chmod f 700; create e/d; fsync e/d; fsync g;
-         rmdir f; unlink f/b; rmdir f; mkdir f; create f/z; fsync f/z; remount; create d/e; fsync d/e; unlink g/b; create e/f; fsync e/f; unlink f/z; rmdir f",
+         unlink f/b; rmdir f; mkdir f; create f/z; fsync f/z; remount; create d/e; fsync d/e; unlink g/b; create e/f; fsync e/f; unlink f/z; rmdir f",
     ),
     (
         "settings",
