@@ -64,7 +64,7 @@ pub const fn ram_to_level(geo: &Geometry) -> usize {
 /// Bytes of RAM beyond which more is of no use. What there is above [`ram_to_level`] holds more of
 /// the dirty list, up to an entry for each of 4,096 blocks: cleaning then knows which pages are
 /// valid without reading the others' tags. What the list does not need keeps up to 64 metadata
-/// pages, which are then not read again; a fifth, up to 6 KiB, keeps names of directories, for
+/// pages, which are then not read again; a tenth, up to 6 KiB, keeps names of directories, for
 /// paths. 174,976 for 2,048 blocks of 64 pages of 2 KiB, 37,248 of
 /// them without room for the pages beside a whole list.
 pub const fn ram_useful(geo: &Geometry) -> usize {
@@ -161,7 +161,7 @@ impl Shares {
         let more = above.saturating_sub(to_level);
         let known_least = known_dirs_least(geo, layout.is_some());
         let free = if counted { more } else { above - for_table };
-        let for_names = free.min(known_least).max(more / 5).min(KNOWN_DIRS_MOST);
+        let for_names = free.min(known_least).max(more / 10).min(KNOWN_DIRS_MOST);
         let more = more.saturating_sub(for_names);
         let for_changes = (more / 2).min(deferred_bytes(geo));
         let pages = pages::entries_size(more, geo.page_size());
