@@ -11,7 +11,7 @@ use crate::{Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, 
 const LINKS_MAX: usize = 40;
 
 /// The names of a path that mean something.
-fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn names(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     path.split(|b| *b == b'/')
         .filter(|name| !name.is_empty() && *name != b".")
 }
@@ -26,13 +26,13 @@ fn step(fs: &mut dyn FileSystem, dir: Ino, name: &[u8]) -> Result<Attr> {
     }
 }
 
-/// The same to a directory, of which the number is enough.
-fn step_over(fs: &mut dyn FileSystem, dir: Ino, name: &[u8]) -> Result<Ino> {
-    if name == b".." {
-        fs.parent(dir)
-    } else {
-        fs.lookup_dir(dir, name)
-    }
+/// The directory that these names lead to, of which the number is enough.
+fn descend<'p>(fs: &mut dyn FileSystem, mut names: impl Iterator<Item = &'p [u8]>) -> Result<Ino> {
+    let root = fs.root();
+    names.try_fold(root, |dir, name| match name {
+        b".." => fs.parent(dir),
+        _ => fs.lookup_dir(dir, name),
+    })
 }
 
 /// Attributes of what a path names; symbolic links are not followed.
@@ -40,16 +40,13 @@ fn step_over(fs: &mut dyn FileSystem, dir: Ino, name: &[u8]) -> Result<Ino> {
 /// # Errors
 /// [`Error::NotFound`]; [`Error::NotDir`] when the path goes on below a file or a symbolic link.
 pub fn resolve(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
-    let mut dir = fs.root();
     let mut names = names(path);
-    let Some(mut name) = names.next() else {
-        return fs.getattr(dir);
+    let last = names.next_back();
+    let dir = descend(fs, names)?;
+    let at = match last {
+        Some(name) => step(fs, dir, name)?,
+        None => fs.getattr(dir)?,
     };
-    for next in names {
-        dir = step_over(fs, dir, name)?;
-        name = next;
-    }
-    let at = step(fs, dir, name)?;
     // `file/` asks for a directory.
     if path.ends_with(b"/") && at.kind != FileKind::Dir {
         return Err(Error::NotDir);
@@ -113,11 +110,7 @@ pub fn split(path: &[u8]) -> Result<(&[u8], &[u8])> {
 /// The directory of a path's last name, and that name, which need not exist.
 pub fn resolve_parent<'p>(fs: &mut dyn FileSystem, path: &'p [u8]) -> Result<(Ino, &'p [u8])> {
     let (parent, name) = split(path)?;
-    let mut dir = fs.root();
-    for name in names(parent) {
-        dir = step_over(fs, dir, name)?;
-    }
-    Ok((dir, name))
+    Ok((descend(fs, names(parent))?, name))
 }
 
 /// Creates a directory and those above it; what is there already stays as it is.

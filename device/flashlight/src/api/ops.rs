@@ -44,15 +44,12 @@ impl<N: Nand> FlashLight<'_, N> {
     /// followed.
     pub fn resolve(&mut self, path: &[u8]) -> Result<Attr, Error<N::Error>> {
         let mut names = path.split(|&b| b == b'/').filter(|name| !name.is_empty());
-        let Some(mut name) = names.next() else {
-            return self.getattr(Node::Dir(ROOT_DIR));
-        };
-        let mut dir = ROOT_DIR;
-        for next in names {
-            dir = self.lookup_dir(dir, name)?;
-            name = next;
+        let last = names.next_back();
+        let dir = names.try_fold(ROOT_DIR, |dir, name| self.lookup_dir(dir, name))?;
+        match last {
+            Some(name) => self.lookup(dir, name),
+            None => self.getattr(Node::Dir(dir)),
         }
-        self.lookup(dir, name)
     }
 
     /// Attributes of an inode. No read when it is cached, at most three when not.

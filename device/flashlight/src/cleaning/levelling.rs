@@ -61,7 +61,11 @@ impl<N: Nand> Index<'_, N> {
             return None;
         }
         let few = self.store.ppb() / 16;
-        let of_metadata = 4 * few - u32::from(is_counted) * few / 2;
+        let of_metadata = if is_counted {
+            4 * few - few / 2
+        } else {
+            4 * few
+        };
         let blocks = self.store.table.blocks();
         for _ in 0..SWEEP {
             let block = self.store.wear.swept;

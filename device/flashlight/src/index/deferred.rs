@@ -29,7 +29,7 @@ use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr};
 
 /// What they are called.
-const DEFERRED: &str = "deferred changes of a directory";
+pub(crate) const DEFERRED: &str = "deferred changes of a directory";
 /// Bytes of the list that are kept free: the directories that an operation pushes out of their
 /// slots find room.
 const SPARE: usize = 40;
@@ -114,22 +114,14 @@ impl<'r> Changes<'r> {
 }
 
 /// Where the group of a directory is in the list, and the group.
-fn place_of(list: &[u8], dir: u32) -> Option<Range<usize>> {
-    let mut all = groups(list);
-    all.find(|(_, group)| group.dir() == dir)
-        .map(|(range, _)| range)
-}
-
-fn group_of(list: &[u8], dir: u32) -> Option<Group<'_>> {
-    groups(list)
-        .map(|(_, group)| group)
-        .find(|g| g.dir() == dir)
+fn find(list: &[u8], dir: u32) -> Option<(Range<usize>, Group<'_>)> {
+    groups(list).find(|(_, group)| group.dir() == dir)
 }
 
 impl<'r, N: Nand> Store<'r, N> {
     /// The deferred changes of a directory, if there are any.
     pub fn deferred(&self, dir: u32) -> Option<Group<'_>> {
-        group_of(self.dirty.tail(), dir)
+        find(self.dirty.tail(), dir).map(|(_, group)| group)
     }
 
     /// Of all deferred changes, one after another.
@@ -140,10 +132,11 @@ impl<'r, N: Nand> Store<'r, N> {
 
     /// Forgets the deferred changes of a directory; whether there were any.
     pub fn forget_deferred(&mut self, dir: u32) -> bool {
-        let range = place_of(self.dirty.tail(), dir);
-        let any = range.is_some();
-        range.into_iter().for_each(|r| self.dirty.tail_remove(r));
-        any
+        let Some((range, _)) = find(self.dirty.tail(), dir) else {
+            return false;
+        };
+        self.dirty.tail_remove(range);
+        true
     }
 
     /// Adds a group, for which pages that are kept and entries of the dirty list go; `false` if
@@ -230,7 +223,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Puts the deferred changes of the directory in the scratch page, which is at `at`, in.
     pub(crate) fn show_deferred(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         let ino = DirView::on(&*self.scratch).ino();
-        let Some(group) = group_of(self.store.dirty.tail(), ino) else {
+        let Some((_, group)) = find(self.store.dirty.tail(), ino) else {
             return Ok(());
         };
         let held = self.store.scratch_holds.is(at);
@@ -276,13 +269,13 @@ impl<'r, N: Nand> Index<'r, N> {
         let Some(len) = len else {
             return false;
         };
-        let dirty = &mut self.store.dirty;
-        let before = place_of(dirty.tail(), slot.ino);
-        let freed = before.as_ref().map_or(0, Range::len);
+        let before = self.store.deferred(slot.ino);
+        let freed = before.map_or(0, |group| group.len());
+        let dirty = &self.store.dirty;
         if dirty.tail().len() - freed + len > dirty.tail_most() {
             return false;
         }
-        before.into_iter().for_each(|r| dirty.tail_remove(r));
+        self.store.forget_deferred(slot.ino);
         self.store.add_deferred(&group[..len]);
         slot.unsaved = false;
         self.deferred_since = true;
@@ -290,8 +283,8 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Between operations: makes room on the list, so that directories that are pushed out of
-    /// their slots need not be written for that. Two reads and programs at most, and those of pages
-    /// of the directory map.
+    /// their slots need not be written for that. A read and a program for each that is written, of
+    /// 12 bytes of changes at least: four at most, and those of pages of the directory map.
     pub(crate) fn make_deferred_room(&mut self) -> Result<(), Error<N::Error>> {
         let most = self.store.dirty.tail_most();
         while self.store.dirty.tail().len() > most - SPARE.min(most / 3) {

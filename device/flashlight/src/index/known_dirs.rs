@@ -13,6 +13,7 @@
 //! [`Index::dir_remove`]: crate::index::Index::dir_remove
 
 use crate::format::node::{FIRST_FILE, ROOT_DIR};
+use core::ops::Range;
 
 /// Bytes before a name.
 const HEAD: usize = 7;
@@ -20,6 +21,14 @@ const _: () = assert!(FIRST_FILE <= 1 << 24);
 
 fn number(bytes: &[u8]) -> u32 {
     bytes.iter().rfold(0, |n, &b| n << 8 | u32::from(b))
+}
+
+/// A name, and where it is.
+struct Known<'a> {
+    at: Range<usize>,
+    dir: u32,
+    parent: u32,
+    name: &'a [u8],
 }
 
 /// The names, in the caller's RAM, the one that was asked for last first, but behind that of its
@@ -34,29 +43,33 @@ impl<'r> KnownDirs<'r> {
         KnownDirs { bytes }
     }
 
-    /// Where each is, with its directory, its parent and its name.
-    fn all(&self) -> impl Iterator<Item = (usize, usize, u32, u32, &[u8])> {
-        let mut at = 0;
+    fn all(&self) -> impl Iterator<Item = Known<'_>> {
+        let mut from = 0;
         core::iter::from_fn(move || {
-            let head = self.bytes.get(at..at + HEAD)?;
-            let (from, to) = (at, at + HEAD + usize::from(head[6]));
-            let name = self.bytes.get(from + HEAD..to).filter(|b| !b.is_empty())?;
-            at = to;
-            Some((from, to, number(&head[..3]), number(&head[3..6]), name))
+            let head = self.bytes.get(from..from + HEAD)?;
+            let to = from + HEAD + usize::from(head[6]);
+            let known = Known {
+                at: from..to,
+                dir: number(&head[..3]),
+                parent: number(&head[3..6]),
+                name: self.bytes.get(from + HEAD..to)?,
+            };
+            from = to;
+            (!known.name.is_empty()).then_some(known)
         })
     }
 
     fn end(&self) -> usize {
-        self.all().last().map_or(0, |known| known.1)
+        self.all().last().map_or(0, |known| known.at.end)
     }
 
     /// Where the name of a directory's child comes: first below the root, last if that of the
     /// directory is not here.
     fn behind(&self, parent: u32) -> usize {
         let mut all = self.all();
-        match all.find(|known| known.2 == parent) {
+        match all.find(|known| known.dir == parent) {
             _ if parent == ROOT_DIR => 0,
-            Some(known) => known.1,
+            Some(known) => known.at.end,
             None => self.end(),
         }
     }
@@ -64,11 +77,12 @@ impl<'r> KnownDirs<'r> {
     /// The directory of this name.
     pub fn find(&mut self, parent: u32, name: &[u8]) -> Option<u32> {
         let mut all = self.all();
-        let (from, to, dir, ..) = all.find(|known| (known.3, known.4) == (parent, name))?;
+        let Known { at, dir, .. } =
+            all.find(|known| (known.parent, known.name) == (parent, name))?;
         drop(all);
         let behind = self.behind(parent);
-        if behind < from {
-            self.bytes[behind..to].rotate_right(to - from);
+        if behind < at.start {
+            self.bytes[behind..at.end].rotate_right(at.len());
         }
         Some(dir)
     }
@@ -80,7 +94,7 @@ impl<'r> KnownDirs<'r> {
         let Some(left) = self.bytes.len().checked_sub(size) else {
             return;
         };
-        let ends = self.all().map(|known| known.1);
+        let ends = self.all().map(|known| known.at.end);
         let kept = ends.take_while(|&end| end <= left).last().unwrap_or(0);
         let at = self.behind(parent).min(kept);
         self.bytes.copy_within(at..kept, at + size);
@@ -94,10 +108,10 @@ impl<'r> KnownDirs<'r> {
 
     /// A directory has lost its name.
     pub fn forget(&mut self, dir: u32) {
-        let found = self.all().find(|known| known.2 == dir);
-        if let Some((from, to, ..)) = found {
-            self.bytes.copy_within(to.., from);
-            let end = self.bytes.len() - (to - from);
+        let found = self.all().find(|known| known.dir == dir);
+        if let Some(at) = found.map(|known| known.at) {
+            let end = self.bytes.len() - at.len();
+            self.bytes.copy_within(at.end.., at.start);
             self.bytes[end..].fill(0);
         }
     }

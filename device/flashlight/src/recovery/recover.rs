@@ -37,6 +37,7 @@ use crate::format::header::{Header, Kind, SEQ};
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView};
 use crate::format::snapshot::{Part, Parts, Piece};
 use crate::index::Index;
+use crate::index::deferred::DEFERRED;
 use crate::index::slots::{DirSlot, FileSlot};
 use crate::recovery::count::count;
 use crate::recovery::records::Record;
@@ -276,7 +277,7 @@ impl<'r, N: Nand> Index<'r, N> {
             return Ok(());
         }
         if !group.apply(&mut slot.dir_mut()) {
-            return Err(Error::Corrupt(slot.loc, "deferred changes of a directory"));
+            return Err(Error::Corrupt(slot.loc, DEFERRED));
         }
         slot.change();
         self.flush_dir(i)

@@ -9,7 +9,7 @@ use crate::space::{dirty, paged};
 use flashkit_nand::Geometry;
 
 /// Bytes of the paper's dirty list, or of a shorter one beside a table that is on flash.
-const fn entries(geo: &Geometry, is_paged: bool) -> usize {
+const fn entries_size(geo: &Geometry, is_paged: bool) -> usize {
     let entries = if is_paged {
         paged::DIRTY_ENTRIES
     } else {
@@ -20,13 +20,13 @@ const fn entries(geo: &Geometry, is_paged: bool) -> usize {
 
 /// Bytes of names of directories with the least RAM, of those that the entries had.
 pub(crate) const fn known_dirs_least(geo: &Geometry, is_paged: bool) -> usize {
-    entries(geo, is_paged) / 16
+    entries_size(geo, is_paged) / 16
 }
 
 /// Bytes of the dirty list with the least RAM: names of directories and the hashes of two
 /// directories take some of those that the entries had.
 pub(crate) const fn least_list(geo: &Geometry, is_paged: bool) -> usize {
-    entries(geo, is_paged) - known_dirs_least(geo, is_paged) - 2 * HASHES_SIZE
+    entries_size(geo, is_paged) - known_dirs_least(geo, is_paged) - 2 * HASHES_SIZE
 }
 
 /// Bytes of deferred changes at most with the least RAM: half of those of the dirty list.
