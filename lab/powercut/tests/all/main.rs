@@ -3,4 +3,5 @@
 mod history;
 mod search;
 mod sequence;
+mod soak;
 mod tree;
