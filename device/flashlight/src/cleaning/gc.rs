@@ -54,7 +54,8 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
-    /// valid pages go.
+    /// valid pages go. The paper's list can be no longer; here it can, so a block waits until that
+    /// wins more than it takes.
     pub(crate) fn clean_dirty_list(&mut self) -> Result<(), Error<N::Error>> {
         if self.config.cleaner != Cleaner::Paper
             || self.store().dirty.len() <= self.dirty_threshold()
@@ -62,15 +63,12 @@ impl<N: Nand> Volume<'_, N> {
             return Ok(());
         }
         for _ in 0..self.config.gc_batch {
-            let dirty = &self.durable.index.store.dirty;
-            let victim = (0..dirty.len())
-                .filter(|&i| self.store().may_be_cleaned(dirty.block(i)))
-                .min_by_key(|&i| dirty.valid(i));
-            let Some(i) = victim else { return Ok(()) };
+            let Some(block) = self.index_mut().dirty_victim() else {
+                return Ok(());
+            };
             if self.store().available() <= FLOOR {
                 return Ok(());
             }
-            let block = self.store().dirty.block(i);
             self.clean_block(block, CLEANING)?;
         }
         Ok(())
@@ -252,17 +250,37 @@ impl<N: Nand> Index<'_, N> {
         ))
     }
 
-    /// A block that is worth cleaning when nothing else is to be done: half of it at least is
+    /// The block on the dirty list with the fewest valid pages that is worth cleaning.
+    fn dirty_victim(&mut self) -> Option<u32> {
+        let mut best: Option<(u32, u32)> = None;
+        for i in 0..self.store.dirty.len() {
+            let (block, valid) = (self.store.dirty.block(i), self.store.dirty.valid(i));
+            if best.is_none_or(|b| valid < b.0)
+                && self.store.may_be_cleaned(block)
+                && self.is_worth_cleaning(block)
+            {
+                best = Some((valid, block));
+            }
+        }
+        best.map(|b| b.1)
+    }
+
+    /// Whether a block is worth cleaning though free blocks are not few: half of it at least is
     /// won, of metadata three quarters. A page of metadata may move with two more, of its map
     /// and of the index above: those are the next to be won, and with more of them than are
     /// won there would be no end.
-    fn idle_job(&mut self) -> Option<CleanJob> {
-        let block = self.victim()?;
+    fn is_worth_cleaning(&mut self, block: u32) -> bool {
         let share = match self.store.state(block) {
             BlockState::Meta(_) => 4,
             _ => 2,
         };
-        let worth = self.store.valid_pages(block) <= self.store.ppb() / share;
+        self.store.valid_pages(block) <= self.store.ppb() / share
+    }
+
+    /// A block to clean when nothing else is to be done.
+    fn idle_job(&mut self) -> Option<CleanJob> {
+        let block = self.victim()?;
+        let worth = self.is_worth_cleaning(block);
         (worth && self.store.available() > FLOOR).then(|| self.begin_job(block, Why::Space))
     }
 }
