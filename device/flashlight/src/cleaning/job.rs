@@ -100,7 +100,7 @@ impl<N: Nand> Volume<'_, N> {
     /// The block to clean next, if there is one. At times a checkpoint.
     fn next_job(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
         let is_low = self.store().available() < low(&self.store().geo);
-        if is_low && self.store().tally.dead >= CHECKPOINT_WORTH {
+        if is_low && self.store().tally.dead >= self.index().dead_worth_a_checkpoint() {
             self.checkpoint(false)?;
             return Ok(None);
         }
@@ -202,6 +202,15 @@ impl<N: Nand> Index<'_, N> {
             }
         }
         Ok(())
+    }
+
+    /// Dead blocks that are worth a checkpoint while free blocks are only a little short. Each page
+    /// of deferred changes is two of the snapshot. And blocks of metadata die by themselves: the
+    /// more of it is written, the fewer are cleaned if that waits.
+    fn dead_worth_a_checkpoint(&self) -> u32 {
+        let deferred = self.store.dirty.tail().len() / self.store.page_size();
+        let metadata = self.store.since.index_pages / 16;
+        CHECKPOINT_WORTH + deferred as u32 + metadata.min(CHECKPOINT_WORTH)
     }
 
     /// Whether a block holds files or metadata that are in use.

@@ -35,14 +35,14 @@ const COUNT: u32 = 0xff;
 /// Bytes before a group's records at most.
 const HEAD_MOST: usize = 12;
 /// Records of a group at most: more are worth a page.
-pub(crate) const RECORDS_MOST: usize = 24;
+pub(crate) const RECORDS_MOST: usize = 48;
 /// Bytes of a group at most.
 pub(crate) const GROUP_MOST: usize = HEAD_MOST + RECORDS_MOST * dirrec::SIZE;
 
-/// Hashes that are kept in mind of a directory in RAM, and their bytes, with one that says how
-/// many.
-pub(crate) const HASHES: usize = 10;
-pub(crate) const HASHES_SIZE: usize = 4 * HASHES + 1;
+/// Bytes of the hashes that are kept in mind of a directory in RAM, with one that says how many:
+/// ten of them with the least RAM, and as many as are of use.
+pub(crate) const HASHES_LEAST: usize = 4 * 10 + 1;
+pub(crate) const HASHES_USEFUL: usize = 4 * 24 + 1;
 
 /// That a log has no record of a hash.
 fn none(hash: u32) -> DirRec {
@@ -271,7 +271,11 @@ mod tests {
 
     /// A directory's page of these records, so many names among them.
     fn page(size: u64, records: &[DirRec]) -> [u8; 512] {
-        let mut page = [0; 512];
+        page_of(size, records)
+    }
+
+    fn page_of<const BYTES: usize>(size: u64, records: &[DirRec]) -> [u8; BYTES] {
+        let mut page = [0; BYTES];
         let mut dir = DirMut::on(&mut page[..]);
         dir.init(9, 1, MODE_DIR | 0o755, b"dir");
         for rec in records {
@@ -338,8 +342,8 @@ mod tests {
     /// More records than a group takes, and a time before 1970, are written in a page.
     #[test]
     fn what_is_too_much_is_no_group() {
-        let many: Vec<_> = (0..30).map(|i| rec(i, RecState::New, i)).collect();
-        let mut shown = page(30, &many);
+        let many: Vec<_> = (0..52).map(|i| rec(i, RecState::New, i)).collect();
+        let mut shown: [u8; 1024] = page_of(52, &many);
         let of = |page: &[u8], n: u32, stamped| {
             encode(
                 &mut [0; GROUP_MOST],
@@ -349,9 +353,9 @@ mod tests {
                 false,
             )
         };
-        assert_eq!(of(&shown, 24, false), Some(4 + 24 * 8));
-        assert_eq!(of(&shown, 24, true), Some(GROUP_MOST));
-        assert_eq!(of(&shown, 26, false), None);
+        assert_eq!(of(&shown, 48, false), Some(4 + 48 * 8));
+        assert_eq!(of(&shown, 48, true), Some(GROUP_MOST));
+        assert_eq!(of(&shown, 50, false), None);
         DirMut::on(&mut shown[..]).set_modified(Time { secs: -1, nanos: 0 });
         assert_eq!(
             (of(&shown, 1, true), of(&shown, 1, false)),

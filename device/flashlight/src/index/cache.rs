@@ -10,7 +10,6 @@
 
 use crate::error::Error;
 use crate::format::area::LogArea;
-use crate::format::deferred::HASHES_SIZE;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::extent::{self, Extent, REMOVED};
 use crate::format::hash::ino_hash;
@@ -40,11 +39,12 @@ pub(crate) struct CachedDir<'r> {
     pub changes: Changes<'r>,
     /// Names were removed that no page on flash shows as removed.
     pub removals: bool,
-    used: u32,
+    /// It was used after the other.
+    recent: bool,
 }
 
 impl<'r> CachedDir<'r> {
-    pub fn new(buf: &'r mut [u8], hashes: Option<&'r mut [u8; HASHES_SIZE]>) -> Self {
+    pub fn new(buf: &'r mut [u8], hashes: &'r mut [u8]) -> Self {
         CachedDir {
             buf,
             ino: 0,
@@ -53,7 +53,7 @@ impl<'r> CachedDir<'r> {
             unsaved: false,
             changes: Changes::new(hashes),
             removals: false,
-            used: 0,
+            recent: false,
         }
     }
 
@@ -113,7 +113,8 @@ pub(crate) struct CachedFile<'r> {
     pub waits: bool,
     /// Of the slot: the block at its data head is shared with other files.
     pub shares: bool,
-    used: u32,
+    /// It was used after the other.
+    recent: bool,
 }
 
 impl<'r> CachedFile<'r> {
@@ -126,7 +127,7 @@ impl<'r> CachedFile<'r> {
             updates: None,
             waits: true,
             shares: false,
-            used: 0,
+            recent: false,
         }
     }
 
@@ -242,13 +243,13 @@ impl DirMut<'_> {
     }
 }
 
-/// Whether the second of two slots is to be used anew, not the first, by their inodes and by when
-/// they were used.
-fn is_second_next(inos: [u32; 2], used: [u32; 2]) -> bool {
+/// Whether the second of two slots is to be used anew, not the first, by their inodes and by
+/// whether the first was used last.
+fn is_second_next(inos: [u32; 2], first_is_recent: bool) -> bool {
     match inos {
         [0, _] => false,
         [_, 0] => true,
-        _ => used[1].wrapping_sub(used[0]) > u32::MAX / 2,
+        _ => first_is_recent,
     }
 }
 
@@ -256,7 +257,7 @@ impl Dirs<'_> {
     /// The slot that was used least recently.
     fn least_recent(&self) -> DirSlot {
         let [a, b] = &self.0;
-        if is_second_next([a.ino, b.ino], [a.used, b.used]) {
+        if is_second_next([a.ino, b.ino], a.recent) {
             DirSlot::Second
         } else {
             DirSlot::First
@@ -268,7 +269,7 @@ impl Files<'_> {
     /// The slot that was used least recently.
     fn least_recent(&self) -> FileSlot {
         let [a, b] = &self.0;
-        if is_second_next([a.ino, b.ino], [a.used, b.used]) {
+        if is_second_next([a.ino, b.ino], a.recent) {
             FileSlot::Second
         } else {
             FileSlot::First
@@ -277,9 +278,16 @@ impl Files<'_> {
 }
 
 impl<N: Nand> Index<'_, N> {
-    fn touch(&mut self) -> u32 {
-        self.tick = self.tick.wrapping_add(1);
-        self.tick
+    fn touch_dir(&mut self, i: DirSlot) {
+        for other in DirSlot::ALL {
+            self.dirs[other].recent = other == i;
+        }
+    }
+
+    fn touch_file(&mut self, i: FileSlot) {
+        for other in FileSlot::ALL {
+            self.files[other].recent = other == i;
+        }
     }
 
     /// The slot of a cached directory.
@@ -302,9 +310,8 @@ impl<N: Nand> Index<'_, N> {
 
     /// Brings a directory into a slot. Two reads at most, and the write of what was there.
     pub(crate) fn load_dir(&mut self, ino: u32) -> Result<DirSlot, Error<N::Error>> {
-        let tick = self.touch();
         if let Some(i) = self.dir_slot(ino) {
-            self.dirs[i].used = tick;
+            self.touch_dir(i);
             return Ok(i);
         }
         let i = self.dirs.least_recent();
@@ -334,8 +341,9 @@ impl<N: Nand> Index<'_, N> {
         let deferred = Self::put_deferred_in(&mut self.dirs[i], &self.store, at)?;
         self.drop_stale_pending(i);
         let recovering = self.store.recovery.is_some();
+        self.touch_dir(i);
         let slot = &mut self.dirs[i];
-        (slot.ino, slot.loc, slot.used) = (ino, at, tick);
+        (slot.ino, slot.loc) = (ino, at);
         let as_of = match (recovering, slot.dir().as_of()) {
             (false, _) => 0,
             // One that stands for an empty one has no number, and shows nothing.
@@ -476,17 +484,16 @@ impl<N: Nand> Index<'_, N> {
 
     /// Takes a slot for a file that was put together in it.
     pub(crate) fn adopt_file(&mut self, i: FileSlot, loc: PageAddr) {
-        let used = self.touch();
+        self.touch_file(i);
         let slot = &mut self.files[i];
         slot.ino = slot.file().ino();
         slot.loc = loc;
-        slot.used = used;
     }
 
     /// Brings a file into a slot.
     pub(crate) fn load_file(&mut self, node: FileRef) -> Result<FileSlot, Error<N::Error>> {
         if let Some(i) = self.file_slot(node.ino) {
-            self.files[i].used = self.touch();
+            self.touch_file(i);
             return Ok(i);
         }
         let at = self.find_file(node)?;
@@ -705,11 +712,10 @@ impl<N: Nand> Index<'_, N> {
 
     /// Takes a slot for a directory that was put together in it.
     pub(crate) fn adopt_dir(&mut self, i: DirSlot) {
-        let used = self.touch();
+        self.touch_dir(i);
         let slot = &mut self.dirs[i];
         slot.ino = slot.dir().ino();
         slot.change();
-        slot.used = used;
     }
 
     /// Makes the cache one that a checkpoint may be taken of: files and the map are written, of

@@ -14,7 +14,7 @@
 
 use crate::error::Error;
 use crate::format::area::LogArea;
-use crate::format::deferred::{self, GROUP_MOST, Group, HASHES, HASHES_SIZE, groups};
+use crate::format::deferred::{self, GROUP_MOST, Group, groups};
 use crate::format::dirrec::{DirRec, NO_HASH};
 use crate::format::header::Kind;
 use crate::format::inode::{DirMut, DirView};
@@ -38,11 +38,10 @@ const SPARE: usize = 40;
 /// caller's RAM.
 pub(crate) struct Changes<'r> {
     /// The hashes of the records that have changed, in order, 4 bytes each; last, how many there
-    /// are, and the flags.
-    bytes: Option<&'r mut [u8; HASHES_SIZE]>,
+    /// are, and the flags. Without bytes a change is always of more.
+    bytes: &'r mut [u8],
 }
 
-const STATE: usize = HASHES_SIZE - 1;
 const LEN: u8 = 0x3f;
 /// It was modified.
 const STAMPED: u8 = 0x40;
@@ -50,20 +49,19 @@ const STAMPED: u8 = 0x40;
 const WHOLE: u8 = 0x80;
 
 impl<'r> Changes<'r> {
-    /// `bytes`: the place for them; without it a change is always of more.
-    pub fn new(bytes: Option<&'r mut [u8; HASHES_SIZE]>) -> Self {
+    pub fn new(bytes: &'r mut [u8]) -> Self {
         let mut changes = Changes { bytes };
         changes.clear();
         changes
     }
 
     fn state(&self) -> u8 {
-        self.bytes.as_deref().map_or(WHOLE, |bytes| bytes[STATE])
+        self.bytes.last().map_or(WHOLE, |state| *state)
     }
 
     fn set_state(&mut self, state: u8) {
-        if let Some(bytes) = self.bytes.as_deref_mut() {
-            bytes[STATE] = state;
+        if let Some(last) = self.bytes.last_mut() {
+            *last = state;
         }
     }
 
@@ -72,10 +70,9 @@ impl<'r> Changes<'r> {
     }
 
     pub fn hashes(&self) -> impl Iterator<Item = u32> + Clone {
-        let bytes = self.bytes.as_deref().map_or(&[][..], |bytes| {
-            &bytes[..4 * usize::from(self.state() & LEN)]
-        });
-        bytes.chunks_exact(4).map(|hash| get_u32(hash, 0))
+        let len = usize::from(self.state() & LEN);
+        let hashes = self.bytes.chunks_exact(4).take(len);
+        hashes.map(|hash| get_u32(hash, 0))
     }
 
     /// The records of a hash have changed.
@@ -85,13 +82,12 @@ impl<'r> Changes<'r> {
         if self.hashes().nth(at) == Some(hash) {
             return;
         }
-        match &mut self.bytes {
-            Some(bytes) if len < HASHES => {
-                bytes.copy_within(4 * at..4 * len, 4 * (at + 1));
-                put_u32(*bytes, 4 * at, hash);
-                self.set_state(state + 1);
-            }
-            _ => self.add_all(),
+        if len < self.bytes.len().saturating_sub(1) / 4 {
+            self.bytes.copy_within(4 * at..4 * len, 4 * (at + 1));
+            put_u32(self.bytes, 4 * at, hash);
+            self.set_state(state + 1);
+        } else {
+            self.add_all();
         }
     }
 

@@ -36,7 +36,6 @@ pub(crate) mod truncate;
 pub(crate) mod updates;
 pub(crate) mod waiting;
 
-use crate::format::deferred::HASHES_SIZE;
 use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use crate::index::cache::{CachedDir, CachedFile};
@@ -58,7 +57,6 @@ pub(crate) struct Index<'r, N: Nand> {
     /// Copies of the DirInodes of the root and of the index directory, as they were at the
     /// unmount.
     pub dir_copies: [PageAddr; 2],
-    pub tick: u32,
     pub next_ino: u32,
     /// The list of deferred changes is another than that of the last checkpoint.
     pub deferred_since: bool,
@@ -84,12 +82,12 @@ impl<'r, N: Nand> Index<'r, N> {
         store: Store<'r, N>,
         read_only: bool,
         known_dirs: &'r mut [u8],
+        hashes: &'r mut [u8],
         ram: &'r mut [u8],
     ) -> Self {
         let (map_roots, ram) = ram.split_at_mut(4 * MAP_PAGES);
         map_roots.fill(0xff);
-        let (hashes, ram) = ram.split_at_mut(2 * HASHES_SIZE);
-        let (first, second) = hashes.split_at_mut(HASHES_SIZE);
+        let (first, second) = hashes.split_at_mut(hashes.len() / 2);
         let mut pages = ram.chunks_exact_mut(store.page_size());
         let mut page = || pages.next().unwrap_or_default();
         Index {
@@ -103,15 +101,14 @@ impl<'r, N: Nand> Index<'r, N> {
                 next: INDEX_DIR + 1,
             },
             dirs: Dirs([
-                CachedDir::new(page(), first.try_into().ok()),
-                CachedDir::new(page(), second.try_into().ok()),
+                CachedDir::new(page(), first),
+                CachedDir::new(page(), second),
             ]),
             files: Files([CachedFile::new(page()), CachedFile::new(page())]),
             scratch: Scratch::new(page()),
             known_dirs: KnownDirs::new(known_dirs),
             store,
             dir_copies: [PageAddr::NONE; 2],
-            tick: 0,
             next_ino: FIRST_FILE,
             deferred_since: false,
             deferred_left_out: false,

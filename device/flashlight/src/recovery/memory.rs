@@ -1,7 +1,7 @@
 //! How the caller's bytes are divided, and how many are needed.
 
 use crate::config::{Cleaner, Config};
-use crate::format::deferred::HASHES_SIZE;
+use crate::format::deferred::{HASHES_LEAST, HASHES_USEFUL};
 use crate::format::limits::{DEFERRED_MOST, MAP_PAGES, REMNANTS, SNAPSHOT_PAGES};
 use crate::format::snapshot::{self, PIECE};
 use crate::format::table_page::Layout;
@@ -36,7 +36,7 @@ pub const fn ram_needed_for(geo: &Geometry, table_page: u32) -> usize {
         + table
         + least_list(geo, is_paged)
         + known_dirs_least(geo, is_paged)
-        + 2 * HASHES_SIZE
+        + 2 * HASHES_LEAST
         + 4 * MAP_PAGES
         + 4 * REMNANTS
 }
@@ -143,6 +143,8 @@ struct Shares {
     counts: usize,
     /// Names of directories that were found lately.
     known_dirs: usize,
+    /// Hashes that have changed of the two directories in RAM.
+    hashes: usize,
     /// Entries of the dirty list at most.
     dirty_most: usize,
     /// Bytes of deferred changes at most, of those of the dirty list.
@@ -163,6 +165,9 @@ impl Shares {
         let free = if counted { more } else { above - for_table };
         let for_names = free.min(known_least).max(more / 10).min(KNOWN_DIRS_MOST);
         let more = more.saturating_sub(for_names);
+        let for_hashes =
+            2 * (HASHES_USEFUL - HASHES_LEAST).min(for_names.saturating_sub(known_least) / 4);
+        let for_names = for_names - for_hashes;
         let for_changes = (more / 2).min(deferred_bytes(geo));
         let pages = pages::entries_size(more, geo.page_size());
         let dirty = least_list(geo, layout.is_some()) + more - pages;
@@ -184,19 +189,21 @@ impl Shares {
             pages,
             counts: if counted { blocks(geo) as usize } else { 0 },
             known_dirs: known_least + for_names,
+            hashes: 2 * HASHES_LEAST + for_hashes,
             dirty_most,
             deferred_most: (deferred_least(geo, layout.is_some()) + for_changes) as u16,
         }
     }
 }
 
-/// Takes a store's parts of the caller's bytes, and those for the names of directories.
+/// Takes a store's parts of the caller's bytes, and those for the names of directories and for the
+/// hashes of what has changed.
 pub(crate) fn store_parts<'r>(
     geo: &Geometry,
     config: &Config,
     layout: Option<Layout>,
     ram: &mut &'r mut [u8],
-) -> (Parts<'r>, &'r mut [u8]) {
+) -> (Parts<'r>, [&'r mut [u8]; 2]) {
     let shares = Shares::of(geo, config, layout, ram.len());
     let parts = Parts {
         table: carve(ram, shares.table),
@@ -208,5 +215,6 @@ pub(crate) fn store_parts<'r>(
         dirty_most: shares.dirty_most,
         deferred_most: shares.deferred_most,
     };
-    (parts, carve(ram, shares.known_dirs))
+    let names = carve(ram, shares.known_dirs);
+    (parts, [names, carve(ram, shares.hashes)])
 }

@@ -42,11 +42,11 @@ impl<'r, N: Nand> Volume<'r, N> {
         let bytes = ram.len();
         ram.fill(0);
         let mut ram = ram;
-        let (parts, known_dirs) = store_parts(&geo, &config, layout, &mut ram);
+        let (parts, [known_dirs, hashes]) = store_parts(&geo, &config, layout, &mut ram);
         let store = Store::new(nand, &config, parts);
         Ok(Volume {
             durable: Durable {
-                index: Index::new(store, config.read_only, known_dirs, ram),
+                index: Index::new(store, config.read_only, known_dirs, hashes, ram),
                 anchor: Anchor::new(roots),
                 ram: bytes,
             },

@@ -2,7 +2,7 @@
 
 use crate::format::area::{DATA_HEADS, HEADS};
 use crate::format::blockstate::BlockState;
-use crate::format::deferred::HASHES_SIZE;
+use crate::format::deferred::HASHES_LEAST;
 use crate::format::limits::{REMNANTS, RESERVES};
 use crate::format::validity;
 use crate::space::{dirty, paged};
@@ -26,7 +26,7 @@ pub(crate) const fn known_dirs_least(geo: &Geometry, is_paged: bool) -> usize {
 /// Bytes of the dirty list with the least RAM: names of directories and the hashes of two
 /// directories take some of those that the entries had.
 pub(crate) const fn least_list(geo: &Geometry, is_paged: bool) -> usize {
-    entries_size(geo, is_paged) - known_dirs_least(geo, is_paged) - 2 * HASHES_SIZE
+    entries_size(geo, is_paged) - known_dirs_least(geo, is_paged) - 2 * HASHES_LEAST
 }
 
 /// Bytes of deferred changes at most with the least RAM: half of those of the dirty list.

@@ -82,7 +82,7 @@ fn a_page_is_written_for_several_changes() {
         clean(&mut fs);
         fs.volume().written().areas[DIR] - before
     };
-    assert_eq!([16_384, 65_536].map(written), [284, 72]);
+    assert_eq!([16_384, 65_536].map(written), [284, 24]);
 }
 
 /// A directory's attributes and the order of its listing do not tell where its changes are.

@@ -61,29 +61,29 @@ fn files_created_copied_and_deleted() {
         counts("filebench-copyfiles", 4 << 10, "copy"),
         (33_093, 32_608, 1)
     );
-    demand("filebench-createdelete", (52_453, 282_942, 4_008));
+    demand("filebench-createdelete", (52_389, 282_691, 4_021));
 }
 
 /// 5.4.2.
 #[test]
 fn threads() {
     demand("filebench-threads-1", (28_271, 268_335, 2_932));
-    demand("filebench-threads-10", (61_425, 285_283, 3_285));
-    demand("filebench-threads-20", (66_747, 286_535, 3_357));
+    demand("filebench-threads-10", (61_412, 285_383, 3_292));
+    demand("filebench-threads-20", (65_120, 285_656, 3_325));
 }
 
 /// 5.4.3: there, updates in many pieces take longer than with UBIFS.
 #[test]
 fn updates_in_one_piece_and_in_many() {
-    demand("filebench-update-32", (50_606, 190_297, 2_611));
-    demand("filebench-update-2x16", (48_635, 189_321, 2_590));
+    demand("filebench-update-32", (51_293, 190_815, 2_629));
+    demand("filebench-update-2x16", (47_819, 188_868, 2_590));
 }
 
 /// 5.4.4: the longest wait for 64 KiB and their fsync, in microseconds. There 512.1 ms, and
 /// 304.9 with cleaning before.
 #[test]
 fn waits_of_a_stream() {
-    for (name, longest) in [("realtime", 23_713), ("realtime-idle", 22_775)] {
+    for (name, longest) in [("realtime", 22_055), ("realtime-idle", 22_680)] {
         let report = report(name, true, 64 << 10);
         let stream = report.phases.iter().find(|p| p.name == "stream").unwrap();
         assert_eq!(stream.latency_us.max as u64, longest, "{name}");
@@ -118,6 +118,6 @@ fn demand_of_the_papers_cleaner(name: &str, ram: usize, want: (u64, u64, u64)) {
 /// moved makes others dirty: once there was no end of that.
 #[test]
 fn the_papers_cleaner_comes_to_an_end() {
-    demand_of_the_papers_cleaner("filebench-createdelete", 65_536, (87_410, 320_163, 4_505));
-    demand_of_the_papers_cleaner("filebench-update-2x16", 16_384, (79_320, 191_922, 2_576));
+    demand_of_the_papers_cleaner("filebench-createdelete", 65_536, (85_937, 318_192, 4_473));
+    demand_of_the_papers_cleaner("filebench-update-2x16", 16_384, (82_109, 193_187, 2_640));
 }

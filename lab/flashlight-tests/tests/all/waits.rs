@@ -133,8 +133,8 @@ fn several_files_share_the_blocks_of_their_overwrites() {
 #[test]
 fn steps_of_cleaning_while_idle() {
     for (pages, want) in [
-        (4, (8_617, 3_073)),
-        (16, (16_883, 773)),
+        (4, (9_731, 2_946)),
+        (16, (16_242, 741)),
         (64, (49_169, 195)),
     ] {
         let mut fs = of_paper();
