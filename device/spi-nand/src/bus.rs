@@ -82,6 +82,10 @@ impl<SPI: SpiDevice, D: DelayNs, H: WhileBusy> Bus<SPI, D, H> {
         })
     }
 
+    pub(crate) fn status(&mut self) -> Result<u8, Error<SPI::Error>> {
+        self.get_feature(STATUS)
+    }
+
     /// The Macronix register of corrected bits.
     pub(crate) fn ecc_status(&mut self) -> Result<u8, Error<SPI::Error>> {
         let mut value = [0];
@@ -112,7 +116,7 @@ impl<SPI: SpiDevice, D: DelayNs, H: WhileBusy> Bus<SPI, D, H> {
         let step = (us >> 4).clamp(5, 500);
         let mut left = us.saturating_mul(2).saturating_add(1_000);
         loop {
-            let status = self.get_feature(STATUS)?;
+            let status = self.status()?;
             if status & BUSY == 0 {
                 return Ok(status);
             }
@@ -186,7 +190,7 @@ impl<SPI: SpiDevice, D: DelayNs, H: WhileBusy> Bus<SPI, D, H> {
     /// A chip that is gone, on a bus that reads as 0, has no failure to tell of: without this look
     /// every program would seem to be done.
     fn expect_write_enabled(&mut self) -> Result<(), Error<SPI::Error>> {
-        let status = self.get_feature(STATUS)?;
+        let status = self.status()?;
         if status & WRITE_ENABLED == 0 {
             return Err(Error::WriteDisabled);
         }

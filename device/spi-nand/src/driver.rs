@@ -8,7 +8,7 @@ use crate::bus::{Bus, CONFIG, ECC_ON, ERASE_FAILED, OTP, PROGRAM_FAILED, PROTECT
 use crate::ecc::Extended;
 use crate::onfi::{COPIES, COPY, PIECE, Reader};
 use crate::part::{CacheRead, IdRead};
-use crate::{Error, ID_BYTES, Idle, Onfi, Part, WhileBusy};
+use crate::{Doing, Error, ID_BYTES, Idle, Onfi, Part, WhileBusy};
 
 /// Pages at the start of a block whose first spare byte tells whether it is bad.
 const MARKED_PAGES: u32 = 2;
@@ -45,8 +45,9 @@ pub struct SpiNand<'p, SPI, D, H = Idle> {
     geometry: Geometry,
     /// What the configuration register holds, but for the ECC bit.
     config: u8,
-    /// The ECC may be off: it was switched off, and not for certain on again.
-    ecc_off: bool,
+    /// What the chip was asked for last, if that has not ended in order: it may be at it still, and
+    /// its ECC may be off.
+    unsettled: Option<Doing>,
 }
 
 impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
@@ -64,7 +65,7 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
         spi: SPI,
         delay: D,
         hook: H,
-        parts: &'p [&'p [Part]],
+        parts: &[&'p [Part]],
     ) -> Result<Self, Error<SPI::Error>> {
         let mut bus = Bus { spi, delay, hook };
         let (id, direct) = identify(&mut bus)?;
@@ -79,12 +80,7 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
     ///
     /// # Errors
     /// As [`SpiNand::open`].
-    pub fn open_as(
-        spi: SPI,
-        delay: D,
-        hook: H,
-        part: &'p Part,
-    ) -> Result<Self, Error<SPI::Error>> {
+    pub fn open_as(spi: SPI, delay: D, hook: H, part: &'p Part) -> Result<Self, Error<SPI::Error>> {
         let mut bus = Bus { spi, delay, hook };
         identify(&mut bus)?;
         Self::start(bus, part)
@@ -111,13 +107,18 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
             part,
             geometry,
             config,
-            ecc_off: false,
+            unsettled: None,
         })
     }
 
     /// The row of the table.
     pub fn part(&self) -> &'p Part {
         self.part
+    }
+
+    /// The bus, for commands of the chip that the driver does not know: a unique id, sleep.
+    pub fn spi_mut(&mut self) -> &mut SPI {
+        &mut self.bus.spi
     }
 
     /// The bus, the delay and the hook. The chip stays as it is.
@@ -143,21 +144,22 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
         if !self.part.may_copy(from, to) {
             return Ok(Copied::NotAllowed);
         }
-        let status = self.load_page(from)?;
-        if !status.is_readable() {
-            return Ok(Copied::Uncorrectable);
-        }
-        self.bus.write_enable()?;
-        self.load_spare(to, spare, true)?;
-        Ok(match self.execute(to)? {
-            OpStatus::Done => Copied::Done(status),
-            OpStatus::Failed => Copied::Failed,
+        self.settled(Doing::Program, |this| {
+            let status = this.load_page(from)?;
+            if !status.is_readable() {
+                return Ok(Copied::Uncorrectable);
+            }
+            this.bus.write_enable()?;
+            this.load_spare(to, spare, true)?;
+            Ok(match this.execute(to)? {
+                OpStatus::Done => Copied::Done(status),
+                OpStatus::Failed => Copied::Failed,
+            })
         })
     }
 
     /// Has a page read into the cache; decodes what the ECC says.
     fn load_page(&mut self, page: PageAddr) -> Result<ReadStatus, Error<SPI::Error>> {
-        self.ecc_on()?;
         let (ecc, most) = (self.part.ecc, self.part.ecc_bits);
         let status = self.bus.load_page(page.0, self.part.times.read_us)?;
         let extended = match ecc.extended(status) {
@@ -166,6 +168,36 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
             None => 0,
         };
         Ok(ecc.decode(status, extended, most))
+    }
+
+    /// Moves bytes of the cache to the host: of the data from a byte on, and the first usable spare
+    /// bytes.
+    fn fetch(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<(), Error<SPI::Error>> {
+        let how = self.part.cache_read;
+        if !data.is_empty() {
+            let column = self.part.column(page, offset);
+            self.bus.read_cache(how, column, data)?;
+        }
+        let mut rest = spare;
+        let mut runs = Runs::of(self.part);
+        while let Some((offset, len)) = runs.next()
+            && !rest.is_empty()
+        {
+            let len = len.min(rest.len());
+            let Some((now, later)) = rest.split_at_mut_checked(len) else {
+                break;
+            };
+            let column = self.part.column(page, self.part.page_size + offset);
+            self.bus.read_cache(how, column, now)?;
+            rest = later;
+        }
+        Ok(())
     }
 
     /// Puts spare bytes where they belong; with `blank`, `0xFF` into the usable ones behind.
@@ -208,13 +240,10 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
     }
 
     /// Fills the cache with one run of bytes, and `0xFF` around it.
-    fn load_data(
-        &mut self,
-        page: PageAddr,
-        at: u32,
-        data: &[u8],
-    ) -> Result<(), Error<SPI::Error>> {
-        self.bus.load_first(self.part.column(page, at), data)?;
+    fn load_data(&mut self, page: PageAddr, at: u32, data: &[u8]) -> Result<(), Error<SPI::Error>> {
+        // At least a byte: that a load without any clears the cache is said nowhere.
+        let first = if data.is_empty() { &[0xFF] } else { data };
+        self.bus.load_first(self.part.column(page, at), first)?;
         if self.part.load_clears {
             return Ok(());
         }
@@ -245,19 +274,36 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
         Ok(OpStatus::Failed)
     }
 
-    fn ecc_off(&mut self) -> Result<(), Error<SPI::Error>> {
-        self.ecc_off = true;
-        self.bus.fix_feature(CONFIG, self.config)
+    /// Does something with the chip, which must be ready for it. Where that ends with an error, the
+    /// next call begins with a wait for the chip, and sees to it that the ECC is on: a chip that
+    /// is busy passes over a command, and a read would find another page in the cache.
+    fn settled<T>(
+        &mut self,
+        doing: Doing,
+        act: impl FnOnce(&mut Self) -> Result<T, Error<SPI::Error>>,
+    ) -> Result<T, Error<SPI::Error>> {
+        if let Some(before) = self.unsettled {
+            self.bus.wait(before, self.part.times.erase_us)?;
+            self.bus.fix_feature(CONFIG, self.config | ECC_ON)?;
+        }
+        self.unsettled = Some(doing);
+        let done = act(self)?;
+        self.unsettled = None;
+        Ok(done)
     }
 
-    /// Switches the ECC on again where it may be off. Where the bus has failed before that could be
-    /// done, it is done before the next read or program.
-    fn ecc_on(&mut self) -> Result<(), Error<SPI::Error>> {
-        if self.ecc_off {
-            self.bus.fix_feature(CONFIG, self.config | ECC_ON)?;
-            self.ecc_off = false;
-        }
-        Ok(())
+    /// The same with the ECC off.
+    fn without_ecc<T>(
+        &mut self,
+        doing: Doing,
+        act: impl FnOnce(&mut Self) -> Result<T, Error<SPI::Error>>,
+    ) -> Result<T, Error<SPI::Error>> {
+        self.settled(doing, |this| {
+            this.bus.fix_feature(CONFIG, this.config)?;
+            let done = act(this)?;
+            this.bus.fix_feature(CONFIG, this.config | ECC_ON)?;
+            Ok(done)
+        })
     }
 
     fn first_page(&self, block: BlockAddr) -> u32 {
@@ -312,29 +358,13 @@ impl<SPI: SpiDevice, D: DelayNs, H: WhileBusy> Nand for SpiNand<'_, SPI, D, H> {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, Self::Error> {
-        let status = self.load_page(page)?;
-        if !status.is_readable() {
-            return Ok(status);
-        }
-        let how = self.part.cache_read;
-        if !data.is_empty() {
-            let column = self.part.column(page, offset);
-            self.bus.read_cache(how, column, data)?;
-        }
-        let mut rest = spare;
-        let mut runs = Runs::of(self.part);
-        while let Some((offset, len)) = runs.next()
-            && !rest.is_empty()
-        {
-            let len = len.min(rest.len());
-            let Some((now, later)) = rest.split_at_mut_checked(len) else {
-                break;
-            };
-            let column = self.part.column(page, self.part.page_size + offset);
-            self.bus.read_cache(how, column, now)?;
-            rest = later;
-        }
-        Ok(status)
+        self.settled(Doing::Read, |this| {
+            let status = this.load_page(page)?;
+            if status.is_readable() {
+                this.fetch(page, offset, data, spare)?;
+            }
+            Ok(status)
+        })
     }
 
     fn program(
@@ -343,35 +373,32 @@ impl<SPI: SpiDevice, D: DelayNs, H: WhileBusy> Nand for SpiNand<'_, SPI, D, H> {
         data: &[u8],
         spare: &[u8],
     ) -> Result<OpStatus, Self::Error> {
-        self.ecc_on()?;
-        self.bus.write_enable()?;
-        self.load_data(page, 0, data)?;
-        self.load_spare(page, spare, false)?;
-        self.execute(page)
+        self.settled(Doing::Program, |this| {
+            this.bus.write_enable()?;
+            this.load_data(page, 0, data)?;
+            this.load_spare(page, spare, false)?;
+            this.execute(page)
+        })
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {
-        let row = self.first_page(block);
-        let status = self.bus.erase(row, self.part.times.erase_us)?;
-        self.outcome(status & ERASE_FAILED != 0)
+        self.settled(Doing::Erase, |this| {
+            let row = this.first_page(block);
+            let status = this.bus.erase(row, this.part.times.erase_us)?;
+            this.outcome(status & ERASE_FAILED != 0)
+        })
     }
 
     /// Whether the first spare byte of the first or second page of the block is not `0xFF`. Costs
     /// two page reads.
     fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Self::Error> {
-        self.ecc_off()?;
-        let bad = self.look_for_mark(block);
-        self.ecc_on()?;
-        bad
+        self.without_ecc(Doing::Read, |this| this.look_for_mark(block))
     }
 
     /// Programs 0 to the first spare byte of the first two pages, without an erase. Costs two
     /// programs.
     fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Self::Error> {
-        self.ecc_off()?;
-        let marked = self.write_mark(block);
-        self.ecc_on()?;
-        marked
+        self.without_ecc(Doing::Program, |this| this.write_mark(block))
     }
 }
 
@@ -399,15 +426,21 @@ impl<'p> Runs<'p> {
     }
 }
 
-/// Resets the chip and reads its id in both ways.
+type Id = [u8; ID_BYTES];
+
+/// Resets the chip and reads its id in both ways: behind a byte, and at once.
 fn identify<SPI: SpiDevice, D: DelayNs, H: WhileBusy>(
     bus: &mut Bus<SPI, D, H>,
-) -> Result<([u8; ID_BYTES], [u8; ID_BYTES]), Error<SPI::Error>> {
-    let reset = match bus.reset() {
-        Err(Error::Bus(error)) => return Err(Error::Bus(error)),
-        // A bus without a chip may read as ever busy: the id tells that better.
-        others => others,
-    };
+) -> Result<(Id, Id), Error<SPI::Error>> {
+    if let Err(error) = bus.reset() {
+        // A bus that reads as 1 is ever busy.
+        let is_gone = matches!(error, Error::TimedOut(_)) && bus.status()? == 0xFF;
+        return Err(if is_gone {
+            Error::NoChip { byte: 0xFF }
+        } else {
+            error
+        });
+    }
     let id = bus.read_id(IdRead::AfterByte)?;
     let direct = bus.read_id(IdRead::Direct)?;
     for byte in [0xFF, 0x00] {
@@ -415,16 +448,11 @@ fn identify<SPI: SpiDevice, D: DelayNs, H: WhileBusy>(
             return Err(Error::NoChip { byte });
         }
     }
-    reset?;
     Ok((id, direct))
 }
 
 /// The row with the longest id that fits.
-fn find<'p>(
-    parts: &'p [&'p [Part]],
-    id: &[u8; ID_BYTES],
-    direct: &[u8; ID_BYTES],
-) -> Option<&'p Part> {
+fn find<'p>(parts: &[&'p [Part]], id: &Id, direct: &Id) -> Option<&'p Part> {
     let mut found: Option<&Part> = None;
     for part in parts.iter().copied().flatten() {
         let read: &[u8] = match part.id_read {
@@ -474,7 +502,9 @@ fn onfi_copy<SPI: SpiDevice, D: DelayNs, H: WhileBusy>(
     for number in 0..COPY / PIECE as u16 {
         let mut piece = [0; PIECE];
         bus.read_cache(how, at + number * PIECE as u16, &mut piece)?;
-        reader.take(number, &piece);
+        if !reader.take(number, &piece) {
+            return Ok(None);
+        }
     }
     Ok(reader.end())
 }

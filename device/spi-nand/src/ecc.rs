@@ -69,7 +69,13 @@ impl Ecc {
     pub(crate) fn decode(self, status: u8, extended: u8, most: u8) -> ReadStatus {
         let (two, three) = (status >> 4 & 3, status >> 4 & 7);
         // A count that cannot be is not believed.
-        let or_most = |count: u8| if (1..=most).contains(&count) { count } else { most };
+        let or_most = |count: u8| {
+            if (1..=most).contains(&count) {
+                count
+            } else {
+                most
+            }
+        };
         let corrected = match (self, two) {
             (Ecc::Counted, _) => match three {
                 0 => 0,

@@ -90,8 +90,8 @@ impl Reader {
         }
     }
 
-    /// Takes the piece of this number.
-    pub(crate) fn take(&mut self, number: u16, piece: &[u8; PIECE]) {
+    /// Takes the piece of this number. Whether this can still be a parameter page.
+    pub(crate) fn take(&mut self, number: u16, piece: &[u8; PIECE]) -> bool {
         let last = number == COPY / PIECE as u16 - 1;
         let covered = if last { PIECE - 2 } else { PIECE };
         for byte in piece.iter().take(covered) {
@@ -119,6 +119,7 @@ impl Reader {
         if last {
             self.stored = number_at(piece, PIECE - 2, 2) as u16;
         }
+        self.signed
     }
 
     /// What the copy says, if it is one.

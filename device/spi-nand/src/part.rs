@@ -191,6 +191,6 @@ impl Part {
     /// The column of a byte of a page: where there are planes, with the bit that names one.
     pub(crate) fn column(&self, page: PageAddr, byte: u32) -> u16 {
         let plane = self.block_of(page) & self.planes.wrapping_sub(1);
-        (byte | plane * self.page_size * 2) as u16
+        (byte | (plane * self.page_size * 2)) as u16
     }
 }

@@ -50,10 +50,7 @@ const Q5: Part = Part {
     ..Q4E
 };
 
-const GM: Part = Part {
-    ecc_bits: 8,
-    ..Q4E
-};
+const GM: Part = Part { ecc_bits: 8, ..Q4E };
 
 /// GigaDevice's parts. U is for 3.3 V, R for 1.8 V.
 pub static GIGADEVICE: [Part; 19] = [
