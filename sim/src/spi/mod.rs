@@ -8,7 +8,7 @@
 //!
 //! | what | how |
 //! | --- | --- |
-//! | time | bytes and [delays](SpiDelay) move a virtual clock; the chip is busy until its time comes |
+//! | time | bytes and [delays](SpiDelay) move a virtual clock; the chip is busy until its time |
 //! | failures | those of the chip below: P_FAIL, E_FAIL, flipped bits in each maker's code |
 //! | protection | all blocks are locked at power-up: a program or an erase fails |
 //! | power | [cut](SpiNandChip::cut_after) after any byte; what the array is doing then is torn |

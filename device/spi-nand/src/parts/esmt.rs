@@ -1,6 +1,6 @@
 //! ESMT, with GigaDevice's maker byte. Ids, shapes, spare bytes and status codes: Linux,
-//! drivers/mtd/nand/spi/esmt.c; its drawing has four covered bytes in each section of the F50L1G41LB
-//! that Linux leaves unused. No source for copies and times.
+//! drivers/mtd/nand/spi/esmt.c; its drawing has four covered bytes in each section of the
+//! F50L1G41LB that Linux leaves unused. No source for copies and times.
 
 use super::{SECTIONS_OF_6, USUAL, bare};
 use crate::{Part, Run};

@@ -1,8 +1,8 @@
 //! Micron. Ids, shapes, planes, spare bytes, status codes, and that bit 0 of the configuration
 //! (continuous read) is on at power-up in the 4 Gbit parts: Linux, drivers/mtd/nand/spi/micron.c.
 //! Copies and typical times (46 us, 55 us and 115 us; 220 us and 240 us; 2 ms): Espressif's
-//! nand_micron.c and nand_copy, which copies within a plane. That the 2 Gbit parts need the plane in
-//! the column: the same, and zephyrproject-rtos/zephyr, issue 105161.
+//! nand_micron.c and nand_copy, which copies within a plane. That the 2 Gbit parts need the plane
+//! in the column: the same, and zephyrproject-rtos/zephyr, issue 105161.
 
 use super::{USUAL, bare};
 use crate::{Config, CopyRule, Ecc, Part, Run, Times};

@@ -3,6 +3,7 @@
 mod codes;
 mod copies;
 mod cuts;
+mod flashlight;
 mod open;
 mod rows;
 mod trouble;
