@@ -1,7 +1,7 @@
 //! Each row of the table, on a chip whose facts were typed in a second time.
 
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
-use flashkit_spi_nand::{SpiNand, parts};
+use flashkit_spi_nand::{CopyRule, Part, SpiNand, parts};
 
 use crate::{Chip, every_part, open, pattern, read_page, some_blocks};
 
@@ -199,4 +199,52 @@ fn blocks_of_the_factory_are_bad_and_others_can_be_marked() {
 #[test]
 fn the_driver_takes_64_bytes_at_most() {
     assert!(size_of::<SpiNand<'static, (), ()>>() <= 64);
+}
+
+/// A row of the table in docs/spi-nand.md.
+fn documented(part: &Part) -> String {
+    let runs = part
+        .spare
+        .iter()
+        .fold(Vec::<(u16, u16)>::new(), |mut runs, run| {
+            match runs.last_mut() {
+                Some(last) if last.0 + last.1 == run.offset => last.1 += run.len,
+                _ => runs.push((run.offset, run.len)),
+            }
+            runs
+        });
+    let runs: Vec<_> = runs
+        .iter()
+        .map(|(offset, len)| format!("{offset}-{}", offset + len - 1))
+        .collect();
+    let copy = match part.copy {
+        CopyRule::Any => "any",
+        CopyRule::SameParity => "same parity",
+        CopyRule::SameParityAndHalf => "same parity and half",
+        CopyRule::SamePlane => "same plane",
+        CopyRule::Never => "no",
+    };
+    format!(
+        "| {} {} | {} x {} x {} + {} | {}: {} | {} | {copy} |",
+        part.maker,
+        part.name,
+        part.blocks,
+        part.pages_per_block,
+        part.page_size,
+        part.raw_spare,
+        part.spare_size(),
+        runs.join(", "),
+        part.ecc_bits
+    )
+}
+
+/// The table in the documents is this one. It prints what the documents should have.
+#[test]
+fn the_documents_have_every_row() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/spi-nand.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let found: Vec<_> = text.lines().filter(|line| line.contains(" x ")).collect();
+    let rows = parts::ALL.iter().copied().flatten();
+    let expected: Vec<_> = rows.map(documented).collect();
+    assert_eq!(found, expected, "\n{}\n", expected.join("\n"));
 }
