@@ -222,7 +222,12 @@ impl<N: Tearable> SpiNandChip<N> {
             rest = later;
         }
         let is_bad = self.chip.is_bad(block).map_err(SpiNandError::Chip)?;
-        let marked = is_bad && row % self.part.pages_per_block < MARKED_PAGES;
+        let index = row % self.part.pages_per_block;
+        let has_mark = match self.marked_page {
+            Some(page) => index == page,
+            None => index < MARKED_PAGES,
+        };
+        let marked = is_bad && has_mark;
         raw[0] = if marked { 0 } else { 0xFF };
         Ok(read)
     }

@@ -91,6 +91,7 @@ pub struct SpiNandChip<N: Tearable = SimNand> {
     id: Option<Vec<u8>>,
     pub(super) forced_ecc: Option<(u8, u8)>,
     pub(super) parameters: Vec<[u8; 256]>,
+    pub(super) marked_page: Option<u32>,
 }
 
 impl SpiNandChip<SimNand> {
@@ -135,6 +136,7 @@ impl<N: Tearable> SpiNandChip<N> {
             id: None,
             forced_ecc: None,
             parameters: vec![part.parameter_page(); 3],
+            marked_page: None,
             part,
         };
         this.power_on();
@@ -225,6 +227,11 @@ impl<N: Tearable> SpiNandChip<N> {
     /// The copies of the parameter page. None is a chip without.
     pub fn set_parameter_pages(&mut self, copies: Vec<[u8; 256]>) {
         self.parameters = copies;
+    }
+
+    /// Marks of bad blocks are in the first two pages, or in this page alone: 0 or 1.
+    pub fn mark_page(&mut self, page: Option<u32>) {
+        self.marked_page = page;
     }
 
     /// Reads end with these bits of the status and this value of the further register, whatever

@@ -168,9 +168,13 @@ fn blocks_of_the_factory_are_bad_and_others_can_be_marked() {
         };
         chip.chip_mut().set_faults(faults).unwrap();
         let mut driver = open(&mut chip).unwrap();
-        for block in [0, 1, 2, 16, 17, 18, last - 1, last].map(BlockAddr) {
-            let is_bad = driver.is_bad(block).unwrap();
-            assert_eq!(is_bad, bad.contains(&block), "{}: {block:?}", part.name);
+        // Makers mark the first page, the second, or both.
+        for page in [Some(0), Some(1), None] {
+            driver.spi_mut().mark_page(page);
+            for block in [0, 1, 2, 16, 17, 18, last - 1, last].map(BlockAddr) {
+                let is_bad = driver.is_bad(block).unwrap();
+                assert_eq!(is_bad, bad.contains(&block), "{}: {block:?}", part.name);
+            }
         }
         // One in use, with pages beyond those that the marks are in.
         let page = geometry.page(BlockAddr(18), 9);
