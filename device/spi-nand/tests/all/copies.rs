@@ -126,3 +126,21 @@ fn a_copy_whose_program_fails() {
     );
     assert_eq!(&read_page(&mut driver, PageAddr(0)).0[..4], b"data");
 }
+
+/// A copy against a read and a program of the whole page, on one lane at 104 MHz, polling and all.
+#[test]
+fn a_copy_takes_half_the_time_of_a_read_and_a_program() {
+    let mut chip = crate::Chip::new("W25N01GV");
+    let mut driver = open(&mut chip).unwrap();
+    let (mut data, mut spare) = (pattern(11, 2048), pattern(12, 24));
+    driver.program(PageAddr(0), &data, &spare).unwrap();
+    let start = driver.spi_mut().now_ns();
+    driver.read(PageAddr(0), 0, &mut data, &mut spare).unwrap();
+    driver.program(PageAddr(1), &data, &spare).unwrap();
+    let moved = driver.spi_mut().now_ns();
+    driver.copy(PageAddr(1), PageAddr(2), &spare).unwrap();
+    let copied = driver.spi_mut().now_ns();
+    let (by_bus, inside) = (moved - start, copied - moved);
+    println!("{by_bus} ns over the bus, {inside} ns inside");
+    assert!(inside * 100 <= by_bus * 55, "{inside} of {by_bus} ns");
+}
