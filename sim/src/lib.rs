@@ -10,7 +10,7 @@
 //! chip. [`Faults`] are the physics that goes wrong, all off by default; [`Tearable`] chips can
 //! be cut in the middle of an operation; [`SimNand::rot`] spoils one page.
 //!
-//! NOR chips are in [`nor`].
+//! NOR chips are in [`nor`], SPI NAND at command level in [`spi`].
 //!
 //! ```
 //! use flashkit_nand::{Nand, PageAddr};
@@ -37,6 +37,7 @@
 //! | `backing`, `image`, `raw` | a chip in RAM or in a file; raw images of programmers |
 //! | `host`, `journal` | an image when the host crashes |
 //! | [`nor`] | NOR chips, their wrappers and images |
+//! | [`spi`] | SPI NAND at command level, for drivers |
 //! | `block`, `card`, `card_file` | SD cards and sectors |
 //! | `rng` | random numbers that are the same on every machine |
 
@@ -60,6 +61,7 @@ mod preset;
 mod raw;
 mod rng;
 mod rot;
+pub mod spi;
 mod tear;
 mod trace;
 
