@@ -82,7 +82,10 @@ mod yaffs2 {
                 folder.display()
             )
         })?;
-        println!("cargo::rustc-env=FLASHKIT_YAFFS2={}", version.trim());
+        println!(
+            "cargo::rustc-env=FLASHKIT_YAFFS2_VERSION={}",
+            version.trim()
+        );
 
         let out = env::var_os("OUT_DIR").ok_or("no OUT_DIR")?;
         let include = Path::new(&out).join("include");

@@ -14,9 +14,11 @@ mod yaffs2;
 #[cfg(feature = "littlefs")]
 pub use littlefs::LittleFs;
 #[cfg(feature = "yaffs2")]
-pub use yaffs2::{YAFFS2_VERSION, Yaffs2};
+pub use yaffs2::Yaffs2;
 
 /// Whether littlefs is in this build.
 pub const LITTLEFS: bool = cfg!(feature = "littlefs");
 /// Whether YAFFS2 is in this build.
 pub const YAFFS2: bool = cfg!(feature = "yaffs2");
+/// The package that its sources are from, with its version, where it is in this build.
+pub const YAFFS2_PACKAGE: Option<&str> = option_env!("FLASHKIT_YAFFS2_VERSION");

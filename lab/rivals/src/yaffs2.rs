@@ -28,8 +28,6 @@ type Result<T> = std::result::Result<T, StoreError>;
 const TAGS: u32 = 28;
 /// A directory that every volume has, for what a mount finds without a name.
 const LOST_AND_FOUND: &str = "lost+found";
-/// What the package is, and its version.
-pub const YAFFS2_VERSION: &str = env!("FLASHKIT_YAFFS2");
 
 /// YAFFS2 has its open files in variables, and no thread may change them while another does.
 static CALLS: Mutex<()> = Mutex::new(());

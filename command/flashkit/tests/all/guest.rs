@@ -373,7 +373,8 @@ fn a_study_as_commands() {
     };
     let plan = planned("saturated/sw/512k");
     // FlashLight here and mounted, UBIFS, JFFS2.
-    let systems = 4 + usize::from(cfg!(feature = "littlefs"));
+    let systems =
+        4 + usize::from(cfg!(feature = "littlefs")) + usize::from(cfg!(feature = "yaffs2"));
     assert_eq!(plan.lines().count(), systems, "{plan}");
     let own = plan
         .lines()
