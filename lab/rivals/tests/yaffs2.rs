@@ -4,7 +4,7 @@
 
 use flashkit_rivals::Yaffs2;
 use flashkit_sim::{Faults, SimNand, preset};
-use flashkit_workload::{Options, Replayed, Store, replay_store, trace};
+use flashkit_workload::{Options, Replayed, Store, replay_store, trace, traces};
 
 fn chip() -> SimNand {
     SimNand::new(preset("micron-20m").unwrap())
@@ -248,4 +248,39 @@ fn memory_grows_with_the_files() {
     let small = replay("C a 1000\n").unwrap().report.ram_bytes;
     let large = replay("C a 10000000\n").unwrap().report.ram_bytes;
     assert!(small > 20_000 && large > small, "{small} {large}");
+}
+
+/// The figures that the demo and the documents have of it, as far as they take no long time.
+#[test]
+fn traces_cost_what_the_documents_say() {
+    for (name, fsync, request, phase, reads, programs, erases) in [
+        ("seq", false, 2048, None, 3_091, 99_046, 0),
+        ("append", true, 4096, None, 41_260, 41_624, 1),
+        ("randupd", true, 4096, Some("update"), 23_213, 62_363, 45),
+    ] {
+        let fs = Yaffs2::new(SimNand::new(preset("slc-256m").unwrap())).unwrap();
+        let options = Options {
+            request,
+            fsync,
+            ..Options::default()
+        };
+        let report = replay_store(fs, traces::open(name).unwrap(), options).unwrap();
+        let report = report.report;
+        let counted = phase.map_or(&report.total, |phase| {
+            let found = report.phases.iter().find(|held| held.name == phase);
+            found.unwrap()
+        });
+        assert_eq!(
+            (
+                counted.page_reads + counted.spare_reads,
+                counted.page_programs,
+                counted.block_erases
+            ),
+            (reads, programs, erases),
+            "{name}"
+        );
+        if name == "seq" {
+            assert_eq!(report.ram_bytes, 544_320);
+        }
+    }
 }
