@@ -5,9 +5,9 @@
 //! five blocks in reserve, a summary at the end of each block, a checkpoint at a sync and when it
 //! is unmounted. Without tags in the spare bytes there is no such chip: smaller ones are refused.
 //!
-//! `fsync` is `yaffs_fsync`: a file's cached chunks and its header. Nothing cleans in idle time, for
-//! this copy has no call for that; Linux's has a thread. There is no page cache, as for the other
-//! file systems in this process.
+//! `fsync` is `yaffs_fsync`: a file's cached chunks and its header. Nothing cleans in idle time,
+//! for this copy has no call for that; Linux's has a thread. There is no page cache, as for the
+//! other file systems in this process.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::mem;

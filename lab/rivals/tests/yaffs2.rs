@@ -87,9 +87,9 @@ fn a_file_grows_with_zeros_and_takes_the_place_of_another() {
 
 #[test]
 fn costs_are_exact() {
-    // 1 MiB is 512 pages of data. The file's header comes before and after them, and its directory's
-    // once; a summary ends each of eight blocks. YAFFS2 reads the first page of each of nine blocks
-    // before and after it is written, and a header before it writes the next.
+    // 1 MiB is 512 pages of data. The file's header comes before and after them, and its
+    // directory's once; a summary ends each of eight blocks. YAFFS2 reads the first page of each of
+    // nine blocks before and after it is written, and a header before it writes the next.
     let total = replay("C a 1048576\n").unwrap().report.total;
     let programs: Vec<(&str, u64)> = total
         .programs

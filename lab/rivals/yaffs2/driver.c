@@ -178,6 +178,8 @@ static int read_chunk(struct yaffs_dev *dev, int chunk, u8 *data, struct yaffs_e
     struct yaffs_packed_tags2 packed;
     int read;
 
+    /* As erased, for a read that brings nothing. */
+    memset(&packed, 0xff, sizeof(packed));
     read = chip->read(chip->context, chunk, data, data ? chip->page_size : 0, (u8 *)&packed,
                       tags ? sizeof(packed) : 0);
     if (tags) {

@@ -55,7 +55,8 @@ const UBIFS_RAM: &str = "about 10 MB, and page cache";
 const JFFS2_RAM: &str = "about 260 MB";
 
 /// Where the figures of YAFFS2 are from. A test of `lab/rivals` measures those of `seq` again.
-const YAFFS2_SOURCE: &str = "YAFFS2: `flashkit lab run peers --only /yaffs2`, from Debian's u-boot 2023.01+dfsg-2+deb12u3.";
+const YAFFS2_SOURCE: &str =
+    "YAFFS2: `flashkit lab run peers --only /yaffs2`, from Debian's u-boot 2023.01+dfsg-2+deb12u3.";
 
 /// Measured on the same geometry with the same traces. UBIFS and JFFS2: Linux 6.1 over nandsim,
 /// without compression, operations counted in the kernel, RAM after `postmark`; YAFFS2: its direct

@@ -10,20 +10,27 @@ const SMALL: f64 = 16.0;
 /// As much as one figure may be above another that it is said to be equal to.
 const EQUAL: f64 = 1.05;
 
-/// A figure of the first group over that of YAFFS2.
-fn over_yaffs2(data: Data<'_>, kind: Baseline, system: System, metric: Metric) -> Curve {
-    let of = |system| saturated(data, kind, system, metric);
+/// A figure over that of YAFFS2.
+fn over_yaffs2(data: Data<'_>, tests: Tests, system: System, metric: Metric) -> Curve {
+    let of = |system| data.curve(tests, system, metric);
     ratio(&of(system), &of(Yaffs2))
 }
 
-/// Both over YAFFS2.
-fn both(data: Data<'_>, kind: Baseline, metric: Metric) -> Option<(f64, String)> {
+/// Both others over YAFFS2: the least ratio, and all of them.
+fn both(data: Data<'_>, tests: Tests, metric: Metric) -> Option<(f64, String)> {
     let of = |system| {
-        let curve = over_yaffs2(data, kind, system, metric);
+        let curve = over_yaffs2(data, tests, system, metric);
         Some((span(&curve)?.0, between(&curve)?))
     };
     let ((u, u_text), (j, j_text)) = (of(Ubifs)?, of(Jffs2)?);
     Some((u.min(j), format!("UBIFS {u_text}, JFFS2 {j_text}")))
+}
+
+/// The same with an fsync after each request, where it was run.
+fn durable(data: Data<'_>, kind: Baseline, metric: Metric) -> String {
+    both(data, Tests::durable(kind), metric).map_or(String::new(), |(_, found)| {
+        format!("; with an fsync after each, over that of YAFFS2: {found}")
+    })
 }
 
 /// YAFFS2 over another, of requests below some size and of the others.
@@ -32,20 +39,31 @@ fn by_size(curve: &Curve, from: f64) -> (Curve, Curve) {
 }
 
 pub fn sw_yaffs2_fastest(data: Data<'_>) -> Judged {
-    let (least, found) = both(data, Sw, response_ms)?;
-    Some((least > 1.0, format!("time over that of YAFFS2: {found}")))
+    let (least, found) = both(data, Tests::saturated(Sw), response_ms)?;
+    let durable = durable(data, Sw, response_ms);
+    Some((
+        least > 1.0,
+        format!("time over that of YAFFS2: {found}{durable}"),
+    ))
 }
 
 pub fn rw_yaffs2_ubifs(data: Data<'_>) -> Judged {
-    let of = |system| saturated(data, Rw, system, response_ms);
-    let (small, large) = by_size(&ratio(&of(Yaffs2), &of(Ubifs)), SMALL);
-    let so = span(&small)?.1 < EQUAL && span(&large)?.0 > 1.0;
-    let found = format!(
-        "YAFFS2 over UBIFS: {} below 16 KB, {} from there on",
-        between(&small)?,
-        between(&large)?
-    );
-    Some((so, found))
+    let of = |tests| {
+        let curve = |system| data.curve(tests, system, response_ms);
+        let (small, large) = by_size(&ratio(&curve(Yaffs2), &curve(Ubifs)), SMALL);
+        let found = format!(
+            "{} below 16 KB, {} from there on",
+            between(&small)?,
+            between(&large)?
+        );
+        let so = span(&small)?.1 < EQUAL && span(&large)?.0 > 1.0;
+        Some((so, found))
+    };
+    let (so, mut found) = of(Tests::saturated(Rw))?;
+    if let Some((_, durable)) = of(Tests::durable(Rw)) {
+        found += &format!("; with an fsync after each {durable}");
+    }
+    Some((so, format!("YAFFS2 over UBIFS: {found}")))
 }
 
 pub fn yaffs2_random_worse(data: Data<'_>) -> Judged {
@@ -72,7 +90,7 @@ pub fn sw_yaffs2_erases(data: Data<'_>) -> Judged {
         ends(&u)?,
         ends(&j)?
     );
-    Some((so, found))
+    Some((so, found + &durable(data, Sw, erases)))
 }
 
 pub fn fill_best(data: Data<'_>) -> Judged {
@@ -138,7 +156,8 @@ pub fn table_yaffs2(data: Data<'_>) -> Judged {
         (Rw, "random below 16 KB", SMALL),
     ] {
         for system in [Ubifs, Jffs2] {
-            let of = |metric: Metric| by_size(&over_yaffs2(data, kind, system, metric), below).0;
+            let tests = Tests::saturated(kind);
+            let of = |metric: Metric| by_size(&over_yaffs2(data, tests, system, metric), below).0;
             let (time, life) = (of(response_ms), of(erases));
             so &= span(&time)?.0 > 1.0 && span(&life)?.0 > 1.0;
             found.push(format!(
