@@ -1,6 +1,6 @@
 //! What the paper observed of YAFFS2.
 
-use super::{Judged, between, ends, fill, random_over_sequential, saturated};
+use super::{Judged, between, ends, fill, random_over_sequential, saturated, unfit};
 use crate::micro::data::{Curve, Data, Metric, Tests, erases, own_ms, ratio, response_ms, span};
 use crate::micro::pattern::Baseline::{self, Rw, Sw};
 use crate::study::System::{self, Jffs2, Ubifs, Yaffs2};
@@ -99,19 +99,24 @@ pub fn fill_best(data: Data<'_>) -> Judged {
         Some((span(&most)?.1, ends(&most)?))
     };
     let ((y, y_text), (u, u_text), (j, j_text)) = (of(Yaffs2)?, of(Ubifs)?, of(Jffs2)?);
-    let found = format!("75 over 30 %: YAFFS2 {y_text}; UBIFS {u_text}; JFFS2 {j_text}");
+    let unfit = unfit(data, Ubifs);
+    let found = format!("75 over 30 %: YAFFS2 {y_text}; JFFS2 {j_text}; UBIFS {u_text}{unfit}");
     Some((y < u && y < j, found))
 }
 
 pub fn fill_yaffs2(data: Data<'_>) -> Judged {
-    let at = |mib| data.curve(Tests::fill(mib, false), Yaffs2, response_ms);
-    let curve = ratio(&at(75), &at(60));
+    let of = |fsync| {
+        let at = |mib| data.curve(Tests::fill(mib, fsync), Yaffs2, response_ms);
+        ratio(&at(75), &at(60))
+    };
+    let curve = of(false);
     let (first, last) = (curve.first()?.1, curve.last()?.1);
+    let mut found = format!("75 over 60 %: {}", ends(&curve)?);
+    if let Some(durable) = ends(&of(true)) {
+        found += &format!("; with an fsync after each {durable}");
+    }
     // A large rise at small requests, and next to none at the largest.
-    Some((
-        first > 1.5 && last < 1.25,
-        format!("75 over 60 %: {}", ends(&curve)?),
-    ))
+    Some((first > 1.5 && last < 1.25, found))
 }
 
 pub fn fill_yaffs2_erases(data: Data<'_>) -> Judged {
