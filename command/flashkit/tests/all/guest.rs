@@ -401,7 +401,7 @@ fn a_study_as_commands() {
     assert_eq!(good(&out), "page.html\npage.csv\npage.json\n");
     let page = fs::read_to_string(place.path("page.html")).unwrap();
     assert!(
-        page.contains("<svg") && page.contains("769 of 770 cases have no result yet"),
+        page.contains("<svg") && page.contains("923 of 924 cases have no result yet"),
         "{page}"
     );
     let json: Value = serde_json::from_slice(&fs::read(place.path("page.json")).unwrap()).unwrap();
