@@ -24,7 +24,8 @@ pub const LOADS_WHAT: &str = "loads of everyday programs over the same file syst
 pub const LOADS_SOURCE: &str = "the loads of lab/workload, after Filebench's personalities, dbench, the Andrew benchmark and SQLite";
 
 /// The same of the runs of FlashLight's paper.
-pub const PAPER_WHAT: &str = "the runs of FlashLight's paper, over FlashLight, UBIFS and JFFS2";
+pub const PAPER_WHAT: &str =
+    "the runs of FlashLight's paper, over FlashLight, UBIFS, JFFS2 and YAFFS2";
 /// Where they come from.
 pub const PAPER_SOURCE: &str = "J. Kim et al., FlashLight, ACM TECS, 2012, section 5";
 
@@ -69,8 +70,8 @@ const LOADS: Set = Set {
     title: "Flash operations of everyday loads",
     bars: Some((
         "Everyday loads: flash time over that of the best",
-        "Chip slc-256m, synced where such programs do. FlashLight in this process and littlefs have no page cache, the \
-         others have the kernel's: it takes what soon goes, and what is read again.",
+        "Chip slc-256m, synced where such programs do. FlashLight in this process, littlefs and YAFFS2 have no page cache, \
+         the others have the kernel's: it takes what soon goes, and what is read again.",
     )),
     systems: &System::ALL,
     runs: &[
@@ -94,6 +95,7 @@ const PAPER: Set = Set {
         System::FlashLightMtd,
         System::Ubifs,
         System::Jffs2,
+        System::Yaffs2,
     ],
     runs: &[
         run("sysbench-2k", "sysbench", false, 2 << 10, None),
@@ -331,6 +333,9 @@ impl Set {
                 "UBIFS and JFFS2 run in a guest over nandsim, not compressing, with 768 MiB of RAM beside its root \
                  file system; operations are counted by kernel tracing and priced with the same latencies."
                     .into(),
+                "YAFFS2 runs in this process by its direct interface: 28 of a page's spare bytes are its tags, it has 10 \
+                 caches of a page and no page cache, and a sync writes its checkpoint."
+                    .into(),
                 counted.into(),
             ],
             tables: vec![Table {
@@ -404,7 +409,12 @@ impl Run {
     fn is_for(&self, system: System) -> bool {
         // In this process there is no page cache, and JFFS2 writes through.
         let cached = self.name.ends_with("-cached");
-        let no_cache = [System::FlashLight, System::LittleFs, System::Jffs2];
+        let no_cache = [
+            System::FlashLight,
+            System::LittleFs,
+            System::Jffs2,
+            System::Yaffs2,
+        ];
         // Its pauses would be waited for.
         let waits = self.name == "sensor" && system == System::Ext4Jftl;
         !(cached && no_cache.contains(&system) || waits)

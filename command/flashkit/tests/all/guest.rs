@@ -373,7 +373,8 @@ fn a_study_as_commands() {
     };
     let plan = planned("saturated/sw/512k");
     // FlashLight here and mounted, UBIFS, JFFS2.
-    let systems = 4 + usize::from(cfg!(feature = "littlefs"));
+    let systems =
+        4 + usize::from(cfg!(feature = "littlefs")) + usize::from(cfg!(feature = "yaffs2"));
     assert_eq!(plan.lines().count(), systems, "{plan}");
     let own = plan
         .lines()
@@ -400,7 +401,7 @@ fn a_study_as_commands() {
     assert_eq!(good(&out), "page.html\npage.csv\npage.json\n");
     let page = fs::read_to_string(place.path("page.html")).unwrap();
     assert!(
-        page.contains("<svg") && page.contains("769 of 770 cases have no result yet"),
+        page.contains("<svg") && page.contains("923 of 924 cases have no result yet"),
         "{page}"
     );
     let json: Value = serde_json::from_slice(&fs::read(place.path("page.json")).unwrap()).unwrap();

@@ -274,9 +274,9 @@ mod tests {
         assert_eq!(names.len(), all.len());
         // 9 sizes: 4 patterns, 2 durable, 3 fill levels, durable or not; 5 sizes of 4
         // pauses, durable or not; aged.
-        assert_eq!(cases(Scale::Full).len(), 5 * (9 * 12 + 5 * 4 * 2 + 6));
-        assert_eq!(uflip_cases(Scale::Full).len(), 5 * 282);
-        assert!(cases(Scale::Quick).len() < 5 * 67);
+        assert_eq!(cases(Scale::Full).len(), 6 * (9 * 12 + 5 * 4 * 2 + 6));
+        assert_eq!(uflip_cases(Scale::Full).len(), 6 * 282);
+        assert!(cases(Scale::Quick).len() < 6 * 67);
     }
 
     #[test]

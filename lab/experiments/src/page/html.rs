@@ -165,7 +165,7 @@ fn verdict(cell: &Cell) -> Option<&'static str> {
     match cell {
         Cell::Text(text) if text == "confirmed" => Some("confirmed"),
         Cell::Text(text) if text == "changed" => Some("changed"),
-        Cell::Text(text) if text == "not testable" || text == "not measured" => Some("open"),
+        Cell::Text(text) if text == "not measured" => Some("open"),
         _ => None,
     }
 }

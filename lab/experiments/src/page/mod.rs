@@ -130,11 +130,12 @@ impl Page {
 
 /// Where and with what a result was made, in a line.
 fn made(made: &Made) -> String {
-    match &made.kernel {
-        Some(kernel) => format!(
-            "flashkit {}, Linux {kernel}, on {}",
-            made.flashkit, made.machine
-        ),
-        None => format!("flashkit {}, on {}", made.flashkit, made.machine),
+    let mut line = format!("flashkit {}", made.flashkit);
+    if let Some(kernel) = &made.kernel {
+        line += &format!(", Linux {kernel}");
     }
+    if let Some(package) = &made.package {
+        line += &format!(", {package}");
+    }
+    line + &format!(", on {}", made.machine)
 }

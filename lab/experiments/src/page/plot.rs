@@ -13,7 +13,7 @@ const HEIGHT: u32 = 330;
 /// A text that is read on a phone, where a plot is about two thirds as wide.
 const FONT: (&str, i32) = ("sans-serif", 17);
 /// Series that have a colour of their own.
-pub const COLOURS: usize = 7;
+pub const COLOURS: usize = 8;
 /// Stand for colours of the page.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const GRID: RGBColor = RGBColor(2, 2, 2);
@@ -25,6 +25,7 @@ const SERIES: [RGBColor; COLOURS] = [
     RGBColor(7, 7, 7),
     RGBColor(8, 8, 8),
     RGBColor(9, 9, 9),
+    RGBColor(10, 10, 10),
 ];
 /// Values further apart than this are shown by powers of ten.
 const LOG_FROM: f64 = 30.0;
@@ -37,7 +38,7 @@ fn coloured(svg: &str) -> String {
         .replace("#010101", "var(--ink)")
         .replace("#020202", "var(--grid)");
     for i in 0..COLOURS {
-        let stand_in = format!("#{0:02}{0:02}{0:02}", i + 3);
+        let stand_in = format!("#{0:02X}{0:02X}{0:02X}", i + 3);
         svg = svg.replace(&stand_in, &format!("var(--s{i})"));
     }
     // As wide as its place.

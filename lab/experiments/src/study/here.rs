@@ -26,6 +26,7 @@ pub fn run(case: &Case) -> Result<Report, String> {
             replay(case, &mut fs)
         }
         System::LittleFs => littlefs(case),
+        System::Yaffs2 => yaffs2(case),
         System::Ext4Jftl => {
             super::disk::run(case, options(case)).map_err(|error| format!("{error:#}"))
         }
@@ -65,6 +66,19 @@ fn littlefs(case: &Case) -> Result<Report, String> {
 
 #[cfg(not(feature = "littlefs"))]
 fn littlefs(_: &Case) -> Result<Report, String> {
+    Err("is not in this build".into())
+}
+
+#[cfg(feature = "yaffs2")]
+fn yaffs2(case: &Case) -> Result<Report, String> {
+    let fs = flashkit_rivals::Yaffs2::new(SimNand::new(case.chip));
+    let fs = fs.map_err(|error| format!("mount: {error}"))?;
+    let replayed = flashkit_workload::replay_store(fs, (case.lines)(), options(case));
+    Ok(replayed.map_err(|error| error.to_string())?.report)
+}
+
+#[cfg(not(feature = "yaffs2"))]
+fn yaffs2(_: &Case) -> Result<Report, String> {
     Err("is not in this build".into())
 }
 

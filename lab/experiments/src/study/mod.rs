@@ -51,20 +51,23 @@ pub enum System {
     Ubifs,
     /// Linux's JFFS2, in a guest.
     Jffs2,
+    /// YAFFS2 by its direct interface, in this process, where it is in the build.
+    Yaffs2,
 }
 
 impl System {
     /// Those that are made for raw flash.
-    pub const RAW: [System; 5] = [
+    pub const RAW: [System; 6] = [
         System::FlashLight,
         System::FlashLightMtd,
         System::LittleFs,
         System::Ubifs,
         System::Jffs2,
+        System::Yaffs2,
     ];
 
     /// All of them.
-    pub const ALL: [System; 7] = [
+    pub const ALL: [System; 8] = [
         System::FlashLight,
         System::FlashLightMtd,
         System::LittleFs,
@@ -72,6 +75,7 @@ impl System {
         System::F2fsJftl,
         System::Ubifs,
         System::Jffs2,
+        System::Yaffs2,
     ];
 
     /// As options and file names have it.
@@ -84,6 +88,7 @@ impl System {
             System::F2fsJftl => "f2fs-jftl",
             System::Ubifs => "ubifs",
             System::Jffs2 => "jffs2",
+            System::Yaffs2 => "yaffs2",
         }
     }
 
@@ -97,6 +102,7 @@ impl System {
             System::F2fsJftl => "F2FS on JFTL",
             System::Ubifs => "UBIFS",
             System::Jffs2 => "JFFS2",
+            System::Yaffs2 => "YAFFS2",
         }
     }
 
@@ -109,7 +115,7 @@ impl System {
     pub fn in_guest(self) -> bool {
         !matches!(
             self,
-            System::FlashLight | System::LittleFs | System::Ext4Jftl
+            System::FlashLight | System::LittleFs | System::Ext4Jftl | System::Yaffs2
         )
     }
 
@@ -119,6 +125,9 @@ impl System {
             System::LittleFs if !flashkit_rivals::LITTLEFS => {
                 Some("littlefs is not in this build (cargo run --release --features littlefs)")
             }
+            System::Yaffs2 if !flashkit_rivals::YAFFS2 => Some(
+                "YAFFS2 is not in this build (lab/rivals/yaffs2/fetch.sh && cargo run --release --features yaffs2)",
+            ),
             System::Ext4Jftl => crate::rig::missing(),
             _ => None,
         }

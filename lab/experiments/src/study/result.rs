@@ -41,6 +41,9 @@ pub struct Made {
     /// The kernel that the file system is part of, with its package's version.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub kernel: Option<String>,
+    /// The package that the file system was built from, where it is of another, with its version.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub package: Option<String>,
     /// The machine's processor.
     pub machine: String,
     /// Seconds since the epoch.
@@ -60,8 +63,21 @@ impl Made {
         Made {
             flashkit: env!("CARGO_PKG_VERSION").to_owned(),
             kernel,
+            package: None,
             machine: cpu,
             time: now.map_or(0, |now| now.as_secs()),
+        }
+    }
+
+    /// By this program in this process.
+    pub fn in_process(system: System) -> Made {
+        let package = match system {
+            System::Yaffs2 => flashkit_rivals::YAFFS2_PACKAGE,
+            _ => None,
+        };
+        Made {
+            package: package.map(str::to_owned),
+            ..Made::here(None)
         }
     }
 }

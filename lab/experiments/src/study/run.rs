@@ -152,7 +152,8 @@ fn work<'a>(state: &Mutex<State<'a>>, guests: Option<&Guests>, all: usize, how: 
     while let Some(unit) = take() {
         let done = match (&unit, guests) {
             (Unit::Here(case), _) => {
-                keep(case, &Outcome::new(case, here::run(case), Made::here(None)))
+                let made = Made::in_process(case.system);
+                keep(case, &Outcome::new(case, here::run(case), made))
             }
             (Unit::Guest(_), None) => Ok(()),
             (Unit::Guest(cases), Some(guests)) => guest(state, cases, guests, how, &keep),

@@ -81,7 +81,7 @@ fn no_plot_is_empty_and_no_figure_is_nan() {
 
     let plots = between(&html, "<svg", "</svg>");
     // Figures 2, 4, 5 and 6 and ours, one of uFLIP, and the bars of traces and loads.
-    assert_eq!(plots.len(), 4 + 4 + 4 + 5 * 6 + 5 * 4 + 1 + 2);
+    assert_eq!(plots.len(), 4 + 4 + 4 + 6 * 6 + 6 * 4 + 1 + 2);
     for plot in &plots {
         let points = plot.matches("<circle").count() + plot.matches("<rect").count();
         assert!(points >= 2, "an empty plot: {plot}");

@@ -135,7 +135,7 @@ fn steps_of_cleaning_while_idle() {
     for (pages, want) in [
         (4, (9_731, 2_946)),
         (16, (16_242, 741)),
-        (64, (49_169, 195)),
+        (64, (46_950, 187)),
     ] {
         let mut fs = of_paper();
         let mut lines = generate::find("realtime").unwrap().lines();

@@ -6,6 +6,10 @@ use super::super::data::{
 use super::super::pattern::Baseline::{self, Rr, Rw, Sr, Sw};
 use crate::study::System::{self, Jffs2, Ubifs};
 
+mod yaffs2;
+
+pub use yaffs2::*;
+
 /// A verdict and the data that it rests on; `None` when there are too few.
 pub type Judged = Option<(bool, String)>;
 
