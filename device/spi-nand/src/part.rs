@@ -2,6 +2,7 @@
 
 use flashkit_nand::{Geometry, GeometryError, PageAddr};
 
+use crate::parts::USUAL;
 use crate::{Ecc, Onfi};
 
 /// How a chip sends its id.
@@ -122,25 +123,12 @@ impl Part {
         Part {
             maker: "ONFI",
             name: "ONFI",
-            id_read: IdRead::AfterByte,
-            id: &[],
             page_size: onfi.page_size,
             raw_spare: onfi.raw_spare as u32,
             pages_per_block: onfi.pages_per_block,
             blocks: onfi.blocks,
-            planes: 1,
-            spare: &[],
-            ecc: Ecc::TwoBits,
             ecc_bits,
-            copy: CopyRule::Never,
-            config: Config { set: 0, clear: 0 },
-            cache_read: CacheRead::DummyLast,
-            load_clears: false,
-            times: Times {
-                read_us: 1_000,
-                program_us: 10_000,
-                erase_us: 100_000,
-            },
+            ..USUAL
         }
     }
 

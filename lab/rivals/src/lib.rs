@@ -11,10 +11,34 @@ mod littlefs;
 #[cfg(feature = "yaffs2")]
 mod yaffs2;
 
+#[cfg(any(feature = "littlefs", feature = "yaffs2"))]
+use flashkit_workload::StoreError;
 #[cfg(feature = "littlefs")]
 pub use littlefs::LittleFs;
 #[cfg(feature = "yaffs2")]
 pub use yaffs2::Yaffs2;
+
+/// All paths below the root, each with whether it is a directory. `names`: those in a directory.
+#[cfg(any(feature = "littlefs", feature = "yaffs2"))]
+fn list_all(
+    mut names: impl FnMut(&str) -> Result<Vec<(String, bool)>, StoreError>,
+) -> Result<Vec<(String, bool)>, StoreError> {
+    let mut found = Vec::new();
+    let mut pending = vec![String::new()];
+    while let Some(dir) = pending.pop() {
+        for (name, is_dir) in names(&dir)? {
+            let path = match dir.is_empty() {
+                true => name,
+                false => format!("{dir}/{name}"),
+            };
+            if is_dir {
+                pending.push(path.clone());
+            }
+            found.push((path, is_dir));
+        }
+    }
+    Ok(found)
+}
 
 /// Whether littlefs is in this build.
 pub const LITTLEFS: bool = cfg!(feature = "littlefs");

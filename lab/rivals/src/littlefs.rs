@@ -481,21 +481,7 @@ impl Store for LittleFs {
     }
 
     fn list(&mut self) -> Result<Vec<(String, bool)>> {
-        let mut found = Vec::new();
-        let mut pending = vec![String::new()];
-        while let Some(dir) = pending.pop() {
-            for (name, is_dir) in self.names(&dir)? {
-                let path = match dir.is_empty() {
-                    true => name,
-                    false => format!("{dir}/{name}"),
-                };
-                if is_dir {
-                    pending.push(path.clone());
-                }
-                found.push((path, is_dir));
-            }
-        }
-        Ok(found)
+        crate::list_all(|dir| self.names(dir))
     }
 
     fn clock_ns(&self) -> u64 {

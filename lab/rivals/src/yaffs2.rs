@@ -485,23 +485,18 @@ impl Store for Yaffs2 {
     }
 
     fn list(&mut self) -> Result<Vec<(String, bool)>> {
-        let mut found = Vec::new();
-        let mut pending = vec![String::new()];
-        while let Some(dir) = pending.pop() {
-            for name in self.names(&dir)? {
-                let path = match dir.is_empty() {
-                    true if name == LOST_AND_FOUND => continue,
-                    true => name,
-                    false => format!("{dir}/{name}"),
+        crate::list_all(|dir| {
+            let mut found = Vec::new();
+            for name in self.names(dir)? {
+                let path = match dir {
+                    "" if name == LOST_AND_FOUND => continue,
+                    "" => name.clone(),
+                    _ => format!("{dir}/{name}"),
                 };
-                let is_dir = self.is_dir(&path)?;
-                if is_dir {
-                    pending.push(path.clone());
-                }
-                found.push((path, is_dir));
+                found.push((name, self.is_dir(&path)?));
             }
-        }
-        Ok(found)
+            Ok(found)
+        })
     }
 
     fn clock_ns(&self) -> u64 {

@@ -37,8 +37,9 @@ pub static ALL: [&[Part]; 8] = [
     &ESMT,
 ];
 
-/// What most rows have in common: 1 Gbit in the usual shape.
-const USUAL: Part = Part {
+/// What most rows have in common: 1 Gbit in the usual shape. Where a row says nothing else, it is
+/// cautious: no spare bytes, no copies, long waits.
+pub(crate) const USUAL: Part = Part {
     maker: "",
     name: "",
     id_read: IdRead::AfterByte,
