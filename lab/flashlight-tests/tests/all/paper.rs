@@ -5,7 +5,7 @@ use crate::common::{Fs, format, on_preset, try_mount_in};
 use flashkit_flashlight::{Cleaner, Config};
 use flashkit_sim::{SimNand, preset};
 use flashkit_vfs::any::AnyNand;
-use flashkit_workload::{Options, Report, generate, replay_fs};
+use flashkit_workload::{Options, Phase, Report, generate, replay_fs};
 
 fn report(name: &str, fsync: bool, request: usize) -> Report {
     report_of(&mut on_preset("slc-256m"), name, fsync, request)
@@ -24,15 +24,22 @@ fn report_of(fs: &mut Fs, name: &str, fsync: bool, request: usize) -> Report {
     replayed.report
 }
 
-/// Reads, programs and erases of a phase.
-fn counts(name: &str, request: usize, phase: &str) -> (u64, u64, u64) {
-    let report = report(name, false, request);
-    let p = report.phases.iter().find(|p| p.name == phase).unwrap();
+fn phase_of(report: Report, name: &str) -> Phase {
+    let mut phases = report.phases.into_iter();
+    phases.find(|p| p.name == name).unwrap()
+}
+
+/// Reads, programs and erases.
+fn counts_of(p: &Phase) -> (u64, u64, u64) {
     (
         p.page_reads + p.spare_reads,
         p.page_programs,
         p.block_erases,
     )
+}
+
+fn counts(name: &str, request: usize, phase: &str) -> (u64, u64, u64) {
+    counts_of(&phase_of(report(name, false, request), phase))
 }
 
 /// Table V: 98,805 programs, whatever the request. One read for each block.
@@ -84,8 +91,7 @@ fn updates_in_one_piece_and_in_many() {
 #[test]
 fn waits_of_a_stream() {
     for (name, longest) in [("realtime", 22_055), ("realtime-idle", 22_680)] {
-        let report = report(name, true, 64 << 10);
-        let stream = report.phases.iter().find(|p| p.name == "stream").unwrap();
+        let stream = phase_of(report(name, true, 64 << 10), "stream");
         assert_eq!(stream.latency_us.max as u64, longest, "{name}");
     }
 }
@@ -100,16 +106,9 @@ fn demand_of_the_papers_cleaner(name: &str, ram: usize, want: (u64, u64, u64)) {
         };
         let chip = format(SimNand::new(preset("slc-256m").unwrap()), 1);
         let mut fs = try_mount_in(AnyNand::new(chip), ram, config).unwrap();
-        let report = report_of(&mut fs, name, false, 64 << 10);
-        let serve = report.phases.into_iter().find(|p| p.name == "serve");
-        serve.unwrap()
+        phase_of(report_of(&mut fs, name, false, 64 << 10), "serve")
     });
-    let counts = (
-        papers.page_reads + papers.spare_reads,
-        papers.page_programs,
-        papers.block_erases,
-    );
-    assert_eq!(counts, want, "{name} in {ram} bytes");
+    assert_eq!(counts_of(&papers), want, "{name} in {ram} bytes");
     let (usual, papers) = (usual.flash_us, papers.flash_us);
     assert!(papers <= 2 * usual, "{name}: {papers} us, else {usual} us");
 }
