@@ -30,7 +30,7 @@ pub struct Config {
     /// [`Cleaner::Paper`]: blocks on the dirty list that start cleaning (paper: 140).
     pub dirty_threshold: usize,
     /// [`Cleaner::Paper`]: blocks cleaned at a time (paper: 9).
-    pub gc_batch: u32,
+    pub gc_batch: usize,
     /// Erases between two moves of a block whose data stays, for the sake of wear; 0: none is
     /// moved. Fewer erases level more and cost more: the erase counts deviate by about a sixth of
     /// this number, and one erase in as many is for levelling. Default: 52.

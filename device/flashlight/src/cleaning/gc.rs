@@ -8,7 +8,7 @@
 use crate::checkpoint::Durable;
 use crate::cleaning::Volume;
 use crate::cleaning::job::{CleanJob, LOOK, MOVE, Why};
-use crate::config::Cleaner;
+use crate::config::{Cleaner, Config};
 use crate::error::Error;
 use crate::format::blockstate::BlockState;
 use crate::index::Index;
@@ -28,6 +28,23 @@ const IDLE_STEP: u32 = 400;
 /// Dead blocks that are worth a checkpoint.
 pub(crate) const CHECKPOINT_WORTH: u32 = 8;
 
+/// The paper's policy: how many blocks on the dirty list start cleaning, and how many are cleaned
+/// then.
+pub(crate) struct DirtyLimit {
+    threshold: usize,
+    batch: usize,
+}
+
+impl DirtyLimit {
+    /// None with another policy.
+    pub fn of(config: &Config) -> Option<Self> {
+        (config.cleaner == Cleaner::Paper).then_some(DirtyLimit {
+            threshold: config.dirty_threshold,
+            batch: config.gc_batch,
+        })
+    }
+}
+
 impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
     pub(crate) fn clean_failing(&mut self) -> Result<(), Error<N::Error>> {
@@ -46,23 +63,18 @@ impl<N: Nand> Volume<'_, N> {
         Ok(())
     }
 
-    /// Not more than the list can grow beyond.
-    fn dirty_threshold(&self) -> usize {
-        self.config
-            .dirty_threshold
-            .min(self.store().dirty.most() - 1)
-    }
-
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
     /// valid pages go. The paper's list can be no longer; here it can, so a block waits until that
     /// wins more than it takes.
     pub(crate) fn clean_dirty_list(&mut self) -> Result<(), Error<N::Error>> {
-        if self.config.cleaner != Cleaner::Paper
-            || self.store().dirty.len() <= self.dirty_threshold()
-        {
+        let Some(DirtyLimit { threshold, batch }) = self.dirty_limit else {
+            return Ok(());
+        };
+        // The list cannot grow beyond its end.
+        if self.store().dirty.len() <= threshold.min(self.store().dirty.most() - 1) {
             return Ok(());
         }
-        for _ in 0..self.config.gc_batch {
+        for _ in 0..batch {
             let Some(block) = self.index_mut().dirty_victim() else {
                 return Ok(());
             };

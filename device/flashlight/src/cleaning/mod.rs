@@ -18,8 +18,8 @@ pub(crate) mod room;
 pub(crate) mod spill;
 
 use crate::checkpoint::Durable;
+use crate::cleaning::gc::DirtyLimit;
 use crate::cleaning::job::CleanJob;
-use crate::config::Config;
 use crate::index::Index;
 use crate::space::store::Store;
 use flashkit_nand::Nand;
@@ -27,7 +27,8 @@ use flashkit_nand::Nand;
 /// A volume that makes room for what is written to it.
 pub(crate) struct Volume<'r, N: Nand> {
     pub durable: Durable<'r, N>,
-    pub config: Config,
+    /// How long the dirty list may be, with the paper's policy.
+    pub dirty_limit: Option<DirtyLimit>,
     /// The block that is being cleaned.
     pub job: Option<CleanJob>,
     /// What cleaning may cost now, in reads; negative when it has cost more than its share.

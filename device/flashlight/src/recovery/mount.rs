@@ -5,6 +5,7 @@ use crate::checkpoint::anchor::Anchor;
 use crate::checkpoint::encode::Start;
 use crate::checkpoint::root::root_blocks;
 use crate::cleaning::Volume;
+use crate::cleaning::gc::DirtyLimit;
 use crate::config::Config;
 use crate::error::Error;
 use crate::format::area::{Head, LogArea};
@@ -50,7 +51,7 @@ impl<'r, N: Nand> Volume<'r, N> {
                 anchor: Anchor::new(roots),
                 ram: bytes,
             },
-            config,
+            dirty_limit: DirtyLimit::of(&config),
             job: None,
             credit: 0,
             looked_for_overridden: 0,
