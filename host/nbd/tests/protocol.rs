@@ -339,8 +339,9 @@ fn flags_that_were_not_offered_end_the_session() {
     for bit in 0..32 {
         let mut client = Client::plain();
         client.put(&[&(1u32 << bit).to_be_bytes()]);
-        client.option(2, b"");
+        // After others nobody listens any more.
         if bit < 2 {
+            client.option(2, b"");
             assert_eq!(client.option_reply(2), (1, vec![]));
             assert!(client.end().0.is_ok());
         } else {
