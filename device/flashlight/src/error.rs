@@ -2,8 +2,102 @@
 
 use flashkit_nand::PageAddr;
 
-/// What is damaged when a file's data is.
-pub(crate) const FILE_DATA: &str = "file data";
+/// What is damaged. It is also its name: `&*damaged` is a `&str`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Damaged {
+    /// A file's data.
+    Data,
+    /// The inode of a file.
+    File,
+    /// The inode of a directory.
+    Dir,
+    /// An entry of a directory: the page it leads to is not that name's.
+    Entry,
+    /// Changes of a directory that wait in the page of another.
+    Deferred,
+    /// A page of the names of a file.
+    Names,
+    /// A page of extended attributes.
+    Attributes,
+    /// A page of a directory's hashes.
+    HashMap,
+    /// The page that says where a directory's pages of hashes are.
+    HashIndex,
+    /// A page of a file's extents.
+    ExtentMap,
+    /// The page that says where a file's pages of extents are.
+    ExtentIndex,
+    /// An extent.
+    Extent,
+    /// A page of where directories are.
+    DirMap,
+    /// The page that says where the pages of the directory map are.
+    Places,
+    /// A page of the block table.
+    Table,
+    /// A page of an index of valid pages.
+    Validity,
+    /// A checkpoint.
+    Checkpoint,
+    /// A page of the anchor's second level.
+    Second,
+    /// The page that begins the anchor.
+    Root,
+    /// A part of a checkpoint.
+    Snapshot,
+    /// A block for checkpoints.
+    CheckpointBlock,
+    /// The record of a change before the last stop.
+    Change,
+    /// The record of an image's transfer to a chip.
+    Transfer,
+}
+
+impl Damaged {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Damaged::Data => "file data",
+            Damaged::File => "file inode",
+            Damaged::Dir => "directory",
+            Damaged::Entry => "directory entry",
+            Damaged::Deferred => "deferred changes of a directory",
+            Damaged::Names => "names of a file",
+            Damaged::Attributes => "extended attributes",
+            Damaged::HashMap => "hash map",
+            Damaged::HashIndex => "hash index",
+            Damaged::ExtentMap => "extent map",
+            Damaged::ExtentIndex => "extent index",
+            Damaged::Extent => "extent",
+            Damaged::DirMap => "directory map",
+            Damaged::Places => "page of places of the directory map",
+            Damaged::Table => "block table",
+            Damaged::Validity => "validity page",
+            Damaged::Checkpoint => "checkpoint",
+            Damaged::Second => "second-level checkpoint",
+            Damaged::Root => "root page",
+            Damaged::Snapshot => "part of a checkpoint",
+            Damaged::CheckpointBlock => "checkpoint block",
+            Damaged::Change => "record of a change before the last stop",
+            Damaged::Transfer => "transfer record",
+        }
+    }
+}
+
+impl core::ops::Deref for Damaged {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl core::fmt::Display for Damaged {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self)
+    }
+}
 
 /// What went wrong. `E` is the driver's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +112,7 @@ pub enum Error<E> {
     /// hash.
     TooBig,
     /// The medium holds something it should not, at this page.
-    Corrupt(PageAddr, &'static str),
+    Corrupt(PageAddr, Damaged),
     /// Read-only: mounted so, or damaged earlier in this session.
     ReadOnly,
     /// No such name.
@@ -55,7 +149,7 @@ pub enum Error<E> {
 impl<E> Error<E> {
     /// Whether this is damage of the file system's own records, not of a file's data alone.
     pub fn is_metadata(&self) -> bool {
-        matches!(self, Error::Corrupt(_, what) if *what != FILE_DATA)
+        matches!(self, Error::Corrupt(_, what) if *what != Damaged::Data)
     }
 
     /// Whether the medium is damaged where this was met; what is elsewhere is not concerned.

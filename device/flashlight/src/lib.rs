@@ -87,7 +87,7 @@ pub use api::walk::{Area, Page, RamUse, Visitor};
 pub use api::xattr::SetXattr;
 pub use api::{inspect, transfer};
 pub use config::{Cleaner, Config};
-pub use error::Error;
+pub use error::{Damaged, Error};
 pub use format::attributes::XATTR_NAME_MAX;
 pub use format::blockstate::BlockState;
 pub use format::header::{FORMAT_VERSION, Header, Kind};

@@ -5,7 +5,7 @@
 //! device has: a tool of the host does that, and hands them to [`FlashLight::adopt`].
 
 use crate::FlashLight;
-use crate::error::{Error, sound};
+use crate::error::{Damaged, Error, sound};
 use crate::format::dirrec::Target;
 use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
@@ -53,13 +53,12 @@ impl<N: Nand> FlashLight<'_, N> {
     pub fn adopt(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         self.index_mut().writable()?;
         let lost = self.lost_found()?;
-        self.index_mut()
-            .load_scratch(at, Kind::File, "file inode")?;
+        self.index_mut().load_scratch(at, Kind::File)?;
         let view = FileView::on(&*self.index().scratch);
         let (ino, flags) = (view.ino(), view.flags());
         let name = Name::of(ino);
         if flags & (FLAG_INDIRECT | FLAG_ORPHAN) != 0 {
-            return Err(Error::Corrupt(at, "file inode"));
+            return Err(Error::Corrupt(at, Damaged::File));
         }
         let hash = self.volume.vacant(lost, name.as_bytes())?;
         self.index().need_page()?;

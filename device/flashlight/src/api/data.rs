@@ -6,7 +6,7 @@
 
 use crate::FlashLight;
 use crate::cleaning::Volume;
-use crate::error::{Error, FILE_DATA, sound};
+use crate::error::{Damaged, Error, sound};
 use crate::format::extent::{self, INDEX_END};
 use crate::format::inode::{Fragment, Time};
 use crate::format::node::FileRef;
@@ -171,7 +171,7 @@ impl<N: Nand> Index<'_, N> {
         } else {
             let status = self.store.nand.read(page, off as u32, out, &mut [])?;
             if !status.is_readable() {
-                return Err(Error::Corrupt(page, FILE_DATA));
+                return Err(Error::Corrupt(page, Damaged::Data));
             }
         }
         if let Some(f) = fragment {

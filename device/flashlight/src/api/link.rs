@@ -5,7 +5,7 @@
 //! RAM.
 
 use crate::FlashLight;
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::hash::ino_hash;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, Stamp, Time};
@@ -164,7 +164,7 @@ impl<N: Nand> Index<'_, N> {
         now: Time,
     ) -> Result<(), Error<N::Error>> {
         let Some(spot) = self.find_spot(i, dir, Which::Name(name))? else {
-            return Err(Error::Corrupt(self.files[i].loc, "names of a file"));
+            return Err(Error::Corrupt(self.files[i].loc, Damaged::Names));
         };
         self.drop_name(i, spot)?;
         let mut view = self.files[i].file_mut();

@@ -291,7 +291,7 @@ impl<N: Nand> Index<'_, N> {
     /// The file that an entry leads to, if that can be read and says that this is its place.
     fn file_of(&mut self, dir: u32, rec: &DirRec) -> Result<Option<FileRef>, Error<N::Error>> {
         let at = PageAddr(rec.ptr);
-        let found = sound(self.load_scratch(at, Kind::File, "file inode"))?;
+        let found = sound(self.load_scratch(at, Kind::File))?;
         let file = found.map(|()| FileView::on(&*self.scratch).file_ref(self.store.volume));
         Ok(file.filter(|file| (file.dir, file.hash) == (dir, rec.hash)))
     }

@@ -28,7 +28,7 @@
 //! was cut is never relied on.
 
 use crate::config::Config;
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::hash::crc32c;
 use crate::format::header::{self, is_blank};
 use crate::format::limits::ROOT_BLOCKS;
@@ -286,7 +286,7 @@ impl<'r, N: Nand> Transferred<'r, N> {
             }
         }
         if self.intact == [false; 2] {
-            return Err(Error::Corrupt(self.chip_page_of(0, 0), "transfer record"));
+            return Err(Error::Corrupt(self.chip_page_of(0, 0), Damaged::Transfer));
         }
         // Not before: while the record is only sent, a mark moves everything behind it.
         for block in failed.into_iter().flatten() {
@@ -401,7 +401,7 @@ fn find<N: Nand>(
         let status = nand.read(at, 0, page, &mut []).map_err(Error::Driver)?;
         if !status.is_readable() || !is_record(page) {
             // It could be read before, and rots.
-            return Err(Error::Corrupt(at, "transfer record"));
+            return Err(Error::Corrupt(at, Damaged::Transfer));
         }
     }
     Ok(Some((at, copies)))

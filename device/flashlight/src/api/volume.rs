@@ -133,7 +133,9 @@ impl<N: Nand> FlashLight<'_, N> {
     /// went. What they concern may be as it was before, or give an error. The next
     /// [`FlashLight::sync`] or [`FlashLight::unmount`] has it as its result, once.
     pub fn lost_change(&self) -> Option<(PageAddr, &'static str)> {
-        self.index().lost_change.map(|(at, what, _)| (at, what))
+        self.index()
+            .lost_change
+            .map(|(at, what, _)| (at, what.as_str()))
     }
 
     /// Cleans in idle time, or writes a block anew that needs it: about as much as the moves of

@@ -12,7 +12,6 @@ use crate::format::mappage::MapPage;
 use crate::format::names::Which;
 use crate::format::node::{FileRef, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
-use crate::index::dirmap::PLACES;
 use crate::index::slots::FileSlot;
 use crate::index::waiting::Waiting;
 use flashkit_nand::{Nand, PageAddr};
@@ -210,14 +209,14 @@ impl<N: Nand> Index<'_, N> {
     /// and the directories that have copies.
     fn walk_rebuilt(&mut self, visitor: &mut Limited<'_>) -> Result<(), Error<N::Error>> {
         for page in self.map.places() {
-            let found = self.load_scratch(page, Kind::Places, PLACES);
+            let found = self.load_scratch(page, Kind::Places);
             report(found, page, 0, visitor)?;
         }
         for n in 0.. {
             let Some(page) = self.store.table.copies().nth(n) else {
                 break;
             };
-            let found = self.load_scratch(page, Kind::Table, "block table");
+            let found = self.load_scratch(page, Kind::Table);
             if report(found, page, 0, visitor)?.is_none() {
                 // It is written anew, from the other copy.
                 let block = self.store.geo.block_of(page).0;
@@ -228,14 +227,14 @@ impl<N: Nand> Index<'_, N> {
         while let Some(Some((k, page))) = sound(self.map_page_from(i))? {
             i = k + 1;
             if page.is_some() {
-                let found = self.load_scratch(page, Kind::DirMap, "page of the directory map");
+                let found = self.load_scratch(page, Kind::DirMap);
                 report(found, page, 0, visitor)?;
                 self.map_get(k as u32 * self.map.per_page())?;
             }
         }
         for ino in [ROOT_DIR, INDEX_DIR] {
             let page = self.map_get(ino)?;
-            let found = self.load_scratch(page, Kind::Dir, "directory");
+            let found = self.load_scratch(page, Kind::Dir);
             report(found, page, ino, visitor)?;
             sound(self.load_dir(ino))?;
         }
@@ -264,8 +263,7 @@ impl<N: Nand> Index<'_, N> {
             });
             let mut r = 0;
             loop {
-                let what = "index page of hash maps";
-                let found = self.load_map_page(Kind::HashIndex, (key, at), ino, what);
+                let found = self.load_map_page(Kind::HashIndex, (key, at), ino);
                 if report(found, at, ino, visitor)?.is_none() {
                     whole = false;
                     break;
@@ -295,7 +293,7 @@ impl<N: Nand> Index<'_, N> {
             area: Area::HashMap,
             ino,
         });
-        let found = self.load_map_page(Kind::HashMap, pointer, ino, "hash map");
+        let found = self.load_map_page(Kind::HashMap, pointer, ino);
         Ok(report(found, page, ino, visitor)?.is_some())
     }
 
@@ -391,7 +389,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// The number of the file at a page, if that can be read.
     fn file_number(&mut self, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
-        let found = sound(self.load_scratch(at, Kind::File, FILE))?;
+        let found = sound(self.load_scratch(at, Kind::File))?;
         Ok(found.map(|()| FileView::on(&*self.scratch).ino()))
     }
 
@@ -493,7 +491,7 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         visitor: &mut Limited<'_>,
     ) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, Kind::File, FILE)?;
+        self.load_scratch(at, Kind::File)?;
         let ino = FileView::on(&self.scratch).ino();
         let i = match self.file_slot(ino) {
             Some(i) => i,
@@ -527,8 +525,7 @@ impl<N: Nand> Index<'_, N> {
             });
             let mut r = 0;
             loop {
-                let what = "index page of extent maps";
-                let found = self.load_map_page(Kind::ExtentIndex, (key, page), ino, what);
+                let found = self.load_map_page(Kind::ExtentIndex, (key, page), ino);
                 if report(found, page, ino, visitor)?.is_none() {
                     break;
                 }
@@ -560,7 +557,7 @@ impl<N: Nand> Index<'_, N> {
             area: Area::ExtentMap,
             ino,
         });
-        let found = self.load_map_page(Kind::ExtentMap, pointer, ino, "extent map");
+        let found = self.load_map_page(Kind::ExtentMap, pointer, ino);
         if report(found, page, ino, visitor)?.is_some() {
             let counted = self.for_each_valid_run(i, waiting, |_, e| visit_run(e, ino, visitor));
             report(counted, page, ino, visitor)?;
@@ -571,7 +568,6 @@ impl<N: Nand> Index<'_, N> {
 
 /// What a damaged page is called that an entry leads to; the number reported with it is that of
 /// the directory, for the file's is in the page.
-const FILE: &str = "inode of a file of this directory";
 
 /// Visits the pages of extents. Returns where the last ends.
 fn visit_extents(
@@ -604,7 +600,7 @@ fn report<T, E>(
     visitor: &mut Limited<'_>,
 ) -> Result<Option<T>, Error<E>> {
     match result {
-        Err(Error::Corrupt(at, what)) => visitor.damaged(at, ino, what),
+        Err(Error::Corrupt(at, what)) => visitor.damaged(at, ino, what.as_str()),
         Err(Error::NotFound) => visitor.problem(page, ino, "not found"),
         r => return r.map(Some),
     }

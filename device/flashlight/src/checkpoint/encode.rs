@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::take::OF_UPDATES;
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::{HEADS, Head, LogArea, UNSEEN, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{
@@ -196,14 +196,14 @@ impl<N: Nand> Durable<'_, N> {
         let geo = self.index.store.geo;
         let mut parts = self.index.parts();
         let tableless = self.index.store.table.paged.is_some();
-        let corrupt = |at| Err(Error::Corrupt(at, "block table"));
+        let corrupt = |at| Err(Error::Corrupt(at, Damaged::Table));
         self.index.store.forget_all_deferred();
         self.index.deferred_left_out = false;
         self.index.store.remnants.len = 0;
         self.index.store.heads.data[UPDATE] = Head::NONE;
         for at in pages.iter().copied().map(PageAddr) {
             let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
-            let header = (self.index.store).expect_meta(at, page, Kind::Snapshot, "block table")?;
+            let header = (self.index.store).expect_meta(at, page, Kind::Snapshot)?;
             let Some(piece) = Piece::on(&geo, page, header.len)
                 .filter(|piece| piece.from == parts.at && piece.tableless == tableless)
             else {

@@ -36,7 +36,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{CONFIRMED, REPEATED, TOLD, UNMOUNTED};
@@ -164,7 +164,7 @@ impl<N: Nand> Durable<'_, N> {
                 return Ok(());
             }
         }
-        Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+        Err(Error::Corrupt(PageAddr::NONE, Damaged::CheckpointBlock))
     }
 
     /// What a recovery has come to that makes it durable. `false` when the last root block is full,
@@ -209,7 +209,7 @@ impl<N: Nand> Durable<'_, N> {
                 return Ok(());
             }
         }
-        Err(Error::Corrupt(PageAddr::NONE, "checkpoint block"))
+        Err(Error::Corrupt(PageAddr::NONE, Damaged::CheckpointBlock))
     }
 
     /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in

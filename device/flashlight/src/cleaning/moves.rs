@@ -6,7 +6,7 @@
 //! place, the record masks that.
 
 use crate::cleaning::job::{CleanJob, LOOK, MAP, MOVE, Why};
-use crate::error::{Error, FILE_DATA, sound};
+use crate::error::{Damaged, Error, sound};
 use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent, INDEX_END};
@@ -214,7 +214,7 @@ impl<N: Nand> Index<'_, N> {
         kind: Kind,
         area: LogArea,
     ) -> Result<PageAddr, Error<N::Error>> {
-        self.load_scratch(at, kind, "map page")?;
+        self.load_scratch(at, kind)?;
         let len = flashkit_bytes::get_u16(&self.scratch, 24) as usize;
         self.append_scratch(area, len, kind, at)
     }
@@ -256,7 +256,7 @@ impl<N: Nand> Index<'_, N> {
         way: &Way,
         copies: &mut [Copied; COPIES],
     ) -> Result<usize, Error<N::Error>> {
-        self.load_scratch(way.page, maps.index, maps.what_index)?;
+        self.load_scratch(way.page, maps.index)?;
         let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
         let (at, geo) = (copies[0].from, &self.store.geo);
         let (mut leads, mut n) = (false, 1);
@@ -495,7 +495,7 @@ impl<N: Nand> Index<'_, N> {
             &mut []
         };
         if !self.store.nand.read(at, 0, data, &mut spare)?.is_readable() {
-            return Err(Error::Corrupt(at, FILE_DATA));
+            return Err(Error::Corrupt(at, Damaged::Data));
         }
         if whole {
             self.store.scratch_holds.set_data(at);
@@ -595,7 +595,7 @@ impl<N: Nand> Index<'_, N> {
             let (pointer, ino) = (self.files[i].file().pointer(root), self.files[i].ino);
             let (mut map, mut waiting) = (pointer, None);
             if levels == 2 {
-                let index = self.load_map_page(EXTENT.index, pointer, ino, EXTENT.what_index);
+                let index = self.load_map_page(EXTENT.index, pointer, ino);
                 match index {
                     Err(e) if e.is_damage() => {
                         (damage, root, p) = (Some(e), root + 1, 0);

@@ -11,7 +11,6 @@ pub(crate) const HEAD: usize = 3;
 pub const XATTR_NAME_MAX: usize = 255;
 
 /// What damage is called.
-pub(crate) const WHAT: &str = "extended attributes";
 
 pub(crate) type AttributesPage<'a> = MapPage<&'a mut [u8], 1>;
 

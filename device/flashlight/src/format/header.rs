@@ -15,6 +15,7 @@
 //! * `len`: bytes of the page in use, header included; the rest is not programmed.
 //! * `prev`: the page that this one replaces, or all ones.
 
+use crate::error::Damaged;
 use crate::format::hash::crc32c;
 use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use flashkit_nand::PageAddr;
@@ -55,6 +56,28 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// What is damaged where such a page cannot be read.
+    pub const fn damaged(self) -> Damaged {
+        match self {
+            Kind::Root => Damaged::Root,
+            Kind::Second => Damaged::Second,
+            Kind::Checkpoint => Damaged::Checkpoint,
+            Kind::Alloc | Kind::Snapshot => Damaged::Snapshot,
+            Kind::DirMap => Damaged::DirMap,
+            Kind::Dir => Damaged::Dir,
+            Kind::HashMap => Damaged::HashMap,
+            Kind::HashIndex => Damaged::HashIndex,
+            Kind::File => Damaged::File,
+            Kind::ExtentMap => Damaged::ExtentMap,
+            Kind::ExtentIndex => Damaged::ExtentIndex,
+            Kind::Names => Damaged::Names,
+            Kind::Attributes => Damaged::Attributes,
+            Kind::Places => Damaged::Places,
+            Kind::Table => Damaged::Table,
+            Kind::Validity => Damaged::Validity,
+        }
+    }
+
     /// Every kind, by its number on flash.
     pub const ALL: [Kind; 17] = {
         use Kind::*;

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::format::area::LogArea;
-use crate::format::attributes::{AttributesPage, WHAT};
+use crate::format::attributes::AttributesPage;
 use crate::format::extent;
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, Stamp, Time};
@@ -38,7 +38,7 @@ impl<N: Nand> Index<'_, N> {
         if at.is_none() {
             return Ok(false);
         }
-        self.load_map_page(Kind::Attributes, (0, at), ino, WHAT)?;
+        self.load_map_page(Kind::Attributes, (0, at), ino)?;
         Ok(true)
     }
 

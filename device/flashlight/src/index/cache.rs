@@ -8,7 +8,7 @@
 //!   directory's page, which does. A name is removed only when the new ones before it have been
 //!   written. So the changes of one directory survive a power cut in their order.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::LogArea;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::extent::{self, Extent, REMOVED};
@@ -326,7 +326,7 @@ impl<N: Nand> Index<'_, N> {
             self.dirs[i].buf.copy_from_slice(&self.scratch);
         } else {
             let buf = &mut *self.dirs[i].buf;
-            if let Err(e) = self.store.get_meta(at, buf, Kind::Dir, "directory") {
+            if let Err(e) = self.store.get_meta(at, buf, Kind::Dir) {
                 copied = self.read_dir_copy(i, ino, at)?;
                 if !copied {
                     return Err(e);
@@ -335,7 +335,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let view = self.dirs[i].dir();
         if view.ino() != ino {
-            return Err(Error::Corrupt(at, "directory"));
+            return Err(Error::Corrupt(at, Damaged::Dir));
         }
         self.dirs[i].dir_mut().strip_notes();
         let deferred = Self::put_deferred_in(&mut self.dirs[i], &self.store, at)?;
@@ -422,7 +422,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Notes damage for which a change may be lost, to be told at the next sync.
-    pub(crate) fn note_damage(&mut self, at: PageAddr, what: &'static str) {
+    pub(crate) fn note_damage(&mut self, at: PageAddr, what: Damaged) {
         self.lost_change = Some((at, what, false));
     }
 
@@ -431,7 +431,7 @@ impl<N: Nand> Index<'_, N> {
         match &mut self.lost_change {
             Some((at, what, told @ false)) => {
                 *told = true;
-                Err(Error::Corrupt(*at, what))
+                Err(Error::Corrupt(*at, *what))
             }
             _ => Ok(()),
         }
@@ -510,8 +510,7 @@ impl<N: Nand> Index<'_, N> {
         if self.store.scratch_holds.is(at) {
             self.files[i].buf.copy_from_slice(&self.scratch);
         } else {
-            self.store
-                .get_meta(at, self.files[i].buf, Kind::File, "file inode")?;
+            self.store.get_meta(at, self.files[i].buf, Kind::File)?;
         }
         self.files[i].file_mut().strip_notes();
         self.adopt_file(i, at);
@@ -548,7 +547,7 @@ impl<N: Nand> Index<'_, N> {
                     continue;
                 }
                 let at = PageAddr(rec.ptr);
-                match self.load_scratch(at, Kind::File, "file inode") {
+                match self.load_scratch(at, Kind::File) {
                     Err(e) if e.is_damage() => damage = Some(e),
                     r => {
                         r?;

@@ -12,7 +12,7 @@
 //! * What a recovery needs is in the groups of the checkpoint: all changes before it that pages of
 //!   directories do not show. Those after it are found as ever.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::LogArea;
 use crate::format::deferred::{self, GROUP_MOST, Group, groups};
 use crate::format::dirrec::{DirRec, NO_HASH};
@@ -29,7 +29,6 @@ use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr};
 
 /// What they are called.
-pub(crate) const DEFERRED: &str = "deferred changes of a directory";
 /// Bytes of the list that are kept free: the directories that an operation pushes out of their
 /// slots find room.
 const SPARE: usize = 40;
@@ -202,7 +201,7 @@ impl<'r, N: Nand> Index<'r, N> {
             return Ok(false);
         };
         if !group.apply(&mut slot.dir_mut()) {
-            return Err(Error::Corrupt(at, DEFERRED));
+            return Err(Error::Corrupt(at, Damaged::Deferred));
         }
         slot.removals = group.has_removals();
         if group.stamp().is_some() {
@@ -225,7 +224,7 @@ impl<'r, N: Nand> Index<'r, N> {
         let held = self.store.scratch_holds.is(at);
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         if !group.apply(&mut DirMut::on(page)) {
-            return Err(Error::Corrupt(at, DEFERRED));
+            return Err(Error::Corrupt(at, Damaged::Deferred));
         }
         if held {
             // Who takes the page from there puts them in again, which changes nothing.
@@ -319,7 +318,7 @@ impl<'r, N: Nand> Index<'r, N> {
         }
         if self.store.forget_deferred(dir) {
             let at = self.map_get(dir).unwrap_or(PageAddr::NONE);
-            self.note_damage(at, DEFERRED);
+            self.note_damage(at, Damaged::Deferred);
         }
         Ok(())
     }
@@ -327,11 +326,11 @@ impl<'r, N: Nand> Index<'r, N> {
     /// The same of one that is in no slot, in the scratch page.
     fn write_deferred_page(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
         let at = self.map_get(dir)?;
-        let damage = Error::Corrupt(at, "directory");
+        let damage = Error::Corrupt(at, Damaged::Dir);
         if at.is_none() {
             return Err(damage);
         }
-        self.load_scratch(at, Kind::Dir, "directory")?;
+        self.load_scratch(at, Kind::Dir)?;
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let mut view = DirMut::on(page);
         view.strip_notes();

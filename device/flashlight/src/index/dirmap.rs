@@ -32,7 +32,6 @@ use flashkit_nand::{Nand, PageAddr};
 pub(crate) const NEAR: usize = MAP_PAGES - 2;
 
 /// What a page of places is called.
-pub(crate) const PLACES: &str = "page of places of the directory map";
 
 /// The cached page and the places of all.
 pub(crate) struct DirMap<'r> {
@@ -113,8 +112,8 @@ impl<N: Nand> Store<'_, N> {
         [first, copy]: [PageAddr; 2],
         buf: &mut [u8],
     ) -> Result<(), Error<N::Error>> {
-        if sound(self.expect_meta(first, buf, Kind::Places, PLACES))?.is_none() {
-            self.expect_meta(copy, buf, Kind::Places, PLACES)?;
+        if sound(self.expect_meta(first, buf, Kind::Places))?.is_none() {
+            self.expect_meta(copy, buf, Kind::Places)?;
         }
         Ok(())
     }
@@ -220,8 +219,8 @@ impl<N: Nand> Index<'_, N> {
             if at.is_none() {
                 self.map.buf.fill(0xff);
             } else {
-                let (buf, what) = (&mut *self.map.buf, "directory map");
-                let read = self.store.get_meta(at, buf, Kind::DirMap, what);
+                let buf = &mut *self.map.buf;
+                let read = self.store.get_meta(at, buf, Kind::DirMap);
                 if sound(read)?.is_none() {
                     self.rebuild_map(i as u32 * self.map.per_page())?;
                     // The next checkpoint writes it anew.

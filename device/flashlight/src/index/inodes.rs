@@ -103,7 +103,7 @@ impl<N: Nand> Index<'_, N> {
     /// Frees the hash maps that an index page leads to; if it cannot be read,
     /// they go on counting as valid.
     pub(crate) fn free_hash_index(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        if crate::error::sound(self.load_scratch(at, Kind::HashIndex, "hash index"))?.is_some() {
+        if crate::error::sound(self.load_scratch(at, Kind::HashIndex))?.is_some() {
             let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
             for r in 0..page.count().min(page.capacity()) {
                 self.store.invalidate(page.pointer(r).1, MayProgram);

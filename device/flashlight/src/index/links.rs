@@ -1,6 +1,6 @@
 //! The names that a file has more than one of, and the entries of directories that lead to them.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::dirrec::Target;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN};
 use crate::format::names::Which;
@@ -45,7 +45,7 @@ impl<N: Nand> Index<'_, N> {
                     continue;
                 }
                 let Some(spot) = self.find_spot(i, dir, Which::Hash(hash))? else {
-                    return Err(Error::Corrupt(self.files[i].loc, "names of a file"));
+                    return Err(Error::Corrupt(self.files[i].loc, Damaged::Names));
                 };
                 self.drop_name(i, spot)?;
                 // The names may be in another order now.

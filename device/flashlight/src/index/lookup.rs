@@ -1,6 +1,6 @@
 //! From a name in a directory to its inode.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::dirrec::{DirRec, RecState, Target};
 use crate::format::hash::name_hash;
 use crate::format::header::Kind;
@@ -214,7 +214,7 @@ impl<N: Nand> Index<'_, N> {
                     Some(i) => Place::File(i),
                     None if rec.ptr == u32::MAX => return Ok(None),
                     None => {
-                        self.load_scratch(PageAddr(rec.ptr), Kind::File, "file inode")?;
+                        self.load_scratch(PageAddr(rec.ptr), Kind::File)?;
                         Place::Scratch
                     }
                 };
@@ -232,7 +232,7 @@ impl<N: Nand> Index<'_, N> {
         let at = self
             .dir_slot(dir)
             .map_or(PageAddr::NONE, |i| self.dirs[i].loc);
-        Error::Corrupt(at, "directory entry")
+        Error::Corrupt(at, Damaged::Entry)
     }
 
     pub(crate) fn peek_dir(&mut self, ino: u32) -> Result<Place, Error<N::Error>> {
@@ -243,13 +243,13 @@ impl<N: Nand> Index<'_, N> {
         if at.is_none() {
             return Err(Error::NotFound);
         }
-        match self.load_scratch(at, Kind::Dir, "directory") {
+        match self.load_scratch(at, Kind::Dir) {
             // There may be a copy.
             Err(Error::Corrupt(..)) => return self.load_dir(ino).map(Place::Dir),
             r => r?,
         }
         if DirView::on(&self.scratch).ino() != ino {
-            return Err(Error::Corrupt(at, "directory"));
+            return Err(Error::Corrupt(at, Damaged::Dir));
         }
         self.show_deferred(at)?;
         if self.has_stale_entries() {
@@ -264,7 +264,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let at = self.find_file(file)?;
         if !FileView::on(&*self.scratch).is_sane() {
-            return Err(Error::Corrupt(at, "file inode"));
+            return Err(Error::Corrupt(at, Damaged::File));
         }
         Ok(Place::Scratch)
     }

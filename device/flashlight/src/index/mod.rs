@@ -36,6 +36,7 @@ pub(crate) mod truncate;
 pub(crate) mod updates;
 pub(crate) mod waiting;
 
+use crate::error::Damaged;
 use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use crate::index::cache::{CachedDir, CachedFile};
@@ -72,7 +73,7 @@ pub(crate) struct Index<'r, N: Nand> {
     /// The mount found that the volume had not been unmounted.
     pub recovered: bool,
     /// The damage for which a change was lost last, and whether a sync has told of it.
-    pub lost_change: Option<(PageAddr, &'static str, bool)>,
+    pub lost_change: Option<(PageAddr, Damaged, bool)>,
 }
 
 impl<'r, N: Nand> Index<'r, N> {

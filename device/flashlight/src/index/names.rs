@@ -38,7 +38,7 @@ impl<N: Nand> Index<'_, N> {
     /// Loads a names page of a cached file into the scratch page. One read.
     pub(crate) fn load_names(&mut self, i: FileSlot, at: PageAddr) -> Result<(), Error<N::Error>> {
         let ino = self.files[i].ino;
-        self.load_map_page(Kind::Names, (0, at), ino, "names page")
+        self.load_map_page(Kind::Names, (0, at), ino)
     }
 
     /// Finds a name of a cached file. One read for each names page until it is found; that page is

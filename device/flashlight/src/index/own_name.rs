@@ -1,6 +1,6 @@
 //! The name that stands in an inode itself: another takes its place.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::inode::{Stamp, Time};
 use crate::format::names::{Spot, Which};
 use crate::format::node::Node;
@@ -77,7 +77,7 @@ impl<N: Nand> Index<'_, N> {
         self.demote_name(i)?;
         match self.find_spot(i, dir, name)? {
             Some(spot) => self.drop_name(i, spot),
-            None => Err(Error::Corrupt(self.files[i].loc, "names of a file")),
+            None => Err(Error::Corrupt(self.files[i].loc, Damaged::Names)),
         }
     }
 }

@@ -64,17 +64,12 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Reads a metadata page into the scratch page, unless it is there already.
-    pub(crate) fn load_scratch(
-        &mut self,
-        at: PageAddr,
-        kind: Kind,
-        what: &'static str,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn load_scratch(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
         if self.store.scratch_holds.is(at) && self.scratch[6] == kind as u8 {
             return Ok(());
         }
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-        self.store.get_meta(at, page, kind, what)?;
+        self.store.get_meta(at, page, kind)?;
         self.store.scratch_holds.set(at);
         Ok(())
     }
@@ -86,13 +81,12 @@ impl<N: Nand> Index<'_, N> {
         kind: Kind,
         (key, at): (u32, PageAddr),
         ino: u32,
-        what: &'static str,
     ) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, kind, what)?;
+        self.load_scratch(at, kind)?;
         if MapPage::<&[u8], 8>::on(&self.scratch).belongs_to(ino, key) {
             Ok(())
         } else {
-            Err(Error::Corrupt(at, what))
+            Err(Error::Corrupt(at, kind.damaged()))
         }
     }
 
@@ -104,11 +98,11 @@ impl<N: Nand> Index<'_, N> {
         ino: u32,
     ) -> Result<(), Error<N::Error>> {
         let pointer = (target.first, target.page);
-        self.load_map_page(kind.map, pointer, ino, kind.what)?;
+        self.load_map_page(kind.map, pointer, ino)?;
         if MapPage::<&[u8], 8>::on(&self.scratch).end_key() <= target.end {
             Ok(())
         } else {
-            Err(Error::Corrupt(target.page, kind.what))
+            Err(Error::Corrupt(target.page, kind.map.damaged()))
         }
     }
 }

@@ -29,8 +29,6 @@ pub(crate) struct MapKind {
     pub shift: u32,
     /// Whether extents wait in its index pages.
     pub has_waiting: bool,
-    pub what: &'static str,
-    pub what_index: &'static str,
 }
 
 pub(crate) const HASH: MapKind = MapKind {
@@ -39,8 +37,6 @@ pub(crate) const HASH: MapKind = MapKind {
     index: Kind::HashIndex,
     shift: HASH_SHIFT,
     has_waiting: false,
-    what: "hash map",
-    what_index: "hash index",
 };
 
 pub(crate) const EXTENT: MapKind = MapKind {
@@ -49,8 +45,6 @@ pub(crate) const EXTENT: MapKind = MapKind {
     index: Kind::ExtentIndex,
     shift: 0,
     has_waiting: true,
-    what: "extent map",
-    what_index: "extent index",
 };
 
 /// What an inode says of where the map is that covers a key.
@@ -93,7 +87,7 @@ impl<N: Nand> Index<'_, N> {
         if lead.levels < 2 {
             return (Ok(lead.pointer), lead.end);
         }
-        if let Err(e) = self.load_map_page(kind.index, lead.pointer, lead.ino, kind.what_index) {
+        if let Err(e) = self.load_map_page(kind.index, lead.pointer, lead.ino) {
             return (Err(e), lead.end);
         }
         let (pointer, end) = index_range(&MapPage(&*self.scratch), lead.key, lead.end);
@@ -111,7 +105,7 @@ impl<N: Nand> Index<'_, N> {
         if pointer.1.is_none() {
             return Ok(false);
         }
-        self.load_map_page(kind.map, pointer, ino, kind.what)?;
+        self.load_map_page(kind.map, pointer, ino)?;
         Ok(true)
     }
 }
@@ -355,10 +349,10 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     if inode.levels() == 1 {
         return Ok(target);
     }
-    store.get_meta(page, scratch, kind.index, kind.what_index)?;
+    store.get_meta(page, scratch, kind.index)?;
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
     if !index.belongs_to(inode.ino(), first) {
-        return Err(Error::Corrupt(page, kind.what_index));
+        return Err(Error::Corrupt(page, kind.index.damaged()));
     }
     let start = |p| index_start(&index, p, first);
     let p = match key {
@@ -533,9 +527,9 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
         return Ok(None);
     }
     let (first, old) = inode.pointer(target.root);
-    store.get_meta(old, scratch, kind.index, kind.what_index)?;
+    store.get_meta(old, scratch, kind.index)?;
     if !MapPage::<&mut [u8], 8>::on(scratch).belongs_to(inode.ino(), first) {
-        return Err(Error::Corrupt(old, kind.what_index));
+        return Err(Error::Corrupt(old, kind.index.damaged()));
     }
     for &(from, to) in changes.drained() {
         MapPage::<&mut [u8], 8>::on(scratch).extents_cut(from, to, |_| {});
@@ -612,10 +606,10 @@ fn try_repoint<const REC: usize, N: Nand>(
         inode.pointer_set(root, first, copy.to);
         return Ok(None);
     }
-    store.get_meta(old, scratch, kind.index, kind.what_index)?;
+    store.get_meta(old, scratch, kind.index)?;
     let mut index: MapPage<&mut [u8], 8> = MapPage(scratch);
     if !index.belongs_to(inode.ino(), first) {
-        return Err(Error::Corrupt(old, kind.what_index));
+        return Err(Error::Corrupt(old, kind.index.damaged()));
     }
     for p in 0..index.count() {
         let (key, page) = index.pointer(p);

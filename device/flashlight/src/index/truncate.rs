@@ -50,7 +50,7 @@ impl<N: Nand> Index<'_, N> {
             return self.free_map_below(i, at, None);
         }
         let mut p = 0;
-        while sound(self.load_scratch(at, Kind::ExtentIndex, "extent index"))?.is_some() {
+        while sound(self.load_scratch(at, Kind::ExtentIndex))?.is_some() {
             let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
             if p >= page.count() || page.owner().ino != self.files[i].file().ino() {
                 break;
@@ -76,7 +76,7 @@ impl<N: Nand> Index<'_, N> {
         waiting: Option<&Waiting>,
     ) -> Result<(), Error<N::Error>> {
         self.store.look_into(at)?;
-        if sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_some() {
+        if sound(self.load_scratch(at, Kind::ExtentMap))?.is_some() {
             let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
             if page.owner().ino == self.files[i].file().ino() {
                 sound(self.for_each_valid_run(i, waiting, |store, e| {
@@ -263,7 +263,7 @@ impl<N: Nand> Index<'_, N> {
         let ino = self.files[i].ino;
         let mut p = 1;
         loop {
-            self.load_map_page(EXTENT.index, (key, at), ino, EXTENT.what_index)?;
+            self.load_map_page(EXTENT.index, (key, at), ino)?;
             let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
             if p >= page.count() {
                 break;

@@ -15,7 +15,7 @@
 //!
 //! No extent that waits reaches over the border of two maps.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
@@ -79,7 +79,7 @@ impl Waiting {
             .read(self.page, offset, part, &mut [])?
             .is_readable()
         {
-            return Err(Error::Corrupt(self.page, EXTENT.what_index));
+            return Err(Error::Corrupt(self.page, Damaged::ExtentIndex));
         }
         for (e, bytes) in out.iter_mut().zip(part.chunks_exact(extent::SIZE)) {
             *e = Extent::decode(bytes);
@@ -108,7 +108,7 @@ impl<N: Nand> Index<'_, N> {
         } else {
             INDEX_END
         };
-        self.load_map_page(EXTENT.index, pointer, ino, EXTENT.what_index)?;
+        self.load_map_page(EXTENT.index, pointer, ino)?;
         Ok((pointer.1, end))
     }
 

@@ -93,7 +93,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 continue;
             }
             let (mut r, new) = (0, self.is_new(page));
-            while new && sound(self.load_scratch(page, Kind::HashIndex, "hash index"))?.is_some() {
+            while new && sound(self.load_scratch(page, Kind::HashIndex))?.is_some() {
                 let index: MapPage<&[u8], 8> = MapPage(&self.scratch);
                 if r >= index.count().min(index.capacity()) {
                     break;
@@ -118,8 +118,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Counts what the entries lead to in a hash map of the directory in the first slot.
     fn count_hash_map(&mut self, map: PageAddr) -> Result<(), Error<N::Error>> {
-        if !self.is_new(map) || sound(self.load_scratch(map, Kind::HashMap, "hash map"))?.is_none()
-        {
+        if !self.is_new(map) || sound(self.load_scratch(map, Kind::HashMap))?.is_none() {
             return Ok(());
         }
         let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
@@ -170,7 +169,7 @@ impl<'r, N: Nand> Index<'r, N> {
             let page = self.files[FileSlot::First].file().pointer(p).1;
             if levels == 2 && self.count(page, MayProgram) {
                 let mut r = 0;
-                while sound(self.load_scratch(page, Kind::ExtentIndex, "extent index"))?.is_some() {
+                while sound(self.load_scratch(page, Kind::ExtentIndex))?.is_some() {
                     let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
                     if r >= index.count().min(index.capacity()) {
                         break;
@@ -197,9 +196,7 @@ impl<'r, N: Nand> Index<'r, N> {
         at: PageAddr,
         waiting: Option<&Waiting>,
     ) -> Result<(), Error<N::Error>> {
-        if !self.count(at, MayProgram)
-            || sound(self.load_scratch(at, Kind::ExtentMap, "extent map"))?.is_none()
-        {
+        if !self.count(at, MayProgram) || sound(self.load_scratch(at, Kind::ExtentMap))?.is_none() {
             return Ok(());
         }
         sound(

@@ -1,6 +1,6 @@
 //! An exchange of two names that power has cut comes to its end.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::dirrec::{NO_HASH, Target};
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView, NAME_MAX};
@@ -8,7 +8,7 @@ use crate::format::names::{Which, name_at, page_names, paged_name};
 use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node};
 use crate::index::Index;
 use crate::recovery::records::Record;
-use crate::space::opened::{CHANGE, Pending};
+use crate::space::opened::Pending;
 use flashkit_nand::Nand;
 
 /// The second inode of an exchange, by what its entry is; none where the record cannot be one.
@@ -57,7 +57,7 @@ impl<N: Nand> Index<'_, N> {
             let Some(page) = view.names_page(n) else {
                 break;
             };
-            let found = self.load_map_page(Kind::Names, (0, page), ino, "names page");
+            let found = self.load_map_page(Kind::Names, (0, page), ino);
             if crate::error::sound(found)?.is_some()
                 && let Some(at) = page_names(&self.scratch).find(volume, dir, Which::Hash(hash))
             {
@@ -99,7 +99,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn finish_exchange(&mut self, pending: Pending) -> Result<(), Error<N::Error>> {
         let mut buf = [0; NAME_MAX];
         let Some(len) = self.name_left(&pending, &mut buf)? else {
-            self.note_damage(pending.first.2, CHANGE);
+            self.note_damage(pending.first.2, Damaged::Change);
             return Ok(());
         };
         let node = if pending.second < FIRST_FILE {
@@ -115,7 +115,7 @@ impl<N: Nand> Index<'_, N> {
             }
             // It has as many names as it takes: builds until commit 40772d6 made such records.
             Err(Error::TooManyLinks) => {
-                self.note_damage(pending.first.2, CHANGE);
+                self.note_damage(pending.first.2, Damaged::Change);
                 Ok(())
             }
             Err(Error::NotFound) => Ok(()),

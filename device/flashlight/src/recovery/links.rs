@@ -1,6 +1,6 @@
 //! What a record of a file changes in directories: names that it has taken, left, replaced.
 
-use crate::error::{Error, sound};
+use crate::error::{Damaged, Error, sound};
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{
     self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
@@ -17,7 +17,6 @@ use crate::index::slots::FileSlot;
 use crate::index::waiting::{CHUNK, Waiting};
 use crate::recovery::records::Record;
 use crate::space::latch::MayProgram;
-use crate::space::opened::CHANGE;
 use flashkit_bytes::get_u64;
 use flashkit_nand::{Nand, PageAddr};
 
@@ -44,7 +43,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     fn mend_marked(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.load_scratch(at, Kind::File, "file inode")?;
+        self.load_scratch(at, Kind::File)?;
         let view = FileView::on(&*self.scratch);
         if view.flags() & FLAG_ORPHAN != 0 {
             return Ok(());
@@ -151,13 +150,13 @@ impl<'r, N: Nand> Index<'r, N> {
                     offset: RECORDS,
                     count,
                 };
-                self.load_scratch(new, Kind::ExtentMap, "extent map")?;
+                self.load_scratch(new, Kind::ExtentMap)?;
                 self.free_other_runs::<{ extent::SIZE }>(&waiting)
             }
             Some(Kind::ExtentIndex) => {
                 let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
                 let waiting = Waiting::of(&index, old, 0, INDEX_END);
-                self.load_scratch(new, Kind::ExtentIndex, "extent index")?;
+                self.load_scratch(new, Kind::ExtentIndex)?;
                 self.free_other_runs::<8>(&waiting)?;
                 self.free_other_maps(old, new)
             }
@@ -191,7 +190,7 @@ impl<'r, N: Nand> Index<'r, N> {
     fn free_other_maps(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
         let mut p = 0;
         loop {
-            self.load_scratch(old, Kind::ExtentIndex, "extent index")?;
+            self.load_scratch(old, Kind::ExtentIndex)?;
             let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
             let mut maps = [(0, PageAddr::NONE); CHUNK];
             let n = CHUNK.min(index.count() - p.min(index.count()));
@@ -202,14 +201,14 @@ impl<'r, N: Nand> Index<'r, N> {
                 return Ok(());
             }
             for (k, &(key, map)) in maps[..n].iter().enumerate() {
-                self.load_scratch(new, Kind::ExtentIndex, "extent index")?;
+                self.load_scratch(new, Kind::ExtentIndex)?;
                 let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
                 let at = index.search(key, 0);
                 let kept = at < index.count() && index.pointer(at).0 == key;
                 if kept || key < index.first_key() || key >= index.end_key() {
                     continue;
                 }
-                self.load_scratch(old, Kind::ExtentIndex, "extent index")?;
+                self.load_scratch(old, Kind::ExtentIndex)?;
                 let waiting = Waiting::below(&MapPage(&*self.scratch), old, p + k);
                 self.free_map_below(FileSlot::First, map, Some(&waiting))?;
             }
@@ -417,7 +416,7 @@ impl<'r, N: Nand> Index<'r, N> {
             {
                 continue;
             }
-            self.note_damage(at, CHANGE);
+            self.note_damage(at, Damaged::Change);
             return self.dir_remove(rec.parent, &r, Removal::Recorded);
         }
         Ok(())
@@ -445,7 +444,7 @@ impl<'r, N: Nand> Index<'r, N> {
             if !matches!(r.target, Target::File | Target::Orphan) {
                 continue;
             }
-            let found = sound(self.load_scratch(at, Kind::File, "file inode"))?;
+            let found = sound(self.load_scratch(at, Kind::File))?;
             if found.is_some() && FileView::on(&self.scratch).ino() == ptr {
                 if get_u64(&self.scratch, SEQ) > rec.seq {
                     return Ok(());

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::{HEADS, Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent};
@@ -14,7 +14,7 @@ use crate::index::Index;
 use crate::index::slots::FileSlot;
 use crate::recovery::count::nth_run;
 use crate::space::latch::MayProgram;
-use crate::space::opened::{CHANGE, FRESH, NEWER, PARTIAL, Recovery, SUSPECTS};
+use crate::space::opened::{FRESH, NEWER, PARTIAL, Recovery, SUSPECTS};
 use flashkit_bytes::{get_u16, get_u32};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
@@ -252,7 +252,7 @@ impl<'r, N: Nand> Index<'r, N> {
         if has_room {
             rec.add(block, (area as u16) << 11);
         } else if lost {
-            self.note_damage(self.store.geo.page(BlockAddr(block), 0), CHANGE);
+            self.note_damage(self.store.geo.page(BlockAddr(block), 0), Damaged::Change);
         }
         has_room
     }

@@ -7,7 +7,7 @@ use crate::checkpoint::root::root_blocks;
 use crate::cleaning::Volume;
 use crate::cleaning::gc::DirtyLimit;
 use crate::config::Config;
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::limits::{ANCHOR_PAGES, ROOT_BLOCKS, ROOTS};
@@ -240,7 +240,9 @@ impl<'r, N: Nand> Durable<'r, N> {
             let Some((seq, _)) = self.index.read_checkpoint(at, 0)? else {
                 continue;
             };
-            let mut start = self.decode(leaf)?.ok_or(Error::Corrupt(at, "checkpoint"))?;
+            let mut start = self
+                .decode(leaf)?
+                .ok_or(Error::Corrupt(at, Damaged::Checkpoint))?;
             self.index.store.seq = self.index.store.seq.max(seq + 1);
             start.firm = firm && start.is_copy;
             if let Some((block, complete)) = copy {
@@ -254,6 +256,6 @@ impl<'r, N: Nand> Durable<'r, N> {
             self.load_claims(root);
             return Ok(start);
         }
-        Err(Error::Corrupt(at, "checkpoint"))
+        Err(Error::Corrupt(at, Damaged::Checkpoint))
     }
 }

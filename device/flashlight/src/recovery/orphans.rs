@@ -1,7 +1,7 @@
 //! Files that had lost their last name when power failed are ended.
 
 use crate::cleaning::Volume;
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::dirrec::{DirRec, RecState, Target};
 use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
@@ -47,12 +47,11 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.index_mut()
-            .load_scratch(at, Kind::File, "file inode")?;
+        self.index_mut().load_scratch(at, Kind::File)?;
         let ino = FileView::on(&self.index().scratch).ino();
         let file = FileRef::by_number(self.store().volume, ino);
         if file.hash != hash {
-            return Err(Error::Corrupt(at, "file inode"));
+            return Err(Error::Corrupt(at, Damaged::File));
         }
         let i = self.index_mut().load_file(file)?;
         if self.index().files[i].file().flags() & FLAG_ORPHAN == 0 {

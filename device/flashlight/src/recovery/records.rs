@@ -1,12 +1,12 @@
 //! The inode pages written since the checkpoint, in their order.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::LogArea;
 use crate::format::header::{Header, is_blank};
 use crate::format::inode::FileView;
 use crate::index::Index;
 use crate::recovery::listing::is_record;
-use crate::space::opened::{CHANGE, FRESH, Recovery};
+use crate::space::opened::{FRESH, Recovery};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// A position in the pages of one area written since the checkpoint.
@@ -183,7 +183,7 @@ impl<'r, N: Nand> Index<'r, N> {
         let gap = core::mem::replace(&mut cursor.gap, PageAddr::NONE);
         if gap.is_some() {
             self.doubt(cursor.area);
-            self.note_damage(gap, CHANGE);
+            self.note_damage(gap, Damaged::Change);
         }
     }
 
@@ -198,7 +198,7 @@ impl<'r, N: Nand> Index<'r, N> {
             && next != Some((cursor.ino, header.prev))
         {
             self.doubt(cursor.area);
-            self.note_damage(at, CHANGE);
+            self.note_damage(at, Damaged::Change);
         }
     }
 

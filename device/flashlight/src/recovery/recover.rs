@@ -27,7 +27,7 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::cleaning::Volume;
-use crate::error::{Error, sound};
+use crate::error::{Damaged, Error, sound};
 use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
 use crate::format::deferred::{GROUP_MOST, Group, forget_removals};
@@ -37,13 +37,12 @@ use crate::format::header::{Header, Kind, SEQ};
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView};
 use crate::format::snapshot::{Part, Parts, Piece};
 use crate::index::Index;
-use crate::index::deferred::DEFERRED;
 use crate::index::slots::{DirSlot, FileSlot};
 use crate::recovery::count::count;
 use crate::recovery::records::Record;
 use crate::space::latch::MayProgram;
 use crate::space::newer::Newer;
-use crate::space::opened::{CHANGE, NEWER, Recovery};
+use crate::space::opened::{NEWER, Recovery};
 use crate::space::store::Store;
 use flashkit_bytes::get_u64;
 use flashkit_nand::{Nand, PageAddr};
@@ -58,7 +57,7 @@ impl<N: Nand> Store<'_, N> {
         if may {
             Ok(())
         } else {
-            Err(Error::Corrupt(at, CHANGE))
+            Err(Error::Corrupt(at, Damaged::Change))
         }
     }
 }
@@ -218,7 +217,7 @@ impl<'r, N: Nand> Index<'r, N> {
         if let Some((at, header, _)) = copy
             && !self.replay_sound(at, &header, false)?
         {
-            self.note_damage(at, CHANGE);
+            self.note_damage(at, Damaged::Change);
         }
         Ok(())
     }
@@ -230,7 +229,7 @@ impl<'r, N: Nand> Index<'r, N> {
         for at in start.snapshot[..start.snapshot_len].iter().copied() {
             let at = PageAddr(at);
             let buf = &mut *self.files[FileSlot::First].buf;
-            let header = (self.store).expect_meta(at, buf, Kind::Snapshot, "block table")?;
+            let header = (self.store).expect_meta(at, buf, Kind::Snapshot)?;
             let mut taken = 0;
             while let Some((bytes, len)) = self.next_group(header.len, &mut taken, &mut parts) {
                 let written = self.write_group(&bytes[..len], start.since);
@@ -277,7 +276,7 @@ impl<'r, N: Nand> Index<'r, N> {
             return Ok(());
         }
         if !group.apply(&mut slot.dir_mut()) {
-            return Err(Error::Corrupt(slot.loc, DEFERRED));
+            return Err(Error::Corrupt(slot.loc, Damaged::Deferred));
         }
         slot.change();
         self.flush_dir(i)
@@ -295,9 +294,7 @@ impl<'r, N: Nand> Index<'r, N> {
     fn replay_dir_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
         // A raw copy in a slot that no lookup sees.
         let i = self.spare_dir_slot()?;
-        let read = self
-            .store
-            .expect_meta(at, self.dirs[i].buf, Kind::Dir, "directory");
+        let read = self.store.expect_meta(at, self.dirs[i].buf, Kind::Dir);
         let view = self.dirs[i].dir();
         let Some(header) = sound(read)?.filter(|_| view.is_sane()) else {
             return Ok(());
@@ -391,7 +388,7 @@ impl<'r, N: Nand> Index<'r, N> {
         let buf = &mut *self.files[FileSlot::First].buf;
         if held {
             buf.copy_from_slice(&self.scratch);
-        } else if sound(self.store.expect_meta(at, buf, header.kind, "inode"))?.is_none() {
+        } else if sound(self.store.expect_meta(at, buf, header.kind))?.is_none() {
             return Ok(false);
         }
         let replayed = self.replay(at, header);
@@ -474,7 +471,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// the file: what is left of its maps must not go into index pages with others, nor what they
     /// map be moved by cleaning. What cannot be done now is done when the file grows.
     fn finish_half_cut(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        if at.is_none() || sound(self.load_scratch(at, Kind::File, "file inode"))?.is_none() {
+        if at.is_none() || sound(self.load_scratch(at, Kind::File))?.is_none() {
             return Ok(());
         }
         let file = FileView::on(&*self.scratch).file_ref(self.store.volume);

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
 use crate::format::header::{self, Bad, HEADER, Header, Kind};
@@ -309,7 +309,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 self.anchor.second_next = index / 2 * 2 + 2;
             }
         }
-        let corrupt = Error::Corrupt(geo.page(BlockAddr(second), 0), "second-level checkpoint");
+        let corrupt = Error::Corrupt(geo.page(BlockAddr(second), 0), Damaged::Second);
         let (seq, leaf) = newest.ok_or(corrupt)?;
         Ok(Second {
             oldest,
@@ -444,13 +444,13 @@ impl<'r, N: Nand> Durable<'r, N> {
                 return Ok((firm && (!root.is_in_one() || root.seq < second.seq), found));
             }
             let at = self.index.store.geo.page(BlockAddr(second.leaf), 0);
-            corrupt = corrupt.or(Some(Error::Corrupt(at, "checkpoint")));
+            corrupt = corrupt.or(Some(Error::Corrupt(at, Damaged::Checkpoint)));
             if counts && !root.is_in_one() && second.before != u32::MAX {
                 // Other leaves have followed: what counted before is out of date.
                 break;
             }
         }
-        Err(corrupt.unwrap_or(Error::Corrupt(PageAddr::NONE, "second-level checkpoint")))
+        Err(corrupt.unwrap_or(Error::Corrupt(PageAddr::NONE, Damaged::Second)))
     }
 
     /// Whether what the newest root page leads to shows that it is complete. 8 reads.

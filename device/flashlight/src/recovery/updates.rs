@@ -1,12 +1,11 @@
 //! Pages of data that an fsync wrote without their inode are found by their tags.
 
-use crate::error::{Error, sound};
+use crate::error::{Damaged, Error, sound};
 use crate::format::extent::{self, INDEX_END};
 use crate::format::header::SEQ;
 use crate::format::tag::{self, PAGES_MOST, Tag, Update};
 use crate::index::Index;
 use crate::index::slots::FileSlot;
-use crate::space::opened::CHANGE;
 use crate::space::updates::UpdateBlocks;
 use flashkit_bytes::get_u64;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -115,7 +114,7 @@ impl<N: Nand> Index<'_, N> {
                 };
                 if gap.is_some() {
                     // Neither was power cut then nor did its program fail.
-                    self.note_damage(gap, CHANGE);
+                    self.note_damage(gap, Damaged::Change);
                     gap = PageAddr::NONE;
                 }
                 if let Some(update) = whole.take() {
@@ -182,7 +181,7 @@ impl<N: Nand> Index<'_, N> {
             // It has been deleted.
             Err(Error::NotFound | Error::Invalid) => return Ok(()),
             Err(e) if e.is_damage() => {
-                self.note_damage(run.last.at, CHANGE);
+                self.note_damage(run.last.at, Damaged::Change);
                 return Ok(());
             }
             i => i?,

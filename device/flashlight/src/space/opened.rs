@@ -67,7 +67,6 @@ pub(crate) const NEWER: u64 = 1 << 17;
 
 /// What is damaged when an inode page written since the checkpoint cannot be read: what it concerns
 /// may be as it was before.
-pub(crate) const CHANGE: &str = "record of a change before the last stop";
 
 /// Where a name is: directory, hash.
 pub(crate) type NamePlace = (u32, u32);

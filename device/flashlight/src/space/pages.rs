@@ -318,7 +318,7 @@ mod tests {
                 .durable
                 .index
                 .store
-                .get_meta(at, &mut buf, Kind::Dir, "")
+                .get_meta(at, &mut buf, Kind::Dir)
                 .unwrap();
             assert_eq!(
                 fs.volume
@@ -345,7 +345,7 @@ mod tests {
                     .durable
                     .index
                     .store
-                    .get_meta(at, &mut buf, Kind::Dir, "")
+                    .get_meta(at, &mut buf, Kind::Dir)
                     .is_err(),
                 gone
             );

@@ -8,7 +8,7 @@
 //! * A block is erased when it is taken, except one that was erased at format time.
 
 use crate::config::Config;
-use crate::error::{Error, FILE_DATA};
+use crate::error::{Damaged, Error};
 use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::header::{self, HEADER, Header, Kind};
 use crate::format::limits::RETIRING;
@@ -198,11 +198,10 @@ impl<N: Nand> Store<'_, N> {
         at: PageAddr,
         buf: &mut [u8],
         kind: Kind,
-        what: &'static str,
     ) -> Result<Header, Error<N::Error>> {
         match self.read_meta(at, buf)? {
             Some(h) if h.kind == kind => Ok(h),
-            _ => Err(Error::Corrupt(at, what)),
+            _ => Err(Error::Corrupt(at, kind.damaged())),
         }
     }
 
@@ -219,13 +218,12 @@ impl<N: Nand> Store<'_, N> {
         at: PageAddr,
         buf: &mut [u8],
         kind: Kind,
-        what: &'static str,
     ) -> Result<(), Error<N::Error>> {
         if let Some(page) = self.kept(at, kind) {
             buf.copy_from_slice(page);
             return Ok(());
         }
-        self.expect_meta(at, buf, kind, what)?;
+        self.expect_meta(at, buf, kind)?;
         self.keep(at, kind, buf);
         Ok(())
     }
@@ -415,7 +413,7 @@ impl<N: Nand> Store<'_, N> {
         index: u32,
     ) -> Result<(), Error<N::Error>> {
         if !self.geo.contains(at) {
-            return Err(Error::Corrupt(at, "extent"));
+            return Err(Error::Corrupt(at, Damaged::Extent));
         }
         let mut spare = [0u8; tag::SIZE];
         let n = if self.has_tags() { tag::SIZE } else { 0 };
@@ -424,7 +422,7 @@ impl<N: Nand> Store<'_, N> {
             || Tag::matches(&spare, out)
                 && Tag::decode(&spare).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
         if !status.is_readable() || !ours {
-            return Err(Error::Corrupt(at, FILE_DATA));
+            return Err(Error::Corrupt(at, Damaged::Data));
         }
         Ok(())
     }

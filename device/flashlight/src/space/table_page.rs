@@ -1,6 +1,6 @@
 //! Pages of the block table on flash: read, changed, written.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error};
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::{BlockState, Entries};
 use crate::format::header::{HEADER, Kind};
@@ -339,7 +339,7 @@ impl<N: Nand> Store<'_, N> {
         self.make_table_head()?;
         let Some(i) = self.load_table_page(number)? else {
             self.nand.stop(Stopped::BlockTable);
-            return Err(Error::Corrupt(PageAddr::NONE, "block table"));
+            return Err(Error::Corrupt(PageAddr::NONE, Damaged::Table));
         };
         self.table.apply(i, number);
         let size = self.table.page_size();

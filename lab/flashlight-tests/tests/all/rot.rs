@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flashkit_flashlight::inspect::{Inspected, Record, inspect};
-use flashkit_flashlight::{Config, Error as Damage};
+use flashkit_flashlight::{Config, Damaged, Error as Damage};
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::{Cut, EraseTear, Metered, OpKind, PowerCut, Rot, SimNand, Tear, Trace};
 use flashkit_vfs::check::check;
@@ -300,7 +300,7 @@ fn last_file(chip: &mut SimNand) -> PageAddr {
 /// with that, and is told.
 fn remount(v: Volume, loss: &Loss) -> Result<Volume, String> {
     let chip = match v.fs.into_volume().unmount() {
-        Err((chip, Damage::Corrupt(_, "deferred changes of a directory")))
+        Err((chip, Damage::Corrupt(_, Damaged::Deferred)))
             if loss.kind == "directory" =>
         {
             chip
