@@ -151,15 +151,69 @@ impl<E> Error<E> {
     pub fn is_metadata(&self) -> bool {
         matches!(self, Error::Corrupt(_, what) if *what != Damaged::Data)
     }
+}
 
+/// What went wrong, as it is handed on inside. A byte: it is returned in a register, where an
+/// [`Error`] would go through memory at each step. What there is to say besides, a page or the
+/// driver's error, waits in the latch of the chip, which makes an [`Error`] of both
+/// ([`crate::space::latch::Latch::error`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Driver,
+    NoSpace,
+    TooBig,
+    Corrupt(Damaged),
+    ReadOnly,
+    NotFound,
+    Exists,
+    NoAttribute,
+    NotDir,
+    IsDir,
+    NotEmpty,
+    NameTooLong,
+    TooManyLinks,
+    Invalid,
+    NotFormatted,
+    Version,
+    Geometry,
+    RamTooSmall,
+}
+
+const _: () = assert!(size_of::<Fault>() == 1);
+
+impl Fault {
     /// Whether the medium is damaged where this was met; what is elsewhere is not concerned.
-    pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, Error::Corrupt(..))
+    pub fn is_damage(self) -> bool {
+        matches!(self, Fault::Corrupt(_))
+    }
+
+    /// The error, with what is to be said besides: where damage was met, or another number.
+    pub fn with<E>(self, detail: u32, driver: Option<E>) -> Error<E> {
+        match self {
+            Fault::Driver => driver.map_or(Error::ReadOnly, Error::Driver),
+            Fault::NoSpace => Error::NoSpace,
+            Fault::TooBig => Error::TooBig,
+            Fault::Corrupt(what) => Error::Corrupt(PageAddr(detail), what),
+            Fault::ReadOnly => Error::ReadOnly,
+            Fault::NotFound => Error::NotFound,
+            Fault::Exists => Error::Exists,
+            Fault::NoAttribute => Error::NoAttribute,
+            Fault::NotDir => Error::NotDir,
+            Fault::IsDir => Error::IsDir,
+            Fault::NotEmpty => Error::NotEmpty,
+            Fault::NameTooLong => Error::NameTooLong,
+            Fault::TooManyLinks => Error::TooManyLinks,
+            Fault::Invalid => Error::Invalid,
+            Fault::NotFormatted => Error::NotFormatted,
+            Fault::Version => Error::Version(detail as u8),
+            Fault::Geometry => Error::Geometry,
+            Fault::RamTooSmall => Error::RamTooSmall(detail as usize),
+        }
     }
 }
 
 /// What a read gave; `None` where the medium is damaged.
-pub(crate) fn sound<T, E>(result: Result<T, Error<E>>) -> Result<Option<T>, Error<E>> {
+pub(crate) fn sound<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
     match result {
         Err(e) if e.is_damage() => Ok(None),
         r => r.map(Some),

@@ -101,6 +101,7 @@ pub use space::latch::Stopped;
 pub use space::written::Written;
 
 use cleaning::Volume;
+use error::Fault;
 use flashkit_nand::Nand;
 use index::Index;
 use space::store::Store;
@@ -111,6 +112,14 @@ pub struct FlashLight<'r, N: Nand> {
 }
 
 impl<'r, N: Nand> FlashLight<'r, N> {
+    /// Makes a call, and of the fault that it may end with an error for its caller.
+    pub(crate) fn told<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Error<N::Error>> {
+        call(self).map_err(|fault| self.store_mut().nand.error(fault))
+    }
+
     #[inline]
     pub(crate) fn index(&self) -> &Index<'r, N> {
         &self.volume.durable.index

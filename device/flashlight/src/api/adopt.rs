@@ -5,7 +5,7 @@
 //! device has: a tool of the host does that, and hands them to [`FlashLight::adopt`].
 
 use crate::FlashLight;
-use crate::error::{Damaged, Error, sound};
+use crate::error::{Damaged, Error, Fault, sound};
 use crate::format::dirrec::Target;
 use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
@@ -51,67 +51,69 @@ impl<N: Nand> FlashLight<'_, N> {
     /// [`Error::Corrupt`]: the page holds no file. [`Error::Exists`]: the name is another's.
     /// [`Error::ReadOnly`]; [`Error::NoSpace`]; the driver's.
     pub fn adopt(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        let lost = self.lost_found()?;
-        self.index_mut().load_scratch(at, Kind::File)?;
-        let view = FileView::on(&*self.index().scratch);
-        let (ino, flags) = (view.ino(), view.flags());
-        let name = Name::of(ino);
-        if flags & (FLAG_INDIRECT | FLAG_ORPHAN) != 0 {
-            return Err(Error::Corrupt(at, Damaged::File));
-        }
-        let hash = self.volume.vacant(lost, name.as_bytes())?;
-        self.index().need_page()?;
-        self.index_mut().reserve_index(true)?;
-        self.index_mut().flush_files()?;
-        for dir in [INDEX_DIR, lost] {
-            self.index_mut().dir_reserve(dir)?;
-        }
-        let index = self.index_mut();
-        let i = match index.file_slot(ino) {
-            Some(i) if index.files[i].loc == at => i,
-            Some(_) => return Err(Error::Exists),
-            None => index.load_file_at(at)?,
-        };
-        let file = index.files[i].file().file_ref(index.store.volume);
-        index.room_for_name(Node::File(file), name.len)?;
-        // As for a rename: pages of data and of attributes name the entry they were written under.
-        let referred = index.files[i].file().is_referred_to();
-        let mut view = index.files[i].file_mut();
-        if referred {
-            view.set_flags(flags | FLAG_INDIRECT);
-        }
-        view.set_parent(lost);
-        view.set_name(name.as_bytes());
-        let placed = index.append_file(i).and_then(|at| {
-            if !referred {
-                return index.dir_add(lost, hash, Target::File, at.0);
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            let lost = fs.lost_found()?;
+            fs.index_mut().load_scratch(at, Kind::File)?;
+            let view = FileView::on(&*fs.index().scratch);
+            let (ino, flags) = (view.ino(), view.flags());
+            let name = Name::of(ino);
+            if flags & (FLAG_INDIRECT | FLAG_ORPHAN) != 0 {
+                return Err(fs.store_mut().nand.damaged(at, Damaged::File));
             }
-            let by_number = ino_hash(index.store.volume, ino);
-            index.dir_add(INDEX_DIR, by_number, Target::File, at.0)?;
-            index.dir_add(lost, hash, Target::Indirect, ino)
-        });
-        index.not_in_part(placed)
+            let hash = fs.volume.vacant(lost, name.as_bytes())?;
+            fs.index().need_page()?;
+            fs.index_mut().reserve_index(true)?;
+            fs.index_mut().flush_files()?;
+            for dir in [INDEX_DIR, lost] {
+                fs.index_mut().dir_reserve(dir)?;
+            }
+            let index = fs.index_mut();
+            let i = match index.file_slot(ino) {
+                Some(i) if index.files[i].loc == at => i,
+                Some(_) => return Err(Fault::Exists),
+                None => index.load_file_at(at)?,
+            };
+            let file = index.files[i].file().file_ref(index.store.volume);
+            index.room_for_name(Node::File(file), name.len)?;
+            // As for a rename: pages of data and of attributes name the entry they were written under.
+            let referred = index.files[i].file().is_referred_to();
+            let mut view = index.files[i].file_mut();
+            if referred {
+                view.set_flags(flags | FLAG_INDIRECT);
+            }
+            view.set_parent(lost);
+            view.set_name(name.as_bytes());
+            let placed = index.append_file(i).and_then(|at| {
+                if !referred {
+                    return index.dir_add(lost, hash, Target::File, at.0);
+                }
+                let by_number = ino_hash(index.store.volume, ino);
+                index.dir_add(INDEX_DIR, by_number, Target::File, at.0)?;
+                index.dir_add(lost, hash, Target::Indirect, ino)
+            });
+            index.not_in_part(placed)
+        })
     }
 
     /// The number of `lost+found`, which is made if it is not there.
-    fn lost_found(&mut self) -> Result<u32, Error<N::Error>> {
-        match self.lookup(ROOT_DIR, LOST_FOUND) {
+    fn lost_found(&mut self) -> Result<u32, Fault> {
+        match self.volume.lookup(ROOT_DIR, LOST_FOUND) {
             Ok(found) => match found.node {
                 Node::Dir(ino) => Ok(ino),
-                Node::File(_) => Err(Error::NotDir),
+                Node::File(_) => Err(Fault::NotDir),
             },
-            Err(Error::NotFound) => {
-                let root = self.getattr(Node::Dir(ROOT_DIR))?;
+            Err(Fault::NotFound) => {
+                let root = self.volume.getattr(Node::Dir(ROOT_DIR))?;
                 let new = New {
                     mode: MODE_DIR | 0o700,
                     uid: root.uid,
                     gid: root.gid,
                     now: root.ctime,
                 };
-                match self.mkdir(ROOT_DIR, LOST_FOUND, &new)? {
+                match self.volume.mkdir(ROOT_DIR, LOST_FOUND, &new)? {
                     Node::Dir(ino) => Ok(ino),
-                    Node::File(_) => Err(Error::NotDir),
+                    Node::File(_) => Err(Fault::NotDir),
                 }
             }
             Err(e) => Err(e),
@@ -119,7 +121,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Gives a directory a name there that its parent has no entry for, or that has no parent.
-    pub(crate) fn adopt_dir(&mut self, ino: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn adopt_dir(&mut self, ino: u32) -> Result<(), Fault> {
         if ino <= INDEX_DIR || !self.is_stranded(ino)? {
             return Ok(());
         }
@@ -139,7 +141,7 @@ impl<N: Nand> FlashLight<'_, N> {
     }
 
     /// Whether a directory is known to be in no other.
-    fn is_stranded(&mut self, ino: u32) -> Result<bool, Error<N::Error>> {
+    fn is_stranded(&mut self, ino: u32) -> Result<bool, Fault> {
         let index = self.index_mut();
         let i = index.load_dir(ino)?;
         let view = index.dirs[i].dir();
@@ -150,18 +152,18 @@ impl<N: Nand> FlashLight<'_, N> {
             }
             // What cannot be read may lead to it.
             Ok(None) => Ok(false),
-            Ok(_) | Err(Error::NotFound) => Ok(true),
+            Ok(_) | Err(Fault::NotFound) => Ok(true),
             Err(e) => Err(e),
         }
     }
 
     /// Gives a file found by its number a name there: no directory has an entry of it.
-    pub(crate) fn adopt_by_number(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+    pub(crate) fn adopt_by_number(&mut self, file: FileRef) -> Result<(), Fault> {
         let lost = self.lost_found()?;
         let i = self.index_mut().load_file(file)?;
         let ctime = self.index().files[i].file().time(Stamp::Change);
         let name = Name::of(file.ino);
-        self.link(file, lost, name.as_bytes(), ctime)?;
+        self.volume.link(file, lost, name.as_bytes(), ctime)?;
         // The others go.
         self.index_mut().repair_names(file).map(drop)
     }

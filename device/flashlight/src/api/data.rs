@@ -6,7 +6,7 @@
 
 use crate::FlashLight;
 use crate::cleaning::Volume;
-use crate::error::{Damaged, Error, sound};
+use crate::error::{Damaged, Error, Fault, sound};
 use crate::format::extent::{self, INDEX_END};
 use crate::format::inode::{Fragment, Time};
 use crate::format::node::FileRef;
@@ -34,9 +34,59 @@ impl<N: Nand> FlashLight<'_, N> {
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, Error<N::Error>> {
-        let i = self
-            .volume
-            .reading(|volume| volume.index_mut().load_data_file(node))?;
+        self.told(|fs| fs.volume.read(node, offset, buf))
+    }
+
+    /// Writes all of `data` at `offset`, extending the file as needed. Durable after
+    /// [`FlashLight::fsync`]; a program for each whole page, and for a piece of a page at most
+    /// one read and one program. An fsync of whole pages that are overwritten, in writes of up to
+    /// 16 pages, after another fsync of the same file, costs nothing more (`updates.rs`).
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] when full: the pages before are written. [`Error::TooBig`] beyond
+    /// [`FlashLight::file_size_max`]. [`Error::Invalid`] for a special file.
+    pub fn write(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        data: &[u8],
+        now: Time,
+    ) -> Result<(), Error<N::Error>> {
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            match offset.checked_add(data.len() as u64) {
+                Some(end) if end <= fs.file_size_max() => {}
+                _ => return Err(Fault::TooBig),
+            }
+            if fs.index().is_update(node, offset, data.len(), now) {
+                return fs.volume.write_update(node, offset, data, now);
+            }
+            fs.volume.write_pages(node, offset, data, now, true)
+        })
+    }
+
+    /// Changes a file's size: cuts it, or extends it by a hole.
+    pub fn truncate(&mut self, node: FileRef, size: u64, now: Time) -> Result<(), Error<N::Error>> {
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            if size > fs.file_size_max() {
+                return Err(Fault::TooBig);
+            }
+            fs.volume.make_room()?;
+            let i = fs.index_mut().load_data_file(node)?;
+            fs.index_mut().truncate_cached(i, size, now)
+        })
+    }
+}
+
+impl<N: Nand> Volume<'_, N> {
+    pub(crate) fn read(
+        &mut self,
+        node: FileRef,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, Fault> {
+        let i = self.reading(|volume| volume.index_mut().load_data_file(node))?;
         let size = self.index().files[i].file().size();
         if offset >= size {
             return Ok(0);
@@ -55,45 +105,6 @@ impl<N: Nand> FlashLight<'_, N> {
         Ok(want)
     }
 
-    /// Writes all of `data` at `offset`, extending the file as needed. Durable after
-    /// [`FlashLight::fsync`]; a program for each whole page, and for a piece of a page at most
-    /// one read and one program. An fsync of whole pages that are overwritten, in writes of up to
-    /// 16 pages, after another fsync of the same file, costs nothing more (`updates.rs`).
-    ///
-    /// # Errors
-    /// [`Error::NoSpace`] when full: the pages before are written. [`Error::TooBig`] beyond
-    /// [`FlashLight::file_size_max`]. [`Error::Invalid`] for a special file.
-    pub fn write(
-        &mut self,
-        node: FileRef,
-        offset: u64,
-        data: &[u8],
-        now: Time,
-    ) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        match offset.checked_add(data.len() as u64) {
-            Some(end) if end <= self.file_size_max() => {}
-            _ => return Err(Error::TooBig),
-        }
-        if self.index().is_update(node, offset, data.len(), now) {
-            return self.volume.write_update(node, offset, data, now);
-        }
-        self.volume.write_pages(node, offset, data, now, true)
-    }
-
-    /// Changes a file's size: cuts it, or extends it by a hole.
-    pub fn truncate(&mut self, node: FileRef, size: u64, now: Time) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        if size > self.file_size_max() {
-            return Err(Error::TooBig);
-        }
-        self.volume.make_room()?;
-        let i = self.index_mut().load_data_file(node)?;
-        self.index_mut().truncate_cached(i, size, now)
-    }
-}
-
-impl<N: Nand> Volume<'_, N> {
     /// Writes page after page, making `room` before each. Without that nothing but data pages goes
     /// to flash in between, which must be few.
     pub(crate) fn write_pages(
@@ -103,7 +114,7 @@ impl<N: Nand> Volume<'_, N> {
         data: &[u8],
         now: Time,
         room: bool,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let ps = self.store().page_size();
         let mut done = 0;
         while done < data.len() {
@@ -150,7 +161,7 @@ impl<N: Nand> Index<'_, N> {
         index: u32,
         off: usize,
         out: &mut [u8],
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let ps = self.store.page_size();
         let fragment = self.files[i].file().fragment().filter(|f| f.page == index);
         if let Some(f) = fragment.filter(|f| f.off <= off && f.off + f.len >= off + out.len()) {
@@ -171,7 +182,7 @@ impl<N: Nand> Index<'_, N> {
         } else {
             let status = self.store.nand.read(page, off as u32, out, &mut [])?;
             if !status.is_readable() {
-                return Err(Error::Corrupt(page, Damaged::Data));
+                return Err(self.store.nand.damaged(page, Damaged::Data));
             }
         }
         if let Some(f) = fragment {
@@ -186,7 +197,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes one whole page of a cached file.
-    fn write_page(&mut self, i: FileSlot, index: u32, data: &[u8]) -> Result<(), Error<N::Error>> {
+    fn write_page(&mut self, i: FileSlot, index: u32, data: &[u8]) -> Result<(), Fault> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.choose_data_head(i, index)?;
         let owner = self.files[i].file().file_ref(self.store.volume);
@@ -203,7 +214,7 @@ impl<N: Nand> Index<'_, N> {
         off: usize,
         data: &[u8],
         tail: Option<Update>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         if let Some(f) = self.files[i].file().fragment().filter(|f| f.page != index)
             && sound(self.write_out(i, f))?.is_none()
         {
@@ -254,7 +265,7 @@ impl<N: Nand> Index<'_, N> {
         off: usize,
         data: &[u8],
         tail: Option<Update>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         if tail.is_none() {
             self.files[i].change();
         }

@@ -7,7 +7,7 @@
 //! other one is found by its number from before the record on.
 
 use crate::FlashLight;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::format::dirrec::Target;
 use crate::format::inode::{FLAG_EXCHANGED, Time};
 use crate::format::names::{Spot, Which};
@@ -34,56 +34,57 @@ impl<N: Nand> FlashLight<'_, N> {
         (other_dir, other_name): (u32, &[u8]),
         now: Time,
     ) -> Result<[Node; 2], Error<N::Error>> {
-        self.index_mut().writable()?;
-        self.volume.make_room()?;
-        let (first, other) = (
-            self.index_mut().find(dir, name)?,
-            self.index_mut().find(other_dir, other_name)?,
-        );
-        if first.node == other.node {
-            return Ok([first.node; 2]);
-        }
-        self.check_above(first.node, other_dir)?;
-        self.check_above(other.node, dir)?;
-        self.index_mut()
-            .check_hash(&first, dir, other_dir, other_name)?;
-        self.index_mut().check_hash(&other, other_dir, dir, name)?;
-        self.index_mut().exchange_room(dir, other_dir)?;
-        if let Node::File(file) = other.node {
-            self.index_mut()
-                .detach_target(file, other_dir, other_name, true)?;
-        }
-        self.index_mut().flush_files()?;
-        let other = self.index_mut().find(other_dir, other_name)?;
-        self.index_mut()
-            .room_for_name(first.node, other_name.len())?;
-        self.index_mut().room_for_name(other.node, name.len())?;
-        self.index_mut().flush_files()?;
-        self.index_mut().exchange_room(dir, other_dir)?;
-        let (first, other) = (
-            self.index_mut().find(dir, name)?,
-            self.index_mut().find(other_dir, other_name)?,
-        );
-        self.index_mut().check_own_name(first.node, dir, name)?;
-        self.index_mut()
-            .check_own_name(other.node, other_dir, other_name)?;
-        let nodes = self.index_mut().record_exchange(
-            (dir, name, first),
-            (other_dir, other_name, other),
-            now,
-        );
-        let nodes = self.index_mut().not_in_part(nodes)?;
-        for dir in [dir, other_dir] {
-            self.index_mut().stamp_dir(dir, now)?;
-        }
-        Ok(nodes)
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            fs.volume.make_room()?;
+            let (first, other) = (
+                fs.index_mut().find(dir, name)?,
+                fs.index_mut().find(other_dir, other_name)?,
+            );
+            if first.node == other.node {
+                return Ok([first.node; 2]);
+            }
+            fs.check_above(first.node, other_dir)?;
+            fs.check_above(other.node, dir)?;
+            fs.index_mut()
+                .check_hash(&first, dir, other_dir, other_name)?;
+            fs.index_mut().check_hash(&other, other_dir, dir, name)?;
+            fs.index_mut().exchange_room(dir, other_dir)?;
+            if let Node::File(file) = other.node {
+                fs.index_mut()
+                    .detach_target(file, other_dir, other_name, true)?;
+            }
+            fs.index_mut().flush_files()?;
+            let other = fs.index_mut().find(other_dir, other_name)?;
+            fs.index_mut().room_for_name(first.node, other_name.len())?;
+            fs.index_mut().room_for_name(other.node, name.len())?;
+            fs.index_mut().flush_files()?;
+            fs.index_mut().exchange_room(dir, other_dir)?;
+            let (first, other) = (
+                fs.index_mut().find(dir, name)?,
+                fs.index_mut().find(other_dir, other_name)?,
+            );
+            fs.index_mut().check_own_name(first.node, dir, name)?;
+            fs.index_mut()
+                .check_own_name(other.node, other_dir, other_name)?;
+            let nodes = fs.index_mut().record_exchange(
+                (dir, name, first),
+                (other_dir, other_name, other),
+                now,
+            );
+            let nodes = fs.index_mut().not_in_part(nodes)?;
+            for dir in [dir, other_dir] {
+                fs.index_mut().stamp_dir(dir, now)?;
+            }
+            Ok(nodes)
+        })
     }
 }
 
 impl<N: Nand> Index<'_, N> {
     /// Asks before the record whether an inode can give this name up for another: see
     /// [`Index::free_own_name`].
-    fn check_own_name(&mut self, node: Node, dir: u32, name: &[u8]) -> Result<(), Error<N::Error>> {
+    fn check_own_name(&mut self, node: Node, dir: u32, name: &[u8]) -> Result<(), Fault> {
         let Node::File(file) = node else {
             return Ok(());
         };
@@ -97,7 +98,7 @@ impl<N: Nand> Index<'_, N> {
         self.place_for_own_name(i).map(|_| ())
     }
 
-    fn exchange_room(&mut self, dir: u32, other_dir: u32) -> Result<(), Error<N::Error>> {
+    fn exchange_room(&mut self, dir: u32, other_dir: u32) -> Result<(), Fault> {
         for dir in [INDEX_DIR, dir, other_dir] {
             self.dir_reserve(dir)?;
         }
@@ -111,7 +112,7 @@ impl<N: Nand> Index<'_, N> {
         (dir, name, first): (u32, &[u8], Found),
         (other_dir, other_name, other): (u32, &[u8], Found),
         now: Time,
-    ) -> Result<[Node; 2], Error<N::Error>> {
+    ) -> Result<[Node; 2], Fault> {
         let (left, taken) = ((dir, first.rec.hash), (other_dir, other.rec.hash));
         let (second, to) = ((other.rec.target, other.rec.ptr), (other_dir, other_name));
         let (entry, node) = match first.node {

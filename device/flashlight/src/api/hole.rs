@@ -1,7 +1,7 @@
 //! Holes: pages of a file that are given back, and where there are any.
 
 use crate::FlashLight;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::inode::Time;
 use crate::format::mappage::{ExtentPage, MapPage};
@@ -34,38 +34,40 @@ impl<N: Nand> FlashLight<'_, N> {
         len: u64,
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        let i = self.index_mut().load_data_file(node)?;
-        let (size, ps) = (
-            self.index().files[i].file().size(),
-            self.store().page_size() as u64,
-        );
-        let end = offset.saturating_add(len).min(size);
-        let mut at = offset;
-        while at < end {
-            self.volume.make_room()?;
-            let i = self.index_mut().load_data_file(node)?;
-            self.index().need_place(i, KEPT)?;
-            let (index, off) = ((at / ps) as u32, at % ps);
-            // Beyond the end of the file a page holds zeros.
-            let whole = if end == size {
-                end.div_ceil(ps)
-            } else {
-                end / ps
-            } as u32;
-            if off == 0 && index < whole {
-                at = u64::from(self.index_mut().punch_pages(i, index, whole)?) * ps;
-            } else {
-                let n = (ps - off).min(end - at);
-                self.index_mut()
-                    .zero_part(i, index, off as usize, (off + n) as usize)?;
-                at += n;
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            let i = fs.index_mut().load_data_file(node)?;
+            let (size, ps) = (
+                fs.index().files[i].file().size(),
+                fs.store().page_size() as u64,
+            );
+            let end = offset.saturating_add(len).min(size);
+            let mut at = offset;
+            while at < end {
+                fs.volume.make_room()?;
+                let i = fs.index_mut().load_data_file(node)?;
+                fs.index().need_place(i, KEPT)?;
+                let (index, off) = ((at / ps) as u32, at % ps);
+                // Beyond the end of the file a page holds zeros.
+                let whole = if end == size {
+                    end.div_ceil(ps)
+                } else {
+                    end / ps
+                } as u32;
+                if off == 0 && index < whole {
+                    at = u64::from(fs.index_mut().punch_pages(i, index, whole)?) * ps;
+                } else {
+                    let n = (ps - off).min(end - at);
+                    fs.index_mut()
+                        .zero_part(i, index, off as usize, (off + n) as usize)?;
+                    at += n;
+                }
+                // Making room may have written the inode without this.
+                fs.index_mut().files[i].file_mut().set_modified(now);
+                fs.index_mut().files[i].change();
             }
-            // Making room may have written the inode without this.
-            self.index_mut().files[i].file_mut().set_modified(now);
-            self.index_mut().files[i].change();
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The first byte from `offset` on that is stored, page by page; none when there is none up to
@@ -75,8 +77,10 @@ impl<N: Nand> FlashLight<'_, N> {
         node: FileRef,
         offset: u64,
     ) -> Result<Option<u64>, Error<N::Error>> {
-        self.volume
-            .reading(|volume| volume.index_mut().next_edge(node, offset, true))
+        self.told(|fs| {
+            fs.volume
+                .reading(|volume| volume.index_mut().next_edge(node, offset, true))
+        })
     }
 
     /// The first byte from `offset` on that is not stored, or the end of the file; none from the
@@ -86,27 +90,25 @@ impl<N: Nand> FlashLight<'_, N> {
         node: FileRef,
         offset: u64,
     ) -> Result<Option<u64>, Error<N::Error>> {
-        self.volume
-            .reading(|volume| volume.index_mut().next_edge(node, offset, false))
+        self.told(|fs| {
+            fs.volume
+                .reading(|volume| volume.index_mut().next_edge(node, offset, false))
+        })
     }
 
     /// How many pages hold data of a file; none of one with so many extent maps that index pages
     /// lead to them. A read for each extent map.
     pub fn pages_stored(&mut self, node: FileRef) -> Result<Option<u32>, Error<N::Error>> {
-        self.volume
-            .reading(|volume| volume.index_mut().pages_stored(node))
+        self.told(|fs| {
+            fs.volume
+                .reading(|volume| volume.index_mut().pages_stored(node))
+        })
     }
 }
 
 impl<N: Nand> Index<'_, N> {
     /// Writes zeros to a piece of one page of a cached file.
-    fn zero_part(
-        &mut self,
-        i: FileSlot,
-        index: u32,
-        from: usize,
-        to: usize,
-    ) -> Result<(), Error<N::Error>> {
+    fn zero_part(&mut self, i: FileSlot, index: u32, from: usize, to: usize) -> Result<(), Fault> {
         self.file_room(i, 4 * extent::SIZE)?;
         if self.map_lookup(i, index)?.page.is_some() {
             self.assemble(i, index)?;
@@ -126,7 +128,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Unmaps pages of a cached file from `first` to before `last` at most: those that one extent
     /// map covers. Returns where it has come to.
-    fn punch_pages(&mut self, i: FileSlot, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
+    fn punch_pages(&mut self, i: FileSlot, first: u32, last: u32) -> Result<u32, Fault> {
         // For both steps: what makes room moves records from the log to the map.
         for _ in 0..TRIES {
             self.truncate_room(i, CUT_NOTES)?;
@@ -153,7 +155,7 @@ impl<N: Nand> Index<'_, N> {
     /// Unmaps pages in the one extent map that covers `first`, where the log goes on
     /// mapping what it does. Returns where that map ends. Before the log, so that
     /// nothing shows that it overrides.
-    fn punch_map(&mut self, i: FileSlot, first: u32, last: u32) -> Result<u32, Error<N::Error>> {
+    fn punch_map(&mut self, i: FileSlot, first: u32, last: u32) -> Result<u32, Fault> {
         let view = self.files[i].file();
         if view.levels() == 0 {
             return Ok(INDEX_END);

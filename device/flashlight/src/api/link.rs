@@ -5,7 +5,8 @@
 //! RAM.
 
 use crate::FlashLight;
-use crate::error::{Damaged, Error};
+use crate::cleaning::Volume;
+use crate::error::{Damaged, Error, Fault};
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::hash::ino_hash;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_KEPT, FLAG_ORPHAN, Stamp, Time};
@@ -36,28 +37,40 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         now: Time,
     ) -> Result<Node, Error<N::Error>> {
+        self.told(|fs| fs.volume.link(file, dir, name, now))
+    }
+}
+
+impl<N: Nand> Volume<'_, N> {
+    pub(crate) fn link(
+        &mut self,
+        file: FileRef,
+        dir: u32,
+        name: &[u8],
+        now: Time,
+    ) -> Result<Node, Fault> {
         self.index_mut().load_dir(dir)?;
-        let hash = self.volume.vacant(dir, name)?;
+        let hash = self.vacant(dir, name)?;
         self.index().need_page()?;
         if self
             .index_mut()
             .has_entry(dir, hash, Target::Indirect, file.ino)?
         {
             // Directory and hash would not tell the two names apart.
-            return Err(Error::TooManyLinks);
+            return Err(Fault::TooManyLinks);
         }
         let i = self.index_mut().load_file(file)?;
-        let view = self.volume.durable.index.files[i].file();
+        let view = self.durable.index.files[i].file();
         if view.flags() & FLAG_ORPHAN != 0 {
-            return Err(Error::NotFound);
+            return Err(Fault::NotFound);
         }
         if view.nlink() == u32::MAX {
-            return Err(Error::TooManyLinks);
+            return Err(Fault::TooManyLinks);
         }
         let direct = view.flags() & FLAG_INDIRECT == 0;
-        let (from, from_hash) = view.holder(self.volume.durable.index.store.volume);
+        let (from, from_hash) = view.holder(self.durable.index.store.volume);
         if direct && (from, from_hash) == (dir, hash) {
-            return Err(Error::TooManyLinks);
+            return Err(Fault::TooManyLinks);
         }
         for dir in [from, dir] {
             self.index_mut().flush_new_files(dir, 0)?;
@@ -88,9 +101,9 @@ impl<N: Nand> FlashLight<'_, N> {
         self.index_mut().not_in_part(linked)?;
         self.index_mut().stamp_dir(dir, now)?;
         Ok(Node::File(
-            self.volume.durable.index.files[i]
+            self.durable.index.files[i]
                 .file()
-                .file_ref(self.volume.durable.index.store.volume),
+                .file_ref(self.durable.index.store.volume),
         ))
     }
 }
@@ -104,7 +117,7 @@ impl<N: Nand> Index<'_, N> {
         (from, from_hash): (u32, u32),
         (dir, hash): (u32, u32),
         direct: bool,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let ino = self.files[i].ino;
         let (old, at) = self.write_record(i)?;
         let by_number = ino_hash(self.store.volume, ino);
@@ -121,7 +134,7 @@ impl<N: Nand> Index<'_, N> {
     /// and is. The directories that the change concerns, but for those not cached, are changed
     /// next, with nothing brought into the cache between: a page of theirs is either older than the
     /// record or shows the change.
-    fn write_record(&mut self, i: FileSlot) -> Result<(PageAddr, PageAddr), Error<N::Error>> {
+    fn write_record(&mut self, i: FileSlot) -> Result<(PageAddr, PageAddr), Fault> {
         let at = self.write_file_page(i)?;
         let old = core::mem::replace(&mut self.files[i].loc, at);
         self.store.invalidate(old, MayProgram);
@@ -137,7 +150,7 @@ impl<N: Nand> Index<'_, N> {
         name: &[u8],
         rec: &DirRec,
         now: Time,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.dir_reserve(INDEX_DIR)?;
         self.dir_reserve(dir)?;
         self.flush_removals(dir)?;
@@ -162,9 +175,10 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         name: &[u8],
         now: Time,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let Some(spot) = self.find_spot(i, dir, Which::Name(name))? else {
-            return Err(Error::Corrupt(self.files[i].loc, Damaged::Names));
+            let at = self.files[i].loc;
+            return Err(self.store.nand.damaged(at, Damaged::Names));
         };
         self.drop_name(i, spot)?;
         let mut view = self.files[i].file_mut();

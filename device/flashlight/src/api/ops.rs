@@ -3,7 +3,7 @@
 use crate::FlashLight;
 use crate::api::attributes::{Attr, SetAttr, StatFs, TARGET_MAX, Unlinked, apply};
 use crate::cleaning::Volume;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::inode::{
@@ -24,10 +24,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// # Errors
     /// [`Error::NotFound`], [`Error::NameTooLong`].
     pub fn lookup(&mut self, dir: u32, name: &[u8]) -> Result<Attr, Error<N::Error>> {
-        let found = self
-            .volume
-            .reading(|volume| volume.index_mut().find(dir, name))?;
-        Ok(self.index().attr_at(found.node, found.place))
+        self.told(|fs| fs.volume.lookup(dir, name))
     }
 
     /// The number of a directory, by its name in another. No read if it was found lately, as what
@@ -36,8 +33,10 @@ impl<N: Nand> FlashLight<'_, N> {
     /// # Errors
     /// As [`FlashLight::lookup`]; [`Error::NotDir`].
     pub fn lookup_dir(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
-        self.volume
-            .reading(|volume| volume.index_mut().find_dir(dir, name))
+        self.told(|fs| {
+            fs.volume
+                .reading(|volume| volume.index_mut().find_dir(dir, name))
+        })
     }
 
     /// Follows a path from the root; components are separated by slashes, symbolic links are not
@@ -54,37 +53,37 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Attributes of an inode. No read when it is cached, at most three when not.
     pub fn getattr(&mut self, node: Node) -> Result<Attr, Error<N::Error>> {
-        let place = self.volume.reading(|volume| match node {
-            Node::Dir(ino) => volume.index_mut().peek_dir(ino),
-            Node::File(file) => volume.index_mut().peek_file(file),
-        })?;
-        Ok(self.index().attr_at(node, place))
+        self.told(|fs| fs.volume.getattr(node))
     }
 
     /// Changes attributes; durable as other changes of the inode are.
     pub fn setattr(&mut self, node: Node, set: &SetAttr) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        self.volume.make_room()?;
-        match node {
-            Node::Dir(ino) => {
-                let i = self.index_mut().load_dir(ino)?;
-                apply(&mut self.index_mut().dirs[i].dir_mut(), set);
-                self.index_mut().dirs[i].change();
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            fs.volume.make_room()?;
+            match node {
+                Node::Dir(ino) => {
+                    let i = fs.index_mut().load_dir(ino)?;
+                    apply(&mut fs.index_mut().dirs[i].dir_mut(), set);
+                    fs.index_mut().dirs[i].change();
+                }
+                Node::File(file) => {
+                    let i = fs.index_mut().load_file(file)?;
+                    apply(&mut fs.index_mut().files[i].file_mut(), set);
+                    fs.index_mut().files[i].change();
+                }
             }
-            Node::File(file) => {
-                let i = self.index_mut().load_file(file)?;
-                apply(&mut self.index_mut().files[i].file_mut(), set);
-                self.index_mut().files[i].change();
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Creates a file. In RAM only until it is written out, synced or pushed from the cache.
     pub fn create(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
-        self.volume
-            .create_file(dir, name, MODE_FILE, new)
-            .map(Node::File)
+        self.told(|fs| {
+            fs.volume
+                .create_file(dir, name, MODE_FILE, new)
+                .map(Node::File)
+        })
     }
 
     /// Creates a special file. In RAM only, as [`FlashLight::create`]; it can be neither read,
@@ -96,12 +95,14 @@ impl<N: Nand> FlashLight<'_, N> {
         special: Special,
         new: &New,
     ) -> Result<Node, Error<N::Error>> {
-        let file = self.volume.create_file(dir, name, special.mode(), new)?;
-        let i = self.index_mut().load_file(file)?;
-        self.index_mut().files[i]
-            .file_mut()
-            .set_size(special.device().into());
-        Ok(Node::File(file))
+        self.told(|fs| {
+            let file = fs.volume.create_file(dir, name, special.mode(), new)?;
+            let i = fs.index_mut().load_file(file)?;
+            fs.index_mut().files[i]
+                .file_mut()
+                .set_size(special.device().into());
+            Ok(Node::File(file))
+        })
     }
 
     /// Creates a symbolic link, with its target at once. In RAM only, as [`FlashLight::create`].
@@ -115,40 +116,32 @@ impl<N: Nand> FlashLight<'_, N> {
         target: &[u8],
         new: &New,
     ) -> Result<Node, Error<N::Error>> {
-        if target.len() > TARGET_MAX {
-            return Err(Error::NameTooLong);
-        }
-        // Room for both steps, so that a full chip shows before the first.
-        let pages = target.len().div_ceil(self.store().page_size()) as u32;
-        self.volume.make_room()?;
-        if self.store().tally.live + 8 + pages > self.index().usable_pages() {
-            return Err(Error::NoSpace);
-        }
-        let i = self.index_mut().load_dir(dir)?;
-        let before = CHANGED.map(|stamp| self.index().dirs[i].dir().time(stamp));
-        let file = self.volume.create_file(dir, name, MODE_SYMLINK, new)?;
-        // No checkpoint may come in between: a symbolic link without its target is none.
-        if let Err(e) = self.volume.write_pages(file, 0, target, new.now, false) {
-            self.index_mut().take_back(file, name, before)?;
-            return Err(e);
-        }
-        Ok(Node::File(file))
+        self.told(|fs| {
+            if target.len() > TARGET_MAX {
+                return Err(Fault::NameTooLong);
+            }
+            // Room for both steps, so that a full chip shows before the first.
+            let pages = target.len().div_ceil(fs.store().page_size()) as u32;
+            fs.volume.make_room()?;
+            if fs.store().tally.live + 8 + pages > fs.index().usable_pages() {
+                return Err(Fault::NoSpace);
+            }
+            let i = fs.index_mut().load_dir(dir)?;
+            let before = CHANGED.map(|stamp| fs.index().dirs[i].dir().time(stamp));
+            let file = fs.volume.create_file(dir, name, MODE_SYMLINK, new)?;
+            // No checkpoint may come in between: a symbolic link without its target is none.
+            if let Err(e) = fs.volume.write_pages(file, 0, target, new.now, false) {
+                fs.index_mut().take_back(file, name, before)?;
+                return Err(e);
+            }
+            Ok(Node::File(file))
+        })
     }
 
     /// Creates a directory; durable when this returns. One program, and at times the parent's
     /// before it.
     pub fn mkdir(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Error<N::Error>> {
-        self.index_mut().load_dir(dir)?;
-        let hash = self.volume.vacant(dir, name)?;
-        self.index().need_page()?;
-        let ino = self.index_mut().map_vacant()?;
-        self.index_mut().flush_new_files(dir, 0)?;
-        self.index_mut().dir_reserve(dir)?;
-        self.index_mut().flush_removals(dir)?;
-        self.index_mut().new_dir(ino, dir, name, new)?;
-        self.index_mut().dir_add(dir, hash, Target::Dir, ino)?;
-        self.index_mut().stamp_dir(dir, new.now)?;
-        Ok(Node::Dir(ino))
+        self.told(|fs| fs.volume.mkdir(dir, name, new))
     }
 
     /// Removes a name of a file or symbolic link. A file whose number is in use, as `in_use`
@@ -164,133 +157,137 @@ impl<N: Nand> FlashLight<'_, N> {
         in_use: &dyn Fn(u32) -> bool,
         now: Time,
     ) -> Result<Unlinked, Error<N::Error>> {
-        self.index_mut().writable()?;
-        self.volume.make_room()?;
-        self.index_mut().dir_reserve(dir)?;
-        let found = self.index_mut().find(dir, name)?;
-        let Node::File(file) = found.node else {
-            return Err(Error::IsDir);
-        };
-        let keep = in_use(file.ino);
-        let seq = self.store().seq;
-        self.index_mut()
-            .flush_new_files(dir, if keep { 0 } else { file.ino })?;
-        let i = self.index_mut().load_file(file)?;
-        let rec = if self.store().seq == seq {
-            found.rec
-        } else {
-            // Loading has written files, and moved their entries.
-            self.index_mut().find(dir, name)?.rec
-        };
-        if self.index().files[i].file().nlink() > 1 {
-            self.index_mut().unlink_name(i, dir, name, &rec, now)?;
-            self.index_mut().stamp_dir(dir, now)?;
-            return Ok(Unlinked::Named);
-        }
-        if keep || rec.target == Target::Indirect {
-            self.index_mut().make_orphan(i, dir, &rec)?;
-            let file = self.volume.durable.index.files[i]
-                .file()
-                .file_ref(self.volume.durable.index.store.volume);
-            // Reaping makes room, which may be the last that a worn volume writes.
-            self.index_mut().stamp_dir(dir, now)?;
-            if !keep {
-                self.volume.reap_now(file)?;
-            }
-        } else {
-            let loc = self.index().files[i].loc;
-            let how = if loc.is_some() {
-                Removal::Freed(Target::File, loc.0)
-            } else {
-                Removal::Volatile
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            fs.volume.make_room()?;
+            fs.index_mut().dir_reserve(dir)?;
+            let found = fs.index_mut().find(dir, name)?;
+            let Node::File(file) = found.node else {
+                return Err(Fault::IsDir);
             };
-            self.index_mut().dir_remove(dir, &rec, how)?;
-            self.index_mut().free_file(i)?;
-            self.store_mut().save_remnant(i.data_head());
-            self.index_mut().stamp_dir(dir, now)?;
-        }
-        Ok(if keep {
-            Unlinked::InUse
-        } else {
-            Unlinked::Gone
+            let keep = in_use(file.ino);
+            let seq = fs.store().seq;
+            fs.index_mut()
+                .flush_new_files(dir, if keep { 0 } else { file.ino })?;
+            let i = fs.index_mut().load_file(file)?;
+            let rec = if fs.store().seq == seq {
+                found.rec
+            } else {
+                // Loading has written files, and moved their entries.
+                fs.index_mut().find(dir, name)?.rec
+            };
+            if fs.index().files[i].file().nlink() > 1 {
+                fs.index_mut().unlink_name(i, dir, name, &rec, now)?;
+                fs.index_mut().stamp_dir(dir, now)?;
+                return Ok(Unlinked::Named);
+            }
+            if keep || rec.target == Target::Indirect {
+                fs.index_mut().make_orphan(i, dir, &rec)?;
+                let file = fs.volume.durable.index.files[i]
+                    .file()
+                    .file_ref(fs.volume.durable.index.store.volume);
+                // Reaping makes room, which may be the last that a worn volume writes.
+                fs.index_mut().stamp_dir(dir, now)?;
+                if !keep {
+                    fs.volume.reap_now(file)?;
+                }
+            } else {
+                let loc = fs.index().files[i].loc;
+                let how = if loc.is_some() {
+                    Removal::Freed(Target::File, loc.0)
+                } else {
+                    Removal::Volatile
+                };
+                fs.index_mut().dir_remove(dir, &rec, how)?;
+                fs.index_mut().free_file(i)?;
+                fs.store_mut().save_remnant(i.data_head());
+                fs.index_mut().stamp_dir(dir, now)?;
+            }
+            Ok(if keep {
+                Unlinked::InUse
+            } else {
+                Unlinked::Gone
+            })
         })
     }
 
     /// Removes an empty directory; durable when this returns. One or two programs.
     pub fn rmdir(&mut self, dir: u32, name: &[u8], now: Time) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        self.volume.make_room()?;
-        self.index_mut().flush_new_files(dir, 0)?;
-        self.index_mut().dir_reserve(dir)?;
-        let found = self.index_mut().find(dir, name)?;
-        let Node::Dir(ino) = found.node else {
-            return Err(Error::NotDir);
-        };
-        let i = self.index_mut().load_dir(ino)?;
-        if self.index().dirs[i].dir().size() > 0 {
-            return Err(Error::NotEmpty);
-        }
-        if self.index().dirs[i].removals {
-            // What its files left must be free also after a power cut.
-            self.index_mut().flush_dir(i)?;
-        }
-        let gone = self
-            .index_mut()
-            .free_dir(i)
-            .and_then(|()| {
-                self.index_mut()
-                    .dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino))
-            })
-            .and_then(|()| self.index_mut().stamp_dir(dir, now))
-            .and_then(|()| {
-                // Before the number can be given to another directory.
-                let i = self.index_mut().load_dir(dir)?;
-                self.index_mut().flush_dir(i)
-            });
-        self.index_mut().not_in_part(gone)
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            fs.volume.make_room()?;
+            fs.index_mut().flush_new_files(dir, 0)?;
+            fs.index_mut().dir_reserve(dir)?;
+            let found = fs.index_mut().find(dir, name)?;
+            let Node::Dir(ino) = found.node else {
+                return Err(Fault::NotDir);
+            };
+            let i = fs.index_mut().load_dir(ino)?;
+            if fs.index().dirs[i].dir().size() > 0 {
+                return Err(Fault::NotEmpty);
+            }
+            if fs.index().dirs[i].removals {
+                // What its files left must be free also after a power cut.
+                fs.index_mut().flush_dir(i)?;
+            }
+            let gone = fs
+                .index_mut()
+                .free_dir(i)
+                .and_then(|()| {
+                    fs.index_mut()
+                        .dir_remove(dir, &found.rec, Removal::Freed(Target::Dir, ino))
+                })
+                .and_then(|()| fs.index_mut().stamp_dir(dir, now))
+                .and_then(|()| {
+                    // Before the number can be given to another directory.
+                    let i = fs.index_mut().load_dir(dir)?;
+                    fs.index_mut().flush_dir(i)
+                });
+            fs.index_mut().not_in_part(gone)
+        })
     }
 
     /// The parent of a directory; the root's is the root.
     pub fn parent(&mut self, dir: u32) -> Result<u32, Error<N::Error>> {
-        let place = self
-            .volume
-            .reading(|volume| volume.index_mut().peek_dir(dir))?;
-        Ok(match place {
-            Place::Dir(i) => self.index().dirs[i].dir().parent(),
-            _ => DirView::on(&self.index().scratch).parent(),
-        })
+        self.told(|fs| fs.volume.parent(dir))
     }
 
     /// The target of a symbolic link, as far as `buf` reaches.
     pub fn readlink(&mut self, file: FileRef, buf: &mut [u8]) -> Result<usize, Error<N::Error>> {
-        let i = self
-            .volume
-            .reading(|volume| volume.index_mut().load_file(file))?;
-        if self.index().files[i].file().mode() & MODE_TYPE != MODE_SYMLINK {
-            return Err(Error::Invalid);
-        }
-        self.read(file, 0, buf)
+        self.told(|fs| {
+            let i = fs
+                .volume
+                .reading(|volume| volume.index_mut().load_file(file))?;
+            if fs.index().files[i].file().mode() & MODE_TYPE != MODE_SYMLINK {
+                return Err(Fault::Invalid);
+            }
+            fs.volume.read(file, 0, buf)
+        })
     }
 
     /// Makes a file's data, size and name durable (one program, if anything has changed), or a
     /// directory's entries. Where the allocation log has failed, a checkpoint does it.
     pub fn fsync(&mut self, node: Node) -> Result<(), Error<N::Error>> {
-        if self.store().log.lost && self.index().is_writable() {
-            self.volume.checkpoint(false)?;
-        }
-        // After a checkpoint it still tells of what was lost.
-        self.volume
-            .reading(|volume| volume.index_mut().sync_node(node))
+        self.told(|fs| {
+            if fs.store().log.lost && fs.index().is_writable() {
+                fs.volume.checkpoint(false)?;
+            }
+            // After a checkpoint it still tells of what was lost.
+            fs.volume
+                .reading(|volume| volume.index_mut().sync_node(node))
+        })
     }
 
     /// Makes everything durable.
     pub fn sync(&mut self) -> Result<(), Error<N::Error>> {
-        if self.index().read_only || !(self.store().log.session || self.index().is_dirty()) {
-            return Ok(());
-        }
-        self.index_mut().writable()?;
-        self.volume.checkpoint(false)?;
-        self.index_mut().tell_lost_change()
+        self.told(|fs| {
+            if fs.index().read_only || !(fs.store().log.session || fs.index().is_dirty()) {
+                return Ok(());
+            }
+            fs.index_mut().writable()?;
+            fs.volume.checkpoint(false)?;
+            fs.index_mut().tell_lost_change()
+        })
     }
 
     /// Space. Reads nothing.
@@ -304,13 +301,48 @@ impl<N: Nand> FlashLight<'_, N> {
 }
 
 impl<N: Nand> Volume<'_, N> {
+    pub(crate) fn parent(&mut self, dir: u32) -> Result<u32, Fault> {
+        let place = self.reading(|volume| volume.index_mut().peek_dir(dir))?;
+        Ok(match place {
+            Place::Dir(i) => self.index().dirs[i].dir().parent(),
+            _ => DirView::on(&self.index().scratch).parent(),
+        })
+    }
+
+    pub(crate) fn mkdir(&mut self, dir: u32, name: &[u8], new: &New) -> Result<Node, Fault> {
+        self.index_mut().load_dir(dir)?;
+        let hash = self.vacant(dir, name)?;
+        self.index().need_page()?;
+        let ino = self.index_mut().map_vacant()?;
+        self.index_mut().flush_new_files(dir, 0)?;
+        self.index_mut().dir_reserve(dir)?;
+        self.index_mut().flush_removals(dir)?;
+        self.index_mut().new_dir(ino, dir, name, new)?;
+        self.index_mut().dir_add(dir, hash, Target::Dir, ino)?;
+        self.index_mut().stamp_dir(dir, new.now)?;
+        Ok(Node::Dir(ino))
+    }
+
+    pub(crate) fn getattr(&mut self, node: Node) -> Result<Attr, Fault> {
+        let place = self.reading(|volume| match node {
+            Node::Dir(ino) => volume.index_mut().peek_dir(ino),
+            Node::File(file) => volume.index_mut().peek_file(file),
+        })?;
+        Ok(self.index().attr_at(node, place))
+    }
+
+    pub(crate) fn lookup(&mut self, dir: u32, name: &[u8]) -> Result<Attr, Fault> {
+        let found = self.reading(|volume| volume.index_mut().find(dir, name))?;
+        Ok(self.index().attr_at(found.node, found.place))
+    }
+
     /// Makes sure that a name can be added to a directory.
-    pub(crate) fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
+    pub(crate) fn vacant(&mut self, dir: u32, name: &[u8]) -> Result<u32, Fault> {
         self.index_mut().writable()?;
         check_name(name)?;
         self.make_room()?;
         match self.index_mut().find_or_place(dir, name)? {
-            Some(_) => Err(Error::Exists),
+            Some(_) => Err(Fault::Exists),
             None => Ok(name_hash(self.store().volume, name)),
         }
     }
@@ -321,7 +353,7 @@ impl<N: Nand> Volume<'_, N> {
         name: &[u8],
         kind: u16,
         new: &New,
-    ) -> Result<FileRef, Error<N::Error>> {
+    ) -> Result<FileRef, Fault> {
         // A directory that is gone has no page any more.
         self.index_mut().load_dir(dir)?;
         let hash = self.vacant(dir, name)?;
@@ -347,9 +379,9 @@ impl<N: Nand> Volume<'_, N> {
 
     /// [`FlashLight::reap`] of a file that has just lost its name. That has been made durable;
     /// where the file cannot be removed now, the next mount does it.
-    pub(crate) fn reap_now(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+    pub(crate) fn reap_now(&mut self, file: FileRef) -> Result<(), Fault> {
         match self.reap(file) {
-            Err(Error::NoSpace | Error::ReadOnly | Error::TooBig) => Ok(()),
+            Err(Fault::NoSpace | Fault::ReadOnly | Fault::TooBig) => Ok(()),
             reaped => reaped,
         }
     }
@@ -366,12 +398,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Takes the creation of a file back that has just been made, in RAM only as that was. The
     /// directory's times are those `before` again.
-    fn take_back(
-        &mut self,
-        file: FileRef,
-        name: &[u8],
-        before: [Time; 2],
-    ) -> Result<(), Error<N::Error>> {
+    fn take_back(&mut self, file: FileRef, name: &[u8], before: [Time; 2]) -> Result<(), Fault> {
         let rec = self.find(file.dir, name)?.rec;
         let i = self.load_file(file)?;
         self.dir_remove(file.dir, &rec, Removal::Volatile)?;
@@ -387,7 +414,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Takes the name `rec` in `dir` from a cached file and hands it to the index directory. One
     /// program, which makes it durable.
-    fn make_orphan(&mut self, i: FileSlot, dir: u32, rec: &DirRec) -> Result<(), Error<N::Error>> {
+    fn make_orphan(&mut self, i: FileSlot, dir: u32, rec: &DirRec) -> Result<(), Fault> {
         self.dir_reserve(INDEX_DIR)?;
         let volume = self.store.volume;
         let was_indirect = self.files[i].file().flags() & FLAG_INDIRECT != 0;

@@ -20,13 +20,15 @@ impl<N: Nand> FlashLight<'_, N> {
         cookie: u64,
         each: &mut dyn FnMut(Entry<'_>) -> bool,
     ) -> Result<(), Error<N::Error>> {
-        let mut from = cookie;
-        self.volume.reading(|volume| {
-            volume.durable.index.load_dir(dir)?;
-            let cookie = from;
-            volume.durable.index.list(dir, cookie, &mut |entry| {
-                from = entry.cookie;
-                each(entry)
+        self.told(|fs| {
+            let mut from = cookie;
+            fs.volume.reading(|volume| {
+                volume.durable.index.load_dir(dir)?;
+                let cookie = from;
+                volume.durable.index.list(dir, cookie, &mut |entry| {
+                    from = entry.cookie;
+                    each(entry)
+                })
             })
         })
     }

@@ -2,7 +2,7 @@
 //! inode came from and what it replaced; both directories follow in RAM.
 
 use crate::FlashLight;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::format::dirrec::Target;
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN, Stamp, Time};
@@ -32,62 +32,64 @@ impl<N: Nand> FlashLight<'_, N> {
         in_use: &dyn Fn(u32) -> bool,
         now: Time,
     ) -> Result<(Node, Option<u32>), Error<N::Error>> {
-        self.index_mut().writable()?;
-        check_name(to)?;
-        self.volume.make_room()?;
-        self.index_mut().load_dir(to_dir)?;
-        let source = self.index_mut().find(from_dir, from)?;
-        let target = self.index_mut().find_or_place(to_dir, to)?;
-        if no_replace && target.is_some() {
-            return Err(Error::Exists);
-        }
-        if target.is_some_and(|t| t.node == source.node) {
-            return Ok((source.node, None));
-        }
-        self.check_replace(source.node, target.map(|t| t.node), to_dir)?;
-        self.index_mut().check_hash(&source, from_dir, to_dir, to)?;
-        self.index_mut()
-            .reserve_index(source.rec.target == Target::File)?;
-        for dir in [from_dir, to_dir] {
-            self.index_mut().dir_reserve(dir)?;
-        }
-        let (mut kept, mut doomed) = (None, None);
-        if let Some(Node::File(file)) = target.map(|t| t.node) {
-            let is_doomed;
-            (kept, is_doomed) = self.index_mut().detach_replaced(file, to_dir, to, in_use)?;
-            doomed = is_doomed.then_some(file);
-        }
-        // Pending pages are written so that no entry moves under our hands below.
-        self.index_mut().flush_files()?;
-        for dir in [INDEX_DIR, from_dir, to_dir] {
-            self.index_mut().dir_reserve(dir)?;
-        }
-        let source = self.index_mut().find(from_dir, from)?;
-        let target = match target {
-            Some(_) => Some(self.index_mut().find(to_dir, to)?),
-            None => None,
-        };
-        let node = match source.node {
-            Node::File(file) => self
-                .index_mut()
-                .rename_file(file, &source, from_dir, from, to_dir, to, target, now),
-            Node::Dir(ino) => self
-                .index_mut()
-                .rename_dir(ino, &source, from_dir, to_dir, to, target, now),
-        };
-        let node = self.index_mut().not_in_part(node)?;
-        for dir in [from_dir, to_dir] {
-            self.index_mut().stamp_dir(dir, now)?;
-        }
-        if let Some(file) = doomed {
-            let file = FileRef::by_number(self.store().volume, file.ino);
-            self.volume.reap_now(file)?;
-        }
-        Ok((node, kept))
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            check_name(to)?;
+            fs.volume.make_room()?;
+            fs.index_mut().load_dir(to_dir)?;
+            let source = fs.index_mut().find(from_dir, from)?;
+            let target = fs.index_mut().find_or_place(to_dir, to)?;
+            if no_replace && target.is_some() {
+                return Err(Fault::Exists);
+            }
+            if target.is_some_and(|t| t.node == source.node) {
+                return Ok((source.node, None));
+            }
+            fs.check_replace(source.node, target.map(|t| t.node), to_dir)?;
+            fs.index_mut().check_hash(&source, from_dir, to_dir, to)?;
+            fs.index_mut()
+                .reserve_index(source.rec.target == Target::File)?;
+            for dir in [from_dir, to_dir] {
+                fs.index_mut().dir_reserve(dir)?;
+            }
+            let (mut kept, mut doomed) = (None, None);
+            if let Some(Node::File(file)) = target.map(|t| t.node) {
+                let is_doomed;
+                (kept, is_doomed) = fs.index_mut().detach_replaced(file, to_dir, to, in_use)?;
+                doomed = is_doomed.then_some(file);
+            }
+            // Pending pages are written so that no entry moves under our hands below.
+            fs.index_mut().flush_files()?;
+            for dir in [INDEX_DIR, from_dir, to_dir] {
+                fs.index_mut().dir_reserve(dir)?;
+            }
+            let source = fs.index_mut().find(from_dir, from)?;
+            let target = match target {
+                Some(_) => Some(fs.index_mut().find(to_dir, to)?),
+                None => None,
+            };
+            let node = match source.node {
+                Node::File(file) => fs
+                    .index_mut()
+                    .rename_file(file, &source, from_dir, from, to_dir, to, target, now),
+                Node::Dir(ino) => fs
+                    .index_mut()
+                    .rename_dir(ino, &source, from_dir, to_dir, to, target, now),
+            };
+            let node = fs.index_mut().not_in_part(node)?;
+            for dir in [from_dir, to_dir] {
+                fs.index_mut().stamp_dir(dir, now)?;
+            }
+            if let Some(file) = doomed {
+                let file = FileRef::by_number(fs.store().volume, file.ino);
+                fs.volume.reap_now(file)?;
+            }
+            Ok((node, kept))
+        })
     }
 
     /// A directory cannot go into itself, or what is below it.
-    pub(crate) fn check_above(&mut self, node: Node, to_dir: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn check_above(&mut self, node: Node, to_dir: u32) -> Result<(), Fault> {
         let Node::Dir(ino) = node else {
             return Ok(());
         };
@@ -95,9 +97,9 @@ impl<N: Nand> FlashLight<'_, N> {
         while dir != ROOT_DIR {
             // More steps than directories: damaged, they lead in a circle.
             if dir == ino || steps > self.index().map.end() {
-                return Err(Error::Invalid);
+                return Err(Fault::Invalid);
             }
-            dir = self.parent(dir)?;
+            dir = self.volume.parent(dir)?;
             steps += 1;
         }
         Ok(())
@@ -108,15 +110,15 @@ impl<N: Nand> FlashLight<'_, N> {
         source: Node,
         target: Option<Node>,
         to_dir: u32,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.check_above(source, to_dir)?;
         match (source, target) {
-            (Node::Dir(_), Some(Node::File(_))) => Err(Error::NotDir),
-            (Node::File(_), Some(Node::Dir(_))) => Err(Error::IsDir),
+            (Node::Dir(_), Some(Node::File(_))) => Err(Fault::NotDir),
+            (Node::File(_), Some(Node::Dir(_))) => Err(Fault::IsDir),
             (_, Some(Node::Dir(ino))) => {
                 let i = self.index_mut().load_dir(ino)?;
                 if self.index().dirs[i].dir().size() > 0 {
-                    return Err(Error::NotEmpty);
+                    return Err(Fault::NotEmpty);
                 }
                 // What its files left must be free also after a power cut.
                 if self.index().dirs[i].removals {
@@ -139,7 +141,7 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         name: &[u8],
         in_use: &dyn Fn(u32) -> bool,
-    ) -> Result<(Option<u32>, bool), Error<N::Error>> {
+    ) -> Result<(Option<u32>, bool), Fault> {
         if self.keeps_names(file)? {
             return Ok((None, false));
         }
@@ -149,11 +151,11 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Makes sure that the index directory can be changed, and takes a `new` file.
-    pub(crate) fn reserve_index(&mut self, new: bool) -> Result<(), Error<N::Error>> {
+    pub(crate) fn reserve_index(&mut self, new: bool) -> Result<(), Fault> {
         self.dir_reserve(INDEX_DIR)?;
         let i = self.load_dir(INDEX_DIR)?;
         if new && !self.dirs[i].dir().takes_names() {
-            return Err(Error::TooBig);
+            return Err(Fault::TooBig);
         }
         Ok(())
     }
@@ -165,13 +167,13 @@ impl<N: Nand> Index<'_, N> {
         from_dir: u32,
         to_dir: u32,
         to: &[u8],
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let hash = name_hash(self.store.volume, to);
         if source.rec.target == Target::Indirect
             && (to_dir, hash) != (from_dir, source.rec.hash)
             && self.has_entry(to_dir, hash, Target::Indirect, source.rec.ptr)?
         {
-            return Err(Error::TooManyLinks);
+            return Err(Fault::TooManyLinks);
         }
         Ok(())
     }
@@ -179,7 +181,7 @@ impl<N: Nand> Index<'_, N> {
     /// Before one name of a file is replaced: whether others stay. Nothing of such a file may be
     /// written between the rename's page and the file's loss of the name, so room for that is made
     /// here.
-    fn keeps_names(&mut self, file: FileRef) -> Result<bool, Error<N::Error>> {
+    fn keeps_names(&mut self, file: FileRef) -> Result<bool, Fault> {
         let i = self.load_file(file)?;
         if self.files[i].file().nlink() <= 1 {
             return Ok(false);
@@ -196,7 +198,7 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         name: &[u8],
         keep: bool,
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         let i = self.load_file(file)?;
         if self.files[i].file().flags() & FLAG_INDIRECT != 0 {
             return Ok(true);
@@ -217,12 +219,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes a cached file's page as that of a file found by its number.
-    fn make_indirect(
-        &mut self,
-        i: FileSlot,
-        dir: u32,
-        hash: u32,
-    ) -> Result<PageAddr, Error<N::Error>> {
+    fn make_indirect(&mut self, i: FileSlot, dir: u32, hash: u32) -> Result<PageAddr, Fault> {
         let mut view = self.files[i].file_mut();
         let flags = view.flags() | FLAG_INDIRECT;
         view.set_flags(flags);
@@ -241,7 +238,7 @@ impl<N: Nand> Index<'_, N> {
         to: &[u8],
         target: Option<Found>,
         now: Time,
-    ) -> Result<Node, Error<N::Error>> {
+    ) -> Result<Node, Fault> {
         self.room_for_name(Node::File(file), to.len())?;
         let i = self.load_file(file)?;
         self.flush_file(i)?;
@@ -281,7 +278,7 @@ impl<N: Nand> Index<'_, N> {
         replaced: Option<(Target, u32)>,
         more: u8,
         now: Time,
-    ) -> Result<((Target, u32), Node), Error<N::Error>> {
+    ) -> Result<((Target, u32), Node), Fault> {
         let volume = self.store.volume;
         let i = self.load_file(file)?;
         self.free_own_name(i, from_dir, Which::Name(from))?;
@@ -321,7 +318,7 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         name: &[u8],
         now: Time,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let Node::File(file) = target.node else {
             return Ok(());
         };
@@ -354,7 +351,7 @@ impl<N: Nand> Index<'_, N> {
         to: &[u8],
         target: Option<Found>,
         now: Time,
-    ) -> Result<Node, Error<N::Error>> {
+    ) -> Result<Node, Fault> {
         let to_hash = name_hash(self.store.volume, to);
         self.room_for_name(Node::Dir(ino), to.len())?;
         let replaced = target.map(|t| (t.rec.target, t.rec.ptr));
@@ -381,7 +378,7 @@ impl<N: Nand> Index<'_, N> {
         replaced: Option<(Target, u32)>,
         flags: u8,
         now: Time,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.save_dirs_for([from_dir, to_dir])?;
         let i = self.load_dir(ino)?;
         let mut view = self.dirs[i].dir_mut();

@@ -16,7 +16,7 @@
 use crate::FlashLight;
 use crate::api::walk::Area;
 use crate::cleaning::Volume;
-use crate::error::{Error, sound};
+use crate::error::{Error, Fault, sound};
 use crate::format::area::Head;
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{DirRec, Target};
@@ -58,33 +58,35 @@ impl<N: Nand> FlashLight<'_, N> {
     /// # Errors
     /// [`Error::ReadOnly`]; [`Error::NoSpace`]; the driver's.
     pub fn repair(&mut self) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        self.store_mut().nand.pages.yield_to(0);
-        // Names get their entries back before others lose theirs. What leads to no file any more
-        // when the index directory has lost its entry goes after that.
-        for names in [true, false] {
-            if !names {
-                let done = self.volume.repair_entries(INDEX_DIR);
-                self.index_mut().or_left(done)?;
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            fs.store_mut().nand.pages.yield_to(0);
+            // Names get their entries back before others lose theirs. What leads to no file any more
+            // when the index directory has lost its entry goes after that.
+            for names in [true, false] {
+                if !names {
+                    let done = fs.volume.repair_entries(INDEX_DIR);
+                    fs.index_mut().or_left(done)?;
+                }
+                let mut from = ROOT_DIR;
+                while let Some(Some((dir, _))) = sound(fs.index_mut().map_next(from))? {
+                    from = dir + 1;
+                    fs.volume.make_room()?;
+                    let done = if names {
+                        let mended = fs.index_mut().replace_lost_maps(dir);
+                        fs.index_mut().or_left(mended)?;
+                        let placed = fs.index_mut().repair_place(dir);
+                        fs.index_mut().or_left(placed)?;
+                        fs.adopt_dir(dir).and_then(|()| fs.repair_files(dir))
+                    } else {
+                        fs.volume.repair_entries(dir)
+                    };
+                    fs.index_mut().or_left(done)?;
+                }
             }
-            let mut from = ROOT_DIR;
-            while let Some(Some((dir, _))) = sound(self.index_mut().map_next(from))? {
-                from = dir + 1;
-                self.volume.make_room()?;
-                let done = if names {
-                    let mended = self.index_mut().replace_lost_maps(dir);
-                    self.index_mut().or_left(mended)?;
-                    let placed = self.index_mut().repair_place(dir);
-                    self.index_mut().or_left(placed)?;
-                    self.adopt_dir(dir).and_then(|()| self.repair_files(dir))
-                } else {
-                    self.volume.repair_entries(dir)
-                };
-                self.index_mut().or_left(done)?;
-            }
-        }
-        self.index_mut().give_up_dirs()?;
-        self.volume.checkpoint(false)
+            fs.index_mut().give_up_dirs()?;
+            fs.volume.checkpoint(false)
+        })
     }
 
     /// Makes the block table say what is in use, as a walk has found that nothing has
@@ -94,67 +96,69 @@ impl<N: Nand> FlashLight<'_, N> {
         &mut self,
         in_use: &dyn Fn(PageAddr) -> Option<Area>,
     ) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        self.volume.durable.begin()?;
-        self.store_mut().validity.forget_all();
-        for block in 0..self.store().table.blocks() {
-            self.store_mut().table_write_back(MayProgram);
-            self.index_mut().stop_filling(block, in_use);
-            let first = block * self.store().ppb();
-            let ppb = self.store().ppb();
-            let pages = || (first..first + ppb).map(PageAddr);
-            // Pages of the block table may have been written elsewhere since the walk. On a damaged
-            // volume another may claim the same page.
-            let table = self.store().table.copies();
-            let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
-            let of_table = table.filter(here).count() as u32;
-            let others = pages().filter_map(in_use).filter(|a| *a != Area::Table);
-            let used = (others.count() as u32 + of_table).min(ppb);
-            let is_data = pages().find_map(in_use) == Some(Area::Data);
-            if let Some(i) = self.store().dirty.find(block) {
-                let right = pages().all(|page| {
-                    let index = self.store().geo.index_of(page);
-                    self.store().dirty.is_valid(i, index) == in_use(page).is_some()
-                });
-                if !right {
-                    self.store_mut().dirty.remove(i);
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            fs.volume.durable.begin()?;
+            fs.store_mut().validity.forget_all();
+            for block in 0..fs.store().table.blocks() {
+                fs.store_mut().table_write_back(MayProgram);
+                fs.index_mut().stop_filling(block, in_use);
+                let first = block * fs.store().ppb();
+                let ppb = fs.store().ppb();
+                let pages = || (first..first + ppb).map(PageAddr);
+                // Pages of the block table may have been written elsewhere since the walk. On a damaged
+                // volume another may claim the same page.
+                let table = fs.store().table.copies();
+                let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
+                let of_table = table.filter(here).count() as u32;
+                let others = pages().filter_map(in_use).filter(|a| *a != Area::Table);
+                let used = (others.count() as u32 + of_table).min(ppb);
+                let is_data = pages().find_map(in_use) == Some(Area::Data);
+                if let Some(i) = fs.store().dirty.find(block) {
+                    let right = pages().all(|page| {
+                        let index = fs.store().geo.index_of(page);
+                        fs.store().dirty.is_valid(i, index) == in_use(page).is_some()
+                    });
+                    if !right {
+                        fs.store_mut().dirty.remove(i);
+                    }
+                }
+                let mut reserves = fs.volume.durable.index.store.log.reserves
+                    [..fs.volume.durable.index.store.log.reserved]
+                    .iter();
+                let reserved = reserves.any(|r| u32::from(r.0) == block);
+                match fs.store_mut().state(block) {
+                    BlockState::Meta(n) if n != used => {
+                        fs.store_mut().set_state(block, BlockState::Meta(used));
+                    }
+                    BlockState::Data(n) if n != used => {
+                        fs.store_mut().set_state(block, BlockState::Data(used));
+                    }
+                    BlockState::Free | BlockState::Clean | BlockState::Dead
+                        if used > 0 && !reserved =>
+                    {
+                        let state = if is_data {
+                            BlockState::Data
+                        } else {
+                            BlockState::Meta
+                        };
+                        fs.store_mut().set_state(block, state(used));
+                    }
+                    _ => continue,
+                }
+                if used == 0 && !fs.store().is_open(block) {
+                    fs.store_mut().close(block);
                 }
             }
-            let mut reserves = self.volume.durable.index.store.log.reserves
-                [..self.volume.durable.index.store.log.reserved]
-                .iter();
-            let reserved = reserves.any(|r| u32::from(r.0) == block);
-            match self.store_mut().state(block) {
-                BlockState::Meta(n) if n != used => {
-                    self.store_mut().set_state(block, BlockState::Meta(used));
-                }
-                BlockState::Data(n) if n != used => {
-                    self.store_mut().set_state(block, BlockState::Data(used));
-                }
-                BlockState::Free | BlockState::Clean | BlockState::Dead
-                    if used > 0 && !reserved =>
-                {
-                    let state = if is_data {
-                        BlockState::Data
-                    } else {
-                        BlockState::Meta
-                    };
-                    self.store_mut().set_state(block, state(used));
-                }
-                _ => continue,
-            }
-            if used == 0 && !self.store().is_open(block) {
-                self.store_mut().close(block);
-            }
-        }
-        self.store_mut().recount();
-        self.volume.checkpoint(false)
+            fs.store_mut().recount();
+            fs.volume.checkpoint(false)
+        })
     }
 }
 
 impl<N: Nand> FlashLight<'_, N> {
     /// Puts right what the files in a directory say of themselves.
-    fn repair_files(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    fn repair_files(&mut self, dir: u32) -> Result<(), Fault> {
         let (mut at, mut whole) = ((0, 0), true);
         while let Some(rec) = self.index_mut().entry_from(dir, &mut at, &mut whole)? {
             at.1 += 1;
@@ -176,7 +180,7 @@ impl<N: Nand> FlashLight<'_, N> {
 
 impl<N: Nand> Volume<'_, N> {
     /// Removes entries that lead to nothing that is theirs, and counts the others.
-    fn repair_entries(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    fn repair_entries(&mut self, dir: u32) -> Result<(), Fault> {
         let (mut at, mut whole) = ((0, 0), true);
         let (mut entries, mut subdirs) = (0u64, 0u32);
         while let Some(rec) = self.index_mut().entry_from(dir, &mut at, &mut whole)? {
@@ -207,9 +211,9 @@ impl<N: Nand> Volume<'_, N> {
 
 impl<N: Nand> Index<'_, N> {
     /// What meets damage is left.
-    fn or_left(&mut self, done: Result<(), Error<N::Error>>) -> Result<(), Error<N::Error>> {
+    fn or_left(&mut self, done: Result<(), Fault>) -> Result<(), Fault> {
         match done {
-            Err(Error::NotFound | Error::TooManyLinks | Error::TooBig) => Ok(()),
+            Err(Fault::NotFound | Fault::TooManyLinks | Fault::TooBig) => Ok(()),
             Err(e) if e.is_damage() && !self.store.nand.is_stopped() => Ok(()),
             r => r,
         }
@@ -217,7 +221,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Directories that cannot be read are none any more: no entry leads to them by now. A repair
     /// that was cut may have left one so.
-    fn give_up_dirs(&mut self) -> Result<(), Error<N::Error>> {
+    fn give_up_dirs(&mut self) -> Result<(), Fault> {
         let mut from = INDEX_DIR + 1;
         while let Some(Some((dir, _))) = sound(self.map_next(from))? {
             from = dir + 1;
@@ -229,7 +233,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// A directory whose parent has no entry for it gets one.
-    fn repair_place(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    fn repair_place(&mut self, dir: u32) -> Result<(), Fault> {
         if dir <= INDEX_DIR {
             return Ok(());
         }
@@ -242,13 +246,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Adds an entry, if it is not there and nothing else has the name.
-    fn relink(
-        &mut self,
-        dir: u32,
-        name: &[u8],
-        target: Target,
-        ptr: u32,
-    ) -> Result<(), Error<N::Error>> {
+    fn relink(&mut self, dir: u32, name: &[u8], target: Target, ptr: u32) -> Result<(), Fault> {
         let hash = name_hash(self.store.volume, name);
         if self.has_entry(dir, hash, target, ptr)? {
             return Ok(());
@@ -258,7 +256,7 @@ impl<N: Nand> Index<'_, N> {
         match self.find_entry(dir, hash, name) {
             Ok(found) if found.node.ino() != ptr => Ok(()),
             // By an entry of another kind, which goes.
-            Ok(_) | Err(Error::NotFound) => self.dir_add(dir, hash, target, ptr),
+            Ok(_) | Err(Fault::NotFound) => self.dir_add(dir, hash, target, ptr),
             Err(e) => Err(e),
         }
     }
@@ -270,7 +268,7 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         at: &mut (u32, usize),
         whole: &mut bool,
-    ) -> Result<Option<DirRec>, Error<N::Error>> {
+    ) -> Result<Option<DirRec>, Fault> {
         loop {
             match self.dir_nth(dir, at.0, at.1) {
                 Ok(Some(rec)) => return Ok(Some(rec)),
@@ -289,14 +287,14 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The file that an entry leads to, if that can be read and says that this is its place.
-    fn file_of(&mut self, dir: u32, rec: &DirRec) -> Result<Option<FileRef>, Error<N::Error>> {
+    fn file_of(&mut self, dir: u32, rec: &DirRec) -> Result<Option<FileRef>, Fault> {
         let at = PageAddr(rec.ptr);
         let found = sound(self.load_scratch(at, Kind::File))?;
         let file = found.map(|()| FileView::on(&*self.scratch).file_ref(self.store.volume));
         Ok(file.filter(|file| (file.dir, file.hash) == (dir, rec.hash)))
     }
 
-    fn repair_file(&mut self, file: FileRef) -> Result<Names, Error<N::Error>> {
+    fn repair_file(&mut self, file: FileRef) -> Result<Names, Fault> {
         let i = self.load_file(file)?;
         let view = self.files[i].file();
         let (size, page_size) = (view.size(), self.store.page_size() as u64);
@@ -328,7 +326,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// A cached file that is said to have lost its last name: if directories have entries for it,
     /// it has names after all and is not to end with the next mount.
-    fn repair_orphan(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    fn repair_orphan(&mut self, i: FileSlot) -> Result<(), Fault> {
         let ino = self.files[i].ino;
         let mut names = 0;
         loop {
@@ -355,7 +353,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Names that no directory has an entry for get one, or go; the link count is their number.
-    pub(crate) fn repair_names(&mut self, file: FileRef) -> Result<Names, Error<N::Error>> {
+    pub(crate) fn repair_names(&mut self, file: FileRef) -> Result<Names, Fault> {
         let (mut names, mut lost) = (0, 0);
         loop {
             let mut batch = [(0, 0); 32];
@@ -396,7 +394,7 @@ impl<N: Nand> Index<'_, N> {
         name.len()
     }
 
-    fn verdict(&mut self, dir: u32, rec: &DirRec) -> Result<Verdict, Error<N::Error>> {
+    fn verdict(&mut self, dir: u32, rec: &DirRec) -> Result<Verdict, Fault> {
         match rec.target {
             Target::Dir => self.verdict_of_dir(dir, rec),
             // Of a file that is only in RAM.
@@ -407,18 +405,18 @@ impl<N: Nand> Index<'_, N> {
             }
             Target::Indirect => match self.indirect_name(dir, rec) {
                 Ok(true) => Ok(Verdict::Stays),
-                Ok(false) | Err(Error::NotFound) => Ok(Verdict::Goes),
+                Ok(false) | Err(Fault::NotFound) => Ok(Verdict::Goes),
                 Err(e) if e.is_damage() => Ok(Verdict::Stays),
                 Err(e) => Err(e),
             },
         }
     }
 
-    fn verdict_of_dir(&mut self, dir: u32, rec: &DirRec) -> Result<Verdict, Error<N::Error>> {
+    fn verdict_of_dir(&mut self, dir: u32, rec: &DirRec) -> Result<Verdict, Fault> {
         match sound(self.map_get(rec.ptr)) {
             Ok(Some(page)) if page.is_some() => {}
             Ok(None) => return Ok(Verdict::Stays),
-            Ok(_) | Err(Error::NotFound) => return Ok(Verdict::Goes),
+            Ok(_) | Err(Fault::NotFound) => return Ok(Verdict::Goes),
             Err(e) => return Err(e),
         }
         let Some(i) = sound(self.load_dir(rec.ptr))? else {

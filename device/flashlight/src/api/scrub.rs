@@ -14,7 +14,7 @@
 use crate::api::walk::{self, Page, Visitor};
 use crate::checkpoint::Durable;
 use crate::cleaning::Volume;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::format::blockstate::BlockState;
 use crate::format::header;
 use crate::format::tag::{self, Tag};
@@ -81,26 +81,28 @@ impl<N: Nand> FlashLight<'_, N> {
     /// # Errors
     /// As of other operations; a page that cannot be read is no error.
     pub fn scrub(&mut self, pages: u32) -> Result<Scrub, Error<N::Error>> {
-        let mut out = Scrub::default();
-        if self.index_mut().writable().is_ok() && self.volume.reading(Volume::refresh_in_room)? {
-            out.refreshed = 1;
-            return Ok(out);
-        }
-        while out.read < pages && out.unreadable.is_none() {
-            let Some((at, known)) = self.volume.durable.next_to_scrub() else {
-                break;
-            };
-            out.read += 1;
-            out.unreadable = self.scrub_page(at, known)?;
-        }
-        if self.store().scrub_at >= self.store().table.blocks() * self.store().ppb()
-            && out.unreadable.is_none()
-            && (!self.index().is_writable() || self.store().nand.refresh.is_empty())
-        {
-            self.store_mut().scrub_at = 0;
-            out.done = true;
-        }
-        Ok(out)
+        self.told(|fs| {
+            let mut out = Scrub::default();
+            if fs.index_mut().writable().is_ok() && fs.volume.reading(Volume::refresh_in_room)? {
+                out.refreshed = 1;
+                return Ok(out);
+            }
+            while out.read < pages && out.unreadable.is_none() {
+                let Some((at, known)) = fs.volume.durable.next_to_scrub() else {
+                    break;
+                };
+                out.read += 1;
+                out.unreadable = fs.scrub_page(at, known)?;
+            }
+            if fs.store().scrub_at >= fs.store().table.blocks() * fs.store().ppb()
+                && out.unreadable.is_none()
+                && (!fs.index().is_writable() || fs.store().nand.refresh.is_empty())
+            {
+                fs.store_mut().scrub_at = 0;
+                out.done = true;
+            }
+            Ok(out)
+        })
     }
 
     /// Reads one page of those in use, or none if the round is over: about one page read, besides
@@ -111,37 +113,39 @@ impl<N: Nand> FlashLight<'_, N> {
     /// # Errors
     /// The driver's; a page that cannot be read is no error.
     pub fn patrol(&mut self) -> Result<Patrol, Error<N::Error>> {
-        let sixteenth = (self.store().table.blocks() / 16).max(1) * self.store().ppb();
-        let before = self.store().scrub_at / sixteenth;
-        let next = self.volume.durable.next_to_scrub();
-        if next.is_none() {
-            self.store_mut().scrub_at = 0;
-        }
-        let moved = self.store().scrub_at / sixteenth != before;
-        self.store_mut().since.patrolled |= moved;
-        let Some((page, known)) = next else {
-            return Ok(Patrol::Done);
-        };
-        Ok(match self.index_mut().look_at(page, known)? {
-            Look::Sound if self.store().nand.refresh.is_empty() => Patrol::Read,
-            Look::Sound => Patrol::Noted,
-            Look::LostData { in_use, .. } => Patrol::Unreadable { page, in_use },
-            Look::LostMeta => Patrol::Unreadable {
-                page,
-                in_use: false,
-            },
+        self.told(|fs| {
+            let sixteenth = (fs.store().table.blocks() / 16).max(1) * fs.store().ppb();
+            let before = fs.store().scrub_at / sixteenth;
+            let next = fs.volume.durable.next_to_scrub();
+            if next.is_none() {
+                fs.store_mut().scrub_at = 0;
+            }
+            let moved = fs.store().scrub_at / sixteenth != before;
+            fs.store_mut().since.patrolled |= moved;
+            let Some((page, known)) = next else {
+                return Ok(Patrol::Done);
+            };
+            Ok(match fs.index_mut().look_at(page, known)? {
+                Look::Sound if fs.store().nand.refresh.is_empty() => Patrol::Read,
+                Look::Sound => Patrol::Noted,
+                Look::LostData { in_use, .. } => Patrol::Unreadable { page, in_use },
+                Look::LostMeta => Patrol::Unreadable {
+                    page,
+                    in_use: false,
+                },
+            })
         })
     }
 
     /// Reads one page, which is in use if that is `known`, and gives it
     /// back when it cannot be read.
-    fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Error<N::Error>> {
+    fn scrub_page(&mut self, at: PageAddr, known: bool) -> Result<Option<Page>, Fault> {
         match self.index_mut().look_at(at, known)? {
             Look::Sound => Ok(None),
             Look::LostData { in_use, owner } => self.index_mut().owner_of(at, in_use, owner),
             Look::LostMeta => {
                 let mut search = Search { at, found: None };
-                self.walk(&mut search)?;
+                self.volume.walk(&mut search)?;
                 Ok(search.found)
             }
         }
@@ -190,7 +194,7 @@ impl<N: Nand> Index<'_, N> {
         self.store.scrub_at = (block + 1) * self.store.ppb();
     }
 
-    fn look_at(&mut self, at: PageAddr, known: bool) -> Result<Look, Error<N::Error>> {
+    fn look_at(&mut self, at: PageAddr, known: bool) -> Result<Look, Fault> {
         let block = self.store.geo.block_of(at).0;
         let state = self.store.state(block);
         if let BlockState::Data(n) = state {
@@ -212,7 +216,7 @@ impl<N: Nand> Index<'_, N> {
         Ok(Look::LostMeta)
     }
 
-    fn look_at_data(&mut self, at: PageAddr, in_use: bool) -> Result<Look, Error<N::Error>> {
+    fn look_at_data(&mut self, at: PageAddr, in_use: bool) -> Result<Look, Fault> {
         let mut spare = [0u8; tag::SIZE];
         let n = if self.store.has_tags() { tag::SIZE } else { 0 };
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
@@ -235,7 +239,7 @@ impl<N: Nand> Index<'_, N> {
         at: PageAddr,
         in_use: bool,
         likely: Option<FileRef>,
-    ) -> Result<Option<Page>, Error<N::Error>> {
+    ) -> Result<Option<Page>, Fault> {
         if let Some(owner) = likely {
             // It is asked first when it is in the cache.
             crate::error::sound(self.load_file(owner).map(|_| ()).or_else(not_there))?;
@@ -254,9 +258,9 @@ impl<N: Nand> Index<'_, N> {
     }
 }
 
-fn not_there<E>(e: Error<E>) -> Result<(), Error<E>> {
+fn not_there(e: Fault) -> Result<(), Fault> {
     match e {
-        Error::NotFound => Ok(()),
+        Fault::NotFound => Ok(()),
         e => Err(e),
     }
 }

@@ -469,11 +469,14 @@ impl<'r, N: Nand> FlashLight<'r, Transferred<'r, N>> {
             after_transfer,
             ..config
         };
-        let mut fs = FlashLight::mount(chip, ram, config)?;
-        if after_transfer {
-            fs.nand_mut().settle()?;
+        let mut mounted = FlashLight::mount(chip, ram, config);
+        if after_transfer
+            && let Ok(fs) = &mut mounted
+            && let Err(e) = fs.nand_mut().settle()
+        {
+            mounted = Err(e);
         }
-        Ok(fs)
+        mounted
     }
 }
 

@@ -20,7 +20,7 @@
 //!   later. It counts when it reads well again, and is written anew.
 
 use crate::cleaning::Volume;
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::extent;
 use crate::format::inode::Time;
 use crate::format::node::FileRef;
@@ -36,7 +36,7 @@ impl<N: Nand> Volume<'_, N> {
         offset: u64,
         data: &[u8],
         now: Time,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let ps = self.store().page_size();
         let (first, pages) = ((offset / ps as u64) as u32, data.len() / ps);
         for (k, page) in data.chunks_exact(ps).enumerate() {
@@ -61,7 +61,7 @@ impl<N: Nand> Volume<'_, N> {
         index: u32,
         data: &[u8],
         update: Update,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.make_room()?;
         let i = self.index_mut().load_data_file(node)?;
         self.index().need_page()?;

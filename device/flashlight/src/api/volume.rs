@@ -24,7 +24,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         volume: u32,
         root: &New,
     ) -> Result<N, Error<N::Error>> {
-        Volume::format(nand, ram, volume, root, Config::default())
+        Self::format_with(nand, ram, volume, root, Config::default())
     }
 
     /// The same with a choice: [`Config::table_page`]; no other matters here.
@@ -38,7 +38,9 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         root: &New,
         config: Config,
     ) -> Result<N, Error<N::Error>> {
-        Volume::format(nand, ram, volume, root, config)
+        let mut fs = Volume::new(nand, ram, &config, |volume| FlashLight { volume })?;
+        fs.told(|fs| fs.volume.begin(volume, root, &config))?;
+        Ok(fs.volume.durable.index.store.nand.inner)
     }
 
     /// Mounts a volume. After a clean unmount 37 reads on a chip of 64 pages a block, one more for
@@ -50,7 +52,13 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
     /// [`Error::Corrupt`].
     pub fn mount(nand: N, ram: &'r mut [u8], config: Config) -> Result<Self, Error<N::Error>> {
-        Volume::mount(nand, ram, config).map(|volume| FlashLight { volume })
+        let mut mounted = Volume::new(nand, ram, &config, |volume| FlashLight { volume });
+        if let Ok(fs) = &mut mounted
+            && let Err(fault) = fs.volume.bring_back(&config)
+        {
+            mounted = Err(fs.store_mut().nand.error(fault));
+        }
+        mounted
     }
 
     /// Makes everything durable and marks the volume as cleanly unmounted. Writes nothing when
@@ -67,15 +75,17 @@ impl<'r, N: Nand> FlashLight<'r, N> {
 
     /// What [`FlashLight::unmount`] does, keeping the value: nothing may be changed afterwards.
     pub fn close(&mut self) -> Result<(), Error<N::Error>> {
-        let changed = self.store().log.session || self.index().is_dirty();
-        if self.index().read_only || !(changed || self.store().since.patrolled) {
-            self.index_mut().read_only = true;
-            return Ok(());
-        }
-        self.index_mut().writable()?;
-        self.volume.checkpoint(true)?;
-        self.index_mut().read_only = true;
-        self.index_mut().tell_lost_change()
+        self.told(|fs| {
+            let changed = fs.store().log.session || fs.index().is_dirty();
+            if fs.index().read_only || !(changed || fs.store().since.patrolled) {
+                fs.index_mut().read_only = true;
+                return Ok(());
+            }
+            fs.index_mut().writable()?;
+            fs.volume.checkpoint(true)?;
+            fs.index_mut().read_only = true;
+            fs.index_mut().tell_lost_change()
+        })
     }
 
     /// Why nothing is written any more until the next mount; `None`: the volume can be written, or
@@ -142,7 +152,7 @@ impl<N: Nand> FlashLight<'_, N> {
     /// `pages` pages cost at most, where pages that are only looked at and maps count as well, and
     /// the checkpoint that makes the blocks free. Returns whether more could be won by going on.
     pub fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
-        self.volume.gc(pages)
+        self.told(|fs| fs.volume.gc(pages))
     }
 
     /// Whether more blocks have gone bad in use than one in fifty and eight, or all but one of
@@ -159,6 +169,6 @@ impl<N: Nand> FlashLight<'_, N> {
 
     /// Ends the life of a file that lost its name while in use.
     pub fn reap(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
-        self.volume.reap(file)
+        self.told(|fs| fs.volume.reap(file))
     }
 }

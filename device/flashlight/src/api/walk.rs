@@ -2,7 +2,7 @@
 
 use crate::FlashLight;
 use crate::cleaning::Volume;
-use crate::error::{Error, sound};
+use crate::error::{Error, Fault, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
@@ -156,15 +156,19 @@ impl<N: Nand> FlashLight<'_, N> {
     /// damage, with all that does not depend on it. What the chip holds counts, not
     /// what is kept in RAM of it.
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
-        self.store_mut().nand.pages.end();
-        let walked = self.volume.walk_chip(visitor);
-        self.store_mut().nand.pages.begin();
-        walked
+        self.told(|fs| fs.volume.walk(visitor))
     }
 }
 
 impl<N: Nand> Volume<'_, N> {
-    fn walk_chip(&mut self, visitor: &mut dyn Visitor) -> Result<(), Error<N::Error>> {
+    pub(crate) fn walk(&mut self, visitor: &mut dyn Visitor) -> Result<(), Fault> {
+        self.store_mut().nand.pages.end();
+        let walked = self.walk_chip(visitor);
+        self.store_mut().nand.pages.begin();
+        walked
+    }
+
+    fn walk_chip(&mut self, visitor: &mut dyn Visitor) -> Result<(), Fault> {
         let left = self.store().geo.pages();
         let visitor = &mut Limited { visitor, left };
         self.reading(|volume| volume.index_mut().write_cached())?;
@@ -197,7 +201,7 @@ impl<N: Nand> Volume<'_, N> {
                 // That its page is damaged has been told.
                 sound(walked)?;
             } else {
-                report(walked, page, ino, visitor)?;
+                report(walked, self.store().nand.damaged_at(), page, ino, visitor)?;
             }
         }
         Ok(())
@@ -207,17 +211,17 @@ impl<N: Nand> Volume<'_, N> {
 impl<N: Nand> Index<'_, N> {
     /// Tells of damage that the volume makes up for, and lets it do so: pages of the DirInode map,
     /// and the directories that have copies.
-    fn walk_rebuilt(&mut self, visitor: &mut Limited<'_>) -> Result<(), Error<N::Error>> {
+    fn walk_rebuilt(&mut self, visitor: &mut Limited<'_>) -> Result<(), Fault> {
         for page in self.map.places() {
             let found = self.load_scratch(page, Kind::Places);
-            report(found, page, 0, visitor)?;
+            report(found, self.store.nand.damaged_at(), page, 0, visitor)?;
         }
         for n in 0.. {
             let Some(page) = self.store.table.copies().nth(n) else {
                 break;
             };
             let found = self.load_scratch(page, Kind::Table);
-            if report(found, page, 0, visitor)?.is_none() {
+            if report(found, self.store.nand.damaged_at(), page, 0, visitor)?.is_none() {
                 // It is written anew, from the other copy.
                 let block = self.store.geo.block_of(page).0;
                 self.store.nand.refresh.add(block);
@@ -228,14 +232,14 @@ impl<N: Nand> Index<'_, N> {
             i = k + 1;
             if page.is_some() {
                 let found = self.load_scratch(page, Kind::DirMap);
-                report(found, page, 0, visitor)?;
+                report(found, self.store.nand.damaged_at(), page, 0, visitor)?;
                 self.map_get(k as u32 * self.map.per_page())?;
             }
         }
         for ino in [ROOT_DIR, INDEX_DIR] {
             let page = self.map_get(ino)?;
             let found = self.load_scratch(page, Kind::Dir);
-            report(found, page, ino, visitor)?;
+            report(found, self.store.nand.damaged_at(), page, ino, visitor)?;
             sound(self.load_dir(ino))?;
         }
         Ok(())
@@ -246,7 +250,7 @@ impl<N: Nand> Index<'_, N> {
         ino: u32,
         page: PageAddr,
         visitor: &mut Limited<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let i = self.load_dir(ino)?;
         self.walk_attributes(self.dirs[i].dir().xattr(), ino, visitor)?;
         let mut whole = true;
@@ -264,7 +268,7 @@ impl<N: Nand> Index<'_, N> {
             let mut r = 0;
             loop {
                 let found = self.load_map_page(Kind::HashIndex, (key, at), ino);
-                if report(found, at, ino, visitor)?.is_none() {
+                if report(found, self.store.nand.damaged_at(), at, ino, visitor)?.is_none() {
                     whole = false;
                     break;
                 }
@@ -286,7 +290,7 @@ impl<N: Nand> Index<'_, N> {
         pointer: (u32, PageAddr),
         ino: u32,
         visitor: &mut Limited<'_>,
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         let page = pointer.1;
         visitor.page(Page {
             page,
@@ -294,7 +298,7 @@ impl<N: Nand> Index<'_, N> {
             ino,
         });
         let found = self.load_map_page(Kind::HashMap, pointer, ino);
-        Ok(report(found, page, ino, visitor)?.is_some())
+        Ok(report(found, self.store.nand.damaged_at(), page, ino, visitor)?.is_some())
     }
 
     /// `whole`: whether all hash maps can be read.
@@ -304,7 +308,7 @@ impl<N: Nand> Index<'_, N> {
         page: PageAddr,
         whole: bool,
         visitor: &mut Limited<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let (mut entries, mut subdirs) = (0u64, 0u32);
         let (mut hash, mut n) = (0, 0);
         loop {
@@ -348,7 +352,7 @@ impl<N: Nand> Index<'_, N> {
         page: PageAddr,
         rec: &DirRec,
         visitor: &mut Limited<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         match rec.target {
             Target::Dir => {
                 if self.map_get(rec.ptr).ok().is_none_or(PageAddr::is_none) {
@@ -368,12 +372,12 @@ impl<N: Nand> Index<'_, N> {
                     ino: self.file_number(at)?.unwrap_or(0),
                 });
                 let walked = self.walk_file(at, ino, rec.hash, visitor);
-                report(walked, at, ino, visitor)?;
+                report(walked, self.store.nand.damaged_at(), at, ino, visitor)?;
             }
             Target::Indirect => {
                 visitor.name(rec.ptr);
                 match self.indirect_name(ino, rec) {
-                    Err(Error::NotFound) => {
+                    Err(Fault::NotFound) => {
                         visitor.problem(page, ino, "an entry leads to no file");
                     }
                     Ok(false) => visitor.problem(page, ino, "an entry is of no name of its file"),
@@ -388,17 +392,13 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The number of the file at a page, if that can be read.
-    fn file_number(&mut self, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
+    fn file_number(&mut self, at: PageAddr) -> Result<Option<u32>, Fault> {
         let found = sound(self.load_scratch(at, Kind::File))?;
         Ok(found.map(|()| FileView::on(&*self.scratch).ino()))
     }
 
     /// Whether the file that an entry holds the number of has that name.
-    pub(crate) fn indirect_name(
-        &mut self,
-        dir: u32,
-        rec: &DirRec,
-    ) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn indirect_name(&mut self, dir: u32, rec: &DirRec) -> Result<bool, Fault> {
         let place = self.peek_file(FileRef::by_number(self.store.volume, rec.ptr))?;
         let named = self.named(place, dir, Which::Hash(rec.hash))?;
         Ok(named.is_some())
@@ -410,7 +410,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         at: PageAddr,
         visitor: &mut Limited<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let view = self.files[i].file();
         let (ino, flags, nlink) = (self.files[i].ino, view.flags(), view.nlink());
         visitor.file(at, ino, nlink);
@@ -432,7 +432,7 @@ impl<N: Nand> Index<'_, N> {
                 ino,
             });
             let found = self.load_names(i, page);
-            whole &= report(found, page, ino, visitor)?.is_some();
+            whole &= report(found, self.store.nand.damaged_at(), page, ino, visitor)?.is_some();
             n += 1;
         }
         if whole && flags & FLAG_ORPHAN == 0 {
@@ -446,12 +446,12 @@ impl<N: Nand> Index<'_, N> {
         page: PageAddr,
         ino: u32,
         visitor: &mut Limited<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         if page.is_some() {
             let area = Area::Attributes;
             visitor.page(Page { page, area, ino });
             let found = self.load_attributes_at(page, ino);
-            report(found, page, ino, visitor)?;
+            report(found, self.store.nand.damaged_at(), page, ino, visitor)?;
         }
         Ok(())
     }
@@ -462,7 +462,7 @@ impl<N: Nand> Index<'_, N> {
         at: PageAddr,
         nlink: u32,
         visitor: &mut Limited<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let (ino, mut names) = (self.files[i].ino, 0);
         loop {
             let mut batch = [(0, 0); 32];
@@ -490,7 +490,7 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         hash: u32,
         visitor: &mut Limited<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.load_scratch(at, Kind::File)?;
         let ino = FileView::on(&self.scratch).ino();
         let i = match self.file_slot(ino) {
@@ -526,7 +526,7 @@ impl<N: Nand> Index<'_, N> {
             let mut r = 0;
             loop {
                 let found = self.load_map_page(Kind::ExtentIndex, (key, page), ino);
-                if report(found, page, ino, visitor)?.is_none() {
+                if report(found, self.store.nand.damaged_at(), page, ino, visitor)?.is_none() {
                     break;
                 }
                 let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
@@ -550,7 +550,7 @@ impl<N: Nand> Index<'_, N> {
         pointer: (u32, PageAddr),
         waiting: Option<&Waiting>,
         visitor: &mut Limited<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let (page, ino) = (pointer.1, self.files[i].ino);
         visitor.page(Page {
             page,
@@ -558,9 +558,9 @@ impl<N: Nand> Index<'_, N> {
             ino,
         });
         let found = self.load_map_page(Kind::ExtentMap, pointer, ino);
-        if report(found, page, ino, visitor)?.is_some() {
+        if report(found, self.store.nand.damaged_at(), page, ino, visitor)?.is_some() {
             let counted = self.for_each_valid_run(i, waiting, |_, e| visit_run(e, ino, visitor));
-            report(counted, page, ino, visitor)?;
+            report(counted, self.store.nand.damaged_at(), page, ino, visitor)?;
         }
         Ok(())
     }
@@ -593,15 +593,16 @@ fn visit_run(e: Extent, ino: u32, visitor: &mut Limited<'_>) {
 }
 
 /// A damaged page is a finding, and the result `None`; a failing driver ends the walk.
-fn report<T, E>(
-    result: Result<T, Error<E>>,
+fn report<T>(
+    result: Result<T, Fault>,
+    damaged_at: PageAddr,
     page: PageAddr,
     ino: u32,
     visitor: &mut Limited<'_>,
-) -> Result<Option<T>, Error<E>> {
+) -> Result<Option<T>, Fault> {
     match result {
-        Err(Error::Corrupt(at, what)) => visitor.damaged(at, ino, what.as_str()),
-        Err(Error::NotFound) => visitor.problem(page, ino, "not found"),
+        Err(Fault::Corrupt(what)) => visitor.damaged(damaged_at, ino, what.as_str()),
+        Err(Fault::NotFound) => visitor.problem(page, ino, "not found"),
         r => return r.map(Some),
     }
     Ok(None)

@@ -11,7 +11,7 @@
 //! and counts with the inode's next page: so it is durable as other changes of the inode are.
 
 use crate::FlashLight;
-use crate::error::Error;
+use crate::error::{Error, Fault};
 use crate::format::attributes::{Attributes, AttributesPage, HEAD, XATTR_NAME_MAX};
 use crate::format::inode::Time;
 use crate::format::mappage::{self, MapPage};
@@ -42,17 +42,19 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         value: &mut [u8],
     ) -> Result<usize, Error<N::Error>> {
-        if !self
-            .volume
-            .reading(|volume| volume.index_mut().load_attributes(node))?
-        {
-            return Err(Error::NoAttribute);
-        }
-        let found = Attributes::on(&self.index().scratch).find(name);
-        let (_, found) = found.ok_or(Error::NoAttribute)?;
-        let n = found.len().min(value.len());
-        value[..n].copy_from_slice(&found[..n]);
-        Ok(found.len())
+        self.told(|fs| {
+            if !fs
+                .volume
+                .reading(|volume| volume.index_mut().load_attributes(node))?
+            {
+                return Err(Fault::NoAttribute);
+            }
+            let found = Attributes::on(&fs.index().scratch).find(name);
+            let (_, found) = found.ok_or(Fault::NoAttribute)?;
+            let n = found.len().min(value.len());
+            value[..n].copy_from_slice(&found[..n]);
+            Ok(found.len())
+        })
     }
 
     /// Calls `each` with the name of every extended attribute. A read, and the inode's.
@@ -61,15 +63,17 @@ impl<N: Nand> FlashLight<'_, N> {
         node: Node,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error<N::Error>> {
-        if self
-            .volume
-            .reading(|volume| volume.index_mut().load_attributes(node))?
-        {
-            for (_, name, _) in Attributes::on(&self.index().scratch).iter() {
-                each(name);
+        self.told(|fs| {
+            if fs
+                .volume
+                .reading(|volume| volume.index_mut().load_attributes(node))?
+            {
+                for (_, name, _) in Attributes::on(&fs.index().scratch).iter() {
+                    each(name);
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Gives an inode an extended attribute. One program, and a read when it has some already;
@@ -88,55 +92,57 @@ impl<N: Nand> FlashLight<'_, N> {
         how: SetXattr,
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        if name.len() > XATTR_NAME_MAX {
-            return Err(Error::NameTooLong);
-        }
-        if name.is_empty() || name.contains(&0) {
-            return Err(Error::Invalid);
-        }
-        let new = HEAD + name.len() + value.len();
-        if new > self.store().page_size() - mappage::RECORDS {
-            return Err(Error::NoSpace);
-        }
-        self.volume.make_room()?;
-        self.index().need_page()?;
-        let (slot, owner, old) = self.index_mut().attributes_of(node)?;
-        let there = self.index_mut().load_attributes_at(old, owner.ino)?;
-        let found = there
-            .then(|| Attributes::on(&self.index().scratch).find(name))
-            .flatten();
-        match (how, found) {
-            (SetXattr::Create, Some(_)) => return Err(Error::Exists),
-            (SetXattr::Replace, None) => return Err(Error::NoAttribute),
-            _ => {}
-        }
-        let gone = found.map(|(at, value)| (at, HEAD + name.len() + value.len()));
-        let used = if there {
-            Attributes::on(&self.index().scratch).0.len()
-        } else {
-            0
-        };
-        if used - gone.map_or(0, |(_, n)| n) + new > self.store().page_size() - mappage::RECORDS {
-            return Err(Error::NoSpace);
-        }
-        let index = self.index_mut();
-        let page = index.scratch.overwrite(&mut index.store.scratch_holds);
-        let mut page: AttributesPage<'_> = MapPage(page);
-        if !there {
-            page.init(owner, 0, 0);
-        }
-        if let Some((at, n)) = gone {
-            page.cut_bytes(at, n);
-        }
-        let mut head = [name.len() as u8, 0, 0];
-        put_u16(&mut head, 1, value.len() as u16);
-        page.append_bytes(&head);
-        page.append_bytes(name);
-        page.append_bytes(value);
-        let at = self.index_mut().put_attributes(owner, old)?;
-        self.index_mut()
-            .replace_attributes(slot, (old, at), Some(now))
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            if name.len() > XATTR_NAME_MAX {
+                return Err(Fault::NameTooLong);
+            }
+            if name.is_empty() || name.contains(&0) {
+                return Err(Fault::Invalid);
+            }
+            let new = HEAD + name.len() + value.len();
+            if new > fs.store().page_size() - mappage::RECORDS {
+                return Err(Fault::NoSpace);
+            }
+            fs.volume.make_room()?;
+            fs.index().need_page()?;
+            let (slot, owner, old) = fs.index_mut().attributes_of(node)?;
+            let there = fs.index_mut().load_attributes_at(old, owner.ino)?;
+            let found = there
+                .then(|| Attributes::on(&fs.index().scratch).find(name))
+                .flatten();
+            match (how, found) {
+                (SetXattr::Create, Some(_)) => return Err(Fault::Exists),
+                (SetXattr::Replace, None) => return Err(Fault::NoAttribute),
+                _ => {}
+            }
+            let gone = found.map(|(at, value)| (at, HEAD + name.len() + value.len()));
+            let used = if there {
+                Attributes::on(&fs.index().scratch).0.len()
+            } else {
+                0
+            };
+            if used - gone.map_or(0, |(_, n)| n) + new > fs.store().page_size() - mappage::RECORDS {
+                return Err(Fault::NoSpace);
+            }
+            let index = fs.index_mut();
+            let page = index.scratch.overwrite(&mut index.store.scratch_holds);
+            let mut page: AttributesPage<'_> = MapPage(page);
+            if !there {
+                page.init(owner, 0, 0);
+            }
+            if let Some((at, n)) = gone {
+                page.cut_bytes(at, n);
+            }
+            let mut head = [name.len() as u8, 0, 0];
+            put_u16(&mut head, 1, value.len() as u16);
+            page.append_bytes(&head);
+            page.append_bytes(name);
+            page.append_bytes(value);
+            let at = fs.index_mut().put_attributes(owner, old)?;
+            fs.index_mut()
+                .replace_attributes(slot, (old, at), Some(now))
+        })
     }
 
     /// Takes an extended attribute away. A read and one program; of the last one a read. Durable as
@@ -150,24 +156,26 @@ impl<N: Nand> FlashLight<'_, N> {
         name: &[u8],
         now: Time,
     ) -> Result<(), Error<N::Error>> {
-        self.index_mut().writable()?;
-        self.volume.make_room()?;
-        let (slot, owner, old) = self.index_mut().attributes_of(node)?;
-        if !self.index_mut().load_attributes_at(old, owner.ino)? {
-            return Err(Error::NoAttribute);
-        }
-        let all = Attributes::on(&self.index().scratch);
-        let (at, value) = all.find(name).ok_or(Error::NoAttribute)?;
-        let n = HEAD + name.len() + value.len();
-        let last = n == all.0.len();
-        let mut new = PageAddr::NONE;
-        if !last {
-            let index = self.index_mut();
-            let page = index.scratch.overwrite(&mut index.store.scratch_holds);
-            AttributesPage::on(page).cut_bytes(at, n);
-            new = index.put_attributes(owner, old)?;
-        }
-        self.index_mut()
-            .replace_attributes(slot, (old, new), Some(now))
+        self.told(|fs| {
+            fs.index_mut().writable()?;
+            fs.volume.make_room()?;
+            let (slot, owner, old) = fs.index_mut().attributes_of(node)?;
+            if !fs.index_mut().load_attributes_at(old, owner.ino)? {
+                return Err(Fault::NoAttribute);
+            }
+            let all = Attributes::on(&fs.index().scratch);
+            let (at, value) = all.find(name).ok_or(Fault::NoAttribute)?;
+            let n = HEAD + name.len() + value.len();
+            let last = n == all.0.len();
+            let mut new = PageAddr::NONE;
+            if !last {
+                let index = fs.index_mut();
+                let page = index.scratch.overwrite(&mut index.store.scratch_holds);
+                AttributesPage::on(page).cut_bytes(at, n);
+                new = index.put_attributes(owner, old)?;
+            }
+            fs.index_mut()
+                .replace_attributes(slot, (old, new), Some(now))
+        })
     }
 }

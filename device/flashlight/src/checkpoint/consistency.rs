@@ -1,7 +1,7 @@
 //! Whether what a checkpoint says of blocks agrees in itself: each block has one use.
 
 use crate::checkpoint::Durable;
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::{HEADS, Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::limits::{BITMAP_BLOCKS, CHAIN};
@@ -30,7 +30,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Compares what the checkpoint names with a block table that lies on flash, once. Some reads.
-    pub(crate) fn compare_states(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn compare_states(&mut self) -> Result<(), Fault> {
         if self
             .index
             .store
@@ -44,7 +44,11 @@ impl<N: Nand> Durable<'_, N> {
         self.own_system_blocks();
         if !self.states_agree() {
             self.index.store.nand.stop(Stopped::BlockTable);
-            return Err(Error::Corrupt(PageAddr::NONE, Damaged::Table));
+            return Err(self
+                .index
+                .store
+                .nand
+                .damaged(PageAddr::NONE, Damaged::Table));
         }
         if let Some(p) = &mut self.index.store.table.paged {
             p.compared = true;

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::take::OF_UPDATES;
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::{HEADS, Head, LogArea, UNSEEN, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{
@@ -112,7 +112,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Unpacks the checkpoint page in the scratch page, found in `leaf`. `None`: it means nothing.
-    pub(crate) fn decode(&mut self, leaf: Head) -> Result<Option<Start>, Error<N::Error>> {
+    pub(crate) fn decode(&mut self, leaf: Head) -> Result<Option<Start>, Fault> {
         let per_page = u32::from(CheckpointView::on(&self.index.scratch).per_page());
         let layout = Layout::new(&self.index.store.geo, per_page);
         if layout.is_none() && (per_page > 0 || self.index.store.table.paged.is_some()) {
@@ -123,7 +123,9 @@ impl<N: Nand> Durable<'_, N> {
             .store
             .table
             .has_room(layout, &self.index.store.geo);
-        fits.map_err(|more| Error::RamTooSmall(self.ram + more))?;
+        if let Err(more) = fits {
+            return Err(self.index.store.nand.too_small(self.ram + more));
+        }
         if layout.is_some_and(|layout| !self.index.store.table.begin_paging(layout)) {
             return Ok(None);
         }
@@ -192,11 +194,10 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Loads the snapshot of the block table.
-    pub(crate) fn load_snapshot(&mut self, pages: &[u32]) -> Result<(), Error<N::Error>> {
+    pub(crate) fn load_snapshot(&mut self, pages: &[u32]) -> Result<(), Fault> {
         let geo = self.index.store.geo;
         let mut parts = self.index.parts();
         let tableless = self.index.store.table.paged.is_some();
-        let corrupt = |at| Err(Error::Corrupt(at, Damaged::Table));
         self.index.store.forget_all_deferred();
         self.index.deferred_left_out = false;
         self.index.store.remnants.len = 0;
@@ -207,7 +208,7 @@ impl<N: Nand> Durable<'_, N> {
             let Some(piece) = Piece::on(&geo, page, header.len)
                 .filter(|piece| piece.from == parts.at && piece.tableless == tableless)
             else {
-                return corrupt(at);
+                return Err(self.index.store.nand.damaged(at, Damaged::Table));
             };
             for &byte in piece.bytes() {
                 match parts.next(byte) {
@@ -215,7 +216,7 @@ impl<N: Nand> Durable<'_, N> {
                     Part::Place(n, byte) => self.index.map.roots[n] = byte,
                     Part::Open(entry) => self.index.store.load_partial(&entry),
                     Part::Deferred(group) => match self.index.store.load_deferred(group) {
-                        None => return corrupt(at),
+                        None => return Err(self.index.store.nand.damaged(at, Damaged::Table)),
                         Some(has_room) => self.index.deferred_left_out |= !has_room,
                     },
                     Part::Nothing => {}
@@ -224,7 +225,11 @@ impl<N: Nand> Durable<'_, N> {
         }
         self.index.store.forget_open_failed();
         if !parts.is_whole() || !self.is_consistent() {
-            return corrupt(PageAddr::NONE);
+            return Err(self
+                .index
+                .store
+                .nand
+                .damaged(PageAddr::NONE, Damaged::Table));
         }
         if tableless {
             return self.find_bad_roots();
@@ -235,7 +240,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// System blocks that nothing leads to are left over from an interrupted switch.
-    fn give_system_blocks_back(&mut self) -> Result<(), Error<N::Error>> {
+    fn give_system_blocks_back(&mut self) -> Result<(), Fault> {
         for block in 0..self.index.store.table.blocks() {
             let ours = self.anchor.owns(block) || self.index.store.is_log(block);
             if ours {
@@ -262,7 +267,7 @@ impl<N: Nand> Index<'_, N> {
         Parts::new(self.store.table.snapshot_len(), self.map.roots.len())
     }
 
-    pub(crate) fn write_snapshot(&mut self, pages: &mut [u32]) -> Result<usize, Error<N::Error>> {
+    pub(crate) fn write_snapshot(&mut self, pages: &mut [u32]) -> Result<usize, Fault> {
         // All must fit into the list when the snapshot is loaded.
         let open = self.store.heads.open_data().count();
         while self.store.remnants.len + open > crate::format::limits::REMNANTS {

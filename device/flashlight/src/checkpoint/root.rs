@@ -3,7 +3,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::Head;
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{CheckpointView, root_name};
@@ -16,7 +16,7 @@ use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 impl<N: Nand> Durable<'_, N> {
     /// Makes sure that the leaf can be programmed; `false` when it cannot.
-    pub(crate) fn begin_leaf(&mut self, switch: bool) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn begin_leaf(&mut self, switch: bool) -> Result<bool, Fault> {
         let leaf = self.anchor.leaf;
         let mut done = self.index.store.prepare(leaf.block, switch)?;
         if self.index.store.heads.unseen.take(OF_LEAF) && !switch {
@@ -26,11 +26,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Programs the checkpoint page in the scratch page; `false` when the block fails.
-    pub(crate) fn program_leaf(
-        &mut self,
-        len: usize,
-        switch: bool,
-    ) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn program_leaf(&mut self, len: usize, switch: bool) -> Result<bool, Fault> {
         let Head { block, next } = self.anchor.leaf;
         self.anchor.leaf.next += 1;
         self.index.store.written.checkpoint += 1;
@@ -49,7 +45,7 @@ impl<N: Nand> Durable<'_, N> {
 
     /// Writes what points to a new leaf, when its pages are `done`; `false` when a block failed,
     /// and another leaf is to be tried.
-    pub(crate) fn end_leaf(&mut self, done: bool, switch: bool) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn end_leaf(&mut self, done: bool, switch: bool) -> Result<bool, Fault> {
         let block = self.anchor.leaf.block;
         let done = done && (!switch || self.anchor_leaf()?);
         if !done {
@@ -62,7 +58,7 @@ impl<N: Nand> Durable<'_, N> {
 
     /// Points the second level, and if that is new the root, to the leaf just begun. What they
     /// pointed to before is dead then. `false` when the second-level block fails.
-    fn anchor_leaf(&mut self) -> Result<bool, Error<N::Error>> {
+    fn anchor_leaf(&mut self) -> Result<bool, Fault> {
         let second = self.anchor.second;
         if !self.index.store.prepare(second, self.anchor.new_second)? {
             self.anchor.second_next = ANCHOR_PAGES;
@@ -93,7 +89,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Writes two pages of the second-level block that lead to the leaf. `false` when it fails.
-    fn write_second(&mut self, pair: u32) -> Result<bool, Error<N::Error>> {
+    fn write_second(&mut self, pair: u32) -> Result<bool, Fault> {
         let second = self.anchor.second;
         let mut page = [0u8; HEADER + 4];
         put_u32(&mut page, HEADER, self.anchor.leaf.block);
@@ -117,7 +113,7 @@ impl<N: Nand> Durable<'_, N> {
     /// counts, so that it counts until this one cannot fail any more. If the other is to be erased
     /// then, what this one leads to is written once more before: that shows that it is complete. A
     /// block that fails is replaced. `false` when there is nothing that counts.
-    fn write_root(&mut self) -> Result<bool, Error<N::Error>> {
+    fn write_root(&mut self) -> Result<bool, Fault> {
         let geo = self.index.store.geo;
         let mut page = [0u8; HEADER + 32];
         let fields = [
@@ -164,7 +160,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Writes the page in one root block; `false` when that fails.
-    fn write_root_page(&mut self, side: usize, page: &mut [u8]) -> Result<bool, Error<N::Error>> {
+    fn write_root_page(&mut self, side: usize, page: &mut [u8]) -> Result<bool, Fault> {
         let block = BlockAddr(self.anchor.roots[side]);
         self.index.store.written.checkpoint += 1;
         self.anchor.root_tried = true;
@@ -181,7 +177,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Marks a root block bad; the next good one takes its place.
-    fn replace_root(&mut self, side: usize) -> Result<(), Error<N::Error>> {
+    fn replace_root(&mut self, side: usize) -> Result<(), Fault> {
         let (before, stale) = (self.anchor.roots, self.anchor.stale);
         let (first, rounds, ends) = (
             before[self.anchor.first],
@@ -189,7 +185,7 @@ impl<N: Nand> Durable<'_, N> {
             self.anchor.ends,
         );
         self.index.store.mark_bad(before[side])?;
-        self.anchor.roots = root_blocks(&mut self.index.store.nand.inner)?;
+        self.anchor.roots = self.index.root_blocks()?;
         self.anchor.limit_roots();
         for side in 0..2 {
             let same = (0..2).find(|&i| before[i] == self.anchor.roots[side]);
@@ -205,7 +201,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// A root block may have been marked bad since the checkpoint.
-    pub(crate) fn find_bad_roots(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn find_bad_roots(&mut self) -> Result<(), Fault> {
         for block in 0..=self.anchor.last_root {
             if self.index.store.nand.is_bad(BlockAddr(block))?
                 && self.index.store.state(block) != BlockState::Bad
@@ -219,7 +215,7 @@ impl<N: Nand> Durable<'_, N> {
 
     /// The leaf that stays named may hold a copy whose program was cut, and which can be read later
     /// and not now. One read, and an erase if there is one.
-    pub(crate) fn erase_unreadable_copy(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
+    pub(crate) fn erase_unreadable_copy(&mut self, from: &Start) -> Result<(), Fault> {
         let block = self.anchor.next_leaves[1];
         if block >= self.index.store.table.blocks() || block == from.copy {
             return Ok(());
@@ -235,11 +231,11 @@ impl<N: Nand> Durable<'_, N> {
 }
 
 /// The first two good blocks: the anchors of the volume; all ones for a second that is missing.
-pub(crate) fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], Error<N::Error>> {
+pub(crate) fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], N::Error> {
     let mut roots = [u32::MAX; 2];
     let mut found = 0;
     for block in 0..nand.geometry().blocks().min(ROOT_BLOCKS) {
-        if !nand.is_bad(BlockAddr(block)).map_err(Error::Driver)? {
+        if !nand.is_bad(BlockAddr(block))? {
             roots[found] = block;
             found += 1;
             if found == 2 {
@@ -247,13 +243,19 @@ pub(crate) fn root_blocks<N: Nand>(nand: &mut N) -> Result<[u32; 2], Error<N::Er
             }
         }
     }
-    if found == 0 {
-        return Err(Error::NotFormatted);
-    }
     Ok(roots)
 }
 
 impl<'r, N: Nand> Index<'r, N> {
+    /// The blocks for roots as they are now.
+    pub(crate) fn root_blocks(&mut self) -> Result<[u32; 2], Fault> {
+        let found = root_blocks(&mut self.store.nand.inner);
+        match self.store.nand.kept(found)? {
+            [u32::MAX, _] => Err(Fault::NotFormatted),
+            roots => Ok(roots),
+        }
+    }
+
     /// Reads a checkpoint page into the scratch page: its sequence number, if that is above
     /// `after`, and the next leaves.
     #[allow(clippy::type_complexity)]
@@ -261,7 +263,7 @@ impl<'r, N: Nand> Index<'r, N> {
         &mut self,
         at: PageAddr,
         after: u64,
-    ) -> Result<Option<(u64, [u32; 2])>, Error<N::Error>> {
+    ) -> Result<Option<(u64, [u32; 2])>, Fault> {
         let header = self.read_scratch(at)?;
         Ok(header
             .filter(|h| h.kind == Kind::Checkpoint && h.seq > after)

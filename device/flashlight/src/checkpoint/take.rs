@@ -36,7 +36,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::{CONFIRMED, REPEATED, TOLD, UNMOUNTED};
@@ -71,12 +71,12 @@ impl<N: Nand> Durable<'_, N> {
     /// Begins the session, if that has not been done: two programs. Where the blocks for that fail,
     /// it begins with a checkpoint of what is on flash, that names others. To be called before the
     /// first change.
-    pub(crate) fn begin(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn begin(&mut self) -> Result<(), Fault> {
         if !self.index.store.log.session {
             self.compare_states()?;
         }
         match self.index.store.begin_session() {
-            Err(Error::NoSpace) if self.index.store.log.lost => {}
+            Err(Fault::NoSpace) if self.index.store.log.lost => {}
             r => r?,
         }
         if self.index.store.log.beginning.is_none() {
@@ -97,7 +97,7 @@ impl<N: Nand> Durable<'_, N> {
         Ok(())
     }
 
-    pub(crate) fn take_checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
+    pub(crate) fn take_checkpoint(&mut self, clean: bool) -> Result<(), Fault> {
         self.begin()?;
         self.index.write_cached()?;
         if clean {
@@ -127,7 +127,7 @@ impl<N: Nand> Durable<'_, N> {
     /// Writes two snapshots, with copies of two directories, then a checkpoint page for each, and
     /// what points to a new leaf, in a leaf with so many `pages_left`: any one page may be lost.
     /// The last of an unmount once more, to say that the others are complete.
-    fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Error<N::Error>> {
+    fn write_checkpoint(&mut self, flags: u8, pages_left: u32) -> Result<(), Fault> {
         let flags = flags | TOLD;
         let last = flags & UNMOUNTED != 0;
         for _ in 0..TRIES {
@@ -164,17 +164,21 @@ impl<N: Nand> Durable<'_, N> {
                 return Ok(());
             }
         }
-        Err(Error::Corrupt(PageAddr::NONE, Damaged::CheckpointBlock))
+        Err(self
+            .index
+            .store
+            .nand
+            .damaged(PageAddr::NONE, Damaged::CheckpointBlock))
     }
 
     /// What a recovery has come to that makes it durable. `false` when the last root block is full,
     /// and a root page is needed: then the volume is only read when the recovery is over.
     pub(crate) fn unless_roots_are_full(
         &mut self,
-        result: Result<(), Error<N::Error>>,
-    ) -> Result<bool, Error<N::Error>> {
+        result: Result<(), Fault>,
+    ) -> Result<bool, Fault> {
         match result {
-            Err(Error::ReadOnly)
+            Err(Fault::ReadOnly)
                 if self.anchor.has_one_root() && !self.index.store.nand.is_stopped() =>
             {
                 self.index.read_only = true;
@@ -187,7 +191,7 @@ impl<N: Nand> Durable<'_, N> {
     /// Begins a recovery: repeats the checkpoint it starts from in a new leaf, where it cannot fail
     /// any more. Nothing that it says has changed yet. Four programs and an erase, more when the
     /// second level is full.
-    pub(crate) fn repeat_checkpoint(&mut self, from: &Start) -> Result<(), Error<N::Error>> {
+    pub(crate) fn repeat_checkpoint(&mut self, from: &Start) -> Result<(), Fault> {
         self.anchor.push_chain(self.anchor.leaf.block);
         self.anchor.leaf = Head::NONE;
         if self.anchor.next_leaves[0] == from.copy {
@@ -209,12 +213,16 @@ impl<N: Nand> Durable<'_, N> {
                 return Ok(());
             }
         }
-        Err(Error::Corrupt(PageAddr::NONE, Damaged::CheckpointBlock))
+        Err(self
+            .index
+            .store
+            .nand
+            .damaged(PageAddr::NONE, Damaged::CheckpointBlock))
     }
 
     /// Whether there is a switch to a new leaf, as there are not so many `pages` left in the one in
     /// use: then the pages that will point to it are claimed.
-    fn plan_leaf(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
+    fn plan_leaf(&mut self, pages: u32) -> Result<bool, Fault> {
         let named = !self.anchor.next_leaves.contains(&u32::MAX);
         let leaf = self.anchor.leaf;
         // One without a page was planned for a checkpoint that came to nothing: it has not been
@@ -233,7 +241,7 @@ impl<N: Nand> Durable<'_, N> {
             let [mut block, next] = self.anchor.next_leaves;
             if block == u32::MAX {
                 block = match self.index.take_system(LEAF) {
-                    Err(Error::NoSpace) => self.index.take_from_log()?,
+                    Err(Fault::NoSpace) => self.index.take_from_log()?,
                     taken => taken?,
                 };
             }
@@ -247,7 +255,7 @@ impl<N: Nand> Durable<'_, N> {
             // The names of a leaf do not change: with less than two, another is begun soon.
             if self.anchor.next_leaves[i] == u32::MAX && self.index.store.unreserved() > 0 {
                 match self.index.take_named_leaf() {
-                    Err(Error::NoSpace) => break,
+                    Err(Fault::NoSpace) => break,
                     leaf => self.anchor.next_leaves[i] = leaf?,
                 }
             }
@@ -270,16 +278,16 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Takes another second-level block, and claims the root page that will lead there.
-    fn begin_second(&mut self) -> Result<(), Error<N::Error>> {
+    fn begin_second(&mut self) -> Result<(), Fault> {
         // One whose program has not been tried will lead to this block instead.
         let claimed = self.anchor.new_second && !self.anchor.root_tried;
         if !claimed && self.anchor.has_one_root() && self.anchor.root_next >= ANCHOR_PAGES {
-            return Err(Error::ReadOnly);
+            return Err(Fault::ReadOnly);
         }
         let second = match self.index.take_system(SECOND) {
             // Recoveries that are cut one after another may have taken all: one of
             // the leaves to come will do.
-            Err(Error::NoSpace) => {
+            Err(Fault::NoSpace) => {
                 let mut named = self.anchor.next_leaves.iter_mut().rev();
                 match named.find(|leaf| **leaf != u32::MAX) {
                     Some(leaf) => core::mem::replace(leaf, u32::MAX),
@@ -313,18 +321,14 @@ impl<N: Nand> Index<'_, N> {
     /// Writes copies of two directories and the second snapshot, if the log has room for
     /// them and as many `pages` as the first takes. Gives its pages; none if it has not:
     /// then the first is all there is.
-    fn write_copies(
-        &mut self,
-        pages: usize,
-        second: &mut [u32],
-    ) -> Result<Option<usize>, Error<N::Error>> {
+    fn write_copies(&mut self, pages: usize, second: &mut [u32]) -> Result<Option<usize>, Fault> {
         let needed = pages + self.dir_copies.len();
         if self.store.log.blocks.len() > KEPT || (self.store.log_room() as usize) < needed {
             return Ok(None);
         }
         let copied = self.copy_dirs();
         match copied.and_then(|()| self.write_snapshot(second)) {
-            Err(Error::NoSpace) => Ok(None),
+            Err(Fault::NoSpace) => Ok(None),
             written => written.map(Some),
         }
     }
@@ -332,7 +336,7 @@ impl<N: Nand> Index<'_, N> {
     /// Copies the two directories without which nothing is found. An index directory that is empty
     /// is not copied: that its copy is in its own place says so. Two programs at most, and two
     /// reads of what is not in the cache.
-    fn copy_dirs(&mut self) -> Result<(), Error<N::Error>> {
+    fn copy_dirs(&mut self) -> Result<(), Fault> {
         for (i, ino) in [ROOT_DIR, INDEX_DIR].into_iter().enumerate() {
             let (at, before) = (self.map_get(ino)?, self.dir_copies[i]);
             if ino == INDEX_DIR && at == before {
@@ -360,7 +364,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Takes a block for a leaf to come. Whoever looks there finds nothing newer than what names
     /// it: a page that only damage or malice can have left there is erased. One read.
-    fn take_named_leaf(&mut self) -> Result<u32, Error<N::Error>> {
+    fn take_named_leaf(&mut self) -> Result<u32, Fault> {
         loop {
             let block = self.take_system(LEAF)?;
             let at = self.store.geo.page(BlockAddr(block), 0);
@@ -374,10 +378,10 @@ impl<N: Nand> Index<'_, N> {
     /// In a recovery that finds no free block: takes one for a leaf or the second level that is
     /// kept for the allocation log and in which there is no record since the checkpoint. One
     /// read for each that is kept.
-    fn take_from_log(&mut self) -> Result<u32, Error<N::Error>> {
+    fn take_from_log(&mut self) -> Result<u32, Fault> {
         let since = match &self.store.recovery {
             Some(recovery) => recovery.since,
-            None => return Err(Error::NoSpace),
+            None => return Err(Fault::NoSpace),
         };
         for i in (0..self.store.log.reserved).rev() {
             let (block, area) = self.store.log.reserves[i];
@@ -393,11 +397,11 @@ impl<N: Nand> Index<'_, N> {
                 return Ok(block);
             }
         }
-        Err(Error::NoSpace)
+        Err(Fault::NoSpace)
     }
 
     /// Takes a block for a leaf or the second level ([`LEAF`], [`SECOND`]).
-    fn take_system(&mut self, sort: usize) -> Result<u32, Error<N::Error>> {
+    fn take_system(&mut self, sort: usize) -> Result<u32, Fault> {
         let block = self.store.pick_for(sort)?;
         self.store.set_state(block, BlockState::System);
         self.store.tally.free = self.store.tally.free.saturating_sub(1);

@@ -9,7 +9,7 @@ use crate::checkpoint::Durable;
 use crate::cleaning::Volume;
 use crate::cleaning::job::{CleanJob, LOOK, MOVE, Why};
 use crate::config::{Cleaner, Config};
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::blockstate::BlockState;
 use crate::index::Index;
 use crate::space::limits::{
@@ -47,7 +47,7 @@ impl DirtyLimit {
 
 impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid out of blocks that fail. They are marked bad by the next checkpoint.
-    pub(crate) fn clean_failing(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn clean_failing(&mut self) -> Result<(), Fault> {
         for block in self.store().failing.0 {
             if block == u16::MAX || self.store().available() <= FLOOR {
                 continue;
@@ -66,7 +66,7 @@ impl<N: Nand> Volume<'_, N> {
     /// The paper's policy: when the list is over its threshold, the blocks on it with the fewest
     /// valid pages go. The paper's list can be no longer; here it can, so a block waits until that
     /// wins more than it takes.
-    pub(crate) fn clean_dirty_list(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn clean_dirty_list(&mut self) -> Result<(), Fault> {
         let Some(DirtyLimit { threshold, batch }) = self.dirty_limit else {
             return Ok(());
         };
@@ -88,7 +88,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Goes on until more blocks than that are free, or no more can be won, as
     /// long as a change may wait.
-    pub(crate) fn reclaim_above(&mut self, free: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn reclaim_above(&mut self, free: u32) -> Result<(), Fault> {
         for _ in 0..ROUNDS {
             if self.store().available() > free || !self.reclaim()? {
                 break;
@@ -98,7 +98,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// Makes dead blocks free, cleaning some first if there are few; `false` when there are none.
-    pub(crate) fn reclaim(&mut self) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn reclaim(&mut self) -> Result<bool, Fault> {
         let (mut tries, mut futile) = (64, FUTILE);
         let cursor = self.store().cursor;
         self.store_mut().unmovable.begin(cursor);
@@ -146,7 +146,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Cleans in idle time: at most what the moves of `pages` pages cost.
     /// Whether more could be won.
-    pub(crate) fn gc(&mut self, pages: u32) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn gc(&mut self, pages: u32) -> Result<bool, Fault> {
         if !self.index().is_writable() {
             return Ok(false);
         }

@@ -14,7 +14,7 @@
 
 use crate::cleaning::Volume;
 use crate::cleaning::gc::CHECKPOINT_WORTH;
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::area::{COLD, WEAR};
 use crate::index::Index;
 use crate::index::slots::FileSlot;
@@ -67,7 +67,7 @@ pub(crate) struct CleanJob {
 impl<N: Nand> Volume<'_, N> {
     /// A change's share of the cleaning; one that has waited for a checkpoint leaves it to those
     /// that follow. With few free blocks left, all that it takes.
-    pub(crate) fn clean_some(&mut self, has_waited: bool) -> Result<(), Error<N::Error>> {
+    pub(crate) fn clean_some(&mut self, has_waited: bool) -> Result<(), Fault> {
         let (low, urgent) = (low(&self.store().geo), urgent(&self.store().geo));
         self.reclaim_above(urgent)?;
         if self.job.is_none()
@@ -98,7 +98,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// The block to clean next, if there is one. At times a checkpoint.
-    fn next_job(&mut self) -> Result<Option<(u32, Why)>, Error<N::Error>> {
+    fn next_job(&mut self) -> Result<Option<(u32, Why)>, Fault> {
         let is_low = self.store().available() < low(&self.store().geo);
         if is_low && self.store().tally.dead >= self.index().dead_worth_a_checkpoint() {
             self.checkpoint(false)?;
@@ -129,7 +129,7 @@ impl<N: Nand> Volume<'_, N> {
     /// Moves what is valid in a block elsewhere, all of it, but for pages that damage keeps there:
     /// then the block is not won, and the result is `false`. So it is when free blocks run down to
     /// the `floor` before; what has been moved by then stays moved.
-    pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn clean_block(&mut self, block: u32, floor: u32) -> Result<bool, Fault> {
         let mut job = self.index_mut().begin_job(block, Why::Space);
         while self.store().available() > floor {
             let at_once = match self.store().available() {
@@ -147,11 +147,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// Goes on with a block at a cost of about `limit` reads; whether it has come to its end.
-    pub(crate) fn job_step(
-        &mut self,
-        job: &mut CleanJob,
-        limit: u32,
-    ) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn job_step(&mut self, job: &mut CleanJob, limit: u32) -> Result<bool, Fault> {
         let before = self.store().written;
         if job.why == Why::Wear {
             self.store_mut().heads.mover = WEAR;
@@ -189,7 +185,7 @@ impl<N: Nand> Index<'_, N> {
     /// Moves records from the log of a cached file to one of its extent maps, if they map a block's
     /// worth of pages for each map: what they have overwritten counts as valid until then, and a
     /// block may seem worse than it is. One read, one program.
-    fn count_overwritten(&mut self) -> Result<(), Error<N::Error>> {
+    fn count_overwritten(&mut self) -> Result<(), Fault> {
         for &i in &FileSlot::ALL {
             let (ino, view) = (self.files[i].ino, self.files[i].file());
             // The pages of a file that grows are one record, and overwrite nothing.

@@ -6,7 +6,7 @@
 //! place, the record masks that.
 
 use crate::cleaning::job::{CleanJob, LOOK, MAP, MOVE, Why};
-use crate::error::{Damaged, Error, sound};
+use crate::error::{Damaged, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent, INDEX_END};
@@ -83,11 +83,7 @@ const NO_COPIES: [Copied; COPIES] = [Copied {
 impl<N: Nand> Index<'_, N> {
     /// Moves valid pages of a block elsewhere, at a cost of about `limit` reads, and brings the
     /// maps that named them up to date; whether the block has come to its end.
-    pub(crate) fn move_some(
-        &mut self,
-        job: &mut CleanJob,
-        limit: u32,
-    ) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn move_some(&mut self, job: &mut CleanJob, limit: u32) -> Result<bool, Fault> {
         let block = job.block;
         let is_data = matches!(self.store.state(block), BlockState::Data(_));
         let all = is_data && self.store.valid_pages(block) == job.end - job.next;
@@ -138,7 +134,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves a metadata page, if it is valid. One `known` to be so counts as that: it is valid
     /// unless what replaced it was lost to damage, so what leads to it is asked all the same.
-    fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Error<N::Error>> {
+    fn move_meta(&mut self, at: PageAddr, known: bool) -> Result<Moved, Fault> {
         let Some(header) = self.read_scratch(at)? else {
             if sound(self.move_map(at))? == Some(true) || self.move_table_page(at)? {
                 return Ok(Moved::Gone);
@@ -164,7 +160,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes the page of the block table that has a copy at a place anew;
     /// whether there is such a page.
-    fn move_table_page(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
+    fn move_table_page(&mut self, at: PageAddr) -> Result<bool, Fault> {
         let table = self.store.table.paged.as_ref();
         let Some(number) = table.and_then(|p| p.page_at(at)) else {
             return Ok(false);
@@ -174,11 +170,11 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// What a move has come to that ended so. The file may have more extents than it takes.
-    fn after(&self, result: Result<(), Error<N::Error>>) -> Result<Moved, Error<N::Error>> {
+    fn after(&self, result: Result<(), Fault>) -> Result<Moved, Fault> {
         match result {
-            Ok(()) | Err(Error::NotFound) => Ok(Moved::Gone),
+            Ok(()) | Err(Fault::NotFound) => Ok(Moved::Gone),
             Err(e)
-                if (e.is_damage() || matches!(e, Error::TooBig))
+                if (e.is_damage() || matches!(e, Fault::TooBig))
                     && !self.store.nand.is_stopped() =>
             {
                 Ok(Moved::Stays)
@@ -187,7 +183,7 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    fn move_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn move_dir(&mut self, at: PageAddr) -> Result<(), Fault> {
         let ino = DirView::on(&self.scratch).ino();
         let i = self.load_dir(ino)?;
         if self.dirs[i].loc == at {
@@ -197,7 +193,7 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    fn move_file(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn move_file(&mut self, at: PageAddr) -> Result<(), Fault> {
         let file = FileView::on(&self.scratch).file_ref(self.store.volume);
         let i = self.load_file(file)?;
         if self.files[i].loc == at {
@@ -208,12 +204,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Copies the map page `at` to the head of its log.
-    fn copy_map(
-        &mut self,
-        at: PageAddr,
-        kind: Kind,
-        area: LogArea,
-    ) -> Result<PageAddr, Error<N::Error>> {
+    fn copy_map(&mut self, at: PageAddr, kind: Kind, area: LogArea) -> Result<PageAddr, Fault> {
         self.load_scratch(at, kind)?;
         let len = flashkit_bytes::get_u16(&self.scratch, 24) as usize;
         self.append_scratch(area, len, kind, at)
@@ -228,7 +219,7 @@ impl<N: Nand> Index<'_, N> {
         maps: MapKind,
         way: &Way,
         copies: &mut [Copied; COPIES],
-    ) -> Result<usize, Error<N::Error>> {
+    ) -> Result<usize, Fault> {
         copies[0].from = at;
         let mut found = usize::from(way.page == at);
         if found == 0 && way.levels == 2 && kind == maps.map {
@@ -255,7 +246,7 @@ impl<N: Nand> Index<'_, N> {
         maps: MapKind,
         way: &Way,
         copies: &mut [Copied; COPIES],
-    ) -> Result<usize, Error<N::Error>> {
+    ) -> Result<usize, Fault> {
         self.load_scratch(way.page, maps.index)?;
         let page: MapPage<&[u8], 8> = MapPage(&*self.scratch);
         let (at, geo) = (copies[0].from, &self.store.geo);
@@ -273,12 +264,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves a hash map or an extent map, or an index page of such, if its inode leads there.
-    fn move_map_page(
-        &mut self,
-        at: PageAddr,
-        kind: Kind,
-        maps: MapKind,
-    ) -> Result<(), Error<N::Error>> {
+    fn move_map_page(&mut self, at: PageAddr, kind: Kind, maps: MapKind) -> Result<(), Fault> {
         let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
         let (owner, key) = (page.owner(), page.first_key());
         let slot = if maps.map == Kind::ExtentMap {
@@ -331,7 +317,7 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    fn move_names_page(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn move_names_page(&mut self, at: PageAddr) -> Result<(), Fault> {
         let page: MapPage<&[u8], 1> = MapPage(&self.scratch);
         let owner = page.owner();
         let i = self.load_file(owner)?;
@@ -350,7 +336,7 @@ impl<N: Nand> Index<'_, N> {
         at: PageAddr,
         known: bool,
         seen: &mut Option<SeenMaps>,
-    ) -> Result<Moved, Error<N::Error>> {
+    ) -> Result<Moved, Fault> {
         let (owner, tag) = match self.data_owner(at, known) {
             // An invalid page may be one that was never complete.
             Err(e) if e.is_damage() && !known => return Ok(Moved::Gone),
@@ -373,7 +359,7 @@ impl<N: Nand> Index<'_, N> {
         at: PageAddr,
         tag: Option<&[u8; tag::SIZE]>,
         seen: &mut Option<SeenMaps>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let i = self.load_file(file)?;
         // Before the lookup: making room may write the file's fragment, and with it this page.
         self.file_room(i, 4 * extent::SIZE)?;
@@ -419,7 +405,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         index: u32,
         seen: &mut Option<SeenMaps>,
-    ) -> Result<SeenMaps, Error<N::Error>> {
+    ) -> Result<SeenMaps, Fault> {
         let ino = self.files[i].ino;
         if let Some(known) = seen.filter(|s| s.ino == ino)
             && let Some(run) = known.run.clip(index, index + 1)
@@ -446,7 +432,7 @@ impl<N: Nand> Index<'_, N> {
         index: u32,
         at: PageAddr,
         logged: Option<Extent>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let masks = logged.is_some_and(|e| e.masks);
         let pointer = self.extent_map_for(i, index).0?;
         if self.files[i].file().levels() == 2 {
@@ -473,7 +459,7 @@ impl<N: Nand> Index<'_, N> {
         pointer: (u32, PageAddr),
         index: u32,
         at: PageAddr,
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         let named = self.load_extent_map_at(i, pointer)?;
         let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
         Ok(named && page.extent_of(index).is_some_and(|e| e.page == at.0))
@@ -484,7 +470,7 @@ impl<N: Nand> Index<'_, N> {
     ///
     /// # Errors
     /// [`Error::Corrupt`] when that cannot be known.
-    fn data_owner(&mut self, at: PageAddr, whole: bool) -> Result<DataOwner, Error<N::Error>> {
+    fn data_owner(&mut self, at: PageAddr, whole: bool) -> Result<DataOwner, Fault> {
         if !self.store.has_tags() {
             return Ok((self.search_owner(at)?, None));
         }
@@ -495,7 +481,7 @@ impl<N: Nand> Index<'_, N> {
             &mut []
         };
         if !self.store.nand.read(at, 0, data, &mut spare)?.is_readable() {
-            return Err(Error::Corrupt(at, Damaged::Data));
+            return Err(self.store.nand.damaged(at, Damaged::Data));
         }
         if whole {
             self.store.scratch_holds.set_data(at);
@@ -506,10 +492,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Looks through all files for the one that a page belongs to: for chips without spare
     /// bytes. Reads every inode in the worst case; the file of the page before is asked first.
-    pub(crate) fn search_owner(
-        &mut self,
-        at: PageAddr,
-    ) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+    pub(crate) fn search_owner(&mut self, at: PageAddr) -> Result<Option<(FileRef, u32)>, Fault> {
         for &i in &FileSlot::ALL {
             if self.files[i].ino != 0
                 && let Some(Some(index)) = sound(self.index_of(i, at))?
@@ -533,11 +516,7 @@ impl<N: Nand> Index<'_, N> {
         damage.map_or(Ok(None), Err)
     }
 
-    fn search_owner_in(
-        &mut self,
-        dir: u32,
-        at: PageAddr,
-    ) -> Result<Option<(FileRef, u32)>, Error<N::Error>> {
+    fn search_owner_in(&mut self, dir: u32, at: PageAddr) -> Result<Option<(FileRef, u32)>, Fault> {
         let (mut cookie, mut damage) = (0, None);
         loop {
             let (node, next) = match self.next_file(dir, cookie) {
@@ -561,7 +540,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         dir: u32,
         cookie: u64,
-    ) -> Result<Option<(FileRef, u64)>, Error<N::Error>> {
+    ) -> Result<Option<(FileRef, u64)>, Fault> {
         let mut found = None;
         self.load_dir(dir)?;
         self.list(dir, cookie, &mut |entry| {
@@ -575,7 +554,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// The index at which a cached file has a page of the chip. With a damaged extent map, that is
     /// the result when none of the others has it.
-    fn index_of(&mut self, i: FileSlot, at: PageAddr) -> Result<Option<u32>, Error<N::Error>> {
+    fn index_of(&mut self, i: FileSlot, at: PageAddr) -> Result<Option<u32>, Fault> {
         let holds = |e: &Extent| at.0 >= e.page && at.0 - e.page < e.count;
         let view = self.files[i].file();
         let in_log = (0..view.record_search(INDEX_END, 0))

@@ -4,7 +4,7 @@
 //! change that is done for all files.
 
 use crate::cleaning::Volume;
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::extent::INDEX_END;
 use crate::format::header::Kind;
@@ -20,7 +20,7 @@ impl<N: Nand> Volume<'_, N> {
     /// it. A read and a program for each map; for files that are not in the cache a read for
     /// each metadata page that may be an inode, but not again until as much has been written
     /// as could make a difference.
-    pub(crate) fn free_overridden(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn free_overridden(&mut self) -> Result<(), Fault> {
         for &i in &FileSlot::ALL {
             // An empty slot shows what it held before.
             if self.index().files[i].ino != 0 {
@@ -42,7 +42,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// The same of the files whose inodes are in a block, until a change fits; whether it does.
-    fn free_overridden_by(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+    fn free_overridden_by(&mut self, block: u32) -> Result<bool, Fault> {
         for index in 0..self.store().programmed(block) {
             let at = self.store().geo.page(BlockAddr(block), index);
             if self.index().listed_valid(at) == Some(false) {
@@ -64,7 +64,7 @@ impl<N: Nand> Volume<'_, N> {
                     self.free_overridden_of(i)?;
                 }
                 // An older page of it, or one that is not to be had.
-                Ok(_) | Err(Error::NotFound | Error::Invalid) => {}
+                Ok(_) | Err(Fault::NotFound | Fault::Invalid) => {}
                 Err(e) if e.is_damage() && !self.store().nand.is_stopped() => {}
                 Err(e) => return Err(e),
             }
@@ -76,7 +76,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// The same of a cached file.
-    fn free_overridden_of(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    fn free_overridden_of(&mut self, i: FileSlot) -> Result<(), Fault> {
         loop {
             let view = self.index().files[i].file();
             if view.levels() == 0
@@ -89,7 +89,7 @@ impl<N: Nand> Volume<'_, N> {
                 volume.durable.index.file_migrate(i, None)
             }) {
                 Err(e)
-                    if (e.is_damage() || matches!(e, Error::TooBig))
+                    if (e.is_damage() || matches!(e, Fault::TooBig))
                         && !self.store().nand.is_stopped() =>
                 {
                     break;
@@ -106,7 +106,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Moves all that waits in index pages of a cached file to its extent maps, as long as there
     /// are blocks for it; whether it has come to the end.
-    fn drain_all(&mut self, i: FileSlot) -> Result<bool, Error<N::Error>> {
+    fn drain_all(&mut self, i: FileSlot) -> Result<bool, Fault> {
         let mut root = 0;
         while self.index().files[i].file().levels() == 2
             && root < self.index().files[i].file().pointers()

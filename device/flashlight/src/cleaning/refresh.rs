@@ -2,7 +2,7 @@
 
 use crate::cleaning::Volume;
 use crate::cleaning::job::Why;
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::limits::ANCHOR_PAGES;
@@ -12,7 +12,7 @@ use flashkit_nand::Nand;
 impl<N: Nand> Volume<'_, N> {
     /// Writes the first block of the list anew, if there is one and there is room; whether it has
     /// done so. Moves of a block's pages, or a checkpoint.
-    pub(crate) fn refresh(&mut self) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn refresh(&mut self) -> Result<bool, Fault> {
         let Some(block) = self.store().nand.refresh.first() else {
             return Ok(false);
         };
@@ -34,7 +34,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Writes what a block of the checkpoint or the allocation log holds anew, elsewhere or, of a
     /// root block, after an erase; `false` when it holds nothing.
-    fn renew(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+    fn renew(&mut self, block: u32) -> Result<bool, Fault> {
         let anchor = &mut self.durable.anchor;
         if anchor.is_written(block) {
             if anchor.roots.contains(&block) {
@@ -56,7 +56,7 @@ impl<N: Nand> Volume<'_, N> {
         Ok(true)
     }
 
-    pub(crate) fn refresh_in_room(&mut self) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn refresh_in_room(&mut self) -> Result<bool, Fault> {
         if self.store().log.session {
             self.make_room()?;
         }

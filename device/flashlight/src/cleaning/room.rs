@@ -2,7 +2,7 @@
 
 use crate::cleaning::Volume;
 use crate::cleaning::job::Why;
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::blockstate::BlockState;
 use crate::format::limits::BITMAP_BLOCKS;
 use crate::index::Index;
@@ -24,7 +24,7 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// Makes everything durable for the last time, while there are blocks that can be erased.
-    fn retire(&mut self) -> Result<(), Error<N::Error>> {
+    fn retire(&mut self) -> Result<(), Fault> {
         let result = self.checkpoint(true);
         self.index_mut().read_only = true;
         result
@@ -32,20 +32,20 @@ impl<N: Nand> Volume<'_, N> {
 
     /// The same for a volume that is as it was left: it stays so where there is no
     /// room for another checkpoint.
-    pub(crate) fn retire_if_possible(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn retire_if_possible(&mut self) -> Result<(), Fault> {
         match self.retire() {
-            Err(Error::NoSpace | Error::ReadOnly) => Ok(()),
+            Err(Fault::NoSpace | Fault::ReadOnly) => Ok(()),
             r => r,
         }
     }
 
     /// Called before every change: takes a checkpoint or cleans when it is time.
-    pub(crate) fn make_room(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn make_room(&mut self) -> Result<(), Fault> {
         self.store_mut().nand.only_reads = false;
         self.index().assert_drawn(Purpose::Change);
         if self.durable.is_worn() {
             self.retire()?;
-            return Err(Error::ReadOnly);
+            return Err(Fault::ReadOnly);
         }
         self.durable.begin()?;
         let due = self.index_mut().is_due()?;
@@ -67,7 +67,7 @@ impl<N: Nand> Volume<'_, N> {
         let last = last(self.store().ppb());
         self.reclaim_above(last)?;
         if self.store().available() <= last {
-            return Err(Error::NoSpace);
+            return Err(Fault::NoSpace);
         }
         self.store_mut().drawn = 0;
         Ok(())
@@ -75,7 +75,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Before an orderly end: leaves no more deferred changes than any mount has room for, as long
     /// as there are blocks for it. What is left beyond that is written by a mount without room.
-    fn leave_least_deferred(&mut self) -> Result<(), Error<N::Error>> {
+    fn leave_least_deferred(&mut self) -> Result<(), Fault> {
         let paged = self.store().table.paged.is_some();
         let least = deferred_least(&self.store().geo, paged);
         if self.store().dirty.tail_most() <= least {
@@ -93,7 +93,7 @@ impl<N: Nand> Volume<'_, N> {
                 volume.index_mut().write_most_deferred()
             });
             match written {
-                Err(Error::NoSpace) => return Ok(()),
+                Err(Fault::NoSpace) => return Ok(()),
                 written => written?,
             }
         }
@@ -101,7 +101,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Writes a directory that many deferred changes are of, if there is no room for more, and
     /// there are blocks for it.
-    fn make_deferred_room(&mut self) -> Result<(), Error<N::Error>> {
+    fn make_deferred_room(&mut self) -> Result<(), Fault> {
         if self.store().available() <= FLOOR {
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl<N: Nand> Volume<'_, N> {
     /// Whether there are blocks for another step of what makes room, above what
     /// cleaning leaves alone. A checkpoint comes before, if a recovery might not find
     /// enough or what is dead is needed.
-    pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn has_room_for_step(&mut self) -> Result<bool, Fault> {
         if self.index_mut().is_due()?
             || self.store().tally.dead > 0 && self.store().available() <= FLOOR
         {
@@ -126,7 +126,7 @@ impl<N: Nand> Volume<'_, N> {
     /// hardly written, as long as free blocks are not many. Each session that is cut leaves such
     /// blocks, one for each log that it has written; so as many become free as were taken, and the
     /// next recovery does not find fewer.
-    pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn clean_hardly_written(&mut self) -> Result<(), Fault> {
         let enough = 2 * low(&self.store().geo);
         for is_data in [false, true] {
             let (mut next, mut alone) = (0, is_data);
@@ -147,7 +147,7 @@ impl<N: Nand> Volume<'_, N> {
                 alone = false;
                 let mut job = self.index_mut().begin_job(block, Why::Space);
                 match self.job_step(&mut job, u32::MAX) {
-                    Ok(_) | Err(Error::NoSpace) => {}
+                    Ok(_) | Err(Fault::NoSpace) => {}
                     Err(e) if e.is_damage() && !self.store().nand.is_stopped() => {}
                     Err(e) => return Err(e),
                 }
@@ -160,7 +160,7 @@ impl<N: Nand> Volume<'_, N> {
     /// After a recovery: cleans until there are as many free blocks as a change
     /// wants. What it writes is still the recovery's: a mount that is cut has taken
     /// no free block from the next one.
-    pub(crate) fn restore_room(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn restore_room(&mut self) -> Result<(), Fault> {
         let mut named = self.store().seq;
         for _ in 0..self.store().table.blocks() {
             if self.store().available() > urgent(&self.store().geo) {
@@ -168,7 +168,7 @@ impl<N: Nand> Volume<'_, N> {
             }
             match self.reclaim() {
                 Ok(true) => named = self.store().seq,
-                Ok(false) | Err(Error::NoSpace) => break,
+                Ok(false) | Err(Fault::NoSpace) => break,
                 Err(e) if e.is_damage() && !self.store().nand.is_stopped() => break,
                 Err(e) => return Err(e),
             }
@@ -180,7 +180,7 @@ impl<N: Nand> Volume<'_, N> {
         // No change may build on what no checkpoint names.
         match self.checkpoint(false) {
             Err(e)
-                if matches!(e, Error::NoSpace)
+                if matches!(e, Fault::NoSpace)
                     || e.is_damage() && !self.store().nand.is_stopped() =>
             {
                 self.index_mut().read_only = true;
@@ -196,11 +196,11 @@ impl<N: Nand> Volume<'_, N> {
     /// others, and it is done again.
     pub(crate) fn reading<T>(
         &mut self,
-        mut read: impl FnMut(&mut Self) -> Result<T, Error<N::Error>>,
-    ) -> Result<T, Error<N::Error>> {
+        mut read: impl FnMut(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         self.store_mut().nand.only_reads = true;
         match read(self) {
-            Err(Error::NoSpace) if self.index().is_writable() => {
+            Err(Fault::NoSpace) if self.index().is_writable() => {
                 self.checkpoint(false)?;
                 read(self)
             }
@@ -210,7 +210,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Makes everything durable: writes what is dirty, then the checkpoint. Dead blocks are free
     /// afterwards.
-    pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Error<N::Error>> {
+    pub(crate) fn checkpoint(&mut self, clean: bool) -> Result<(), Fault> {
         if clean {
             self.leave_least_deferred()?;
         }
@@ -267,9 +267,9 @@ impl<N: Nand> Index<'_, N> {
 
     /// # Errors
     /// [`Error::ReadOnly`], or that of the driver if it has failed where no call could say so.
-    pub(crate) fn writable(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn writable(&mut self) -> Result<(), Fault> {
         if self.read_only {
-            return Err(Error::ReadOnly);
+            return Err(Fault::ReadOnly);
         }
         self.store.nand.only_reads = false;
         self.store.nand.may_write()
@@ -286,10 +286,10 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Makes sure that one more page of user data or a new inode fits.
-    pub(crate) fn need_page(&self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn need_page(&self) -> Result<(), Fault> {
         if self.store.tally.live + 2 > self.usable_pages() || self.store.available() <= FOR_CLEANING
         {
-            Err(Error::NoSpace)
+            Err(Fault::NoSpace)
         } else {
             Ok(())
         }
@@ -298,7 +298,7 @@ impl<N: Nand> Index<'_, N> {
     /// Whether it is time for a checkpoint: before every change, and every step of cleaning, of
     /// which many may come before the next change. Else a recovery could not list the blocks taken,
     /// nor the checkpoint those of the allocation log.
-    pub(crate) fn is_due(&mut self) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn is_due(&mut self) -> Result<bool, Fault> {
         if self.store.log.together {
             // There are no records.
             return Ok(self.is_spent());

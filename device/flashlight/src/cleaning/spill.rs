@@ -2,7 +2,7 @@
 //! and come back from there.
 
 use crate::cleaning::Volume;
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::validity::ROOM;
 use crate::index::Index;
 use crate::space::limits::FLOOR;
@@ -11,7 +11,7 @@ use flashkit_nand::Nand;
 impl<N: Nand> Volume<'_, N> {
     /// Makes room on the dirty list. A read and a program mostly, and what
     /// the taking of a block costs.
-    pub(crate) fn spill(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn spill(&mut self) -> Result<(), Fault> {
         let dirty = &self.durable.index.store.dirty;
         let room = dirty.most() - dirty.len();
         if self.durable.index.store.validity.known.is_empty() || room >= ROOM.min(dirty.most() / 4)
@@ -30,7 +30,7 @@ impl<N: Nand> Volume<'_, N> {
         let Index { store, scratch, .. } = &mut self.durable.index;
         let page = scratch.overwrite(&mut store.scratch_holds);
         match store.write_validity(range, kept, page) {
-            Err(Error::NoSpace) => {}
+            Err(Fault::NoSpace) => {}
             done => done?,
         }
         if self.store().log.lost {
@@ -42,7 +42,7 @@ impl<N: Nand> Volume<'_, N> {
 
 impl<N: Nand> Index<'_, N> {
     /// Gets what is known of a block that is to be cleaned. One read at most; its cost in reads.
-    pub(crate) fn recall(&mut self, block: u32) -> Result<u32, Error<N::Error>> {
+    pub(crate) fn recall(&mut self, block: u32) -> Result<u32, Fault> {
         if !self.store.validity.has(block) {
             return Ok(0);
         }
@@ -242,7 +242,7 @@ mod tests {
         let Index { store, scratch, .. } = &mut fs.volume.durable.index;
         let page = scratch.overwrite(&mut store.scratch_holds);
         let done = store.write_validity(0, None, page);
-        assert_eq!(done, Err(Error::ReadOnly));
+        assert_eq!(done, Err(Fault::ReadOnly));
         assert!(fs.volume.durable.index.store.validity.places[0].is_none());
     }
 

@@ -1,6 +1,6 @@
 //! Extended attributes: the page that a file or directory keeps them in.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::LogArea;
 use crate::format::attributes::AttributesPage;
 use crate::format::extent;
@@ -17,7 +17,7 @@ use flashkit_nand::{Nand, PageAddr};
 impl<N: Nand> Index<'_, N> {
     /// Brings the extended attributes of an inode into the scratch page; `false` when there are
     /// none. A read, and the inode's.
-    pub(crate) fn load_attributes(&mut self, node: Node) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn load_attributes(&mut self, node: Node) -> Result<bool, Fault> {
         let place = match node {
             Node::Dir(ino) => self.peek_dir(ino)?,
             Node::File(file) => self.peek_file(file)?,
@@ -30,11 +30,7 @@ impl<N: Nand> Index<'_, N> {
         self.load_attributes_at(at, node.ino())
     }
 
-    pub(crate) fn load_attributes_at(
-        &mut self,
-        at: PageAddr,
-        ino: u32,
-    ) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn load_attributes_at(&mut self, at: PageAddr, ino: u32) -> Result<bool, Fault> {
         if at.is_none() {
             return Ok(false);
         }
@@ -47,7 +43,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn attributes_of(
         &mut self,
         node: Node,
-    ) -> Result<(AnySlot, Owner, PageAddr), Error<N::Error>> {
+    ) -> Result<(AnySlot, Owner, PageAddr), Fault> {
         match node {
             Node::Dir(ino) => {
                 self.dir_reserve(ino)?;
@@ -74,7 +70,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         owner: Owner,
         old: PageAddr,
-    ) -> Result<PageAddr, Error<N::Error>> {
+    ) -> Result<PageAddr, Fault> {
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let mut page: AttributesPage<'_> = MapPage(page);
         page.set_owner(owner);
@@ -90,7 +86,7 @@ impl<N: Nand> Index<'_, N> {
         slot: AnySlot,
         (old, new): (PageAddr, PageAddr),
         changed: Option<Time>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         match slot {
             AnySlot::Dir(i) => {
                 let mut view = self.dirs[i].dir_mut();
@@ -120,7 +116,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves the attributes at `at`, which are in the scratch page, if their inode leads there.
-    pub(crate) fn move_attributes(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    pub(crate) fn move_attributes(&mut self, at: PageAddr) -> Result<(), Fault> {
         let owner = MapPage::<&[u8], 1>::on(&self.scratch).owner();
         let node = if owner.ino < crate::FIRST_FILE {
             Node::Dir(owner.ino)

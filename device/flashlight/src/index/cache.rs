@@ -8,7 +8,7 @@
 //!   directory's page, which does. A name is removed only when the new ones before it have been
 //!   written. So the changes of one directory survive a power cut in their order.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::LogArea;
 use crate::format::dirrec::{DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::extent::{self, Extent, REMOVED};
@@ -309,7 +309,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Brings a directory into a slot. Two reads at most, and the write of what was there.
-    pub(crate) fn load_dir(&mut self, ino: u32) -> Result<DirSlot, Error<N::Error>> {
+    pub(crate) fn load_dir(&mut self, ino: u32) -> Result<DirSlot, Fault> {
         if let Some(i) = self.dir_slot(ino) {
             self.touch_dir(i);
             return Ok(i);
@@ -319,7 +319,7 @@ impl<N: Nand> Index<'_, N> {
         self.dirs[i].clear();
         let at = self.map_get(ino)?;
         if at.is_none() {
-            return Err(Error::NotFound);
+            return Err(Fault::NotFound);
         }
         let mut copied = false;
         if self.store.scratch_holds.is(at) {
@@ -329,16 +329,17 @@ impl<N: Nand> Index<'_, N> {
             if let Err(e) = self.store.get_meta(at, buf, Kind::Dir) {
                 copied = self.read_dir_copy(i, ino, at)?;
                 if !copied {
-                    return Err(e);
+                    let damaged = self.store.nand.damaged(at, Damaged::Dir);
+                    return Err(if e.is_damage() { damaged } else { e });
                 }
             }
         }
         let view = self.dirs[i].dir();
         if view.ino() != ino {
-            return Err(Error::Corrupt(at, Damaged::Dir));
+            return Err(self.store.nand.damaged(at, Damaged::Dir));
         }
         self.dirs[i].dir_mut().strip_notes();
-        let deferred = Self::put_deferred_in(&mut self.dirs[i], &self.store, at)?;
+        let deferred = Self::put_deferred_in(&mut self.dirs[i], &mut self.store, at)?;
         self.drop_stale_pending(i);
         let recovering = self.store.recovery.is_some();
         self.touch_dir(i);
@@ -361,12 +362,7 @@ impl<N: Nand> Index<'_, N> {
     /// Reads the copy of a directory whose page at `at` cannot be read into a slot, if there
     /// is one: a checkpoint copies the two directories that everything hangs on. What is its
     /// own copy is empty. One read.
-    fn read_dir_copy(
-        &mut self,
-        i: DirSlot,
-        ino: u32,
-        at: PageAddr,
-    ) -> Result<bool, Error<N::Error>> {
+    fn read_dir_copy(&mut self, i: DirSlot, ino: u32, at: PageAddr) -> Result<bool, Fault> {
         let copy = match ino {
             ROOT_DIR => self.dir_copies[0],
             INDEX_DIR => self.dir_copies[1],
@@ -417,7 +413,7 @@ impl<N: Nand> Index<'_, N> {
     /// Writes a file's page if it has changed, as [`Index::flush_file`] does. One that no entry
     /// can be made to lead to is given up: its directory, or its part of that, is damaged, and so
     /// are all further calls for the file told.
-    pub(crate) fn flush_file_or_drop(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_file_or_drop(&mut self, i: FileSlot) -> Result<(), Fault> {
         crate::error::sound(self.flush_file(i)).map(|_| ())
     }
 
@@ -427,24 +423,24 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Says once that changes are lost.
-    pub(crate) fn tell_lost_change(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn tell_lost_change(&mut self) -> Result<(), Fault> {
         match &mut self.lost_change {
             Some((at, what, told @ false)) => {
                 *told = true;
-                Err(Error::Corrupt(*at, *what))
+                Err(self.store.nand.damaged(*at, *what))
             }
             _ => Ok(()),
         }
     }
 
     /// The same of both cached files.
-    pub(crate) fn flush_files(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_files(&mut self) -> Result<(), Fault> {
         self.flush_file_or_drop(FileSlot::First)?;
         self.flush_file_or_drop(FileSlot::Second)
     }
 
     /// Writes a directory's page if it has changed. One program.
-    pub(crate) fn flush_dir(&mut self, i: DirSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_dir(&mut self, i: DirSlot) -> Result<(), Fault> {
         if self.dirs[i].ino == 0 || !self.dirs[i].dirty {
             return Ok(());
         }
@@ -465,7 +461,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Empties a file slot for reuse and returns it.
-    pub(crate) fn spare_file_slot(&mut self) -> Result<FileSlot, Error<N::Error>> {
+    pub(crate) fn spare_file_slot(&mut self) -> Result<FileSlot, Fault> {
         let i = self.files.least_recent();
         self.flush_file_or_drop(i)?;
         self.drop_file(i);
@@ -491,7 +487,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Brings a file into a slot.
-    pub(crate) fn load_file(&mut self, node: FileRef) -> Result<FileSlot, Error<N::Error>> {
+    pub(crate) fn load_file(&mut self, node: FileRef) -> Result<FileSlot, Fault> {
         if let Some(i) = self.file_slot(node.ino) {
             self.touch_file(i);
             return Ok(i);
@@ -501,7 +497,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Brings the file at a known page, not cached, into a slot.
-    pub(crate) fn load_file_at(&mut self, at: PageAddr) -> Result<FileSlot, Error<N::Error>> {
+    pub(crate) fn load_file_at(&mut self, at: PageAddr) -> Result<FileSlot, Fault> {
         let i = self.files.least_recent();
         if self.files[i].dirty {
             self.flush_file_or_drop(i)?;
@@ -518,7 +514,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Finds the page of a file that is not cached; it is then in the scratch page.
-    pub(crate) fn find_file(&mut self, node: FileRef) -> Result<PageAddr, Error<N::Error>> {
+    pub(crate) fn find_file(&mut self, node: FileRef) -> Result<PageAddr, Fault> {
         // An inode in the scratch page is current: what replaces it takes it from there.
         let at = self.store.scratch_holds.metadata();
         if at.is_some()
@@ -535,7 +531,7 @@ impl<N: Nand> Index<'_, N> {
             loop {
                 let rec = match self.dir_nth(dir, hash, n) {
                     Ok(Some(rec)) => rec,
-                    Ok(None) | Err(Error::NotFound) => break,
+                    Ok(None) | Err(Fault::NotFound) => break,
                     Err(e) if e.is_damage() => {
                         damage = Some(e);
                         break;
@@ -558,13 +554,13 @@ impl<N: Nand> Index<'_, N> {
                 }
             }
         }
-        Err(damage.unwrap_or(Error::NotFound))
+        Err(damage.unwrap_or(Fault::NotFound))
     }
 
     /// Writes a file's page if it has changed, and points its directory entry there. One
     /// program; more when the page is a new name's and its directory has an older new name, or more
     /// removals than it has room for, to record first.
-    pub(crate) fn flush_file(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_file(&mut self, i: FileSlot) -> Result<(), Fault> {
         if self.files[i].ino == 0 || !self.files[i].dirty {
             return Ok(());
         }
@@ -581,7 +577,7 @@ impl<N: Nand> Index<'_, N> {
     /// Notes in the log of a new file which files of its directory were removed before it
     /// came, so that its page records that. Without room for it, or when they are many, the
     /// directory is written instead.
-    fn note_removals(&mut self, i: FileSlot, dir: u32) -> Result<(), Error<N::Error>> {
+    fn note_removals(&mut self, i: FileSlot, dir: u32) -> Result<(), Fault> {
         let Some(d) = self.with_removals(dir)? else {
             return Ok(());
         };
@@ -613,7 +609,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes the files whose names in `dir` are new, but for `except`: what changes next in that
     /// directory must not be seen without them. A program for each, two at most.
-    pub(crate) fn flush_new_files(&mut self, dir: u32, except: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_new_files(&mut self, dir: u32, except: u32) -> Result<(), Fault> {
         for &i in &FileSlot::ALL {
             if self.is_new_in(i, dir) && self.files[i].ino != except {
                 self.flush_file(i)?;
@@ -623,7 +619,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes a directory's page if it has removals that no page on flash shows.
-    pub(crate) fn flush_removals(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_removals(&mut self, dir: u32) -> Result<(), Fault> {
         match self.with_removals(dir)? {
             Some(d) => self.flush_dir(d),
             None => Ok(()),
@@ -631,7 +627,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Brings a directory that has such removals into a slot.
-    fn with_removals(&mut self, dir: u32) -> Result<Option<DirSlot>, Error<N::Error>> {
+    fn with_removals(&mut self, dir: u32) -> Result<Option<DirSlot>, Fault> {
         let group = self.store.deferred(dir);
         let slot = match self.dir_slot(dir) {
             None if group.is_some_and(|group| group.has_removals()) => Some(self.load_dir(dir)?),
@@ -642,7 +638,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Programs a cached file's page. That the slot is at the new place, and the old one free, is
     /// the caller's to say, when the file's entry can be found by it.
-    pub(crate) fn write_file_page(&mut self, i: FileSlot) -> Result<PageAddr, Error<N::Error>> {
+    pub(crate) fn write_file_page(&mut self, i: FileSlot) -> Result<PageAddr, Fault> {
         let slot = &mut self.files[i];
         let (len, dir) = (slot.file().len(), slot.file().parent());
         let noted = slot.file().removals();
@@ -666,7 +662,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes a file's page and points the entry of `hash` in `dir` to it. When the directory is
     /// damaged the file is given up.
-    fn program_file(&mut self, i: FileSlot, dir: u32, hash: u32) -> Result<(), Error<N::Error>> {
+    fn program_file(&mut self, i: FileSlot, dir: u32, hash: u32) -> Result<(), Fault> {
         let old = self.files[i].loc;
         let orphan = self.files[i].file().flags() & FLAG_ORPHAN != 0;
         let target = if orphan { Target::Orphan } else { Target::File };
@@ -676,7 +672,7 @@ impl<N: Nand> Index<'_, N> {
             false => self.load_dir(dir).map(|_| ()),
         };
         if let Err(e) = ready {
-            self.give_up_file(i, &e);
+            self.give_up_file(i, e);
             return Err(e);
         }
         let at = self.write_file_page(i)?;
@@ -685,7 +681,7 @@ impl<N: Nand> Index<'_, N> {
             if e.is_damage() {
                 self.store.invalidate(at, MayProgram);
             }
-            self.give_up_file(i, &e);
+            self.give_up_file(i, e);
             return Err(e);
         }
         self.files[i].loc = at;
@@ -694,15 +690,15 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Forgets a file that no entry can be made to lead to, if that is because of damage.
-    fn give_up_file(&mut self, i: FileSlot, e: &Error<N::Error>) {
-        if let Error::Corrupt(page, what) = *e {
+    fn give_up_file(&mut self, i: FileSlot, e: Fault) {
+        if let Fault::Corrupt(what) = e {
             self.drop_file(i);
-            self.note_damage(page, what);
+            self.note_damage(self.store.nand.damaged_at(), what);
         }
     }
 
     /// Empties a directory slot for reuse and returns it.
-    pub(crate) fn spare_dir_slot(&mut self) -> Result<DirSlot, Error<N::Error>> {
+    pub(crate) fn spare_dir_slot(&mut self) -> Result<DirSlot, Fault> {
         let i = self.dirs.least_recent();
         self.save_dir(i)?;
         self.dirs[i].clear();
@@ -719,13 +715,13 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes the cache one that a checkpoint may be taken of: files and the map are written, of
     /// directories what is not deferred.
-    pub(crate) fn write_cached(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_cached(&mut self) -> Result<(), Fault> {
         self.flush_files()?;
         self.save_dirs()?;
         self.flush_map()
     }
 
-    pub(crate) fn sync_node(&mut self, node: Node) -> Result<(), Error<N::Error>> {
+    pub(crate) fn sync_node(&mut self, node: Node) -> Result<(), Fault> {
         self.store.nand.only_reads = false;
         match node {
             Node::File(file) => match self.file_slot(file.ino) {

@@ -1,6 +1,6 @@
 //! Pages of a file's data, and the fragment in its inode that stands for part of one.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::extent::{self, Extent};
 use crate::format::inode::{Fragment, Time};
 use crate::format::node::FileRef;
@@ -11,17 +11,17 @@ use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
     /// Brings a file into a slot that can have data.
-    pub(crate) fn load_data_file(&mut self, node: FileRef) -> Result<FileSlot, Error<N::Error>> {
+    pub(crate) fn load_data_file(&mut self, node: FileRef) -> Result<FileSlot, Fault> {
         let i = self.load_file(node)?;
         let view = self.files[i].file();
         match Special::of(view.mode(), view.size()) {
             None => Ok(i),
-            Some(_) => Err(Error::Invalid),
+            Some(_) => Err(Fault::Invalid),
         }
     }
 
     /// Puts the whole contents of one page of a cached file into the scratch page.
-    pub(crate) fn assemble(&mut self, i: FileSlot, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn assemble(&mut self, i: FileSlot, index: u32) -> Result<(), Fault> {
         let (view, ino) = (self.files[i].file(), self.files[i].ino);
         let fragment = view.fragment().filter(|f| f.page == index);
         let start = u64::from(index) * self.store.page_size() as u64;
@@ -48,12 +48,7 @@ impl<N: Nand> Index<'_, N> {
     /// Maps a page of a cached file that has just been written whole: what the inode kept of
     /// it is in there. Making room may write the inode: before that goes, as what of it was
     /// synced would be in neither.
-    pub(crate) fn put_page(
-        &mut self,
-        i: FileSlot,
-        index: u32,
-        at: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn put_page(&mut self, i: FileSlot, index: u32, at: PageAddr) -> Result<(), Fault> {
         let view = self.files[i].file();
         let need = 4 * extent::SIZE;
         if let Some(f) = view.fragment().filter(|f| f.page == index) {
@@ -66,7 +61,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes the scratch page as one page of a cached file.
-    pub(crate) fn write_scratch(&mut self, i: FileSlot, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_scratch(&mut self, i: FileSlot, index: u32) -> Result<(), Fault> {
         if self.store.heads.data[i.data_head()].block == u32::MAX {
             // No lookup of the last extent here: the scratch page is in use.
             self.open_shared(i)?;
@@ -80,14 +75,14 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes the fragment to a page of its own. One read at most, one program.
-    pub(crate) fn write_out_fragment(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_out_fragment(&mut self, i: FileSlot) -> Result<(), Fault> {
         match self.files[i].file().fragment() {
             Some(f) => self.write_out(i, f),
             None => Ok(()),
         }
     }
 
-    pub(crate) fn write_out(&mut self, i: FileSlot, f: Fragment) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_out(&mut self, i: FileSlot, f: Fragment) -> Result<(), Fault> {
         self.assemble(i, f.page)?;
         self.write_scratch(i, f.page)
     }
@@ -111,7 +106,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         size: u64,
         now: Time,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.files[i].change();
         let ps = self.store.page_size() as u64;
         let old = self.files[i].file().size();
@@ -152,7 +147,7 @@ impl<N: Nand> Index<'_, N> {
             .fragment_resize(f.page, f.off, keep);
     }
 
-    pub(crate) fn pages_stored(&mut self, node: FileRef) -> Result<Option<u32>, Error<N::Error>> {
+    pub(crate) fn pages_stored(&mut self, node: FileRef) -> Result<Option<u32>, Fault> {
         let i = self.load_data_file(node)?;
         let view = self.files[i].file();
         match view.levels() {
@@ -182,7 +177,7 @@ impl<N: Nand> Index<'_, N> {
         node: FileRef,
         offset: u64,
         data: bool,
-    ) -> Result<Option<u64>, Error<N::Error>> {
+    ) -> Result<Option<u64>, Fault> {
         let i = self.load_data_file(node)?;
         let (size, ps) = (self.files[i].file().size(), self.store.page_size() as u64);
         let pages = size.div_ceil(ps) as u32;

@@ -12,7 +12,7 @@
 //! * What a recovery needs is in the groups of the checkpoint: all changes before it that pages of
 //!   directories do not show. Those after it are found as ever.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::LogArea;
 use crate::format::deferred::{self, GROUP_MOST, Group, groups};
 use crate::format::dirrec::{DirRec, NO_HASH};
@@ -194,14 +194,14 @@ impl<'r, N: Nand> Index<'r, N> {
     /// any. `at`: where the page is.
     pub(crate) fn put_deferred_in(
         slot: &mut CachedDir<'_>,
-        store: &Store<'_, N>,
+        store: &mut Store<'_, N>,
         at: PageAddr,
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         let Some(group) = store.deferred(slot.dir().ino()) else {
             return Ok(false);
         };
         if !group.apply(&mut slot.dir_mut()) {
-            return Err(Error::Corrupt(at, Damaged::Deferred));
+            return Err(store.nand.damaged(at, Damaged::Deferred));
         }
         slot.removals = group.has_removals();
         if group.stamp().is_some() {
@@ -216,7 +216,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Puts the deferred changes of the directory in the scratch page, which is at `at`, in.
-    pub(crate) fn show_deferred(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    pub(crate) fn show_deferred(&mut self, at: PageAddr) -> Result<(), Fault> {
         let ino = DirView::on(&*self.scratch).ino();
         let Some((_, group)) = find(self.store.dirty.tail(), ino) else {
             return Ok(());
@@ -224,7 +224,7 @@ impl<'r, N: Nand> Index<'r, N> {
         let held = self.store.scratch_holds.is(at);
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         if !group.apply(&mut DirMut::on(page)) {
-            return Err(Error::Corrupt(at, Damaged::Deferred));
+            return Err(self.store.nand.damaged(at, Damaged::Deferred));
         }
         if held {
             // Who takes the page from there puts them in again, which changes nothing.
@@ -235,7 +235,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Makes sure that the directory in a slot may be forgotten: what has changed goes to the list,
     /// else its page is written. One program at most.
-    pub(crate) fn save_dir(&mut self, i: DirSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn save_dir(&mut self, i: DirSlot) -> Result<(), Fault> {
         if self.dirs[i].ino == 0 || !self.dirs[i].unsaved {
             return Ok(());
         }
@@ -246,7 +246,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// The same of both.
-    pub(crate) fn save_dirs(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn save_dirs(&mut self) -> Result<(), Fault> {
         self.save_dir(DirSlot::First)?;
         self.save_dir(DirSlot::Second)
     }
@@ -280,7 +280,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Between operations: makes room on the list, so that directories that are pushed out of
     /// their slots need not be written for that. A read and a program for each that is written, of
     /// 12 bytes of changes at least: four at most, and those of pages of the directory map.
-    pub(crate) fn make_deferred_room(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn make_deferred_room(&mut self) -> Result<(), Fault> {
         let most = self.store.dirty.tail_most();
         while self.store.dirty.tail().len() > most - SPARE.min(most / 3) {
             self.write_most_deferred()?;
@@ -289,7 +289,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Writes the directory with the most deferred changes.
-    pub(crate) fn write_most_deferred(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_most_deferred(&mut self) -> Result<(), Fault> {
         let all = groups(self.store.dirty.tail()).map(|(_, group)| group);
         match all.max_by_key(Group::len).map(|group| group.dir()) {
             Some(dir) => self.write_deferred(dir),
@@ -299,7 +299,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Writes the page of a directory with its deferred changes. Where it is damaged, these are
     /// lost, and of one that does not exist, on a medium made to deceive, they mean nothing.
-    fn write_deferred(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    fn write_deferred(&mut self, dir: u32) -> Result<(), Fault> {
         let written = match self.dir_slot(dir) {
             Some(i) => self.flush_dir(i),
             None => self.write_deferred_page(dir).or_else(|e| {
@@ -312,7 +312,7 @@ impl<'r, N: Nand> Index<'r, N> {
             }),
         };
         match written {
-            Err(Error::NotFound) => {}
+            Err(Fault::NotFound) => {}
             Err(e) if !e.is_damage() || self.store.nand.is_stopped() => return Err(e),
             Ok(()) | Err(_) => {}
         }
@@ -324,11 +324,10 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// The same of one that is in no slot, in the scratch page.
-    fn write_deferred_page(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    fn write_deferred_page(&mut self, dir: u32) -> Result<(), Fault> {
         let at = self.map_get(dir)?;
-        let damage = Error::Corrupt(at, Damaged::Dir);
         if at.is_none() {
-            return Err(damage);
+            return Err(self.store.nand.damaged(at, Damaged::Dir));
         }
         self.load_scratch(at, Kind::Dir)?;
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
@@ -337,7 +336,7 @@ impl<'r, N: Nand> Index<'r, N> {
         view.set_as_of(0);
         let group = self.store.deferred(dir).filter(|_| view.ino() == dir);
         if !group.is_some_and(|group| group.apply(&mut view)) {
-            return Err(damage);
+            return Err(self.store.nand.damaged(at, Damaged::Dir));
         }
         let len = view.len();
         let new = self.append_scratch(LogArea::Dir, len, Kind::Dir, at)?;

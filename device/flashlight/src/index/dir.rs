@@ -7,7 +7,7 @@
 //! such names in its maps says so ([`FLAG_SHARED`]): from then on its log tells entries of maps
 //! apart by their pointers.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::LogArea;
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
 use crate::format::header::Kind;
@@ -83,34 +83,26 @@ pub(crate) enum Removal {
 
 impl<N: Nand> Index<'_, N> {
     /// Makes sure that a few records can be added to a directory without anything being written.
-    pub(crate) fn dir_reserve(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn dir_reserve(&mut self, dir: u32) -> Result<(), Fault> {
         self.dir_room(dir, 6 * dirrec::SIZE).map(|_| ())
     }
 
     /// The pointer to the hash map page that covers a hash, if the directory has any, and the hash
     /// where its range ends: also when the page that leads there cannot be read. At most one read.
     #[allow(clippy::type_complexity)]
-    fn hash_map_for(
-        &mut self,
-        i: DirSlot,
-        hash: u32,
-    ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
+    fn hash_map_for(&mut self, i: DirSlot, hash: u32) -> (Result<(u32, PageAddr), Fault>, u32) {
         let lead = MapLead::of(&self.dirs[i].dir(), hash, NO_HASH);
         self.map_for(&HASH, &lead)
     }
 
     /// Loads the hash map page that covers a hash into the scratch page;
     /// `false` when there is none.
-    fn load_hash_map(&mut self, i: DirSlot, hash: u32) -> Result<bool, Error<N::Error>> {
+    fn load_hash_map(&mut self, i: DirSlot, hash: u32) -> Result<bool, Fault> {
         let pointer = self.hash_map_for(i, hash).0?;
         self.load_hash_map_at(i, pointer)
     }
 
-    fn load_hash_map_at(
-        &mut self,
-        i: DirSlot,
-        pointer: (u32, PageAddr),
-    ) -> Result<bool, Error<N::Error>> {
+    fn load_hash_map_at(&mut self, i: DirSlot, pointer: (u32, PageAddr)) -> Result<bool, Fault> {
         self.load_map_at(&HASH, self.dirs[i].ino, pointer)
     }
 
@@ -121,7 +113,7 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         hash: u32,
         n: usize,
-    ) -> Result<Option<DirRec>, Error<N::Error>> {
+    ) -> Result<Option<DirRec>, Fault> {
         let i = self.load_dir(dir)?;
         let view = self.dirs[i].dir();
         let (mut left, mut hides_all) = (n, false);
@@ -157,8 +149,8 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         dir: u32,
         hash: u32,
-        damage: &mut Option<Error<N::Error>>,
-    ) -> Result<Option<u32>, Error<N::Error>> {
+        damage: &mut Option<Fault>,
+    ) -> Result<Option<u32>, Fault> {
         let mut from = hash;
         loop {
             let i = self.load_dir(dir)?;
@@ -201,7 +193,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Adds a record to the log of a directory. NEW sorts behind what hides another entry of its
     /// hash.
-    fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Error<N::Error>> {
+    fn dir_log(&mut self, dir: u32, rec: DirRec) -> Result<(), Fault> {
         let i = self.dir_room(dir, dirrec::SIZE)?;
         let slot = &mut self.dirs[i];
         let key = if rec.state == RecState::New {
@@ -218,7 +210,7 @@ impl<N: Nand> Index<'_, N> {
     /// Makes room in a directory's page: by writing it, when it is full of notes of freed
     /// objects, else by moving entries to a hash map. Entries of hash maps that cannot be read
     /// stay; when they are all there is, so does what is kept free for pointers, as far as it goes.
-    pub(crate) fn dir_room(&mut self, dir: u32, bytes: usize) -> Result<DirSlot, Error<N::Error>> {
+    pub(crate) fn dir_room(&mut self, dir: u32, bytes: usize) -> Result<DirSlot, Fault> {
         // A migration of two entries wins no more than its notes of freed pages take.
         let (mut from, mut damage) = (None, None);
         for _ in 0..256 {
@@ -272,7 +264,7 @@ impl<N: Nand> Index<'_, N> {
                 break;
             }
         }
-        Err(Error::TooBig)
+        Err(Fault::TooBig)
     }
 
     /// The hash of the first record from `hash` on that is a name's.
@@ -290,7 +282,7 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         target: Target,
         ptr: u32,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.dir_log(dir, DirRec::new(hash, RecState::New, target, ptr))?;
         let i = self.load_dir(dir)?;
         let mut view = self.dirs[i].dir_mut();
@@ -307,7 +299,7 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         entry: &DirRec,
         how: Removal,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let DirRec {
             hash, target, ptr, ..
         } = *entry;
@@ -362,7 +354,7 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         target: Target,
         old: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let i = self.load_dir(dir)?;
         if self.dir_log_find_file(i, hash, target, old).is_none() {
             self.hide_room(dir, true)?;
@@ -372,7 +364,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes room to hide an entry of a hash map, or to show another for it. Returns whether that
     /// takes its pointer: a migration may just have put a second entry of its hash into the map.
-    fn hide_room(&mut self, dir: u32, shows: bool) -> Result<bool, Error<N::Error>> {
+    fn hide_room(&mut self, dir: u32, shows: bool) -> Result<bool, Fault> {
         let i = self.dir_room(dir, dirrec::SIZE)?;
         let shared = self.dirs[i].dir().is_shared();
         if shared && shows {
@@ -388,7 +380,7 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         old: (Target, u32),
         new: Option<(Target, u32)>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let shared = self.hide_room(dir, new.is_some())?;
         let (target, ptr) = new.unwrap_or(old);
         if !shared {
@@ -426,7 +418,7 @@ impl<N: Nand> Index<'_, N> {
         target: Target,
         old: PageAddr,
         new: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let i = self.load_dir(dir)?;
         let Some((r, state)) = self.dir_log_find_file(i, hash, target, old) else {
             return self.dir_hide(dir, hash, (target, old.0), Some((target, new.0)));
@@ -445,7 +437,7 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         old: PageAddr,
         ino: u32,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let i = self.load_dir(dir)?;
         let Some((r, state)) = self.dir_log_find(i, hash, Target::File, old.0) else {
             let new = (Target::Indirect, ino);
@@ -462,7 +454,7 @@ impl<N: Nand> Index<'_, N> {
     /// most of them, or that of the first record from the hash `from` on. One read, one program; a
     /// split one more, an index page one more of each. Below an index page up to three ranges move
     /// at a time, as it is written once for all.
-    fn dir_migrate(&mut self, i: DirSlot, from: Option<u32>) -> Result<Migrated, Error<N::Error>> {
+    fn dir_migrate(&mut self, i: DirSlot, from: Option<u32>) -> Result<Migrated, Fault> {
         let Some((targets, n)) = self.dir_migrate_targets(i, from)? else {
             return Ok(Migrated::None(None));
         };
@@ -497,7 +489,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Brings the map of a migration into the scratch page, or makes it there.
-    fn dir_load_target(&mut self, i: DirSlot, target: &MapTarget) -> Result<(), Error<N::Error>> {
+    fn dir_load_target(&mut self, i: DirSlot, target: &MapTarget) -> Result<(), Fault> {
         let ino = self.dirs[i].ino;
         let owner = Owner {
             ino,
@@ -522,7 +514,7 @@ impl<N: Nand> Index<'_, N> {
         i: DirSlot,
         target: &MapTarget,
         changes: &mut Changes,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let mut r = self.dirs[i].dir().record_search(target.first, HASH_SHIFT);
         while r < self.dirs[i].dir().records() {
             let rec = DirRec::decode(self.dirs[i].dir().record(r));
@@ -552,7 +544,7 @@ impl<N: Nand> Index<'_, N> {
         }
         let view = self.dirs[i].dir();
         if view.room() < tree::pointers_need(view.levels(), target, changes) {
-            return Err(Error::TooBig);
+            return Err(Fault::TooBig);
         }
         let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&self.scratch);
         let (len, key) = (page.len(), page.first_key());
@@ -568,7 +560,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         i: DirSlot,
         from: Option<u32>,
-    ) -> Result<Option<([MapTarget; tree::BATCH], usize)>, Error<N::Error>> {
+    ) -> Result<Option<([MapTarget; tree::BATCH], usize)>, Fault> {
         let view = self.dirs[i].dir();
         let movable = (0..view.record_search(NO_HASH, HASH_SHIFT))
             .any(|r| is_movable(&DirRec::decode(view.record(r))));
@@ -584,7 +576,7 @@ impl<N: Nand> Index<'_, N> {
         i: DirSlot,
         target: &MapTarget,
         changes: &Changes,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let owner = Owner {
             ino: self.dirs[i].ino,
             dir: 0,
@@ -605,11 +597,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Notes that a map page of the directory was replaced. There is room: at least one record
     /// has just left the log.
-    pub(crate) fn dir_note_freed_page(
-        &mut self,
-        i: DirSlot,
-        page: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn dir_note_freed_page(&mut self, i: DirSlot, page: PageAddr) -> Result<(), Fault> {
         if self.dirs[i].dir().room() < dirrec::SIZE {
             return self.flush_dir(i);
         }

@@ -17,7 +17,7 @@
 //! places there is its copy. It has no place in RAM: it is read and written in that of
 //! the cached page of the map.
 
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::header::{HEADER, Kind};
 use crate::format::limits::MAP_PAGES;
@@ -111,7 +111,7 @@ impl<N: Nand> Store<'_, N> {
         &mut self,
         [first, copy]: [PageAddr; 2],
         buf: &mut [u8],
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         if sound(self.expect_meta(first, buf, Kind::Places))?.is_none() {
             self.expect_meta(copy, buf, Kind::Places)?;
         }
@@ -122,7 +122,7 @@ impl<N: Nand> Store<'_, N> {
 impl<N: Nand> Index<'_, N> {
     /// Writes the cached map page if it has changed. One program; of one that is found by the page
     /// of places a read and two programs more, and then none is cached.
-    pub(crate) fn flush_map(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn flush_map(&mut self) -> Result<(), Fault> {
         let Some(i) = self.map.index.filter(|_| self.map.dirty) else {
             return Ok(());
         };
@@ -148,14 +148,14 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Reads the page of places in place of the cached page, which is written. One read, or two.
-    fn load_places(&mut self) -> Result<(), Error<N::Error>> {
+    fn load_places(&mut self) -> Result<(), Fault> {
         self.map.index = None;
         let copies = self.map.copies();
         self.store.read_places(copies, self.map.buf)
     }
 
     /// Writes both copies of the page of places, which is where the cached page is else.
-    fn write_places(&mut self) -> Result<(), Error<N::Error>> {
+    fn write_places(&mut self) -> Result<(), Fault> {
         for i in NEAR..MAP_PAGES {
             let old = self.map.root(i);
             let buf = &mut *self.map.buf;
@@ -167,7 +167,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Makes the map wide. Two programs.
-    fn widen(&mut self) -> Result<(), Error<N::Error>> {
+    fn widen(&mut self) -> Result<(), Fault> {
         self.flush_map()?;
         self.map.index = None;
         self.map.buf.fill(0xff);
@@ -187,7 +187,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Makes sure that the map has a place for a directory's number; `false` when it never has.
-    pub(crate) fn map_reach(&mut self, ino: u32) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn map_reach(&mut self, ino: u32) -> Result<bool, Fault> {
         if ino >= self.map.end() && ino < self.map.end_of(true) {
             self.widen()?;
         }
@@ -196,7 +196,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Where a page of the map is. One read, in place of the cached page, when that is
     /// told by the page of places.
-    fn map_place(&mut self, i: usize) -> Result<PageAddr, Error<N::Error>> {
+    fn map_place(&mut self, i: usize) -> Result<PageAddr, Fault> {
         if !self.map.is_far(i) {
             return Ok(self.map.root(i));
         }
@@ -207,9 +207,9 @@ impl<N: Nand> Index<'_, N> {
     /// Brings the map page of a directory number in, and says where in it that is. One read, two
     /// where the page of places tells where it is. A page that cannot be read is rebuilt
     /// ([`crate::index::rebuild`]), which overwrites the scratch page.
-    pub(crate) fn load_map(&mut self, ino: u32) -> Result<usize, Error<N::Error>> {
+    pub(crate) fn load_map(&mut self, ino: u32) -> Result<usize, Fault> {
         if ino >= self.map.end() {
-            return Err(Error::NotFound);
+            return Err(Fault::NotFound);
         }
         let i = (ino / self.map.per_page()) as usize;
         if !self.map.has(i) {
@@ -233,7 +233,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Page of a directory; none if there is no such directory. At most two reads.
-    pub(crate) fn map_get(&mut self, ino: u32) -> Result<PageAddr, Error<N::Error>> {
+    pub(crate) fn map_get(&mut self, ino: u32) -> Result<PageAddr, Fault> {
         let at = self.load_map(ino)?;
         Ok(PageAddr(get_u32(self.map.buf, at)))
     }
@@ -243,7 +243,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn map_page_from(
         &mut self,
         from: usize,
-    ) -> Result<Option<(usize, PageAddr)>, Error<N::Error>> {
+    ) -> Result<Option<(usize, PageAddr)>, Fault> {
         let near = if self.map.wide { NEAR } else { MAP_PAGES };
         for i in from..near {
             let root = Some(self.map.root(i)).filter(|page| page.is_some());
@@ -267,7 +267,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Writes the page of the map that is at `at` anew, if it is one, or the page of places;
     /// also when it cannot be read.
-    pub(crate) fn move_map(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn move_map(&mut self, at: PageAddr) -> Result<bool, Fault> {
         if self.map.places().any(|page| page == at) {
             self.flush_map()?;
             self.load_places()?;
@@ -290,10 +290,7 @@ impl<N: Nand> Index<'_, N> {
     /// The first directory from the number `from` on, and its page. One read for each page of the
     /// map looked through that is not cached, and of the page of places; none for
     /// pages that were never written.
-    pub(crate) fn map_next(
-        &mut self,
-        from: u32,
-    ) -> Result<Option<(u32, PageAddr)>, Error<N::Error>> {
+    pub(crate) fn map_next(&mut self, from: u32) -> Result<Option<(u32, PageAddr)>, Fault> {
         let per_page = self.map.per_page();
         let mut ino = from;
         while let Some((i, _)) = self.map_page_from((ino / per_page) as usize)? {
@@ -313,7 +310,7 @@ impl<N: Nand> Index<'_, N> {
         Ok(None)
     }
 
-    pub(crate) fn map_set(&mut self, ino: u32, page: PageAddr) -> Result<(), Error<N::Error>> {
+    pub(crate) fn map_set(&mut self, ino: u32, page: PageAddr) -> Result<(), Fault> {
         let at = self.load_map(ino)?;
         put_u32(self.map.buf, at, page.0);
         self.map.dirty = true;
@@ -329,7 +326,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// A directory number that is not in use. The map becomes wide when there is none.
-    pub(crate) fn map_vacant(&mut self) -> Result<u32, Error<N::Error>> {
+    pub(crate) fn map_vacant(&mut self) -> Result<u32, Fault> {
         if let Some(ino) = self.map_vacant_in(0, self.map.end())? {
             return Ok(ino);
         }
@@ -339,11 +336,11 @@ impl<N: Nand> Index<'_, N> {
         {
             return Ok(ino);
         }
-        Err(Error::NoSpace)
+        Err(Fault::NoSpace)
     }
 
     /// A number from `first` to `end` that is not in use, from where the last search has ended.
-    fn map_vacant_in(&mut self, first: u32, end: u32) -> Result<Option<u32>, Error<N::Error>> {
+    fn map_vacant_in(&mut self, first: u32, end: u32) -> Result<Option<u32>, Fault> {
         let next = self.map.next.clamp(first, end) - first;
         for step in 0..end - first {
             let ino = first + (next + step) % (end - first);

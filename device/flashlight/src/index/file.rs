@@ -7,7 +7,7 @@
 //! back at once, and the record says that it *masks* what the map goes on saying: that
 //! page may be another's soon.
 
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::extent::{self, Extent, FREED_RUN, INDEX_END, REPLACED_MAP, REPLACED_PAGE};
 use crate::format::header::Kind;
@@ -47,18 +47,14 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         i: FileSlot,
         index: u32,
-    ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
+    ) -> (Result<(u32, PageAddr), Fault>, u32) {
         let lead = MapLead::of(&self.files[i].file(), index, INDEX_END);
         self.map_for(&EXTENT, &lead)
     }
 
     /// Loads the extent map that covers an index into the scratch page; `false` if there is none.
     /// One read, two beyond the index level.
-    pub(crate) fn load_extent_map(
-        &mut self,
-        i: FileSlot,
-        index: u32,
-    ) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn load_extent_map(&mut self, i: FileSlot, index: u32) -> Result<bool, Fault> {
         let pointer = self.extent_map_for(i, index).0?;
         self.load_extent_map_at(i, pointer)
     }
@@ -67,16 +63,12 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         i: FileSlot,
         pointer: (u32, PageAddr),
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         self.load_map_at(&EXTENT, self.files[i].ino, pointer)
     }
 
     /// Looks a page of a cached file up.
-    pub(crate) fn map_lookup(
-        &mut self,
-        i: FileSlot,
-        index: u32,
-    ) -> Result<Mapped, Error<N::Error>> {
+    pub(crate) fn map_lookup(&mut self, i: FileSlot, index: u32) -> Result<Mapped, Fault> {
         let view = self.files[i].file();
         let after = view.record_search(index + 1, 0);
         if after > 0 {
@@ -220,7 +212,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Maps one page; what the log had there is free, and what it masked is masked still.
-    pub(crate) fn map_insert(&mut self, i: FileSlot, e: Extent) -> Result<(), Error<N::Error>> {
+    pub(crate) fn map_insert(&mut self, i: FileSlot, e: Extent) -> Result<(), Fault> {
         self.file_room(i, 4 * extent::SIZE)?;
         self.files[i].dirty = true;
         match self.log_place(i, e.index) {
@@ -276,12 +268,7 @@ impl<N: Nand> Index<'_, N> {
     /// Moves the records that mask anything of a range away from the log: before what they mask is
     /// cut or dropped, as then only pages say what is free. Where one cannot be read nothing will
     /// be given back that it names.
-    pub(crate) fn move_masks(
-        &mut self,
-        i: FileSlot,
-        from: u32,
-        to: u32,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn move_masks(&mut self, i: FileSlot, from: u32, to: u32) -> Result<(), Fault> {
         let mut from = from;
         while let Some(key) = self.first_masked(i, from, to) {
             if sound(self.file_migrate(i, Some(key)))?.is_none() {
@@ -308,17 +295,17 @@ impl<N: Nand> Index<'_, N> {
     ///
     /// # Errors
     /// [`Error::TooBig`].
-    pub(crate) fn need_place(&self, i: FileSlot, bytes: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn need_place(&self, i: FileSlot, bytes: usize) -> Result<(), Fault> {
         let view = self.files[i].file();
         if view.levels() == 2 && view.fragment_at() + bytes > self.store.page_size() {
-            return Err(Error::TooBig);
+            return Err(Fault::TooBig);
         }
         Ok(())
     }
 
     /// Makes room in a file's page: by writing it when it is full of notes of freed pages, by
     /// writing a large fragment to a page of its own, or by moving extents to an extent map.
-    pub(crate) fn file_room(&mut self, i: FileSlot, bytes: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn file_room(&mut self, i: FileSlot, bytes: usize) -> Result<(), Fault> {
         self.room_in_inode(i, bytes, false)
     }
 
@@ -329,7 +316,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         bytes: usize,
         mut fragment_stays: bool,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let mut damage = None;
         // A migration of two records wins no more than its notes of freed pages take.
         for _ in 0..256 {
@@ -361,12 +348,12 @@ impl<N: Nand> Index<'_, N> {
                 }
             }
         }
-        Err(damage.unwrap_or(Error::TooBig))
+        Err(damage.unwrap_or(Fault::TooBig))
     }
 
     /// Moves the records of one range of indexes to its extent map: the range with the most of
     /// them, or, when that map cannot be read, the first that can.
-    fn file_migrate_some(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    fn file_migrate_some(&mut self, i: FileSlot) -> Result<(), Fault> {
         let mut damage = match self.file_migrate(i, None) {
             Err(e) if e.is_damage() && !self.store.nand.is_stopped() => e,
             r => return r,
@@ -388,7 +375,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Writes the inode if notes of freed pages leave no room for those of a migration.
-    pub(crate) fn write_notes(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn write_notes(&mut self, i: FileSlot) -> Result<(), Fault> {
         let view = self.files[i].file();
         if view.room() < tree::SLACK && view.record_search(INDEX_END, 0) < view.records() {
             self.files[i].dirty = true;
@@ -400,11 +387,7 @@ impl<N: Nand> Index<'_, N> {
     /// Moves records from the log to an extent map, or at the index level to an index page: those
     /// of the one that covers `key`, or else of the one with the most of them. One read, one
     /// program, one program more when the map is split; at the index level see `waiting.rs`.
-    pub(crate) fn file_migrate(
-        &mut self,
-        i: FileSlot,
-        key: Option<u32>,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn file_migrate(&mut self, i: FileSlot, key: Option<u32>) -> Result<(), Fault> {
         self.write_notes(i)?;
         let view = self.files[i].file();
         if view.levels() == 2 {
@@ -433,10 +416,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// After a step that belongs to others before it, in RAM or on flash: with an error, what is in
     /// RAM is half of a change.
-    pub(crate) fn whole_or_stop<T>(
-        &mut self,
-        result: Result<T, Error<N::Error>>,
-    ) -> Result<T, Error<N::Error>> {
+    pub(crate) fn whole_or_stop<T>(&mut self, result: Result<T, Fault>) -> Result<T, Fault> {
         if result.is_err() {
             self.store.nand.stop(Stopped::HalfDone);
         }
@@ -446,11 +426,8 @@ impl<N: Nand> Index<'_, N> {
     /// What the rest of a change has come to of which a part has been made, in RAM or on flash.
     /// When there was no block for it, as the allocation log has failed several times, nothing more
     /// is written: the next mount goes by what is on flash.
-    pub(crate) fn not_in_part<T>(
-        &mut self,
-        rest: Result<T, Error<N::Error>>,
-    ) -> Result<T, Error<N::Error>> {
-        if matches!(rest, Err(Error::NoSpace)) {
+    pub(crate) fn not_in_part<T>(&mut self, rest: Result<T, Fault>) -> Result<T, Fault> {
+        if matches!(rest, Err(Fault::NoSpace)) {
             self.store.nand.stop(Stopped::HalfDone);
         }
         rest
@@ -463,7 +440,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         target: &MapTarget,
         mut changes: Changes,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.write_extent_map(i, target, 0, &mut changes)?;
         self.apply_maps(i, target, &changes)
     }
@@ -476,12 +453,12 @@ impl<N: Nand> Index<'_, N> {
         target: &MapTarget,
         from: usize,
         changes: &mut Changes,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let view = self.files[i].file();
         // A note of each map, of the one replaced, and of its index page.
         let notes = extent::SIZE * (changes.len() - from + 3);
         if view.room() < notes + tree::pointers_need(view.levels(), target, changes) {
-            return self.whole_or_stop(Err(Error::TooBig));
+            return self.whole_or_stop(Err(Fault::TooBig));
         }
         let page: ExtentPage<&[u8]> = MapPage(&self.scratch);
         let (len, key) = (page.len(), page.first_key());
@@ -509,7 +486,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         target: &MapTarget,
         changes: &Changes,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let owner = self.files[i].file().file_ref(self.store.volume);
         let mut inode = self.files[i].file_mut();
         let scratch = self.scratch.overwrite(&mut self.store.scratch_holds);
@@ -522,7 +499,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves records of the log that fall into the range of the map in the scratch page there.
-    fn merge_records(&mut self, i: FileSlot, changes: &mut Changes) -> Result<(), Error<N::Error>> {
+    fn merge_records(&mut self, i: FileSlot, changes: &mut Changes) -> Result<(), Fault> {
         let first = ExtentPage::<&[u8]>::on(&self.scratch).first_key();
         let r = self.files[i].file().record_search(first, 0);
         while r < self.files[i].file().records() {
@@ -548,7 +525,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         e: Extent,
         changes: &mut Changes,
-    ) -> Result<Option<u32>, Error<N::Error>> {
+    ) -> Result<Option<u32>, Fault> {
         let page: ExtentPage<&[u8]> = MapPage(&self.scratch);
         if e.index >= page.end_key() || changes.is_full() {
             return Ok(None);

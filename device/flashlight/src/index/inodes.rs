@@ -1,6 +1,6 @@
 //! Inodes come and go: a new directory, a record of a name, a directory that is freed.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::header::Kind;
 use crate::format::inode::{MODE_DIR, MODE_TYPE, Stamp, Time};
 use crate::format::mappage::MapPage;
@@ -28,9 +28,9 @@ pub struct New {
 impl<N: Nand> Index<'_, N> {
     /// Notes when a directory has changed, after the change. Where another must be written for it
     /// to be loaded, and there is no room, it keeps the time it had.
-    pub(crate) fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Error<N::Error>> {
+    pub(crate) fn stamp_dir(&mut self, dir: u32, now: Time) -> Result<(), Fault> {
         let i = match self.load_dir(dir) {
-            Err(Error::NoSpace) => return Ok(()),
+            Err(Fault::NoSpace) => return Ok(()),
             loaded => loaded?,
         };
         self.dirs[i].stamp(now);
@@ -44,7 +44,7 @@ impl<N: Nand> Index<'_, N> {
         parent: u32,
         name: &[u8],
         new: &New,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let i = self.spare_dir_slot()?;
         let mut view = self.dirs[i].dir_mut();
         view.init(ino, parent, MODE_DIR | (new.mode & !MODE_TYPE), name);
@@ -64,7 +64,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Programs a cached file's page as the record of a change of names; the entries are the
     /// caller's business.
-    pub(crate) fn append_file(&mut self, i: FileSlot) -> Result<PageAddr, Error<N::Error>> {
+    pub(crate) fn append_file(&mut self, i: FileSlot) -> Result<PageAddr, Fault> {
         let view = self.files[i].file();
         self.save_dirs_for([view.parent(), view.moved().0])?;
         let at = self.write_file_page(i)?;
@@ -76,7 +76,7 @@ impl<N: Nand> Index<'_, N> {
     /// Before the record of a change in these directories. All cached ones are saved: one that is
     /// pushed from the cache before it shows the change must not be newer than the record. What
     /// was removed in these before is recorded before.
-    pub(crate) fn save_dirs_for(&mut self, dirs: [u32; 2]) -> Result<(), Error<N::Error>> {
+    pub(crate) fn save_dirs_for(&mut self, dirs: [u32; 2]) -> Result<(), Fault> {
         for dir in dirs {
             self.flush_removals(dir)?;
         }
@@ -84,7 +84,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Frees everything a cached, empty directory has on flash.
-    pub(crate) fn free_dir(&mut self, i: DirSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn free_dir(&mut self, i: DirSlot) -> Result<(), Fault> {
         for p in 0..self.dirs[i].dir().pointers() {
             let (_, at) = self.dirs[i].dir().pointer(p);
             if self.dirs[i].dir().levels() == 2 {
@@ -102,7 +102,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Frees the hash maps that an index page leads to; if it cannot be read,
     /// they go on counting as valid.
-    pub(crate) fn free_hash_index(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    pub(crate) fn free_hash_index(&mut self, at: PageAddr) -> Result<(), Fault> {
         if crate::error::sound(self.load_scratch(at, Kind::HashIndex))?.is_some() {
             let page: MapPage<&[u8], 8> = MapPage(&self.scratch);
             for r in 0..page.count().min(page.capacity()) {

@@ -1,6 +1,6 @@
 //! The names that a file has more than one of, and the entries of directories that lead to them.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::dirrec::Target;
 use crate::format::inode::{FLAG_INDIRECT, FLAG_ORPHAN};
 use crate::format::names::Which;
@@ -16,13 +16,13 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         target: Target,
         ptr: u32,
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         let mut n = 0;
         loop {
             match self.dir_nth(dir, hash, n) {
                 Ok(Some(rec)) if rec.same_object(target, ptr) => return Ok(true),
                 Ok(Some(_)) => n += 1,
-                Ok(None) | Err(Error::NotFound) => return Ok(false),
+                Ok(None) | Err(Fault::NotFound) => return Ok(false),
                 Err(e) => return Err(e),
             }
         }
@@ -30,7 +30,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes the names of a cached file those that directories have entries for, and writes its
     /// page.
-    pub(crate) fn mend_names(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn mend_names(&mut self, i: FileSlot) -> Result<(), Fault> {
         self.file_room(i, self.names_growth(i, 0))?;
         let (ino, mut kept) = (self.files[i].ino, 0);
         loop {
@@ -45,7 +45,8 @@ impl<N: Nand> Index<'_, N> {
                     continue;
                 }
                 let Some(spot) = self.find_spot(i, dir, Which::Hash(hash))? else {
-                    return Err(Error::Corrupt(self.files[i].loc, Damaged::Names));
+                    let at = self.files[i].loc;
+                    return Err(self.store.nand.damaged(at, Damaged::Names));
                 };
                 self.drop_name(i, spot)?;
                 // The names may be in another order now.

@@ -1,6 +1,6 @@
 //! From a name in a directory to its inode.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::dirrec::{DirRec, RecState, Target};
 use crate::format::hash::name_hash;
 use crate::format::header::Kind;
@@ -30,23 +30,23 @@ pub(crate) struct Found {
 }
 
 /// Whether a name may be given.
-pub(crate) fn check_name<E>(name: &[u8]) -> Result<(), Error<E>> {
+pub(crate) fn check_name(name: &[u8]) -> Result<(), Fault> {
     if name.len() > NAME_MAX {
-        return Err(Error::NameTooLong);
+        return Err(Fault::NameTooLong);
     }
     if is_name(name) {
         Ok(())
     } else {
-        Err(Error::Invalid)
+        Err(Fault::Invalid)
     }
 }
 
 impl<N: Nand> Index<'_, N> {
     /// Finds a name. With cold caches at most three reads after the directory's own page: hash map,
     /// DirInode map, inode; in a directory of some ten thousand names one more, of an index page.
-    pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Found, Error<N::Error>> {
+    pub(crate) fn find(&mut self, dir: u32, name: &[u8]) -> Result<Found, Fault> {
         if name.len() > NAME_MAX {
-            return Err(Error::NameTooLong);
+            return Err(Fault::NameTooLong);
         }
         let hash = name_hash(self.store.volume, name);
         match self.find_cached(dir, hash, name) {
@@ -56,24 +56,19 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Finds a directory by its name. No read if it was found lately.
-    pub(crate) fn find_dir(&mut self, dir: u32, name: &[u8]) -> Result<u32, Error<N::Error>> {
+    pub(crate) fn find_dir(&mut self, dir: u32, name: &[u8]) -> Result<u32, Fault> {
         if let Some(found) = self.known_dirs.find(dir, name) {
             return Ok(found);
         }
         let Node::Dir(found) = self.find(dir, name)?.node else {
-            return Err(Error::NotDir);
+            return Err(Fault::NotDir);
         };
         self.known_dirs.add(found, dir, name);
         Ok(found)
     }
 
     /// Finds a name of this hash by the entries of its directory alone.
-    pub(crate) fn find_entry(
-        &mut self,
-        dir: u32,
-        hash: u32,
-        name: &[u8],
-    ) -> Result<Found, Error<N::Error>> {
+    pub(crate) fn find_entry(&mut self, dir: u32, hash: u32, name: &[u8]) -> Result<Found, Fault> {
         self.find_among(dir, hash, name, &mut 0)
     }
 
@@ -84,7 +79,7 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         name: &[u8],
         n: &mut usize,
-    ) -> Result<Found, Error<N::Error>> {
+    ) -> Result<Found, Fault> {
         let mut damage = None;
         while let Some(rec) = self.dir_nth(dir, hash, *n)? {
             *n += 1;
@@ -117,7 +112,7 @@ impl<N: Nand> Index<'_, N> {
                 Err(e) => return Err(e),
             }
         }
-        Err(damage.unwrap_or(Error::NotFound))
+        Err(damage.unwrap_or(Fault::NotFound))
     }
 
     /// Finds a name of a file that is in a slot or, intact, in the scratch page. A file with names
@@ -127,7 +122,7 @@ impl<N: Nand> Index<'_, N> {
         place: Place,
         dir: u32,
         which: Which<'_>,
-    ) -> Result<Option<(Place, Spot)>, Error<N::Error>> {
+    ) -> Result<Option<(Place, Spot)>, Fault> {
         let view = match place {
             Place::Dir(_) => return Ok(None),
             Place::File(i) => self.files[i].file(),
@@ -186,18 +181,18 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         rec: &DirRec,
         name: &[u8],
-    ) -> Result<Option<(Node, Place)>, Error<N::Error>> {
+    ) -> Result<Option<(Node, Place)>, Fault> {
         let volume = self.store.volume;
         match rec.target {
             Target::Dir => match self.peek_dir(rec.ptr) {
-                Err(Error::NotFound) => Err(self.bad_entry(dir)),
+                Err(Fault::NotFound) => Err(self.bad_entry(dir)),
                 place => Ok(Some((Node::Dir(rec.ptr), place?))),
             },
             Target::Indirect => {
                 let file = FileRef::by_number(volume, rec.ptr);
                 match self.peek_file(file) {
                     Ok(place) => Ok(Some((Node::File(file), place))),
-                    Err(Error::NotFound) => Ok(None),
+                    Err(Fault::NotFound) => Ok(None),
                     Err(e) => Err(e),
                 }
             }
@@ -228,28 +223,28 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// An entry of a directory leads nowhere.
-    pub(crate) fn bad_entry(&self, dir: u32) -> Error<N::Error> {
+    pub(crate) fn bad_entry(&mut self, dir: u32) -> Fault {
         let at = self
             .dir_slot(dir)
             .map_or(PageAddr::NONE, |i| self.dirs[i].loc);
-        Error::Corrupt(at, Damaged::Entry)
+        self.store.nand.damaged(at, Damaged::Entry)
     }
 
-    pub(crate) fn peek_dir(&mut self, ino: u32) -> Result<Place, Error<N::Error>> {
+    pub(crate) fn peek_dir(&mut self, ino: u32) -> Result<Place, Fault> {
         if let Some(i) = self.dir_slot(ino) {
             return Ok(Place::Dir(i));
         }
         let at = self.map_get(ino)?;
         if at.is_none() {
-            return Err(Error::NotFound);
+            return Err(Fault::NotFound);
         }
         match self.load_scratch(at, Kind::Dir) {
             // There may be a copy.
-            Err(Error::Corrupt(..)) => return self.load_dir(ino).map(Place::Dir),
+            Err(Fault::Corrupt(_)) => return self.load_dir(ino).map(Place::Dir),
             r => r?,
         }
         if DirView::on(&self.scratch).ino() != ino {
-            return Err(Error::Corrupt(at, Damaged::Dir));
+            return Err(self.store.nand.damaged(at, Damaged::Dir));
         }
         self.show_deferred(at)?;
         if self.has_stale_entries() {
@@ -258,37 +253,33 @@ impl<N: Nand> Index<'_, N> {
         Ok(Place::Scratch)
     }
 
-    pub(crate) fn peek_file(&mut self, file: FileRef) -> Result<Place, Error<N::Error>> {
+    pub(crate) fn peek_file(&mut self, file: FileRef) -> Result<Place, Fault> {
         if let Some(i) = self.file_slot(file.ino) {
             return Ok(Place::File(i));
         }
         let at = self.find_file(file)?;
         if !FileView::on(&*self.scratch).is_sane() {
-            return Err(Error::Corrupt(at, Damaged::File));
+            return Err(self.store.nand.damaged(at, Damaged::File));
         }
         Ok(Place::Scratch)
     }
 
     /// Finds a name; none when there is none and the directory has place for it.
-    pub(crate) fn find_or_place(
-        &mut self,
-        dir: u32,
-        name: &[u8],
-    ) -> Result<Option<Found>, Error<N::Error>> {
+    pub(crate) fn find_or_place(&mut self, dir: u32, name: &[u8]) -> Result<Option<Found>, Fault> {
         let (hash, mut n) = (name_hash(self.store.volume, name), 0);
         if let Some(found) = self.find_cached(dir, hash, name) {
             return Ok(Some(found));
         }
         match self.find_among(dir, hash, name, &mut n) {
             Ok(found) => return Ok(Some(found)),
-            Err(Error::NotFound) => {}
+            Err(Fault::NotFound) => {}
             Err(e) => return Err(e),
         }
         let i = self.load_dir(dir)?;
         if n < same_hash_max(self.store.page_size()) && self.dirs[i].dir().takes_names() {
             Ok(None)
         } else {
-            Err(Error::TooBig)
+            Err(Fault::TooBig)
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What they held is in the inodes, which say where they belong: a repair finds them by that.
 
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::dirrec::{self, NO_HASH};
 use crate::format::mappage::{MapPage, Owner};
 use crate::format::names::HEAD;
@@ -15,7 +15,7 @@ use flashkit_nand::{Nand, PageAddr};
 impl<N: Nand> Index<'_, N> {
     /// Gives a directory empty hash maps in place of those that cannot be read. One program for
     /// each, and one for each index page.
-    pub(crate) fn replace_lost_maps(&mut self, dir: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn replace_lost_maps(&mut self, dir: u32) -> Result<(), Fault> {
         let mut key = 0;
         while key < NO_HASH {
             let i = self.load_dir(dir)?;
@@ -42,7 +42,7 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    fn replace_lost_map(&mut self, i: DirSlot, target: &MapTarget) -> Result<(), Error<N::Error>> {
+    fn replace_lost_map(&mut self, i: DirSlot, target: &MapTarget) -> Result<(), Fault> {
         let put = self.put_empty_map(i, (target.first, target.end))?;
         let mut changes = Changes::new();
         changes.push(put);
@@ -53,7 +53,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The same for an index page, which covers a key; where its range ends.
-    fn replace_lost_index(&mut self, i: DirSlot, key: u32) -> Result<u32, Error<N::Error>> {
+    fn replace_lost_index(&mut self, i: DirSlot, key: u32) -> Result<u32, Fault> {
         let view = self.dirs[i].dir();
         let root = view.pointer_for(key);
         let ((first, old), end) = tree::root_range(&view, key, NO_HASH);
@@ -72,11 +72,7 @@ impl<N: Nand> Index<'_, N> {
         Ok(end)
     }
 
-    fn put_empty_map(
-        &mut self,
-        i: DirSlot,
-        (first, end): (u32, u32),
-    ) -> Result<Put, Error<N::Error>> {
+    fn put_empty_map(&mut self, i: DirSlot, (first, end): (u32, u32)) -> Result<Put, Fault> {
         let owner = self.owner_of_maps(i);
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let mut map: MapPage<&mut [u8], { dirrec::SIZE }> = MapPage(page);
@@ -95,7 +91,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Names pages of a cached file that cannot be read go, and the names in them.
-    pub(crate) fn drop_lost_names(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn drop_lost_names(&mut self, i: FileSlot) -> Result<(), Fault> {
         let mut n = 0;
         loop {
             let Some((pointer, page)) = self.files[i].file().names().pages().nth(n) else {

@@ -16,7 +16,7 @@
 //! and of the own one, and no other; their number is the link count. No two names of a file in one
 //! directory have the same hash, so that directory and hash tell which one an entry is.
 
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::extent;
 use crate::format::hash::{ino_hash, name_hash};
@@ -36,7 +36,7 @@ use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Index<'_, N> {
     /// Loads a names page of a cached file into the scratch page. One read.
-    pub(crate) fn load_names(&mut self, i: FileSlot, at: PageAddr) -> Result<(), Error<N::Error>> {
+    pub(crate) fn load_names(&mut self, i: FileSlot, at: PageAddr) -> Result<(), Fault> {
         let ino = self.files[i].ino;
         self.load_map_page(Kind::Names, (0, at), ino)
     }
@@ -48,7 +48,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         dir: u32,
         which: Which<'_>,
-    ) -> Result<Option<Spot>, Error<N::Error>> {
+    ) -> Result<Option<Spot>, Fault> {
         let volume = self.store.volume;
         if let Some(spot) = self.files[i].file().spot(volume, dir, which) {
             return Ok(Some(spot));
@@ -91,10 +91,7 @@ impl<N: Nand> Index<'_, N> {
     ///
     /// # Errors
     /// [`Error::TooManyLinks`] when there is no place.
-    pub(crate) fn place_for_own_name(
-        &mut self,
-        i: FileSlot,
-    ) -> Result<PagedPlace, Error<N::Error>> {
+    pub(crate) fn place_for_own_name(&mut self, i: FileSlot) -> Result<PagedPlace, Fault> {
         let max = names_max(self.store.page_size());
         let view = self.files[i].file();
         if view.name().is_empty() {
@@ -109,7 +106,7 @@ impl<N: Nand> Index<'_, N> {
         let old =
             self.names_page_with_room(i, bytes - HEAD * pages, if more { 1 } else { pages })?;
         if old.is_none() && !more {
-            return Err(Error::TooManyLinks);
+            return Err(Fault::TooManyLinks);
         }
         Ok(PagedPlace::Page(old))
     }
@@ -117,7 +114,7 @@ impl<N: Nand> Index<'_, N> {
     /// Makes a cached file's own name one of the further ones, so that another can take its place.
     /// No flash operation; when the inode holds too many, one program, and at times a read, which
     /// move them to a names page. An error leaves everything as it was.
-    pub(crate) fn demote_name(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn demote_name(&mut self, i: FileSlot) -> Result<(), Fault> {
         let old = match self.place_for_own_name(i)? {
             PagedPlace::None => return Ok(()),
             PagedPlace::Inode => {
@@ -171,7 +168,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         bytes: usize,
         tries: usize,
-    ) -> Result<Option<(usize, PageAddr)>, Error<N::Error>> {
+    ) -> Result<Option<(usize, PageAddr)>, Fault> {
         for n in 0..tries {
             let Some((pointer, at)) = self.files[i].file().names().pages().nth(n) else {
                 break;
@@ -193,7 +190,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         i: FileSlot,
         old: Option<(usize, PageAddr)>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let len = MapPage::<&[u8], 1>::on(&self.scratch).len();
         let prev = old.map_or(PageAddr::NONE, |old| old.1);
         let at = self.append_scratch(LogArea::Extent, len, Kind::Names, prev)?;
@@ -212,7 +209,7 @@ impl<N: Nand> Index<'_, N> {
     /// Takes the name at a spot just found from a cached file. No flash operation; one program when
     /// it is in a names page, unless that page's names fit the inode now. An error leaves
     /// everything as it was. Room for a note of a freed page is the caller's business.
-    pub(crate) fn drop_name(&mut self, i: FileSlot, spot: Spot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn drop_name(&mut self, i: FileSlot, spot: Spot) -> Result<(), Fault> {
         self.files[i].change();
         let mut view = self.files[i].file_mut();
         let (pointer, at) = match spot {
@@ -254,7 +251,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         skip: usize,
         out: &mut [(u32, u32)],
-    ) -> Result<usize, Error<N::Error>> {
+    ) -> Result<usize, Fault> {
         let volume = self.store.volume;
         let mut batch = Batch { skip, len: 0, out };
         let view = self.files[i].file();

@@ -1,6 +1,6 @@
 //! The name that stands in an inode itself: another takes its place.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::inode::{Stamp, Time};
 use crate::format::names::{Spot, Which};
 use crate::format::node::Node;
@@ -19,7 +19,7 @@ impl<N: Nand> Index<'_, N> {
         (old_dir, old_hash): NamePlace,
         (dir, name): (u32, &[u8]),
         now: Option<Time>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.room_for_name(node, name.len())?;
         match node {
             Node::Dir(ino) => {
@@ -47,7 +47,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Makes room in an inode's page for another name in place of one of those it has.
-    pub(crate) fn room_for_name(&mut self, node: Node, len: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn room_for_name(&mut self, node: Node, len: usize) -> Result<(), Fault> {
         let file = match node {
             Node::Dir(ino) => return self.dir_room(ino, len).map(|_| ()),
             Node::File(file) => file,
@@ -69,7 +69,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         dir: u32,
         name: Which<'_>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let volume = self.store.volume;
         if self.files[i].file().spot(volume, dir, name) == Some(Spot::Own) {
             return Ok(());
@@ -77,7 +77,10 @@ impl<N: Nand> Index<'_, N> {
         self.demote_name(i)?;
         match self.find_spot(i, dir, name)? {
             Some(spot) => self.drop_name(i, spot),
-            None => Err(Error::Corrupt(self.files[i].loc, Damaged::Names)),
+            None => {
+                let at = self.files[i].loc;
+                Err(self.store.nand.damaged(at, Damaged::Names))
+            }
         }
     }
 }

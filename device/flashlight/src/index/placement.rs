@@ -1,6 +1,6 @@
 //! Which block the next page of a file's data goes to (paper, 4.3).
 
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::area::Head;
 use crate::format::limits::REMNANTS;
 use crate::index::Index;
@@ -16,11 +16,7 @@ impl<N: Nand> Index<'_, N> {
     /// A file goes on in the block where its last page is. A new file gets a block of its own,
     /// unless the file before it was small: then the two share one, until the file has grown past
     /// a quarter of a block. Overwrites of files in turn share blocks too.
-    pub(crate) fn choose_data_head(
-        &mut self,
-        i: FileSlot,
-        index: u32,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn choose_data_head(&mut self, i: FileSlot, index: u32) -> Result<(), Fault> {
         let share = self.store.ppb() / 4;
         let head = self.store.heads.data[i.data_head()];
         if head.block != u32::MAX {
@@ -65,7 +61,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Lets a file that is probably small share a block with others.
-    pub(crate) fn open_shared(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn open_shared(&mut self, i: FileSlot) -> Result<(), Fault> {
         if self.has_many_tails() {
             return self.open_roomiest(i);
         }
@@ -92,7 +88,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Goes on in the block with the longest unwritten tail, but for those left last by as many
     /// files as come back to theirs.
-    fn open_roomiest(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    fn open_roomiest(&mut self, i: FileSlot) -> Result<(), Fault> {
         let all = &self.store.remnants;
         let interleaved = self.files_interleaved().min(all.len.saturating_sub(1));
         self.interleaved = self.interleaved.saturating_sub(1);

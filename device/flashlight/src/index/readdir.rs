@@ -1,6 +1,6 @@
 //! The entries of a directory, one after another.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::dirrec::{DirRec, NO_HASH, Target};
 use crate::format::inode::{DirView, FileView};
 use crate::format::names::{Spot, Which, name_at};
@@ -37,7 +37,7 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         cookie: u64,
         each: &mut dyn FnMut(Entry<'_>) -> bool,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let mut hash = (cookie >> 32) as u32 & NO_HASH;
         let mut after = cookie as u32;
         let mut damage = (cookie & PASSED_DAMAGE != 0).then(|| self.bad_entry(dir));
@@ -90,8 +90,8 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         hash: u32,
         n: usize,
-        damage: &mut Option<Error<N::Error>>,
-    ) -> Result<Option<DirRec>, Error<N::Error>> {
+        damage: &mut Option<Fault>,
+    ) -> Result<Option<DirRec>, Fault> {
         match self.dir_nth(dir, hash, n) {
             Err(e) if e.is_damage() => {
                 *damage = Some(e);
@@ -109,8 +109,8 @@ impl<N: Nand> Index<'_, N> {
         dir: u32,
         hash: u32,
         after: u32,
-        damage: &mut Option<Error<N::Error>>,
-    ) -> Result<Option<(u32, DirRec)>, Error<N::Error>> {
+        damage: &mut Option<Fault>,
+    ) -> Result<Option<(u32, DirRec)>, Fault> {
         let (mut n, mut best) = (0, None);
         while let Some(rec) = self.nth_sound(dir, hash, n, damage)? {
             n += 1;
@@ -155,8 +155,8 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         dir: u32,
         rec: &DirRec,
-        damage: &mut Option<Error<N::Error>>,
-    ) -> Result<Option<Shown>, Error<N::Error>> {
+        damage: &mut Option<Fault>,
+    ) -> Result<Option<Shown>, Fault> {
         let found = self.peek(dir, rec, b"").and_then(|found| {
             let Some((node, place)) = found else {
                 return Ok(None);

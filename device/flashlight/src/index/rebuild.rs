@@ -11,7 +11,7 @@
 //! entries lead to and no page was found for lead to such a page from then on: an error, and no
 //! number to be given to another directory.
 
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, RecState, Target};
 use crate::format::header::{HEADER, Header, Kind};
@@ -66,7 +66,7 @@ impl<N: Nand> Index<'_, N> {
     /// Reads the first page of each metadata block, and two times the pages of directories; those
     /// not known to be valid up to four times more, with what their parents have. With unreadable
     /// pages of directories all pages of directories and hash maps once more.
-    pub(crate) fn rebuild_map(&mut self, first: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn rebuild_map(&mut self, first: u32) -> Result<(), Fault> {
         self.map.buf.fill(0xff);
         let mut lost = None;
         for block in 0..self.store.table.blocks() {
@@ -123,8 +123,8 @@ impl<N: Nand> Index<'_, N> {
     fn visit_dirs(
         &mut self,
         block: u32,
-        mut each: impl FnMut(&mut Self, PageAddr, &Header) -> Result<(), Error<N::Error>>,
-    ) -> Result<Option<Census>, Error<N::Error>> {
+        mut each: impl FnMut(&mut Self, PageAddr, &Header) -> Result<(), Fault>,
+    ) -> Result<Option<Census>, Fault> {
         let BlockState::Meta(valid @ 1..) = self.store.state(block) else {
             return Ok(None);
         };
@@ -153,12 +153,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Notes the DirInode in the scratch page, unless a newer one of its number is known.
-    fn map_found(
-        &mut self,
-        first: u32,
-        at: PageAddr,
-        header: &Header,
-    ) -> Result<(), Error<N::Error>> {
+    fn map_found(&mut self, first: u32, at: PageAddr, header: &Header) -> Result<(), Fault> {
         let view = DirView::on(&*self.scratch);
         if !view.is_sane() {
             return Ok(());
@@ -177,7 +172,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Drops directories whose page may be invalid and that nobody names, or, when a newer page may
     /// be among the unreadable ones, all whose page may be invalid. Returns whether there were any.
-    fn drop_removed(&mut self, first: u32, all: bool) -> Result<bool, Error<N::Error>> {
+    fn drop_removed(&mut self, first: u32, all: bool) -> Result<bool, Fault> {
         let mut dropped = false;
         for block in 0..self.store.table.blocks() {
             if self.store.listed(block).is_some() {
@@ -205,7 +200,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Whether the parent of the directory in the scratch page has an entry for it. What cannot be
     /// read is no objection.
-    fn is_named(&mut self, first: u32, ino: u32) -> Result<bool, Error<N::Error>> {
+    fn is_named(&mut self, first: u32, ino: u32) -> Result<bool, Fault> {
         let view = DirView::on(&*self.scratch);
         let (parent, hash) = view.own_place(self.store.volume);
         let mut answer = match self.dir_slot(parent) {
@@ -251,7 +246,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Page of a directory, which may be in another page of the map; `None` when that cannot be
     /// read. One read then.
-    fn page_of(&mut self, first: u32, ino: u32) -> Result<Option<PageAddr>, Error<N::Error>> {
+    fn page_of(&mut self, first: u32, ino: u32) -> Result<Option<PageAddr>, Fault> {
         if self.entry_at(first, ino).is_some() {
             return Ok(Some(self.entry(first, ino)));
         }
@@ -282,12 +277,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Lets the directories that entries in a block's pages lead to, and that were not found, lead
     /// to the page `lost`, which cannot be read.
-    fn mark_missing(
-        &mut self,
-        block: u32,
-        first: u32,
-        lost: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
+    fn mark_missing(&mut self, block: u32, first: u32, lost: PageAddr) -> Result<(), Fault> {
         if !matches!(self.store.state(block), BlockState::Meta(1..)) {
             return Ok(());
         }

@@ -5,7 +5,7 @@
 //! ([`ScratchHolds`]). Nothing but [`Scratch::overwrite`] gives the bytes to write to, and that
 //! makes it forget the page.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::LogArea;
 use crate::format::header::{Header, Kind};
 use crate::format::mappage::MapPage;
@@ -43,7 +43,7 @@ impl<N: Nand> Index<'_, N> {
     /// keep in mind that it is there: it may be a page that is not valid. As [`Store::read_meta`].
     ///
     /// [`Store::read_meta`]: crate::space::store::Store::read_meta
-    pub(crate) fn read_scratch(&mut self, at: PageAddr) -> Result<Option<Header>, Error<N::Error>> {
+    pub(crate) fn read_scratch(&mut self, at: PageAddr) -> Result<Option<Header>, Fault> {
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         self.store.read_meta(at, page)
     }
@@ -58,13 +58,13 @@ impl<N: Nand> Index<'_, N> {
         len: usize,
         kind: Kind,
         prev: PageAddr,
-    ) -> Result<PageAddr, Error<N::Error>> {
+    ) -> Result<PageAddr, Fault> {
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         self.store.append(area, &mut page[..len], kind, prev)
     }
 
     /// Reads a metadata page into the scratch page, unless it is there already.
-    pub(crate) fn load_scratch(&mut self, at: PageAddr, kind: Kind) -> Result<(), Error<N::Error>> {
+    pub(crate) fn load_scratch(&mut self, at: PageAddr, kind: Kind) -> Result<(), Fault> {
         if self.store.scratch_holds.is(at) && self.scratch[6] == kind as u8 {
             return Ok(());
         }
@@ -81,12 +81,12 @@ impl<N: Nand> Index<'_, N> {
         kind: Kind,
         (key, at): (u32, PageAddr),
         ino: u32,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.load_scratch(at, kind)?;
         if MapPage::<&[u8], 8>::on(&self.scratch).belongs_to(ino, key) {
             Ok(())
         } else {
-            Err(Error::Corrupt(at, kind.damaged()))
+            Err(self.store.nand.damaged(at, kind.damaged()))
         }
     }
 
@@ -96,13 +96,13 @@ impl<N: Nand> Index<'_, N> {
         kind: MapKind,
         target: &MapTarget,
         ino: u32,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let pointer = (target.first, target.page);
         self.load_map_page(kind.map, pointer, ino)?;
         if MapPage::<&[u8], 8>::on(&self.scratch).end_key() <= target.end {
             Ok(())
         } else {
-            Err(Error::Corrupt(target.page, kind.map.damaged()))
+            Err(self.store.nand.damaged(target.page, kind.map.damaged()))
         }
     }
 }

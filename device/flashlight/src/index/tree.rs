@@ -1,7 +1,7 @@
 //! What hash maps and extent maps have in common: an inode points to maps of consecutive ranges
 //! of keys, directly or through index pages; a full map is split; pointers follow.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::LogArea;
 use crate::format::dirrec::HASH_SHIFT;
 use crate::format::extent;
@@ -83,7 +83,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         kind: &MapKind,
         lead: &MapLead,
-    ) -> (Result<(u32, PageAddr), Error<N::Error>>, u32) {
+    ) -> (Result<(u32, PageAddr), Fault>, u32) {
         if lead.levels < 2 {
             return (Ok(lead.pointer), lead.end);
         }
@@ -101,7 +101,7 @@ impl<N: Nand> Index<'_, N> {
         kind: &MapKind,
         ino: u32,
         pointer: (u32, PageAddr),
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         if pointer.1.is_none() {
             return Ok(false);
         }
@@ -337,7 +337,7 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     inode: &Inode<&[u8], REC>,
     key: Option<u32>,
     limit: u32,
-) -> Result<MapTarget, Error<N::Error>> {
+) -> Result<MapTarget, Fault> {
     if inode.levels() == 0 {
         return Ok(MapTarget {
             end: limit,
@@ -352,7 +352,7 @@ pub(crate) fn target<const REC: usize, N: Nand>(
     store.get_meta(page, scratch, kind.index)?;
     let index: MapPage<&mut [u8], 8> = MapPage(scratch);
     if !index.belongs_to(inode.ino(), first) {
-        return Err(Error::Corrupt(page, kind.index.damaged()));
+        return Err(store.nand.damaged(page, kind.index.damaged()));
     }
     let start = |p| index_start(&index, p, first);
     let p = match key {
@@ -371,7 +371,7 @@ pub(crate) fn targets<const REC: usize, N: Nand>(
     inode: &Inode<&[u8], REC>,
     key: Option<u32>,
     limit: u32,
-) -> Result<([MapTarget; BATCH], usize), Error<N::Error>> {
+) -> Result<([MapTarget; BATCH], usize), Fault> {
     let first = target(store, kind, scratch, inode, key, limit)?;
     let mut targets = [first; BATCH];
     if inode.levels() < 2 || key.is_some() {
@@ -426,7 +426,7 @@ pub(crate) fn split<const REC: usize, N: Nand>(
     buf: &mut [u8],
     key: u32,
     mid: usize,
-) -> Result<Put, Error<N::Error>> {
+) -> Result<Put, Fault> {
     let mut page: MapPage<&mut [u8], REC> = MapPage(buf);
     let (n, first, end) = (page.count(), page.first_key(), page.end_key());
     let border = if mid == n {
@@ -470,7 +470,7 @@ pub(crate) fn split_index<N: Nand>(
     kind: MapKind,
     buf: &mut [u8],
     key: u32,
-) -> Result<Put, Error<N::Error>> {
+) -> Result<Put, Fault> {
     let mut page: MapPage<&mut [u8], 8> = MapPage(buf);
     let (n, first, end) = (page.count(), page.first_key(), page.end_key());
     let (mid, waiting) = (n / 2, page.waiting());
@@ -515,7 +515,7 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
     owner: Owner,
     target: &MapTarget,
     changes: &Changes,
-) -> Result<Option<PageAddr>, Error<N::Error>> {
+) -> Result<Option<PageAddr>, Fault> {
     if inode.levels() < 2 {
         for put in changes.iter() {
             put_in_inode(inode, put);
@@ -529,7 +529,7 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
     let (first, old) = inode.pointer(target.root);
     store.get_meta(old, scratch, kind.index)?;
     if !MapPage::<&mut [u8], 8>::on(scratch).belongs_to(inode.ino(), first) {
-        return Err(Error::Corrupt(old, kind.index.damaged()));
+        return Err(store.nand.damaged(old, kind.index.damaged()));
     }
     for &(from, to) in changes.drained() {
         MapPage::<&mut [u8], 8>::on(scratch).extents_cut(from, to, |_| {});
@@ -544,7 +544,7 @@ pub(crate) fn apply<const REC: usize, N: Nand>(
         };
         if is_full {
             if inode.room() < POINTER {
-                return Err(Error::TooBig);
+                return Err(Fault::TooBig);
             }
             let half = split_index(store, kind, page.0, put.key)?;
             let root = root_of(inode, old).unwrap_or(target.root);
@@ -583,7 +583,7 @@ pub(crate) fn repoint<const REC: usize, N: Nand>(
     inode: &mut Inode<&mut [u8], REC>,
     root: usize,
     copies: &[Copied],
-) -> Result<Option<PageAddr>, Error<N::Error>> {
+) -> Result<Option<PageAddr>, Fault> {
     let replaced = try_repoint(store, kind, scratch, inode, root, copies);
     if replaced.is_err() {
         for copy in copies {
@@ -600,7 +600,7 @@ fn try_repoint<const REC: usize, N: Nand>(
     inode: &mut Inode<&mut [u8], REC>,
     root: usize,
     copies: &[Copied],
-) -> Result<Option<PageAddr>, Error<N::Error>> {
+) -> Result<Option<PageAddr>, Fault> {
     let (first, old) = inode.pointer(root);
     if let Some(copy) = copies.iter().find(|c| c.from == old) {
         inode.pointer_set(root, first, copy.to);
@@ -609,7 +609,7 @@ fn try_repoint<const REC: usize, N: Nand>(
     store.get_meta(old, scratch, kind.index)?;
     let mut index: MapPage<&mut [u8], 8> = MapPage(scratch);
     if !index.belongs_to(inode.ino(), first) {
-        return Err(Error::Corrupt(old, kind.index.damaged()));
+        return Err(store.nand.damaged(old, kind.index.damaged()));
     }
     for p in 0..index.count() {
         let (key, page) = index.pointer(p);
@@ -656,7 +656,7 @@ fn make_index<const REC: usize, N: Nand>(
     scratch: &mut [u8],
     inode: &mut Inode<&mut [u8], REC>,
     owner: Owner,
-) -> Result<(), Error<N::Error>> {
+) -> Result<(), Fault> {
     let all = inode.pointers();
     // The rest is for extents that wait.
     let most = if kind.has_waiting {

@@ -1,6 +1,6 @@
 //! A file becomes shorter, or ends: its pages and maps are free.
 
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::extent::{self, Extent, FREED_MAP, INDEX_END};
 use crate::format::header::Kind;
@@ -16,7 +16,7 @@ use flashkit_nand::{Nand, PageAddr};
 impl<N: Nand> Index<'_, N> {
     /// Frees everything a cached file has on flash, its own page included. The file is not to be
     /// used again; that it is gone is made durable by its directory's page.
-    pub(crate) fn free_file(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn free_file(&mut self, i: FileSlot) -> Result<(), Fault> {
         for r in 0..self.files[i].file().record_search(INDEX_END, 0) {
             let e = Extent::decode(self.files[i].file().record(r));
             self.store.invalidate_run(e.page, e.count, MayProgram);
@@ -40,12 +40,7 @@ impl<N: Nand> Index<'_, N> {
     /// Frees an extent map (`levels` 1), or an index page with what waits there and its maps (2),
     /// of a cached file, but for what records above them mask. What one that cannot be read, or is
     /// another's, leads to goes on counting as valid.
-    pub(crate) fn free_map(
-        &mut self,
-        i: FileSlot,
-        at: PageAddr,
-        levels: u8,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn free_map(&mut self, i: FileSlot, at: PageAddr, levels: u8) -> Result<(), Fault> {
         if levels != 2 {
             return self.free_map_below(i, at, None);
         }
@@ -74,7 +69,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         at: PageAddr,
         waiting: Option<&Waiting>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.store.look_into(at)?;
         if sound(self.load_scratch(at, Kind::ExtentMap))?.is_some() {
             let page: ExtentPage<&[u8]> = MapPage(&*self.scratch);
@@ -91,11 +86,7 @@ impl<N: Nand> Index<'_, N> {
     /// Makes sure that [`Index::map_truncate`] will not fail for damage, also when a page is
     /// written before it: there is room, and the maps that are cut through can be read. Maps
     /// beyond `size` are dropped unread, if need be.
-    pub(crate) fn prepare_truncate(
-        &mut self,
-        i: FileSlot,
-        size: u64,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn prepare_truncate(&mut self, i: FileSlot, size: u64) -> Result<(), Fault> {
         let end = size.div_ceil(self.store.page_size() as u64) as u32;
         if self.files[i].file().levels() > 0 {
             self.move_masks(i, end, INDEX_END)?;
@@ -138,11 +129,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes room for the notes of a part of a truncation, which has begun: notes before them are
     /// written when nothing else can go.
-    pub(crate) fn truncate_room(
-        &mut self,
-        i: FileSlot,
-        notes: usize,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn truncate_room(&mut self, i: FileSlot, notes: usize) -> Result<(), Fault> {
         match self.file_room(i, notes * extent::SIZE) {
             Err(e) if e.is_damage() && !self.store.nand.is_stopped() => {}
             r => return r,
@@ -152,15 +139,15 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Unmaps all pages from `end` on.
-    pub(crate) fn map_truncate(&mut self, i: FileSlot, end: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn map_truncate(&mut self, i: FileSlot, end: u32) -> Result<(), Fault> {
         let cut = self.cut_maps(i, end);
         self.cut_in_part(cut)
     }
 
     /// Of a truncation that has not come to its end, what is in RAM may map pages that are free:
     /// nothing more is written. Damage was looked for before.
-    fn cut_in_part(&mut self, cut: Result<(), Error<N::Error>>) -> Result<(), Error<N::Error>> {
-        if cut.as_ref().is_err_and(Error::is_damage) {
+    fn cut_in_part(&mut self, cut: Result<(), Fault>) -> Result<(), Fault> {
+        if cut.is_err_and(Fault::is_damage) {
             self.store.nand.stop(Stopped::HalfDone);
         }
         self.not_in_part(cut)
@@ -169,7 +156,7 @@ impl<N: Nand> Index<'_, N> {
     /// The inode may be written before all is done, with the new size: then whole maps beyond it
     /// tell what is left ([`Index::finish_truncate`]). So the map that `end` falls into is cut
     /// first, and until then there is room for all notes.
-    fn cut_maps(&mut self, i: FileSlot, end: u32) -> Result<(), Error<N::Error>> {
+    fn cut_maps(&mut self, i: FileSlot, end: u32) -> Result<(), Fault> {
         self.truncate_room(i, self.cut_notes(i))?;
         self.files[i].change();
         // Making room may have moved records to where the cut goes through.
@@ -191,7 +178,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Drops the maps that cover nothing before `end`, the last first.
-    fn drop_maps(&mut self, i: FileSlot, end: u32) -> Result<(), Error<N::Error>> {
+    fn drop_maps(&mut self, i: FileSlot, end: u32) -> Result<(), Fault> {
         while self.has_maps_from(i, end) {
             self.notes_room(i)?;
             // Making room may have written the inode.
@@ -213,7 +200,7 @@ impl<N: Nand> Index<'_, N> {
     /// Makes room for the notes of a map that is dropped: those before them are written,
     /// before records are moved to maps. That may split these, and put those that are left
     /// into an index page with others.
-    fn notes_room(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    fn notes_room(&mut self, i: FileSlot) -> Result<(), Fault> {
         if self.files[i].file().room() < CUT_NOTES * extent::SIZE + tree::SLACK {
             self.files[i].dirty = true;
             self.flush_file(i)?;
@@ -241,24 +228,19 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Before a file grows: the rest of a truncation that was cut. What it has left would be seen.
-    pub(crate) fn finish_truncate(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn finish_truncate(&mut self, i: FileSlot) -> Result<(), Fault> {
         let dropped = self.drop_maps_beyond(i);
         self.cut_in_part(dropped)
     }
 
     /// Drops the maps beyond a file's size. An error has left some: they are as they were.
-    pub(crate) fn drop_maps_beyond(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn drop_maps_beyond(&mut self, i: FileSlot) -> Result<(), Fault> {
         self.drop_maps(i, self.pages_of(i))
     }
 
     /// Drops the maps from `end` on from an index page, and what waits there for them; `false` when
     /// there is nothing.
-    fn truncate_index(
-        &mut self,
-        i: FileSlot,
-        root: usize,
-        end: u32,
-    ) -> Result<bool, Error<N::Error>> {
+    fn truncate_index(&mut self, i: FileSlot, root: usize, end: u32) -> Result<bool, Fault> {
         let (key, at) = self.files[i].file().pointer(root);
         let ino = self.files[i].ino;
         let mut p = 1;
@@ -285,7 +267,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Unmaps the pages from `end` on in the one map that `end` falls into.
-    fn truncate_map(&mut self, i: FileSlot, end: u32) -> Result<(), Error<N::Error>> {
+    fn truncate_map(&mut self, i: FileSlot, end: u32) -> Result<(), Fault> {
         if !self.load_extent_map(i, end)? {
             return Ok(());
         }

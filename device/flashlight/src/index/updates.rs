@@ -1,6 +1,6 @@
 //! Data that an fsync makes durable without its inode: pages that a recovery finds by their tags.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::inode::Time;
 use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::node::FileRef;
@@ -41,7 +41,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         index: u32,
         at: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.put_page(i, index, at)?;
         // Cleaning may have needed the slot meanwhile: then an fsync writes the inode.
         let slot = &mut self.files[i];
@@ -55,7 +55,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         index: u32,
         update: Update,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let owner = self.files[i].file().file_ref(self.store.volume);
         let at = self
             .store
@@ -73,7 +73,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Makes a cached file durable: writes its page, unless a recovery finds all that has changed.
     /// Writes that follow can be updates.
-    pub(crate) fn sync_file(&mut self, i: FileSlot) -> Result<(), Error<N::Error>> {
+    pub(crate) fn sync_file(&mut self, i: FileSlot) -> Result<(), Fault> {
         if self.files[i].updates.is_none() || self.store.since.update_blocks > UPDATE_BLOCKS {
             self.flush_file(i)?;
         }

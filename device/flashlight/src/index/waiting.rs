@@ -15,7 +15,7 @@
 //!
 //! No extent that waits reaches over the border of two maps.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::extent::{self, Extent, INDEX_END};
 use crate::format::mappage::{ExtentPage, MapPage};
 use crate::index::Index;
@@ -67,7 +67,7 @@ impl Waiting {
         store: &mut Store<'_, N>,
         from: usize,
         out: &mut [Extent; CHUNK],
-    ) -> Result<usize, Error<N::Error>> {
+    ) -> Result<usize, Fault> {
         let n = CHUNK.min(self.count - from);
         let mut bytes = [0u8; CHUNK * extent::SIZE];
         let offset = (self.offset + extent::SIZE * from) as u32;
@@ -79,7 +79,7 @@ impl Waiting {
             .read(self.page, offset, part, &mut [])?
             .is_readable()
         {
-            return Err(Error::Corrupt(self.page, Damaged::ExtentIndex));
+            return Err(store.nand.damaged(self.page, Damaged::ExtentIndex));
         }
         for (e, bytes) in out.iter_mut().zip(part.chunks_exact(extent::SIZE)) {
             *e = Extent::decode(bytes);
@@ -100,7 +100,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         i: FileSlot,
         root: usize,
-    ) -> Result<(PageAddr, u32), Error<N::Error>> {
+    ) -> Result<(PageAddr, u32), Fault> {
         let view = self.files[i].file();
         let (pointer, ino) = (view.pointer(root), view.ino());
         let end = if root + 1 < view.pointers() {
@@ -114,7 +114,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Moves records of the log to an index page of the file. One read, one program. When there is
     /// no room, the index page is divided, or what waits there is drained first.
-    pub(crate) fn gather(&mut self, i: FileSlot, root: usize) -> Result<(), Error<N::Error>> {
+    pub(crate) fn gather(&mut self, i: FileSlot, root: usize) -> Result<(), Fault> {
         let (old, end) = self.load_index(i, root)?;
         let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
         let view = self.files[i].file();
@@ -139,7 +139,7 @@ impl<N: Nand> Index<'_, N> {
             return self.drain(i, root, None);
         }
         if room(&index) < 2 || view.room() + extent::SIZE * records < 2 * extent::SIZE {
-            return Err(Error::TooBig);
+            return Err(Fault::TooBig);
         }
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let mut index: MapPage<&mut [u8], 8> = MapPage(page);
@@ -223,7 +223,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Divides an index page into two. One read, two programs.
-    fn divide(&mut self, i: FileSlot, root: usize) -> Result<(), Error<N::Error>> {
+    fn divide(&mut self, i: FileSlot, root: usize) -> Result<(), Fault> {
         let (old, _) = self.load_index(i, root)?;
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let (first, _) = self.files[i].file().pointer(root);
@@ -250,7 +250,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         root: usize,
         key: Option<u32>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         self.write_notes(i)?;
         let (page, end) = self.load_index(i, root)?;
         let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
@@ -307,7 +307,7 @@ impl<N: Nand> Index<'_, N> {
         target: &MapTarget,
         waiting: &Waiting,
         changes: &mut Changes,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let owner = self.files[i].file().file_ref(self.store.volume);
         self.load_target(EXTENT, target, owner.ino)?;
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
@@ -325,11 +325,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Merges what waits into the map in the scratch page. Returns where it has come to: a map that
     /// was split does not cover it all.
-    fn merge_waiting(
-        &mut self,
-        waiting: &Waiting,
-        changes: &mut Changes,
-    ) -> Result<u32, Error<N::Error>> {
+    fn merge_waiting(&mut self, waiting: &Waiting, changes: &mut Changes) -> Result<u32, Fault> {
         let (mut from, mut chunk) = (0, [Extent::new(0, 0, 0); CHUNK]);
         while from < waiting.count {
             let n = waiting.read(&mut self.store, from, &mut chunk)?;
@@ -346,7 +342,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// Whether anything waits for the map that covers an index, from there on; and its index page
     /// is in the scratch page then. One read.
-    fn waits_for_map(&mut self, i: FileSlot, index: u32) -> Result<Option<usize>, Error<N::Error>> {
+    fn waits_for_map(&mut self, i: FileSlot, index: u32) -> Result<Option<usize>, Fault> {
         let view = self.files[i].file();
         if view.levels() != 2 {
             return Ok(None);
@@ -360,7 +356,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Moves what waits for the map that covers an index there, if that goes on behind the index.
-    pub(crate) fn drain_at(&mut self, i: FileSlot, index: u32) -> Result<(), Error<N::Error>> {
+    pub(crate) fn drain_at(&mut self, i: FileSlot, index: u32) -> Result<(), Fault> {
         // A map that is split leaves the rest to the next time.
         while let Some(root) = self.waits_for_map(i, index)? {
             self.drain(i, root, Some(index))?;
@@ -376,7 +372,7 @@ impl<N: Nand> Index<'_, N> {
         i: FileSlot,
         waiting: Option<&Waiting>,
         mut each: impl FnMut(&mut Store<'_, N>, Extent),
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let (mut at, mut from) = (0, 0);
         let mut chunk = [Extent::new(0, 0, 0); CHUNK];
         while let Some(waiting) = waiting.filter(|w| from < w.count) {

@@ -1,7 +1,7 @@
 //! Pages that were written after the checkpoint and that nothing leads to any more
 //! are not counted as valid.
 
-use crate::error::{Error, sound};
+use crate::error::{Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::dirrec::{self, DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
@@ -19,7 +19,7 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 impl<'r, N: Nand> Index<'r, N> {
     /// Step 5: counts the lost pages that inodes refer to.
-    pub(crate) fn count_lost(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+    pub(crate) fn count_lost(&mut self, since: u64) -> Result<(), Fault> {
         self.count_deferred(MayProgram);
         let mut entry = 0;
         loop {
@@ -62,7 +62,7 @@ impl<'r, N: Nand> Index<'r, N> {
         }
     }
 
-    fn count_dir(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn count_dir(&mut self, at: PageAddr) -> Result<(), Fault> {
         let view = DirView::on(self.files[FileSlot::First].buf);
         if !view.is_sane() {
             return Ok(());
@@ -117,7 +117,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Counts what the entries lead to in a hash map of the directory in the first slot.
-    fn count_hash_map(&mut self, map: PageAddr) -> Result<(), Error<N::Error>> {
+    fn count_hash_map(&mut self, map: PageAddr) -> Result<(), Fault> {
         if !self.is_new(map) || sound(self.load_scratch(map, Kind::HashMap))?.is_none() {
             return Ok(());
         }
@@ -132,7 +132,7 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    fn count_file(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn count_file(&mut self, at: PageAddr) -> Result<(), Fault> {
         let view = self.files[FileSlot::First].file();
         if !view.is_sane() {
             return Ok(());
@@ -145,7 +145,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 Ok(Some(rec)) if rec.ptr == at.0 && rec.target != Target::Indirect => break,
                 Ok(Some(_)) => n += 1,
                 // Without its entry nobody can reach it.
-                Ok(None) | Err(Error::NotFound | Error::Corrupt(..)) => return Ok(()),
+                Ok(None) | Err(Fault::NotFound | Fault::Corrupt(_)) => return Ok(()),
                 Err(e) => return Err(e),
             }
         }
@@ -191,11 +191,7 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    fn count_extent_map(
-        &mut self,
-        at: PageAddr,
-        waiting: Option<&Waiting>,
-    ) -> Result<(), Error<N::Error>> {
+    fn count_extent_map(&mut self, at: PageAddr, waiting: Option<&Waiting>) -> Result<(), Fault> {
         if !self.count(at, MayProgram) || sound(self.load_scratch(at, Kind::ExtentMap))?.is_none() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! An exchange of two names that power has cut comes to its end.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::dirrec::{NO_HASH, Target};
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView, NAME_MAX};
@@ -29,7 +29,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         pending: &Pending,
         buf: &mut [u8; NAME_MAX],
-    ) -> Result<Option<usize>, Error<N::Error>> {
+    ) -> Result<Option<usize>, Fault> {
         let ((kind, ino, at), (dir, hash)) = (pending.first, pending.left);
         let volume = self.store.volume;
         let mut copy = |name: &[u8]| {
@@ -70,11 +70,7 @@ impl<N: Nand> Index<'_, N> {
     /// In a recovery, for the record of an exchange: the directories that do not show it get to.
     /// What the record's own inode is, and its own new entry, is the caller's business, and so is
     /// that its old entry is gone.
-    pub(crate) fn replay_exchange(
-        &mut self,
-        rec: &Record,
-        kind: Kind,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn replay_exchange(&mut self, rec: &Record, kind: Kind) -> Result<(), Fault> {
         let Some((target, number)) = second(rec) else {
             return Ok(());
         };
@@ -96,7 +92,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// At the end of a recovery: the last exchange is finished when its second page was not
     /// written. Up to three reads and two programs.
-    pub(crate) fn finish_exchange(&mut self, pending: Pending) -> Result<(), Error<N::Error>> {
+    pub(crate) fn finish_exchange(&mut self, pending: Pending) -> Result<(), Fault> {
         let mut buf = [0; NAME_MAX];
         let Some(len) = self.name_left(&pending, &mut buf)? else {
             self.note_damage(pending.first.2, Damaged::Change);
@@ -109,16 +105,16 @@ impl<N: Nand> Index<'_, N> {
         };
         let new = (pending.left.0, &buf[..len]);
         match self.take_name(node, pending.taken, new, None) {
-            Err(Error::Corrupt(page, what)) if !self.store.nand.is_stopped() => {
-                self.note_damage(page, what);
+            Err(Fault::Corrupt(what)) if !self.store.nand.is_stopped() => {
+                self.note_damage(self.store.nand.damaged_at(), what);
                 Ok(())
             }
             // It has as many names as it takes: builds until commit 40772d6 made such records.
-            Err(Error::TooManyLinks) => {
+            Err(Fault::TooManyLinks) => {
                 self.note_damage(pending.first.2, Damaged::Change);
                 Ok(())
             }
-            Err(Error::NotFound) => Ok(()),
+            Err(Fault::NotFound) => Ok(()),
             r => r,
         }
     }

@@ -1,6 +1,6 @@
 //! What a record of a file changes in directories: names that it has taken, left, replaced.
 
-use crate::error::{Damaged, Error, sound};
+use crate::error::{Damaged, Fault, sound};
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{
     self, Extent, FREED_MAP, FREED_RUN, INDEX_END, REMOVED, REPLACED_MAP, REPLACED_PAGE,
@@ -24,7 +24,7 @@ impl<N: Nand> Index<'_, N> {
     /// At the end of a recovery: corrects the names of files that a rename has taken one from, when
     /// no page of their own says so yet. They are marked in the index directory. A program for
     /// each, and a lookup for each of its names.
-    pub(crate) fn mend_replaced(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn mend_replaced(&mut self) -> Result<(), Fault> {
         let (mut hash, mut n) = (0, 0);
         loop {
             let Some(Some(rec)) = sound(self.dir_nth(INDEX_DIR, hash, n))? else {
@@ -42,7 +42,7 @@ impl<N: Nand> Index<'_, N> {
         }
     }
 
-    fn mend_marked(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn mend_marked(&mut self, hash: u32, at: PageAddr) -> Result<(), Fault> {
         self.load_scratch(at, Kind::File)?;
         let view = FileView::on(&*self.scratch);
         if view.flags() & FLAG_ORPHAN != 0 {
@@ -57,7 +57,7 @@ impl<N: Nand> Index<'_, N> {
 impl<'r, N: Nand> Index<'r, N> {
     /// Removes the files that the FileInode in the first slot notes, whose record is `rec`. Each
     /// costs a read, those of its maps, and those of a lookup.
-    pub(crate) fn replay_removed(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+    pub(crate) fn replay_removed(&mut self, rec: &Record) -> Result<(), Fault> {
         let view = self.files[FileSlot::First].file();
         let mut removed = [PageAddr::NONE; REMOVED_MOST];
         let notes = (0..view.records()).map(|r| Extent::decode(view.record(r)));
@@ -88,12 +88,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Removes the entry of a file at a page, if it is there and can be read. Without the hash of
     /// its name all entries of the directory are looked at.
-    fn unlink_page(
-        &mut self,
-        dir: u32,
-        hash: Option<u32>,
-        at: PageAddr,
-    ) -> Result<(), Error<N::Error>> {
+    fn unlink_page(&mut self, dir: u32, hash: Option<u32>, at: PageAddr) -> Result<(), Fault> {
         let is = |r: &DirRec| r.same_object(Target::File, at.0);
         if let Some(hash) = hash {
             return self.unlink_if(dir, hash, is);
@@ -107,7 +102,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Invalidates what the FileInode in the first slot notes as freed.
-    pub(crate) fn replay_freed(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn replay_freed(&mut self) -> Result<(), Fault> {
         for r in 0..self.files[FileSlot::First].file().records() {
             let note = Extent::decode(self.files[FileSlot::First].file().record(r));
             match note.index {
@@ -139,7 +134,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Invalidates the pages that `old` names and `new`, of a part of its range, does not, but
     /// for those that were masked: they had been given back before. Of two index pages also the
     /// maps, and what these name.
-    fn free_difference(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
+    fn free_difference(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Fault> {
         self.store.look_into(old)?;
         let header = self.read_scratch(old)?;
         match header.map(|h| h.kind) {
@@ -165,7 +160,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// The same for the runs of `old`; the other page is in the scratch page.
-    fn free_other_runs<const REC: usize>(&mut self, old: &Waiting) -> Result<(), Error<N::Error>> {
+    fn free_other_runs<const REC: usize>(&mut self, old: &Waiting) -> Result<(), Fault> {
         let page: MapPage<&[u8], REC> = MapPage(&*self.scratch);
         let (first, end) = (page.first_key(), page.end_key());
         let mut from = 0;
@@ -187,7 +182,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Frees the maps that an index page points to and the one that replaced it does not.
-    fn free_other_maps(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Error<N::Error>> {
+    fn free_other_maps(&mut self, old: PageAddr, new: PageAddr) -> Result<(), Fault> {
         let mut p = 0;
         loop {
             self.load_scratch(old, Kind::ExtentIndex)?;
@@ -217,10 +212,10 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Whether a directory exists, and can be read, whose own page is older than a record.
-    pub(crate) fn is_older(&mut self, dir: u32, seq: u64) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn is_older(&mut self, dir: u32, seq: u64) -> Result<bool, Fault> {
         match self.load_dir(dir) {
             Ok(i) => Ok(self.dirs[i].dir().as_of() < seq),
-            Err(Error::NotFound | Error::Corrupt(..)) => Ok(false),
+            Err(Fault::NotFound | Fault::Corrupt(_)) => Ok(false),
             Err(e) => Err(e),
         }
     }
@@ -231,7 +226,7 @@ impl<'r, N: Nand> Index<'r, N> {
         dir: u32,
         hash: u32,
         is: impl Fn(&DirRec) -> bool,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let mut n = 0;
         while let Some(Some(rec)) = sound(self.dir_nth(dir, hash, n))? {
             if is(&rec) {
@@ -249,7 +244,7 @@ impl<'r, N: Nand> Index<'r, N> {
         (dir, hash): (u32, u32),
         target: Target,
         ptr: u32,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         if !self.is_older(dir, rec.seq)? {
             return Ok(());
         }
@@ -274,7 +269,7 @@ impl<'r, N: Nand> Index<'r, N> {
         target: Target,
         ptr: u32,
         rec: &Record,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let kept = (dir, hash) == rec.moved && rec.flags & FLAG_KEPT != 0
             || rec.flags & FLAG_EXCHANGED != 0;
         if rec.prev.is_none() || rec.moved.0 != 0 && !kept {
@@ -287,7 +282,7 @@ impl<'r, N: Nand> Index<'r, N> {
         self.dir_hide(dir, hash, old, Some((target, ptr)))
     }
 
-    pub(crate) fn replay_dir_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+    pub(crate) fn replay_dir_links(&mut self, rec: &Record) -> Result<(), Fault> {
         if rec.ino == ROOT_DIR || rec.ino == INDEX_DIR {
             return Ok(());
         }
@@ -307,7 +302,7 @@ impl<'r, N: Nand> Index<'r, N> {
         self.link_if(rec, (rec.parent, rec.hash), Target::Dir, rec.ino)
     }
 
-    pub(crate) fn replay_file_links(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+    pub(crate) fn replay_file_links(&mut self, rec: &Record) -> Result<(), Fault> {
         if rec.moved.0 != 0 && self.is_older(rec.moved.0, rec.seq)? {
             match self.entry_of(rec.moved, rec)?.flatten() {
                 Some(r) => self.dir_remove(rec.moved.0, &r, Removal::Recorded)?,
@@ -366,7 +361,7 @@ impl<'r, N: Nand> Index<'r, N> {
         &mut self,
         (dir, hash): (u32, u32),
         rec: &Record,
-    ) -> Result<Option<Option<DirRec>>, Error<N::Error>> {
+    ) -> Result<Option<Option<DirRec>>, Fault> {
         let mut n = 0;
         while let Some(found) = sound(self.dir_nth(dir, hash, n))? {
             let Some(r) = found else {
@@ -384,7 +379,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Whether a page is a file inode's with this number.
-    fn is_page_of(&mut self, at: PageAddr, ino: u32) -> Result<bool, Error<N::Error>> {
+    fn is_page_of(&mut self, at: PageAddr, ino: u32) -> Result<bool, Fault> {
         let header = self.read_scratch(at)?;
         let of_file = header.is_some_and(|h| h.kind == Kind::File);
         Ok(of_file && FileView::on(&self.scratch).ino() == ino)
@@ -393,7 +388,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Before the entry of a new file, the page of which is in the first slot, is added: what has
     /// its name was removed or renamed before, and what said so is lost. One read for each other
     /// file or directory with this hash.
-    fn unlink_same_name(&mut self, rec: &Record) -> Result<(), Error<N::Error>> {
+    fn unlink_same_name(&mut self, rec: &Record) -> Result<(), Fault> {
         let mut n = 0;
         while let Some(Some(r)) = sound(self.dir_nth(rec.parent, rec.hash, n))? {
             n += 1;
@@ -424,7 +419,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// A rename has replaced a file: a direct one ends its life, one in the index directory
     /// loses a name. It is marked there, until a page of its own says which are left.
-    fn replay_replaced(&mut self, rec: &Record, kind: u8, ptr: u32) -> Result<(), Error<N::Error>> {
+    fn replay_replaced(&mut self, rec: &Record, kind: u8, ptr: u32) -> Result<(), Fault> {
         let target = if kind == Target::File as u8 {
             Target::File
         } else {

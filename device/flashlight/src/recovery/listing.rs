@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::{HEADS, Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent};
@@ -31,7 +31,7 @@ struct LogSeen {
 
 impl<'r, N: Nand> Durable<'r, N> {
     /// Step 1: reads the allocation log and lists the blocks. Returns whether there are records.
-    pub(crate) fn list_opened(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn list_opened(&mut self, start: &Start) -> Result<bool, Fault> {
         let since = start.since;
         self.index.files[FileSlot::Second].clear();
         let list = core::mem::take(&mut self.index.files[FileSlot::Second].buf);
@@ -103,11 +103,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// which they were written. A read for each free block, two for those with data; for each that
     /// is found with inodes or updates as much for those listed of its log. Without tags data does
     /// not tell: one more for each page of inodes and maps since the checkpoint.
-    fn list_unrecorded(
-        &mut self,
-        rec: &mut Recovery<'_>,
-        lost: bool,
-    ) -> Result<(), Error<N::Error>> {
+    fn list_unrecorded(&mut self, rec: &mut Recovery<'_>, lost: bool) -> Result<(), Fault> {
         for block in 0..self.index.store.table.blocks() {
             if !self.may_be_unrecorded(rec, block) {
                 continue;
@@ -155,7 +151,7 @@ impl<'r, N: Nand> Durable<'r, N> {
 
     /// Lists the blocks with data that pages of inodes and maps written since the
     /// checkpoint lead to, and no record.
-    fn list_named(&mut self, rec: &mut Recovery<'_>, lost: bool) -> Result<(), Error<N::Error>> {
+    fn list_named(&mut self, rec: &mut Recovery<'_>, lost: bool) -> Result<(), Fault> {
         // Forged pages could name all blocks in each record.
         let in_page =
             (self.index.store.page_size() / extent::SIZE) as u32 + self.index.store.table.blocks();
@@ -211,7 +207,7 @@ impl<'r, N: Nand> Index<'r, N> {
         mut log: Head,
         rec: &mut Recovery<'_>,
         seen: &mut LogSeen,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let (mut gap, mut begun) = (false, log.next > 0);
         while log.next < self.store.ppb() {
             let at = self.store.geo.page(BlockAddr(log.block), log.next);
@@ -260,11 +256,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// The area that a session has taken a block for since the checkpoint, by the first of its
     /// pages that can be read, and the number of that. Recoveries that were cut have taken blocks
     /// as well, and their numbers are larger.
-    fn taken_for(
-        &mut self,
-        block: u32,
-        since: u64,
-    ) -> Result<Option<(LogArea, u64)>, Error<N::Error>> {
+    fn taken_for(&mut self, block: u32, since: u64) -> Result<Option<(LogArea, u64)>, Fault> {
         for index in 0..2 {
             let at = self.store.geo.page(BlockAddr(block), index);
             if let Some(h) = self.read_scratch(at)? {
@@ -338,7 +330,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Step 2: writes anew the newest record of all, the only one whose program may have been cut;
     /// unless one is found that was.
-    pub(crate) fn copy_suspects(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+    pub(crate) fn copy_suspects(&mut self, since: u64) -> Result<(), Fault> {
         let mut newest: Option<(PageAddr, Header)> = None;
         let mut torn = false;
         for area in [LogArea::Dir, LogArea::File] {

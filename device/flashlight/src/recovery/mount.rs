@@ -7,7 +7,7 @@ use crate::checkpoint::root::root_blocks;
 use crate::cleaning::Volume;
 use crate::cleaning::gc::DirtyLimit;
 use crate::config::Config;
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Error, Fault};
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::limits::{ANCHOR_PAGES, ROOT_BLOCKS, ROOTS};
@@ -25,12 +25,19 @@ use crate::space::store::Store;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
 
 impl<'r, N: Nand> Volume<'r, N> {
-    fn new(
-        nand: N,
+    // A call of its own, so that the copies it makes of the volume are gone from the stack when
+    // the recovery begins.
+    #[inline(never)]
+    pub(crate) fn new<T>(
+        mut nand: N,
         ram: &'r mut [u8],
-        config: Config,
-        roots: [u32; 2],
-    ) -> Result<Self, Error<N::Error>> {
+        config: &Config,
+        made: impl FnOnce(Self) -> T,
+    ) -> Result<T, Error<N::Error>> {
+        let roots = root_blocks(&mut nand).map_err(Error::Driver)?;
+        if roots == [u32::MAX; 2] {
+            return Err(Error::NotFormatted);
+        }
         let geo = nand.geometry();
         let needed = ram_needed_for(&geo, config.table_page);
         if ram.len() < needed {
@@ -43,37 +50,31 @@ impl<'r, N: Nand> Volume<'r, N> {
         let bytes = ram.len();
         ram.fill(0);
         let mut ram = ram;
-        let (parts, [known_dirs, hashes]) = store_parts(&geo, &config, layout, &mut ram);
-        let store = Store::new(nand, &config, parts);
-        Ok(Volume {
+        let (parts, [known_dirs, hashes]) = store_parts(&geo, config, layout, &mut ram);
+        let store = Store::new(nand, config, parts);
+        Ok(made(Volume {
             durable: Durable {
                 index: Index::new(store, config.read_only, known_dirs, hashes, ram),
                 anchor: Anchor::new(roots),
                 ram: bytes,
             },
-            dirty_limit: DirtyLimit::of(&config),
+            dirty_limit: DirtyLimit::of(config),
             job: None,
             credit: 0,
             looked_for_overridden: 0,
-        })
+        }))
     }
 
-    /// Makes an empty volume.
-    pub(crate) fn format(
-        mut nand: N,
-        ram: &'r mut [u8],
-        volume: u32,
-        root: &New,
-        config: Config,
-    ) -> Result<N, Error<N::Error>> {
-        let roots = root_blocks(&mut nand)?;
-        let geo = nand.geometry();
-        let mut fs = Volume::new(nand, ram, config, roots)?;
+    /// Erases all good blocks, and writes the first checkpoint.
+    #[inline(never)]
+    pub(crate) fn begin(&mut self, number: u32, root: &New, config: &Config) -> Result<(), Fault> {
+        let fs = self;
+        let geo = fs.durable.index.store.geo;
         let (store, anchor) = (&mut fs.durable.index.store, &mut fs.durable.anchor);
         if let Some(layout) = Layout::of(&geo, config.table_page) {
             store.table.begin_paging(layout);
         }
-        store.volume = volume;
+        store.volume = number;
         let mut spare_roots = 0;
         for block in 0..store.table.blocks() {
             if store.nand.is_bad(BlockAddr(block))? {
@@ -91,35 +92,30 @@ impl<'r, N: Nand> Volume<'r, N> {
         }
         if spare_roots < ROOTS || anchor.last_root >= ROOT_BLOCKS {
             // No mount would find them.
-            return Err(Error::Geometry);
+            return Err(Fault::Geometry);
         }
         store.tally.free = store.tally.good - spare_roots;
         anchor.good = store.tally.good;
-        store.cursor = volume % store.table.blocks();
+        store.cursor = number % store.table.blocks();
         store.wear.begin(store.cursor);
         (store.log.formatting, store.log.session) = (true, true);
         fs.durable.begin_table()?;
         let (index, anchor) = (&mut fs.durable.index, &mut fs.durable.anchor);
         index.store.recount();
         if index.usable_pages() < LEAST * index.store.ppb() {
-            return Err(Error::Geometry);
+            return Err(Fault::Geometry);
         }
-        anchor.roots = root_blocks(&mut index.store.nand.inner)?;
+        anchor.roots = index.root_blocks()?;
         anchor.limit_roots();
         index.new_dir(ROOT_DIR, ROOT_DIR, b"", root)?;
         index.new_dir(INDEX_DIR, ROOT_DIR, b"", &New::default())?;
-        fs.checkpoint(true)?;
-        Ok(fs.durable.index.store.nand.inner)
+        fs.checkpoint(true)
     }
 
     /// Finds the newest checkpoint, and brings the volume from there to where it was.
-    pub(crate) fn mount(
-        mut nand: N,
-        ram: &'r mut [u8],
-        config: Config,
-    ) -> Result<Self, Error<N::Error>> {
-        let roots = root_blocks(&mut nand)?;
-        let mut volume = Volume::new(nand, ram, config, roots)?;
+    #[inline(never)]
+    pub(crate) fn bring_back(&mut self, config: &Config) -> Result<(), Fault> {
+        let volume = self;
         let root = volume.durable.find_root()?;
         volume.durable.index.store.seq = root.seq + 1;
         let mut start = volume.durable.load_checkpoint(&root)?;
@@ -172,20 +168,20 @@ impl<'r, N: Nand> Volume<'r, N> {
         if volume.durable.index.orphans > 0 && !volume.durable.index.read_only {
             match volume.reading(Self::reap_orphans) {
                 // The next mount goes on.
-                Err(Error::NoSpace) => {}
+                Err(Fault::NoSpace) => {}
                 // Worn out meanwhile.
-                Err(Error::ReadOnly) if volume.durable.index.read_only => {}
+                Err(Fault::ReadOnly) if volume.durable.index.read_only => {}
                 reaped => reaped?,
             }
         }
         volume.durable.index.store.nand.pages.begin();
-        Ok(volume)
+        Ok(())
     }
 }
 
 impl<'r, N: Nand> Durable<'r, N> {
     /// The block table of an empty volume, all blocks of which are erased.
-    fn begin_table(&mut self) -> Result<(), Error<N::Error>> {
+    fn begin_table(&mut self) -> Result<(), Fault> {
         let on_flash = self.index.store.table.paged.is_some();
         for block in 0..self.index.store.table.blocks() {
             let state = if self.index.store.nand.is_bad(BlockAddr(block))? {
@@ -204,7 +200,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     }
 
     /// Finds and unpacks the newest checkpoint.
-    fn load_checkpoint(&mut self, root: &Root) -> Result<Start, Error<N::Error>> {
+    fn load_checkpoint(&mut self, root: &Root) -> Result<Start, Fault> {
         let mut at = PageAddr::NONE;
         let mut counts = None;
         // A page whose program was cut may fail between two reads: then the one before it counts.
@@ -240,9 +236,9 @@ impl<'r, N: Nand> Durable<'r, N> {
             let Some((seq, _)) = self.index.read_checkpoint(at, 0)? else {
                 continue;
             };
-            let mut start = self
-                .decode(leaf)?
-                .ok_or(Error::Corrupt(at, Damaged::Checkpoint))?;
+            let Some(mut start) = self.decode(leaf)? else {
+                break;
+            };
             self.index.store.seq = self.index.store.seq.max(seq + 1);
             start.firm = firm && start.is_copy;
             if let Some((block, complete)) = copy {
@@ -256,6 +252,6 @@ impl<'r, N: Nand> Durable<'r, N> {
             self.load_claims(root);
             return Ok(start);
         }
-        Err(Error::Corrupt(at, Damaged::Checkpoint))
+        Err(self.index.store.nand.damaged(at, Damaged::Checkpoint))
     }
 }

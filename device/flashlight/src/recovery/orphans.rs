@@ -1,7 +1,7 @@
 //! Files that had lost their last name when power failed are ended.
 
 use crate::cleaning::Volume;
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::dirrec::{DirRec, RecState, Target};
 use crate::format::hash::ino_hash;
 use crate::format::header::Kind;
@@ -12,7 +12,7 @@ use flashkit_nand::{Nand, PageAddr};
 
 impl<N: Nand> Volume<'_, N> {
     /// Ends the lives of files without a name that an earlier session left.
-    pub(crate) fn reap_orphans(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn reap_orphans(&mut self) -> Result<(), Fault> {
         let (mut hash, mut n) = (0, 0);
         let mut damage = None;
         loop {
@@ -46,12 +46,12 @@ impl<N: Nand> Volume<'_, N> {
         Ok(())
     }
 
-    fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn reap_orphan(&mut self, hash: u32, at: PageAddr) -> Result<(), Fault> {
         self.index_mut().load_scratch(at, Kind::File)?;
         let ino = FileView::on(&self.index().scratch).ino();
         let file = FileRef::by_number(self.store().volume, ino);
         if file.hash != hash {
-            return Err(Error::Corrupt(at, Damaged::File));
+            return Err(self.store_mut().nand.damaged(at, Damaged::File));
         }
         let i = self.index_mut().load_file(file)?;
         if self.index().files[i].file().flags() & FLAG_ORPHAN == 0 {
@@ -66,13 +66,13 @@ impl<N: Nand> Volume<'_, N> {
     }
 
     /// Ends the life of a file that lost its name while in use.
-    pub(crate) fn reap(&mut self, file: FileRef) -> Result<(), Error<N::Error>> {
+    pub(crate) fn reap(&mut self, file: FileRef) -> Result<(), Fault> {
         self.index_mut().writable()?;
         self.make_room()?;
         self.index_mut().dir_reserve(INDEX_DIR)?;
         let i = self.index_mut().load_file(file)?;
         if self.index().files[i].file().flags() & FLAG_ORPHAN == 0 {
-            return Err(Error::Invalid);
+            return Err(Fault::Invalid);
         }
         let (loc, hash) = (
             self.index().files[i].loc.0,

@@ -1,6 +1,6 @@
 //! The inode pages written since the checkpoint, in their order.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::LogArea;
 use crate::format::header::{Header, is_blank};
 use crate::format::inode::FileView;
@@ -49,7 +49,7 @@ impl<'r, N: Nand> Index<'r, N> {
         at: PageAddr,
         area: LogArea,
         since: u64,
-    ) -> Result<Option<Header>, Error<N::Error>> {
+    ) -> Result<Option<Header>, Fault> {
         let header = self.read_scratch(at)?;
         Ok(header.filter(|h| h.seq > since && is_record(h.kind, area as u16)))
     }
@@ -59,7 +59,7 @@ impl<'r, N: Nand> Index<'r, N> {
         &mut self,
         area: LogArea,
         since: u64,
-    ) -> Result<Option<PageAddr>, Error<N::Error>> {
+    ) -> Result<Option<PageAddr>, Fault> {
         let entries = self.store.recovery.as_ref().map_or(0, |r| r.len);
         for i in (0..entries).rev() {
             let Some(rec) = &self.store.recovery else {
@@ -106,7 +106,7 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(None)
     }
 
-    pub(crate) fn cursor(&mut self, area: LogArea, since: u64) -> Result<Cursor, Error<N::Error>> {
+    pub(crate) fn cursor(&mut self, area: LogArea, since: u64) -> Result<Cursor, Fault> {
         let mut cursor = Cursor {
             area,
             entry: usize::MAX,
@@ -121,11 +121,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Moves a cursor to the next page of its area. A block ends with its first erased page.
-    pub(crate) fn advance(
-        &mut self,
-        cursor: &mut Cursor,
-        since: u64,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn advance(&mut self, cursor: &mut Cursor, since: u64) -> Result<(), Fault> {
         loop {
             if cursor.page >= self.store.ppb() {
                 let Some(rec) = &self.store.recovery else {

@@ -27,7 +27,7 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::cleaning::Volume;
-use crate::error::{Damaged, Error, sound};
+use crate::error::{Damaged, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
 use crate::format::deferred::{GROUP_MOST, Group, forget_removals};
@@ -52,12 +52,12 @@ impl<N: Nand> Store<'_, N> {
     ///
     /// # Errors
     /// [`Error::Corrupt`] when that has been done more often than there are pages.
-    pub fn look_into(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    pub fn look_into(&mut self, at: PageAddr) -> Result<(), Fault> {
         let may = self.recovery.as_mut().is_none_or(Recovery::look_into);
         if may {
             Ok(())
         } else {
-            Err(Error::Corrupt(at, Damaged::Change))
+            Err(self.nand.damaged(at, Damaged::Change))
         }
     }
 }
@@ -66,7 +66,7 @@ impl<'r, N: Nand> Volume<'r, N> {
     /// Brings the volume from the checkpoint just loaded to where it was. Returns whether that is
     /// durable: it is not where the last root block is full. Then what is written is in blocks that
     /// are free for the next mount as well, which does it again.
-    pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Fault> {
         let since = start.since;
         self.store_mut().log.session = true;
         // A recovery that was cut may have written any of them.
@@ -130,7 +130,7 @@ impl<'r, N: Nand> Volume<'r, N> {
 
     /// Takes the numbers of what the recovery writes, and repeats the checkpoint that it begins
     /// from. Whether what it writes lasts.
-    fn begin_durable(&mut self, start: &Start) -> Result<bool, Error<N::Error>> {
+    fn begin_durable(&mut self, start: &Start) -> Result<bool, Fault> {
         // A page that cannot be read now may be read by the next mount: a newer checkpoint, or a
         // root page that leads to the second-level block that was meant. What is written now is
         // newer, and that block stays.
@@ -175,7 +175,7 @@ impl<'r, N: Nand> Index<'r, N> {
         &mut self,
         since: u64,
         copy: Option<(PageAddr, Header, u64)>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let mut dirs = self.cursor(LogArea::Dir, since)?;
         while let Some((at, _)) = dirs.at {
             let replayed = self.replay_dir_map(at);
@@ -191,7 +191,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Step 4: DirInode and FileInode pages in the order of their numbers,
     /// the copy of the newest last.
-    fn replay_all(&mut self, since: u64) -> Result<(), Error<N::Error>> {
+    fn replay_all(&mut self, since: u64) -> Result<(), Fault> {
         let (mut dirs, mut files) = (
             self.cursor(LogArea::Dir, since)?,
             self.cursor(LogArea::File, since)?,
@@ -224,7 +224,8 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Writes the directories whose deferred changes are in the checkpoint and had no place in RAM,
     /// of which there was more. A read and a program for each.
-    fn write_left_out(&mut self, start: &Start) -> Result<(), Error<N::Error>> {
+    #[inline(never)]
+    fn write_left_out(&mut self, start: &Start) -> Result<(), Fault> {
         let mut parts = self.parts();
         for at in start.snapshot[..start.snapshot_len].iter().copied() {
             let at = PageAddr(at);
@@ -263,7 +264,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Writes a directory with its changes before the checkpoint, unless a later page shows them
     /// or there is room for them.
-    fn write_group(&mut self, bytes: &[u8], since: u64) -> Result<(), Error<N::Error>> {
+    fn write_group(&mut self, bytes: &[u8], since: u64) -> Result<(), Fault> {
         let Some(group) = Group::first(bytes) else {
             return Ok(());
         };
@@ -276,7 +277,8 @@ impl<'r, N: Nand> Index<'r, N> {
             return Ok(());
         }
         if !group.apply(&mut slot.dir_mut()) {
-            return Err(Error::Corrupt(slot.loc, Damaged::Deferred));
+            let at = slot.loc;
+            return Err(self.store.nand.damaged(at, Damaged::Deferred));
         }
         slot.change();
         self.flush_dir(i)
@@ -291,7 +293,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Step 3, for one DirInode page.
-    fn replay_dir_map(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn replay_dir_map(&mut self, at: PageAddr) -> Result<(), Fault> {
         // A raw copy in a slot that no lookup sees.
         let i = self.spare_dir_slot()?;
         let read = self.store.expect_meta(at, self.dirs[i].buf, Kind::Dir);
@@ -334,7 +336,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Invalidates what a file's page refers to, and that page.
-    pub(crate) fn free_file_at(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    pub(crate) fn free_file_at(&mut self, at: PageAddr) -> Result<(), Fault> {
         self.files[FileSlot::First].clear();
         self.store.look_into(at)?;
         match self.store.read_meta(at, self.files[FileSlot::First].buf)? {
@@ -348,7 +350,7 @@ impl<'r, N: Nand> Index<'r, N> {
         Ok(())
     }
 
-    fn free_dir_at(&mut self, ino: u32) -> Result<(), Error<N::Error>> {
+    fn free_dir_at(&mut self, ino: u32) -> Result<(), Fault> {
         let at = self.map_get(ino)?;
         if at.is_none() {
             return Ok(());
@@ -378,12 +380,7 @@ impl<'r, N: Nand> Index<'r, N> {
 
     /// Step 4, for one inode page, which the scratch page may hold: as far as what it concerns can
     /// be read. `false` when the page cannot be read any more.
-    fn replay_sound(
-        &mut self,
-        at: PageAddr,
-        header: &Header,
-        held: bool,
-    ) -> Result<bool, Error<N::Error>> {
+    fn replay_sound(&mut self, at: PageAddr, header: &Header, held: bool) -> Result<bool, Fault> {
         self.files[FileSlot::First].clear();
         let buf = &mut *self.files[FileSlot::First].buf;
         if held {
@@ -396,13 +393,10 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// What a step has come to that ended so: damage is noted.
-    pub(crate) fn noted(
-        &mut self,
-        result: Result<(), Error<N::Error>>,
-    ) -> Result<(), Error<N::Error>> {
+    pub(crate) fn noted(&mut self, result: Result<(), Fault>) -> Result<(), Fault> {
         match result {
-            Err(Error::Corrupt(page, what)) if !self.store.nand.is_stopped() => {
-                self.note_damage(page, what);
+            Err(Fault::Corrupt(what)) if !self.store.nand.is_stopped() => {
+                self.note_damage(self.store.nand.damaged_at(), what);
                 Ok(())
             }
             r => r,
@@ -410,7 +404,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// The same for the page in the first slot.
-    fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Error<N::Error>> {
+    fn replay(&mut self, at: PageAddr, header: &Header) -> Result<(), Fault> {
         let view = self.files[FileSlot::First].file();
         let volume = self.store.volume;
         let mut rec = Record {
@@ -470,7 +464,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Brings a truncation of the file that was at `at` to its end, before anything else changes
     /// the file: what is left of its maps must not go into index pages with others, nor what they
     /// map be moved by cleaning. What cannot be done now is done when the file grows.
-    fn finish_half_cut(&mut self, at: PageAddr) -> Result<(), Error<N::Error>> {
+    fn finish_half_cut(&mut self, at: PageAddr) -> Result<(), Fault> {
         if at.is_none() || sound(self.load_scratch(at, Kind::File))?.is_none() {
             return Ok(());
         }
@@ -478,7 +472,7 @@ impl<'r, N: Nand> Index<'r, N> {
         let loaded = self.load_file(file);
         let done = loaded.and_then(|i| self.drop_maps_beyond(i));
         match self.noted(done) {
-            Err(Error::NotFound | Error::NoSpace) => Ok(()),
+            Err(Fault::NotFound | Fault::NoSpace) => Ok(()),
             done => done,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
 use crate::format::header::{self, Bad, HEADER, Header, Kind};
@@ -144,11 +144,7 @@ fn note_newest(newest: &mut Lead, before: &mut Lead, page: Lead) {
 
 impl<'r, N: Nand> Durable<'r, N> {
     /// The first of two checkpoints that say the same, when the second has led to an error.
-    pub(crate) fn first_of_two(
-        &mut self,
-        second: &Start,
-        e: Error<N::Error>,
-    ) -> Result<Start, Error<N::Error>> {
+    pub(crate) fn first_of_two(&mut self, second: &Start, e: Fault) -> Result<Start, Fault> {
         let Head { block, next } = self.anchor.leaf;
         // An unmount's second is there twice.
         let next = next.saturating_sub(if second.clean { 2 } else { 1 });
@@ -200,7 +196,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// Whether a recovery may have claimed pages that nothing found here tells of: it started from
     /// a checkpoint that is not readable any more, and had to copy it to a leaf that only that one
     /// named, because a leaf named before was bad.
-    pub(crate) fn claims_may_be_lost(&mut self) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn claims_may_be_lost(&mut self) -> Result<bool, Fault> {
         let blocks = self.index.store.table.blocks();
         for name in self.anchor.next_leaves {
             if name < blocks && self.index.store.nand.is_bad(BlockAddr(name))? {
@@ -211,7 +207,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     }
 
     /// Finds the newest root page and checks that the volume is for this chip. 16 reads.
-    pub(crate) fn find_root(&mut self) -> Result<Root, Error<N::Error>> {
+    pub(crate) fn find_root(&mut self) -> Result<Root, Fault> {
         let geo = self.index.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut newest, mut before) = (None, None);
@@ -251,10 +247,10 @@ impl<'r, N: Nand> Durable<'r, N> {
             }
         }
         let Some((header, second, last_root)) = best else {
-            return Err(version.map_or(Error::NotFormatted, Error::Version));
+            return Err(version.map_or(Fault::NotFormatted, |v| self.index.store.nand.version(v)));
         };
         if !fits {
-            return Err(Error::Geometry);
+            return Err(Fault::Geometry);
         }
         self.index.store.volume = header.volume;
         (self.anchor.last_root, self.anchor.good) = (last_root, good);
@@ -280,7 +276,7 @@ impl<'r, N: Nand> Durable<'r, N> {
 
     /// Reads the second-level block. Notes where what was programmed ends,
     /// whoever claimed it. 8 reads.
-    fn find_second(&mut self, second: u32) -> Result<Second, Error<N::Error>> {
+    fn find_second(&mut self, second: u32) -> Result<Second, Fault> {
         let geo = self.index.store.geo;
         let (mut newest, mut before, mut oldest) = (None, None, u64::MAX);
         let mut newest_at = ANCHOR_PAGES;
@@ -309,8 +305,10 @@ impl<'r, N: Nand> Durable<'r, N> {
                 self.anchor.second_next = index / 2 * 2 + 2;
             }
         }
-        let corrupt = Error::Corrupt(geo.page(BlockAddr(second), 0), Damaged::Second);
-        let (seq, leaf) = newest.ok_or(corrupt)?;
+        let Some((seq, leaf)) = newest else {
+            let at = geo.page(BlockAddr(second), 0);
+            return Err(self.index.store.nand.damaged(at, Damaged::Second));
+        };
         Ok(Second {
             oldest,
             seq,
@@ -323,11 +321,7 @@ impl<'r, N: Nand> Durable<'r, N> {
 
     /// Finds the newest checkpoint; whether the newest root page `counts` may have been decided. 8
     /// reads, 7 for a leaf, 2 for the leaves that it names, one more for a copy.
-    pub(crate) fn find_leaf(
-        &mut self,
-        root: &Root,
-        counts: Option<bool>,
-    ) -> Result<Leaf, Error<N::Error>> {
+    pub(crate) fn find_leaf(&mut self, root: &Root, counts: Option<bool>) -> Result<Leaf, Fault> {
         let geo = self.index.store.geo;
         let (firm, (mut leaf, mut seq, names)) = self.find_anchored(root, counts)?;
         let mut last = (seq, CheckpointView::on(&self.index.scratch).counting_root());
@@ -399,11 +393,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// behind it, so what the one before it leads to is as it was. Where there is no checkpoint, a
     /// mount in between did not count the page that leads there, and has used the block for a copy
     /// of a checkpoint: then the one before counts again.
-    fn find_anchored(
-        &mut self,
-        root: &Root,
-        counts: Option<bool>,
-    ) -> Result<(bool, Found), Error<N::Error>> {
+    fn find_anchored(&mut self, root: &Root, counts: Option<bool>) -> Result<(bool, Found), Fault> {
         let other = root.blocks[1 - root.side].newest;
         let counts = match counts {
             Some(counts) => counts,
@@ -421,8 +411,9 @@ impl<'r, N: Nand> Durable<'r, N> {
                 continue;
             }
             let second = match self.find_second(block) {
-                Err(e @ Error::Corrupt(..)) => {
-                    corrupt = corrupt.or(Some(e));
+                Err(Fault::Corrupt(what)) => {
+                    let at = self.index.store.nand.damaged_at();
+                    corrupt = corrupt.or(Some((at, what)));
                     continue;
                 }
                 second => second?,
@@ -444,20 +435,21 @@ impl<'r, N: Nand> Durable<'r, N> {
                 return Ok((firm && (!root.is_in_one() || root.seq < second.seq), found));
             }
             let at = self.index.store.geo.page(BlockAddr(second.leaf), 0);
-            corrupt = corrupt.or(Some(Error::Corrupt(at, Damaged::Checkpoint)));
+            corrupt = corrupt.or(Some((at, Damaged::Checkpoint)));
             if counts && !root.is_in_one() && second.before != u32::MAX {
                 // Other leaves have followed: what counted before is out of date.
                 break;
             }
         }
-        Err(corrupt.unwrap_or(Error::Corrupt(PageAddr::NONE, Damaged::Second)))
+        let (at, what) = corrupt.unwrap_or((PageAddr::NONE, Damaged::Second));
+        Err(self.index.store.nand.damaged(at, what))
     }
 
     /// Whether what the newest root page leads to shows that it is complete. 8 reads.
-    fn is_behind(&mut self, root: &Root) -> Result<bool, Error<N::Error>> {
+    fn is_behind(&mut self, root: &Root) -> Result<bool, Fault> {
         match self.find_second(root.second) {
             Ok(second) => Ok(second.is_behind(root.seq)),
-            Err(Error::Corrupt(..)) => Ok(false),
+            Err(Fault::Corrupt(_)) => Ok(false),
             Err(e) => Err(e),
         }
     }
@@ -465,10 +457,10 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// Whether the newest root page has counted once, as a checkpoint says that it leads to: then
     /// it was complete, and what shows that in the other block may be lost in an erase that was
     /// cut. As many reads as [`Durable::find_leaf`].
-    pub(crate) fn has_counted(&mut self, root: &Root, name: u16) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn has_counted(&mut self, root: &Root, name: u16) -> Result<bool, Fault> {
         match self.find_leaf(root, Some(true)) {
             Ok(found) => Ok(found.counted == Some(name)),
-            Err(Error::Corrupt(..)) => Ok(false),
+            Err(Fault::Corrupt(_)) => Ok(false),
             Err(e) => Err(e),
         }
     }
@@ -478,7 +470,7 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Whether a session has begun after a clean unmount: its first writes are two allocation
     /// records in the block that the checkpoint reserved for the log. The first alone may fail yet,
     /// and then nothing has happened.
-    pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn was_written(&mut self, since: u64) -> Result<bool, Fault> {
         for i in 0..self.store.log.reserved {
             let (block, area) = self.store.log.reserves[i];
             if area != LogArea::Bitmap as u8 {
@@ -506,14 +498,14 @@ impl<'r, N: Nand> Index<'r, N> {
     /// Whether the copy of a checkpoint in a block is complete for sure: there is
     /// something behind it. If not, its program may have been cut, and nothing has been
     /// done that it claims. One read.
-    fn is_complete_copy(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+    fn is_complete_copy(&mut self, block: u32) -> Result<bool, Fault> {
         let behind = self.store.geo.page(BlockAddr(block), 1);
         self.read_scratch(behind)?;
         Ok(!header::is_blank(&self.scratch))
     }
 
     /// The last checkpoint of a leaf block.
-    fn last_checkpoint(&mut self, block: u32) -> Result<Option<Found>, Error<N::Error>> {
+    fn last_checkpoint(&mut self, block: u32) -> Result<Option<Found>, Fault> {
         let (mut lo, mut hi) = (0, self.store.ppb());
         let geo = self.store.geo;
         let page = |index| geo.page(BlockAddr(block), index);

@@ -1,6 +1,6 @@
 //! Pages of data that an fsync wrote without their inode are found by their tags.
 
-use crate::error::{Damaged, Error, sound};
+use crate::error::{Damaged, Fault, sound};
 use crate::format::extent::{self, INDEX_END};
 use crate::format::header::SEQ;
 use crate::format::tag::{self, PAGES_MOST, Tag, Update};
@@ -89,7 +89,7 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         since: u64,
         copy: Option<(PageAddr, u64)>,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         let known = Since {
             copy,
             replay: self.store.seq,
@@ -139,7 +139,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Reads a page of a block of updates. One read.
-    fn find_update(&mut self, at: PageAddr, since: u64) -> Result<SeenRun, Error<N::Error>> {
+    fn find_update(&mut self, at: PageAddr, since: u64) -> Result<SeenRun, Fault> {
         let mut spare = [0u8; tag::UPDATE_SIZE];
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let status = self.store.nand.read(at, 0, page, &mut spare)?;
@@ -171,15 +171,10 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// Changes a file as an update did; the `last` of all counts only if it can be read again.
-    fn replay_update(
-        &mut self,
-        run: &Run,
-        known: Since,
-        last: bool,
-    ) -> Result<(), Error<N::Error>> {
+    fn replay_update(&mut self, run: &Run, known: Since, last: bool) -> Result<(), Fault> {
         let i = match self.load_data_file(run.first.tag.owner) {
             // It has been deleted.
-            Err(Error::NotFound | Error::Invalid) => return Ok(()),
+            Err(Fault::NotFound | Fault::Invalid) => return Ok(()),
             Err(e) if e.is_damage() => {
                 self.note_damage(run.last.at, Damaged::Change);
                 return Ok(());
@@ -222,7 +217,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The first page of an update with a number above one.
-    fn first_after(&mut self, run: &Run, shown: u64) -> Result<usize, Error<N::Error>> {
+    fn first_after(&mut self, run: &Run, shown: u64) -> Result<usize, Fault> {
         for (k, &at) in run.pages[..run.len].iter().enumerate() {
             let mut spare = [0u8; tag::SIZE];
             self.store.nand.read(at, 0, &mut [], &mut spare)?;
@@ -242,7 +237,7 @@ impl<N: Nand> Index<'_, N> {
         run: &Run,
         k: usize,
         again: bool,
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         let (index, at) = (run.first.tag.index + k as u32, run.pages[k]);
         self.file_room(i, 4 * extent::SIZE)?;
         if again {

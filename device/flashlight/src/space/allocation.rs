@@ -1,6 +1,6 @@
 //! Free blocks: which is taken next, for what, and what becomes of one that fails.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::{Head, LogArea, UPDATE, WEAR};
 use crate::format::blockstate::BlockState;
 use crate::format::header::{self, HEADER};
@@ -24,7 +24,7 @@ pub(crate) const FILE_BATCH: u32 = 8;
 
 impl<N: Nand> Store<'_, N> {
     /// Takes a block for a data head.
-    pub(crate) fn take_data_head(&mut self, front: usize) -> Result<u32, Error<N::Error>> {
+    pub(crate) fn take_data_head(&mut self, front: usize) -> Result<u32, Fault> {
         while front == WEAR && self.log.reserved + LOG_AHEAD + 1 < RESERVES {
             let block = self.pick_at_rest();
             let block = self.if_any(block)?;
@@ -43,7 +43,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Takes a reserved block of an area for writing.
-    pub fn take_block(&mut self, area: LogArea) -> Result<u32, Error<N::Error>> {
+    pub fn take_block(&mut self, area: LogArea) -> Result<u32, Fault> {
         loop {
             if let Some(block) = self.take_reserved(area, |r| r.1 == area as u8)? {
                 return Ok(block);
@@ -57,7 +57,7 @@ impl<N: Nand> Store<'_, N> {
         &mut self,
         area: LogArea,
         suits: impl Fn(&(u16, u8)) -> bool,
-    ) -> Result<Option<u32>, Error<N::Error>> {
+    ) -> Result<Option<u32>, Fault> {
         loop {
             let Some(i) = self.log.reserves[..self.log.reserved]
                 .iter()
@@ -76,7 +76,7 @@ impl<N: Nand> Store<'_, N> {
                 .is_some_and(|named| !named.contains(&next));
             if !any && (unnamed || area == LogArea::Bitmap && unfound) {
                 self.log.lost = true;
-                return Err(Error::NoSpace);
+                return Err(Fault::NoSpace);
             }
             self.log.took_unnamed |= unnamed && self.log.naming;
             let block = self.unreserve(i);
@@ -104,7 +104,7 @@ impl<N: Nand> Store<'_, N> {
             if let Some(recovery) = &mut self.recovery
                 && !recovery.note_fresh(block)
             {
-                return Err(Error::NoSpace);
+                return Err(Fault::NoSpace);
             }
             return Ok(Some(block));
         }
@@ -123,7 +123,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Whether a block is not marked bad; the chip's word counts, not the block table's.
-    pub fn is_good(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+    pub fn is_good(&mut self, block: u32) -> Result<bool, Fault> {
         if !self.nand.is_bad(BlockAddr(block))? {
             return Ok(true);
         }
@@ -138,7 +138,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Makes sure that a block can be programmed: erases it when it is `fresh`.
-    pub fn prepare(&mut self, block: u32, fresh: bool) -> Result<bool, Error<N::Error>> {
+    pub fn prepare(&mut self, block: u32, fresh: bool) -> Result<bool, Fault> {
         if fresh {
             self.erase(block)
         } else {
@@ -147,7 +147,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Erases a block; one that fails is marked bad.
-    pub fn erase(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+    pub fn erase(&mut self, block: u32) -> Result<bool, Fault> {
         // A session that was cut may have marked it, and no checkpoint says so.
         if !self.is_good(block)? {
             self.drawn = self.drawn.saturating_sub(1);
@@ -167,7 +167,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Marks a block bad that holds nothing of use, if it is not.
-    pub fn mark_bad(&mut self, block: u32) -> Result<(), Error<N::Error>> {
+    pub fn mark_bad(&mut self, block: u32) -> Result<(), Fault> {
         if !self.nand.is_bad(BlockAddr(block))? {
             self.nand.mark_bad(BlockAddr(block))?;
         }
@@ -189,7 +189,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Finds the next free block that is not reserved.
-    pub fn pick(&mut self) -> Result<u32, Error<N::Error>> {
+    pub fn pick(&mut self) -> Result<u32, Fault> {
         let mut found = self.free_from(self.cursor);
         if found.is_none() && self.discarded {
             found = self.of_the_checkpoint();
@@ -200,10 +200,10 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// A block that was looked for. When there is none since the driver has failed, that is told.
-    pub fn if_any(&mut self, found: Option<u32>) -> Result<u32, Error<N::Error>> {
+    pub fn if_any(&mut self, found: Option<u32>) -> Result<u32, Fault> {
         match found {
             Some(block) => Ok(block),
-            None => self.nand.may_write().and(Err(Error::NoSpace)),
+            None => self.nand.may_write().and(Err(Fault::NoSpace)),
         }
     }
 
@@ -260,10 +260,7 @@ impl<N: Nand> Store<'_, N> {
                 (None, None) if header::is_blank(&data) => Some(false),
                 (None, None) => None,
             },
-            Err(e) => {
-                self.nand.tell_later(e);
-                Some(true)
-            }
+            Err(_) => Some(true),
         };
         told.or(newer.is_silent().then_some(false))
     }
@@ -336,7 +333,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Continues a remnant at a data head.
-    pub fn resume_remnant(&mut self, front: usize, remnant: usize) -> Result<(), Error<N::Error>> {
+    pub fn resume_remnant(&mut self, front: usize, remnant: usize) -> Result<(), Fault> {
         self.save_remnant(front);
         // Parking may have pushed the list's first entry out.
         if remnant < self.remnants.len {

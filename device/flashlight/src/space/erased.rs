@@ -9,7 +9,7 @@
 //!
 //! What reads as erased, and is not, no read tells: after an unclean stop no such block is used.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::{HEADS, Head, LogArea, UPDATE};
 use crate::format::blockstate::BlockState;
 use crate::format::header::{HEADER, is_blank};
@@ -49,7 +49,7 @@ impl Unseen {
 
 impl<N: Nand> Store<'_, N> {
     /// Whether a page reads as erased, from its first bytes and its tag. One read.
-    fn reads_erased(&mut self, at: PageAddr) -> Result<bool, Error<N::Error>> {
+    fn reads_erased(&mut self, at: PageAddr) -> Result<bool, Fault> {
         let (mut data, mut spare) = ([0; LOOK], [0xff; tag::SIZE]);
         let spare = if self.has_tags() {
             &mut spare[..]
@@ -61,7 +61,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Whether a block may be written from where it had got to. One read, unless it is full.
-    pub fn goes_on(&mut self, head: Head) -> Result<bool, Error<N::Error>> {
+    pub fn goes_on(&mut self, head: Head) -> Result<bool, Fault> {
         if head.block == u32::MAX || head.next >= self.ppb() {
             return Ok(true);
         }
@@ -71,7 +71,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether a block need not be erased before it is written. One read, if it has not been
     /// written since the volume was made.
-    pub fn is_clean(&mut self, block: u32) -> Result<bool, Error<N::Error>> {
+    pub fn is_clean(&mut self, block: u32) -> Result<bool, Fault> {
         if self.state(block) != BlockState::Clean {
             return Ok(false);
         }
@@ -84,7 +84,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Before an open block is written: looks at it when that is the first time since the mount,
     /// and gives it up if something is in its next page.
-    pub fn see(&mut self, open: usize) -> Result<(), Error<N::Error>> {
+    pub fn see(&mut self, open: usize) -> Result<(), Fault> {
         if !self.heads.unseen.take(open) {
             return Ok(());
         }

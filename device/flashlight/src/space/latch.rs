@@ -1,6 +1,6 @@
 //! The chip, behind a latch that closes when its driver fails.
 
-use crate::error::Error;
+use crate::error::{Damaged, Error, Fault};
 use crate::space::pages::Pages;
 use crate::space::refresh::RefreshList;
 use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
@@ -31,7 +31,9 @@ pub(crate) struct Latch<'r, N: Nand> {
     /// fails in a read, no more is lost than this call.
     pub only_reads: bool,
     /// The driver's error, as long as no call has had it as its result.
-    pub untold: Option<N::Error>,
+    untold: Option<N::Error>,
+    /// What there is to say of the last fault besides: where damage was met, or another number.
+    detail: u32,
     pub refresh: RefreshList,
     pub pages: Pages<'r>,
 }
@@ -44,6 +46,7 @@ impl<'r, N: Nand> Latch<'r, N> {
             stopped: None,
             only_reads: false,
             untold: None,
+            detail: u32::MAX,
             refresh: RefreshList::new(refresh_bits, pages_per_block),
             pages,
         }
@@ -68,25 +71,65 @@ impl<N: Nand> Latch<'_, N> {
 
     /// Nothing is written once the latch has closed, not even what a lookup would push from the
     /// cache.
-    pub fn may_write(&mut self) -> Result<(), Error<N::Error>> {
+    pub fn may_write(&mut self) -> Result<(), Fault> {
         if self.is_stopped() {
-            return Err(self.untold.take().map_or(Error::ReadOnly, Error::Driver));
+            return Err(match self.untold {
+                Some(_) => Fault::Driver,
+                None => Fault::ReadOnly,
+            });
         }
         Ok(())
     }
 
-    /// What a step has come to that cannot say so itself: the next that can does.
-    pub fn tell_later(&mut self, error: Error<N::Error>) {
-        if let Error::Driver(e) = error {
-            self.untold = Some(e);
-        }
+    /// The medium is damaged at a page.
+    #[cold]
+    pub fn damaged(&mut self, at: PageAddr, what: Damaged) -> Fault {
+        self.detail = at.0;
+        Fault::Corrupt(what)
     }
 
-    fn note<T>(&mut self, result: Result<T, N::Error>) -> Result<T, Error<N::Error>> {
+    /// Where damage was met last.
+    pub fn damaged_at(&self) -> PageAddr {
+        PageAddr(self.detail)
+    }
+
+    /// The volume has another format version.
+    #[cold]
+    pub fn version(&mut self, version: u8) -> Fault {
+        self.detail = version.into();
+        Fault::Version
+    }
+
+    /// This many bytes of RAM are needed.
+    #[cold]
+    pub fn too_small(&mut self, bytes: usize) -> Fault {
+        self.detail = bytes as u32;
+        Fault::RamTooSmall
+    }
+
+    /// What a call tells its caller of a fault that it ends with.
+    #[cold]
+    pub fn error(&mut self, fault: Fault) -> Error<N::Error> {
+        let driver = match fault {
+            Fault::Driver => self.untold.take(),
+            _ => None,
+        };
+        fault.with(self.detail, driver)
+    }
+
+    /// Keeps the driver's error until a call has it as its result.
+    pub fn kept<T>(&mut self, result: Result<T, N::Error>) -> Result<T, Fault> {
+        result.map_err(|e| {
+            self.untold = Some(e);
+            Fault::Driver
+        })
+    }
+
+    fn note<T>(&mut self, result: Result<T, N::Error>) -> Result<T, Fault> {
         if result.is_err() {
             self.stop(Stopped::Driver);
         }
-        result.map_err(Error::Driver)
+        self.kept(result)
     }
 
     pub fn read(
@@ -95,12 +138,12 @@ impl<N: Nand> Latch<'_, N> {
         offset: u32,
         data: &mut [u8],
         spare: &mut [u8],
-    ) -> Result<ReadStatus, Error<N::Error>> {
+    ) -> Result<ReadStatus, Fault> {
         let result = self.inner.read(page, offset, data, spare);
         if result.is_err() && !self.only_reads {
             self.stop(Stopped::Driver);
         }
-        let status = result.map_err(Error::Driver)?;
+        let status = self.kept(result)?;
         self.refresh.note(page, status);
         Ok(status)
     }
@@ -110,14 +153,14 @@ impl<N: Nand> Latch<'_, N> {
         page: PageAddr,
         data: &[u8],
         spare: &[u8],
-    ) -> Result<OpStatus, Error<N::Error>> {
+    ) -> Result<OpStatus, Fault> {
         self.may_write()?;
         self.only_reads = false;
         let result = self.inner.program(page, data, spare);
         self.note(result)
     }
 
-    pub fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Error<N::Error>> {
+    pub fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Fault> {
         self.may_write()?;
         let n = self.inner.geometry().pages_per_block();
         self.pages.forget(PageAddr(block.0 * n), n);
@@ -125,17 +168,18 @@ impl<N: Nand> Latch<'_, N> {
         self.note(result)
     }
 
-    pub fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Error<N::Error>> {
-        self.inner.is_bad(block).map_err(Error::Driver)
+    pub fn is_bad(&mut self, block: BlockAddr) -> Result<bool, Fault> {
+        let result = self.inner.is_bad(block);
+        self.kept(result)
     }
 
-    pub fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Error<N::Error>> {
+    pub fn mark_bad(&mut self, block: BlockAddr) -> Result<(), Fault> {
         self.may_write()?;
         let result = self.inner.mark_bad(block);
         self.note(result)
     }
 
-    pub fn flush(&mut self) -> Result<(), Error<N::Error>> {
+    pub fn flush(&mut self) -> Result<(), Fault> {
         let result = self.inner.flush();
         self.note(result)
     }
@@ -196,11 +240,12 @@ mod tests {
     #[test]
     fn nothing_reaches_the_chip_after_its_driver_has_failed() {
         let mut nand = latch();
-        assert_eq!(nand.program(PageAddr(0), &[], &[]), Err(Error::Driver(2)));
+        assert_eq!(nand.program(PageAddr(0), &[], &[]), Err(Fault::Driver));
         assert_eq!(nand.stopped(), Some(Stopped::Driver));
-        assert_eq!(nand.program(PageAddr(0), &[], &[]), Err(Error::ReadOnly));
-        assert_eq!(nand.erase(BlockAddr(0)), Err(Error::ReadOnly));
-        assert_eq!(nand.mark_bad(BlockAddr(0)), Err(Error::ReadOnly));
+        assert_eq!(nand.error(Fault::Driver), Error::Driver(2));
+        assert_eq!(nand.program(PageAddr(0), &[], &[]), Err(Fault::ReadOnly));
+        assert_eq!(nand.erase(BlockAddr(0)), Err(Fault::ReadOnly));
+        assert_eq!(nand.mark_bad(BlockAddr(0)), Err(Fault::ReadOnly));
     }
 
     /// A call that has only read loses no more than itself.
@@ -221,8 +266,10 @@ mod tests {
         nand.stop(Stopped::HalfDone);
         nand.stop(Stopped::BlockTable);
         assert_eq!(nand.stopped(), Some(Stopped::HalfDone));
-        nand.tell_later(Error::Driver(7));
-        assert_eq!(nand.may_write(), Err(Error::Driver(7)));
-        assert_eq!(nand.may_write(), Err(Error::ReadOnly));
+        assert_eq!(nand.may_write(), Err(Fault::ReadOnly));
+        assert_eq!(nand.is_bad(BlockAddr(0)), Err(Fault::Driver));
+        assert_eq!(nand.may_write(), Err(Fault::Driver));
+        assert_eq!(nand.error(Fault::Driver), Error::Driver(4));
+        assert_eq!(nand.may_write(), Err(Fault::ReadOnly));
     }
 }

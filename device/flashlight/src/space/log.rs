@@ -1,6 +1,6 @@
 //! The allocation log: a record names blocks before they are taken.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::{HEADS, Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::header::{HEADER, Kind};
@@ -72,7 +72,7 @@ impl<N: Nand> Store<'_, N> {
     ///
     /// The session has begun with the *second* record: when that is being programmed, the first is
     /// complete and stays readable. Two programs.
-    pub fn begin_session(&mut self) -> Result<(), Error<N::Error>> {
+    pub fn begin_session(&mut self) -> Result<(), Fault> {
         if self.log.session {
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl<N: Nand> Store<'_, N> {
             shown = self.write_alloc_record();
         }
         let head = self.heads.log[LogArea::Bitmap as usize];
-        if matches!(shown, Err(Error::NoSpace)) || (shown.is_ok() && head.next < 2) {
+        if matches!(shown, Err(Fault::NoSpace)) || (shown.is_ok() && head.next < 2) {
             return self.miss_beginning(named);
         }
         self.log.beginning = None;
@@ -123,7 +123,7 @@ impl<N: Nand> Store<'_, N> {
     /// may be done then is to write another checkpoint, at once ([`Durable::begin`]). Marking
     /// the blocks bad makes that mount do the same as this one does now, with the same
     /// blocks, which it erases first.
-    fn miss_beginning(&mut self, named: [u32; LOG_AHEAD]) -> Result<(), Error<N::Error>> {
+    fn miss_beginning(&mut self, named: [u32; LOG_AHEAD]) -> Result<(), Fault> {
         for block in named {
             if block != u32::MAX && self.is_good(block)? {
                 self.mark_bad(block)?;
@@ -131,12 +131,12 @@ impl<N: Nand> Store<'_, N> {
         }
         self.heads.log[LogArea::Bitmap as usize] = Head::NONE;
         self.log.lost = true;
-        Err(Error::NoSpace)
+        Err(Fault::NoSpace)
     }
 
     /// Makes sure, while the block of the allocation log has room for it to be named, that the next
     /// one can be erased. `false` when only a checkpoint can name another.
-    pub fn ready_log(&mut self) -> Result<bool, Error<N::Error>> {
+    pub fn ready_log(&mut self) -> Result<bool, Fault> {
         if self.log.lost {
             return Ok(false);
         }
@@ -165,7 +165,7 @@ impl<N: Nand> Store<'_, N> {
         Ok(true)
     }
 
-    fn reserve_one(&mut self, area: LogArea) -> Result<(), Error<N::Error>> {
+    fn reserve_one(&mut self, area: LogArea) -> Result<(), Fault> {
         let block = match area {
             LogArea::Data | LogArea::Update => self.pick()?,
             _ => self.pick_for(area as usize)?,
@@ -184,7 +184,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Reserves blocks for an area, and two for the allocation log when it has none ahead, and
     /// makes the reservation durable by one allocation record.
-    pub(crate) fn reserve(&mut self, area: Option<LogArea>) -> Result<(), Error<N::Error>> {
+    pub(crate) fn reserve(&mut self, area: Option<LogArea>) -> Result<(), Fault> {
         if let Some(area) = area.filter(|&a| a != LogArea::Bitmap) {
             let want = match area {
                 LogArea::Data => (self.tally.free / 32).clamp(1, DATA_BATCH),
@@ -197,7 +197,7 @@ impl<N: Nand> Store<'_, N> {
                     break;
                 }
                 match self.reserve_one(area) {
-                    Err(Error::NoSpace) if i > 0 => break,
+                    Err(Fault::NoSpace) if i > 0 => break,
                     r => r?,
                 }
             }
@@ -212,13 +212,13 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Makes reservations durable, and some for the allocation log when it has none ahead.
-    pub(crate) fn record_reserves(&mut self) -> Result<(), Error<N::Error>> {
+    pub(crate) fn record_reserves(&mut self) -> Result<(), Fault> {
         let head = self.heads.log[LogArea::Bitmap as usize];
         let full = head.block == u32::MAX || head.next >= self.ppb();
         for i in self.log_ahead()..LOG_AHEAD + usize::from(full) {
             match self.reserve_one(LogArea::Bitmap) {
                 // The checkpoint names those ahead itself.
-                Err(Error::NoSpace) if self.log.naming && i >= usize::from(full) => break,
+                Err(Fault::NoSpace) if self.log.naming && i >= usize::from(full) => break,
                 r => r?,
             }
         }
@@ -227,10 +227,10 @@ impl<N: Nand> Store<'_, N> {
 
     /// Makes sure that blocks for the allocation log are reserved; the checkpoint that follows
     /// names them.
-    pub fn reserve_bitmap(&mut self) -> Result<(), Error<N::Error>> {
+    pub fn reserve_bitmap(&mut self) -> Result<(), Fault> {
         for i in self.log_ahead()..LOG_AHEAD {
             match self.reserve_one(LogArea::Bitmap) {
-                Err(Error::NoSpace) if i > 0 => break,
+                Err(Fault::NoSpace) if i > 0 => break,
                 r => r?,
             }
         }
@@ -257,7 +257,7 @@ impl<N: Nand> Store<'_, N> {
     /// ```text
     /// 32 count u16   34 written by a checkpoint u16   36 entries: block u16, area u8, 0
     /// ```
-    fn write_alloc_record(&mut self) -> Result<(), Error<N::Error>> {
+    fn write_alloc_record(&mut self) -> Result<(), Fault> {
         let mut page = [0u8; HEADER + 4 + 4 * RESERVES];
         let new = &self.log.reserves[self.log.reserved - self.log.unnamed..self.log.reserved];
         put_u16(&mut page, HEADER, new.len() as u16);

@@ -8,7 +8,7 @@
 //! * A block is erased when it is taken, except one that was erased at format time.
 
 use crate::config::Config;
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::header::{self, HEADER, Header, Kind};
 use crate::format::limits::RETIRING;
@@ -162,18 +162,14 @@ impl<N: Nand> Store<'_, N> {
         page: PageAddr,
         at: PageAddr,
         buf: &mut [u8],
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         let header = self.read_meta(page, buf)?;
         Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
     }
 
     /// Reads a whole page and checks that it is a metadata page of this volume, and well-formed.
     /// One read; a page that is uncorrectable is read once more, for it may be at its limit.
-    pub fn read_meta(
-        &mut self,
-        at: PageAddr,
-        buf: &mut [u8],
-    ) -> Result<Option<Header>, Error<N::Error>> {
+    pub fn read_meta(&mut self, at: PageAddr, buf: &mut [u8]) -> Result<Option<Header>, Fault> {
         if !self.geo.contains(at) {
             return Ok(None);
         }
@@ -198,10 +194,10 @@ impl<N: Nand> Store<'_, N> {
         at: PageAddr,
         buf: &mut [u8],
         kind: Kind,
-    ) -> Result<Header, Error<N::Error>> {
+    ) -> Result<Header, Fault> {
         match self.read_meta(at, buf)? {
             Some(h) if h.kind == kind => Ok(h),
-            _ => Err(Error::Corrupt(at, kind.damaged())),
+            _ => Err(self.nand.damaged(at, kind.damaged())),
         }
     }
 
@@ -213,12 +209,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Gets a metadata page that must be of one kind. One read, unless the page is kept in RAM:
     /// then what it was found to hold before.
-    pub fn get_meta(
-        &mut self,
-        at: PageAddr,
-        buf: &mut [u8],
-        kind: Kind,
-    ) -> Result<(), Error<N::Error>> {
+    pub fn get_meta(&mut self, at: PageAddr, buf: &mut [u8], kind: Kind) -> Result<(), Fault> {
         if let Some(page) = self.kept(at, kind) {
             buf.copy_from_slice(page);
             return Ok(());
@@ -241,7 +232,7 @@ impl<N: Nand> Store<'_, N> {
         page: &mut [u8],
         kind: Kind,
         prev: PageAddr,
-    ) -> Result<bool, Error<N::Error>> {
+    ) -> Result<bool, Fault> {
         header::seal(page, kind, self.seq, at, self.volume, prev);
         debug_assert!(
             wellformed::is_believed(&self.geo, page, at),
@@ -259,7 +250,7 @@ impl<N: Nand> Store<'_, N> {
         page: &mut [u8],
         kind: Kind,
         prev: PageAddr,
-    ) -> Result<PageAddr, Error<N::Error>> {
+    ) -> Result<PageAddr, Fault> {
         if area != LogArea::Bitmap {
             self.table_write_back(MayProgram);
         }
@@ -307,7 +298,7 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    fn next_page(&mut self, area: LogArea) -> Result<PageAddr, Error<N::Error>> {
+    fn next_page(&mut self, area: LogArea) -> Result<PageAddr, Fault> {
         self.begin_session()?;
         self.see(area as usize)?;
         let head = self.heads.log[area as usize];
@@ -330,7 +321,7 @@ impl<N: Nand> Store<'_, N> {
         data: &[u8],
         owner: Owner,
         index: u32,
-    ) -> Result<PageAddr, Error<N::Error>> {
+    ) -> Result<PageAddr, Fault> {
         self.begin_session()?;
         self.table_write_back(MayProgram);
         if !self.has_tags() {
@@ -352,7 +343,7 @@ impl<N: Nand> Store<'_, N> {
         owner: Owner,
         index: u32,
         update: tag::Update,
-    ) -> Result<PageAddr, Error<N::Error>> {
+    ) -> Result<PageAddr, Fault> {
         self.begin_session()?;
         self.table_write_back(MayProgram);
         let tag = self.tag(data, owner, index);
@@ -362,12 +353,7 @@ impl<N: Nand> Store<'_, N> {
         Ok(at)
     }
 
-    fn program_data(
-        &mut self,
-        front: usize,
-        data: &[u8],
-        spare: &[u8],
-    ) -> Result<PageAddr, Error<N::Error>> {
+    fn program_data(&mut self, front: usize, data: &[u8], spare: &[u8]) -> Result<PageAddr, Fault> {
         if front == UPDATE {
             self.see(OF_UPDATES)?;
         }
@@ -411,9 +397,9 @@ impl<N: Nand> Store<'_, N> {
         out: &mut [u8],
         ino: u32,
         index: u32,
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         if !self.geo.contains(at) {
-            return Err(Error::Corrupt(at, Damaged::Extent));
+            return Err(self.nand.damaged(at, Damaged::Extent));
         }
         let mut spare = [0u8; tag::SIZE];
         let n = if self.has_tags() { tag::SIZE } else { 0 };
@@ -422,7 +408,7 @@ impl<N: Nand> Store<'_, N> {
             || Tag::matches(&spare, out)
                 && Tag::decode(&spare).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
         if !status.is_readable() || !ours {
-            return Err(Error::Corrupt(at, Damaged::Data));
+            return Err(self.nand.damaged(at, Damaged::Data));
         }
         Ok(())
     }

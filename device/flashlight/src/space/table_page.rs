@@ -1,6 +1,6 @@
 //! Pages of the block table on flash: read, changed, written.
 
-use crate::error::{Damaged, Error};
+use crate::error::{Damaged, Fault};
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::{BlockState, Entries};
 use crate::format::header::{HEADER, Kind};
@@ -39,7 +39,6 @@ impl<N: Nand> Store<'_, N> {
         let loaded = self.load_table_page(number);
         if !matches!(loaded, Ok(Some(_))) {
             self.nand.stop(Stopped::BlockTable);
-            loaded.map_err(|e| self.nand.tell_later(e)).ok();
             return BlockState::Bad;
         }
         self.table.known(block).unwrap_or(BlockState::Bad)
@@ -54,7 +53,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Reads a page of the table to RAM, if it is not there; where it is.
-    fn load_table_page(&mut self, number: usize) -> Result<Option<usize>, Error<N::Error>> {
+    fn load_table_page(&mut self, number: usize) -> Result<Option<usize>, Fault> {
         if let Some(i) = self.table.frame_of(number) {
             return Ok(Some(i));
         }
@@ -87,12 +86,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Reads a copy of a page of the table, which must be that page. One read.
-    fn read_table_page(
-        &mut self,
-        i: usize,
-        number: usize,
-        at: PageAddr,
-    ) -> Result<bool, Error<N::Error>> {
+    fn read_table_page(&mut self, i: usize, number: usize, at: PageAddr) -> Result<bool, Fault> {
         let size = self.table.page_size();
         let frames = core::mem::take(&mut self.table.bytes);
         let header = self.read_meta(at, &mut frames[i * size..(i + 1) * size]);
@@ -121,7 +115,6 @@ impl<N: Nand> Store<'_, N> {
                 (Ok(status), Some(p)) if status.is_readable() => {
                     return p.meant(entries.get(bytes, 0), is_new);
                 }
-                (Err(e), _) => self.nand.tell_later(e),
                 _ => {}
             }
         }
@@ -140,12 +133,9 @@ impl<N: Nand> Store<'_, N> {
             let Some(number) = self.table.paged.as_ref().and_then(Paged::fullest) else {
                 break;
             };
-            // What went wrong shows again: the changes are still there. But not the error of
-            // a driver that has failed.
-            if let Err(e) = self.write_table_page(number) {
-                if self.nand.is_stopped() {
-                    self.nand.tell_later(e);
-                }
+            // What went wrong shows again: the changes are still there. The error of
+            // a driver that has failed is kept.
+            if self.write_table_page(number).is_err() {
                 break;
             }
         }
@@ -153,7 +143,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Writes pages of the table until what a checkpoint holds leaves room for the
     /// changes of the session after it.
-    pub fn table_write_back_for_checkpoint(&mut self) -> Result<(), Error<N::Error>> {
+    pub fn table_write_back_for_checkpoint(&mut self) -> Result<(), Fault> {
         for _ in 0..2 * blocks(&self.geo) {
             let Some(p) = &self.table.paged else { break };
             let most = p.layout.full() * 3 / 4;
@@ -163,7 +153,7 @@ impl<N: Nand> Store<'_, N> {
             };
             match self.write_table_page(number) {
                 // The checkpoint is what makes blocks free.
-                Err(Error::NoSpace) if fits => break,
+                Err(Fault::NoSpace) if fits => break,
                 done => done?,
             }
         }
@@ -172,7 +162,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Forgets changes that come to what pages of the table say anyway, as recoveries make them
     /// that are cut one after another; when there are many. A read for each page.
-    pub fn forget_vain_changes(&mut self) -> Result<(), Error<N::Error>> {
+    pub fn forget_vain_changes(&mut self) -> Result<(), Fault> {
         let Some(layout) = self
             .table
             .paged
@@ -191,7 +181,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Writes a page of the table, as it is now, twice.
-    pub fn write_table_page(&mut self, number: usize) -> Result<(), Error<N::Error>> {
+    pub fn write_table_page(&mut self, number: usize) -> Result<(), Fault> {
         if self.table.paged.as_ref().is_none_or(|p| p.writing) {
             return Ok(());
         }
@@ -207,7 +197,7 @@ impl<N: Nand> Store<'_, N> {
     /// it can be filled again, when there are so many that in one of them less than half is. A
     /// page that is written often leaves copies of others behind, and each block would keep one
     /// that is not written any more.
-    fn empty_own(&mut self) -> Result<(), Error<N::Error>> {
+    fn empty_own(&mut self) -> Result<(), Fault> {
         let Some(p) = &self.table.paged else {
             return Ok(());
         };
@@ -244,7 +234,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Makes sure that there is a block for both copies of a page.
-    fn make_table_head(&mut self) -> Result<(), Error<N::Error>> {
+    fn make_table_head(&mut self) -> Result<(), Fault> {
         self.begin_session()?;
         let head = self.table.head();
         if head.block != u32::MAX && head.next + 2 <= self.ppb() {
@@ -270,7 +260,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Takes a block that was taken before, and is not needed any more.
-    fn take_own(&mut self) -> Result<Option<u32>, Error<N::Error>> {
+    fn take_own(&mut self) -> Result<Option<u32>, Fault> {
         let own = self.table.paged.as_ref().map_or([u16::MAX; OWN], |p| p.own);
         for block in own.into_iter().filter(|b| *b != u16::MAX).map(u32::from) {
             if self.state(block) != BlockState::Meta(0) {
@@ -305,7 +295,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Programs a copy of a page of the table.
-    fn append_table_page(&mut self, page: &mut [u8]) -> Result<PageAddr, Error<N::Error>> {
+    fn append_table_page(&mut self, page: &mut [u8]) -> Result<PageAddr, Fault> {
         self.see(OF_TABLE)?;
         loop {
             if self.table.head().next >= self.ppb() || self.table.head().block == u32::MAX {
@@ -334,12 +324,12 @@ impl<N: Nand> Store<'_, N> {
         }
     }
 
-    fn rewrite_table_page(&mut self, number: usize) -> Result<(), Error<N::Error>> {
+    fn rewrite_table_page(&mut self, number: usize) -> Result<(), Fault> {
         // That asks for states: the RAM for pages is needed for this one after that.
         self.make_table_head()?;
         let Some(i) = self.load_table_page(number)? else {
             self.nand.stop(Stopped::BlockTable);
-            return Err(Error::Corrupt(PageAddr::NONE, Damaged::Table));
+            return Err(self.nand.damaged(PageAddr::NONE, Damaged::Table));
         };
         self.table.apply(i, number);
         let size = self.table.page_size();

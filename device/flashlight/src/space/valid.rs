@@ -1,6 +1,6 @@
 //! Pages that are valid, and those that are so no more.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::checkpoint::FAILING_BLOCKS;
@@ -143,7 +143,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// After a checkpoint: dead blocks are free. Those that have failed are bad; without `marking`,
     /// which writes, they stay dead until the next checkpoint.
-    pub fn free_dead(&mut self, marking: bool) -> Result<(), Error<N::Error>> {
+    pub fn free_dead(&mut self, marking: bool) -> Result<(), Fault> {
         self.wear.ready = true;
         if marking {
             self.mark_failed()?;
@@ -182,7 +182,7 @@ impl<N: Nand> Store<'_, N> {
     /// Blocks that the checkpoint calls bad because they have failed, or free, because they had
     /// been taken when its block table was on flash: whoever wrote it may not have come to mark
     /// them, and they wait no longer.
-    fn mark_failed(&mut self) -> Result<(), Error<N::Error>> {
+    fn mark_failed(&mut self) -> Result<(), Fault> {
         for slot in 0..FAILING_BLOCKS {
             let block = u32::from(self.failing.0[slot]);
             if block == u16::MAX.into() || self.is_reserved(block) {

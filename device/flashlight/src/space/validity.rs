@@ -24,7 +24,7 @@
 //! * Only blocks that are not written any more go there: all their pages have been
 //!   programmed, or never will be.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::LogArea;
 use crate::format::header::{HEADER, Kind};
 use crate::format::validity::{BITS, RANGES, WORTH, entry_bits, len, per_range};
@@ -124,11 +124,7 @@ impl<N: Nand> Store<'_, N> {
     }
 
     /// Loads the page of a range; `false` when there is none any more.
-    pub(crate) fn load_validity(
-        &mut self,
-        range: usize,
-        page: &mut [u8],
-    ) -> Result<bool, Error<N::Error>> {
+    pub(crate) fn load_validity(&mut self, range: usize, page: &mut [u8]) -> Result<bool, Fault> {
         let header = self.read_meta(self.validity.places[range], page)?;
         Ok(header.is_some_and(|h| h.kind == Kind::Validity)
             && get_u32(page, HEADER) == range as u32 * per_range(&self.geo))
@@ -141,7 +137,7 @@ impl<N: Nand> Store<'_, N> {
         range: usize,
         kept: Option<u32>,
         page: &mut [u8],
-    ) -> Result<(), Error<N::Error>> {
+    ) -> Result<(), Fault> {
         if !self.load_validity(range, page)? {
             page.fill(0xff);
         }
@@ -174,7 +170,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Puts together on the list what is known of a block of which flash says more, if that says
     /// which pages are valid. One read at most.
-    pub(crate) fn recall(&mut self, block: u32, page: &mut [u8]) -> Result<(), Error<N::Error>> {
+    pub(crate) fn recall(&mut self, block: u32, page: &mut [u8]) -> Result<(), Fault> {
         let there = self.load_validity(self.validity.range(block), page)?;
         self.validity.drop(block);
         let bits = &mut page[self.validity.bits(block)];

@@ -39,7 +39,7 @@
 //! blocks the one is taken that lags most; what rests goes to the one that has been erased most.
 //! The counts are not stored: a mount takes every block to be where it should be.
 
-use crate::error::Error;
+use crate::error::Fault;
 use crate::format::area::HEADS;
 use crate::format::blockstate::BlockState;
 use crate::space::store::Store;
@@ -342,7 +342,7 @@ impl<N: Nand> Store<'_, N> {
 
     /// Picks a free block of a sort that may last long. One that follows its predecessor after more
     /// erases than there are blocks would miss one in each of its own.
-    pub fn pick_for(&mut self, sort: usize) -> Result<u32, Error<N::Error>> {
+    pub fn pick_for(&mut self, sort: usize) -> Result<u32, Fault> {
         let before = core::mem::replace(&mut self.wear.taken[sort], self.wear.clock);
         let lasting = self.wear.clock.wrapping_sub(before) > self.table.blocks();
         if self.wear.interval > 0 && lasting && !self.discarded {

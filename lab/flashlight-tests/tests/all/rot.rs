@@ -300,11 +300,7 @@ fn last_file(chip: &mut SimNand) -> PageAddr {
 /// with that, and is told.
 fn remount(v: Volume, loss: &Loss) -> Result<Volume, String> {
     let chip = match v.fs.into_volume().unmount() {
-        Err((chip, Damage::Corrupt(_, Damaged::Deferred)))
-            if loss.kind == "directory" =>
-        {
-            chip
-        }
+        Err((chip, Damage::Corrupt(_, Damaged::Deferred))) if loss.kind == "directory" => chip,
         Err((_, e)) => return Err(format!("unmount fails: {e}")),
         Ok(chip) => chip,
     };
