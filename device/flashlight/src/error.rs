@@ -10,6 +10,9 @@ pub enum Damaged {
     Data,
     /// The inode of a file.
     File,
+    /// The inode of a file that an entry of a directory leads to; the number reported with it is
+    /// that of the directory, for the file's is in the page.
+    FileOfDir,
     /// The inode of a directory.
     Dir,
     /// An entry of a directory: the page it leads to is not that name's.
@@ -48,7 +51,8 @@ pub enum Damaged {
     Snapshot,
     /// A block for checkpoints.
     CheckpointBlock,
-    /// The record of a change before the last stop.
+    /// A page that records a change, written since the last checkpoint: what it concerns may be as
+    /// it was before.
     Change,
     /// The record of an image's transfer to a chip.
     Transfer,
@@ -60,17 +64,18 @@ impl Damaged {
         match self {
             Damaged::Data => "file data",
             Damaged::File => "file inode",
+            Damaged::FileOfDir => "inode of a file of this directory",
             Damaged::Dir => "directory",
             Damaged::Entry => "directory entry",
             Damaged::Deferred => "deferred changes of a directory",
             Damaged::Names => "names of a file",
             Damaged::Attributes => "extended attributes",
             Damaged::HashMap => "hash map",
-            Damaged::HashIndex => "hash index",
+            Damaged::HashIndex => "index page of hash maps",
             Damaged::ExtentMap => "extent map",
-            Damaged::ExtentIndex => "extent index",
+            Damaged::ExtentIndex => "index page of extent maps",
             Damaged::Extent => "extent",
-            Damaged::DirMap => "directory map",
+            Damaged::DirMap => "page of the directory map",
             Damaged::Places => "page of places of the directory map",
             Damaged::Table => "block table",
             Damaged::Validity => "validity page",

@@ -76,7 +76,8 @@ impl<N: Nand> FlashLight<'_, N> {
             };
             let file = index.files[i].file().file_ref(index.store.volume);
             index.room_for_name(Node::File(file), name.len)?;
-            // As for a rename: pages of data and of attributes name the entry they were written under.
+            // As for a rename: pages of data and of attributes name the entry that they were
+            // written under.
             let referred = index.files[i].file().is_referred_to();
             let mut view = index.files[i].file_mut();
             if referred {

@@ -61,8 +61,8 @@ impl<N: Nand> FlashLight<'_, N> {
         self.told(|fs| {
             fs.index_mut().writable()?;
             fs.store_mut().nand.pages.yield_to(0);
-            // Names get their entries back before others lose theirs. What leads to no file any more
-            // when the index directory has lost its entry goes after that.
+            // Names get their entries back before others lose theirs. What leads to no file any
+            // more when the index directory has lost its entry goes after that.
             for names in [true, false] {
                 if !names {
                     let done = fs.volume.repair_entries(INDEX_DIR);
@@ -106,8 +106,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 let first = block * fs.store().ppb();
                 let ppb = fs.store().ppb();
                 let pages = || (first..first + ppb).map(PageAddr);
-                // Pages of the block table may have been written elsewhere since the walk. On a damaged
-                // volume another may claim the same page.
+                // Pages of the block table may have been written elsewhere since the walk. On a
+                // damaged volume another may claim the same page.
                 let table = fs.store().table.copies();
                 let here = |at: &PageAddr| (first..first + ppb).contains(&at.0);
                 let of_table = table.filter(here).count() as u32;

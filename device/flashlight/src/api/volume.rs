@@ -38,7 +38,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
         root: &New,
         config: Config,
     ) -> Result<N, Error<N::Error>> {
-        let mut fs = Volume::new(nand, ram, &config, |volume| FlashLight { volume })?;
+        let mut fs = Volume::made(nand, ram, &config, |volume| FlashLight { volume })?;
         fs.told(|fs| fs.volume.begin(volume, root, &config))?;
         Ok(fs.volume.durable.index.store.nand.inner)
     }
@@ -52,7 +52,7 @@ impl<'r, N: Nand> FlashLight<'r, N> {
     /// [`Error::NotFormatted`], [`Error::Version`], [`Error::Geometry`], [`Error::RamTooSmall`],
     /// [`Error::Corrupt`].
     pub fn mount(nand: N, ram: &'r mut [u8], config: Config) -> Result<Self, Error<N::Error>> {
-        let mut mounted = Volume::new(nand, ram, &config, |volume| FlashLight { volume });
+        let mut mounted = Volume::made(nand, ram, &config, |volume| FlashLight { volume });
         if let Ok(fs) = &mut mounted
             && let Err(fault) = fs.volume.bring_back(&config)
         {

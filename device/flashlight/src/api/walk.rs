@@ -2,7 +2,7 @@
 
 use crate::FlashLight;
 use crate::cleaning::Volume;
-use crate::error::{Error, Fault, sound};
+use crate::error::{Damaged, Error, Fault, sound};
 use crate::format::blockstate::BlockState;
 use crate::format::dirrec::{DirRec, Target};
 use crate::format::extent::{Extent, INDEX_END};
@@ -491,7 +491,9 @@ impl<N: Nand> Index<'_, N> {
         hash: u32,
         visitor: &mut Limited<'_>,
     ) -> Result<(), Fault> {
-        self.load_scratch(at, Kind::File)?;
+        if sound(self.load_scratch(at, Kind::File))?.is_none() {
+            return Err(self.store.nand.damaged(at, Damaged::FileOfDir));
+        }
         let ino = FileView::on(&self.scratch).ino();
         let i = match self.file_slot(ino) {
             Some(i) => i,
@@ -565,9 +567,6 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 }
-
-/// What a damaged page is called that an entry leads to; the number reported with it is that of
-/// the directory, for the file's is in the page.
 
 /// Visits the pages of extents. Returns where the last ends.
 fn visit_extents(

@@ -118,6 +118,7 @@ impl<N: Nand> Durable<'_, N> {
     }
 
     /// Whether the states of the blocks that the checkpoint names are those of their uses.
+    #[inline(never)]
     fn states_agree(&mut self) -> bool {
         let mut named = [0; SYSTEM_MOST];
         let count = (named.iter_mut().zip(self.system_blocks()))

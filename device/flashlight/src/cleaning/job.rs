@@ -148,7 +148,7 @@ impl<N: Nand> Volume<'_, N> {
 
     /// Goes on with a block at a cost of about `limit` reads; whether it has come to its end.
     pub(crate) fn job_step(&mut self, job: &mut CleanJob, limit: u32) -> Result<bool, Fault> {
-        let before = self.store().written;
+        let before = self.store().written.cleaning();
         if job.why == Why::Wear {
             self.store_mut().heads.mover = WEAR;
         }
@@ -159,8 +159,8 @@ impl<N: Nand> Volume<'_, N> {
         let written = &mut self.store_mut().written;
         match job.why {
             Why::Space => {}
-            Why::Wear => written.levelled_pages += written.set_apart(&before),
-            Why::Rot => written.refreshed_pages += written.set_apart(&before),
+            Why::Wear => written.levelled_pages += written.set_apart(before),
+            Why::Rot => written.refreshed_pages += written.set_apart(before),
         }
         if job.why == Why::Rot && !matches!(result, Ok(false)) {
             // The moves have read it too.

@@ -10,8 +10,6 @@ pub(crate) const HEAD: usize = 3;
 /// Longest name of an extended attribute.
 pub const XATTR_NAME_MAX: usize = 255;
 
-/// What damage is called.
-
 pub(crate) type AttributesPage<'a> = MapPage<&'a mut [u8], 1>;
 
 /// Names and values as bytes; whatever they are, reading them ends.

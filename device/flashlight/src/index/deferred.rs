@@ -252,6 +252,7 @@ impl<'r, N: Nand> Index<'r, N> {
     }
 
     /// Puts what has changed in a slot on the list, if it may be there and has room.
+    #[inline(never)]
     fn defer(&mut self, i: DirSlot) -> bool {
         let slot = &mut self.dirs[i];
         if slot.changes.is_whole() || slot.loc.is_none() {

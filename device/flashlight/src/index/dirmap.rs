@@ -31,8 +31,6 @@ use flashkit_nand::{Nand, PageAddr};
 /// Of a wide map, those of pages of the map.
 pub(crate) const NEAR: usize = MAP_PAGES - 2;
 
-/// What a page of places is called.
-
 /// The cached page and the places of all.
 pub(crate) struct DirMap<'r> {
     pub buf: &'r mut [u8],

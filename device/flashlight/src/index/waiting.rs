@@ -252,6 +252,12 @@ impl<N: Nand> Index<'_, N> {
         key: Option<u32>,
     ) -> Result<(), Fault> {
         self.write_notes(i)?;
+        self.drain_noted(i, root, key)
+    }
+
+    /// The same when what the inode notes is on flash.
+    #[inline(never)]
+    fn drain_noted(&mut self, i: FileSlot, root: usize, key: Option<u32>) -> Result<(), Fault> {
         let (page, end) = self.load_index(i, root)?;
         let index: MapPage<&[u8], 8> = MapPage(&*self.scratch);
         let (first, _) = self.files[i].file().pointer(root);

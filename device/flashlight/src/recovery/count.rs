@@ -19,6 +19,7 @@ use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 impl<'r, N: Nand> Index<'r, N> {
     /// Step 5: counts the lost pages that inodes refer to.
+    #[inline(never)]
     pub(crate) fn count_lost(&mut self, since: u64) -> Result<(), Fault> {
         self.count_deferred(MayProgram);
         let mut entry = 0;

@@ -92,6 +92,7 @@ impl<N: Nand> Index<'_, N> {
 
     /// At the end of a recovery: the last exchange is finished when its second page was not
     /// written. Up to three reads and two programs.
+    #[inline(never)]
     pub(crate) fn finish_exchange(&mut self, pending: Pending) -> Result<(), Fault> {
         let mut buf = [0; NAME_MAX];
         let Some(len) = self.name_left(&pending, &mut buf)? else {

@@ -31,6 +31,7 @@ struct LogSeen {
 
 impl<'r, N: Nand> Durable<'r, N> {
     /// Step 1: reads the allocation log and lists the blocks. Returns whether there are records.
+    #[inline(never)]
     pub(crate) fn list_opened(&mut self, start: &Start) -> Result<bool, Fault> {
         let since = start.since;
         self.index.files[FileSlot::Second].clear();

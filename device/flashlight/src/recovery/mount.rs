@@ -28,11 +28,11 @@ impl<'r, N: Nand> Volume<'r, N> {
     // A call of its own, so that the copies it makes of the volume are gone from the stack when
     // the recovery begins.
     #[inline(never)]
-    pub(crate) fn new<T>(
+    pub(crate) fn made<T>(
         mut nand: N,
         ram: &'r mut [u8],
         config: &Config,
-        made: impl FnOnce(Self) -> T,
+        wrap: impl FnOnce(Self) -> T,
     ) -> Result<T, Error<N::Error>> {
         let roots = root_blocks(&mut nand).map_err(Error::Driver)?;
         if roots == [u32::MAX; 2] {
@@ -52,7 +52,7 @@ impl<'r, N: Nand> Volume<'r, N> {
         let mut ram = ram;
         let (parts, [known_dirs, hashes]) = store_parts(&geo, config, layout, &mut ram);
         let store = Store::new(nand, config, parts);
-        Ok(made(Volume {
+        Ok(wrap(Volume {
             durable: Durable {
                 index: Index::new(store, config.read_only, known_dirs, hashes, ram),
                 anchor: Anchor::new(roots),
@@ -200,6 +200,7 @@ impl<'r, N: Nand> Durable<'r, N> {
     }
 
     /// Finds and unpacks the newest checkpoint.
+    #[inline(never)]
     fn load_checkpoint(&mut self, root: &Root) -> Result<Start, Fault> {
         let mut at = PageAddr::NONE;
         let mut counts = None;

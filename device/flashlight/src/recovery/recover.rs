@@ -66,6 +66,7 @@ impl<'r, N: Nand> Volume<'r, N> {
     /// Brings the volume from the checkpoint just loaded to where it was. Returns whether that is
     /// durable: it is not where the last root block is full. Then what is written is in blocks that
     /// are free for the next mount as well, which does it again.
+    #[inline(never)]
     pub(crate) fn recover(&mut self, start: &Start) -> Result<bool, Fault> {
         let since = start.since;
         self.store_mut().log.session = true;

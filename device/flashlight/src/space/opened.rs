@@ -65,9 +65,6 @@ pub(crate) struct Pending {
 /// recovery before, whose checkpoint could not be read, had gone on by.
 pub(crate) const NEWER: u64 = 1 << 17;
 
-/// What is damaged when an inode page written since the checkpoint cannot be read: what it concerns
-/// may be as it was before.
-
 /// Where a name is: directory, hash.
 pub(crate) type NamePlace = (u32, u32);
 

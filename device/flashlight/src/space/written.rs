@@ -47,12 +47,26 @@ impl Written {
         self.moved_data + self.moved_meta
     }
 
-    /// Takes what has been moved since `before` out of what cleaning has done, to be counted apart;
+    /// What cleaning has done: pages of data and metadata moved, blocks cleaned and compacted.
+    pub(crate) fn cleaning(&self) -> [u64; 4] {
+        [
+            self.moved_data,
+            self.moved_meta,
+            self.cleaned,
+            self.compacted,
+        ]
+    }
+
+    /// Takes what has been done since `before` out of what cleaning has done, to be counted apart;
     /// gives the pages.
-    pub(crate) fn set_apart(&mut self, before: &Written) -> u64 {
-        let pages = self.moved() - before.moved();
-        (self.moved_data, self.moved_meta) = (before.moved_data, before.moved_meta);
-        (self.cleaned, self.compacted) = (before.cleaned, before.compacted);
+    pub(crate) fn set_apart(&mut self, before: [u64; 4]) -> u64 {
+        let pages = self.moved() - before[0] - before[1];
+        [
+            self.moved_data,
+            self.moved_meta,
+            self.cleaned,
+            self.compacted,
+        ] = before;
         pages
     }
 }
