@@ -8,7 +8,7 @@ use crate::FlashLight;
 use crate::cleaning::Volume;
 use crate::error::{Error, FILE_DATA, sound};
 use crate::format::extent::{self, INDEX_END};
-use crate::format::inode::{Fragment, Time};
+use crate::format::inode::{Fragment, Stamp, Time};
 use crate::format::node::FileRef;
 use crate::format::tag::Update;
 use crate::index::Index;
@@ -75,8 +75,8 @@ impl<N: Nand> FlashLight<'_, N> {
             Some(end) if end <= self.file_size_max() => {}
             _ => return Err(Error::TooBig),
         }
-        if self.index().is_update(node, offset, data.len(), now) {
-            return self.volume.write_update(node, offset, data, now);
+        if let Some(when) = self.index().update(node, offset, data.len(), now) {
+            return self.volume.write_update(node, offset, data, when);
         }
         self.volume.write_pages(node, offset, data, now, true)
     }
@@ -120,6 +120,7 @@ impl<N: Nand> Volume<'_, N> {
                 self.index_mut().finish_truncate(i)?;
             }
             let piece = &data[done..done + n];
+            let mut time = now;
             if n == ps {
                 self.index_mut().files[i].change();
                 self.index_mut().write_page(i, index, piece)?;
@@ -128,6 +129,10 @@ impl<N: Nand> Volume<'_, N> {
                 let tail = alone
                     .then(|| self.index().tail(i, at, piece, now))
                     .flatten();
+                if let Some(update) = tail {
+                    let before = self.index().files[i].file().time(Stamp::Modify);
+                    time = update.when.time(before);
+                }
                 if let Err(e) = self.index_mut().write_part(i, index, off, piece, tail) {
                     self.index_mut().files[i].change();
                     return Err(e);
@@ -135,7 +140,7 @@ impl<N: Nand> Volume<'_, N> {
             }
             let mut view = self.index_mut().files[i].file_mut();
             view.end_at_least(at + n as u64);
-            view.set_modified(now);
+            view.set_modified(time);
             done += n;
         }
         Ok(())

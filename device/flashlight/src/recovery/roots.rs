@@ -5,8 +5,9 @@ use crate::checkpoint::encode::Start;
 use crate::error::Error;
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
-use crate::format::header::{self, Bad, HEADER, Header, Kind};
+use crate::format::header::{self, Bad, HEADER, Header, Kind, SHORT_TAGS};
 use crate::format::limits::ANCHOR_PAGES;
+use crate::format::tag::Form;
 use crate::format::wellformed::is_well_formed;
 use crate::index::Index;
 use flashkit_bytes::get_u32;
@@ -215,7 +216,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         let geo = self.index.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut newest, mut before) = (None, None);
-        let (mut version, mut fits) = (None, true);
+        let (mut version, mut fits, mut is_short) = (None, true, false);
         let (mut blocks, mut good) = ([RootBlock::default(); 2], 0);
         for (side, seen) in blocks.iter_mut().enumerate() {
             let block = self.anchor.roots[side];
@@ -234,6 +235,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                     Err(Bad::Version(v)) => version = Some(v),
                     Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, page, &h) => {
                         let word = |i: usize| get_u32(page, HEADER + 4 * i);
+                        let short = page[7] == SHORT_TAGS;
                         seen.round = Some(word(6));
                         let page = Some((h.seq, index, word(4)));
                         if page > seen.newest {
@@ -244,6 +246,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                             fits = shape(&geo) == [word(0), word(1), word(2), word(3)];
                             best = Some((h, word(4), word(5)));
                             good = word(7);
+                            is_short = short;
                         }
                     }
                     _ => {}
@@ -253,9 +256,12 @@ impl<'r, N: Nand> Durable<'r, N> {
         let Some((header, second, last_root)) = best else {
             return Err(version.map_or(Error::NotFormatted, Error::Version));
         };
-        if !fits {
+        let has_room = self.index.store.has_tags();
+        if !fits || is_short && !has_room {
             return Err(Error::Geometry);
         }
+        let form = if is_short { Form::Short } else { Form::Wide };
+        self.index.store.tags = has_room.then_some(form);
         self.index.store.volume = header.volume;
         (self.anchor.last_root, self.anchor.good) = (last_root, good);
         self.anchor.limit_roots();
