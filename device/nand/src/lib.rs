@@ -185,8 +185,8 @@ pub trait Nand {
     /// Durable when this returns [`Copied::Done`].
     ///
     /// `page` is room for a page; what is in it then means nothing. Costs an array read and a
-    /// program. Where [`Nand::copies`] says no, it is a read and a program over the bus, and so it is
-    /// by default.
+    /// program. Where [`Nand::copies`] says no, it is a read and a program over the bus, and so it
+    /// is by default.
     fn copy(
         &mut self,
         from: PageAddr,

@@ -216,7 +216,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         let geo = self.index.store.geo;
         let mut best: Option<(Header, u32, u32)> = None;
         let (mut newest, mut before) = (None, None);
-        let (mut version, mut fits, mut is_short) = (None, true, false);
+        let (mut version, mut fits) = (None, true);
         let (mut blocks, mut good) = ([RootBlock::default(); 2], 0);
         for (side, seen) in blocks.iter_mut().enumerate() {
             let block = self.anchor.roots[side];
@@ -243,10 +243,12 @@ impl<'r, N: Nand> Durable<'r, N> {
                         }
                         note_newest(&mut newest, &mut before, Some((h.seq, word(4))));
                         if best.is_none_or(|b| h.seq > b.0.seq) {
-                            fits = shape(&geo) == [word(0), word(1), word(2), word(3)];
+                            let form = if short { Form::Short } else { Form::Wide };
+                            store.tags = store.tags.and(Some(form));
+                            fits = shape(&geo) == [word(0), word(1), word(2), word(3)]
+                                && (!short || store.has_tags());
                             best = Some((h, word(4), word(5)));
                             good = word(7);
-                            is_short = short;
                         }
                     }
                     _ => {}
@@ -256,12 +258,9 @@ impl<'r, N: Nand> Durable<'r, N> {
         let Some((header, second, last_root)) = best else {
             return Err(version.map_or(Error::NotFormatted, Error::Version));
         };
-        let has_room = self.index.store.has_tags();
-        if !fits || is_short && !has_room {
+        if !fits {
             return Err(Error::Geometry);
         }
-        let form = if is_short { Form::Short } else { Form::Wide };
-        self.index.store.tags = has_room.then_some(form);
         self.index.store.volume = header.volume;
         (self.anchor.last_root, self.anchor.good) = (last_root, good);
         self.anchor.limit_roots();

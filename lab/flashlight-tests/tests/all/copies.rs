@@ -88,9 +88,10 @@ fn pages_that_move_are_copied_where_the_chip_copies() {
         };
         assert!(moved > 500, "{spare}: {moved} pages moved");
         assert_eq!(nothing.page_copies, 0);
-        assert_eq!(
-            all.page_copies, moved_by_copies,
-            "{spare}: every page that moved"
+        // All pages of data. Levelling has moved pages of metadata too, which are written anew.
+        assert!(
+            (moved - 10..=moved).contains(&all.page_copies),
+            "{spare}: {all:?}, {moved} pages moved"
         );
         assert!(
             parity.page_copies > moved / 4 && parity.page_copies < moved,

@@ -223,7 +223,7 @@ fn ten_years(faults: Faults) -> (u64, u64) {
 }
 
 /// Where the ECC corrects one bit, every corrected read has its block written anew. What a data
-/// sheet promises of such a chip is ten years with a bit in 512 bytes: one in a page each 30 months.
+/// sheet promises of such a chip is ten years with a bit in 512 bytes: one in 30 months a page.
 #[test]
 fn what_an_ecc_of_one_bit_costs() {
     let as_promised = |ecc| Faults {
