@@ -25,19 +25,20 @@ impl ChipSpec {
     /// this name has not so many, or another spare area.
     pub fn spare_map(&self) -> Option<Vec<Range<usize>>> {
         let usable = self.geometry().spare_size();
-        let Some(part) = spi_part(&self.name().to_uppercase()) else {
-            let first = Self::MARKER as usize;
-            return Some(vec![first..first + usable as usize]);
-        };
+        let part = spi_part(&self.name().to_uppercase());
+        let runs_of = part.map_or(&[(Self::MARKER, u32::MAX)][..], |part| part.runs);
         let mut left = usable;
         let mut runs = Vec::new();
-        for &(first, len) in part.runs {
+        for &(first, len) in runs_of {
             let len = len.min(left);
             left -= len;
             runs.push(first as usize..(first + len) as usize);
         }
-        let is_that = part.page_size == self.geometry().page_size();
-        let fits = left == 0 && is_that && part.raw_spare == self.raw_spare();
+        let is_that = part.is_none_or(|part| {
+            let geometry = self.geometry();
+            (part.page_size, part.raw_spare) == (geometry.page_size(), self.raw_spare())
+        });
+        let fits = left == 0 && is_that;
         fits.then_some(runs)
     }
 }

@@ -455,8 +455,8 @@ fn raw_images_have_the_layout_of_the_chip() {
         ("w25n01gv", 24, 64, &[2..8, 18..24, 34..40, 50..56][..]),
         ("W25N01GV", 20, 64, &[2..8, 18..24, 34..40, 50..52]),
         ("gd5f1gq4ua", 24, 64, &[1..8, 16..24, 32..40, 48..49]),
-        ("mt29f1g01abafd", 24, 128, &[2..26]),
-        ("slc-256m", 24, 64, &[2..26]),
+        ("mt29f1g01abafd", 24, 128, &[2..14, 14..26]),
+        ("slc-256m", 24, 64, &[2..14, 14..26]),
     ] {
         let mut nand = SimNand::new(spec(name, given, raw_spare));
         let tag = &tag[..given as usize];

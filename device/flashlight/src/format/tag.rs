@@ -171,7 +171,7 @@ impl Tag {
             Form::Wide => (get_u32(b, 16), get_u32(b, 20), get_u32(b, 12), 32),
             Form::Short => (
                 get_u32(b, 12) >> 28 | u32::from(get_u16(b, 16)) << 4,
-                get_u32(b, 12) & (1 << 28) - 1,
+                get_u32(b, 12) & ((1 << 28) - 1),
                 u32::from(get_u16(b, 18)) << 16 | u32::from(get_u16(b, 20)),
                 if get_u16(b, SAYS) & NO_UPDATE == 0 {
                     INDEX_BITS
