@@ -527,12 +527,8 @@ fn every_page_with_short_tags() {
 
 #[test]
 fn every_page_without_spare_bytes() {
-    every_page(
-        "bare",
-        &[],
-        20,
-        &unmounted(small_volume((1024, 0, 16, 160))),
-    );
+    let shape = (1024, 0, 16, 160);
+    every_page("bare", &[], 20, &unmounted(small_volume(shape)));
 }
 
 #[test]
