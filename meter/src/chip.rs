@@ -11,6 +11,9 @@ pub struct Counters {
     pub spare_reads: u64,
     /// Programs, failed and torn ones included.
     pub page_programs: u64,
+    /// Copies of pages that the chip has made by itself, failed and torn ones included. They are
+    /// neither among the reads nor among the programs.
+    pub page_copies: u64,
     /// Erases, failed and torn ones included.
     pub block_erases: u64,
     /// Virtual time in nanoseconds: all operations one after another, and
@@ -27,6 +30,7 @@ impl core::ops::Sub for Counters {
             page_reads: self.page_reads - before.page_reads,
             spare_reads: self.spare_reads - before.spare_reads,
             page_programs: self.page_programs - before.page_programs,
+            page_copies: self.page_copies - before.page_copies,
             block_erases: self.block_erases - before.block_erases,
             time_ns: self.time_ns - before.time_ns,
         }
@@ -41,6 +45,7 @@ impl core::ops::Add for Counters {
             page_reads: self.page_reads + other.page_reads,
             spare_reads: self.spare_reads + other.spare_reads,
             page_programs: self.page_programs + other.page_programs,
+            page_copies: self.page_copies + other.page_copies,
             block_erases: self.block_erases + other.block_erases,
             time_ns: self.time_ns + other.time_ns,
         }

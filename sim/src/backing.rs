@@ -166,6 +166,7 @@ impl SimNand {
             distrusted: self.distrusted,
             faults: self.faults.clone(),
             backing: self.backing.clone(),
+            copies: self.copies,
         };
         if self.is_written_through() {
             for b in 0..self.geometry.blocks() {

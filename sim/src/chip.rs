@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{
+    BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus, copy_over_bus,
+};
 
 use crate::backing::Backing;
 use crate::block::{BAD, Block, FACTORY, FAILING, HALF_ERASED, PageState};
 use crate::fault::FaultState;
+use crate::spi::{CopyRange, spi_part};
 use crate::{ChipSpec, Counters, EraseTear, Faults, Metered, Rng, SimError, Timing};
 
 /// A simulated NAND chip.
@@ -16,6 +19,10 @@ use crate::{ChipSpec, Counters, EraseTear, Faults, Metered, Rng, SimError, Timin
 /// a page programmed at or below the last attempted one of its block since the erase (an attempt
 /// that was cut or failed counts), a program after an erase that did not complete, a program or
 /// erase of a block marked bad, an address or a length out of range.
+///
+/// # Copies
+/// A chip that is named as a SPI NAND of [`crate::spi`], in whatever case, copies pages by itself
+/// where that part does; see [`SimNand::set_copies`]. It takes the time of a read and of a program.
 ///
 /// # Snapshots
 /// `clone()` is a snapshot that shares all pages until one side changes them; it costs a
@@ -32,6 +39,7 @@ pub struct SimNand {
     pub(crate) distrusted: bool,
     pub(crate) faults: Option<Box<FaultState>>,
     pub(crate) backing: Option<Backing>,
+    pub(crate) copies: CopyRange,
 }
 
 impl SimNand {
@@ -50,6 +58,8 @@ impl SimNand {
             distrusted: false,
             faults: None,
             backing: None,
+            copies: spi_part(&spec.name().to_uppercase())
+                .map_or(CopyRange::Nothing, |part| part.copies),
             spec: Arc::new(spec),
         }
     }
@@ -57,6 +67,11 @@ impl SimNand {
     /// What kind of chip it is.
     pub fn spec(&self) -> &ChipSpec {
         &self.spec
+    }
+
+    /// Between which pages the chip copies by itself from now on. Not persistent.
+    pub fn set_copies(&mut self, copies: CopyRange) {
+        self.copies = copies;
     }
 
     /// Also panics, from now on, when a block is programmed that was never erased in its life.
@@ -367,6 +382,31 @@ impl Nand for SimNand {
         }
         self.put(b, index, PageState::Written, data, spare)?;
         Ok(OpStatus::Done)
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        let block = |page| self.geometry.block_of(page).0;
+        let blocks = self.geometry.blocks();
+        self.copies.has(blocks, block(from), block(to))
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, SimError> {
+        let before = self.counters;
+        let copied = copy_over_bus(self, from, to, spare, page)?;
+        if self.copies(from, to) {
+            self.counters = Counters {
+                page_copies: before.page_copies + 1,
+                time_ns: self.counters.time_ns,
+                ..before
+            };
+        }
+        Ok(copied)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, SimError> {

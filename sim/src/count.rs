@@ -1,6 +1,6 @@
 //! Counts of any chip's operations.
 
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
 use crate::{Counters, EraseTear, Metered, Tear, Tearable, Timing};
 
@@ -99,6 +99,27 @@ impl<N: Nand> Nand for Count<N> {
     ) -> Result<OpStatus, Self::Error> {
         self.count_program();
         self.inner.program(page, data, spare)
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.inner.copies(from, to)
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, Self::Error> {
+        if self.inner.copies(from, to) {
+            self.counters.page_copies += 1;
+        } else {
+            self.counters.page_reads += 1;
+            self.counters.page_programs += 1;
+        }
+        self.counters.time_ns += self.timing.read_ns + self.timing.program_ns;
+        self.inner.copy(from, to, spare, page)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {

@@ -178,6 +178,11 @@ impl<N: Tearable> Nand for PowerCut<N> {
         }
     }
 
+    /// The copy itself is a read and a program, as by default: those are what is looked at.
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.inner.copies(from, to)
+    }
+
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {
         match self.begin()? {
             None => self.inner.erase(block).map_err(CutError::Inner),

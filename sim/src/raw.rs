@@ -1,22 +1,61 @@
 //! Raw images, as nanddump writes and nandwrite reads them: pages one after another, each with
 //! or without its raw spare bytes.
 //!
-//! Bytes 0 and 1 of the raw spare are the bad-block marker, `0xFF` on good blocks; the usable
-//! bytes follow; what ECC would take is `0xFF`. Nothing here is counted or takes virtual time.
+//! Bytes 0 and 1 of the raw spare are the bad-block marker, `0xFF` on good blocks. The usable bytes
+//! follow, or are where the chip has them: one that is named as a SPI NAND of [`crate::spi`], in
+//! whatever case, has that part's layout. What ECC would take is `0xFF`. Nothing here is counted or
+//! takes virtual time.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Error, ErrorKind, Read, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use flashkit_nand::PageAddr;
 
 use crate::block::{BAD, FACTORY, PageState};
+use crate::spi::spi_part;
 use crate::{ChipSpec, SimError, SimNand};
 
 /// Pages at the start of a block whose markers tell whether it is bad.
 const MARKED_PAGES: u32 = 2;
 
+impl ChipSpec {
+    /// Where the usable spare bytes are among the raw ones, run after run. `None`: a SPI NAND of
+    /// this name has not so many, or another spare area.
+    pub fn spare_map(&self) -> Option<Vec<Range<usize>>> {
+        let usable = self.geometry().spare_size();
+        let part = spi_part(&self.name().to_uppercase());
+        let runs_of = part.map_or(&[(Self::MARKER, u32::MAX)][..], |part| part.runs);
+        let mut left = usable;
+        let mut runs = Vec::new();
+        for &(first, len) in runs_of {
+            let len = len.min(left);
+            left -= len;
+            runs.push(first as usize..(first + len) as usize);
+        }
+        let is_that = part.is_none_or(|part| {
+            let geometry = self.geometry();
+            (part.page_size, part.raw_spare) == (geometry.page_size(), self.raw_spare())
+        });
+        let fits = left == 0 && is_that;
+        fits.then_some(runs)
+    }
+}
+
 impl SimNand {
+    /// The layout of raw images with spare bytes.
+    fn spare_map(&self) -> Result<Vec<Range<usize>>, SimError> {
+        self.spec.spare_map().ok_or_else(|| {
+            let (name, spare) = (self.spec.name(), self.geometry.spare_size());
+            let what = format!(
+                "{name} has no {spare} usable spare bytes in {}",
+                self.spec.raw_spare()
+            );
+            Error::new(ErrorKind::InvalidInput, what).into()
+        })
+    }
+
     /// Writes every page of the chip, of bad blocks too, as `nanddump --bb=dumpbad` does;
     /// with `with_spare`, as with its `--oob`.
     ///
@@ -24,7 +63,8 @@ impl SimNand {
     /// as zeros, and neither it nor a torn program or erase can be told from the file.
     ///
     /// # Errors
-    /// [`SimError::Io`].
+    /// [`SimError::Io`]: of the kind `InvalidInput` when a chip of this name has not as many usable
+    /// spare bytes.
     pub fn export_raw(&mut self, path: impl AsRef<Path>, with_spare: bool) -> Result<(), SimError> {
         let mut out = BufWriter::new(File::create(path)?);
         let mut raw = vec![0; self.raw_page_len(with_spare)];
@@ -51,30 +91,40 @@ impl SimNand {
     /// its raw spare, as [`SimNand::export_raw`] writes them.
     ///
     /// # Errors
-    /// [`SimError::Io`].
+    /// As [`SimNand::export_raw`].
     pub fn export_page(&mut self, page: PageAddr, raw: &mut [u8]) -> Result<(), SimError> {
         let (b, index) = (self.geometry.block_of(page).0, self.geometry.index_of(page));
         self.load(b)?;
         raw.fill(0xFF);
         let (data, raw_spare) = raw.split_at_mut(self.geometry.page_size() as usize);
-        let usable = if raw_spare.is_empty() {
-            0
+        let (mut usable, map) = if raw_spare.is_empty() {
+            (Vec::new(), Vec::new())
         } else {
-            self.geometry.spare_size() as usize
+            (
+                vec![0xFF; self.geometry.spare_size() as usize],
+                self.spare_map()?,
+            )
         };
-        let marker = (ChipSpec::MARKER as usize).min(raw_spare.len());
-        let (marker, rest) = raw_spare.split_at_mut(marker);
         let block = &self.blocks[b as usize];
         match block.page(index).state {
             PageState::Blank | PageState::LooksBlank | PageState::UnstableBlank(_) => {}
             PageState::Garbage | PageState::Late(_) | PageState::Fitful(..) => {
                 data.fill(0);
-                rest[..usable].fill(0);
+                usable.fill(0);
             }
             PageState::Written | PageState::Unstable(_) => {
-                self.fetch(b, index, 0, data, &mut rest[..usable])?;
+                self.fetch(b, index, 0, data, &mut usable)?;
             }
         }
+        let mut rest = &usable[..];
+        for run in map {
+            let (now, later) = rest.split_at(run.len());
+            raw_spare[run].copy_from_slice(now);
+            rest = later;
+        }
+        let marked = (ChipSpec::MARKER as usize).min(raw_spare.len());
+        let marker = &mut raw_spare[..marked];
+        let block = &self.blocks[b as usize];
         if block.has(BAD) && index < MARKED_PAGES {
             marker.fill(0);
         }
@@ -90,7 +140,7 @@ impl SimNand {
     ///
     /// # Errors
     /// [`SimError::Io`]: of the kind `InvalidData` when the file is larger than the chip or is
-    /// not of whole pages.
+    /// not of whole pages, and as [`SimNand::export_raw`].
     pub fn import_raw(&mut self, path: impl AsRef<Path>, with_spare: bool) -> Result<(), SimError> {
         self.import(path.as_ref(), with_spare, false)
     }
@@ -112,6 +162,11 @@ impl SimNand {
         let file = File::open(path)?;
         let (page_size, _) = self.raw_sizes(with_spare);
         let stride = self.raw_page_len(with_spare);
+        let map = if with_spare {
+            self.spare_map()?
+        } else {
+            Vec::new()
+        };
         let len = file.metadata()?.len();
         let passed_over = if around_bad {
             self.bad_blocks().len() as u32
@@ -142,7 +197,7 @@ impl SimNand {
                 input.read_exact(&mut raw)?;
                 let marker = raw.get(page_size).filter(|_| has_markers);
                 bad |= index < MARKED_PAGES && marker.is_some_and(|m| *m != 0xFF);
-                self.import_page(b, index, &raw)?;
+                self.import_page(b, index, &raw, &map)?;
             }
             if bad {
                 self.set_flags(b, BAD)?;
@@ -160,11 +215,16 @@ impl SimNand {
         self.save_block(b)
     }
 
-    fn import_page(&mut self, b: u32, index: u32, raw: &[u8]) -> Result<(), SimError> {
+    fn import_page(
+        &mut self,
+        b: u32,
+        index: u32,
+        raw: &[u8],
+        map: &[Range<usize>],
+    ) -> Result<(), SimError> {
         let (data, raw_spare) = raw.split_at(self.geometry.page_size() as usize);
-        let marker = ChipSpec::MARKER as usize;
-        let usable = marker..marker + self.geometry.spare_size() as usize;
-        let spare = raw_spare.get(usable).unwrap_or(&[]);
+        let usable = map.iter().flat_map(|run| &raw_spare[run.clone()]);
+        let spare = &usable.copied().collect::<Vec<u8>>();
         if data.iter().all(|byte| *byte == 0xFF) && spare.iter().all(|byte| *byte == 0xFF) {
             return Ok(());
         }

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{
+    BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus, copy_over_bus,
+};
 
 use crate::{Counters, EraseTear, Metered, Tear, Tearable};
 
@@ -29,6 +31,15 @@ pub enum OpKind {
         /// Spare bytes.
         spare: u32,
     },
+    /// [`Nand::copy`] that the chip makes by itself, with so many spare bytes.
+    Copy {
+        /// The page that is copied.
+        from: PageAddr,
+        /// The page that is programmed.
+        to: PageAddr,
+        /// Spare bytes.
+        spare: u32,
+    },
     /// [`Nand::erase`].
     Erase(BlockAddr),
     /// [`Nand::is_bad`].
@@ -46,6 +57,8 @@ pub enum Outcome {
     Read(ReadStatus),
     /// A program or an erase.
     Op(OpStatus),
+    /// A copy.
+    Copied(Copied),
     /// A program or an erase that was torn.
     Torn,
     /// The answer of [`Nand::is_bad`].
@@ -92,16 +105,30 @@ impl core::fmt::Display for TraceOp {
             OpKind::Program { page, data, spare } => {
                 write!(f, "program page {} data {data} spare {spare}", page.0)?;
             }
+            OpKind::Copy { from, to, spare } => {
+                write!(f, "copy    page {} to {} spare {spare}", from.0, to.0)?;
+            }
             OpKind::Erase(block) => write!(f, "erase   block {}", block.0)?,
             OpKind::IsBad(block) => write!(f, "is-bad  block {}", block.0)?,
             OpKind::MarkBad(block) => write!(f, "mark    block {}", block.0)?,
             OpKind::Flush => write!(f, "flush")?,
         }
         match self.outcome {
-            Outcome::Read(ReadStatus::Clean) | Outcome::Op(OpStatus::Done) | Outcome::Ok => Ok(()),
-            Outcome::Read(ReadStatus::Corrected(bits)) => write!(f, ": {bits} bits corrected"),
-            Outcome::Read(ReadStatus::Uncorrectable) => f.write_str(": uncorrectable"),
-            Outcome::Op(OpStatus::Failed) => f.write_str(": failed"),
+            Outcome::Read(ReadStatus::Clean)
+            | Outcome::Copied(Copied::Done(ReadStatus::Clean))
+            | Outcome::Op(OpStatus::Done)
+            | Outcome::Ok => Ok(()),
+            Outcome::Read(ReadStatus::Corrected(bits))
+            | Outcome::Copied(Copied::Done(ReadStatus::Corrected(bits))) => {
+                write!(f, ": {bits} bits corrected")
+            }
+            Outcome::Read(ReadStatus::Uncorrectable)
+            | Outcome::Copied(Copied::Uncorrectable | Copied::Done(ReadStatus::Uncorrectable)) => {
+                f.write_str(": uncorrectable")
+            }
+            Outcome::Op(OpStatus::Failed) | Outcome::Copied(Copied::Failed) => {
+                f.write_str(": failed")
+            }
             Outcome::Torn => f.write_str(": torn"),
             Outcome::Bad(bad) => f.write_str(if bad { ": bad" } else { ": good" }),
             Outcome::Error => f.write_str(": driver error"),
@@ -229,6 +256,27 @@ impl<N: Nand + Metered> Nand for Trace<N> {
         let result = self.inner.program(page, data, spare);
         self.note(program_kind(page, data, spare), result, |status| {
             Outcome::Op(*status)
+        })
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.inner.copies(from, to)
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, Self::Error> {
+        if !self.inner.copies(from, to) {
+            return copy_over_bus(self, from, to, spare, page);
+        }
+        let result = self.inner.copy(from, to, spare, page);
+        let spare = spare.len() as u32;
+        self.note(OpKind::Copy { from, to, spare }, result, |copied| {
+            Outcome::Copied(*copied)
         })
     }
 

@@ -106,6 +106,7 @@ fn priced(counts: Counts, timing: Timing) -> Counters {
         page_reads: counts.page_reads,
         spare_reads: counts.spare_reads,
         page_programs: programs,
+        page_copies: 0,
         block_erases: counts.block_erases,
         time_ns: timing.total_ns(reads, programs, counts.block_erases),
     }

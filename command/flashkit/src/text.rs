@@ -110,8 +110,13 @@ pub fn cost(cost: Counters) -> String {
         0 => String::new(),
         n => format!(" (and {} of spare bytes)", count(n)),
     };
+    let copies = match cost.page_copies {
+        0 => String::new(),
+        1 => ", 1 copy".to_owned(),
+        n => format!(", {} copies", count(n)),
+    };
     format!(
-        "{}{spare}, {}, {}, {} of flash time",
+        "{}{spare}, {}{copies}, {}, {} of flash time",
         plural(cost.page_reads, "page read"),
         plural(cost.page_programs, "program"),
         plural(cost.block_erases, "erase"),

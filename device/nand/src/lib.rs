@@ -1,7 +1,8 @@
 //! The contract between a raw NAND chip and the storage software above it.
 //!
-//! Eight operations, all synchronous, over run-time [`Geometry`]. Error correction lives *below*
-//! this line: the driver (or the chip itself) corrects what it can and says so in [`ReadStatus`].
+//! Eight operations and one that a chip need not have, all synchronous, over run-time
+//! [`Geometry`]. Error correction lives *below* this line: the driver (or the chip itself) corrects
+//! what it can and says so in [`ReadStatus`].
 //!
 //! # What the chip may do (the fault model)
 //!
@@ -94,6 +95,39 @@ pub enum OpStatus {
     Failed,
 }
 
+/// How a copy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// The copy is durable. With it, what the read of the old page was: of `Corrected` the new page
+    /// has the right bits, and the old one those it had.
+    Done(ReadStatus),
+    /// The program failed: the block of the new page is going bad. The old page is as it was.
+    Failed,
+    /// The old page cannot be read. Nothing was programmed.
+    Uncorrectable,
+}
+
+/// Copies the data of a page by a read and a program: [`Nand::copy`] where the chip has no other.
+///
+/// # Errors
+/// Those of the driver.
+pub fn copy_over_bus<N: Nand + ?Sized>(
+    nand: &mut N,
+    from: PageAddr,
+    to: PageAddr,
+    spare: &[u8],
+    page: &mut [u8],
+) -> Result<Copied, N::Error> {
+    let status = nand.read(from, 0, page, &mut [])?;
+    if !status.is_readable() {
+        return Ok(Copied::Uncorrectable);
+    }
+    Ok(match nand.program(to, page, spare)? {
+        OpStatus::Done => Copied::Done(status),
+        OpStatus::Failed => Copied::Failed,
+    })
+}
+
 /// A raw NAND chip.
 ///
 /// Errors of type [`Nand::Error`] are errors of the *driver* (bus, DMA, ioctl), not of the
@@ -137,6 +171,31 @@ pub trait Nand {
         data: &[u8],
         spare: &[u8],
     ) -> Result<OpStatus, Self::Error>;
+
+    /// Whether the chip copies the data of a page to another one by itself, so that it need not go
+    /// over the bus. Constant for the life of the value; costs nothing.
+    ///
+    /// Chips have rules: within a plane, between blocks of one parity. By default none does it.
+    fn copies(&self, _from: PageAddr, _to: PageAddr) -> bool {
+        false
+    }
+
+    /// Copies the data of a page to another one, with new spare bytes: those not given become
+    /// `0xFF`. `to` must be free, as for [`Nand::program`]. The chip corrects what it reads.
+    /// Durable when this returns [`Copied::Done`].
+    ///
+    /// `page` is room for a page; what is in it then means nothing. Costs an array read and a
+    /// program. Where [`Nand::copies`] says no, it is a read and a program over the bus, and so it
+    /// is by default.
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, Self::Error> {
+        copy_over_bus(self, from, to, spare, page)
+    }
 
     /// Erases a block: every byte of every page becomes `0xFF`.
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error>;
@@ -185,6 +244,20 @@ impl<N: Nand + ?Sized> Nand for &mut N {
         spare: &[u8],
     ) -> Result<OpStatus, Self::Error> {
         (**self).program(page, data, spare)
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        (**self).copies(from, to)
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, Self::Error> {
+        (**self).copy(from, to, spare, page)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {

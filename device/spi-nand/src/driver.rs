@@ -2,7 +2,9 @@
 
 use embedded_hal::delay::DelayNs;
 use embedded_hal::spi::SpiDevice;
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{
+    BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus, copy_over_bus,
+};
 
 use crate::bus::{Bus, CONFIG, ECC_ON, ERASE_FAILED, OTP, PROGRAM_FAILED, PROTECTION};
 use crate::ecc::Extended;
@@ -22,19 +24,6 @@ const WINBOND_BUFFER: u8 = 1 << 3;
 /// What bytes are that nobody gives.
 const BLANK: [u8; 64] = [0xFF; 64];
 
-/// How an internal copy ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copied {
-    /// The copy is durable. With it, what the read of the old page was.
-    Done(ReadStatus),
-    /// The program failed: the block of the new page is going bad. The old page is as it was.
-    Failed,
-    /// The old page cannot be read. Nothing was programmed.
-    Uncorrectable,
-    /// The chip does not copy between these two pages. Nothing was programmed: read and program.
-    NotAllowed,
-}
-
 /// A SPI NAND chip.
 ///
 /// `'p` is for how long the table of parts lives, `SPI` the bus with the chip's select line, `D` a
@@ -48,6 +37,8 @@ pub struct SpiNand<'p, SPI, D, H = Idle> {
     /// What the chip was asked for last, if that has not ended in order: it may be at it still, and
     /// its ECC may be off.
     unsettled: Option<Doing>,
+    /// The page that is in the cache as its ECC has left it, and what that said.
+    held: Option<(PageAddr, ReadStatus)>,
 }
 
 impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
@@ -108,6 +99,7 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
             geometry,
             config,
             unsettled: None,
+            held: None,
         })
     }
 
@@ -118,6 +110,7 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
 
     /// The bus, for commands of the chip that the driver does not know: a unique id, sleep.
     pub fn spi_mut(&mut self) -> &mut SPI {
+        self.held = None;
         &mut self.bus.spi
     }
 
@@ -126,26 +119,20 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
         (self.bus.spi, self.bus.delay, self.bus.hook)
     }
 
-    /// Copies a page inside the chip, with new spare bytes: only these go over the bus. Usable
-    /// spare bytes that are not given become `0xFF`. The page that it goes to must be free, as for
-    /// a program.
-    ///
-    /// The chip's ECC corrects what it reads, and is made anew for what it programs. A page that
-    /// cannot be read is not copied.
-    ///
-    /// # Errors
-    /// The bus, or the chip. After one it is not known whether the page was programmed.
-    pub fn copy(
+    /// Has the chip copy a page that it may copy.
+    fn copy_inside(
         &mut self,
         from: PageAddr,
         to: PageAddr,
         spare: &[u8],
     ) -> Result<Copied, Error<SPI::Error>> {
-        if !self.part.may_copy(from, to) {
-            return Ok(Copied::NotAllowed);
-        }
+        // Who has looked at the spare bytes has had the page read already.
+        let held = self.held.filter(|held| held.0 == from);
         self.settled(Doing::Program, |this| {
-            let status = this.load_page(from)?;
+            let status = match held {
+                Some((_, status)) => status,
+                None => this.load_page(from)?,
+            };
             if !status.is_readable() {
                 return Ok(Copied::Uncorrectable);
             }
@@ -287,6 +274,7 @@ impl<'p, SPI: SpiDevice, D: DelayNs, H: WhileBusy> SpiNand<'p, SPI, D, H> {
             self.bus.fix_feature(CONFIG, self.config | ECC_ON)?;
         }
         self.unsettled = Some(doing);
+        self.held = None;
         let done = act(self)?;
         self.unsettled = None;
         Ok(done)
@@ -358,13 +346,15 @@ impl<SPI: SpiDevice, D: DelayNs, H: WhileBusy> Nand for SpiNand<'_, SPI, D, H> {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, Self::Error> {
-        self.settled(Doing::Read, |this| {
+        let status = self.settled(Doing::Read, |this| {
             let status = this.load_page(page)?;
             if status.is_readable() {
                 this.fetch(page, offset, data, spare)?;
             }
             Ok(status)
-        })
+        })?;
+        self.held = status.is_readable().then_some((page, status));
+        Ok(status)
     }
 
     fn program(
@@ -379,6 +369,25 @@ impl<SPI: SpiDevice, D: DelayNs, H: WhileBusy> Nand for SpiNand<'_, SPI, D, H> {
             this.load_spare(page, spare, false)?;
             this.execute(page)
         })
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.part.may_copy(from, to)
+    }
+
+    /// Inside the chip only the spare bytes go over the bus, and the page is not read again if it
+    /// is what was read last.
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, Self::Error> {
+        if self.part.may_copy(from, to) {
+            return self.copy_inside(from, to, spare);
+        }
+        copy_over_bus(self, from, to, spare, page)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {

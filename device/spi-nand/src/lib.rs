@@ -22,9 +22,9 @@
 //! # Example
 //!
 //! ```
-//! use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr};
+//! use flashkit_nand::{BlockAddr, Copied, Nand, OpStatus, PageAddr};
 //! use flashkit_sim::spi::SpiNandChip;
-//! use flashkit_spi_nand::{Copied, Idle, SpiNand, parts};
+//! use flashkit_spi_nand::{Idle, SpiNand, parts};
 //!
 //! // On a board: the bus with the chip's select line, and a delay.
 //! let spi = SpiNandChip::new("W25N01GV");
@@ -39,7 +39,9 @@
 //!
 //! // A move inside the chip: the tag goes over the bus, the data does not.
 //! let to = PageAddr(page.0 + 1);
-//! assert!(matches!(chip.copy(page, to, b"tag 2"), Ok(Copied::Done(_))));
+//! assert!(chip.copies(page, to));
+//! let copied = chip.copy(page, to, b"tag 2", &mut [0; 2048]);
+//! assert!(matches!(copied, Ok(Copied::Done(_))));
 //! let (mut data, mut tag) = ([0; 4], [0; 5]);
 //! assert!(chip.read(to, 0, &mut data, &mut tag).unwrap().is_readable());
 //! assert_eq!((&data, &tag), (b"data", b"tag 2"));
@@ -68,7 +70,7 @@ mod onfi;
 mod part;
 pub mod parts;
 
-pub use driver::{Copied, SpiNand};
+pub use driver::SpiNand;
 pub use ecc::Ecc;
 pub use error::{Doing, Error, ID_BYTES};
 pub use onfi::Onfi;

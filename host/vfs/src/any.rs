@@ -23,7 +23,7 @@ use std::fmt::{self, Debug};
 
 use flashkit_flashlight::{Config, Error, FlashLight, New, Visitor};
 use flashkit_meter::{Counters, Metered};
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
 use crate::Measured;
 use crate::check::{check, repair};
@@ -78,6 +78,14 @@ trait Erased: Metered + Send {
         spare: &mut [u8],
     ) -> Result<ReadStatus, AnyError>;
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, AnyError>;
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool;
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, AnyError>;
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, AnyError>;
     fn is_bad(&mut self, block: BlockAddr) -> Result<bool, AnyError>;
     fn mark_bad(&mut self, block: BlockAddr) -> Result<(), AnyError>;
@@ -117,6 +125,20 @@ impl<C: Chip> Erased for C {
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, AnyError> {
         Nand::program(self, page, data, spare).map_err(|e| AnyError::of(&e))
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        Nand::copies(self, from, to)
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, AnyError> {
+        Nand::copy(self, from, to, spare, page).map_err(|e| AnyError::of(&e))
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, AnyError> {
@@ -225,6 +247,20 @@ impl Nand for AnyNand<'_> {
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, AnyError> {
         self.chip_mut().program(page, data, spare)
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.chip().copies(from, to)
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, AnyError> {
+        self.chip_mut().copy(from, to, spare, page)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, AnyError> {

@@ -5,13 +5,14 @@ use std::str::FromStr;
 
 use flashkit_flashlight::{Cleaner, Config, New, ram_needed_for, ram_useful};
 use flashkit_nand::{Geometry, Nand};
+use flashkit_sim::spi::CopyRange;
 use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
 use flashkit_vfs::any::{self, AnyNand};
 
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
 /// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are
-/// kept, `-tableN` for a block table on flash of so many blocks a page, and `-dirtyN` for a
-/// dirty list of so many entries.
+/// kept, `-copies` for one that copies pages by itself, `-tableN` for a block table on flash of so
+/// many blocks a page, and `-dirtyN` for a dirty list of so many entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chip {
     /// Data bytes of a page.
@@ -28,6 +29,8 @@ pub struct Chip {
     pub paper: bool,
     /// Metadata pages are kept in RAM.
     pub kept: bool,
+    /// It copies pages by itself, between blocks of the same parity.
+    pub copies: bool,
     /// Blocks of a page of the block table; 0: that is in RAM.
     pub table: u32,
     /// Entries of the dirty list; 0: as many as the RAM holds.
@@ -45,6 +48,7 @@ impl Chip {
             bad: Vec::new(),
             paper: false,
             kept: false,
+            copies: false,
             table: 0,
             dirty: 0,
         }
@@ -121,6 +125,9 @@ impl Chip {
         };
         let mut chip = SimNand::new(ChipSpec::new(geometry, timing));
         chip.require_first_erase(true);
+        if self.copies {
+            chip.set_copies(CopyRange::Parity);
+        }
         let faults = Faults {
             bad_blocks: self.bad.clone(),
             ..Faults::default()
@@ -149,6 +156,7 @@ impl fmt::Display for Chip {
         }
         f.write_str(if self.paper { "-paper" } else { "" })?;
         f.write_str(if self.kept { "-kept" } else { "" })?;
+        f.write_str(if self.copies { "-copies" } else { "" })?;
         for (what, number) in [("table", self.table), ("dirty", self.dirty)] {
             if number > 0 {
                 write!(f, "-{what}{number}")?;
@@ -163,9 +171,8 @@ impl FromStr for Chip {
 
     fn from_str(text: &str) -> Result<Chip, String> {
         let wrong = || {
-            format!(
-                "not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper][-kept][-tableN][-dirtyN]): {text}"
-            )
+            let options = "[-badN...][-paper][-kept][-copies][-tableN][-dirtyN]";
+            format!("not a chip (PAGE+SPARExPAGESxBLOCKS{options}): {text}")
         };
         let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
         let mut parts = text.split('-');
@@ -191,6 +198,7 @@ impl FromStr for Chip {
                 _ if !n.is_empty() => return Err(wrong()),
                 "paper" => chip.paper = true,
                 "kept" => chip.kept = true,
+                "copies" => chip.copies = true,
                 _ => return Err(wrong()),
             }
         }
@@ -209,6 +217,7 @@ mod tests {
             "2048+0x16x96-paper",
             "1024+24x8x64-bad3-paper-kept",
             "1024+24x8x64-bad0-bad7",
+            "1024+24x8x64-copies",
             "1024+24x8x64-table32",
             "1024+24x8x64-table32-dirty6",
         ] {

@@ -279,6 +279,11 @@ impl<N: Nand + Copied> Nand for Guard<N> {
         Ok(status)
     }
 
+    /// The copy itself is a read and a program, as by default: those are what is looked at.
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.inner.copies(from, to)
+    }
+
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, N::Error> {
         if let Some(kept) = &self.invariants {
             kept.erasing(block);

@@ -275,6 +275,11 @@ impl Nand for Recorder {
         Ok(status)
     }
 
+    /// The copy itself is a read and a program, as by default: those are what is looked at.
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.chip.copies(from, to)
+    }
+
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, SimError> {
         self.note(|| Change::Erase(block));
         if let Some(kept) = &self.invariants {

@@ -351,6 +351,7 @@ impl<'a, S: Store> Replay<'a, S> {
     fn phase(&self, name: String, start: &Mark) -> Phase {
         let end = self.mark();
         let cost = end.cost - start.cost;
+        let programmed = cost.page_programs + cost.page_copies;
         let mut latencies = self.latencies_ns[start.latencies..].to_vec();
         let mut host = self.host_ns[start.latencies..].to_vec();
         let before = start.erases.iter().copied().chain(std::iter::repeat(0));
@@ -362,6 +363,7 @@ impl<'a, S: Store> Replay<'a, S> {
             page_reads: cost.page_reads,
             spare_reads: cost.spare_reads,
             page_programs: cost.page_programs,
+            page_copies: cost.page_copies,
             block_erases: cost.block_erases,
             flash_us: micros(cost.time_ns - (end.idle_ns - start.idle_ns)),
             energy_uj: None,
@@ -370,9 +372,9 @@ impl<'a, S: Store> Replay<'a, S> {
             host_us: Latency::of(&mut host),
             erase_count: EraseCount::of(&end.erases),
             erases: EraseCount::of(&erases),
-            programs: by_purpose(&start.programs, &end.programs, cost.page_programs),
+            programs: by_purpose(&start.programs, &end.programs, programmed),
             write_amplification: amplification(
-                cost.page_programs * u64::from(self.store.page_bytes()),
+                programmed * u64::from(self.store.page_bytes()),
                 end.written - start.written,
             ),
         }

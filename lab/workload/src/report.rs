@@ -58,6 +58,9 @@ pub struct Phase {
     pub spare_reads: u64,
     /// Programs.
     pub page_programs: u64,
+    /// Copies of pages inside the chip: neither reads nor programs.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub page_copies: u64,
     /// Erases.
     pub block_erases: u64,
     /// Flash time in microseconds, without idle time.
@@ -127,6 +130,10 @@ pub struct EraseCount {
     pub stddev: f64,
 }
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// What mounting again took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remount {
@@ -152,8 +159,9 @@ impl Report {
     /// Fills in energy. `uj` has that of so many reads, programs and erases, in microjoules.
     pub fn price(&mut self, uj: impl Fn(u64, u64, u64) -> Option<u64>) {
         for phase in self.phases.iter_mut().chain([&mut self.total]) {
-            let reads = phase.page_reads + phase.spare_reads;
-            phase.energy_uj = uj(reads, phase.page_programs, phase.block_erases);
+            let reads = phase.page_reads + phase.spare_reads + phase.page_copies;
+            let programs = phase.page_programs + phase.page_copies;
+            phase.energy_uj = uj(reads, programs, phase.block_erases);
         }
     }
 }
@@ -225,6 +233,7 @@ mod tests {
         let phase = Phase {
             page_reads: 1,
             spare_reads: 2,
+            page_copies: 0,
             page_programs: 10,
             block_erases: 100,
             ..Phase::default()

@@ -19,6 +19,19 @@ pub enum CopyRange {
     Nothing,
 }
 
+impl CopyRange {
+    /// Whether a chip of so many blocks copies from one block to another.
+    pub(crate) fn has(self, blocks: u32, from: u32, to: u32) -> bool {
+        let half = blocks / 2;
+        match self {
+            CopyRange::All => true,
+            CopyRange::Parity => from % 2 == to % 2,
+            CopyRange::ParityAndHalf => from % 2 == to % 2 && from / half == to / half,
+            CopyRange::Nothing => false,
+        }
+    }
+}
+
 /// A simulated part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpiPart {
@@ -74,13 +87,7 @@ impl SpiPart {
 
     pub(crate) fn may_copy(&self, from: u32, to: u32) -> bool {
         let (from, to) = (from / self.pages_per_block, to / self.pages_per_block);
-        let half = self.blocks / 2;
-        match self.copies {
-            CopyRange::All => true,
-            CopyRange::Parity => from % 2 == to % 2,
-            CopyRange::ParityAndHalf => from % 2 == to % 2 && from / half == to / half,
-            CopyRange::Nothing => false,
-        }
+        self.copies.has(self.blocks, from, to)
     }
 
     /// The part's parameter page: one copy.

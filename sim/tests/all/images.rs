@@ -1,11 +1,13 @@
 //! Chips in image files.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::common::{self, at, blank, block, chip, dump, holds, lost, spec, write};
-use flashkit_nand::{Nand, OpStatus, PageAddr};
+use flashkit_nand::{Geometry, Nand, OpStatus, PageAddr};
 use flashkit_sim::{
-    Access, EraseTear, Faults, ImageError, Metered, SimError, SimNand, Tear, Tearable, preset,
+    Access, ChipSpec, EraseTear, Faults, ImageError, Metered, SimError, SimNand, Tear, Tearable,
+    preset,
 };
 use tempfile::TempDir;
 
@@ -434,6 +436,68 @@ fn raw_export_and_import() {
         common::content(at(3, 2))
     );
     assert_eq!(back.bad_blocks(), [block(12)]);
+}
+
+/// A chip by the name of a SPI NAND has its spare bytes where that has them, not where its parity
+/// is.
+#[test]
+fn raw_images_have_the_layout_of_the_chip() {
+    let (dir, _) = dir();
+    let raw = dir.path().join("raw");
+    let spec = |name: &str, spare, raw_spare| {
+        let geometry = Geometry::new(2048, spare, 64, 8).unwrap();
+        let timing = preset("w25n01gv").unwrap().timing;
+        let spec = ChipSpec::new(geometry, timing).with_name(name).unwrap();
+        spec.with_raw_spare(raw_spare).unwrap()
+    };
+    let tag: Vec<u8> = (1..=24).collect();
+    for (name, given, raw_spare, runs) in [
+        ("w25n01gv", 24, 64, &[2..8, 18..24, 34..40, 50..56][..]),
+        ("W25N01GV", 20, 64, &[2..8, 18..24, 34..40, 50..52]),
+        ("gd5f1gq4ua", 24, 64, &[1..8, 16..24, 32..40, 48..49]),
+        ("mt29f1g01abafd", 24, 128, &[2..14, 14..26]),
+        ("slc-256m", 24, 64, &[2..14, 14..26]),
+    ] {
+        let mut nand = SimNand::new(spec(name, given, raw_spare));
+        let tag = &tag[..given as usize];
+        nand.program(PageAddr(0), b"data", tag).unwrap();
+        nand.export_raw(&raw, true).unwrap();
+        let bytes = std::fs::read(&raw).unwrap();
+        let spare = &bytes[2048..2048 + raw_spare as usize];
+        let is_usable = |at: &usize| runs.iter().any(|run| run.contains(at));
+        let (usable, rest): (Vec<_>, Vec<_>) = (0..spare.len()).partition(is_usable);
+        let of = |all: &[usize]| all.iter().map(|at| spare[*at]).collect::<Vec<u8>>();
+        assert_eq!(of(&usable), tag, "{name}");
+        assert!(of(&rest).iter().all(|byte| *byte == 0xFF), "{name}");
+        let mut back = SimNand::new(spec(name, given, raw_spare));
+        back.import_raw(&raw, true).unwrap();
+        let (mut data, mut found) = ([0; 4], vec![0; given as usize]);
+        back.read(PageAddr(0), 0, &mut data, &mut found).unwrap();
+        assert_eq!((&data, &found[..]), (b"data", tag), "{name}");
+    }
+    // As an image may say that it is, which is older or was made by another program.
+    for (name, given, raw_spare) in [("w25n01gv", 25, 64), ("w25n01gv", 24, 128)] {
+        let mut nand = SimNand::new(spec(name, given, raw_spare));
+        let refused = |result: Result<(), SimError>| {
+            let kind = ErrorKind::InvalidInput;
+            assert!(matches!(result, Err(SimError::Io { kind: k, .. }) if k == kind));
+        };
+        refused(nand.export_raw(&raw, true));
+        refused(nand.import_raw(&raw, true));
+        nand.export_raw(&raw, false).unwrap();
+        nand.import_raw(&raw, false).unwrap();
+    }
+}
+
+#[test]
+fn every_preset_has_spare_bytes_where_its_chip_has_them() {
+    for preset in flashkit_sim::presets() {
+        assert!(
+            ChipSpec::from(preset).spare_map().is_some(),
+            "{}",
+            preset.name
+        );
+    }
 }
 
 #[test]

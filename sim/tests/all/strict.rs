@@ -192,6 +192,7 @@ fn clock_and_counters() {
         page_reads: 1,
         spare_reads: 1,
         page_programs: 1,
+        page_copies: 0,
         block_erases: 0,
         time_ns: 120,
     };

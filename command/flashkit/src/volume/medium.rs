@@ -8,7 +8,7 @@ use flashkit_flashlight::Error;
 use flashkit_flashlight::inspect::TAG_SIZE;
 use flashkit_flashlight::transfer::Transferred;
 use flashkit_mtd::{MtdError, MtdNand, Overlay};
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 use flashkit_sim::{Counters, EraseTear, Metered, SimError, SimNand, Tear, Tearable};
 
 use super::{Access, patiently};
@@ -235,6 +235,20 @@ impl Nand for Bare {
         Ok(each!(self, chip => chip.program(page, data, spare)?))
     }
 
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        each!(self, chip => chip.copies(from, to))
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, MediumError> {
+        Ok(each!(self, chip => chip.copy(from, to, spare, page)?))
+    }
+
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, MediumError> {
         Ok(each!(self, chip => chip.erase(block)?))
     }
@@ -282,6 +296,20 @@ impl Nand for Medium {
         spare: &[u8],
     ) -> Result<OpStatus, MediumError> {
         self.0.program(page, data, spare)
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.0.copies(from, to)
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, MediumError> {
+        self.0.copy(from, to, spare, page)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, MediumError> {

@@ -8,7 +8,7 @@ use crate::FlashLight;
 use crate::cleaning::Volume;
 use crate::error::{Damaged, Error, Fault, sound};
 use crate::format::extent::{self, INDEX_END};
-use crate::format::inode::{Fragment, Time};
+use crate::format::inode::{Fragment, Stamp, Time};
 use crate::format::node::FileRef;
 use crate::format::tag::Update;
 use crate::index::Index;
@@ -58,8 +58,8 @@ impl<N: Nand> FlashLight<'_, N> {
                 Some(end) if end <= fs.file_size_max() => {}
                 _ => return Err(Fault::TooBig),
             }
-            if fs.index().is_update(node, offset, data.len(), now) {
-                return fs.volume.write_update(node, offset, data, now);
+            if let Some(when) = fs.index().update(node, offset, data.len(), now) {
+                return fs.volume.write_update(node, offset, data, when);
             }
             fs.volume.write_pages(node, offset, data, now, true)
         })
@@ -131,6 +131,7 @@ impl<N: Nand> Volume<'_, N> {
                 self.index_mut().finish_truncate(i)?;
             }
             let piece = &data[done..done + n];
+            let mut time = now;
             if n == ps {
                 self.index_mut().files[i].change();
                 self.index_mut().write_page(i, index, piece)?;
@@ -139,6 +140,10 @@ impl<N: Nand> Volume<'_, N> {
                 let tail = alone
                     .then(|| self.index().tail(i, at, piece, now))
                     .flatten();
+                if let Some(update) = tail {
+                    let before = self.index().files[i].file().time(Stamp::Modify);
+                    time = update.when.time(before);
+                }
                 if let Err(e) = self.index_mut().write_part(i, index, off, piece, tail) {
                     self.index_mut().files[i].change();
                     return Err(e);
@@ -146,7 +151,7 @@ impl<N: Nand> Volume<'_, N> {
             }
             let mut view = self.index_mut().files[i].file_mut();
             view.end_at_least(at + n as u64);
-            view.set_modified(now);
+            view.set_modified(time);
             done += n;
         }
         Ok(())

@@ -13,7 +13,7 @@ use crate::format::inode::{
 };
 use crate::format::mappage::MapPage;
 use crate::format::names::{Item, Names};
-use crate::format::tag::{self, Tag};
+use crate::format::tag::{self, Form, Tag};
 use crate::format::validity::{self, entry_bits};
 use flashkit_bytes::get_u32;
 use flashkit_nand::{Geometry, PageAddr};
@@ -501,23 +501,35 @@ pub struct DataTag {
     pub index: u32,
     /// Low half of a sequence number.
     pub seq: u32,
-    /// Whether page and tag are as they were written.
+    /// Whether page and tag are as they were written, but for one bit of the tag.
     pub intact: bool,
 }
 
 /// Reads the tag of a data page; `None` where there is none.
 pub fn data_tag(page: &[u8], spare: &[u8]) -> Option<DataTag> {
-    let bytes: &[u8; tag::SIZE] = spare.first_chunk()?;
-    let tag = Tag::decode(bytes)?;
+    let read: &[u8; tag::SIZE] = spare.first_chunk()?;
+    // Which form it has, it does not say; the page fits one of them, if any.
+    let as_form = |form| {
+        let mut bytes = *read;
+        let intact = Tag::check(form, &mut bytes, page, NUMBERS_MOST).is_some();
+        Some((Tag::decode(form, &bytes)?, intact))
+    };
+    let (tag, intact) = match as_form(Form::Short).filter(|(_, intact)| *intact) {
+        Some(short) => short,
+        None => as_form(Form::Wide)?,
+    };
     Some(DataTag {
         ino: tag.owner.ino,
         dir: tag.owner.dir,
         hash: tag.owner.hash,
         index: tag.index,
         seq: tag.seq,
-        intact: Tag::matches(bytes, page),
+        intact,
     })
 }
+
+/// More numbers than the chips whose tags have an upper half of them can take.
+const NUMBERS_MOST: u64 = 1 << 35;
 
 #[cfg(test)]
 mod tests {

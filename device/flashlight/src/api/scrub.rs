@@ -221,14 +221,15 @@ impl<N: Nand> Index<'_, N> {
         let n = if self.store.has_tags() { tag::SIZE } else { 0 };
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let status = self.store.nand.read(at, 0, page, &mut spare[..n])?;
-        if status.is_readable() && (n == 0 || Tag::matches(&spare, page)) {
+        if status.is_readable() && self.store.check_tag(at, &mut spare, page) {
             return Ok(Look::Sound);
         }
         if status.is_readable() && header::is_blank(page) && !in_use {
             self.skip_block();
             return Ok(Look::Sound);
         }
-        let tag = Tag::decode(&spare).filter(|_| status.is_readable() && n > 0);
+        let tag = self.store.tags.and_then(|form| Tag::decode(form, &spare));
+        let tag = tag.filter(|_| status.is_readable());
         let owner = tag.map(|t| t.owner);
         Ok(Look::LostData { in_use, owner })
     }

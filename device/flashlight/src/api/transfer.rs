@@ -34,7 +34,7 @@ use crate::format::header::{self, is_blank};
 use crate::format::limits::ROOT_BLOCKS;
 use crate::{FlashLight, Kind};
 use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"FLtr");
 const VERSION: u16 = 1;
@@ -430,6 +430,21 @@ impl<N: Nand> Nand for Transferred<'_, N> {
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, N::Error> {
         self.nand.program(self.chip_page(page), data, spare)
+    }
+
+    fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
+        self.nand.copies(self.chip_page(from), self.chip_page(to))
+    }
+
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, N::Error> {
+        let (from, to) = (self.chip_page(from), self.chip_page(to));
+        self.nand.copy(from, to, spare, page)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, N::Error> {

@@ -22,9 +22,9 @@
 use crate::cleaning::Volume;
 use crate::error::Fault;
 use crate::format::extent;
-use crate::format::inode::Time;
+use crate::format::inode::Stamp;
 use crate::format::node::FileRef;
-use crate::format::tag::Update;
+use crate::format::tag::{Update, When};
 use crate::index::file::KEPT_BY_WRITES;
 use flashkit_nand::Nand;
 
@@ -35,15 +35,14 @@ impl<N: Nand> Volume<'_, N> {
         node: FileRef,
         offset: u64,
         data: &[u8],
-        now: Time,
+        mut when: When,
     ) -> Result<(), Fault> {
         let ps = self.store().page_size();
         let (first, pages) = ((offset / ps as u64) as u32, data.len() / ps);
         for (k, page) in data.chunks_exact(ps).enumerate() {
-            let update = Update {
-                time: now,
-                left: (pages - 1 - k) as u8,
-            };
+            let left = (pages - 1 - k) as u8;
+            let update = Update { when, left };
+            when = when.again();
             let written = self.write_update_page(node, first + k as u32, page, update);
             if let Err(e) = written {
                 if let Some(i) = self.index().file_slot(node.ino) {
@@ -74,7 +73,8 @@ impl<N: Nand> Volume<'_, N> {
         self.index_mut().put_update(i, index, at)?;
         let mut view = self.index_mut().files[i].file_mut();
         view.end_at_least((u64::from(index) + 1) * data.len() as u64);
-        view.set_modified(update.time);
+        let time = update.when.time(view.time(Stamp::Modify));
+        view.set_modified(time);
         Ok(())
     }
 }

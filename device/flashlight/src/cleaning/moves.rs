@@ -32,8 +32,26 @@ enum Moved {
     Stays,
 }
 
-/// The file that a data page was written for and the index in it, and the tag that says so.
-type DataOwner = (Option<(FileRef, u32)>, Option<[u8; tag::SIZE]>);
+/// The file that a data page was written for and the index in it, and what was read of the page.
+type DataOwner = (Option<(FileRef, u32)>, Seen);
+
+/// What was read of a page of data.
+#[derive(Clone, Copy)]
+struct Seen {
+    tag: [u8; tag::SIZE],
+    /// All of it, and it is as it was written.
+    sound: bool,
+    /// The chip is to copy it.
+    to_copy: bool,
+}
+
+impl Seen {
+    const NOTHING: Seen = Seen {
+        tag: [0xff; tag::SIZE],
+        sound: false,
+        to_copy: false,
+    };
+}
 
 /// What an extent map, or an extent that waits for it, was last seen to say: pages next to each
 /// other are often named together.
@@ -99,7 +117,8 @@ impl<N: Nand> Index<'_, N> {
             let at = self.store.geo.page(BlockAddr(block), index);
             let (before, maps) = (self.store.written.moved(), self.store.map_writes());
             let became = if is_data {
-                self.move_data(at, all || listed.is_some(), &mut seen)?
+                let to_copy = job.why != Why::Rot && self.store.may_copy(at);
+                self.move_data(at, all || listed.is_some(), to_copy, &mut seen)?
             } else {
                 self.move_meta(at, listed.is_some())?
             };
@@ -335,9 +354,10 @@ impl<N: Nand> Index<'_, N> {
         &mut self,
         at: PageAddr,
         known: bool,
+        to_copy: bool,
         seen: &mut Option<SeenMaps>,
     ) -> Result<Moved, Fault> {
-        let (owner, tag) = match self.data_owner(at, known) {
+        let (owner, page) = match self.data_owner(at, known && !to_copy) {
             // An invalid page may be one that was never complete.
             Err(e) if e.is_damage() && !known => return Ok(Moved::Gone),
             Err(e) if e.is_damage() => return Ok(Moved::Stays),
@@ -346,18 +366,18 @@ impl<N: Nand> Index<'_, N> {
         let Some((file, index)) = owner.filter(|o| o.1 < INDEX_END) else {
             return Ok(Moved::Gone);
         };
-        let moved = self.move_data_of(file, index, at, tag.as_ref(), seen);
+        let moved = self.move_data_of(file, index, at, Seen { to_copy, ..page }, seen);
         self.after(moved)
     }
 
-    /// Moves the page that is perhaps page `index` of a file; with the `tag` that was read when the
-    /// page was, which may still be in the scratch page.
+    /// Moves the page that is perhaps page `index` of a file; what was read of it may still be in
+    /// the scratch page.
     fn move_data_of(
         &mut self,
         file: FileRef,
         index: u32,
         at: PageAddr,
-        tag: Option<&[u8; tag::SIZE]>,
+        page: Seen,
         seen: &mut Option<SeenMaps>,
     ) -> Result<(), Fault> {
         let i = self.load_file(file)?;
@@ -380,23 +400,43 @@ impl<N: Nand> Index<'_, N> {
                 true
             }
         };
-        // Not the checksum alone: one in 2^32 of the pages that a lookup has left there would pass.
-        let is_there = self.store.scratch_holds.is_data(at);
-        if !tag.is_some_and(|tag| is_there && Tag::matches(tag, &self.scratch)) {
-            let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-            // One that cannot be read stays where it is, for the reader to be told.
-            self.store.read_data(at, page, file.ino, index)?;
-        }
         let owner = self.files[i].file().file_ref(self.store.volume);
-        let new = self
-            .store
-            .append_data(self.store.heads.mover, &self.scratch, owner, index)?;
+        // One that cannot be read stays where it is, for the reader to be told.
+        let copied = match page.to_copy {
+            true => self.copy_data_of(owner, index, at, &page.tag)?,
+            false => None,
+        };
+        let new = match copied {
+            Some(new) => new,
+            None => {
+                if !(page.sound && self.store.scratch_holds.is_data(at)) {
+                    let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+                    self.store.read_data(at, page, file.ino, index)?;
+                }
+                let mover = self.store.heads.mover;
+                self.store.append_data(mover, &self.scratch, owner, index)?
+            }
+        };
         let e = Extent::new(index, new.0, 1);
         self.map_insert(i, Extent { masks, ..e })?;
         if logged.is_none() {
             self.free_run(i, at.0, 1, MayProgram);
         }
         Ok(())
+    }
+
+    /// Has the chip copy a page; none if it does not.
+    fn copy_data_of(
+        &mut self,
+        owner: FileRef,
+        index: u32,
+        at: PageAddr,
+        tag: &[u8; tag::SIZE],
+    ) -> Result<Option<PageAddr>, Fault> {
+        let tag = self.store.tag_anew(owner, index, tag);
+        let len = if self.store.has_tags() { tag.len() } else { 0 };
+        let page = self.scratch.overwrite(&mut self.store.scratch_holds);
+        self.store.copy_data(at, &tag[..len], page)
     }
 
     /// Where a page is of which the log says nothing.
@@ -465,15 +505,15 @@ impl<N: Nand> Index<'_, N> {
         Ok(named && page.extent_of(index).is_some_and(|e| e.page == at.0))
     }
 
-    /// The file and index that a data page was written for, and its tag if the page is in the
-    /// scratch page: then `whole` of it was asked for, as costs no more.
+    /// The file and index that a data page was written for, by its tag. If `whole` of it is asked
+    /// for, as costs no more, it is in the scratch page then.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when that cannot be known.
     fn data_owner(&mut self, at: PageAddr, whole: bool) -> Result<DataOwner, Fault> {
-        if !self.store.has_tags() {
-            return Ok((self.search_owner(at)?, None));
-        }
+        let Some(form) = self.store.tags else {
+            return Ok((self.search_owner(at)?, Seen::NOTHING));
+        };
         let mut spare = [0u8; tag::SIZE];
         let data = if whole {
             self.scratch.overwrite(&mut self.store.scratch_holds)
@@ -483,11 +523,17 @@ impl<N: Nand> Index<'_, N> {
         if !self.store.nand.read(at, 0, data, &mut spare)?.is_readable() {
             return Err(self.store.nand.damaged(at, Damaged::Data));
         }
+        let sound = whole && self.store.check_tag(at, &mut spare, &self.scratch);
         if whole {
             self.store.scratch_holds.set_data(at);
         }
-        let owner = Tag::decode(&spare).map(|t| (t.owner, t.index));
-        Ok((owner, whole.then_some(spare)))
+        let owner = Tag::decode(form, &spare).map(|t| (t.owner, t.index));
+        let page = Seen {
+            tag: spare,
+            sound,
+            to_copy: false,
+        };
+        Ok((owner, page))
     }
 
     /// Looks through all files for the one that a page belongs to: for chips without spare

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn no_page_in_use_is_called_invalid_and_most_others_are() {
         let (mut blocks, mut whole) = (0, 0);
-        for writes in (1_000..3_000).step_by(100) {
+        for writes in (1_000..3_000).step_by(50) {
             let entries = if writes % 200 == 0 { 8 } else { 32 };
             let (mut fs, file) = overwritten(entries, writes);
             let in_use = in_use(&mut fs);

@@ -26,6 +26,9 @@ pub(crate) const HEADER: usize = 32;
 pub(crate) const SEQ: usize = 8;
 /// Version of the on-flash format.
 pub const FORMAT_VERSION: u8 = 1;
+/// That of the root pages of a volume whose tags are short: programs that do not know them refuse
+/// it. Its other pages are of [`FORMAT_VERSION`].
+pub(crate) const SHORT_TAGS: u8 = 2;
 /// Largest sequence number that is believed: no volume lives to reach it, and what is added to it
 /// does not overflow.
 const SEQ_MAX: u64 = 1 << 62;
@@ -122,8 +125,21 @@ pub struct Header {
     pub prev: PageAddr,
 }
 
-/// Writes the header over the first bytes of `page`; `page.len()` is what will be programmed.
+#[cfg(test)]
 pub(crate) fn seal(
+    page: &mut [u8],
+    kind: Kind,
+    seq: u64,
+    at: PageAddr,
+    volume: u32,
+    prev: PageAddr,
+) {
+    seal_as(FORMAT_VERSION, page, kind, seq, at, volume, prev);
+}
+
+/// Writes the header over the first bytes of `page`; `page.len()` is what will be programmed.
+pub(crate) fn seal_as(
+    version: u8,
     page: &mut [u8],
     kind: Kind,
     seq: u64,
@@ -133,7 +149,7 @@ pub(crate) fn seal(
 ) {
     put_u16(page, 4, MAGIC);
     page[6] = kind as u8;
-    page[7] = FORMAT_VERSION;
+    page[7] = version;
     put_u64(page, SEQ, seq);
     put_u32(page, 16, at.0);
     put_u32(page, 20, volume);
@@ -172,7 +188,8 @@ pub(crate) fn parse(page: &[u8], at: PageAddr) -> Result<Header, Bad> {
     if get_u32(page, 0) != crc32c(&page[4..len], &[]) || get_u32(page, 16) != at.0 {
         return Err(Bad::Invalid);
     }
-    if page[7] != FORMAT_VERSION {
+    let is_root = page[6] == Kind::Root as u8;
+    if page[7] != FORMAT_VERSION && !(is_root && page[7] == SHORT_TAGS) {
         return Err(Bad::Version(page[7]));
     }
     let seq = get_u64(page, SEQ);

@@ -1,10 +1,15 @@
 //! The tag in the spare bytes of a data page, on chips with at least 24 of them.
 //!
 //! ```text
-//!  0 crc u32   4 file number u32   8 page index u32   12 sequence u32
-//! 16 directory u32   20 hash u32
+//! wide: 0 crc u32   4 file number u32   8 page index u32   12 sequence u32
+//!      16 directory u32   20 hash u32
 //! of an update besides, on chips with at least 38 spare bytes (what Linux leaves free of 64):
-//! 24 crc u32  28 seconds, low u32  32 nanoseconds u32  36 seconds, high i8  37 left u8
+//!      24 crc u32  28 seconds, low u32  32 nanoseconds u32  36 seconds, high i8  37 left u8
+//!
+//! short:    0           2             6           8             12           14
+//!           | crc, low  | file number | crc, high | page index  | seq., low  |
+//!          14           18        20                            24
+//!           | hash, dir | 2 below | dir, high u16 | seq., high u16 |
 //! ```
 //!
 //! The first CRC-32C covers the page's data and tag bytes 4 to 23, the second tag bytes 0 to 23 and
@@ -12,20 +17,99 @@
 //! the sequence is the low half of the number that the next metadata page was to have. The time is
 //! that of the write, `left` the number of its pages that follow; from 16 on, that the page is the
 //! file's last and not full: the file ends with `left` - 16 zeros, of those that fill the page.
+//!
+//! A short tag holds an update as well. It has the time as 256ths of a second since the file's
+//! change before it: an index of 20 bits leaves room for 12 of them, and the last two bytes of its
+//! run, which are all ones otherwise, have the other 7 and `left`. Each run of six begins with two
+//! bytes that the ECC of some chips does not cover: what is believed without the checksum is in
+//! the other four.
+//!
+//! Spare bytes may be outside of any ECC, so one bit of a tag that has flipped is mended.
 
 use crate::format::hash::crc32c;
 use crate::format::inode::Time;
 use crate::format::mappage::Owner;
-use flashkit_bytes::{get_u32, put_u32};
+use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
 
 /// Bytes of a tag.
 pub(crate) const SIZE: usize = 24;
 
-/// Bytes of the tag of an update.
+/// Bytes of the wide tag of an update.
 pub(crate) const UPDATE_SIZE: usize = 38;
 const STAMP: usize = SIZE + 4;
 /// Nanoseconds of a second.
 const NANOS: u32 = 1_000_000_000;
+
+/// CRC-32C's polynomial, reflected.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
+
+/// What tags of a volume look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// An update takes [`UPDATE_SIZE`] bytes, so on chips with fewer there are none.
+    Wide,
+    /// An update takes no more than another page.
+    Short,
+}
+
+impl Form {
+    /// That of a new volume on a chip with so many spare bytes, if there is room for tags.
+    pub fn new(spare: u32) -> Option<Form> {
+        match spare as usize {
+            ..SIZE => None,
+            SIZE..UPDATE_SIZE => Some(Form::Short),
+            _ => Some(Form::Wide),
+        }
+    }
+
+    /// Spare bytes of a page of an update.
+    pub fn update_size(self) -> usize {
+        match self {
+            Form::Wide => UPDATE_SIZE,
+            Form::Short => SIZE,
+        }
+    }
+
+    /// Puts the bytes of a tag from the order on flash into that in which they are looked at: the
+    /// checksum, then all that it covers.
+    fn sorted(self, b: &[u8; SIZE]) -> [u8; SIZE] {
+        let mut sorted = *b;
+        if self == Form::Short {
+            for (&at, &byte) in ON_FLASH.iter().zip(b) {
+                sorted[usize::from(at)] = byte;
+            }
+        }
+        sorted
+    }
+
+    fn on_flash(self, sorted: &[u8; SIZE]) -> [u8; SIZE] {
+        match self {
+            Form::Wide => *sorted,
+            Form::Short => ON_FLASH.map(|at| sorted[usize::from(at)]),
+        }
+    }
+}
+
+/// Where the bytes of a short tag are when they are sorted: checksum 0, file number 4, page index
+/// 8, hash and the low bits of the directory 12, its high bits 16, sequence 18 (high) and 20 (low),
+/// what an update says 22.
+#[rustfmt::skip]
+const ON_FLASH: [u8; SIZE] = [
+    0, 1,    4, 5, 6, 7,
+    2, 3,    8, 9, 10, 11,
+    20, 21,  12, 13, 14, 15,
+    22, 23,  16, 17, 18, 19,
+];
+const SAYS: usize = 22;
+/// Bits of the page index in the short tag of an update, of which the others have the low bits of
+/// the time.
+const INDEX_BITS: u32 = 20;
+/// Bits of the time in the first two bytes and the last two.
+const TICK_BITS: u32 = 32 - INDEX_BITS;
+const TICKS: u32 = 1 << (TICK_BITS + 7);
+/// Set in a short tag that is no update's.
+const NO_UPDATE: u16 = 1 << 15;
+const TICK_NS: u32 = NANOS / 256;
 
 /// A data page's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,31 +119,83 @@ pub(crate) struct Tag {
     pub seq: u32,
 }
 
+/// What a tag that belongs to its data says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Checked {
+    /// High half of the number of a short tag; 0 for a wide one.
+    pub high: u32,
+    /// One bit had flipped.
+    pub mended: bool,
+}
+
 impl Tag {
+    /// `seq` is the whole number.
     #[inline]
-    pub fn encode(&self, data: &[u8]) -> [u8; SIZE] {
-        let mut b = [0; SIZE];
-        put_u32(&mut b, 4, self.owner.ino);
-        put_u32(&mut b, 8, self.index);
-        put_u32(&mut b, 12, self.seq);
-        put_u32(&mut b, 16, self.owner.dir);
-        put_u32(&mut b, 20, self.owner.hash);
-        let crc = crc32c(data, &b[4..]);
+    pub fn encode(&self, form: Form, data: &[u8], seq: u64) -> [u8; SIZE] {
+        let mut b = self.fields(form);
+        let crc = checksum(form, data, &b, (seq >> 32) as u32);
         put_u32(&mut b, 0, crc);
+        form.on_flash(&b)
+    }
+
+    /// All but the checksum, sorted.
+    fn fields(&self, form: Form) -> [u8; SIZE] {
+        let mut b = [0; SIZE];
+        let Owner { ino, dir, hash } = self.owner;
+        put_u32(&mut b, 4, ino);
+        put_u32(&mut b, 8, self.index);
+        match form {
+            Form::Wide => {
+                put_u32(&mut b, 12, self.seq);
+                put_u32(&mut b, 16, dir);
+                put_u32(&mut b, 20, hash);
+            }
+            Form::Short => {
+                put_u32(&mut b, 12, hash | dir << 28);
+                put_u16(&mut b, 16, (dir >> 4) as u16);
+                put_u16(&mut b, 18, (self.seq >> 16) as u16);
+                put_u16(&mut b, 20, self.seq as u16);
+                put_u16(&mut b, SAYS, u16::MAX);
+            }
+        }
         b
     }
 
     /// The tag without checking it; `None` for erased spare bytes.
-    pub fn decode(b: &[u8; SIZE]) -> Option<Tag> {
-        b.iter().any(|&x| x != 0xff).then(|| Tag {
-            owner: Owner {
-                ino: get_u32(b, 4),
-                dir: get_u32(b, 16),
-                hash: get_u32(b, 20),
-            },
-            index: get_u32(b, 8),
-            seq: get_u32(b, 12),
+    pub fn decode(form: Form, b: &[u8; SIZE]) -> Option<Tag> {
+        if b.iter().all(|&x| x == 0xff) {
+            return None;
+        }
+        let b = &form.sorted(b);
+        let (dir, hash, seq, index_bits) = match form {
+            Form::Wide => (get_u32(b, 16), get_u32(b, 20), get_u32(b, 12), 32),
+            Form::Short => (
+                get_u32(b, 12) >> 28 | u32::from(get_u16(b, 16)) << 4,
+                get_u32(b, 12) & ((1 << 28) - 1),
+                u32::from(get_u16(b, 18)) << 16 | u32::from(get_u16(b, 20)),
+                if get_u16(b, SAYS) & NO_UPDATE == 0 {
+                    INDEX_BITS
+                } else {
+                    32
+                },
+            ),
+        };
+        let ino = get_u32(b, 4);
+        Some(Tag {
+            owner: Owner { ino, dir, hash },
+            index: get_u32(b, 8) & u32::MAX >> (32 - index_bits),
+            seq,
         })
+    }
+
+    /// Its bytes where the data is that of a page with the tag `old`, and was not looked at: the
+    /// checksums differ by what is in the tags. What was wrong is wrong by as much.
+    pub fn encode_anew(&self, form: Form, old: &[u8; SIZE]) -> [u8; SIZE] {
+        let (old, mut b) = (form.sorted(old), self.fields(form));
+        let of_fields = |b| checksum(form, &[], b, 0);
+        let crc = get_u32(&old, 0) ^ of_fields(&old) ^ of_fields(&b);
+        put_u32(&mut b, 0, crc);
+        form.on_flash(&b)
     }
 
     /// The number that the tag says, if it was given after this one: far fewer are given between
@@ -71,16 +207,119 @@ impl Tag {
             .then(|| since.saturating_add(after.into()))
     }
 
-    /// Whether data and tag are as they were written.
-    pub fn matches(b: &[u8; SIZE], data: &[u8]) -> bool {
-        get_u32(b, 0) == crc32c(data, &b[4..])
+    /// Whether data and tag are as they were written, but for one bit of the tag, which is mended.
+    /// No number was as large as `seq` yet.
+    pub fn check(form: Form, b: &mut [u8; SIZE], data: &[u8], seq: u64) -> Option<Checked> {
+        let mut sorted = form.sorted(b);
+        let differs = |b: &[u8; SIZE], high| get_u32(b, 0) ^ checksum(form, data, b, high);
+        let highest = match form {
+            Form::Wide => 0,
+            Form::Short => (seq >> 32) as u32,
+        };
+        let mut highs = (0..=highest).rev();
+        if let Some(high) = highs.clone().find(|&high| differs(&sorted, high) == 0) {
+            let mended = false;
+            return Some(Checked { high, mended });
+        }
+        let high = highs.find(|&high| {
+            let differs = differs(&sorted, high);
+            mend(&mut sorted, differs)
+        })?;
+        *b = form.on_flash(&sorted);
+        Some(Checked { high, mended: true })
+    }
+}
+
+/// The checksum of a page and its tag, sorted. In a short one it covers the upper half of the
+/// number as well: that takes no room.
+fn checksum(form: Form, data: &[u8], b: &[u8; SIZE], high: u32) -> u32 {
+    match form {
+        Form::Wide => crc32c(data, &b[4..]),
+        Form::Short => {
+            let mut b = *b;
+            put_u32(&mut b, 0, high);
+            crc32c(data, &b)
+        }
+    }
+}
+
+/// Flips the bit back that makes a checksum, which is before what it covers last, differ so; false
+/// if there is none. A changed bit of data is never taken for one of those: with fewer than four
+/// changed bits CRC-32C never comes out right.
+fn mend(b: &mut [u8], differs: u32) -> bool {
+    if differs.is_power_of_two() {
+        let crc = get_u32(b, 0) ^ differs;
+        put_u32(b, 0, crc);
+        return true;
+    }
+    let mut effect = POLYNOMIAL;
+    for byte in b[4..].iter_mut().rev() {
+        for bit in (0..8).rev() {
+            if effect == differs {
+                *byte ^= 1 << bit;
+                return true;
+            }
+            effect = effect >> 1 ^ POLYNOMIAL & (effect & 1).wrapping_neg();
+        }
+    }
+    false
+}
+
+/// When an update was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    At(Time),
+    /// So many 256ths of a second after the file's change before.
+    After(u32),
+}
+
+impl When {
+    /// What a tag can say of a time, if it can, after a file's change `before`.
+    pub fn of(form: Form, now: Time, before: Time) -> Option<When> {
+        if now.nanos >= NANOS || before.nanos >= NANOS {
+            return None;
+        }
+        if form == Form::Wide {
+            return i8::try_from(now.secs >> 32)
+                .is_ok()
+                .then_some(When::At(now));
+        }
+        let secs = now.secs.checked_sub(before.secs)?;
+        let secs = (0..=i64::from(TICKS / 256))
+            .contains(&secs)
+            .then_some(secs)?;
+        let ns = secs * i64::from(NANOS) + i64::from(now.nanos) - i64::from(before.nanos);
+        let ticks = u32::try_from(u64::try_from(ns).ok()? / u64::from(TICK_NS)).ok()?;
+        (ticks < TICKS).then_some(When::After(ticks))
+    }
+
+    pub fn time(self, before: Time) -> Time {
+        match self {
+            When::At(time) => time,
+            When::After(ticks) => {
+                let ns = u64::from(ticks) * u64::from(TICK_NS) + u64::from(before.nanos);
+                let secs = (ns / u64::from(NANOS)) as i64;
+                Time {
+                    secs: before.secs.saturating_add(secs),
+                    nanos: (ns % u64::from(NANOS)) as u32,
+                }
+            }
+        }
+    }
+
+    /// That of the pages of a write behind its first one.
+    pub fn again(self) -> When {
+        match self {
+            When::At(time) => When::At(time),
+            When::After(_) => When::After(0),
+        }
     }
 }
 
 /// What the tag of an update says besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Update {
-    pub time: Time,
+    pub when: When,
     /// Pages of the same write that follow, below [`PAGES_MOST`]; above, the page is a tail.
     pub left: u8,
 }
@@ -91,10 +330,10 @@ pub(crate) const PAGES_MOST: usize = 16;
 impl Update {
     /// That of a page that begins with `piece` and is filled with zeros; `None` when the end of
     /// the piece cannot be told.
-    pub fn tail(time: Time, piece: &[u8]) -> Option<Update> {
+    pub fn tail(when: When, piece: &[u8]) -> Option<Update> {
         let zeros = piece.iter().rev().take_while(|&&b| b == 0).count();
         let left = u8::try_from(PAGES_MOST + zeros).ok()?;
-        (zeros < piece.len()).then_some(Update { time, left })
+        (zeros < piece.len()).then_some(Update { when, left })
     }
 
     /// Bytes of the page that belong to the file.
@@ -116,38 +355,63 @@ impl Update {
         self.left == 0 || usize::from(self.left) >= PAGES_MOST
     }
 
-    /// Whether a time can be told.
-    pub fn holds(time: Time) -> bool {
-        i8::try_from(time.secs >> 32).is_ok() && time.nanos < NANOS
+    /// Whether a page of a file so far from its begin has room for it in its tag.
+    pub fn holds(form: Form, index: u64) -> bool {
+        form == Form::Wide || index < 1 << INDEX_BITS
     }
 
-    /// Puts it behind a tag. The upper half of the number is in the checksum: a page that has been
-    /// at rest for as many numbers as a tag tells apart is none.
-    pub fn encode(&self, tag: &[u8; SIZE], seq: u64) -> [u8; UPDATE_SIZE] {
-        let mut b = [0; UPDATE_SIZE];
-        b[..SIZE].copy_from_slice(tag);
-        put_u32(&mut b, STAMP, self.time.secs as u32);
-        put_u32(&mut b, STAMP + 4, self.time.nanos);
-        b[STAMP + 8] = (self.time.secs >> 32) as u8;
-        b[STAMP + 9] = self.left;
-        let crc = crc32c(tag, &b[STAMP..]) ^ (seq >> 32) as u32;
-        put_u32(&mut b, SIZE, crc);
+    /// The spare bytes of its page: [`Form::update_size`] of them. The upper half of the number is
+    /// in the checksum: a page that has been at rest for as many numbers as a tag tells apart is
+    /// none.
+    pub fn encode(&self, form: Form, tag: &Tag, data: &[u8], seq: u64) -> [u8; UPDATE_SIZE] {
+        let mut b = [0xff; UPDATE_SIZE];
+        match self.when {
+            When::At(time) => {
+                let tag = tag.encode(form, data, seq);
+                b[..SIZE].copy_from_slice(&tag);
+                put_u32(&mut b, STAMP, time.secs as u32);
+                put_u32(&mut b, STAMP + 4, time.nanos);
+                b[STAMP + 8] = (time.secs >> 32) as u8;
+                b[STAMP + 9] = self.left;
+                let crc = crc32c(&tag, &b[STAMP..]) ^ (seq >> 32) as u32;
+                put_u32(&mut b, SIZE, crc);
+            }
+            When::After(ticks) => {
+                let mut short = tag.fields(form);
+                put_u32(&mut short, 8, tag.index | ticks << INDEX_BITS);
+                let says = (ticks >> TICK_BITS) << 8 | u32::from(self.left);
+                put_u16(&mut short, SAYS, says as u16);
+                let crc = checksum(form, data, &short, (seq >> 32) as u32);
+                put_u32(&mut short, 0, crc);
+                b[..SIZE].copy_from_slice(&form.on_flash(&short));
+            }
+        }
         b
     }
 
-    /// `None` for the spare bytes of a page that is no update with that number.
-    pub fn decode(b: &[u8; UPDATE_SIZE], seq: u64) -> Option<Update> {
+    /// What spare bytes say whose first [`SIZE`] were mended; `None` for those of a page that is no
+    /// update with that number. One bit that has flipped is mended.
+    pub fn decode(form: Form, b: &[u8; UPDATE_SIZE], seq: u64) -> Option<Update> {
+        let (mut b, tag) = (*b, b.first_chunk()?);
+        if form == Form::Short {
+            let sorted = form.sorted(tag);
+            let says = get_u16(&sorted, SAYS);
+            let ticks = get_u32(&sorted, 8) >> INDEX_BITS | u32::from(says >> 8) << TICK_BITS;
+            let (when, left) = (When::After(ticks), says as u8);
+            return (says & NO_UPDATE == 0).then_some(Update { when, left });
+        }
+        let crc = crc32c(tag, &b[STAMP..]) ^ (seq >> 32) as u32;
+        let differs = get_u32(&b, SIZE) ^ crc;
+        if differs != 0 && !mend(&mut b[SIZE..], differs) {
+            return None;
+        }
         let high = i64::from(b[STAMP + 8] as i8);
         let time = Time {
-            secs: high << 32 | i64::from(get_u32(b, STAMP)),
-            nanos: get_u32(b, STAMP + 4),
+            secs: high << 32 | i64::from(get_u32(&b, STAMP)),
+            nanos: get_u32(&b, STAMP + 4),
         };
-        let crc = crc32c(&b[..SIZE], &b[STAMP..]) ^ (seq >> 32) as u32;
-        let sound = get_u32(b, SIZE) == crc && time.nanos < NANOS;
-        sound.then(|| Update {
-            time,
-            left: b[STAMP + 9],
-        })
+        let (when, left) = (When::At(time), b[STAMP + 9]);
+        (time.nanos < NANOS).then_some(Update { when, left })
     }
 }
 
@@ -155,42 +419,304 @@ impl Update {
 mod tests {
     use super::*;
 
+    const FORMS: [Form; 2] = [Form::Wide, Form::Short];
+    const SEQ: u64 = 3 << 32 | 0x1234_5678;
+    const TAG: Tag = Tag {
+        owner: Owner {
+            ino: 0x1020_3040,
+            dir: 0xf_edcb,
+            hash: 0xa98_7654,
+        },
+        index: 0xf_0e0d,
+        seq: SEQ as u32,
+    };
+
+    fn time(secs: i64, nanos: u32) -> Time {
+        Time { secs, nanos }
+    }
+
+    fn updates() -> [(Form, Update); 5] {
+        let update = |when, left| Update { when, left };
+        [
+            (Form::Wide, update(When::At(time(1, 2)), 0)),
+            (
+                Form::Wide,
+                update(When::At(time(-(1 << 39), NANOS - 1)), 255),
+            ),
+            (Form::Short, update(When::After(0), 15)),
+            (Form::Short, update(When::After(0x4_a5a5), 200)),
+            (Form::Short, update(When::After(TICKS - 1), 255)),
+        ]
+    }
+
+    /// What a reader with that number makes of spare bytes.
+    fn read(
+        form: Form,
+        b: &[u8; UPDATE_SIZE],
+        data: &[u8],
+        seq: u64,
+    ) -> Option<(Tag, bool, Option<Update>)> {
+        let mut b = *b;
+        let checked = Tag::check(form, b.first_chunk_mut()?, data, seq)?;
+        let tag = Tag::decode(form, b.first_chunk()?)?;
+        Some((tag, checked.mended, Update::decode(form, &b, SEQ)))
+    }
+
     #[test]
-    fn update_round_trip_and_damage() {
-        for (secs, left) in [(-1, 0), (0, 15), ((1 << 39) - 1, 1), (-(1 << 39), 3)] {
-            let time = Time {
-                secs,
-                nanos: 999_999_999,
+    fn the_form_of_a_new_volume_goes_by_the_spare_bytes() {
+        let forms = [0, 23, 24, 37, 38, 64].map(Form::new);
+        let (wide, short) = (Some(Form::Wide), Some(Form::Short));
+        assert_eq!(forms, [None, None, short, short, wide, wide]);
+    }
+
+    /// Bytes as `docs/format.md` has them.
+    #[test]
+    fn the_bytes_of_tags() {
+        let wide = TAG.encode(Form::Wide, b"data", SEQ);
+        let fields = [0x1020_3040, 0xf_0e0d, 0x1234_5678, 0xf_edcb, 0xa98_7654];
+        let all = fields.map(u32::to_le_bytes).concat();
+        assert_eq!(wide[4..], all);
+        assert_eq!(get_u32(&wide, 0), crc32c(b"data", &all));
+
+        let update = Update {
+            when: When::After(0x4_a5a5),
+            left: 200,
+        };
+        let short = TAG.encode(Form::Short, b"data", SEQ);
+        let with = update.encode(Form::Short, &TAG, b"data", SEQ);
+        for (b, index, says) in [
+            (&short[..], 0xf_0e0d, 0xffff),
+            (&with[..SIZE], 0x5a5f_0e0d, 0x4ac8),
+        ] {
+            assert_eq!(get_u32(b, 2), 0x1020_3040, "file");
+            assert_eq!(get_u32(b, 8), index);
+            assert_eq!(get_u16(b, 12), 0x5678, "number, low");
+            assert_eq!(
+                get_u32(b, 14),
+                0xba98_7654,
+                "hash, low bits of the directory"
+            );
+            assert_eq!(get_u16(b, 18), says);
+            assert_eq!((get_u16(b, 20), get_u16(b, 22)), (0xfedc, 0x1234));
+            let covered = [
+                &b[2..6],
+                &b[8..12],
+                &b[14..18],
+                &b[20..24],
+                &b[12..14],
+                &b[18..20],
+            ];
+            let crc = u32::from(get_u16(b, 0)) | u32::from(get_u16(b, 6)) << 16;
+            let high = 3u32.to_le_bytes();
+            assert_eq!(crc, crc32c(b"data", &[&high, &*covered.concat()].concat()));
+        }
+    }
+
+    #[test]
+    fn round_trip() {
+        for form in FORMS {
+            let mut b = TAG.encode(form, b"data", SEQ);
+            assert_eq!(Tag::decode(form, &b), Some(TAG));
+            let high = if form == Form::Short { 3 } else { 0 };
+            let sound = Some(Checked {
+                high,
+                mended: false,
+            });
+            assert_eq!(Tag::check(form, &mut b, b"data", SEQ), sound);
+            assert_eq!(Tag::check(form, &mut b, b"date", SEQ), None);
+            assert_eq!(Tag::decode(form, &[0xff; SIZE]), None);
+            let largest = Tag {
+                index: u32::MAX - 16,
+                ..TAG
             };
-            let update = Update { time, left };
-            assert!(Update::holds(time));
-            let seq = 9 << 32 | 5;
-            let mut b = update.encode(&[7; SIZE], seq);
-            assert_eq!(Update::decode(&b, seq), Some(update));
-            assert_eq!(Update::decode(&b, seq + (1 << 32)), None);
-            for i in 0..UPDATE_SIZE {
-                b[i] ^= 1;
-                assert_eq!(Update::decode(&b, seq), None, "byte {i}");
-                b[i] ^= 1;
+            let b = largest.encode(form, b"data", SEQ);
+            assert_eq!(Tag::decode(form, &b), Some(largest));
+        }
+        for (form, update) in updates() {
+            let b = update.encode(form, &TAG, b"data", SEQ);
+            let found = read(form, &b, b"data", SEQ);
+            assert_eq!(found, Some((TAG, false, Some(update))));
+        }
+        let b = TAG.encode(Form::Short, b"data", SEQ);
+        let mut page = [0xff; UPDATE_SIZE];
+        page[..SIZE].copy_from_slice(&b);
+        assert_eq!(Update::decode(Form::Short, &page, SEQ), None);
+        assert_eq!(Update::decode(Form::Wide, &[0xff; UPDATE_SIZE], 5), None);
+    }
+
+    #[test]
+    fn a_tag_of_data_that_was_not_looked_at() {
+        let data = *b"what a file holds";
+        let new = Tag {
+            seq: 77,
+            owner: Owner {
+                dir: 3,
+                ..TAG.owner
+            },
+            ..TAG
+        };
+        for form in FORMS {
+            let old = TAG.encode(form, &data, SEQ);
+            let mut b = new.encode_anew(form, &old);
+            let (high, mended) = (if form == Form::Short { 3 } else { 0 }, false);
+            let sound = Some(Checked { high, mended });
+            assert_eq!(Tag::check(form, &mut b, &data, SEQ), sound, "{form:?}");
+            assert_eq!(Tag::decode(form, &b), Some(new));
+            assert_eq!(Tag::check(form, &mut b, b"what a file holdS", SEQ), None);
+        }
+        for (form, update) in updates() {
+            let old = update.encode(form, &TAG, &data, SEQ);
+            let mut b = new.encode_anew(form, old.first_chunk().unwrap());
+            assert!(Tag::check(form, &mut b, &data, SEQ).is_some_and(|c| !c.mended));
+            assert_eq!(Tag::decode(form, &b), Some(new));
+        }
+    }
+
+    /// Where no ECC covers the spare bytes, a bit that flips costs nothing.
+    #[test]
+    fn any_flipped_bit_of_any_tag_is_mended() {
+        let data: [u8; 512] = core::array::from_fn(|i| (i * 7) as u8);
+        for form in FORMS {
+            let sound = TAG.encode(form, &data, SEQ);
+            for bit in 0..8 * SIZE {
+                let mut b = sound;
+                b[bit / 8] ^= 1 << (bit % 8);
+                let checked = Tag::check(form, &mut b, &data, SEQ);
+                assert!(checked.is_some_and(|c| c.mended), "{form:?}, bit {bit}");
+                assert_eq!(b, sound, "{form:?}, bit {bit}");
             }
         }
-        let secs = 1 << 39;
-        assert!(!Update::holds(Time { secs, nanos: 0 }));
-        assert_eq!(Update::decode(&[0xff; UPDATE_SIZE], 5), None);
+        for (form, update) in updates() {
+            let sound = update.encode(form, &TAG, &data, SEQ);
+            for bit in 0..8 * form.update_size() {
+                let mut b = sound;
+                b[bit / 8] ^= 1 << (bit % 8);
+                let mended = bit < 8 * SIZE;
+                let found = read(form, &b, &data, SEQ);
+                assert_eq!(
+                    found,
+                    Some((TAG, mended, Some(update))),
+                    "{update:?}, bit {bit}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn two_changed_bits_of_a_tag_or_one_of_the_data_are_not_believed() {
+        let mut data = *b"what a file holds";
+        for form in FORMS {
+            let b = TAG.encode(form, &data, SEQ);
+            let bits = 8 * SIZE;
+            for two in 0..bits * bits {
+                let (one, other) = (two / bits, two % bits);
+                let mut b = b;
+                b[one / 8] ^= 1 << (one % 8);
+                b[other / 8] ^= 1 << (other % 8);
+                let checked = Tag::check(form, &mut b, &data, SEQ);
+                assert_eq!(checked.is_some(), one == other, "bits {one} and {other}");
+            }
+            for bit in 0..8 * data.len() {
+                data[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Tag::check(form, &mut { b }, &data, SEQ), None, "bit {bit}");
+                data[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        for (form, update) in updates().into_iter().filter(|u| u.0 == Form::Wide) {
+            let b = update.encode(form, &TAG, &data, SEQ);
+            for bit in 8 * SIZE..8 * UPDATE_SIZE - 1 {
+                let mut b = b;
+                b[bit / 8] ^= 1 << (bit % 8);
+                b[UPDATE_SIZE - 1] ^= 0x80;
+                assert_eq!(Update::decode(form, &b, SEQ), None, "bit {bit}");
+            }
+        }
+    }
+
+    /// What has been at rest since before, as it may lie in a block that is to be taken.
+    #[test]
+    fn a_number_of_long_ago_is_none_of_now() {
+        for (form, update) in updates() {
+            let b = update.encode(form, &TAG, b"data", SEQ);
+            let mut tag = *b.first_chunk().unwrap();
+            let later = SEQ + (1 << 32);
+            let checked = Tag::check(form, &mut tag, b"data", later).unwrap();
+            match form {
+                Form::Wide => assert_eq!(Update::decode(form, &b, later), None),
+                Form::Short => assert_eq!(checked.high, 3),
+            }
+        }
+        let mut b = TAG.encode(Form::Short, b"data", SEQ);
+        let before = SEQ - (1 << 32);
+        assert!(Tag::check(Form::Short, &mut b, b"data", before).is_none_or(|c| c.mended));
+    }
+
+    #[test]
+    fn times_of_a_wide_tag_are_what_they_were() {
+        let of = |now| When::of(Form::Wide, now, time(0, 0));
+        for secs in [-1, 0, (1 << 39) - 1, -(1 << 39)] {
+            let now = time(secs, NANOS - 1);
+            assert_eq!(of(now), Some(When::At(now)));
+            assert_eq!(When::At(now).time(time(5, 5)), now);
+            assert_eq!(When::At(now).again(), When::At(now));
+        }
+        assert_eq!(of(time(1 << 39, 0)), None);
+        assert_eq!(of(time(0, NANOS)), None);
+    }
+
+    #[test]
+    fn times_of_a_short_tag_are_since_the_change_before() {
+        let before = time(7, 999_000_000);
+        for (now, ticks, back) in [
+            (before, 0, before),
+            (time(8, 0), 0, before),
+            (time(8, 2_906_249), 0, before),
+            (time(8, 2_906_250), 1, time(8, 2_906_250)),
+            (time(9, 0), 256, time(8, 999_000_000)),
+            (time(2055, 995_093_750), TICKS - 1, time(2055, 995_093_750)),
+            (time(2055, 998_999_999), TICKS - 1, time(2055, 995_093_750)),
+        ] {
+            let when = When::of(Form::Short, now, before);
+            assert_eq!(when, Some(When::After(ticks)), "{now:?}");
+            assert_eq!(when.unwrap().time(before), back, "{now:?}");
+        }
+        for now in [
+            time(7, 998_999_999),
+            time(6, 0),
+            time(2055, 999_000_000),
+            time(i64::MAX, 0),
+            time(i64::MIN, 0),
+            time(8, NANOS),
+        ] {
+            assert_eq!(When::of(Form::Short, now, before), None, "{now:?}");
+        }
+        assert_eq!(When::of(Form::Short, before, time(7, NANOS)), None);
+        assert_eq!(When::of(Form::Short, time(i64::MAX, 0), time(-1, 0)), None);
+        // Nobody writes that.
+        let far = When::After(TICKS).time(time(i64::MAX, u32::MAX));
+        assert_eq!(far.secs, i64::MAX);
+        assert_eq!(When::After(9).again(), When::After(0));
+    }
+
+    #[test]
+    fn the_index_has_no_room_in_the_tag_of_an_update() {
+        let last = (1 << INDEX_BITS) - 1;
+        assert!(Update::holds(Form::Short, last) && !Update::holds(Form::Short, last + 1));
+        assert!(Update::holds(Form::Wide, u32::MAX.into()));
     }
 
     #[test]
     fn the_end_of_a_tail_is_told() {
-        let time = Time { secs: 1, nanos: 2 };
+        let when = When::At(time(1, 2));
         let mut page = [0; 512];
         page[..3].copy_from_slice(b"abc");
         for len in [3, 4, 100, 242] {
-            let update = Update::tail(time, &page[..len]).unwrap();
+            let update = Update::tail(when, &page[..len]).unwrap();
             assert_eq!((update.len(&page), update.is_last()), (len, true));
         }
-        assert_eq!(Update::tail(time, &page[..243]), None);
-        assert_eq!(Update::tail(time, &[0; 9]), None);
-        let whole = |left| Update { time, left };
+        assert_eq!(Update::tail(when, &page[..243]), None);
+        assert_eq!(Update::tail(when, &[0; 9]), None);
+        let whole = |left| Update { when, left };
         assert_eq!((whole(0).len(&page), whole(15).len(&page)), (512, 512));
         assert_eq!(
             [0, 1, 15, 16].map(|left| whole(left).is_last()),
@@ -201,59 +727,10 @@ mod tests {
     }
 
     #[test]
-    fn round_trip_and_damage() {
-        let t = Tag {
-            owner: Owner {
-                ino: 1,
-                dir: 2,
-                hash: 3,
-            },
-            index: 4,
-            seq: 5,
-        };
-        let b = t.encode(b"data");
-        assert_eq!(Tag::decode(&b), Some(t));
-        assert!(Tag::matches(&b, b"data"));
-        assert!(!Tag::matches(&b, b"date"));
-        assert_eq!(Tag::decode(&[0xff; SIZE]), None);
-    }
-
-    #[test]
-    fn no_changed_bit_of_data_or_tag_is_believed() {
-        let tag = Tag {
-            owner: Owner {
-                ino: 1,
-                dir: 2,
-                hash: 3,
-            },
-            index: 4,
-            seq: 5,
-        };
-        let mut data = *b"what a file holds";
-        let mut b = tag.encode(&data);
-        for bit in 0..8 * SIZE {
-            b[bit / 8] ^= 1 << (bit % 8);
-            assert!(!Tag::matches(&b, &data), "bit {bit} of the tag");
-            b[bit / 8] ^= 1 << (bit % 8);
-        }
-        for bit in 0..8 * data.len() {
-            data[bit / 8] ^= 1 << (bit % 8);
-            assert!(!Tag::matches(&b, &data), "bit {bit} of the data");
-            data[bit / 8] ^= 1 << (bit % 8);
-        }
-        assert!(Tag::matches(&b, &data));
-    }
-
-    #[test]
     fn a_number_is_told_only_from_those_shortly_before() {
         let tag = |seq: u64| Tag {
-            owner: Owner {
-                ino: 1,
-                dir: 2,
-                hash: 3,
-            },
-            index: 4,
             seq: seq as u32,
+            ..TAG
         };
         let since = (7 << 32) - 2;
         for after in [1, 2, 3, (1 << 28) - 1] {
@@ -280,20 +757,18 @@ mod tests {
 
     #[test]
     fn a_tag_of_another_page_is_not_taken_for_an_update() {
-        let time = Time { secs: 1, nanos: 2 };
-        let update = Update { time, left: 0 };
-        let mut b = update.encode(&[7; SIZE], 9);
-        b[..SIZE].fill(8);
-        assert_eq!(Update::decode(&b, 9), None);
-        let nanos = Time {
-            nanos: NANOS,
-            ..time
-        };
-        assert!(!Update::holds(nanos));
-        let of_no_second = Update {
-            time: nanos,
+        let update = Update {
+            when: When::At(time(1, 2)),
             left: 0,
         };
-        assert_eq!(Update::decode(&of_no_second.encode(&[7; SIZE], 9), 9), None);
+        let mut b = update.encode(Form::Wide, &TAG, b"data", SEQ);
+        b[..SIZE].fill(8);
+        assert_eq!(Update::decode(Form::Wide, &b, SEQ), None);
+        let of_no_second = Update {
+            when: When::At(time(1, NANOS)),
+            left: 0,
+        };
+        let b = of_no_second.encode(Form::Wide, &TAG, b"data", SEQ);
+        assert_eq!(Update::decode(Form::Wide, &b, SEQ), None);
     }
 }

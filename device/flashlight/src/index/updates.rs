@@ -1,10 +1,10 @@
 //! Data that an fsync makes durable without its inode: pages that a recovery finds by their tags.
 
 use crate::error::Fault;
-use crate::format::inode::Time;
+use crate::format::inode::{Stamp, Time};
 use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::node::FileRef;
-use crate::format::tag::{PAGES_MOST, Update};
+use crate::format::tag::{PAGES_MOST, Update, When};
 use crate::index::Index;
 use crate::index::slots::FileSlot;
 use crate::space::updates::GROWTH;
@@ -14,25 +14,23 @@ use flashkit_nand::{Nand, PageAddr};
 pub(crate) const UNSYNCED_MAX: u32 = 64;
 
 impl<N: Nand> Index<'_, N> {
-    /// Whether a write can be an update.
-    pub(crate) fn is_update(&self, node: FileRef, offset: u64, len: usize, now: Time) -> bool {
+    /// When a write was, as its tags say it, if it can be an update.
+    pub(crate) fn update(&self, node: FileRef, offset: u64, len: usize, now: Time) -> Option<When> {
         let ps = self.store.page_size();
-        let Some(i) = (self.file_slot(node.ino)).filter(|&i| self.files[i].updates.is_some())
-        else {
-            return false;
-        };
+        let i = (self.file_slot(node.ino)).filter(|&i| self.files[i].updates.is_some())?;
         let (pages, end) = (len / ps, offset.saturating_add(len as u64));
         let view = self.files[i].file();
         let indexes = offset / ps as u64..end / ps as u64;
-        (1..=PAGES_MOST).contains(&pages)
+        let can_be = (1..=PAGES_MOST).contains(&pages)
             && len.is_multiple_of(ps)
             && offset.is_multiple_of(ps as u64)
             && (end <= view.size()
                 || offset == view.size() && pages <= GROWTH && !self.is_half_cut(i))
             && view
                 .fragment()
-                .is_none_or(|f| !indexes.contains(&u64::from(f.page)))
-            && self.takes_updates(i, pages as u32, now)
+                .is_none_or(|f| !indexes.contains(&u64::from(f.page)));
+        self.takes_updates(i, pages as u32, end / ps as u64, now)
+            .filter(|_| can_be)
     }
 
     /// Maps a page of an update that has just been written.
@@ -65,10 +63,10 @@ impl<N: Nand> Index<'_, N> {
 
     /// Whether the write of a piece of one page can be a tail.
     pub(crate) fn tail(&self, i: FileSlot, offset: u64, data: &[u8], now: Time) -> Option<Update> {
-        let can_be = offset == self.files[i].file().size()
-            && !self.is_half_cut(i)
-            && self.takes_updates(i, 1, now);
-        can_be.then(|| Update::tail(now, data)).flatten()
+        let can_be = offset == self.files[i].file().size() && !self.is_half_cut(i);
+        let index = offset / self.store.page_size() as u64;
+        let when = self.takes_updates(i, 1, index, now).filter(|_| can_be)?;
+        Update::tail(when, data)
     }
 
     /// Makes a cached file durable: writes its page, unless a recovery finds all that has changed.
@@ -81,10 +79,14 @@ impl<N: Nand> Index<'_, N> {
         Ok(())
     }
 
-    /// Whether so many pages more of a file can be updates.
-    pub(crate) fn takes_updates(&self, i: FileSlot, pages: u32, now: Time) -> bool {
-        (self.files[i].updates).is_some_and(|n| n + pages <= UNSYNCED_MAX)
-            && Update::holds(now)
-            && self.store.takes_updates()
+    /// When a write of so many pages was, up to an index, if they can be updates.
+    fn takes_updates(&self, i: FileSlot, pages: u32, index: u64, now: Time) -> Option<When> {
+        let slot = &self.files[i];
+        let form = self.store.tags?;
+        let can_be = slot.updates.is_some_and(|n| n + pages <= UNSYNCED_MAX)
+            && Update::holds(form, index)
+            && self.store.takes_updates();
+        let before = slot.file().time(Stamp::Modify);
+        can_be.then(|| When::of(form, now, before)).flatten()
     }
 }

@@ -267,14 +267,18 @@ impl<'r, N: Nand> Index<'r, N> {
             let is_blank = is_blank(&self.scratch);
             let mut spare = [0xff; tag::UPDATE_SIZE];
             let len = spare.len().min(self.store.geo.spare_size() as usize);
-            if self.store.has_tags() {
+            if let Some(form) = self.store.tags {
                 let status = self.store.nand.read(at, 0, &mut [], &mut spare[..len])?;
-                let tag = spare.first_chunk().and_then(Tag::decode);
+                if let Some(tag) = spare.first_chunk_mut() {
+                    // For a bit that has flipped; whether the page is whole does not matter here.
+                    self.store.check_tag(at, tag, &self.scratch);
+                }
+                let tag = spare.first_chunk().and_then(|tag| Tag::decode(form, tag));
                 if let Some(tag) = tag.filter(|_| status.is_readable()) {
                     let Some(seq) = tag.seq_after(since).filter(|seq| seq - since < NEWER) else {
                         return Ok(None);
                     };
-                    let area = match Update::decode(&spare, seq) {
+                    let area = match Update::decode(form, &spare, seq) {
                         Some(_) => LogArea::Update,
                         None => LogArea::Data,
                     };

@@ -5,8 +5,9 @@ use crate::checkpoint::encode::Start;
 use crate::error::{Damaged, Fault};
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
-use crate::format::header::{self, Bad, HEADER, Header, Kind};
+use crate::format::header::{self, Bad, HEADER, Header, Kind, SHORT_TAGS};
 use crate::format::limits::ANCHOR_PAGES;
+use crate::format::tag::Form;
 use crate::format::wellformed::is_well_formed;
 use crate::index::Index;
 use flashkit_bytes::get_u32;
@@ -230,6 +231,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                     Err(Bad::Version(v)) => version = Some(v),
                     Ok(h) if h.kind == Kind::Root && is_well_formed(&geo, page, &h) => {
                         let word = |i: usize| get_u32(page, HEADER + 4 * i);
+                        let short = page[7] == SHORT_TAGS;
                         seen.round = Some(word(6));
                         let page = Some((h.seq, index, word(4)));
                         if page > seen.newest {
@@ -237,7 +239,10 @@ impl<'r, N: Nand> Durable<'r, N> {
                         }
                         note_newest(&mut newest, &mut before, Some((h.seq, word(4))));
                         if best.is_none_or(|b| h.seq > b.0.seq) {
-                            fits = shape(&geo) == [word(0), word(1), word(2), word(3)];
+                            let form = if short { Form::Short } else { Form::Wide };
+                            store.tags = store.tags.and(Some(form));
+                            fits = shape(&geo) == [word(0), word(1), word(2), word(3)]
+                                && (!short || store.has_tags());
                             best = Some((h, word(4), word(5)));
                             good = word(7);
                         }

@@ -3,7 +3,8 @@
 use crate::error::{Damaged, Fault, sound};
 use crate::format::extent::{self, INDEX_END};
 use crate::format::header::SEQ;
-use crate::format::tag::{self, PAGES_MOST, Tag, Update};
+use crate::format::inode::Stamp;
+use crate::format::tag::{self, Form, PAGES_MOST, Tag, Update};
 use crate::index::Index;
 use crate::index::slots::FileSlot;
 use crate::space::updates::UpdateBlocks;
@@ -45,6 +46,8 @@ struct Since {
     pub(crate) copy: Option<(PageAddr, u64)>,
     /// Pages with numbers from here on show the updates looked at so far.
     pub(crate) replay: u64,
+    /// The checkpoint's number.
+    pub(crate) checkpoint: u64,
 }
 
 impl Run {
@@ -93,6 +96,7 @@ impl<N: Nand> Index<'_, N> {
         let known = Since {
             copy,
             replay: self.store.seq,
+            checkpoint: since,
         };
         let UpdateBlocks {
             blocks,
@@ -142,23 +146,24 @@ impl<N: Nand> Index<'_, N> {
     fn find_update(&mut self, at: PageAddr, since: u64) -> Result<SeenRun, Fault> {
         let mut spare = [0u8; tag::UPDATE_SIZE];
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
-        let status = self.store.nand.read(at, 0, page, &mut spare)?;
-        let Some(short) = spare.first_chunk().filter(|_| status.is_readable()) else {
-            return Ok(SeenRun::Damaged);
+        let len = self.store.tags.map_or(0, Form::update_size);
+        let status = self.store.nand.read(at, 0, page, &mut spare[..len])?;
+        let (Some(form), Some(tag)) = (self.store.tags, spare.first_chunk_mut()) else {
+            return Ok(SeenRun::Nothing);
         };
-        let Some(tag) = Tag::decode(short) else {
-            let blank = page.iter().all(|&b| b == 0xff);
-            return Ok(if blank {
-                SeenRun::Nothing
-            } else {
-                SeenRun::Damaged
-            });
-        };
-        if !Tag::matches(short, page) {
+        if !status.is_readable() {
             return Ok(SeenRun::Damaged);
         }
+        if Tag::decode(form, tag).is_none() && page.iter().all(|&b| b == 0xff) {
+            return Ok(SeenRun::Nothing);
+        }
+        let checked = Tag::check(form, tag, page, self.store.seq);
+        let (Some(checked), Some(tag)) = (checked, Tag::decode(form, tag)) else {
+            return Ok(SeenRun::Damaged);
+        };
         let seq = tag.seq_after(since);
-        match seq.and_then(|seq| Some((seq, Update::decode(&spare, seq)?))) {
+        let seq = seq.filter(|seq| form == Form::Wide || seq >> 32 == checked.high.into());
+        match seq.and_then(|seq| Some((seq, Update::decode(form, &spare, seq)?))) {
             Some((seq, update)) => Ok(SeenRun::Page(FoundUpdate {
                 at,
                 tag,
@@ -192,7 +197,7 @@ impl<N: Nand> Index<'_, N> {
             0
         } else {
             // Its inode was written in the middle of it.
-            self.first_after(run, shown)?
+            self.first_after(run, shown, known.checkpoint)?
         };
         let ps = self.store.page_size() as u64;
         let page = |index: u32| u64::from(index) * ps;
@@ -211,19 +216,20 @@ impl<N: Nand> Index<'_, N> {
         }
         let slot = &mut self.files[i];
         slot.file_mut().end_at_least(end);
-        slot.file_mut().set_modified(run.last.update.time);
+        // The inode that was written in the middle says when the write began.
+        let page = if from == 0 { &run.first } else { &run.last };
+        let time = page.update.when.time(slot.file().time(Stamp::Modify));
+        slot.file_mut().set_modified(time);
         slot.dirty = true;
         Ok(())
     }
 
     /// The first page of an update with a number above one.
-    fn first_after(&mut self, run: &Run, shown: u64) -> Result<usize, Fault> {
+    fn first_after(&mut self, run: &Run, shown: u64, since: u64) -> Result<usize, Fault> {
         for (k, &at) in run.pages[..run.len].iter().enumerate() {
-            let mut spare = [0u8; tag::SIZE];
-            self.store.nand.read(at, 0, &mut [], &mut spare)?;
-            let seq = Tag::decode(&spare).map_or(0, |tag| tag.seq);
-            let back = (run.last.seq as u32).wrapping_sub(seq);
-            if run.last.seq.saturating_sub(back.into()) > shown {
+            if let SeenRun::Page(page) = self.find_update(at, since)?
+                && page.seq > shown
+            {
                 return Ok(k);
             }
         }

@@ -254,7 +254,10 @@ impl<N: Nand> Store<'_, N> {
         let at = self.geo.page(BlockAddr(block), 0);
         let told = match self.nand.read(at, 0, &mut data, &mut spare[..len]) {
             Ok(status) if !status.is_readable() => None,
-            Ok(_) => match (header::seq(&data), Tag::decode(&spare)) {
+            Ok(_) => match (
+                header::seq(&data),
+                self.tags.and_then(|form| Tag::decode(form, &spare)),
+            ) {
                 (Some(seq), _) => Some(newer.has(seq as u32)),
                 (None, Some(tag)) => Some(newer.has(tag.seq)),
                 (None, None) if header::is_blank(&data) => Some(false),

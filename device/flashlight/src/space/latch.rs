@@ -3,7 +3,7 @@
 use crate::error::{Damaged, Error, Fault};
 use crate::space::pages::Pages;
 use crate::space::refresh::RefreshList;
-use flashkit_nand::{BlockAddr, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{BlockAddr, Copied, Nand, OpStatus, PageAddr, ReadStatus};
 
 /// Why nothing is written any more until the next mount: what is in RAM may not be what is on
 /// flash.
@@ -158,6 +158,23 @@ impl<N: Nand> Latch<'_, N> {
         self.only_reads = false;
         let result = self.inner.program(page, data, spare);
         self.note(result)
+    }
+
+    pub fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, Fault> {
+        self.may_write()?;
+        self.only_reads = false;
+        let result = self.inner.copy(from, to, spare, page);
+        let copied = self.note(result)?;
+        if let Copied::Done(status) = copied {
+            self.refresh.note(from, status);
+        }
+        Ok(copied)
     }
 
     pub fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Fault> {

@@ -13,7 +13,7 @@ use crate::format::area::{Head, LogArea, UPDATE};
 use crate::format::header::{self, HEADER, Header, Kind};
 use crate::format::limits::RETIRING;
 use crate::format::mappage::Owner;
-use crate::format::tag::{self, Tag};
+use crate::format::tag::{self, Form, Tag};
 use crate::format::wellformed::{self, is_well_formed};
 use crate::space::block_list::BlockList;
 use crate::space::dirty::DirtyList;
@@ -35,12 +35,14 @@ use crate::space::updates::UpdateBlocks;
 use crate::space::validity::Validity;
 use crate::space::wear::{Counts, Wear};
 use crate::space::written::Written;
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr};
+use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr};
 
 /// See the module's text.
 pub(crate) struct Store<'r, N: Nand> {
     pub nand: Latch<'r, N>,
     pub geo: Geometry,
+    /// What tags data pages carry, if there is room for any.
+    pub tags: Option<Form>,
     pub volume: u32,
     /// Number of the next metadata page.
     pub seq: u64,
@@ -111,6 +113,7 @@ impl<'r, N: Nand> Store<'r, N> {
         Store {
             nand: Latch::new(nand, refresh_bits, Pages::new(pages, ps)),
             geo,
+            tags: Form::new(geo.spare_size()),
             volume: 0,
             seq: 1,
             table: Table::new(table, &geo),
@@ -152,7 +155,18 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether data pages carry tags.
     pub fn has_tags(&self) -> bool {
-        self.geo.spare_size() as usize >= tag::SIZE
+        self.tags.is_some()
+    }
+
+    /// Whether a data page is as it was written, by its tag, if it has one. One flipped bit of that
+    /// is mended, and the page moved before there are two.
+    pub fn check_tag(&mut self, at: PageAddr, tag: &mut [u8; tag::SIZE], data: &[u8]) -> bool {
+        let Some(form) = self.tags else { return true };
+        let checked = Tag::check(form, tag, data, self.seq);
+        if checked.is_some_and(|checked| checked.mended) {
+            self.nand.refresh.add(self.geo.block_of(at).0);
+        }
+        checked.is_some()
     }
 
     /// Reads the page of a directory at `at`, or a `page` that may be its copy.
@@ -233,7 +247,11 @@ impl<N: Nand> Store<'_, N> {
         kind: Kind,
         prev: PageAddr,
     ) -> Result<bool, Fault> {
-        header::seal(page, kind, self.seq, at, self.volume, prev);
+        let version = match (kind, self.tags) {
+            (Kind::Root, Some(Form::Short)) => header::SHORT_TAGS,
+            _ => header::FORMAT_VERSION,
+        };
+        header::seal_as(version, page, kind, self.seq, at, self.volume, prev);
         debug_assert!(
             wellformed::is_believed(&self.geo, page, at),
             "a page of kind {kind:?} that would not be believed"
@@ -324,19 +342,19 @@ impl<N: Nand> Store<'_, N> {
     ) -> Result<PageAddr, Fault> {
         self.begin_session()?;
         self.table_write_back(MayProgram);
-        if !self.has_tags() {
+        let Some(form) = self.tags else {
             return self.program_data(front, data, &[]);
-        }
-        let tag = self.tag(data, owner, index);
+        };
+        let tag = self.tag(owner, index).encode(form, data, self.seq);
         self.program_data(front, data, &tag)
     }
 
-    fn tag(&self, data: &[u8], owner: Owner, index: u32) -> [u8; tag::SIZE] {
+    fn tag(&self, owner: Owner, index: u32) -> Tag {
         let seq = self.seq as u32;
-        Tag { owner, index, seq }.encode(data)
+        Tag { owner, index, seq }
     }
 
-    /// Programs a page of an update, with its tag.
+    /// Programs a page of an update, with its tag; there must be room for such.
     pub fn append_update(
         &mut self,
         data: &[u8],
@@ -346,8 +364,9 @@ impl<N: Nand> Store<'_, N> {
     ) -> Result<PageAddr, Fault> {
         self.begin_session()?;
         self.table_write_back(MayProgram);
-        let tag = self.tag(data, owner, index);
-        let at = self.program_data(UPDATE, data, &update.encode(&tag, self.seq))?;
+        let form = self.tags.unwrap_or(Form::Short);
+        let spare = update.encode(form, &self.tag(owner, index), data, self.seq);
+        let at = self.program_data(UPDATE, data, &spare[..form.update_size()])?;
         self.since.updates += 1;
         self.written.updates += 1;
         Ok(at)
@@ -358,28 +377,93 @@ impl<N: Nand> Store<'_, N> {
             self.see(OF_UPDATES)?;
         }
         loop {
-            let head = self.heads.data[front];
-            if head.block == u32::MAX || head.next >= self.ppb() {
-                self.heads.data[front] = Head::NONE;
-                self.close(head.block);
-                let block = self.take_data_head(front)?;
-                self.heads.data[front] = Head { block, next: 0 };
-            }
-            let head = &mut self.heads.data[front];
-            let at = self.geo.page(BlockAddr(head.block), head.next);
-            head.next += 1;
-            if self.nand.program(at, data, spare)? == OpStatus::Done {
-                if front == self.heads.mover {
-                    self.written.moved_data += 1;
-                } else {
-                    self.written.data += 1;
-                }
-                self.validate(at);
+            let at = self.next_data_page(front)?;
+            let status = self.nand.program(at, data, spare)?;
+            if self.has_programmed(front, at, status) {
                 return Ok(at);
             }
+        }
+    }
+
+    fn next_data_page(&mut self, front: usize) -> Result<PageAddr, Fault> {
+        let head = self.heads.data[front];
+        if head.block == u32::MAX || head.next >= self.ppb() {
+            self.heads.data[front] = Head::NONE;
+            self.close(head.block);
+            let block = self.take_data_head(front)?;
+            self.heads.data[front] = Head { block, next: 0 };
+        }
+        let head = &mut self.heads.data[front];
+        head.next += 1;
+        Ok(self.geo.page(BlockAddr(head.block), head.next - 1))
+    }
+
+    /// Whether a page at a data head is there now; if not, its block is given up.
+    fn has_programmed(&mut self, front: usize, at: PageAddr, status: OpStatus) -> bool {
+        if status == OpStatus::Failed {
             let block = core::mem::replace(&mut self.heads.data[front], Head::NONE).block;
             self.note_failing(block);
+            return false;
         }
+        if front == self.heads.mover {
+            self.written.moved_data += 1;
+        } else {
+            self.written.data += 1;
+        }
+        self.validate(at);
+        true
+    }
+
+    /// Whether the chip may copy a page to where cleaning moves data. Of a block that is not taken
+    /// yet it is not known.
+    pub fn may_copy(&self, from: PageAddr) -> bool {
+        let Head { block, next } = self.heads.data[self.heads.mover];
+        let is_open = block != u32::MAX && next < self.ppb();
+        let to = if is_open {
+            self.geo.page(BlockAddr(block), next)
+        } else {
+            from
+        };
+        self.nand.inner.copies(from, to)
+    }
+
+    /// Has the chip copy a page of data, with this tag, to where cleaning moves data; none if it
+    /// does not copy there. `page` is room for one.
+    pub fn copy_data(
+        &mut self,
+        from: PageAddr,
+        tag: &[u8],
+        page: &mut [u8],
+    ) -> Result<Option<PageAddr>, Fault> {
+        self.begin_session()?;
+        self.table_write_back(MayProgram);
+        let front = self.heads.mover;
+        loop {
+            let at = self.next_data_page(front)?;
+            let status = match self.nand.inner.copies(from, at) {
+                true => Some(self.nand.copy(from, at, tag, page)?),
+                false => None,
+            };
+            let status = match status {
+                Some(Copied::Done(_)) => OpStatus::Done,
+                Some(Copied::Failed) => OpStatus::Failed,
+                other => {
+                    // Nothing was programmed.
+                    self.heads.data[front].next -= 1;
+                    let lost = Err(self.nand.damaged(from, Damaged::Data));
+                    return other.map_or(Ok(None), |_| lost);
+                }
+            };
+            if self.has_programmed(front, at, status) {
+                return Ok(Some(at));
+            }
+        }
+    }
+
+    /// The tag for a page of data that is copied, whose tag this is.
+    pub fn tag_anew(&self, owner: Owner, index: u32, old: &[u8; tag::SIZE]) -> [u8; tag::SIZE] {
+        self.tags
+            .map_or(*old, |form| self.tag(owner, index).encode_anew(form, old))
     }
 
     pub fn note_failing(&mut self, block: u32) {
@@ -404,12 +488,23 @@ impl<N: Nand> Store<'_, N> {
         let mut spare = [0u8; tag::SIZE];
         let n = if self.has_tags() { tag::SIZE } else { 0 };
         let status = self.nand.read(at, 0, out, &mut spare[..n])?;
-        let ours = n == 0
-            || Tag::matches(&spare, out)
-                && Tag::decode(&spare).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
-        if !status.is_readable() || !ours {
+        if !status.is_readable() || !self.is_page(at, &mut spare, out, ino, index) {
             return Err(self.nand.damaged(at, Damaged::Data));
         }
         Ok(())
+    }
+
+    /// Whether a page that was read is, by its tag, a page of a file.
+    fn is_page(
+        &mut self,
+        at: PageAddr,
+        tag: &mut [u8; tag::SIZE],
+        data: &[u8],
+        ino: u32,
+        index: u32,
+    ) -> bool {
+        let Some(form) = self.tags else { return true };
+        self.check_tag(at, tag, data)
+            && Tag::decode(form, tag).is_some_and(|t| (t.owner.ino, t.index) == (ino, index))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::format::area::{LogArea, UPDATE};
 use crate::format::limits::UPDATE_BLOCKS;
-use crate::format::tag;
+use crate::format::tag::{self, Form};
 use crate::space::block_list::BlockList;
 use crate::space::since::SinceCheckpoint;
 use crate::space::store::Store;
@@ -62,7 +62,11 @@ impl<N: Nand> Store<'_, N> {
 
     /// Whether there is room for the tags of updates.
     pub fn has_updates(&self) -> bool {
-        self.geo.spare_size() as usize >= tag::UPDATE_SIZE
+        match self.tags {
+            Some(Form::Short) => true,
+            Some(Form::Wide) => self.geo.spare_size() as usize >= tag::UPDATE_SIZE,
+            None => false,
+        }
     }
 
     /// Blocks that a recovery from the last checkpoint cannot have, though they were free: those

@@ -141,7 +141,7 @@ fn between_any_two_bytes_of_a_copy() {
             &TEARS,
             |driver| {
                 let (from, to) = (from(driver), target(driver));
-                driver.copy(from, to, b"new").map(drop)
+                driver.copy(from, to, b"new", &mut [0; 2048]).map(drop)
             },
             |driver, done| {
                 let (from, to) = (from(driver), target(driver));

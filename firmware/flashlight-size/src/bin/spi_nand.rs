@@ -79,7 +79,9 @@ extern "C" fn main() -> ! {
     keep(chip.is_bad(block));
     keep(chip.erase(block));
     keep(chip.program(page, &data, &spare));
-    keep(chip.copy(page, black_box(PageAddr(2)), &spare));
+    let to = black_box(PageAddr(2));
+    black_box(chip.copies(page, to));
+    keep(chip.copy(page, to, &spare, &mut data));
     keep(chip.read(page, black_box(0), &mut data, &mut spare));
     keep(chip.mark_bad(block));
     black_box((data, spare));

@@ -440,6 +440,7 @@ impl<D: MeteredCard> Measured for NanoFsFs<D> {
             page_reads: c.blocks_read,
             spare_reads: 0,
             page_programs: c.blocks_written,
+            page_copies: 0,
             block_erases: c.trims,
             time_ns: c.time_ns,
         }

@@ -94,7 +94,9 @@ fn recorded(chip: &mut Chip, from: &mut u64) -> anyhow::Result<Vec<Operation>> {
     for op in chip.take() {
         let does = match op.kind {
             OpKind::Read { .. } => Does::Read,
-            OpKind::Program { page, .. } => Does::Program(holds(&mut copy, page)?),
+            OpKind::Program { page, .. } | OpKind::Copy { to: page, .. } => {
+                Does::Program(holds(&mut copy, page)?)
+            }
             OpKind::Erase(_) => Does::Erase,
             OpKind::IsBad(_) | OpKind::MarkBad(_) | OpKind::Flush => continue,
         };

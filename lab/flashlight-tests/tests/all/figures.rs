@@ -6,7 +6,7 @@ use flashkit_nand::Nand;
 use flashkit_sim::{Counters, Metered, SimNand, preset};
 use flashkit_vfs::any::{self, AnyFs, AnyNand};
 use flashkit_vfs::{FileSystem, NewInode};
-use flashkit_workload::{Options, Phase, Report, replay_fs, traces};
+use flashkit_workload::{Op, Options, Phase, Report, replay_fs, traces};
 
 const RAM: usize = 16_384;
 
@@ -153,6 +153,46 @@ fn changes_in_many_directories() {
         let of = |ram| counts(&report_of(name, true, ram).0.total);
         assert_eq!((of(RAM), of(4 * RAM)), (least, more), "{name}");
     }
+}
+
+/// A trace that was made for a chip of 256 MiB, on the SPI NAND of half of that which most small
+/// boards have: 24 spare bytes, which hold an update in a short tag. A file of 100 MiB is halved,
+/// and so is where it is overwritten.
+fn on_spi_nand(name: &str) -> Phase {
+    let mut lines = traces::open(name).unwrap();
+    for line in &mut lines {
+        match &mut line.op {
+            Op::Create { size, .. } => *size /= 2,
+            Op::Update { offset, .. } => *offset = *offset / 8192 * 4096,
+            _ => {}
+        }
+    }
+    let chip = SimNand::new(preset("w25n01gv").unwrap());
+    assert_eq!(chip.geometry().spare_size(), 24);
+    assert!(ram_needed(&chip.geometry()) <= RAM);
+    let fs = mount_in(format(chip, RAM), RAM);
+    let options = Options {
+        fsync: true,
+        ..Options::default()
+    };
+    let report = replay_fs(&mut { fs }, lines, options).unwrap().report;
+    let phase = report.phases.iter().find(|p| p.name == "update");
+    phase.unwrap_or(&report.total).clone()
+}
+
+/// 1.06 programs for each append as on `slc-256m`, and 2.26 for each overwrite of two pages, copies
+/// among them, as of a chip of half the blocks more are kept free: it is cleaned.
+#[test]
+fn a_log_and_overwrites_with_24_spare_bytes() {
+    let (append, randupd) = (on_spi_nand("append"), on_spi_nand("randupd"));
+    assert_eq!(
+        (counts(&append), append.page_copies),
+        ((1_357, 21_250, 3), 0)
+    );
+    assert_eq!(
+        (counts(&randupd), randupd.page_copies),
+        ((6_043, 44_676, 98), 428)
+    );
 }
 
 /// More than `ram_useful` is of no use.

@@ -3,6 +3,7 @@
 mod big;
 mod checkpoints;
 mod common;
+mod copies;
 mod damage;
 mod deferred;
 mod dirs;
@@ -26,6 +27,7 @@ mod replay;
 mod room;
 mod roots;
 mod rot;
+mod short_tags;
 mod stuck;
 mod table;
 mod transfer;

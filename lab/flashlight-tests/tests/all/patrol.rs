@@ -1,7 +1,7 @@
 //! The patrol: what lies unread is read in time, and what rots is written anew before it is lost.
 
 use flashkit_nand::{Nand, PageAddr};
-use flashkit_sim::{Faults, Metered, Rot, SimNand};
+use flashkit_sim::{Faults, Metered, Rate, Rot, SimNand};
 use flashkit_vfs::{FileSystem, Ino, Measured, NewInode, Patrol, path};
 
 use crate::common::{self, Fs, NOW, chip, formatted, mount, remount, try_unmount};
@@ -175,4 +175,80 @@ fn a_patrol_goes_on_after_an_unmount() {
         "{reads} and {rest}"
     );
     assert!(rest + 2 * sixteenth < all, "{rest} of {all}");
+}
+
+/// Ten years of a board whose chip corrects `ecc` bits: each day a file is read ten times, another
+/// is written anew, and a fourteenth of the chip is patrolled. Programs and erases.
+fn ten_years(faults: Faults) -> (u64, u64) {
+    // A quarter of the chip is in use.
+    let mut chip = chip(2048, 24, 64, 64);
+    // What the ECC corrects is asked once, at the mount.
+    chip.set_faults(faults).unwrap();
+    let mut fs = formatted(chip);
+    let root = fs.root();
+    let write = |fs: &mut Fs, n: u64| {
+        let name = name(n);
+        let known = fs.lookup(root, &name).map(|attr| attr.ino);
+        let ino =
+            known.unwrap_or_else(|_| fs.create(root, &name, &NewInode::default()).unwrap().ino);
+        fs.write(ino, 0, &fill(n, 0, SIZE), NOW).unwrap();
+        fs.fsync(ino).unwrap();
+    };
+    for n in 0..FILES {
+        write(&mut fs, n);
+    }
+    let before = fs.cost();
+    let patrols = (fs.statfs().unwrap().blocks as u32).div_ceil(14);
+    let mut data = vec![0; SIZE];
+    for day in 0..10 * 365 {
+        let read = path::resolve(&mut fs, &name(day % FILES)).unwrap().ino;
+        for _ in 0..10 {
+            assert_eq!(fs.read(read, 0, &mut data), Ok(SIZE), "day {day}");
+        }
+        // A quarter of the files changes; the others rest.
+        write(&mut fs, day % (FILES / 4));
+        fs.idle(24 * HOUR_MS).unwrap();
+        for _ in 0..patrols {
+            match fs.patrol().unwrap() {
+                Patrol::Nothing => panic!("nothing to read"),
+                Patrol::Read | Patrol::Done(None) => {}
+                Patrol::Noted => clean(&mut fs),
+                Patrol::Lost(what) | Patrol::Done(Some(what)) => panic!("day {day}: {what}"),
+            }
+        }
+    }
+    let cost = fs.cost() - before;
+    assert_eq!(lost(&mut fs), 0);
+    (cost.page_programs + cost.page_copies, cost.block_erases)
+}
+
+/// Where the ECC corrects one bit, every corrected read has its block written anew. What a data
+/// sheet promises of such a chip is ten years with a bit in 512 bytes: one in 30 months a page.
+#[test]
+fn what_an_ecc_of_one_bit_costs() {
+    let as_promised = |ecc| Faults {
+        ecc,
+        retention_ns: 912 * DAY_NS,
+        read_disturb: 100_000,
+        ..Faults::default()
+    };
+    let now_and_then = |ecc| Faults {
+        ecc,
+        bitflips: 1,
+        bitflip_rate: Rate::NANDSIM_BITFLIPS,
+        ..Faults::default()
+    };
+    let none = ten_years(Faults::default());
+    let costs = [
+        as_promised(8),
+        as_promised(1),
+        now_and_then(8),
+        now_and_then(1),
+    ]
+    .map(ten_years);
+    let none_is_moved = (95_936, 1_501);
+    assert_eq!(none, none_is_moved);
+    let as_promised = [none_is_moved, (99_504, 1_603)];
+    let now_and_then = [none_is_moved, (239_201, 4_415)];
+    assert_eq!(costs, [as_promised, now_and_then].concat()[..]);
 }

@@ -513,14 +513,18 @@ fn every_page_of_files_with_many_names() {
     every_page("names cut", &[], 20, &cut(linked_volume(shape)));
 }
 
+/// Unmounted, and cut: updates are found by their tags then.
+#[test]
+fn every_page_with_short_tags() {
+    let shape = (1024, 24, 16, 160);
+    every_page("short", &[], 20, &unmounted(small_volume(shape)));
+    every_page("short cut", &[], 20, &cut(small_volume(shape)));
+}
+
 #[test]
 fn every_page_without_spare_bytes() {
-    every_page(
-        "bare",
-        &[],
-        20,
-        &unmounted(small_volume((1024, 0, 16, 160))),
-    );
+    let shape = (1024, 0, 16, 160);
+    every_page("bare", &[], 20, &unmounted(small_volume(shape)));
 }
 
 #[test]

@@ -131,7 +131,39 @@ pub fn catalogue() -> Vec<Script> {
     all.extend(forcing::scripts());
     all.extend(random::scripts());
     all.extend(pairs::triples());
+    let short = with_short_tags(&all);
+    all.extend(short);
     all
+}
+
+/// Those with updates, or whose data cleaning moves, where tags are short.
+fn with_short_tags(all: &[Script]) -> Vec<Script> {
+    const OF_TAGS: [&str; 10] = [
+        "single-update",
+        "single-tail",
+        "single-append",
+        "single-overwrite",
+        "force-updates",
+        "force-tails",
+        "force-data-cleaning",
+        "force-full-chip",
+        "force-refresh-1",
+        "random-1",
+    ];
+    let is_of_tags = |script: &&Script| {
+        let name = &script.name;
+        script.chip.spare == 40 && OF_TAGS.iter().any(|begin| name.starts_with(begin))
+    };
+    let short = |script: &Script| Script {
+        chip: Chip {
+            spare: 24,
+            // Those that move data are of chips that copy it.
+            copies: script.name.starts_with("force-data") || script.name.starts_with("force-full"),
+            ..script.chip.clone()
+        },
+        ..script.clone()
+    };
+    all.iter().filter(is_of_tags).map(short).collect()
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! must find something.
 
 use flashkit_powercut::{
-    Budget, Forced, Found, Id, SMALL_CHIP, Script, Verdict, Width, catalogue, replay, search,
-    search_all, shrink,
+    Budget, Forced, Found, Group, Id, SMALL_CHIP, Script, Verdict, Width, catalogue, replay,
+    search, search_all, shrink,
 };
 
 fn show(found: &Found) -> String {
@@ -27,6 +27,26 @@ fn the_small_budget_finds_nothing() {
         found.double_cuts > 100 && found.unstable_states > 3000 && found.loop_cuts >= 300,
         "{found:?}"
     );
+}
+
+/// Scripts of chips with short tags; some of them copy pages. A piece of each, always the same.
+#[test]
+fn updates_in_short_tags_and_copies_find_nothing() {
+    let mut found = Found::default();
+    let (mut scripts, mut copying) = (0, 0);
+    for script in catalogue().into_iter().filter(|s| s.chip.spare == 24) {
+        scripts += 1;
+        copying += usize::from(script.chip.copies);
+        let width = match script.group {
+            Group::Single => Width::default().outcomes(2).every(5),
+            _ => Width::default().outcomes(2).every(96),
+        };
+        found.merge(search(&script, &width));
+    }
+    println!("{found:?}");
+    assert_eq!(found.violations, 0, "{}", show(&found));
+    assert_eq!((scripts, copying), (86, 2));
+    assert_eq!((found.cut_points, found.states), (2_140, 4_612));
 }
 
 /// Each once led to a violation.
