@@ -71,7 +71,7 @@ pub const PAPER: Paper = Paper {
     ],
 };
 
-fn text<'a>(table: &'a Table, row: &[Cell], column: &str) -> Option<String> {
+fn text(table: &Table, row: &[Cell], column: &str) -> Option<String> {
     let at = table.columns.iter().position(|held| *held == column)?;
     match row.get(at)? {
         Cell::Text(text) => Some(text.clone()),
@@ -155,7 +155,7 @@ fn alone(look: &Look<'_>) -> Judged {
         format!(
             "journaled, remapping alone is {least:.2} to {most:.2} times as fast as the layer without"
         ),
-        "",
+        "Where each write is synchronous, pages of the log and of the journal's own blocks are a part of it",
     )
 }
 
