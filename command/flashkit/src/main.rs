@@ -39,8 +39,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use commands::{
-    attach, bench, cat, chips, cp, demo, dump, fsck, info, lab, ls, manual, mkfs, monitor, mount,
-    powercut, raw, replay, serve, soak,
+    attach, bench, cat, chips, clean, cp, demo, dump, fsck, info, lab, ls, manual, mkfs, monitor,
+    mount, powercut, raw, replay, serve, soak,
 };
 
 /// What a subcommand gives back; an error is one line on stderr.
@@ -78,6 +78,7 @@ enum Command {
     Soak(soak::Args),
     Powercut(powercut::Args),
     Attach(attach::Args),
+    Clean(clean::Args),
     Serve(serve::Args),
     Lab(lab::Args),
     Monitor(monitor::Args),
@@ -105,6 +106,7 @@ impl Command {
             Command::Soak(args) => soak::run(&args, out),
             Command::Powercut(args) => powercut::run(&args, out),
             Command::Attach(args) => attach::run(&args, out),
+            Command::Clean(args) => clean::run(&args, out),
             Command::Serve(args) => serve::run(&args, out),
             Command::Lab(args) => lab::run(&args, out),
             Command::Monitor(args) => monitor::run(&args, out),

@@ -41,7 +41,7 @@ mod sectors;
 use flashkit_block::BlockDevice;
 
 pub use file::DiskFs;
-pub use nand::OnNand;
+pub use nand::{OnNand, Remapping};
 pub use nor::OnNor;
 pub use sectors::Sectors;
 

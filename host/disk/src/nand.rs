@@ -14,6 +14,28 @@ const JOURNAL_PIECES: usize = JOURNAL_BLOCKS / 128;
 /// RAM for copies of the journal's pages.
 const COPIES: usize = 16 << 20;
 
+/// What a disk does with a journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Remapping {
+    /// Nothing: plain translation.
+    #[default]
+    No,
+    /// Its homes are mapped instead of being written, and no more: the paper's mechanism alone. It
+    /// takes no RAM for sums and copies, so each comparison costs a read.
+    Alone,
+    /// And what has not changed is not journalled again, and short sectors share pages.
+    Full,
+}
+
+impl From<bool> for Remapping {
+    fn from(remaps: bool) -> Remapping {
+        match remaps {
+            true => Remapping::Full,
+            false => Remapping::No,
+        }
+    }
+}
+
 /// A disk and its chip, by default a simulated one, the whole map in RAM.
 pub struct OnNand<N: Nand = SimNand> {
     disk: Jftl<'static, N>,
@@ -27,22 +49,26 @@ pub struct OnNand<N: Nand = SimNand> {
 
 impl<N: Nand> OnNand<N> {
     /// Mounts the disk on a chip for the life of the process, whose RAM it keeps. With `remaps`,
-    /// journals are followed, and `tell` gets a line when that begins or ends, or when the disk is
-    /// there for reading alone. `describe` is for [`Translation::summary`].
+    /// `true` for all of it, journals are followed, and `tell` gets a line when that begins or
+    /// ends, or when the disk is there for reading alone. `describe` is for
+    /// [`Translation::summary`].
     ///
     /// # Errors
     /// Of the disk.
     pub fn mount(
         chip: N,
-        remaps: bool,
+        remaps: impl Into<Remapping>,
         tell: fn(&str),
         describe: fn(&OnNand<N>) -> String,
     ) -> Result<OnNand<N>, Error<N::Error>> {
         let len = ram_bytes(&chip.geometry(), MapCache::Whole).map_err(Error::Config)?;
         let mut disk = Jftl::mount(chip, vec![0; len].leak())?;
-        if remaps {
+        let remaps = remaps.into();
+        if remaps != Remapping::No {
             let len = disk.sector_size() as usize + 4 * JOURNAL_BLOCKS + 8 * JOURNAL_PIECES;
             disk.watch_journal(vec![0; len].leak());
+        }
+        if remaps == Remapping::Full {
             let sums = 4 * disk.sector_count() as usize;
             disk.remember(vec![0; sums].leak(), vec![0; COPIES].leak());
             disk.pack(vec![0; disk.sector_size() as usize].leak());

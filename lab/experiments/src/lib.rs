@@ -1,6 +1,8 @@
 //! The papers' experiments: one module per paper, and what they have in common.
 
+pub mod code;
 pub mod jftl;
+pub mod kept;
 pub mod logdisk;
 pub mod micro;
 pub mod nanofs;
@@ -13,8 +15,8 @@ pub mod study;
 
 use std::path::Path;
 
+use kept::{Marks, Results};
 use report::Report;
-use study::Folder;
 
 /// How much of an experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,22 +44,28 @@ impl Only<'_> {
     }
 }
 
-/// Runs an experiment, or what is asked for of it; tells how many pieces are done. Some keep their
-/// results in the folder that is named, and do not run again what is there.
+/// Runs an experiment, or what is asked for of it; tells how many pieces are done. Results are kept
+/// in the folder that is named, and what is there is not run again.
 pub type Run = fn(Scale, Only<'_>, &Path, &(dyn Fn(u64) + Sync)) -> anyhow::Result<Report>;
 
-/// What a folder of results has of an experiment.
+/// The results that there are of an experiment.
 pub struct Kept {
-    /// What it says.
+    /// What they say.
     pub report: Report,
-    /// Each measurement.
+    /// Each measurement on two layers.
     pub measured: Vec<jftl::Measured>,
-    /// How many there are of all.
+    /// How many results there are.
+    pub count: usize,
+    /// How many there are when all is run.
     pub all: usize,
+    /// Where they are from.
+    pub marks: Marks,
+    /// Where and with what they were made.
+    pub made: Vec<study::Made>,
 }
 
-/// Looks for results of an experiment in a folder.
-pub type Look = fn(&Folder) -> anyhow::Result<Option<Kept>>;
+/// Looks for results of an experiment.
+pub type Look = fn(&Results) -> anyhow::Result<Option<Kept>>;
 
 /// An experiment that `flashkit lab` runs.
 pub struct Experiment {
@@ -71,8 +79,8 @@ pub struct Experiment {
     pub pieces: fn(Scale) -> u64,
     /// Runs it; tells how many pieces are done.
     pub run: Run,
-    /// What a folder has of it, if it keeps its results there.
-    pub kept: Option<Look>,
+    /// The results that there are of it.
+    pub kept: Look,
 }
 
 /// A study that `flashkit lab` runs: many cases, each with a result of its own.
@@ -139,7 +147,7 @@ pub fn experiments() -> &'static [Experiment] {
             source: logdisk::paper::SOURCE,
             pieces: logdisk::lab::pieces,
             run: logdisk::lab::run,
-            kept: None,
+            kept: logdisk::lab::kept,
         },
         Experiment {
             name: "jftl",
@@ -147,7 +155,7 @@ pub fn experiments() -> &'static [Experiment] {
             source: jftl::SOURCE,
             pieces: jftl::lab::pieces,
             run: jftl::lab::run,
-            kept: Some(jftl::lab::kept),
+            kept: jftl::lab::kept,
         },
         Experiment {
             name: "nanofs",
@@ -155,7 +163,7 @@ pub fn experiments() -> &'static [Experiment] {
             source: nanofs::SOURCE,
             pieces: nanofs::lab::pieces,
             run: nanofs::lab::run,
-            kept: None,
+            kept: nanofs::lab::kept,
         },
     ]
 }

@@ -10,7 +10,10 @@ use crate::Scale;
 use crate::report::{Bars, Cell, Report, Table};
 use crate::study::{Case, Outcome, System, any_state};
 
+mod choose;
 mod paper;
+
+pub use choose::{Choice, choices};
 
 /// What is studied.
 pub const WHAT: &str =
@@ -231,7 +234,14 @@ pub fn paper_report(outcomes: &[Outcome]) -> Report {
          Filebench's own choices are not known: sizes, how full the chip is and how long a run lasts are this project's.",
     );
     report.tables.push(paper::beside(outcomes));
+    report.figures = paper::curves(outcomes);
+    report.bars = paper::breakdowns(outcomes);
     report
+}
+
+/// The phase that counts of a run of the paper.
+pub fn paper_phase<'a>(outcomes: &'a [Outcome], name: &str, system: System) -> Option<&'a Phase> {
+    paper::phase(outcomes, name, system)
 }
 
 /// Flash time of each trace and of each load, as multiples of the least.

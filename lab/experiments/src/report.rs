@@ -1,6 +1,7 @@
 //! What an experiment found: tables and figures, as data.
 
 use crate::Only;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// What an experiment found.
@@ -32,7 +33,7 @@ pub struct Table {
 }
 
 /// A cell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Cell {
     /// Not known, or there is none.
     None,

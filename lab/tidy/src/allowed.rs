@@ -89,6 +89,7 @@ pub const LONG: &[(&str, &str)] = &[
         "lab/experiments/src/jftl/tally.rs::data_becomes_noise_and_nothing_else_does",
         HISTORY,
     ),
+    ("lab/experiments/src/logdisk/load.rs::run", HISTORY),
     (
         "lab/flashlight-tests/tests/all/failures/mod.rs::the_driver_fails_in_a_read_of_a_change",
         HISTORY,

@@ -4,6 +4,7 @@ pub mod attach;
 pub mod bench;
 pub mod cat;
 pub mod chips;
+pub mod clean;
 pub mod cp;
 pub mod demo;
 pub mod dump;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use flashkit_disk::{Disk, OnNand};
+use flashkit_disk::{Disk, OnNand, Remapping};
 use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{DEFAULT_PRESET, Metered, SimNand, preset, presets};
@@ -84,7 +84,12 @@ pub fn open(
 ) -> anyhow::Result<Box<dyn Disk + Send>> {
     let mut chip = Medium::whole(image, access)?;
     chip.set_barrier(barrier);
-    let device = OnNand::mount(chip, ftl == Ftl::Jftl, complain, summary);
+    let remaps = match ftl {
+        Ftl::Jftl => Remapping::Full,
+        Ftl::Remap => Remapping::Alone,
+        Ftl::Page | Ftl::Logdisk => Remapping::No,
+    };
+    let device = OnNand::mount(chip, remaps, complain, summary);
     let device = device.map_err(|e: Error<MediumError>| anyhow!("{e}"))?;
     Ok(serve(device, real_time))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use flashkit_disk::{Disk, OnNor};
-use flashkit_logdisk::{Config, Error, LogDisk, Shape};
+use flashkit_logdisk::{Config, Error, LogDisk, Separate, Shape, Start, Step, Victim};
 use flashkit_nor::ReadNorFlash;
 use flashkit_sim::ImageError;
 use flashkit_sim::nor::{NOR_DEFAULT, SimNor, SimNorError, nor_preset};
@@ -78,8 +78,21 @@ impl New<'_> {
 }
 
 fn config(cleaning: Cleaning) -> Config {
+    // Ages are counted in sectors written: nothing here tells the disk the time.
+    let by_age = |separate| Config {
+        victim: Victim::CostBenefit,
+        separate,
+        start: Start::Threshold {
+            segments: 12,
+            account: 2_576,
+            curve: 1,
+        },
+        ..Config::paper()
+    };
     match cleaning {
         Cleaning::Paper => Config::paper(),
+        Cleaning::CostBenefit => by_age(Separate::No),
+        Cleaning::Separate => by_age(Separate::Cold),
         Cleaning::Least => Config::new(),
         Cleaning::Bounded => Config::bounded(),
     }
@@ -120,6 +133,85 @@ pub fn open(
         ));
     }
     Ok(serve(device, real_time))
+}
+
+/// What a step of the cleaner has done.
+pub struct CleanStep {
+    /// For people.
+    pub text: String,
+    /// For programs.
+    pub json: Value,
+}
+
+/// Runs the cleaner of the disk in an image, step by step, until there is nothing to do or `each`
+/// says that it is enough. With `now`, whatever the policy's threshold is.
+pub fn clean(
+    image: &Path,
+    cleaning: Cleaning,
+    now: bool,
+    mut each: impl FnMut(&CleanStep) -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let told = |e: Error<SimNorError>| of(image, anyhow!("{e}"));
+    let chip = patiently(|| Chip::open(image, flashkit_sim::Access::ReadWrite));
+    let mut chip = chip.with_context(|| text::path(image))?;
+    chip.distrust();
+    let mut device = OnNor::mount(chip, config(cleaning), false, describe).map_err(told)?;
+    let disk = device.disk_mut();
+    if let Some(damage) = disk.damage() {
+        return Err(of(image, anyhow!("{damage}; nothing is cleaned")));
+    }
+    loop {
+        let step = match now {
+            true => disk.clean_now(),
+            false => disk.clean_step(),
+        };
+        let step = step.map_err(told)?;
+        let done = clean_step(disk, step);
+        if !each(&done)? || step == Step::Idle {
+            break;
+        }
+        if step == Step::Waiting {
+            disk.finish_erases().map_err(told)?;
+        }
+    }
+    disk.finish_erases().map_err(told)
+}
+
+fn clean_step(disk: &LogDisk<'static, Chip>, step: Step) -> CleanStep {
+    let (blocks, free) = (disk.blocks_per_segment(), disk.free_segments());
+    let ms = disk.flash().counters().time_ns as f64 / 1e6;
+    let (what, mut json) = match step {
+        Step::Idle => ("nothing to do".to_owned(), json!({ "step": "idle" })),
+        Step::Selected { segment, cold } => {
+            let info = disk.segment(segment);
+            let kind = if cold { "cold" } else { "not cold" };
+            (
+                format!(
+                    "segment {segment} chosen: {} of {blocks} blocks valid, {kind}, erased {} times",
+                    info.valid, info.erases
+                ),
+                json!({
+                    "step": "select", "segment": segment, "valid": info.valid,
+                    "cold": cold, "erases": info.erases,
+                }),
+            )
+        }
+        Step::Copied { blocks } => (
+            format!("{blocks} blocks copied"),
+            json!({ "step": "copy", "blocks": blocks }),
+        ),
+        Step::EraseBegun { segment } => (
+            format!("erase of segment {segment} begun"),
+            json!({ "step": "erase", "segment": segment }),
+        ),
+        Step::Waiting => ("waits for an erase".to_owned(), json!({ "step": "wait" })),
+    };
+    json["free_segments"] = free.into();
+    json["flash_ms"] = ms.into();
+    CleanStep {
+        text: format!("{ms:>10.1} ms, {free:>2} free  {what}"),
+        json,
+    }
 }
 
 /// An error with the image that it is of.

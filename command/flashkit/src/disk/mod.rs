@@ -6,7 +6,7 @@ mod jftl;
 mod logdisk;
 
 pub use jftl::is_jftl;
-pub use logdisk::{fsck, held_on_nor, info};
+pub use logdisk::{clean, fsck, held_on_nor, info};
 
 use std::path::Path;
 
@@ -26,7 +26,9 @@ use crate::volume::Access;
 pub enum Ftl {
     // By pages, on NAND.
     Page,
-    // The same, with a journal remapped.
+    // The same, with a journal remapped, and no more than that.
+    Remap,
+    // The same, and what is journalled again or is short costs less.
     Jftl,
     // In a log, on NOR.
     Logdisk,
@@ -37,6 +39,7 @@ impl Ftl {
     pub fn as_str(self) -> &'static str {
         match self {
             Ftl::Page => "page",
+            Ftl::Remap => "remap",
             Ftl::Jftl => "jftl",
             Ftl::Logdisk => "logdisk",
         }
@@ -47,8 +50,12 @@ impl Ftl {
 // No doc comments: clap would print each value on lines of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Cleaning {
-    // The 1995 driver's.
+    // The 1995 driver's, greedy.
     Paper,
+    // The same by cost and benefit.
+    CostBenefit,
+    // And with a segment apart for cold blocks.
+    Separate,
     // The least copying.
     #[default]
     Least,
@@ -60,7 +67,7 @@ pub enum Cleaning {
 #[derive(clap::Args)]
 pub struct Choice {
     /// Translation layer: page on NAND, jftl the same with the journal of ext3 or ext4
-    /// written once, logdisk on NOR
+    /// written once, remap only what JFTL's paper has of that, logdisk on NOR
     #[arg(long, value_enum)]
     ftl: Ftl,
     /// Chip of a new image [default: nor-16m for logdisk, else slc-256m]
@@ -72,8 +79,8 @@ pub struct Choice {
     /// Bytes of a sector of a new disk of logdisk [default: 512]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     sector: Option<usize>,
-    /// How logdisk cleans: as the paper's driver, with the least copying, so that no write
-    /// waits long [default: least]
+    /// How logdisk cleans: as the paper's driver, greedy, by cost and benefit, or so with a segment
+    /// apart for cold blocks; with the least copying; so that no write waits long [default: least]
     #[arg(long, value_enum)]
     cleaning: Option<Cleaning>,
     /// Really wait the chip's times
@@ -131,7 +138,7 @@ impl Choice {
         if found.is_err() && access == Access::ReadWrite {
             let chip = self.chip.as_deref();
             let told = match self.ftl {
-                Ftl::Page | Ftl::Jftl => jftl::make(image, chip)?,
+                Ftl::Page | Ftl::Remap | Ftl::Jftl => jftl::make(image, chip)?,
                 Ftl::Logdisk => {
                     let (size, sector) = (self.size, self.sector.unwrap_or(512));
                     let new = logdisk::New {
@@ -152,11 +159,13 @@ impl Choice {
             }
         }
         let disk = match self.ftl {
-            Ftl::Page | Ftl::Jftl => jftl::open(image, access, barrier, self.ftl, self.real_time),
+            Ftl::Page | Ftl::Remap | Ftl::Jftl => {
+                jftl::open(image, access, barrier, self.ftl, self.real_time)
+            }
             Ftl::Logdisk => logdisk::open(image, access, barrier, cleaning, self.real_time),
         };
         let asked = match self.ftl {
-            Ftl::Page | Ftl::Jftl => Held::Jftl,
+            Ftl::Page | Ftl::Remap | Ftl::Jftl => Held::Jftl,
             Ftl::Logdisk => Held::LogDisk,
         };
         let disk = disk.map_err(|error| not_found(image, &[asked], error))?;

@@ -25,6 +25,7 @@ fn help_names_every_subcommand() {
         "bench",
         "powercut",
         "attach",
+        "clean",
         "serve",
         "lab",
         "man",
@@ -610,4 +611,35 @@ fn the_lab_repeats_a_papers_tables_and_figures() {
             .unwrap()
             .contains("704 sectors beside the data")
     );
+}
+
+/// A fresh clone has a page without a run of anything: of what the project keeps.
+#[test]
+fn the_lab_has_a_page_of_the_results_that_are_kept() {
+    let here = Place::new();
+    let said = here.said(0, &["lab", "report", "--verdicts"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[..3], ["report.html", "report.csv", "report.json"]);
+    assert!(lines.last().unwrap().starts_with("all 51: "), "{said}");
+    let page = fs::read_to_string(here.path("report.html")).unwrap();
+    for has in [
+        "Which flash file system for my load and chip",
+        "The papers, to the last table and figure",
+        "FlashLight",
+        "Figure 9",
+    ] {
+        assert!(page.contains(has), "{has}");
+    }
+    // Kept, not measured here; and what is put beside them says so.
+    let kept = fs::read_to_string(here.path("report.csv")).unwrap();
+    assert!(kept.lines().skip(1).all(|line| line.contains(",kept,")));
+    assert!(kept.lines().count() > 100, "{}", kept.lines().count());
+    here.said(
+        0,
+        &["lab", "run", "peers", "--only", "=peers/append/flashlight"],
+    );
+    here.said(0, &["lab", "report"]);
+    let mixed = fs::read_to_string(here.path("report.csv")).unwrap();
+    let own = mixed.lines().filter(|line| line.contains(",here,"));
+    assert!(own.clone().count() > 0 && own.count() < 10);
 }

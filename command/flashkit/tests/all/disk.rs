@@ -576,3 +576,46 @@ fn fsck_and_info_tell_what_is_damaged_on_nor() {
     );
     assert_eq!(fs::read(here.path("nor.img")).unwrap(), before);
 }
+
+/// The cleaner's steps, by each of the paper's policies: what they choose, copy and erase.
+#[test]
+fn the_cleaner_goes_step_by_step() {
+    if !can_mount() {
+        return;
+    }
+    let here = Place::new();
+    let attached = attach(&here, &["nor.img", "nor", "--size", "4MiB"]);
+    let disk = OpenOptions::new().write(true).open(here.path("nor/disk"));
+    let disk = disk.unwrap();
+    for round in 0..3 {
+        disk.write_all_at(&vec![round + 1; 2 << 20], 0).unwrap();
+        disk.sync_all().unwrap();
+    }
+    drop(disk);
+    umount(&here.path("nor"));
+    drop(attached);
+    for cleaning in ["paper", "cost-benefit", "separate"] {
+        let args = [
+            "clean",
+            "nor.img",
+            "--cleaning",
+            cleaning,
+            "--now",
+            "--json",
+        ];
+        let said = here.said(0, &[&args[..], &["--steps", "3"]].concat());
+        let steps: Vec<serde_json::Value> = said
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(steps[0]["step"], "select", "{said}");
+        // What is written over again leaves segments that hold nothing.
+        assert_eq!(steps[0]["valid"], 0, "{said}");
+        assert!(steps.iter().any(|step| step["step"] == "erase"), "{said}");
+    }
+    // The policy's own threshold is not reached.
+    let said = here.said(0, &["clean", "nor.img"]);
+    assert!(said.ends_with("nothing to do\n"), "{said}");
+    let other = here.complaint(1, &["clean", "none.img"]);
+    assert!(other.contains("none.img"), "{other}");
+}

@@ -45,6 +45,7 @@ pub fn report(held: &[Held], mounts: Option<&Mounts>, quick: bool) -> Report {
     }
     if !held.is_empty() {
         report.tables.push(all(held));
+        report.tables.extend(alone(held));
     }
     report.tables.extend(blocks(held));
     if let Some(mounts) = mounts {
@@ -349,6 +350,48 @@ fn all(held: &[Held]) -> Table {
                 .into(),
         ],
     }
+}
+
+/// Remapping and no more, beside all that `jftl` does; both asked for the same.
+fn alone(held: &[Held]) -> Option<Table> {
+    let row = |(piece, measured): &Held| {
+        let (page, alone) = (&measured.page, measured.alone.as_ref()?);
+        let full = measured.again.as_ref().unwrap_or(&measured.jftl);
+        let faster = |ran: &Ran| Cell::Measure(page.busy_s() / ran.busy_s(), 3);
+        Some(vec![
+            piece.bench.label().into(),
+            piece.interval.name().into(),
+            piece.mode.name().into(),
+            Cell::Count(page.page_programs),
+            Cell::Count(alone.page_programs),
+            Cell::Measure(fewer(page, alone), 1),
+            faster(alone),
+            Cell::Count(full.page_programs),
+            faster(full),
+        ])
+    };
+    let rows: Vec<_> = held.iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Remapping alone (3.1.1), without sums and packing".into(),
+        columns: vec![
+            "load",
+            "commit",
+            "mode",
+            "page: programs",
+            "remap: programs",
+            "fewer, %",
+            "remap: faster",
+            "jftl: programs",
+            "jftl: faster",
+        ],
+        keys: 3,
+        rows,
+        notes: vec![
+            "`--ftl remap`: a home that is in the journal is mapped, and each comparison costs a read. `--ftl jftl` does not \
+             journal again what has not changed, and packs what is short."
+                .into(),
+        ],
+    })
 }
 
 /// What Postmark's programs are, block by block.

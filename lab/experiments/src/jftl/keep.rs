@@ -8,6 +8,11 @@ use super::rig::{CHIP, Cost};
 use super::tally::Tally;
 use crate::study::Made;
 
+/// What identifies the code that these results are made by.
+pub fn code() -> String {
+    crate::code::of(&["workload", "jftl", "lab-jftl"])
+}
+
 /// What one layer did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ran {
@@ -98,6 +103,9 @@ pub struct Measured {
     /// is that. Two runs of a kernel differ.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub again: Option<Ran>,
+    /// The same with remapping and no more: no sums, no packing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub alone: Option<Ran>,
     /// What was done, where the machine decides it.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub input: String,
@@ -123,14 +131,24 @@ impl Measured {
             page,
             jftl,
             again,
+            alone: None,
             input: String::new(),
             tally,
-            made: Made::here(Some(kernel)),
+            made: Made::here(Some(kernel)).by(code()),
         }
     }
 }
 
 impl Measured {
+    /// With what remapping alone has cost.
+    #[must_use]
+    pub fn with_alone(self, alone: Ran) -> Measured {
+        Measured {
+            alone: Some(alone),
+            ..self
+        }
+    }
+
     /// Work of the benchmark for each second of a layer, in units that are the same for
     /// all modes and both layers.
     pub fn speed(&self, remaps: bool) -> f64 {
@@ -169,4 +187,7 @@ pub struct Mounts {
     pub orderly_ns: u64,
     /// After a cut.
     pub cut_ns: u64,
+    /// Where and with what.
+    #[serde(default)]
+    pub made: Made,
 }

@@ -6,10 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::figures::{self, Held};
-use super::keep::{Measured, Mounts};
+use super::keep::{Measured, Mounts, code};
 use super::load::{Inputs, find};
-use super::plan::{MOUNTS, Piece, TABLE_2};
-use super::recovery;
+use super::plan::{GARBAGE, GARBAGE_TITLE, MOUNTS, Piece, TABLE_2};
+use super::{garbage, recovery};
+use crate::kept::{Held as Saved, Marks, Results, held_or};
 use crate::report::Report;
 use crate::rig::missing;
 use crate::study::Folder;
@@ -17,7 +18,7 @@ use crate::{Kept, Only, Scale};
 
 /// Pieces of work: benchmarks on both layers, and the mounts.
 pub fn pieces(scale: Scale) -> u64 {
-    super::pieces(scale).len() as u64 + 1
+    super::pieces(scale).len() as u64 + 2
 }
 
 /// Runs what is asked for and has no result yet. A small part of the work leaves no results.
@@ -61,8 +62,15 @@ pub fn run(
             folder.save_as(MOUNTS, held)?;
         }
     }
+    let told = match only.takes(GARBAGE_TITLE) {
+        true => held_or(folder.as_ref(), GARBAGE, &code(), || {
+            garbage::measure(quick)
+        })?,
+        false => Vec::new(),
+    };
     done(self::pieces(scale));
     let mut report = figures::report(&held, mounts.as_ref(), quick);
+    report.tables.extend(garbage::table(&told));
     left_out.dedup_by_key(|piece: &mut Piece| piece.title());
     report.notes.extend(left_out.iter().map(|piece| {
         let program = piece.bench.program().unwrap_or_default();
@@ -109,28 +117,42 @@ fn measured(
     Ok(Some(measured))
 }
 
-/// What a folder has of it.
+/// What there is of it.
 ///
 /// # Errors
 /// A result cannot be read.
-pub fn kept(folder: &Folder) -> Result<Option<Kept>> {
+pub fn kept(results: &Results) -> Result<Option<Kept>> {
     let pieces = super::pieces(Scale::Full);
     let all = pieces.len();
-    let mut held: Vec<Held> = Vec::new();
+    let (mut held, mut marks): (Vec<Held>, _) = (Vec::new(), Marks::default());
     for piece in pieces {
-        if let Some(measured) = folder.load_as(&piece.id())? {
+        if let Some(measured) = results.load_as::<Measured>(&piece.id())? {
+            marks.note(results, &piece.id(), &measured.made, &code());
             held.push((piece, measured));
         }
     }
-    let mounts = load_mounts(Some(folder))?;
+    let mounts = results.load_as::<Mounts>(MOUNTS)?;
     if held.is_empty() && mounts.is_none() {
         return Ok(None);
     }
-    let report = figures::report(&held, mounts.as_ref(), false);
-    let measured = held.into_iter().map(|(_, measured)| measured).collect();
+    let mut report = figures::report(&held, mounts.as_ref(), false);
+    let measured: Vec<_> = held.into_iter().map(|(_, measured)| measured).collect();
+    let mut made: Vec<_> = measured.iter().map(|held| held.made.clone()).collect();
+    if let Some(mounts) = mounts {
+        marks.note(results, MOUNTS, &mounts.made, &code());
+        made.push(mounts.made);
+    }
+    if let Some(told) = results.load_as::<Saved<Vec<garbage::Told>>>(GARBAGE)? {
+        marks.note(results, GARBAGE, &told.made, &code());
+        made.push(told.made);
+        report.tables.extend(garbage::table(&told.found));
+    }
     Ok(Some(Kept {
         report,
+        count: made.len(),
         measured,
-        all,
+        all: all + 2,
+        marks,
+        made,
     }))
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use flashkit_disk::Disk;
+use flashkit_disk::{Disk, Remapping};
 
 use super::filebench::{Load, Run};
 use super::keep::{Measured, Ran};
@@ -112,21 +112,28 @@ impl Inputs {
 
     /// Runs a piece on a new file system, on both layers; costs until everything is home.
     pub fn measure(&self, piece: &Piece) -> Result<Measured> {
-        let mut page = self.live(piece, false)?;
+        let mut page = self.live(piece, Remapping::No)?;
         let tally = Tally::of(&page.events, page.size);
         if piece.bench.is_monotonous() {
-            make_noise(&mut page.events, page.size, piece.bench.layer(true).zeros);
+            make_noise(
+                &mut page.events,
+                page.size,
+                piece.bench.layer(Remapping::Full).zeros,
+            );
         }
-        let again = again(&page, piece.bench.layer(true))?;
+        let full = again(&page, piece.bench.layer(Remapping::Full))?;
+        let alone = again(&page, piece.bench.layer(Remapping::Alone))?;
         // dbench does as much as it can in its time: on each layer that is something else.
         let is_dbench = matches!(piece.bench, Bench::Dbench(_));
         if self.quick || is_dbench || !piece.bench.is_timed() {
-            return Ok(Measured::new(piece, [page.ran, again], None, tally));
+            let ran = [page.ran, full];
+            return Ok(Measured::new(piece, ran, None, tally).with_alone(alone));
         }
         drop(page.events);
-        let jftl = self.live(piece, true)?;
+        let jftl = self.live(piece, Remapping::Full)?;
         let tally = Tally::of(&jftl.events, jftl.size);
-        let mut measured = Measured::new(piece, [page.ran, jftl.ran], Some(again), tally);
+        let ran = [page.ran, jftl.ran];
+        let mut measured = Measured::new(piece, ran, Some(full), tally).with_alone(alone);
         if piece.bench == Bench::Tar {
             measured.input = self.tree();
         }
@@ -143,7 +150,7 @@ impl Inputs {
         )
     }
 
-    fn live(&self, piece: &Piece, remaps: bool) -> Result<Live> {
+    fn live(&self, piece: &Piece, remaps: Remapping) -> Result<Live> {
         let Piece {
             bench,
             interval,
@@ -273,7 +280,7 @@ impl Bench {
     }
 
     /// What it is measured on. All that dbench writes is zeros, and they are to count.
-    fn layer(self, remaps: bool) -> Layer {
+    fn layer(self, remaps: Remapping) -> Layer {
         Layer {
             remaps,
             zeros: matches!(self, Bench::Dbench(_)),

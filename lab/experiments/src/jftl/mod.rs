@@ -10,11 +10,13 @@
 //! | `tally` | the same, block by block: what each was |
 //! | `keep` | results, as they are kept |
 //! | `recovery` | mounts after a crash |
+//! | `garbage` | what cleaning costs when the layer knows what is deleted, and when it does not |
 //! | `figures` | tables, figures and bars from the results |
 //! | `lab` | runs it all |
 
 mod figures;
 mod filebench;
+mod garbage;
 mod keep;
 pub mod lab;
 mod load;

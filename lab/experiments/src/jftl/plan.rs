@@ -22,6 +22,12 @@ pub struct Plan {
 /// The mounts of Table II, as a folder names them.
 pub const MOUNTS: &str = "jftl/mounts";
 
+/// Garbage detection, as a folder names it.
+pub const GARBAGE: &str = "jftl/garbage";
+
+pub const GARBAGE_TITLE: &str =
+    "Garbage detection (3.1.2): overwrites on a disk of which half was deleted";
+
 pub const TABLE_2: &str = "Table II: mount after a crash with a full journal, ms of flash time";
 
 const ALL: &[Interval] = &[

@@ -7,9 +7,10 @@ use flashkit_jftl::{Jftl, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Metered, Rng, SimNand};
 
-use super::keep::{Mounts, Recovery};
+use super::keep::{Mounts, Recovery, code};
 use super::rig::{Interval, Layer, Mode, Rig, formatted};
 use crate::rig::tool;
+use crate::study::Made;
 
 /// What a file holds: noise, which no code makes shorter.
 fn content(file: u32) -> Vec<u8> {
@@ -21,7 +22,7 @@ fn content(file: u32) -> Vec<u8> {
 /// Fills the journal of a stock ext3, cuts the power, and mounts.
 fn stock(remaps: bool, quick: bool) -> Result<Recovery> {
     let layer = Layer {
-        remaps,
+        remaps: remaps.into(),
         ..Layer::default()
     };
     let mut rig = Rig::new(formatted()?, layer, false)?;
@@ -138,5 +139,6 @@ pub fn table(quick: bool) -> Result<Mounts> {
         explicit: explicit()?,
         orderly_ns,
         cut_ns,
+        made: Made::here(None).by(code()),
     })
 }

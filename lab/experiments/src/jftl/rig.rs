@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use flashkit_disk::{Disk, OnNand, Sectors};
+use flashkit_disk::{Disk, OnNand, Remapping, Sectors};
 use flashkit_jftl::{Jftl, MapCache, Stats, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{Counters, Metered, SimNand, preset};
@@ -91,7 +91,7 @@ impl Cost {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layer {
     /// Follows the journal.
-    pub remaps: bool,
+    pub remaps: Remapping,
     /// Programs sectors of zeros.
     pub zeros: bool,
 }
@@ -159,11 +159,16 @@ impl Rig {
 
     /// Mounts it.
     pub fn mount(&mut self, mode: Mode, interval: Interval) -> Result<()> {
+        self.mount_with(mode, interval, "")
+    }
+
+    /// Mounts it with more options, each after a comma.
+    pub fn mount_with(&mut self, mode: Mode, interval: Interval, more: &str) -> Result<()> {
         let seconds = match interval {
             Interval::Seconds(s) => s,
             Interval::Millisecond => 5,
         };
-        let options = format!("data={},commit={seconds},noatime", mode.name());
+        let options = format!("data={},commit={seconds},noatime{more}", mode.name());
         self.rig.mount("ext3", &options)
     }
 

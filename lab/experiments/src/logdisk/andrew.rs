@@ -12,17 +12,19 @@ use anyhow::{Result, anyhow};
 use flashkit_disk::{Disk, OnNor, Sectors};
 use flashkit_logdisk::{Config, LogDisk, Shape};
 use flashkit_sim::nor::{NOR_DEFAULT, SimNor, nor_preset};
+use serde::{Deserialize, Serialize};
 
 use super::load::{SECTOR, SECTORS};
 use super::paper;
+use crate::Scale;
 use crate::report::{Cell, Table};
 use crate::rig::{self, Rig, tool};
-use crate::{Only, Scale};
 
 /// Titles of its tables.
-pub const TITLES: [&str; 2] = [
+pub const TITLES: [&str; 3] = [
     "Table 8: an Andrew-like benchmark, seconds a run",
     "Table 8: what all its runs cost the disk",
+    "Section 3.5: how long the chip lives under Table 8",
 ];
 
 /// Directories of the source tree, files in each, bytes of a file and of what is compiled from a
@@ -74,13 +76,16 @@ fn runs(scale: Scale) -> usize {
 }
 
 /// What a case did.
-struct Done {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Done {
     phases_ns: [u64; 5],
     /// Least and most percent of the file system in use after a run, once none is added.
     full: (u64, u64),
     written: u64,
     copied: u64,
     erased: u64,
+    /// Erases of the segment that has most.
+    worn: u32,
 }
 
 /// Pieces of work: cases.
@@ -88,36 +93,95 @@ pub fn pieces(scale: Scale) -> u64 {
     cases(scale).len() as u64
 }
 
-/// The tables, or one that says why there is none.
+/// Why it cannot be run here, if it cannot.
+pub fn missing() -> Option<&'static str> {
+    let has_mke2fs = || Command::new("mke2fs").arg("-V").output().is_ok();
+    rig::missing().or_else(|| (!has_mke2fs()).then_some("this needs mke2fs"))
+}
+
+/// Tables that say why there are none.
+pub fn skipped(why: &str) -> Vec<Table> {
+    let skipped = |title: &&str| Table {
+        title: (*title).into(),
+        columns: vec!["phase"],
+        keys: 1,
+        rows: Vec::new(),
+        notes: vec![format!("skipped: {why}")],
+    };
+    TITLES.iter().map(skipped).collect()
+}
+
+/// Runs all cases.
 ///
 /// # Errors
 /// Of the file system, the kernel or the disk.
-pub fn tables(scale: Scale, only: Only<'_>, done: &mut dyn FnMut()) -> Result<Vec<Table>> {
-    if !TITLES.iter().any(|title| only.takes(title)) {
-        return Ok(Vec::new());
-    }
-    let has_mke2fs = || Command::new("mke2fs").arg("-V").output().is_ok();
-    let why = rig::missing().or_else(|| (!has_mke2fs()).then_some("this needs mke2fs"));
-    if let Some(why) = why {
-        let skipped = |title: &&str| Table {
-            title: (*title).into(),
-            columns: vec!["phase"],
-            keys: 1,
-            rows: Vec::new(),
-            notes: vec![format!("skipped: {why}")],
-        };
-        return Ok(TITLES.iter().map(skipped).collect());
-    }
-    let runs = runs(scale);
+pub fn run(scale: Scale, done: &mut dyn FnMut()) -> Result<Vec<Done>> {
     let mut ended = Vec::new();
     for case in cases(scale) {
-        ended.push((case, case.run(runs)?));
+        ended.push(case.run(runs(scale))?);
         done();
     }
-    Ok(vec![
-        phases_table(&ended, runs as u64),
-        counts_table(&ended, runs as u64),
-    ])
+    Ok(ended)
+}
+
+/// The tables of what [`run`] has given.
+pub fn tables(ended: &[Done], scale: Scale) -> Vec<Table> {
+    let runs = runs(scale) as u64;
+    let ended: Vec<_> = cases(scale).into_iter().zip(ended.to_vec()).collect();
+    vec![
+        phases_table(&ended, runs),
+        counts_table(&ended, runs),
+        life_table(&ended, runs),
+    ]
+}
+
+/// Erases that a segment bears (Table 1), and segments of the chip.
+const CYCLES: f64 = 100_000.0;
+const SEGMENTS: f64 = 64.0;
+
+fn life_table(ended: &[(Case, Done)], runs: u64) -> Table {
+    let days = |erases_a_run: f64, cycles: f64| {
+        // A run takes the paper's host 129 s, which it calls two minutes.
+        Cell::Measure(cycles / erases_a_run * 120.0 / 86_400.0, 0)
+    };
+    let papers = paper::ANDREW_ERASED as f64 / paper::ANDREW_RUNS as f64;
+    let mut rows = vec![vec![
+        "the paper".into(),
+        Cell::None,
+        paper::ANDREW_FULL[1].into(),
+        Cell::Measure(papers, 1),
+        days(papers, SEGMENTS * CYCLES),
+        Cell::None,
+    ]];
+    rows.extend(ended.iter().map(|(case, done)| {
+        let erased = done.erased as f64 / runs as f64;
+        vec![
+            case.driver.into(),
+            case.options.into(),
+            paper::ANDREW_FULL[case.test].into(),
+            Cell::Measure(erased, 1),
+            days(erased, SEGMENTS * CYCLES),
+            days(f64::from(done.worn) / runs as f64, CYCLES),
+        ]
+    }));
+    Table {
+        title: TITLES[2].into(),
+        columns: vec![
+            "driver",
+            "mounted",
+            "full",
+            "segments erased a run",
+            "days, worn evenly",
+            "days, by the most worn segment",
+        ],
+        keys: 3,
+        rows,
+        notes: vec![
+            "The paper: 15 segments in 2 minutes, 100,000 erases a segment, about 590 days, as if all segments wore \
+             evenly. Its driver and ours of these settings have no wear levelling."
+                .into(),
+        ],
+    }
 }
 
 fn phases_table(ended: &[(Case, Done)], runs: u64) -> Table {
@@ -245,6 +309,7 @@ impl Case {
             written: 0,
             copied: 0,
             erased: 0,
+            worn: 0,
         };
         for run in 0..runs {
             if let Some(oldest) = run.checked_sub(self.keep) {
@@ -270,6 +335,11 @@ impl Case {
         done.written = stats.sectors_written;
         done.copied = stats.blocks_copied;
         done.erased = stats.segments_erased;
+        done.worn = rig.with(|disk| {
+            let disk = disk.device().disk();
+            let all = 0..disk.segments();
+            Ok(all.map(|s| disk.segment(s).erases).max().unwrap_or(0))
+        })?;
         Ok(done)
     }
 }

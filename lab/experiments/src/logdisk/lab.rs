@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use anyhow::anyhow;
 use flashkit_logdisk::{Config, Separate, Start, Victim};
 
-use super::andrew;
 use super::load::{Load, Outcome, Pattern, SECTOR, WRITTEN};
 use super::paper::{self, AGED, Cleaner, STILL, TESTS, Test};
+use super::{andrew, reads, unstated};
+use crate::kept::{Held, Marks, Results, held_or};
 use crate::report::{Cell, Figure, Report, Table};
-use crate::{Only, Scale};
+use crate::study::Folder;
+use crate::{Kept, Only, Scale, code};
 
 /// Blocks of a segment.
 const BLOCKS: f64 = 504.0;
@@ -37,13 +39,37 @@ const POLICIES: &str =
 
 /// Loads to be run, each once.
 #[derive(Default)]
-struct Jobs {
+pub struct Jobs {
     loads: Vec<Load>,
     names: Vec<String>,
 }
 
+/// What identifies the code that its results are made by.
+fn made_by() -> String {
+    code::of(&["workload", "logdisk", "lab-logdisk"])
+}
+
+/// As a folder names what was measured.
+fn id(name: &str) -> String {
+    let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
+    format!("logdisk/{hash:016x}")
+}
+
+const ANDREW: &str = "logdisk/andrew";
+const READS: &str = "logdisk/reads";
+
 impl Jobs {
-    fn add(&mut self, load: Load) -> usize {
+    /// Adds a load, or the small part of it; where its outcome will be.
+    pub fn add(&mut self, scale: Scale, load: Load) -> usize {
+        let load = match scale {
+            Scale::Full => load,
+            Scale::Quick => Load {
+                written: WRITTEN / 16,
+                aged: 0,
+                ..load
+            },
+        };
         let name = format!("{load:?}");
         if let Some(at) = self.names.iter().position(|n| *n == name) {
             return at;
@@ -54,7 +80,11 @@ impl Jobs {
     }
 
     /// Runs all, on as many threads as there are processors. The outcomes do not depend on it.
-    fn run(self, done: &(dyn Fn(u64) + Sync)) -> anyhow::Result<Vec<Outcome>> {
+    fn run(
+        &self,
+        folder: Option<&Folder>,
+        done: &(dyn Fn(u64) + Sync),
+    ) -> anyhow::Result<Vec<Option<Outcome>>> {
         let (next, finished) = (AtomicUsize::new(0), AtomicU64::new(0));
         let work = || {
             let mut ended = Vec::new();
@@ -63,7 +93,9 @@ impl Jobs {
                 let Some(load) = self.loads.get(at) else {
                     return ended;
                 };
-                ended.push((at, load.run()));
+                let run = || load.run().map_err(|e| anyhow!("{e}"));
+                let name = id(&self.names[at]);
+                ended.push((at, held_or(folder, &name, &made_by(), run)));
                 done(finished.fetch_add(1, Ordering::Relaxed) + 1);
             }
         };
@@ -77,10 +109,8 @@ impl Jobs {
             anyhow::Ok(())
         })?;
         ended.sort_by_key(|(at, _)| *at);
-        let outcomes = ended.into_iter().map(|(_, outcome)| outcome);
-        outcomes
-            .collect::<Result<_, _>>()
-            .map_err(|e| anyhow!("{e}"))
+        let outcomes = ended.into_iter().map(|(_, outcome)| outcome.map(Some));
+        outcomes.collect()
     }
 }
 
@@ -237,20 +267,12 @@ struct Plan {
     tests: Vec<usize>,
     variants: Vec<(Variant, usize)>,
     policies: Vec<(&'static str, Vec<usize>)>,
+    unstated: Vec<unstated::Choice>,
 }
 
 fn plan(scale: Scale, only: Only<'_>) -> Plan {
     let mut jobs = Jobs::default();
-    let mut add = |load: Load| {
-        jobs.add(match scale {
-            Scale::Full => load,
-            Scale::Quick => Load {
-                written: WRITTEN / 16,
-                aged: 0,
-                ..load
-            },
-        })
-    };
+    let mut add = |load: Load| jobs.add(scale, load);
     let papers = PAPERS.iter().any(|title| only.takes(title));
     let tests = TESTS.iter().filter(|_| papers);
     let tests = tests.map(|test| add(test.load())).collect();
@@ -273,17 +295,22 @@ fn plan(scale: Scale, only: Only<'_>) -> Plan {
         (name, runs.to_vec())
     });
     let policies = policies.collect();
+    let unstated = match only.takes(unstated::TITLE) {
+        true => unstated::plan(&mut jobs, scale),
+        false => Vec::new(),
+    };
     Plan {
         jobs,
         tests,
         variants,
         policies,
+        unstated,
     }
 }
 
 /// Loads that [`run`] runs, and those of Table 8.
 pub fn pieces(scale: Scale) -> u64 {
-    plan(scale, Only::default()).jobs.loads.len() as u64 + andrew::pieces(scale)
+    plan(scale, Only::default()).jobs.loads.len() as u64 + andrew::pieces(scale) + 1
 }
 
 /// Runs all, or what is asked for; tells how many loads are done.
@@ -293,45 +320,115 @@ pub fn pieces(scale: Scale) -> u64 {
 pub fn run(
     scale: Scale,
     only: Only<'_>,
-    _results: &Path,
+    results: &Path,
     done: &(dyn Fn(u64) + Sync),
 ) -> anyhow::Result<Report> {
-    let Plan {
-        jobs,
-        tests,
-        variants,
-        policies,
-    } = plan(scale, only);
-    let mut ended = jobs.loads.len() as u64;
-    let outcomes = jobs.run(done)?;
-    let of_tests: Vec<_> = tests.iter().map(|&at| &outcomes[at]).collect();
-    let (mut tables, mut shown) = (Vec::new(), Vec::new());
-    if !of_tests.is_empty() {
-        tables.extend((4..=7).map(|n| papers_table(n, &of_tests)));
-        shown = figures(&of_tests);
-    }
-    tables.extend(andrew::tables(scale, only, &mut || {
+    // A small part of the work leaves no results.
+    let folder = (scale == Scale::Full).then(|| Folder::at(results));
+    let folder = folder.as_ref();
+    let plan = plan(scale, only);
+    let mut ended = plan.jobs.loads.len() as u64;
+    let outcomes = plan.jobs.run(folder, done)?;
+    let reads = match only.takes(reads::TITLE) {
+        true => Some(held_or(folder, READS, &made_by(), reads::measure)?),
+        false => None,
+    };
+    let mut end = || {
         ended += 1;
         done(ended);
-    })?);
-    tables.push(variants_table(&variants, &outcomes));
-    tables.push(policies_table(&policies, &outcomes));
-    let mut notes = notes();
+    };
+    end();
+    let asked = andrew::TITLES.iter().any(|title| only.takes(title));
+    let andrew = match (asked, andrew::missing()) {
+        (false, _) => Vec::new(),
+        (true, Some(why)) => andrew::skipped(why),
+        (true, None) => {
+            let run = || andrew::run(scale, &mut end);
+            andrew::tables(&held_or(folder, ANDREW, &made_by(), run)?, scale)
+        }
+    };
+    let mut report = report(&plan, &outcomes, andrew, reads);
     if let Scale::Quick = scale {
-        notes.insert(
+        report.notes.insert(
             0,
             "Quick: 12 MiB written instead of 192 on tidy layouts, few variants: not comparable with \
              the paper."
                 .into(),
         );
     }
-    let report = Report {
-        notes,
+    Ok(report.keep(only))
+}
+
+/// What there is of it.
+///
+/// # Errors
+/// A result cannot be read.
+pub fn kept(results: &Results) -> anyhow::Result<Option<Kept>> {
+    let plan = plan(Scale::Full, Only::default());
+    let (mut marks, mut made) = (Marks::default(), Vec::new());
+    let mut note = |id: &str, by: crate::study::Made| {
+        marks.note(results, id, &by, &made_by());
+        made.push(by);
+    };
+    let mut outcomes = Vec::new();
+    for name in &plan.jobs.names {
+        let held = results.load_as::<Held<Outcome>>(&id(name))?;
+        outcomes.push(held.map(|held| {
+            note(&id(name), held.made);
+            held.found
+        }));
+    }
+    let andrew = results.load_as::<Held<Vec<andrew::Done>>>(ANDREW)?;
+    let andrew = andrew.map(|held| {
+        note(ANDREW, held.made);
+        andrew::tables(&held.found, Scale::Full)
+    });
+    let reads = results.load_as::<Held<reads::Reads>>(READS)?.map(|held| {
+        note(READS, held.made);
+        held.found
+    });
+    let count = made.len();
+    if count == 0 {
+        return Ok(None);
+    }
+    Ok(Some(Kept {
+        report: report(&plan, &outcomes, andrew.unwrap_or_default(), reads),
+        measured: Vec::new(),
+        count,
+        all: outcomes.len() + 2,
+        marks,
+        made,
+    }))
+}
+
+/// What outcomes say, as far as they are there.
+fn report(
+    plan: &Plan,
+    outcomes: &[Option<Outcome>],
+    andrew: Vec<Table>,
+    reads: Option<reads::Reads>,
+) -> Report {
+    let (mut tables, mut shown) = (Vec::new(), Vec::new());
+    let of_tests: Option<Vec<&Outcome>> =
+        plan.tests.iter().map(|&at| outcomes[at].as_ref()).collect();
+    if let Some(of_tests) = of_tests.filter(|of| !of.is_empty()) {
+        tables.extend((4..=7).map(|n| papers_table(n, &of_tests)));
+        shown = figures(&of_tests);
+    }
+    tables.extend(reads.map(reads::table));
+    tables.extend(andrew);
+    tables.extend(unstated::table(&plan.unstated, outcomes));
+    tables.push(variants_table(&plan.variants, outcomes));
+    tables.push(policies_table(&plan.policies, outcomes));
+    tables.retain(|table| {
+        !table.rows.is_empty() || ![VARIANTS, POLICIES].contains(&&table.title[..])
+    });
+    Report {
+        notes: notes(),
         tables,
         figures: shown,
         ..Report::default()
-    };
-    Ok(report.keep(only))
+    }
 }
 
 fn notes() -> Vec<String> {
@@ -415,9 +512,9 @@ fn papers_table(number: u32, outcomes: &[&Outcome]) -> Table {
     }
 }
 
-fn variants_table(variants: &[(Variant, usize)], outcomes: &[Outcome]) -> Table {
+fn variants_table(variants: &[(Variant, usize)], outcomes: &[Option<Outcome>]) -> Table {
     let row = |(variant, at): &(Variant, usize)| {
-        let (test, ours) = (variant.test, &outcomes[*at]);
+        let (test, ours) = (variant.test, outcomes[*at].as_ref()?);
         let share = |ours: u64, papers: Option<u64>| match papers {
             Some(papers) if papers > 0 => {
                 Cell::Measure((ours as f64 / papers as f64 - 1.0) * 100.0, 0)
@@ -433,7 +530,7 @@ fn variants_table(variants: &[(Variant, usize)], outcomes: &[Outcome]) -> Table 
                 other.name()
             ),
         };
-        vec![
+        Some(vec![
             if variant.fitted {
                 name.into()
             } else {
@@ -445,7 +542,7 @@ fn variants_table(variants: &[(Variant, usize)], outcomes: &[Outcome]) -> Table 
             ours.copied.into(),
             share(ours.copied, test.copied),
             Cell::Measure(ours.amplification(), 2),
-        ]
+        ])
     };
     Table {
         title: VARIANTS.into(),
@@ -459,7 +556,7 @@ fn variants_table(variants: &[(Variant, usize)], outcomes: &[Outcome]) -> Table 
             "WA",
         ],
         keys: 2,
-        rows: variants.iter().map(row).collect(),
+        rows: variants.iter().filter_map(row).collect(),
         notes: vec![
             "On a tidy layout the hot eighths lie together: that alone saves most of what the \
              paper's policies copy."
@@ -468,7 +565,7 @@ fn variants_table(variants: &[(Variant, usize)], outcomes: &[Outcome]) -> Table 
     }
 }
 
-fn policies_table(policies: &[(&'static str, Vec<usize>)], outcomes: &[Outcome]) -> Table {
+fn policies_table(policies: &[(&'static str, Vec<usize>)], outcomes: &[Option<Outcome>]) -> Table {
     let mut columns = vec!["policy"];
     columns.extend(alone().map(|(name, _)| name));
     columns.extend([
@@ -478,7 +575,8 @@ fn policies_table(policies: &[(&'static str, Vec<usize>)], outcomes: &[Outcome])
         "RAM bytes",
     ]);
     let row = |(name, runs): &(&'static str, Vec<usize>)| {
-        let runs: Vec<_> = runs.iter().map(|&at| &outcomes[at]).collect();
+        let runs: Option<Vec<_>> = runs.iter().map(|&at| outcomes[at].as_ref()).collect();
+        let runs = runs?;
         let mut row: Vec<Cell> = vec![(*name).into()];
         row.extend(runs.iter().map(|o| Cell::Measure(o.amplification(), 2)));
         let longest = |outcomes: &[&Outcome]| {
@@ -489,13 +587,13 @@ fn policies_table(policies: &[(&'static str, Vec<usize>)], outcomes: &[Outcome])
         row.push(longest(&runs[5..]));
         row.push(Cell::Measure(runs[5].throughput(), 0));
         row.push((runs[0].ram as u64).into());
-        row
+        Some(row)
     };
     Table {
         title: POLICIES.into(),
         columns,
         keys: 1,
-        rows: policies.iter().map(row).collect(),
+        rows: policies.iter().filter_map(row).collect(),
         notes: vec![
             "The paper at 90 %: 640-116 2.84 at best, random 3.39, about 260 KB of RAM (section 4)."
                 .into(),

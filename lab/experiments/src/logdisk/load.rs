@@ -2,7 +2,8 @@
 
 use flashkit_logdisk::{Config, Error, LogDisk, Shape, Step, ram_bytes};
 use flashkit_sim::Rng;
-use flashkit_sim::nor::{NOR_DEFAULT, NorCounters, SimNor, SimNorError, nor_preset};
+use flashkit_sim::nor::{NOR_DEFAULT, SimNor, SimNorError, nor_preset};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a sector and of a block.
 pub const SECTOR: u32 = 512;
@@ -24,11 +25,22 @@ pub enum Pattern {
     HotCold,
 }
 
+/// Where the two eighths lie that are written in a hot-and-cold test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hot {
+    /// Each in one piece, the first two of the data.
+    Together,
+    /// Every eighth request of the data, and the one behind it.
+    Scattered,
+}
+
 /// A test.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Where writes go.
     pub pattern: Pattern,
+    /// Where the hot eighths lie.
+    pub hot: Hot,
     /// Sectors of data: written once at the start, then overwritten.
     pub data: u32,
     /// Sectors beside the data, written once at the start.
@@ -50,7 +62,7 @@ pub struct Load {
 }
 
 /// What a test did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// Sectors written by the host.
     pub written: u64,
@@ -58,8 +70,8 @@ pub struct Outcome {
     pub copied: u64,
     /// Segments erased.
     pub erased: u64,
-    /// Cost on the chip.
-    pub cost: NorCounters,
+    /// Flash time in nanoseconds, the host's own included.
+    pub time_ns: u64,
     /// Free segments before and after.
     pub free: (u32, u32),
     /// Valid blocks of each segment at the end.
@@ -77,6 +89,10 @@ pub struct Outcome {
     /// Blocks of each segment that are cold, of those that are valid: they were moved out of a
     /// segment that was less utilised than the disk (paper, 3.4).
     pub cold: Vec<u32>,
+    /// Of these, blocks that were moved so when they were moved last.
+    pub cold_last: u32,
+    /// Least and most erases of a segment in the test.
+    pub erases: (u32, u32),
 }
 
 impl Outcome {
@@ -87,7 +103,7 @@ impl Outcome {
 
     /// KiB a second of flash time.
     pub fn throughput(&self) -> f64 {
-        self.written as f64 * f64::from(SECTOR) / 1024.0 / (self.cost.time_ns as f64 / 1e9)
+        self.written as f64 * f64::from(SECTOR) / 1024.0 / (self.time_ns as f64 / 1e9)
     }
 }
 
@@ -98,8 +114,13 @@ impl Load {
         let at = match self.pattern {
             Pattern::Sequential => request % requests,
             Pattern::Random => rng.below(requests),
-            Pattern::HotCold if rng.below(100) < 60 => rng.below(eighth),
-            Pattern::HotCold => eighth + rng.below(eighth),
+            Pattern::HotCold => {
+                let second = u64::from(rng.below(100) >= 60);
+                match self.hot {
+                    Hot::Together => second * eighth + rng.below(eighth),
+                    Hot::Scattered => 8 * rng.below(eighth) + second,
+                }
+            }
         };
         self.still + at as u32 * REQUEST
     }
@@ -121,7 +142,7 @@ impl Load {
         let mut ram = vec![0; ram_len];
         let mut disk = Traced {
             disk: LogDisk::mount(chip, self.config, &mut ram)?,
-            trace: vec![false; SECTORS as usize],
+            trace: vec![Judged::default(); SECTORS as usize],
         };
         let mut rng = Rng::new(self.seed);
         let data = [0x5A; (SECTOR * REQUEST) as usize];
@@ -139,7 +160,8 @@ impl Load {
         let before = disk.disk.stats();
         let cost = disk.disk.flash().counters();
         let free = disk.disk.free_segments();
-        disk.trace.fill(false);
+        disk.trace.fill(Judged::default());
+        let erased = disk.erases();
         let mut longest_ns = 0;
         let mut curve = Vec::new();
         let mut last = disk.disk.flash().now_ns();
@@ -156,13 +178,17 @@ impl Load {
             }
         }
         let cold = disk.cold();
+        let cold_last = disk.trace.iter().filter(|held| held.last).count() as u32;
+        let ended = disk.erases();
+        let erases = ended.iter().zip(&erased).map(|(now, then)| now - then);
+        let erases = (erases.clone().min().unwrap_or(0), erases.max().unwrap_or(0));
         let Traced { disk, .. } = disk;
         let after = disk.stats();
         Ok(Outcome {
             written: after.sectors_written - before.sectors_written,
             copied: after.blocks_copied - before.blocks_copied,
             erased: after.segments_erased - before.segments_erased,
-            cost: disk.flash().counters() - cost,
+            time_ns: (disk.flash().counters() - cost).time_ns,
             free: (free, disk.free_segments()),
             valid: (0..disk.segments())
                 .map(|s| disk.segment(s).valid)
@@ -173,6 +199,8 @@ impl Load {
             ram: ram_len,
             curve,
             cold,
+            cold_last,
+            erases,
         })
     }
 
@@ -200,7 +228,7 @@ impl Load {
             }
             traced.disk.clean_now()?;
         }
-        traced.trace[sector as usize..(sector + REQUEST) as usize].fill(false);
+        traced.trace[sector as usize..(sector + REQUEST) as usize].fill(Judged::default());
         let took = traced.disk.flash().now_ns() - start;
         traced.disk.flash_mut().idle(self.host_ns);
         for _ in 0..self.steps {
@@ -214,30 +242,46 @@ impl Load {
     }
 }
 
-/// A disk, and which sectors are cold.
+/// How a sector was judged since it was written.
+#[derive(Clone, Copy, Default)]
+struct Judged {
+    /// Cold, at any cleaning.
+    once: bool,
+    /// Cold, at the last one.
+    last: bool,
+}
+
+/// A disk, and how its sectors were judged.
 struct Traced<'a> {
     disk: LogDisk<'a, SimNor>,
-    trace: Vec<bool>,
+    trace: Vec<Judged>,
 }
 
 impl Traced<'_> {
     fn note(&mut self, step: Step) {
-        if let Step::Selected {
-            segment,
-            cold: true,
-        } = step
-        {
-            for (sector, cold) in (0..).zip(&mut self.trace) {
-                *cold |= self.disk.segment_of_sector(sector) == Some(segment);
+        if let Step::Selected { segment, cold } = step {
+            for (sector, judged) in (0..).zip(&mut self.trace) {
+                if self.disk.segment_of_sector(sector) == Some(segment) {
+                    judged.once |= cold;
+                    judged.last = cold;
+                }
             }
         }
+    }
+
+    /// Erases of each segment.
+    fn erases(&self) -> Vec<u32> {
+        let all = 0..self.disk.segments();
+        all.map(|segment| self.disk.segment(segment).erases)
+            .collect()
     }
 
     /// Cold blocks of each segment.
     fn cold(&self) -> Vec<u32> {
         let mut counts = vec![0; self.disk.segments() as usize];
-        for (sector, cold) in (0..).zip(&self.trace) {
-            if let Some(segment) = self.disk.segment_of_sector(sector).filter(|_| *cold) {
+        for (sector, judged) in (0..).zip(&self.trace) {
+            let segment = self.disk.segment_of_sector(sector);
+            if let Some(segment) = segment.filter(|_| judged.once) {
                 counts[segment as usize] += 1;
             }
         }

@@ -4,3 +4,5 @@ mod andrew;
 pub mod lab;
 pub mod load;
 pub mod paper;
+mod reads;
+mod unstated;

@@ -2,7 +2,7 @@
 
 use flashkit_logdisk::{Config, Separate, Start, Victim};
 
-use super::load::{Load, Pattern, WRITTEN};
+use super::load::{Hot, Load, Pattern, WRITTEN};
 
 /// The paper.
 pub const SOURCE: &str = "A. Kawaguchi, S. Nishioka, H. Motoda: A Flash-Memory Based File System, \
@@ -52,6 +52,7 @@ pub fn load(pattern: Pattern, percent: u32, config: Config) -> Load {
     let by_age = config.victim == Victim::CostBenefit;
     Load {
         pattern,
+        hot: Hot::Together,
         data: data(percent),
         still: STILL,
         aged: if pattern == Pattern::HotCold { AGED } else { 0 },

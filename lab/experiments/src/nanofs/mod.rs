@@ -2,6 +2,7 @@
 //! Information and Data Management, 2012.
 
 mod collect;
+mod footprint;
 pub mod lab;
 mod measure;
 mod streams;

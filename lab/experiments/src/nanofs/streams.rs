@@ -6,8 +6,8 @@ use flashkit_sim::{MeteredCard, Rng};
 
 use super::measure::{Fs, append};
 
-/// Bytes of a request.
-const REQUEST: usize = 2048;
+/// Bytes of a request where nothing else is said.
+pub const REQUEST: usize = 2048;
 
 /// What the requests of both streams took, without the idle time, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +16,8 @@ pub struct Spent {
     pub writes: f64,
     /// The longest request, in milliseconds.
     pub longest_ms: f64,
+    /// Idle times that there were.
+    pub idle: u64,
 }
 
 /// When there is nothing else to do.
@@ -36,16 +38,18 @@ pub fn prepare<const N: usize>(fs: &mut Fs<N>, bytes: u64) -> Result<(Handle, Ha
     Ok((read, written))
 }
 
-/// Runs both streams over `bytes` each; with `idle`, the card is cleaned in between.
+/// Runs both streams over `bytes` each, in requests of `request`; with `idle`, the card is cleaned
+/// in between.
 pub fn run<const N: usize>(
     fs: &mut Fs<N>,
     (read, written): (Handle, Handle),
     bytes: u64,
+    request: usize,
     idle: Option<Idle>,
 ) -> Result<Spent> {
     let mut rng = Rng::new(1);
-    let mut left = [bytes / REQUEST as u64; 2];
-    let mut buf = [0; REQUEST];
+    let mut left = [bytes / request as u64; 2];
+    let mut buf = vec![0; request];
     let mut spent = Spent::default();
     let mut worked = 0.0;
     fs.seek(read, 0)?;
@@ -68,6 +72,7 @@ pub fn run<const N: usize>(
         worked += took;
         if let Some(idle) = idle.filter(|idle| worked >= idle.every) {
             worked = 0.0;
+            spent.idle += 1;
             clean_for(fs, idle.lasts)?;
         }
     }

@@ -2,7 +2,9 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use super::papers::{PAPERS, Verdict, counted};
 use super::{Chapter, Page, plot};
+use crate::peers;
 use crate::report::{Bars, Cell, Figure, Table, grouped};
 
 const STYLE: &str = include_str!("page.css");
@@ -30,38 +32,175 @@ pub fn page(page: &Page) -> anyhow::Result<String> {
                 style { (PreEscaped(STYLE)) }
             }
             body {
+                a .skip href="#choose" { "to the results" }
                 header {
-                    h1 { "Flash file systems, side by side" }
+                    h1 { "Which flash file system for my load and chip" }
                     p {
                         "The same operations on the same chip. Times are flash time: counted reads, programs and "
-                        "erases at the chip's latencies, so they do not depend on the machine. A lower curve or "
-                        "bar is better wherever the axis does not say that a higher one is."
+                        "erases at the chip's latencies, so they do not depend on the machine. Times of the host, in the "
+                        "CSV file, are noise."
                     }
                     nav {
+                        a href="#papers" { "the papers" }
                         @for chapter in &page.chapters {
                             a href={ "#" (chapter.name) } { (chapter.name) }
                         }
                         a href="#repeat" { "how to repeat it" }
                     }
                 }
-                @for bars in bars { section { (bars) } }
-                @for chapter in chapters { (chapter) }
-                section id="repeat" {
-                    h2 { "How to repeat it" }
-                    p {
-                        "Each number belongs to a case. " code { "flashkit lab run STUDY --results NEW --only '=CASE'" }
-                        " runs one again; the study is the first word of the case. "
-                        code { "flashkit lab run STUDY" } " runs all that have no result yet, and "
-                        code { "flashkit lab report" } " writes this page. Counts of FlashLight come out the same "
-                        "every time; those of a kernel's file systems vary by a few in a thousand, because its threads "
-                        "write when their timers say so."
-                    }
-                    ul { @for made in &page.made { li { (made) } } }
+                main {
+                    (choose(page))
+                    @for bars in bars { section { (bars) } }
+                    (papers(page))
+                    @for chapter in chapters { (chapter) }
+                    (repeat(page))
                 }
             }
         }
     };
     Ok(markup.into_string())
+}
+
+/// The first screen: a load in words, and the file systems by their time.
+fn choose(page: &Page) -> Markup {
+    let outcomes: Vec<_> = page
+        .chapters
+        .iter()
+        .flat_map(|chapter| chapter.outcomes.iter().cloned())
+        .collect();
+    let choices = peers::choices(&outcomes);
+    let times = |x: f64| match x {
+        x if x < 10.0 => format!("{x:.2}"),
+        x => format!("{x:.1}"),
+    };
+    html! {
+        section id="choose" {
+            @if choices.is_empty() {
+                p .missing {
+                    "Two file systems with results are needed for an answer: " code { "flashkit lab run peers" }
+                }
+            } @else {
+                div .scroll {
+                    table .stack {
+                        thead { tr {
+                            th { "my load" } th { "fastest" } th .n { "flash s" }
+                            th .n { "longest wait, ms" } th { "the others: how much longer" }
+                        } }
+                        tbody {
+                            @for choice in &choices {
+                                @let (best, seconds, longest) = choice.ranked[0];
+                                tr {
+                                    td { b { (choice.load) } }
+                                    td data-l="fastest" { b { (best.title()) } }
+                                    td .n data-l="flash s" { (format!("{seconds:.1}")) }
+                                    td .n data-l="longest wait, ms" {
+                                        (longest.map_or("\u{2013}".to_owned(), |ms| format!("{ms:.1}")))
+                                    }
+                                    td data-l="how much longer the others take" {
+                                        @for (i, (system, other, _)) in choice.ranked.iter().skip(1).enumerate() {
+                                            @if i > 0 { ", " }
+                                            (system.title()) " " (times(other / seconds))
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                p .note {
+                    "Chip " code { "slc-256m" } ", SLC of 256 MiB in pages of 2 KiB. "
+                    "FlashLight has 16 KiB of RAM here and no page cache; " i { "mounted" } " it is behind the kernel's, as UBIFS "
+                    "and JFFS2 are, which take megabytes. For a microcontroller only FlashLight, littlefs and YAFFS2's direct "
+                    "interface come into question; for an SD card Nano-FS; on a chip of your own "
+                    code { "flashkit bench LOAD --chip NAME" } " answers for FlashLight."
+                }
+            }
+        }
+    }
+}
+
+/// Each paper's tables and figures, with what became of them.
+fn papers(page: &Page) -> Markup {
+    let look = page.look();
+    let all: Vec<_> = PAPERS.map(|paper| (paper, paper.rows(&look))).into();
+    let lines = page.verdicts();
+    html! {
+        section id="papers" {
+            h2 { "The papers, to the last table and figure" }
+            p { (lines.last().map_or("", |line| line.as_str())) "." }
+            @for (paper, rows) in &all {
+                details open {
+                    summary { (paper.name) ": " (counted(rows)) }
+                    div .scroll {
+                        table .stack .papers {
+                            thead { tr {
+                                th { "place" } th { "the paper" } th { "verdict" } th { "here, and why" } th { "again" }
+                            } }
+                            tbody {
+                                @for row in rows {
+                                    tr {
+                                        td {
+                                            @if page.chapters.iter().any(|held| held.name == paper.study) {
+                                                a href={ "#" (paper.study) } { (row.item.place) }
+                                            } @else { (row.item.place) }
+                                        }
+                                        td { (row.item.what) }
+                                        td class=(class(row.verdict)) { (row.verdict.title()) }
+                                        td { (row.found) }
+                                        td { code { (paper.command(row.item)) } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Repeated | Verdict::Better => "confirmed",
+        Verdict::Different => "changed",
+        Verdict::NotTestable | Verdict::NotMeasured => "open",
+    }
+}
+
+fn repeat(page: &Page) -> Markup {
+    html! {
+        section id="repeat" {
+            h2 { "How to repeat it" }
+            p {
+                "Each number belongs to a case. " code { "flashkit lab run STUDY --results NEW --only '=CASE'" }
+                " runs one again; the study is the first word of the case. "
+                code { "flashkit lab run STUDY" } " runs all that have no result yet, "
+                code { "--stale" } " those that older code has made, and "
+                code { "flashkit lab report" } " writes this page. Counts of FlashLight come out the same "
+                "every time; those of a kernel's file systems vary by a few in a thousand, because its threads "
+                "write when their timers say so."
+            }
+            div .scroll {
+                table {
+                    thead { tr {
+                        th { "study" } th .n { "results" } th .n { "of" } th .n { "measured on this machine" } th .n { "stale" }
+                    } }
+                    tbody {
+                        @for chapter in &page.chapters {
+                            tr {
+                                td { (chapter.name) }
+                                td .n { (chapter.count) }
+                                td .n { (chapter.cases) }
+                                td .n { (chapter.marks.own.len()) }
+                                td .n { (chapter.marks.stale.len()) }
+                            }
+                        }
+                    }
+                }
+            }
+            ul { @for made in &page.made { li { (made) } } }
+        }
+    }
 }
 
 fn chapter(chapter: &Chapter) -> anyhow::Result<Markup> {
@@ -72,7 +211,7 @@ fn chapter(chapter: &Chapter) -> anyhow::Result<Markup> {
     for held in &chapter.report.bars {
         figures.push(bar_figure(held, "")?);
     }
-    let missing = chapter.cases - chapter.outcomes.len() - chapter.measured.len();
+    let missing = chapter.cases.saturating_sub(chapter.count);
     let name = chapter.name;
     let (short, long): (Vec<&Table>, Vec<&Table>) = chapter
         .report
@@ -90,6 +229,8 @@ fn chapter(chapter: &Chapter) -> anyhow::Result<Markup> {
                     code { "flashkit lab run " (name) }
                 }
             }
+            (marked(name, "measured on this machine", chapter.marks.own.iter()))
+            (marked(name, "stale: made by other code or in an older format than this program's", chapter.marks.stale.iter()))
             @for held in short { (table(held)) }
             div .figures { @for figure in figures { (figure) } }
             @for held in long {
@@ -97,6 +238,24 @@ fn chapter(chapter: &Chapter) -> anyhow::Result<Markup> {
             }
         }
     })
+}
+
+/// The results that a mark is on.
+fn marked<'a>(study: &str, what: &str, ids: impl ExactSizeIterator<Item = &'a String>) -> Markup {
+    let of = |id: &str| {
+        id.strip_prefix(study)
+            .unwrap_or(id)
+            .trim_start_matches('/')
+            .to_owned()
+    };
+    html! {
+        @if ids.len() > 0 {
+            details .marks {
+                summary { (ids.len()) " results " (what) }
+                p { @for id in ids { code { (of(id)) } " " } }
+            }
+        }
+    }
 }
 
 /// Names of series beside their colours.
@@ -118,6 +277,7 @@ fn curve_figure(figure: &Figure) -> anyhow::Result<Markup> {
             p .axis { (figure.y) }
             (legend(figure.shown().map(|(place, name, _)| (place, name))))
             (PreEscaped(svg))
+            (as_table(&figure_table(figure)))
             @if !figure.papers.is_empty() { p .paper { b { "The paper: " } (figure.papers) } }
         }
     })
@@ -131,9 +291,70 @@ fn bar_figure(bars: &Bars, class: &str) -> anyhow::Result<Markup> {
             p .axis { (bars.y) }
             (legend(bars.shown()))
             (PreEscaped(svg))
+            (as_table(&bars_table(bars)))
             p .paper { (bars.note) }
         }
     })
+}
+
+/// What a plot shows, for those who do not see it.
+fn as_table(rows: &[Vec<String>]) -> Markup {
+    html! {
+        details .plain {
+            summary { "as a table" }
+            div .scroll {
+                table {
+                    @for (i, row) in rows.iter().enumerate() {
+                        tr {
+                            @for (j, cell) in row.iter().enumerate() {
+                                @if i == 0 || j == 0 { th .n[j > 0] { (cell) } } @else { td .n { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Three digits, or all before the point.
+fn few_digits(value: Option<f64>) -> String {
+    match value {
+        None => "\u{2013}".into(),
+        Some(x) if x.abs() >= 100.0 || x == 0.0 => format!("{x:.0}"),
+        Some(x) if x.abs() >= 10.0 => format!("{x:.1}"),
+        Some(x) => format!("{x:.2}"),
+    }
+}
+
+fn figure_table(figure: &Figure) -> Vec<Vec<String>> {
+    let names = figure.shown().map(|(_, name, _)| name.to_owned());
+    let head = [figure.x.to_owned()].into_iter().chain(names).collect();
+    let row = |(i, x): (usize, &f64)| {
+        let values = figure
+            .shown()
+            .map(|(_, _, values)| few_digits(values.get(i).copied().flatten()));
+        [format!("{x}")].into_iter().chain(values).collect()
+    };
+    [head]
+        .into_iter()
+        .chain(figure.at.iter().enumerate().map(row))
+        .collect()
+}
+
+fn bars_table(bars: &Bars) -> Vec<Vec<String>> {
+    let head = [String::new()]
+        .into_iter()
+        .chain(bars.series.iter().cloned())
+        .collect();
+    let row = |(name, values): &(String, Vec<Option<f64>>)| {
+        let values = values.iter().map(|value| few_digits(*value));
+        [name.clone()].into_iter().chain(values).collect()
+    };
+    [head]
+        .into_iter()
+        .chain(bars.groups.iter().map(row))
+        .collect()
 }
 
 fn table(table: &Table) -> Markup {

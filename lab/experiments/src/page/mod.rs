@@ -3,11 +3,13 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
+//! | `papers` | the papers' tables and figures, each with a verdict |
 //! | `plot` | curves and bars as SVG |
 //! | `html` | the page |
 //! | `table` | every number as CSV |
 
 mod html;
+mod papers;
 mod plot;
 mod table;
 
@@ -16,9 +18,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::jftl::Measured;
+use crate::kept::{Marks, Results};
 use crate::report::{Bars, Report};
-use crate::study::{Folder, Made, Outcome};
-use crate::{Scale, experiments, peers, studies};
+use crate::study::{Made, Outcome};
+use crate::{Scale, code, experiments, peers, studies};
 
 /// All that a page shows.
 pub struct Page {
@@ -35,37 +38,47 @@ struct Chapter {
     report: Report,
     outcomes: Vec<Outcome>,
     measured: Vec<Measured>,
-    /// Cases that there are.
+    /// Results that there are, and how many there are when all is run.
+    count: usize,
     cases: usize,
+    /// Where the results are from.
+    marks: Marks,
+    made: Vec<Made>,
 }
 
 impl Page {
-    /// Of all results in a folder.
+    /// Of all results.
     ///
     /// # Errors
     /// A result cannot be read, or there is none.
-    pub fn of(folder: &Folder) -> anyhow::Result<Page> {
+    pub fn of(results: &Results) -> anyhow::Result<Page> {
         let mut chapters = Vec::new();
         for study in studies() {
             let cases = (study.cases)(Scale::Full);
-            let outcomes = folder.load_all(&cases)?;
+            let (mut outcomes, mut marks) = (Vec::new(), Marks::default());
+            for case in &cases {
+                if let Some(outcome) = results.load_as::<Outcome>(&case.id)? {
+                    marks.note(results, &case.id, &outcome.made, &code::of_case(case));
+                    outcomes.push(outcome);
+                }
+            }
             if !outcomes.is_empty() {
                 chapters.push(Chapter {
                     name: study.name,
                     what: study.what,
                     source: study.source,
                     report: (study.report)(&outcomes),
+                    count: outcomes.len(),
+                    made: outcomes.iter().map(|held| held.made.clone()).collect(),
                     outcomes,
                     measured: Vec::new(),
                     cases: cases.len(),
+                    marks,
                 });
             }
         }
         for experiment in experiments() {
-            let Some(look) = experiment.kept else {
-                continue;
-            };
-            if let Some(kept) = look(folder)? {
+            if let Some(kept) = (experiment.kept)(results)? {
                 chapters.push(Chapter {
                     name: experiment.name,
                     what: experiment.what,
@@ -73,20 +86,19 @@ impl Page {
                     report: kept.report,
                     outcomes: Vec::new(),
                     measured: kept.measured,
+                    count: kept.count,
                     cases: kept.all,
+                    marks: kept.marks,
+                    made: kept.made,
                 });
             }
         }
-        let none = folder.dir().display();
         anyhow::ensure!(
             !chapters.is_empty(),
-            "{none}: no results; `flashkit lab run micro` makes some"
+            "no results; `flashkit lab run micro` makes some"
         );
         let all = || chapters.iter().flat_map(|chapter| &chapter.outcomes);
-        let measured = || chapters.iter().flat_map(|chapter| &chapter.measured);
-        let notes = all()
-            .map(|outcome| &outcome.made)
-            .chain(measured().map(|held| &held.made));
+        let notes = chapters.iter().flat_map(|chapter| &chapter.made);
         let made: BTreeSet<String> = notes.map(made).collect();
         let bars = peers::bars(&all().cloned().collect::<Vec<_>>());
         Ok(Page {
@@ -111,7 +123,39 @@ impl Page {
     pub fn csv(&self) -> anyhow::Result<String> {
         let outcomes = self.chapters.iter().flat_map(|chapter| &chapter.outcomes);
         let measured = self.chapters.iter().flat_map(|chapter| &chapter.measured);
-        table::csv(outcomes, measured)
+        table::csv(outcomes, measured, |id| self.origin(id))
+    }
+
+    /// How many of the papers' tables and figures there are of each verdict: a line for each paper,
+    /// and one for all.
+    pub fn verdicts(&self) -> Vec<String> {
+        let look = self.look();
+        let mut all = Vec::new();
+        let mut lines = Vec::new();
+        for paper in papers::PAPERS {
+            let rows = paper.rows(&look);
+            lines.push(format!("{}: {}", paper.study, papers::counted(&rows)));
+            all.extend(rows);
+        }
+        lines.push(format!("all {}: {}", all.len(), papers::counted(&all)));
+        lines
+    }
+
+    fn look(&self) -> papers::Look<'_> {
+        papers::Look {
+            chapters: &self.chapters,
+        }
+    }
+
+    /// Whose a result is, and whether it is stale.
+    fn origin(&self, id: &str) -> [&'static str; 2] {
+        let mut marks = self.chapters.iter().map(|chapter| &chapter.marks);
+        let own = marks.clone().any(|marks| marks.own.contains(id));
+        let stale = marks.any(|marks| marks.stale.contains(id));
+        [
+            if own { "here" } else { "kept" },
+            if stale { "stale" } else { "" },
+        ]
     }
 
     /// Tables, figures and cases.
@@ -124,7 +168,9 @@ impl Page {
             };
             object
         });
-        json!({ "made": self.made, "studies": chapters.collect::<Vec<_>>() })
+        let look = self.look();
+        let papers = papers::PAPERS.map(|paper| paper.json(&look));
+        json!({ "made": self.made, "papers": papers, "studies": chapters.collect::<Vec<_>>() })
     }
 }
 

@@ -5,7 +5,7 @@ use flashkit_workload::Phase;
 use crate::jftl::{Measured, Ran};
 use crate::study::Outcome;
 
-const HEAD: [&str; 24] = [
+const HEAD: [&str; 26] = [
     "case",
     "system",
     "chip",
@@ -30,6 +30,8 @@ const HEAD: [&str; 24] = [
     "erases_max",
     "kernel",
     "error",
+    "origin",
+    "stale",
 ];
 
 /// A line for each phase of each result, and for each failure; and two for each
@@ -37,6 +39,7 @@ const HEAD: [&str; 24] = [
 pub fn csv<'a>(
     outcomes: impl Iterator<Item = &'a Outcome>,
     measured: impl Iterator<Item = &'a Measured>,
+    origin: impl Fn(&str) -> [&'static str; 2],
 ) -> anyhow::Result<String> {
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record(HEAD)?;
@@ -45,8 +48,9 @@ pub fn csv<'a>(
         let names = [&outcome.case, outcome.system.name(), &outcome.chip].map(str::to_owned);
         let Some(report) = &outcome.report else {
             let mut record = names.to_vec();
-            record.resize(HEAD.len() - 2, String::new());
+            record.resize(HEAD.len() - 4, String::new());
             record.extend([kernel, outcome.error.clone().unwrap_or_default()]);
+            record.extend(origin(&outcome.case).map(str::to_owned));
             out.write_record(record)?;
             continue;
         };
@@ -55,12 +59,15 @@ pub fn csv<'a>(
             record.push(phase.name.clone());
             record.extend(figures(phase));
             record.extend([kernel.clone(), outcome.error.clone().unwrap_or_default()]);
+            record.extend(origin(&outcome.case).map(str::to_owned));
             out.write_record(record)?;
         }
     }
     for held in measured {
         for (layer, ran) in [("page", &held.page), ("jftl", &held.jftl)] {
-            out.write_record(on_layer(held, layer, ran))?;
+            let mut record = on_layer(held, layer, ran);
+            record.extend(origin(&held.id).map(str::to_owned));
+            out.write_record(record)?;
         }
     }
     Ok(String::from_utf8(out.into_inner()?)?)
@@ -116,7 +123,7 @@ fn on_layer(held: &Measured, layer: &str, ran: &Ran) -> Vec<String> {
         us,
     ];
     record.extend(counts.map(|n| n.to_string()));
-    record.resize(HEAD.len() - 2, String::new());
+    record.resize(HEAD.len() - 4, String::new());
     record.extend([held.made.kernel.clone().unwrap_or_default(), String::new()]);
     record
 }

@@ -3,7 +3,7 @@
 use flashkit_workload::Phase;
 
 use super::PAPER;
-use crate::report::{Cell, Table};
+use crate::report::{Bars, Cell, Figure, Table};
 use crate::study::{Outcome, System};
 
 /// The systems of the paper's tables, in the order of the columns here.
@@ -128,7 +128,132 @@ pub(super) fn beside(outcomes: &[Outcome]) -> Table {
     }
 }
 
-fn phase<'a>(outcomes: &'a [Outcome], name: &str, system: System) -> Option<&'a Phase> {
+/// A figure of the paper: title, its x, and the runs at each.
+type Drawn = (&'static str, &'static str, &'static [(f64, &'static str)]);
+
+/// Those that have an axis, each in seconds of flash time.
+const CURVES: [Drawn; 5] = [
+    (
+        "Figure 8 (a): SysBench, 190 MiB in sequence, by size of request",
+        "KiB of a request",
+        &[
+            (2.0, "sysbench-2k"),
+            (4.0, "sysbench-4k"),
+            (16.0, "sysbench-16k"),
+            (64.0, "sysbench-64k"),
+        ],
+    ),
+    (
+        "Figure 10 (a): Postmark by size of request",
+        "KiB of a request",
+        &[(2.0, "postmark-2k"), (64.0, "postmark-64k")],
+    ),
+    (
+        "Figure 11 (c): Create/DeleteFiles by threads",
+        "threads",
+        &[
+            (1.0, "filebench-threads-1"),
+            (5.0, "filebench-threads-5"),
+            (10.0, "filebench-threads-10"),
+            (20.0, "filebench-threads-20"),
+        ],
+    ),
+    (
+        "Figure 11 (d): updates in one piece, by size",
+        "KiB updated",
+        &[
+            (0.0, "filebench-update-0"),
+            (32.0, "filebench-update-32"),
+            (64.0, "filebench-update-64"),
+            (128.0, "filebench-update-128"),
+        ],
+    ),
+    (
+        "Figure 11 (d): updates of 32 KiB, by pieces",
+        "pieces",
+        &[
+            (1.0, "filebench-update-32"),
+            (2.0, "filebench-update-16x2"),
+            (4.0, "filebench-update-8x4"),
+            (8.0, "filebench-update-4x8"),
+            (16.0, "filebench-update-2x16"),
+        ],
+    ),
+];
+
+/// Figures 8 (a), 10 (a), 11 (c) and 11 (d), as far as they were measured.
+pub(super) fn curves(outcomes: &[Outcome]) -> Vec<Figure> {
+    let curve = |(title, x, runs): Drawn| {
+        let seconds = |system: System| {
+            let of = |run: &str| Some(phase(outcomes, run, system)?.flash_us as f64 / 1e6);
+            let values: Vec<_> = runs.iter().map(|(_, run)| of(run)).collect();
+            (system.title().to_owned(), values)
+        };
+        let series: Vec<_> = PAPER
+            .systems
+            .iter()
+            .map(|system| seconds(*system))
+            .collect();
+        let any = series
+            .iter()
+            .any(|(_, values)| values.iter().flatten().count() > 1);
+        any.then(|| Figure {
+            title: title.into(),
+            x,
+            y: "s of flash time; lower is better",
+            at: runs.iter().map(|(x, _)| *x).collect(),
+            series,
+            papers: "it draws throughput over that of UBIFS, without numbers; FlashLight is ahead (5.2 to 5.4)",
+        })
+    };
+    CURVES.into_iter().filter_map(curve).collect()
+}
+
+/// Figures 8 (b), 10 (b) and 11 (b): what the time goes to.
+pub(super) fn breakdowns(outcomes: &[Outcome]) -> Vec<Bars> {
+    let runs = [
+        (
+            "Figure 8 (b): SysBench, requests of 2 KiB: where the time goes",
+            "sysbench-2k",
+        ),
+        (
+            "Figure 10 (b): Postmark, requests of 2 KiB: where the time goes",
+            "postmark-2k",
+        ),
+        (
+            "Figure 11 (b): Create/DeleteFiles: where the time goes",
+            "filebench-createdelete",
+        ),
+    ];
+    let Some(chip) = flashkit_sim::preset(flashkit_sim::DEFAULT_PRESET) else {
+        return Vec::new();
+    };
+    let bars = |(title, run): (&str, &str)| {
+        let groups = PAPER.systems.iter().filter_map(|system| {
+            let p = phase(outcomes, run, *system)?;
+            let time = |reads, programs, erases| {
+                Some(chip.timing.total_ns(reads, programs, erases) as f64 / 1e9)
+            };
+            let parts = vec![
+                time(p.page_reads + p.spare_reads, 0, 0),
+                time(0, p.page_programs, 0),
+                time(0, 0, p.block_erases),
+            ];
+            Some((system.title().to_owned(), parts))
+        });
+        let groups: Vec<_> = groups.collect();
+        (!groups.is_empty()).then(|| Bars {
+            title: title.into(),
+            y: "s of flash time",
+            series: ["reads", "programs", "erases"].map(str::to_owned).into(),
+            groups,
+            note: "The paper's parts are reads, writes and cleaning of its own measurement; the host is left out here.",
+        })
+    };
+    runs.into_iter().filter_map(bars).collect()
+}
+
+pub(super) fn phase<'a>(outcomes: &'a [Outcome], name: &str, system: System) -> Option<&'a Phase> {
     let run = PAPER.runs.iter().find(|run| run.name == name)?;
     let id = PAPER.id(run, system);
     run.phase(outcomes.iter().find(|outcome| outcome.case == id)?)

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Case, System};
+use crate::{code, kept};
 
 /// What a case has given.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,6 +49,12 @@ pub struct Made {
     pub machine: String,
     /// Seconds since the epoch.
     pub time: u64,
+    /// Format of the result.
+    #[serde(default)]
+    pub format: u32,
+    /// Which code made it.
+    #[serde(default)]
+    pub code: String,
 }
 
 impl Made {
@@ -66,7 +73,20 @@ impl Made {
             package: None,
             machine: cpu,
             time: now.map_or(0, |now| now.as_secs()),
+            format: kept::FORMAT,
+            code: String::new(),
         }
+    }
+
+    /// With the code that it was made by.
+    #[must_use]
+    pub fn by(self, code: String) -> Made {
+        Made { code, ..self }
+    }
+
+    /// Whether an older format, or other code than this, made the result.
+    pub fn is_stale(&self, code: &str) -> bool {
+        self.format != kept::FORMAT || self.code != code
     }
 
     /// By this program in this process.
@@ -120,7 +140,7 @@ impl Outcome {
             params: case.params.clone(),
             report,
             error,
-            made,
+            made: made.by(code::of_case(case)),
         }
     }
 
@@ -169,6 +189,39 @@ impl Folder {
 
     fn path(&self, id: &str) -> PathBuf {
         self.dir.join(format!("{id}.json"))
+    }
+
+    /// Whether there is anything under a name.
+    pub fn has(&self, id: &str) -> bool {
+        self.path(id).exists()
+    }
+
+    /// The names below one, in order.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn ids(&self, below: &str) -> anyhow::Result<Vec<String>> {
+        let mut found = Vec::new();
+        let mut folders = vec![below.to_owned()];
+        while let Some(name) = folders.pop() {
+            let Ok(entries) = fs::read_dir(self.dir.join(&name)) else {
+                continue;
+            };
+            for entry in entries {
+                let entry = entry?;
+                let Ok(own) = entry.file_name().into_string() else {
+                    continue;
+                };
+                let id = format!("{name}/{own}");
+                if entry.file_type()?.is_dir() {
+                    folders.push(id);
+                } else if let Some(id) = id.strip_suffix(".json") {
+                    found.push(id.to_owned());
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
     }
 
     /// The result of a case; `None` when there is none.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
 use super::{Case, Folder, Guests, Made, Outcome, here};
+use crate::code;
 
 /// Cases that share a guest: so many that its start is a small part.
 const BATCH: usize = 16;
@@ -18,8 +19,18 @@ pub struct How<'a> {
     pub jobs: usize,
     /// Run cases again that have failed.
     pub retry: bool,
+    /// Run cases again whose results older code has made.
+    pub stale: bool,
     /// Told of each result.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+}
+
+impl How<'_> {
+    /// Whether a case that has a result is run again.
+    fn is_due(&self, case: &Case, outcome: &Outcome) -> bool {
+        self.retry && outcome.error.is_some()
+            || self.stale && outcome.made.is_stale(&code::of_case(case))
+    }
 }
 
 /// How far a study is.
@@ -66,7 +77,7 @@ pub fn run(cases: &[Case], how: &How<'_>) -> anyhow::Result<Summary> {
     let mut left_out = BTreeMap::new();
     for case in cases {
         match how.folder.load(&case.id)? {
-            Some(outcome) if outcome.error.is_none() || !how.retry => {}
+            Some(outcome) if !how.is_due(case, &outcome) => {}
             found => match case.system.missing() {
                 None => due.push(case),
                 Some(why) if found.is_none() => *left_out.entry(why).or_insert(0) += 1,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::common;
 use flashkit_experiments::jftl::{MOUNTS, Measured, Mounts, Piece, Ran, Recovery, Tally, pieces};
+use flashkit_experiments::kept::Results;
 use flashkit_experiments::page::Page;
 use flashkit_experiments::report::Table;
 use flashkit_experiments::study::{Folder, Made};
@@ -73,6 +74,7 @@ fn made_up(i: u64, piece: &Piece) -> Measured {
         page: ran(1_000 + 10 * i),
         jftl: ran(700 + 10 * i),
         again: None,
+        alone: Some(ran(800 + 10 * i)),
         input: String::new(),
         tally,
         made: Made::here(Some("6.1 (test)".into())),
@@ -107,7 +109,7 @@ fn every_figure_of_the_paper_is_on_the_page() {
         ..Mounts::default()
     };
     folder.save_as(MOUNTS, &mounts).unwrap();
-    let page = Page::of(&folder).unwrap();
+    let page = Page::of(&Results::of(&folder)).unwrap();
     let html = page.html().unwrap();
     let figures = between(&html, "<figure", "</figure>");
     for (title, points) in [
@@ -144,9 +146,9 @@ fn every_figure_of_the_paper_is_on_the_page() {
         let of = format!("{},", piece.id());
         assert_eq!(csv.matches(&of).count(), 2, "{of}");
     }
-    // Every line has all 24 columns.
+    // Every line has all 26 columns.
     let commas = |line: &str| line.matches(',').count();
-    assert!(csv.lines().all(|line| commas(line) == 23), "{csv}");
+    assert!(csv.lines().all(|line| commas(line) == 25), "{csv}");
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn a_part_of_the_results_has_a_page_too() {
     // One mode of three: nothing to draw, and nothing that fails.
     let one = &pieces(Scale::Full)[0];
     folder.save_as(&one.id(), &made_up(1, one)).unwrap();
-    let html = Page::of(&folder).unwrap().html().unwrap();
+    let html = Page::of(&Results::of(&folder)).unwrap().html().unwrap();
     assert!(html.contains("cases have no result yet"));
     assert!(!html.contains("NaN"));
 }

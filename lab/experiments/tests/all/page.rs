@@ -1,6 +1,7 @@
 //! The page: whatever results there are, no plot is empty and no figure is NaN, and nothing
 //! is loaded from elsewhere.
 
+use flashkit_experiments::kept::Results;
 use flashkit_experiments::page::Page;
 use flashkit_experiments::study::{self, Case, Folder, How, Made, Outcome, System};
 use flashkit_experiments::{Scale, studies};
@@ -30,6 +31,7 @@ fn results(folder: &Folder) -> Vec<Case> {
         guests: &|| anyhow::bail!("not asked for"),
         jobs: 2,
         retry: false,
+        stale: false,
         progress: &|_| {},
     };
     study::run(&own, &how).unwrap();
@@ -76,7 +78,7 @@ fn no_plot_is_empty_and_no_figure_is_nan() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::at(dir.path());
     let cases = results(&folder);
-    let page = Page::of(&folder).unwrap();
+    let page = Page::of(&Results::of(&folder)).unwrap();
     let html = page.html().unwrap();
 
     let plots = between(&html, "<svg", "</svg>");
@@ -118,7 +120,7 @@ fn no_plot_is_empty_and_no_figure_is_nan() {
         }
     }
     let columns = csv.lines().next().unwrap().split(',').count();
-    assert_eq!(columns, 24);
+    assert_eq!(columns, 26);
     assert!(!csv.contains("NaN"));
 }
 
@@ -126,13 +128,13 @@ fn no_plot_is_empty_and_no_figure_is_nan() {
 fn a_folder_without_results() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::at(dir.path());
-    let Err(error) = Page::of(&folder) else {
+    let Err(error) = Page::of(&Results::of(&folder)) else {
         panic!("a page of nothing");
     };
     assert!(error.to_string().contains("no results"), "{error}");
     std::fs::create_dir_all(dir.path().join("peers/seq")).unwrap();
     std::fs::write(dir.path().join("peers/seq/ubifs.json"), "{").unwrap();
-    let Err(error) = Page::of(&folder) else {
+    let Err(error) = Page::of(&Results::of(&folder)) else {
         panic!("a page of a broken result");
     };
     assert!(

@@ -34,6 +34,7 @@ fn run(cases: &[Case], folder: &Folder, retry: bool) -> anyhow::Result<study::Su
             guests: &|| anyhow::bail!("no guests here"),
             jobs: 2,
             retry,
+            stale: false,
             progress: &|step| {
                 assert!(step.done <= step.all);
                 steps.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! `flashkit lab`
 
 pub mod guest;
+mod keep;
 mod page;
 mod picture;
 mod studies;
@@ -55,6 +56,7 @@ enum What {
         choice: studies::Choice,
     },
     Report(page::Args),
+    Keep(keep::Args),
     Picture(picture::Args),
     Guest(guest::Args),
 }
@@ -63,6 +65,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     match &args.what {
         What::List { json } => list(*json, out)?,
         What::Report(args) => page::run(args, out)?,
+        What::Keep(args) => keep::run(args, out)?,
         What::Picture(args) => picture::run(args, out)?,
         What::Guest(args) => return guest::run(args, out),
         What::Run {

@@ -1,36 +1,38 @@
 //! `flashkit lab report`
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use flashkit_experiments::kept::Results;
 use flashkit_experiments::page::Page;
 use flashkit_experiments::study::Folder;
 
 use crate::place::check_dir;
 use crate::{output, text};
 
-/// Write the results of all studies as a page, and the same as CSV and JSON beside it.
+/// Write the results of all studies as a page, and the same as CSV and JSON beside it. Without
+/// options it shows those that the project keeps, and in their place those of `lab-results`, if
+/// there are any; that needs neither root nor time.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Folder of the results
-    #[arg(long, value_name = "FOLDER", default_value = "lab-results")]
-    results: PathBuf,
+    /// Folder of results, shown alone
+    #[arg(long, value_name = "FOLDER")]
+    results: Option<PathBuf>,
+    /// With --results: show what the project keeps where the folder has nothing
+    #[arg(long, requires = "results")]
+    kept: bool,
     /// The page; the other two have its name and end in .csv and .json
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
+    /// Say how many of the papers' tables and figures are repeated, better, different
+    #[arg(long)]
+    verdicts: bool,
 }
 
 /// Nothing is written unless all can be made.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
-    if args.results.try_exists().is_ok_and(|there| !there) {
-        bail!(
-            "{}: no such folder; `flashkit lab run micro` makes one",
-            text::path(&args.results)
-        );
-    }
-    check_dir(&args.results)?;
-    let page = Page::of(&Folder::at(&args.results))?;
+    let page = Page::of(&results(args)?)?;
     let files = [
         (args.output.clone(), page.html()?),
         (args.output.with_extension("csv"), page.csv()?),
@@ -43,5 +45,31 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
         output::write(&path, made.as_bytes())?;
         writeln!(out, "{}", text::path(&path))?;
     }
+    if args.verdicts {
+        for line in page.verdicts() {
+            writeln!(out, "{line}")?;
+        }
+    }
     Ok(())
+}
+
+/// What is asked for.
+fn results(args: &Args) -> anyhow::Result<Results> {
+    let Some(dir) = &args.results else {
+        let dir = Path::new("lab-results");
+        let own = dir.is_dir().then(|| Folder::at(dir));
+        return Results::kept(own.as_ref());
+    };
+    if dir.try_exists().is_ok_and(|there| !there) {
+        bail!(
+            "{}: no such folder; `flashkit lab run micro` makes one",
+            text::path(dir)
+        );
+    }
+    check_dir(dir)?;
+    let folder = Folder::at(dir);
+    match args.kept {
+        true => Results::kept(Some(&folder)),
+        false => Ok(Results::of(&folder)),
+    }
 }

@@ -18,7 +18,7 @@ use crate::{text, values};
 /// What of a study is run, and where. Other experiments have `--only` of it.
 #[derive(clap::Args)]
 pub struct Choice {
-    /// Of a study, and of jftl: folder of its results; what is there is not run again
+    /// Folder of the results; what is there is not run again
     #[arg(long, value_name = "FOLDER", default_value = "lab-results")]
     pub results: PathBuf,
     /// Only tables and figures whose titles contain this, of a study cases whose names do; may be
@@ -32,6 +32,9 @@ pub struct Choice {
     /// Of a study: run cases again that have failed
     #[arg(long)]
     retry: bool,
+    /// Of a study: run cases again whose results were made by older code
+    #[arg(long)]
+    stale: bool,
     /// Of a study: RAM of FlashLight mounted in a guest, in bytes; results of another
     /// go to a folder of their own [default: 16384]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
@@ -68,6 +71,7 @@ pub fn run(
             guests: &|| choice.guests(),
             jobs: choice.jobs(),
             retry: choice.retry,
+            stale: choice.stale,
             progress: &|step| {
                 if let Ok(mut progress) = progress.lock() {
                     progress.at(step.done as u64);
@@ -133,6 +137,7 @@ impl Choice {
         let given = [
             ("--jobs", self.jobs.is_some()),
             ("--retry", self.retry),
+            ("--stale", self.stale),
             ("--mount-ram", self.mount_ram.is_some()),
             ("--plan", self.plan),
             ("--image", self.place.folder.is_given()),

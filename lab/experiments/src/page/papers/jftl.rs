@@ -1,0 +1,170 @@
+//! Choi, Lim, Park: *JFTL: A Flash Translation Layer Based on a Journal Remapping*, 2009.
+
+use super::{Item, Judged, Look, Paper, Verdict, holds, number, spread};
+use crate::report::{Cell, Table};
+
+pub const PAPER: Paper = Paper {
+    name: "JFTL: A Flash Translation Layer Based on a Journal Remapping for Flash Memory (ACM TOS 2009)",
+    study: "jftl",
+    by_title: true,
+    items: &[
+        Item {
+            place: "Figure 9",
+            what: "Tar: 10, 5 and 70 % faster in writeback, ordered and journaled mode",
+            ours: "Figure 9",
+            judge: |look| factors(look, "Figure 9"),
+        },
+        Item {
+            place: "Figure 10",
+            what: "Postmark: 20, 10 and 60 % faster",
+            ours: "Figure 10: Postmark",
+            judge: |look| factors(look, "Figure 10: Postmark"),
+        },
+        Item {
+            place: "Figure 11",
+            what: "dbench by clients: slightly better, vastly in journaled mode",
+            ours: "Figure 11",
+            judge: |look| vastly(look, "Figure 11"),
+        },
+        Item {
+            place: "Figure 12",
+            what: "Filebench: never worse, over 10 % better with many files, journaled more than 50 %",
+            ours: "Figure 12",
+            judge: |look| vastly(look, "Figure 12"),
+        },
+        Item {
+            place: "Figure 13",
+            what: "Bonnie: journaled is as fast as ordered, and much slower without remapping",
+            ours: "Figure 13",
+            judge: |look| vastly(look, "Figure 13"),
+        },
+        Item {
+            place: "Figure 14",
+            what: "Tiobench: as in Figure 13; latency in proportion to the threads",
+            ours: "Figure 14",
+            judge: |look| vastly(look, "Figure 14"),
+        },
+        Item {
+            place: "Figure 15",
+            what: "IOzone: journaled gains the more the larger the requests",
+            ours: "Figure 15",
+            judge: |look| vastly(look, "Figure 15"),
+        },
+        Item {
+            place: "Table II",
+            what: "recovery of a full journal takes 32 ms in place of 1,800",
+            ours: "Table II",
+            judge: recovery,
+        },
+        Item {
+            place: "Section 3.1.1",
+            what: "remapping alone is what makes it faster",
+            ours: "Remapping alone",
+            judge: alone,
+        },
+        Item {
+            place: "Section 3.1.2",
+            what: "garbage detection: cleaning copies less when the layer knows what is deleted",
+            ours: "Garbage detection",
+            judge: garbage,
+        },
+    ],
+};
+
+fn text(table: &Table, row: &[Cell], column: &str) -> Option<String> {
+    let at = table.columns.iter().position(|held| *held == column)?;
+    match row.get(at)? {
+        Cell::Text(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// Rows by mode: how much faster.
+fn faster(table: &Table, mode: &str) -> Vec<f64> {
+    let rows = 0..table.rows.len();
+    rows.filter(|row| text(table, &table.rows[*row], "mode").as_deref() == Some(mode))
+        .filter_map(|row| number(table, row, "faster"))
+        .collect()
+}
+
+fn factors(look: &Look<'_>, title: &str) -> Judged {
+    let table = look.table("jftl", title)?;
+    let rows = 0..table.rows.len();
+    let over = rows.filter_map(|row| {
+        let paper = number(table, row, "paper")?;
+        Some(number(table, row, "faster")? / paper)
+    });
+    let (least, most) = spread(over)?;
+    let found = format!("{least:.2} to {most:.2} times the paper's factors");
+    match least {
+        x if x >= 1.0 => Some((Verdict::Better, found)),
+        x => holds(
+            x >= 0.95,
+            found,
+            "Unchanged sectors were not told in the paper",
+        ),
+    }
+}
+
+/// Never slower, and much faster where data is journalled.
+fn vastly(look: &Look<'_>, title: &str) -> Judged {
+    let table = look.table("jftl", title)?;
+    let quick: Vec<f64> = ["writeback", "ordered"]
+        .iter()
+        .flat_map(|mode| faster(table, mode))
+        .collect();
+    let (least, _) = spread(quick.iter().copied())?;
+    let (journaled, most) = spread(faster(table, "journal").into_iter())?;
+    holds(
+        least > 0.97 && journaled > 1.4,
+        format!(
+            "at least {least:.2} times as fast in writeback and ordered mode, {journaled:.2} to {most:.2} times journaled"
+        ),
+        "",
+    )
+}
+
+fn recovery(look: &Look<'_>) -> Judged {
+    let table = look.table("jftl", "Table II")?;
+    let (page, stock, explicit) = (
+        number(table, 0, "recovery")?,
+        number(table, 1, "recovery")?,
+        number(table, 2, "recovery")?,
+    );
+    let found = format!(
+        "{explicit:.1} ms through the paper's interface, {stock:.0} with a stock kernel, {page:.0} without remapping"
+    );
+    match explicit <= 32.0 {
+        true => Some((Verdict::Better, found)),
+        false => holds(
+            false,
+            found,
+            "The records of the remaps are programmed one page each",
+        ),
+    }
+}
+
+fn alone(look: &Look<'_>) -> Judged {
+    let table = look.table("jftl", "Remapping alone")?;
+    let rows = 0..table.rows.len();
+    let journaled =
+        rows.filter(|row| text(table, &table.rows[*row], "mode").as_deref() == Some("journal"));
+    let (least, most) = spread(journaled.filter_map(|row| number(table, row, "remap: faster")))?;
+    holds(
+        least > 1.4,
+        format!(
+            "journaled, remapping alone is {least:.2} to {most:.2} times as fast as the layer without"
+        ),
+        "Where each write is synchronous, pages of the log and of the journal's own blocks are a part of it",
+    )
+}
+
+fn garbage(look: &Look<'_>) -> Judged {
+    let table = look.table("jftl", "Garbage detection")?;
+    let (without, with) = (number(table, 0, "copies")?, number(table, 1, "copies")?);
+    holds(
+        with < 0.9 * without,
+        format!("cleaning copies {with:.0} pages in place of {without:.0}"),
+        "",
+    )
+}
