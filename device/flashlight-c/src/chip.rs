@@ -3,10 +3,10 @@
 use core::ffi::{c_int, c_void};
 
 use flashkit_flashlight::ram_needed;
+use flashkit_nand_c::memory::place;
 use flashkit_nand_c::{Chip, Functions, Refused, Shape};
 
 use crate::codes::{answer, FLASHLIGHT_E_CALLBACK, FLASHLIGHT_E_GEOMETRY};
-use crate::state::place;
 
 /// From `read`: more bits are wrong than can be corrected.
 pub const FLASHLIGHT_CHIP_UNCORRECTABLE: c_int = -74;

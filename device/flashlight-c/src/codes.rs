@@ -4,7 +4,7 @@ use core::ffi::{c_char, c_int};
 
 use flashkit_flashlight::Error as VolumeError;
 use flashkit_flashlight_files::Error;
-use flashkit_nand_c::Failure;
+use flashkit_nand_c::{gate, memory, Failure};
 
 /// No such file or directory.
 pub const FLASHLIGHT_E_NOENT: c_int = -2;
@@ -56,6 +56,13 @@ pub const FLASHLIGHT_E_GEOMETRY: c_int = -1003;
 pub const FLASHLIGHT_E_TOOMANYBAD: c_int = -1004;
 /// A callback of the chip is missing, or gave what it may not give.
 pub const FLASHLIGHT_E_CALLBACK: c_int = -1005;
+
+const _: () = assert!(
+    FLASHLIGHT_E_FAULT == memory::FAULT
+        && FLASHLIGHT_E_INVAL == memory::TOO_MANY
+        && FLASHLIGHT_E_BUSY == gate::BUSY
+        && FLASHLIGHT_E_NOTMOUNTED == gate::NOT_MOUNTED
+);
 
 /// A code of the volume's error.
 pub(crate) fn of_volume(error: &VolumeError<Failure>) -> c_int {

@@ -4,10 +4,11 @@ use core::ffi::{c_char, c_int, c_void};
 
 use embedded_io::SeekFrom;
 use flashkit_flashlight_files::{Error, OpenOptions};
+use flashkit_nand_c::memory::{bytes, room};
 use flashkit_nand_c::Failure;
 
 use crate::codes::{of, FLASHLIGHT_E_INVAL};
-use crate::state::{begin, bytes, flashlight, flashlight_file, room, Session};
+use crate::state::{begin, flashlight, flashlight_file, Session};
 use crate::volume::with;
 
 /// For reading.

@@ -4,9 +4,10 @@ use core::ffi::{c_char, c_int};
 
 use flashkit_flashlight::{Attr, NAME_MAX};
 use flashkit_flashlight_files::{Error, Kind};
+use flashkit_nand_c::memory::place;
 
 use crate::file::told;
-use crate::state::{flashlight, flashlight_dir, path as path_of, place, Session};
+use crate::state::{flashlight, flashlight_dir, path as path_of, Session};
 use crate::volume::with;
 
 /// A file.

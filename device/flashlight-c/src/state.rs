@@ -1,23 +1,19 @@
 //! What lies in the caller's memory, and whether a call may use it.
-//!
-//! A `flashlight` begins with fields that are read before anything else, by raw pointers: a call
-//! from inside a callback finds them while the call above has the volume behind them. They are
-//! words made of a number and the address they lie at, so that memory of anything else is not taken
-//! for a volume or a handle.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use core::ptr::{addr_of_mut, NonNull};
+use core::ptr::addr_of_mut;
 use core::slice;
 
 use flashkit_flashlight::{FlashLight, Time};
 use flashkit_flashlight_files::{Calls, Listing, OpenFile, OpenFiles};
+use flashkit_nand_c::gate::{mark, Gate, Lock};
+use flashkit_nand_c::memory::place;
 use flashkit_nand_c::Chip;
 
 use crate::codes::{
-    FLASHLIGHT_E_BADF, FLASHLIGHT_E_BUSY, FLASHLIGHT_E_FAULT, FLASHLIGHT_E_INVAL,
-    FLASHLIGHT_E_NAMETOOLONG, FLASHLIGHT_E_NOTMOUNTED,
+    FLASHLIGHT_E_BADF, FLASHLIGHT_E_BUSY, FLASHLIGHT_E_INVAL, FLASHLIGHT_E_NAMETOOLONG,
 };
 
 /// Words of 64 bits of a `flashlight`.
@@ -75,8 +71,7 @@ pub(crate) type Volume = FlashLight<'static, Chip>;
 
 /// What a `flashlight` is.
 pub(crate) struct State {
-    mounted: usize,
-    busy: usize,
+    gate: Gate,
     options: flashlight_options,
     /// The first of the open files.
     files: *mut Handle,
@@ -109,55 +104,8 @@ const _: () = assert!(align_of::<Handle>() <= align_of::<flashlight_file>());
 const _: () = assert!(size_of::<DirHandle>() <= size_of::<flashlight_dir>());
 const _: () = assert!(align_of::<DirHandle>() <= align_of::<flashlight_dir>());
 
-const MOUNTED: usize = 0x464c_4d31;
-const BUSY: usize = 0x464c_4231;
 const FILE: usize = 0x464c_4631;
 const DIR: usize = 0x464c_4431;
-
-/// What stands at an address that is what the number says.
-fn mark<T>(number: usize, at: *const T) -> usize {
-    number ^ (at as usize).rotate_left(7)
-}
-
-/// A place that C points to: not null, and aligned.
-pub(crate) fn place<T>(at: *const T) -> Result<NonNull<T>, c_int> {
-    match NonNull::new(at.cast_mut()) {
-        Some(place) if at.is_aligned() => Ok(place),
-        _ => Err(FLASHLIGHT_E_FAULT),
-    }
-}
-
-/// Whether there can be so many bytes there. No bytes may be anywhere.
-fn check_bytes(at: *const c_void, len: usize) -> Result<NonNull<u8>, c_int> {
-    if len > usize::MAX / 2 {
-        return Err(FLASHLIGHT_E_INVAL);
-    }
-    match NonNull::new(at.cast_mut().cast()) {
-        Some(place) => Ok(place),
-        None if len == 0 => Ok(NonNull::dangling()),
-        None => Err(FLASHLIGHT_E_FAULT),
-    }
-}
-
-/// Bytes from C.
-///
-/// # Safety
-/// `at` is null or points to `len` bytes that stay as they are for as long as this is used.
-pub(crate) unsafe fn bytes<'a>(at: *const c_void, len: usize) -> Result<&'a [u8], c_int> {
-    let at = check_bytes(at, len)?;
-    // SAFETY: the caller's promise; not null and not too many.
-    Ok(unsafe { slice::from_raw_parts(at.as_ptr(), len) })
-}
-
-/// Room for bytes from C.
-///
-/// # Safety
-/// As [`bytes`], and nobody else uses them.
-pub(crate) unsafe fn room<'a>(at: *mut c_void, len: usize) -> Result<&'a mut [u8], c_int> {
-    let at = check_bytes(at, len)?;
-    // SAFETY: the caller's promise; not null and not too many.
-    Ok(unsafe { slice::from_raw_parts_mut(at.as_ptr(), len) })
-}
 
 /// A path from C, without its zero.
 ///
@@ -229,16 +177,6 @@ pub(crate) fn state(fs: *mut flashlight) -> Result<*mut State, c_int> {
     Ok(place(fs.cast_const())?.as_ptr().cast())
 }
 
-/// Whether a volume is mounted there, and a call under way.
-///
-/// # Safety
-/// `state` points to a `flashlight`.
-unsafe fn marks(state: *mut State) -> (bool, bool) {
-    // SAFETY: the caller's promise; every bit pattern is a number.
-    let (mounted, busy) = unsafe { ((*state).mounted, (*state).busy) };
-    (mounted == mark(MOUNTED, state), busy == mark(BUSY, state))
-}
-
 /// Begins a call.
 ///
 /// # Safety
@@ -247,23 +185,8 @@ pub(crate) unsafe fn begin<'a>(fs: *mut flashlight) -> Result<Session<'a>, c_int
     let state = state(fs)?;
     // SAFETY: the caller's promise. The fields before `volume` are those of no reference.
     unsafe {
-        match marks(state) {
-            (true, _) => {}
-            (false, true) => return Err(FLASHLIGHT_E_BUSY),
-            (false, false) => return Err(FLASHLIGHT_E_NOTMOUNTED),
-        }
+        Gate::enter(addr_of_mut!((*state).gate))?;
         let options = (*state).options;
-        lock(&options)?;
-        let refusal = match marks(state) {
-            (true, false) => None,
-            (_, true) => Some(FLASHLIGHT_E_BUSY),
-            (false, _) => Some(FLASHLIGHT_E_NOTMOUNTED),
-        };
-        if let Some(code) = refusal {
-            unlock(&options);
-            return Err(code);
-        }
-        (*state).busy = mark(BUSY, state);
         let secs = options.now.map_or(0, |now| now(options.context));
         Ok(Session {
             state,
@@ -275,29 +198,10 @@ pub(crate) unsafe fn begin<'a>(fs: *mut flashlight) -> Result<Session<'a>, c_int
     }
 }
 
-unsafe fn lock(options: &flashlight_options) -> Result<(), c_int> {
-    // SAFETY: a function of the C program, called as its type says.
-    match options.lock.map(|lock| unsafe { lock(options.context) }) {
-        None | Some(0) => Ok(()),
-        Some(_) => Err(FLASHLIGHT_E_BUSY),
-    }
-}
-
-unsafe fn unlock(options: &flashlight_options) {
-    if let Some(unlock) = options.unlock {
-        // SAFETY: as above.
-        unsafe { unlock(options.context) };
-    }
-}
-
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         // SAFETY: a session is there only while its state is.
-        unsafe {
-            let options = (*self.state).options;
-            (*self.state).busy = 0;
-            unlock(&options);
-        }
+        unsafe { Gate::leave(addr_of_mut!((*self.state).gate)) };
     }
 }
 
@@ -414,7 +318,7 @@ impl Session<'_> {
     /// Ends the mount. There is nothing in a volume to be dropped.
     pub fn end(self) {
         // SAFETY: as in `drop`.
-        unsafe { (*self.state).mounted = 0 };
+        unsafe { Gate::set_mounted(addr_of_mut!((*self.state).gate), false) };
     }
 }
 
@@ -438,14 +342,13 @@ impl Mounting {
         if options.lock.is_some() != options.unlock.is_some() || options.read_only > 1 {
             return Err(FLASHLIGHT_E_INVAL);
         }
+        let lock = Lock {
+            context: options.context,
+            lock: options.lock,
+            unlock: options.unlock,
+        };
         // SAFETY: the caller's promise.
-        unsafe {
-            if marks(state) != (false, false) {
-                return Err(FLASHLIGHT_E_BUSY);
-            }
-            lock(&options)?;
-            (*state).busy = mark(BUSY, state);
-        }
+        unsafe { Gate::prepare(addr_of_mut!((*state).gate), lock)? };
         Ok(Mounting { state, options })
     }
 
@@ -459,7 +362,7 @@ impl Mounting {
             addr_of_mut!((*self.state).volume)
                 .cast::<Volume>()
                 .write(volume);
-            (*self.state).mounted = mark(MOUNTED, self.state);
+            Gate::set_mounted(addr_of_mut!((*self.state).gate), true);
         }
     }
 }
@@ -467,9 +370,6 @@ impl Mounting {
 impl Drop for Mounting {
     fn drop(&mut self) {
         // SAFETY: it was there at the begin.
-        unsafe {
-            (*self.state).busy = 0;
-            unlock(&self.options);
-        }
+        unsafe { Gate::leave(addr_of_mut!((*self.state).gate)) };
     }
 }

@@ -6,11 +6,12 @@ use flashkit_flashlight::{
     BlockState, Config, Error as VolumeError, FlashLight, New, Stopped, NAME_MAX,
 };
 use flashkit_nand::Nand;
+use flashkit_nand_c::memory::{place, room};
 use flashkit_nand_c::{Chip, Failure};
 
 use crate::chip::flashlight_chip;
 use crate::codes::{answer, of_volume, FLASHLIGHT_E_BUSY, FLASHLIGHT_E_CALLBACK};
-use crate::state::{begin, flashlight, flashlight_options, place, room, Mounting, Session};
+use crate::state::{begin, flashlight, flashlight_options, Mounting, Session};
 
 /// Permissions of the root directory, for a mount on Linux.
 const ROOT_PERMISSIONS: u16 = 0o755;

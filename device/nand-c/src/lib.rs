@@ -1,8 +1,13 @@
-//! A NAND chip that C functions drive: what the C libraries of FlashLight and jftl share.
+//! A NAND chip that C functions drive, and what else the C libraries of FlashLight and jftl share.
 //!
 //! A library has a struct of its own that C fills in; [`Chip::new`] takes what it says and checks
 //! it. [`Chip`] is a [`Nand`]: it hands each operation to its function and checks the answer. Bits
 //! that were corrected and failures are counted in [`Heard`].
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`memory`] | pointers and lengths from C |
+//! | [`gate`] | who may use a volume: nobody before a mount, and one call at a time |
 //!
 //! | a function gives | it means |
 //! | --- | --- |
@@ -15,6 +20,9 @@
 
 #![no_std]
 #![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod gate;
+pub mod memory;
 
 use core::ffi::{c_int, c_void};
 

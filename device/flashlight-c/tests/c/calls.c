@@ -1,6 +1,10 @@
 /* Every call, used as it is meant to be. */
 
-#include "chip.h"
+#include "flashlight.h"
+
+#define CHIP flashlight_chip
+#define STRERROR flashlight_strerror
+#include "../../../nand-c/tests/c/chip.h"
 
 static flashlight fs;
 static uint8_t ram[FLASHLIGHT_RAM(PAGE, PAGES, BLOCKS)];

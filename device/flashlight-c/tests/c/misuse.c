@@ -1,6 +1,10 @@
 /* What cannot be is answered with a code. */
 
-#include "chip.h"
+#include "flashlight.h"
+
+#define CHIP flashlight_chip
+#define STRERROR flashlight_strerror
+#include "../../../nand-c/tests/c/chip.h"
 
 static flashlight fs, second;
 static flashlight_file file, other;

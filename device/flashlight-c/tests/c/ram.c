@@ -1,6 +1,10 @@
 /* The macro FLASHLIGHT_RAM is what a volume needs, on chips of many shapes. */
 
-#include "chip.h"
+#include "flashlight.h"
+
+#define CHIP flashlight_chip
+#define STRERROR flashlight_strerror
+#include "../../../nand-c/tests/c/chip.h"
 
 /* It is a constant. */
 _Static_assert(FLASHLIGHT_RAM(2048, 64, 2048) == 16330, "the size in the documents");

@@ -1,5 +1,6 @@
 /* A chip in RAM that keeps to the promises of docs/porting.md, and checks those of its caller. It
- * can be told to break its own. */
+ * can be told to break its own. For tests of a C library, which say what its names are: CHIP, the
+ * type of its chip, and STRERROR. */
 
 #ifndef CHIP_H
 #define CHIP_H
@@ -8,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "flashlight.h"
 
 #define CHECK(what)                                                                \
     do {                                                                           \
@@ -25,7 +24,7 @@
         long long given_ = (long long)(call);                                      \
         if (given_ != (code)) {                                                    \
             fprintf(stderr, "%s:%d: %s gave %lld (%s), not %s\n", __FILE__,        \
-                    __LINE__, #call, given_, flashlight_strerror((int)given_),     \
+                    __LINE__, #call, given_, STRERROR((int)given_),     \
                     #code);                                                        \
             exit(1);                                                               \
         }                                                                          \
@@ -125,9 +124,9 @@ static inline struct chip *chip_new(void)
     return chip;
 }
 
-static inline flashlight_chip chip_of(struct chip *chip)
+static inline CHIP chip_of(struct chip *chip)
 {
-    flashlight_chip functions = {
+    CHIP functions = {
         .context = chip,
         .page_size = PAGE,
         .spare_size = SPARE,
