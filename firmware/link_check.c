@@ -1,14 +1,16 @@
-/* Is linked, never run: that the C libraries of two of our crates, newlib and a program that uses
- * its memory functions go together. */
+/* Is linked, never run: that our C libraries, newlib and a program that uses its memory functions go
+ * together. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "flashlight.h"
+#include "jftl.h"
 #include "nanofs.h"
 
 static flashlight fs;
 static flashlight_file file;
+static jftl disk;
 static nanofs card;
 static uint8_t ram[FLASHLIGHT_RAM(2048, 64, 1024)];
 
@@ -33,5 +35,5 @@ int main(void)
     char *text = malloc(100);
     if (e == 0 && text)
         e = (int)flashlight_write(&fs, &file, memmove(text, "text", 4), 4);
-    return e + nanofs_mount(&card, 0);
+    return e + nanofs_mount(&card, 0) + jftl_sync(&disk);
 }
