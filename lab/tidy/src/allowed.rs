@@ -8,6 +8,16 @@ pub const UPWARDS: &[(&str, &str, &str)] = &[
         "chips for the unit tests",
     ),
     (
+        "flashkit-flashlight-files",
+        "flashkit-sim",
+        "chips, and cuts of their power",
+    ),
+    (
+        "flashkit-flashlight-files",
+        "flashkit-meter",
+        "counts of flash operations",
+    ),
+    (
         "flashkit-jftl",
         "flashkit-sim",
         "chips, and cuts of their power",

@@ -11,7 +11,7 @@ const LICENCES: [&str; 4] = ["MIT", "Apache-2.0", "Unicode-3.0", "Zlib"];
 /// Where crates come from; the project's own come from nowhere.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Crates of which two versions are in use, as others need them.
-const TWICE: [&str; 2] = ["bitflags", "syn"];
+const TWICE: [&str; 3] = ["bitflags", "embedded-io", "syn"];
 
 /// Whether a licence expression can be met by the licences above. Each term of an AND must be, and
 /// of an OR (or a slash, as it was written once) one.
@@ -94,6 +94,8 @@ fn what_is_not_allowed_is_found() {
     let metadata = serde_json::json!({ "packages": [
         { "name": "bitflags", "version": "1.0.0", "license": "MIT", "source": REGISTRY },
         { "name": "bitflags", "version": "2.0.0", "license": "MIT", "source": REGISTRY },
+        { "name": "embedded-io", "version": "0.6.0", "license": "MIT", "source": REGISTRY },
+        { "name": "embedded-io", "version": "0.7.0", "license": "MIT", "source": REGISTRY },
         { "name": "syn", "version": "2.0.0", "license": "MIT", "source": null },
         { "name": "copied", "version": "1.0.0", "license": "GPL-2.0", "source": REGISTRY },
         { "name": "forked", "version": "1.0.0", "license": "MIT", "source": "git+https://x" },
