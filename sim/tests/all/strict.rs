@@ -194,6 +194,8 @@ fn clock_and_counters() {
         page_programs: 1,
         block_erases: 0,
         time_ns: 120,
+        bus_ns: 0,
+        bus_bytes: 0,
     };
     assert_eq!(before, expected);
 

@@ -36,6 +36,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                     "read_ns": p.timing.read_ns,
                     "program_ns": p.timing.program_ns,
                     "erase_ns": p.timing.erase_ns,
+                    "bus": p.bus.map(|bus| json!({
+                        "mhz": bus.speed.mhz,
+                        "lanes": bus.speed.lanes,
+                    })),
                     "power": p.power.map(|power| json!({
                         "supply_mv": power.supply_mv,
                         "read_ua": power.read_ua,
@@ -56,6 +60,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         "pages/block",
         "blocks",
         "read/program/erase us",
+        "bus",
         "what",
     ];
     let us = |ns: u64| format!("{}", ns as f64 / 1_000.0);
@@ -74,6 +79,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 us(t.program_ns),
                 us(t.erase_ns)
             ),
+            p.bus.map_or(String::new(), |bus| bus.speed.to_string()),
             p.what.into(),
         ]);
     }

@@ -51,6 +51,8 @@ pub struct Import {
     /// Chip, as `flashkit chips` lists them
     #[arg(long, value_name = "NAME", value_parser = values::chip)]
     chip: &'static Preset,
+    #[command(flatten)]
+    bus: values::BusOption,
     /// Each page is followed by its spare bytes, as `nanddump --oob` has them
     #[arg(long)]
     spare: bool,
@@ -108,7 +110,13 @@ pub fn import(args: &Import, out: &mut dyn Write) -> Outcome {
     }
     output::clear_when_interrupted()?;
     let made = Output::image(&args.image)?;
-    volume::import(&args.raw, &made, args.chip, args.spare, &args.bad)?;
+    volume::import(
+        &args.raw,
+        &made,
+        &args.bus.of(args.chip),
+        args.spare,
+        &args.bad,
+    )?;
     made.finish()?;
     writeln!(
         out,

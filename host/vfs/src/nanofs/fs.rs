@@ -442,6 +442,7 @@ impl<D: MeteredCard> Measured for NanoFsFs<D> {
             page_programs: c.blocks_written,
             block_erases: c.trims,
             time_ns: c.time_ns,
+            ..Counters::default()
         }
     }
 
