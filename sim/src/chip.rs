@@ -424,6 +424,25 @@ impl Nand for SimNand {
         self.deliver(page, found, offset, data, spare)
     }
 
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, SimError> {
+        let found = self.sense(page, 0, data.len(), 0)?;
+        let (first, rest) = data.split_at_mut(head);
+        let status = self.deliver(page, found, 0, first, &mut [])?;
+        if !status.is_readable() {
+            self.over_bus(|bus| bus.read([0, 0], 0));
+            return Ok(status);
+        }
+        let more = used(first).saturating_sub(head).min(rest.len());
+        self.over_bus(|bus| bus.read([head, more], 0));
+        self.deliver(page, found, head as u32, &mut rest[..more], &mut [])
+    }
+
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, SimError> {
         let (b, index) = self.admit_program(page, data, spare)?;
         let failing = self.blocks[b as usize].has(FAILING);
