@@ -13,7 +13,7 @@
 //!
 //! # Costs
 //! No flash operation more. A read of a few bytes moves the units of 64 bytes that these are in, and
-//! a program is padded to whole ones. RAM: a page of the caller's, and 1.1 KB or so for the key.
+//! a program is padded to whole ones. RAM: a page of the caller's, and about 1 KB for the key.
 //! Of the processor, five AES blocks for each 64 bytes.
 //!
 //! # Power cuts

@@ -8,9 +8,11 @@ use flashkit_nand::{Geometry, Nand};
 use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
 use flashkit_vfs::any::{self, AnyNand};
 
+use crate::recorder::{ENCRYPTED, Recorder};
+
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
 /// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are
-/// kept, `-tableN` for a block table on flash of so many blocks a page, and `-dirtyN` for a
+/// kept, `-xts` for an encrypted one, `-tableN` for a block table on flash of so many blocks a page, and `-dirtyN` for a
 /// dirty list of so many entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chip {
@@ -28,6 +30,8 @@ pub struct Chip {
     pub paper: bool,
     /// Metadata pages are kept in RAM.
     pub kept: bool,
+    /// Page data is encrypted.
+    pub xts: bool,
     /// Blocks of a page of the block table; 0: that is in RAM.
     pub table: u32,
     /// Entries of the dirty list; 0: as many as the RAM holds.
@@ -45,6 +49,7 @@ impl Chip {
             bad: Vec::new(),
             paper: false,
             kept: false,
+            xts: false,
             table: 0,
             dirty: 0,
         }
@@ -61,6 +66,11 @@ impl Chip {
     /// The same with all the RAM that is of use.
     pub fn kept(self) -> Chip {
         Chip { kept: true, ..self }
+    }
+
+    /// The same with its page data encrypted.
+    pub fn xts(self) -> Chip {
+        Chip { xts: true, ..self }
     }
 
     /// The same with a block table on flash of so many blocks a page.
@@ -119,7 +129,11 @@ impl Chip {
             program_ns: 252_800,
             erase_ns: 1_500_000,
         };
-        let mut chip = SimNand::new(ChipSpec::new(geometry, timing));
+        let mut spec = ChipSpec::new(geometry, timing);
+        if self.xts {
+            spec = spec.with_name(ENCRYPTED).ok_or("no such name")?;
+        }
+        let mut chip = SimNand::new(spec);
         chip.require_first_erase(true);
         let faults = Faults {
             bad_blocks: self.bad.clone(),
@@ -131,8 +145,10 @@ impl Chip {
             mode: 0o755,
             ..New::default()
         };
+        let mut chip = Recorder::new(chip);
+        chip.recording = false;
         any::format(AnyNand::new(chip), &mut ram, 0x1234, &root, self.config())
-            .map(AnyNand::take)
+            .map(|chip| chip.take::<Recorder>().into_inner())
             .map_err(|e| format!("format: {e}"))
     }
 }
@@ -149,6 +165,7 @@ impl fmt::Display for Chip {
         }
         f.write_str(if self.paper { "-paper" } else { "" })?;
         f.write_str(if self.kept { "-kept" } else { "" })?;
+        f.write_str(if self.xts { "-xts" } else { "" })?;
         for (what, number) in [("table", self.table), ("dirty", self.dirty)] {
             if number > 0 {
                 write!(f, "-{what}{number}")?;
@@ -164,7 +181,7 @@ impl FromStr for Chip {
     fn from_str(text: &str) -> Result<Chip, String> {
         let wrong = || {
             format!(
-                "not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper][-kept][-tableN][-dirtyN]): {text}"
+                "not a chip (PAGE+SPARExPAGESxBLOCKS[-badN...][-paper][-kept][-xts][-tableN][-dirtyN]): {text}"
             )
         };
         let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
@@ -191,6 +208,7 @@ impl FromStr for Chip {
                 _ if !n.is_empty() => return Err(wrong()),
                 "paper" => chip.paper = true,
                 "kept" => chip.kept = true,
+                "xts" => chip.xts = true,
                 _ => return Err(wrong()),
             }
         }
@@ -211,6 +229,7 @@ mod tests {
             "1024+24x8x64-bad0-bad7",
             "1024+24x8x64-table32",
             "1024+24x8x64-table32-dirty6",
+            "1024+24x8x64-kept-xts-table32",
         ] {
             assert_eq!(text.parse::<Chip>().unwrap().to_string(), text);
         }

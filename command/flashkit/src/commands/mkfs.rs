@@ -22,7 +22,7 @@ use crate::place::check_dir;
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Birth, Card, FsName, Sent, Volume};
+use crate::volume::{self, Birth, Card, FsName, KeyOption, Sent, Volume};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
 #[derive(clap::Args)]
@@ -34,6 +34,8 @@ use crate::volume::{self, Birth, Card, FsName, Sent, Volume};
     flashkit mkfs --fs nanofs --size 1GiB --files 100 card.img"
 )]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// File system
     #[arg(long, value_enum, default_value = "flashlight")]
     fs: FsName,
@@ -81,6 +83,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     let shown = text::path(&args.image);
     // All that can be wrong is found before the image is touched.
     let tree = match &args.root {
@@ -179,6 +182,9 @@ fn make(
             }
             if args.slack.is_some() || args.bus.is_some() {
                 return wrong("--slack or --bus");
+            }
+            if args.encryption.file().is_some() {
+                return wrong("--key-file");
             }
             let card = Card {
                 size: args.size.unwrap_or(64 << 20),

@@ -12,7 +12,7 @@ use crate::held::check_free;
 use crate::output::{self, Output, is_same};
 use crate::text;
 use crate::values;
-use crate::volume;
+use crate::volume::{self, KeyOption};
 
 /// Write a raw image, as nandwrite, U-Boot and gang programmers take it.
 ///
@@ -28,6 +28,8 @@ use crate::volume;
     flashkit mount /dev/mtd0 /mnt"
 )]
 pub struct Export {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// Each page with its spare bytes, as `nanddump --oob` and `nandwrite --oob` have them
     #[arg(long)]
     spare: bool,
@@ -70,6 +72,7 @@ pub struct Import {
 }
 
 pub fn export(args: &Export, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     let raw = text::path(&args.raw);
     if is_same(&args.image, &args.raw) {
         bail!("{raw}: is the image itself");

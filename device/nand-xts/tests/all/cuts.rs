@@ -71,11 +71,10 @@ fn worked(chip: SimNand, key: &[u8], cut: Cut) -> (SimNand, Option<u32>) {
     let mut page = [0; 1024];
     let mut chip = XtsNand::new(PowerCut::new(chip, cut), key, &mut page).unwrap();
     let mut ram = vec![0; ram_needed(&chip.geometry())];
-    let mut at = None;
-    match FlashLight::mount(&mut chip, &mut ram, Config::default()) {
-        Err(_) => at = Some(FILES),
-        Ok(mut fs) => at = (FILES..ROUNDS).find(|round| !write(&mut fs, *round)),
-    }
+    let at = match FlashLight::mount(&mut chip, &mut ram, Config::default()) {
+        Err(_) => Some(FILES),
+        Ok(mut fs) => (FILES..ROUNDS).find(|round| !write(&mut fs, *round)),
+    };
     (chip.into_inner().into_inner(), at)
 }
 
