@@ -198,8 +198,8 @@ static PRESETS: [Preset; 14] = [
         power: None,
         bus: None,
     },
-    // Array times of the data sheets, with the chip's ECC on: a read at most, a program and an erase
-    // typically. `crate::spi` has the same, and is compared.
+    // Array times of the data sheets, with the chip's ECC on: a read at most, a program and an
+    // erase typically. `crate::spi` has the same, and is compared.
     spi(
         "w25n01gv",
         "Winbond SPI NAND, 1-bit ECC, 104 MHz on one lane",

@@ -1,19 +1,21 @@
 //! A raw NAND chip whose page data is encrypted: a [`Nand`] around a [`Nand`].
 //!
-//! XTS-AES, the mode of IEEE 1619 for storage, with a key of 32 bytes (AES-128) or 64 (AES-256) from
-//! the caller. It needs no room on flash, so what is above does not change. Erased pages read as
-//! erased. Spare bytes, and with them FlashLight's tags, are not encrypted.
+//! XTS-AES, the mode of IEEE 1619 for storage, with a key of 32 bytes (AES-128) or 64 (AES-256)
+//! from the caller. It needs no room on flash, so what is above does not change. Erased pages read
+//! as erased. Spare bytes, and with them FlashLight's tags, are not encrypted.
 //!
-//! | it protects | it does not |
-//! | --- | --- |
-//! | what files hold, and their names, from whoever reads the chip | how much is stored, which pages are written when, and which unit of 64 bytes has not changed where it was |
-//! | | what tags say: numbers of files, of pages, of volumes, and a checksum of 32 bits of the data before encryption, which a guess of a page's contents can be checked with |
-//! | | against changes: who can write the chip can put back old pages, or spoil 64 bytes, and is not found out by this crate |
-//! | | the key, which is in RAM while the chip is in use |
+//! It protects what files hold, and their names, from whoever reads the chip. It does not protect:
+//!
+//! * how much is stored, which pages are written when, and which units of 64 bytes have changed;
+//! * what tags say: numbers of files, pages and volumes, and a checksum of 32 bits of the data
+//!   before encryption, which a guess of a page's contents can be checked with;
+//! * against changes: who can write the chip can put back old pages, or make 16 bytes noise, and is
+//!   not found out by this crate;
+//! * the key, which is in RAM while the chip is in use.
 //!
 //! # Costs
-//! No flash operation more. A read of a few bytes moves the units of 64 bytes that these are in, and
-//! a program is padded to whole ones. RAM: a page of the caller's, and about 1 KB for the key.
+//! No flash operation more. A read of a few bytes moves the units of 64 bytes that these are in,
+//! and a program is padded to whole ones. RAM: a page of the caller's, and about 1 KB for the key.
 //! Of the processor, five AES blocks for each 64 bytes.
 //!
 //! # Power cuts

@@ -39,6 +39,8 @@ impl core::fmt::Display for XtsError {
 
 impl core::error::Error for XtsError {}
 
+// There is one of it, and no heap to put the larger on.
+#[allow(clippy::large_enum_variant)]
 enum Cipher {
     Aes128(Xts128<Aes128>),
     Aes256(Xts128<Aes256>),

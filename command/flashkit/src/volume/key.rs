@@ -1,5 +1,5 @@
-//! The key of an encrypted volume. A command is given one at most, and every volume that it opens or
-//! makes has it.
+//! The key of an encrypted volume. A command is given one at most, and every volume that it opens
+//! or makes has it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -20,7 +20,7 @@ pub struct Medium(Layer);
 
 /// The part of the chip that the volume has, as it is or encrypted.
 enum Layer {
-    Clear(Transferred<'static, Bare>),
+    Clear(Box<Transferred<'static, Bare>>),
     Sealed(Box<XtsNand<'static, Transferred<'static, Bare>>>),
 }
 
@@ -94,22 +94,25 @@ macro_rules! layer {
     };
 }
 
-/// A page of RAM for a transfer record, or for a page to be encrypted, never given back: a chip is opened a handful of times.
+/// A page of RAM for a transfer record, or for a page to be encrypted, never given back: a chip is
+/// opened a handful of times.
 fn leak_page(chip: &Bare) -> &'static mut [u8] {
     vec![0; chip.geometry().page_size() as usize].leak()
 }
 
 impl Medium {
+    fn clear(chip: Transferred<'static, Bare>) -> Medium {
+        Medium(Layer::Clear(Box::new(chip)))
+    }
+
     /// A chip for a new volume, made on it.
     pub fn new(chip: SimNand) -> Medium {
-        Medium(Layer::Clear(Transferred::never(Bare::Image(chip))))
+        Medium::clear(Transferred::never(Bare::Image(chip)))
     }
 
     /// All of the chip in an image or of a device, whatever is on it.
     pub fn whole(path: &Path, access: Access) -> Result<Medium> {
-        Ok(Medium(Layer::Clear(Transferred::never(Bare::open(
-            path, access,
-        )?))))
+        Ok(Medium::clear(Transferred::never(Bare::open(path, access)?)))
     }
 
     /// A chip for a new volume that is transferred to others of its sort, of which up to
@@ -123,7 +126,7 @@ impl Medium {
         let chip = Bare::Image(chip);
         let page = leak_page(&chip);
         match Transferred::begin(chip, page, slack, spare) {
-            Ok(chip) => Ok(Medium(Layer::Clear(chip))),
+            Ok(chip) => Ok(Medium::clear(chip)),
             Err(Error::Geometry) => {
                 let why = format!("--slack {slack}: too many blocks for this chip");
                 Err(Usage(why).into())
@@ -137,7 +140,7 @@ impl Medium {
     pub fn open(path: &Path, access: Access) -> Result<Medium> {
         let chip = Bare::open(path, access)?;
         let page = leak_page(&chip);
-        let mut medium = Medium(Layer::Clear(Transferred::open(chip, page)?));
+        let mut medium = Medium::clear(Transferred::open(chip, page)?);
         medium.clear_counters();
         medium.with_key()
     }
@@ -147,7 +150,7 @@ impl Medium {
         match (key::given(), self.0) {
             (Some(key), Layer::Clear(chip)) => {
                 let page = leak_page(chip.inner());
-                let sealed = XtsNand::new(chip, key, page)?;
+                let sealed = XtsNand::new(*chip, key, page)?;
                 Ok(Medium(Layer::Sealed(Box::new(sealed))))
             }
             (_, layer) => Ok(Medium(layer)),
@@ -372,7 +375,7 @@ impl Tearable for Medium {
         seed: u64,
     ) -> Result<(), MediumError> {
         let (chip, data) = match &mut self.0 {
-            Layer::Clear(chip) => (chip, data),
+            Layer::Clear(chip) => (&mut **chip, data),
             Layer::Sealed(chip) => chip.sealed(page, data),
         };
         let page = chip.chip_page(page);

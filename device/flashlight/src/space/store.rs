@@ -167,8 +167,9 @@ impl<N: Nand> Store<'_, N> {
         Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
     }
 
-    /// Reads a page as far as it is used and checks that it is a metadata page of this volume, and well-formed.
-    /// One read; a page that is uncorrectable is read once more, for it may be at its limit.
+    /// Reads a page as far as it is used and checks that it is a metadata page of this volume, and
+    /// well-formed. One read; a page that is uncorrectable is read once more, for it may be at its
+    /// limit.
     pub fn read_meta(
         &mut self,
         at: PageAddr,
