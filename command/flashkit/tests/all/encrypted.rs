@@ -48,8 +48,11 @@ fn an_encrypted_volume_is_sent_to_chips() {
         0,
         &[&mkfs[..], &["--slack", "4", "-r", "tree", "y.img"]].concat(),
     );
-    here.said(0, &["export", "--key-file", "key", "y.img", "y.bin"]);
-    let import = ["import", "--chip", "micron-20m", "--bad", "0,3"];
+    here.said(
+        0,
+        &["export", "--spare", "--key-file", "key", "y.img", "y.bin"],
+    );
+    let import = ["import", "--spare", "--chip", "micron-20m", "--bad", "0,3"];
     here.said(0, &[&import[..], &["y.bin", "z.img"]].concat());
     let cat = here.said(0, &["cat", "--key-file", "key", "z.img:/named"]);
     assert_eq!(cat, SECRET.repeat(200));
