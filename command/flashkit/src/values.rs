@@ -91,8 +91,7 @@ pub fn chip(name: &str) -> Result<&'static Preset, String> {
 /// The bus of a chip that is chosen.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct BusOption {
-    /// Bus of the chip: MHz and lanes (1, 2 or 4), like 104x1, or `none` to leave it out
-    /// [default: 104x1 for SPI NAND, else none]
+    /// Bus of the chip, like 104x1, or `none` [default: the chip's]
     #[arg(long, value_name = "MHZxLANES", value_parser = bus)]
     bus: Option<OnBus>,
 }
