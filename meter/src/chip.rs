@@ -19,6 +19,11 @@ pub struct Counters {
     /// Virtual time in nanoseconds: all operations one after another, and
     /// [idle](Metered::idle) time.
     pub time_ns: u64,
+    /// Of [`Counters::time_ns`] what the bus took; the rest is the array's, and idle. 0 where the
+    /// bus is not counted.
+    pub bus_ns: u64,
+    /// Bytes over the bus in both directions, commands included.
+    pub bus_bytes: u64,
 }
 
 impl core::ops::Sub for Counters {
@@ -33,6 +38,8 @@ impl core::ops::Sub for Counters {
             page_copies: self.page_copies - before.page_copies,
             block_erases: self.block_erases - before.block_erases,
             time_ns: self.time_ns - before.time_ns,
+            bus_ns: self.bus_ns - before.bus_ns,
+            bus_bytes: self.bus_bytes - before.bus_bytes,
         }
     }
 }
@@ -48,6 +55,8 @@ impl core::ops::Add for Counters {
             page_copies: self.page_copies + other.page_copies,
             block_erases: self.block_erases + other.block_erases,
             time_ns: self.time_ns + other.time_ns,
+            bus_ns: self.bus_ns + other.bus_ns,
+            bus_bytes: self.bus_bytes + other.bus_bytes,
         }
     }
 }

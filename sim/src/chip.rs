@@ -8,9 +8,10 @@ use flashkit_nand::{
 
 use crate::backing::Backing;
 use crate::block::{BAD, Block, FACTORY, FAILING, HALF_ERASED, PageState};
+use crate::bus::Moved;
 use crate::fault::FaultState;
 use crate::spi::{CopyRange, spi_part};
-use crate::{ChipSpec, Counters, EraseTear, Faults, Metered, Rng, SimError, Timing};
+use crate::{Bus, ChipSpec, Counters, EraseTear, Faults, Metered, Rng, SimError, Timing};
 
 /// A simulated NAND chip.
 ///
@@ -166,6 +167,16 @@ impl SimNand {
         self.counters.time_ns += ns;
     }
 
+    /// What an operation takes on the bus, where that is counted.
+    fn over_bus(&mut self, moved: impl FnOnce(Bus) -> Moved) {
+        if let Some(bus) = self.spec.bus() {
+            let moved = moved(bus);
+            self.advance(moved.ns);
+            self.counters.bus_ns += moved.ns;
+            self.counters.bus_bytes += moved.bytes;
+        }
+    }
+
     /// Block and index of a page. Panics when it is not on the chip.
     fn locate(&self, page: PageAddr, what: &str) -> (u32, u32) {
         assert!(
@@ -231,6 +242,8 @@ impl SimNand {
         })?;
         self.counters.page_programs += 1;
         self.advance(self.timing.program_ns);
+        let (page_size, raw_spare) = (self.geometry.page_size(), self.spec.raw_spare());
+        self.over_bus(|bus| bus.program(data.len(), spare.len(), page_size, raw_spare));
         Ok((b, index))
     }
 
@@ -244,6 +257,7 @@ impl SimNand {
         })?;
         self.counters.block_erases += 1;
         self.advance(self.timing.erase_ns);
+        self.over_bus(Bus::erase);
         Ok(b)
     }
 
@@ -301,11 +315,100 @@ impl core::fmt::Debug for SimNand {
 }
 
 /// What an uncorrectable read leaves in the buffers: noise, the same on every run.
-fn noise(page: PageAddr, data: &mut [u8], spare: &mut [u8]) -> ReadStatus {
+fn noise(page: PageAddr, data: &mut [u8], spare: &mut [u8]) {
     let mut rng = Rng::keyed(0x6761_7262_6167_6521, u64::from(page.0));
     rng.fill(data);
     rng.fill(spare);
-    ReadStatus::Uncorrectable
+}
+
+/// What the array has of a page that it was asked to read.
+#[derive(Clone, Copy)]
+enum Found {
+    /// It is erased.
+    Blank,
+    /// Its bytes.
+    Written(ReadStatus),
+    /// More wrong bits than can be corrected.
+    Lost,
+}
+
+impl Found {
+    fn status(self) -> ReadStatus {
+        match self {
+            Found::Blank => ReadStatus::Clean,
+            Found::Written(status) => status,
+            Found::Lost => ReadStatus::Uncorrectable,
+        }
+    }
+}
+
+impl SimNand {
+    /// Reads the array: checks every promise about a read, and counts it.
+    fn sense(
+        &mut self,
+        page: PageAddr,
+        offset: u32,
+        data: usize,
+        spare: usize,
+    ) -> Result<Found, SimError> {
+        self.check_power()?;
+        let (b, index) = self.locate(page, "read");
+        let end = (offset as usize).saturating_add(data);
+        self.check_lengths(page, "read", end, spare);
+        if data == 0 {
+            self.counters.spare_reads += 1;
+        } else {
+            self.counters.page_reads += 1;
+        }
+        self.advance(self.timing.read_ns);
+        self.load(b)?;
+        let block = &mut self.blocks[b as usize];
+        block.reads = block.reads.saturating_add(1);
+        if block.has(FACTORY) {
+            return Ok(Found::Lost);
+        }
+        match self.use_up(b, index)? {
+            PageState::Blank | PageState::LooksBlank | PageState::UnstableBlank(_) => {
+                return Ok(Found::Blank);
+            }
+            PageState::Garbage | PageState::Late(_) | PageState::Fitful(..) => {
+                return Ok(Found::Lost);
+            }
+            PageState::Written | PageState::Unstable(_) => {}
+        }
+        let mut status = ReadStatus::Clean;
+        if let Some(faults) = &mut self.faults {
+            let block = &self.blocks[b as usize];
+            status = faults.read(page.0, block.reads, self.now_ns - block.page(index).at_ns);
+        }
+        Ok(match status {
+            ReadStatus::Uncorrectable => Found::Lost,
+            _ => Found::Written(status),
+        })
+    }
+
+    /// Hands over bytes of a page that was read.
+    fn deliver(
+        &self,
+        page: PageAddr,
+        found: Found,
+        offset: u32,
+        data: &mut [u8],
+        spare: &mut [u8],
+    ) -> Result<ReadStatus, SimError> {
+        match found {
+            Found::Blank => {
+                data.fill(0xFF);
+                spare.fill(0xFF);
+            }
+            Found::Written(_) => {
+                let (b, index) = (self.geometry.block_of(page).0, self.geometry.index_of(page));
+                self.fetch(b, index, offset, data, spare)?;
+            }
+            Found::Lost => noise(page, data, spare),
+        }
+        Ok(found.status())
+    }
 }
 
 impl Nand for SimNand {
@@ -328,43 +431,31 @@ impl Nand for SimNand {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, SimError> {
-        self.check_power()?;
-        let (b, index) = self.locate(page, "read");
-        let end = (offset as usize).saturating_add(data.len());
-        self.check_lengths(page, "read", end, spare.len());
-        if data.is_empty() {
-            self.counters.spare_reads += 1;
-        } else {
-            self.counters.page_reads += 1;
+        let found = self.sense(page, offset, data.len(), spare.len())?;
+        let is_readable = found.status().is_readable();
+        let fetched = if is_readable { data.len() } else { 0 };
+        let fetched_spare = if is_readable { spare.len() } else { 0 };
+        self.over_bus(|bus| bus.read([fetched, 0], fetched_spare));
+        self.deliver(page, found, offset, data, spare)
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, SimError> {
+        let found = self.sense(page, 0, data.len(), 0)?;
+        let (first, rest) = data.split_at_mut(head);
+        let status = self.deliver(page, found, 0, first, &mut [])?;
+        if !status.is_readable() {
+            self.over_bus(|bus| bus.read([0, 0], 0));
+            return Ok(status);
         }
-        self.advance(self.timing.read_ns);
-        self.load(b)?;
-        let block = &mut self.blocks[b as usize];
-        block.reads = block.reads.saturating_add(1);
-        if block.has(FACTORY) {
-            return Ok(noise(page, data, spare));
-        }
-        match self.use_up(b, index)? {
-            PageState::Blank | PageState::LooksBlank | PageState::UnstableBlank(_) => {
-                data.fill(0xFF);
-                spare.fill(0xFF);
-                return Ok(ReadStatus::Clean);
-            }
-            PageState::Garbage | PageState::Late(_) | PageState::Fitful(..) => {
-                return Ok(noise(page, data, spare));
-            }
-            PageState::Written | PageState::Unstable(_) => {}
-        }
-        let mut status = ReadStatus::Clean;
-        if let Some(faults) = &mut self.faults {
-            let block = &self.blocks[b as usize];
-            status = faults.read(page.0, block.reads, self.now_ns - block.page(index).at_ns);
-        }
-        match status {
-            ReadStatus::Uncorrectable => return Ok(noise(page, data, spare)),
-            _ => self.fetch(b, index, offset, data, spare)?,
-        }
-        Ok(status)
+        let more = used(first).saturating_sub(head).min(rest.len());
+        self.over_bus(|bus| bus.read([head, more], 0));
+        self.deliver(page, found, head as u32, &mut rest[..more], &mut [])
     }
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, SimError> {
@@ -400,11 +491,16 @@ impl Nand for SimNand {
         let before = self.counters;
         let copied = copy_over_bus(self, from, to, spare, page)?;
         if self.copies(from, to) {
+            // What has gone over the bus has not, but for the spare bytes.
+            let over_bus = self.counters.bus_ns - before.bus_ns;
+            self.now_ns -= over_bus;
             self.counters = Counters {
                 page_copies: before.page_copies + 1,
-                time_ns: self.counters.time_ns,
+                time_ns: self.counters.time_ns - over_bus,
                 ..before
             };
+            let spare_size = self.geometry.spare_size();
+            self.over_bus(|bus| bus.copy(spare.len(), spare_size));
         }
         Ok(copied)
     }

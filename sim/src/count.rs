@@ -17,7 +17,8 @@ pub struct Count<N> {
 }
 
 impl<N: Nand> Count<N> {
-    /// Counts from zero, erases of each block too, as if the chip had these latencies.
+    /// Counts from zero, erases of each block too, as if the chip had these latencies. The bus is
+    /// not counted.
     pub fn new(inner: N, timing: Timing) -> Count<N> {
         let erase_counts = vec![0; inner.geometry().blocks() as usize];
         Count {
@@ -47,6 +48,15 @@ impl<N: Nand> Count<N> {
     /// The chip below.
     pub fn into_inner(self) -> N {
         self.inner
+    }
+
+    fn count_read(&mut self, data: usize) {
+        if data == 0 {
+            self.counters.spare_reads += 1;
+        } else {
+            self.counters.page_reads += 1;
+        }
+        self.counters.time_ns += self.timing.read_ns;
     }
 
     fn count_program(&mut self) {
@@ -82,13 +92,19 @@ impl<N: Nand> Nand for Count<N> {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, Self::Error> {
-        if data.is_empty() {
-            self.counters.spare_reads += 1;
-        } else {
-            self.counters.page_reads += 1;
-        }
-        self.counters.time_ns += self.timing.read_ns;
+        self.count_read(data.len());
         self.inner.read(page, offset, data, spare)
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, Self::Error> {
+        self.count_read(data.len());
+        self.inner.read_used(page, data, head, used)
     }
 
     fn program(
@@ -197,6 +213,7 @@ mod tests {
             for _ in 0..rng.below(9) {
                 nand.read(at, 0, &mut [0; 8], &mut []).unwrap();
                 nand.read(at, 0, &mut [], &mut [0; 8]).unwrap();
+                nand.read_used(at, &mut [0; 8], 4, &|_| 6).unwrap();
             }
             for _ in 0..rng.below(3) {
                 nand.erase(BlockAddr(block)).unwrap();

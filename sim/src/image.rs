@@ -12,7 +12,8 @@
 //!         24  raw spare bytes, u32          (version 2: first the generation of the journal, u32)
 //!         28  pages per block, u32     124  CRC-32 of the 124 bytes before, u32
 //!         32  blocks, u32
-//!         36  0, u32
+//!         36  the bus: MHz, u16 (0: it is left out); lanes, u8, and 0x80 where a program load
+//!             clears the cache; spare bytes in a row, u8
 //! 4096   block table: a record of 16 + pages per block bytes for each block
 //!          0  erase count, u32
 //!          4  flags, u8: 1 bad, 2 bad from the factory, 4 failing, 8 half erased
@@ -60,10 +61,12 @@ use flashkit_nand::{BlockAddr, Geometry, PageAddr};
 use crate::block::PageState;
 use crate::host::HostFile;
 use crate::journal::{self, CRC_AT, Entry, HEADER_LEN, Journal, VERSION, VERSION_JOURNAL, seal};
-use crate::{ChipSpec, TestHost, Timing};
+use crate::{Bus, ChipSpec, SpiSpeed, TestHost, Timing};
 
 pub(crate) const MAGIC: [u8; 8] = *b"FLKNAND\x1A";
 const NAME_AT: usize = 64;
+/// Bit of the lanes: a program load clears the cache.
+const CLEARS: u8 = 0x80;
 const TABLE_AT: u64 = 4096;
 /// Bytes of a block record before its page states.
 pub(crate) const RECORD_HEAD: usize = 16;
@@ -198,6 +201,12 @@ fn encode_header(spec: &ChipSpec) -> [u8; HEADER_LEN] {
         to.copy_from_slice(&word.to_le_bytes());
     }
     let times = [timing.read_ns, timing.program_ns, timing.erase_ns];
+    if let Some(bus) = spec.bus() {
+        // As `ChipSpec::with_bus` has made sure, these fit.
+        header[36..38].copy_from_slice(&(bus.speed.mhz as u16).to_le_bytes());
+        header[38] = bus.speed.lanes as u8 | if bus.load_clears { CLEARS } else { 0 };
+        header[39] = bus.spare_run as u8;
+    }
     for (to, time) in header[40..64].chunks_exact_mut(8).zip(times) {
         to.copy_from_slice(&time.to_le_bytes());
     }
@@ -242,7 +251,21 @@ fn decode_header(header: &[u8]) -> Result<ChipSpec, ImageError> {
     let name = std::str::from_utf8(name).map_err(|_| ImageError::DamagedHeader)?;
     let spec = ChipSpec::new(geometry, timing).with_raw_spare(word(24));
     spec.and_then(|spec| spec.with_name(name))
+        .and_then(|spec| spec.with_bus(decode_bus(&header[36..40])))
         .ok_or(ImageError::DamagedHeader)
+}
+
+fn decode_bus(bytes: &[u8]) -> Option<Bus> {
+    let mhz = u32::from(bytes[0]) | u32::from(bytes[1]) << 8;
+    let speed = SpiSpeed {
+        mhz,
+        lanes: u32::from(bytes[2] & !CLEARS),
+    };
+    (mhz > 0).then_some(Bus {
+        speed,
+        spare_run: bytes[3].into(),
+        load_clears: bytes[2] & CLEARS != 0,
+    })
 }
 
 /// Opens and locks an image of any sort of chip. Gives its header too, and what that says.
@@ -609,6 +632,23 @@ mod tests {
             decode_header(&header).unwrap(),
             preset(DEFAULT_PRESET).unwrap().into()
         );
+    }
+
+    #[test]
+    fn the_bus_is_kept() {
+        for name in ["w25n01gv", "mx35lf1ge4ab"] {
+            let speed = SpiSpeed { mhz: 133, lanes: 4 };
+            let spec = ChipSpec::from(&preset(name).unwrap().with_bus(Some(speed)));
+            assert_eq!(decode_header(&encode_header(&spec)).unwrap(), spec);
+        }
+        let mut odd = encode_header(&preset("w25n01gv").unwrap().into());
+        assert_eq!(odd[36..40], [104, 0, 0x81, 6]);
+        odd[38] = 3;
+        seal(&mut odd);
+        assert!(matches!(
+            decode_header(&odd),
+            Err(ImageError::DamagedHeader)
+        ));
     }
 
     #[test]

@@ -33,6 +33,7 @@
 //! | --- | --- |
 //! | `chip`, `fault`, `rot`, `tear` | a NAND chip, and what goes wrong with it |
 //! | `preset` | chips by name, with the latencies of papers and data sheets |
+//! | `bus` | what a SPI NAND and its host send each other, and how long that takes |
 //! | `count`, `trace`, `powercut` | the wrappers |
 //! | `backing`, `image`, `raw` | a chip in RAM or in a file; raw images of programmers |
 //! | `host`, `journal` | an image when the host crashes |
@@ -45,6 +46,7 @@
 
 mod backing;
 mod block;
+mod bus;
 mod card;
 mod card_file;
 mod chip;
@@ -65,6 +67,7 @@ pub mod spi;
 mod tear;
 mod trace;
 
+pub use bus::{Bus, SpiSpeed};
 pub use card::{CARD_BLOCK, CardCut, CardError, CardLog, CardTiming, SimCard};
 pub use card_file::CardFile;
 pub use chip::SimNand;

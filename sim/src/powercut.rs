@@ -159,6 +159,19 @@ impl<N: Tearable> Nand for PowerCut<N> {
             .map_err(CutError::Inner)
     }
 
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, Self::Error> {
+        self.check()?;
+        self.inner
+            .read_used(page, data, head, used)
+            .map_err(CutError::Inner)
+    }
+
     fn program(
         &mut self,
         page: PageAddr,

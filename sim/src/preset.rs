@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use flashkit_nand::Geometry;
 
+use crate::{Bus, SpiSpeed};
+
 /// Latencies of a chip, in nanoseconds of the virtual clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
@@ -65,6 +67,8 @@ pub struct Preset {
     pub timing: Timing,
     /// What it draws, where a data sheet tells.
     pub power: Option<Power>,
+    /// Its bus. `None`: that is left out.
+    pub bus: Option<Bus>,
 }
 
 /// Name of the chip used where none is asked for.
@@ -109,10 +113,36 @@ const fn large_page(
         blocks,
         timing,
         power: None,
+        bus: None,
     }
 }
 
-static PRESETS: [Preset; 8] = [
+/// The bus of SPI parts, where nothing else is asked for.
+const SPI_SPEED: SpiSpeed = SpiSpeed { mhz: 104, lanes: 1 };
+
+/// A SPI NAND with pages of 2 KiB, 64 in a block, and usable spare bytes of so many in a row.
+const fn spi(
+    name: &'static str,
+    what: &'static str,
+    raw_spare: u32,
+    (spare_size, spare_run): (u32, u32),
+    blocks: u32,
+    timing: Timing,
+) -> Preset {
+    // Winbond's: names begin with W.
+    let load_clears = name.as_bytes()[0] == b'w';
+    Preset {
+        raw_spare,
+        bus: Some(Bus {
+            speed: SPI_SPEED,
+            spare_run,
+            load_clears,
+        }),
+        ..large_page(name, what, spare_size, blocks, timing)
+    }
+}
+
+static PRESETS: [Preset; 14] = [
     Preset {
         power: Some(SLC_POWER),
         ..large_page(
@@ -133,6 +163,7 @@ static PRESETS: [Preset; 8] = [
         blocks: 2048,
         timing: MLC,
         power: None,
+        bus: None,
     },
     large_page(
         "micron-256m",
@@ -165,16 +196,65 @@ static PRESETS: [Preset; 8] = [
         blocks: 16_384,
         timing: us(25, 200, 2000),
         power: None,
+        bus: None,
     },
-    // Array times of the data sheet: 60 us is the longest page read with the chip's own ECC on
-    // (25 us with it off), 250 us and 2 ms are typical. Moving a whole page over quad SPI at
-    // 104 MHz takes 41 us more, which depends on the board and is left out.
-    large_page(
+    // Array times of the data sheets, with the chip's ECC on: a read at most, a program and an
+    // erase typically. `crate::spi` has the same, and is compared.
+    spi(
         "w25n01gv",
-        "Winbond SPI NAND, data sheet array times without the SPI transfer",
-        24,
+        "Winbond SPI NAND, 1-bit ECC, 104 MHz on one lane",
+        64,
+        (24, 6),
         1024,
         us(60, 250, 2000),
+    ),
+    spi(
+        "w25n512gv",
+        "Winbond SPI NAND, half of w25n01gv",
+        64,
+        (24, 6),
+        512,
+        us(60, 250, 2000),
+    ),
+    spi(
+        "w25n02kv",
+        "Winbond SPI NAND, 8-bit ECC",
+        128,
+        (56, 14),
+        2048,
+        us(60, 250, 2000),
+    ),
+    spi(
+        "gd5f1gq5ue",
+        "GigaDevice SPI NAND, 4-bit ECC",
+        128,
+        (63, 63),
+        1024,
+        us(80, 380, 3200),
+    ),
+    spi(
+        "gd5f2gm7ue",
+        "GigaDevice SPI NAND, 8-bit ECC",
+        128,
+        (63, 63),
+        2048,
+        us(80, 380, 3200),
+    ),
+    spi(
+        "mt29f1g01abafd",
+        "Micron SPI NAND, 8-bit ECC",
+        128,
+        (62, 62),
+        1024,
+        us(115, 240, 2000),
+    ),
+    spi(
+        "mx35lf1ge4ab",
+        "Macronix SPI NAND, 4-bit ECC",
+        64,
+        (62, 62),
+        1024,
+        us(70, 440, 6000),
     ),
     Preset {
         power: Some(SLC_POWER),
@@ -211,6 +291,18 @@ impl Preset {
         Some(u64::try_from(uj).unwrap_or(u64::MAX))
     }
 
+    /// The same chip on a bus of this speed, or with the bus left out. A chip that is no SPI part
+    /// gets its spare bytes in one row, and whole pages at each program.
+    pub fn with_bus(self, speed: Option<SpiSpeed>) -> Preset {
+        let own = self.bus.unwrap_or(Bus {
+            speed: SPI_SPEED,
+            spare_run: self.spare_size.max(1),
+            load_clears: false,
+        });
+        let bus = speed.map(|speed| Bus { speed, ..own });
+        Preset { bus, ..self }
+    }
+
     /// The shape that the software above sees.
     pub const fn geometry(&self) -> Geometry {
         match Geometry::new(
@@ -232,6 +324,7 @@ pub struct ChipSpec {
     geometry: Geometry,
     raw_spare: u32,
     timing: Timing,
+    bus: Option<Bus>,
 }
 
 impl ChipSpec {
@@ -250,7 +343,19 @@ impl ChipSpec {
             geometry,
             raw_spare,
             timing,
+            bus: None,
         }
+    }
+
+    /// The same chip on this bus, or with the bus left out; `None` for a speed that no bus has and
+    /// for rows of no or more than 255 spare bytes.
+    pub fn with_bus(mut self, bus: Option<Bus>) -> Option<ChipSpec> {
+        let is_valid = |bus: &Bus| bus.speed.is_valid() && (1..=255).contains(&bus.spare_run);
+        if bus.as_ref().is_some_and(|bus| !is_valid(bus)) {
+            return None;
+        }
+        self.bus = bus;
+        Some(self)
     }
 
     /// The same chip with this many raw spare bytes a page; `None` when they do not hold the
@@ -292,6 +397,11 @@ impl ChipSpec {
     pub fn timing(&self) -> Timing {
         self.timing
     }
+
+    /// Its bus, where that is counted.
+    pub fn bus(&self) -> Option<Bus> {
+        self.bus
+    }
 }
 
 impl From<&Preset> for ChipSpec {
@@ -301,6 +411,7 @@ impl From<&Preset> for ChipSpec {
             geometry: preset.geometry(),
             raw_spare: preset.raw_spare,
             timing: preset.timing,
+            bus: preset.bus,
         }
     }
 }
@@ -315,13 +426,49 @@ mod tests {
             let geometry = p.geometry();
             assert!(p.raw_spare >= p.spare_size + ChipSpec::MARKER, "{}", p.name);
             assert!(p.name.len() <= ChipSpec::NAME_MAX);
-            let (_, size) = p.name.split_once('-').unwrap_or(("", "128m"));
+            let Some((_, size)) = p.name.split_once('-') else {
+                assert!(p.bus.is_some(), "{}", p.name);
+                continue;
+            };
             let mib = match size.strip_suffix('g') {
                 Some(gib) => gib.parse::<u64>().unwrap() << 10,
                 None => size.trim_end_matches('m').parse().unwrap(),
             };
             assert_eq!(geometry.capacity(), mib << 20, "{}", p.name);
         }
+    }
+
+    /// SPI parts are those at command level, with what decides on the cost of their bus.
+    #[test]
+    fn spi_presets_are_the_simulated_parts() {
+        let mut parts = 0;
+        for p in presets() {
+            let Some(bus) = p.bus else {
+                continue;
+            };
+            let part = crate::spi::spi_part(&p.name.to_uppercase()).expect(p.name);
+            assert_eq!(p.geometry(), part.geometry(), "{}", p.name);
+            assert_eq!(p.raw_spare, part.raw_spare, "{}", p.name);
+            assert_eq!(p.timing, part.timing, "{}", p.name);
+            assert_eq!(bus.load_clears, part.load_clears, "{}", p.name);
+            assert!(part.runs.iter().all(|run| run.1 == bus.spare_run));
+            let spec = ChipSpec::new(p.geometry(), p.timing);
+            assert!(spec.with_bus(p.bus).is_some(), "{}", p.name);
+            parts += 1;
+        }
+        assert_eq!(parts, 7);
+    }
+
+    #[test]
+    fn a_bus_that_cannot_be_is_refused() {
+        let p = preset("w25n01gv").unwrap();
+        let at = |mhz, lanes| {
+            let bus = p.with_bus(Some(SpiSpeed { mhz, lanes })).bus;
+            ChipSpec::from(p).with_bus(bus).is_some()
+        };
+        assert!(at(1, 1) && at(1_000, 4));
+        assert!(!at(0, 1) && !at(1_001, 1) && !at(104, 3) && !at(104, 0));
+        assert_eq!(p.with_bus(None).bus, None);
     }
 
     /// 3 V and 10 mA: 30 uJ in a millisecond.

@@ -247,6 +247,23 @@ impl<N: Nand + Metered> Nand for Trace<N> {
         self.note(kind, result, |status| Outcome::Read(*status))
     }
 
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, Self::Error> {
+        let kind = OpKind::Read {
+            page,
+            offset: 0,
+            data: data.len() as u32,
+            spare: 0,
+        };
+        let result = self.inner.read_used(page, data, head, used);
+        self.note(kind, result, |status| Outcome::Read(*status))
+    }
+
     fn program(
         &mut self,
         page: PageAddr,

@@ -109,6 +109,7 @@ fn priced(counts: Counts, timing: Timing) -> Counters {
         page_copies: 0,
         block_erases: counts.block_erases,
         time_ns: timing.total_ns(reads, programs, counts.block_erases),
+        ..Counters::default()
     }
 }
 

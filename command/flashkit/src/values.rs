@@ -1,7 +1,7 @@
 //! Values of options.
 
 use flashkit_powercut::Chip;
-use flashkit_sim::Preset;
+use flashkit_sim::{Preset, SpiSpeed};
 
 /// Parses a number within bounds; `what` it is of, for messages.
 pub fn number<T: TryFrom<u64>>(
@@ -86,6 +86,43 @@ pub fn chip(name: &str) -> Result<&'static Preset, String> {
     }
     let known = || flashkit_sim::presets().iter().map(|preset| preset.name);
     flashkit_sim::preset(name).ok_or_else(|| no_such("chip", "chips", name, known()))
+}
+
+/// The bus of a chip that is chosen.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct BusOption {
+    /// Bus of the chip, like 104x1, or `none` [default: the chip's]
+    #[arg(long, value_name = "MHZxLANES", value_parser = bus)]
+    bus: Option<OnBus>,
+}
+
+/// What `--bus` says: a speed, or that there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnBus(Option<SpiSpeed>);
+
+impl BusOption {
+    /// Whether it was given.
+    pub fn is_some(self) -> bool {
+        self.bus.is_some()
+    }
+
+    /// The chip with the bus that was asked for, or its own.
+    pub fn of(self, chip: &Preset) -> Preset {
+        self.bus.map_or(*chip, |OnBus(speed)| chip.with_bus(speed))
+    }
+}
+
+/// Parses a bus.
+fn bus(text: &str) -> Result<OnBus, String> {
+    if text == "none" {
+        return Ok(OnBus(None));
+    }
+    let parsed = text.split_once('x').and_then(|(mhz, lanes)| {
+        let (mhz, lanes) = (mhz.parse().ok()?, lanes.parse().ok()?);
+        Some(SpiSpeed { mhz, lanes }).filter(|speed| speed.is_valid())
+    });
+    let why = "not a bus like 104x1 (1 to 1000 MHz; 1, 2 or 4 lanes), or `none`";
+    parsed.map(|speed| OnBus(Some(speed))).ok_or(why.into())
 }
 
 /// Why a name is refused: the command that lists those that there are, and the one that is nearly

@@ -161,6 +161,26 @@ pub trait Nand {
         spare: &mut [u8],
     ) -> Result<ReadStatus, Self::Error>;
 
+    /// Reads the first `head` bytes of a page, and of the rest what these say: `used` has from them
+    /// how many bytes of the page are wanted, from byte 0 on. Fewer than `head` are `head`, more
+    /// than `data.len()` are all of `data`. Behind those, `data` holds anything.
+    ///
+    /// Costs one array read, and is counted as a read of page data. Where bytes go over a bus, no
+    /// others need to: a SPI NAND keeps the page in its cache until the next command. By default
+    /// the whole of `data` is read. The ECC is of the whole page in either case.
+    ///
+    /// `head` is at most `data.len()`, and that at most the page size.
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, Self::Error> {
+        let _ = (head, used);
+        self.read(page, 0, data, &mut [])
+    }
+
     /// Programs a page: `data` from byte 0, `spare` from usable spare byte 0.
     ///
     /// Both may be shorter than the page; bytes not given stay `0xFF`. The page is durable when
@@ -235,6 +255,16 @@ impl<N: Nand + ?Sized> Nand for &mut N {
         spare: &mut [u8],
     ) -> Result<ReadStatus, Self::Error> {
         (**self).read(page, offset, data, spare)
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, Self::Error> {
+        (**self).read_used(page, data, head, used)
     }
 
     fn program(

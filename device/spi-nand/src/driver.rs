@@ -357,6 +357,30 @@ impl<SPI: SpiDevice, D: DelayNs, H: WhileBusy> Nand for SpiNand<'_, SPI, D, H> {
         Ok(status)
     }
 
+    /// The page stays in the chip's cache between the two pieces.
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, Self::Error> {
+        self.settled(Doing::Read, |this| {
+            let status = this.load_page(page)?;
+            let Some((first, rest)) = data.split_at_mut_checked(head) else {
+                return Ok(status);
+            };
+            if status.is_readable() {
+                this.fetch(page, 0, first, &mut [])?;
+                let more = used(first).saturating_sub(head).min(rest.len());
+                if let Some(more) = rest.get_mut(..more) {
+                    this.fetch(page, head as u32, more, &mut [])?;
+                }
+            }
+            Ok(status)
+        })
+    }
+
     fn program(
         &mut self,
         page: PageAddr,

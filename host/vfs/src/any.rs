@@ -77,6 +77,13 @@ trait Erased: Metered + Send {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, AnyError>;
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, AnyError>;
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, AnyError>;
     fn copies(&self, from: PageAddr, to: PageAddr) -> bool;
     fn copy(
@@ -121,6 +128,16 @@ impl<C: Chip> Erased for C {
         spare: &mut [u8],
     ) -> Result<ReadStatus, AnyError> {
         Nand::read(self, page, offset, data, spare).map_err(|e| AnyError::of(&e))
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, AnyError> {
+        Nand::read_used(self, page, data, head, used).map_err(|e| AnyError::of(&e))
     }
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, AnyError> {
@@ -243,6 +260,16 @@ impl Nand for AnyNand<'_> {
         spare: &mut [u8],
     ) -> Result<ReadStatus, AnyError> {
         self.chip_mut().read(page, offset, data, spare)
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, AnyError> {
+        self.chip_mut().read_used(page, data, head, used)
     }
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, AnyError> {

@@ -9,10 +9,12 @@ use flashkit_sim::spi::CopyRange;
 use flashkit_sim::{ChipSpec, Faults, SimNand, Timing};
 use flashkit_vfs::any::{self, AnyNand};
 
+use crate::recorder::{ENCRYPTED, Recorder};
+
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
 /// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are
-/// kept, `-copies` for one that copies pages by itself, `-tableN` for a block table on flash of so
-/// many blocks a page, and `-dirtyN` for a dirty list of so many entries.
+/// kept, `-xts` for an encrypted one, `-copies` for one that copies pages by itself, `-tableN` for a
+/// block table on flash of so many blocks a page, and `-dirtyN` for a dirty list of so many entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chip {
     /// Data bytes of a page.
@@ -31,6 +33,8 @@ pub struct Chip {
     pub kept: bool,
     /// It copies pages by itself, between blocks of the same parity.
     pub copies: bool,
+    /// Page data is encrypted.
+    pub xts: bool,
     /// Blocks of a page of the block table; 0: that is in RAM.
     pub table: u32,
     /// Entries of the dirty list; 0: as many as the RAM holds.
@@ -49,6 +53,7 @@ impl Chip {
             paper: false,
             kept: false,
             copies: false,
+            xts: false,
             table: 0,
             dirty: 0,
         }
@@ -65,6 +70,11 @@ impl Chip {
     /// The same with all the RAM that is of use.
     pub fn kept(self) -> Chip {
         Chip { kept: true, ..self }
+    }
+
+    /// The same with its page data encrypted.
+    pub fn xts(self) -> Chip {
+        Chip { xts: true, ..self }
     }
 
     /// The same with a block table on flash of so many blocks a page.
@@ -123,7 +133,11 @@ impl Chip {
             program_ns: 252_800,
             erase_ns: 1_500_000,
         };
-        let mut chip = SimNand::new(ChipSpec::new(geometry, timing));
+        let mut spec = ChipSpec::new(geometry, timing);
+        if self.xts {
+            spec = spec.with_name(ENCRYPTED).ok_or("no such name")?;
+        }
+        let mut chip = SimNand::new(spec);
         chip.require_first_erase(true);
         if self.copies {
             chip.set_copies(CopyRange::Parity);
@@ -138,8 +152,10 @@ impl Chip {
             mode: 0o755,
             ..New::default()
         };
+        let mut chip = Recorder::new(chip);
+        chip.recording = false;
         any::format(AnyNand::new(chip), &mut ram, 0x1234, &root, self.config())
-            .map(AnyNand::take)
+            .map(|chip| chip.take::<Recorder>().into_inner())
             .map_err(|e| format!("format: {e}"))
     }
 }
@@ -157,6 +173,7 @@ impl fmt::Display for Chip {
         f.write_str(if self.paper { "-paper" } else { "" })?;
         f.write_str(if self.kept { "-kept" } else { "" })?;
         f.write_str(if self.copies { "-copies" } else { "" })?;
+        f.write_str(if self.xts { "-xts" } else { "" })?;
         for (what, number) in [("table", self.table), ("dirty", self.dirty)] {
             if number > 0 {
                 write!(f, "-{what}{number}")?;
@@ -171,7 +188,7 @@ impl FromStr for Chip {
 
     fn from_str(text: &str) -> Result<Chip, String> {
         let wrong = || {
-            let options = "[-badN...][-paper][-kept][-copies][-tableN][-dirtyN]";
+            let options = "[-badN...][-paper][-kept][-copies][-xts][-tableN][-dirtyN]";
             format!("not a chip (PAGE+SPARExPAGESxBLOCKS{options}): {text}")
         };
         let number = |word: &str| word.parse::<u32>().map_err(|_| wrong());
@@ -199,6 +216,7 @@ impl FromStr for Chip {
                 "paper" => chip.paper = true,
                 "kept" => chip.kept = true,
                 "copies" => chip.copies = true,
+                "xts" => chip.xts = true,
                 _ => return Err(wrong()),
             }
         }
@@ -220,6 +238,7 @@ mod tests {
             "1024+24x8x64-copies",
             "1024+24x8x64-table32",
             "1024+24x8x64-table32-dirty6",
+            "1024+24x8x64-kept-xts-table32",
         ] {
             assert_eq!(text.parse::<Chip>().unwrap().to_string(), text);
         }

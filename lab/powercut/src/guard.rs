@@ -16,7 +16,7 @@ use flashkit_sim::{Counters, Faults, Metered, PowerCut, SimNand};
 use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::check::check;
 
-use crate::recorder::kind_of;
+use crate::recorder::{Recorder, kind_of};
 
 /// Where a checkpoint says what it is a copy of (docs/format.md).
 const COPY_OF: usize = 104;
@@ -116,6 +116,8 @@ impl Invariants {
         chip.set_faults(Faults::default())
             .map_err(|e| e.to_string())?;
         let mut ram = vec![0; ram_needed_for(&chip.geometry(), self.config.table_page)];
+        let mut chip = Recorder::new(chip);
+        chip.recording = false;
         let mut volume = FlashLight::mount(AnyNand::new(chip), &mut ram, self.config)
             .map_err(|e| e.to_string())?;
         if let Some(first) = check(&mut volume)?.findings.first() {
@@ -123,7 +125,7 @@ impl Invariants {
         }
         let mut in_use = InUse::default();
         volume.walk(&mut in_use).map_err(|e| e.to_string())?;
-        Ok((in_use.0, volume.nand().get::<SimNand>().clone()))
+        Ok((in_use.0, volume.nand().get::<Recorder>().chip().clone()))
     }
 
     fn note(&mut self, mut before: SimNand, (in_use, mut after): (Vec<Page>, SimNand)) {
@@ -265,6 +267,16 @@ impl<N: Nand + Copied> Nand for Guard<N> {
         spare: &mut [u8],
     ) -> Result<ReadStatus, N::Error> {
         self.inner.read(page, offset, data, spare)
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, N::Error> {
+        self.inner.read_used(page, data, head, used)
     }
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, N::Error> {

@@ -1,10 +1,12 @@
 //! A chip that keeps a snapshot of itself before every modifying operation, counts what is
 //! written, and lets an operation fail on demand.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use flashkit_flashlight::Kind;
 use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand_xts::XtsNand;
 use flashkit_sim::{Counters, Faults, Metered, Rate, SimError, SimNand, Tearable};
 
 use crate::forced::{Forced, forced_by};
@@ -16,6 +18,8 @@ use crate::outcome::Outcome;
 pub(crate) enum Change {
     Program {
         page: PageAddr,
+        /// What it is, if it is metadata. `data` may be encrypted.
+        kind: Option<Kind>,
         data: Vec<u8>,
         spare: Vec<u8>,
     },
@@ -63,7 +67,9 @@ impl Point {
     pub fn cut(&self, outcome: Outcome) -> Result<SimNand, String> {
         let mut chip = self.chip.clone();
         let done = match &self.change {
-            Change::Program { page, data, spare } => outcome
+            Change::Program {
+                page, data, spare, ..
+            } => outcome
                 .program()
                 .map(|(tear, seed)| chip.program_torn(*page, data, spare, tear, seed)),
             Change::Erase(block) => outcome
@@ -84,9 +90,11 @@ impl Point {
     pub fn text(&self) -> String {
         let geo = self.chip.geometry();
         match &self.change {
-            Change::Program { page, data, .. } => {
-                let what = match kind_of(data) {
-                    Some(kind) => name_of(kind).to_owned(),
+            Change::Program {
+                page, kind, data, ..
+            } => {
+                let what = match kind {
+                    Some(kind) => name_of(*kind).to_owned(),
                     None => format!("{} bytes of data", data.len()),
                 };
                 let (block, index) = (geo.block_of(*page).0, geo.index_of(*page));
@@ -126,6 +134,22 @@ fn name_of(kind: Kind) -> &'static str {
         Kind::Attributes => "extended attributes",
         Kind::Places => "page of places of the DirInode map",
     }
+}
+
+/// What the chip's kind is called on which volumes are encrypted.
+pub(crate) const ENCRYPTED: &str = "encrypted";
+
+/// The chip with its pages in the clear, if they are encrypted on it.
+fn encrypted<'c>(
+    chip: &'c mut SimNand,
+    page: &'c mut Vec<u8>,
+) -> Option<XtsNand<'c, &'c mut SimNand>> {
+    if chip.spec().name() != ENCRYPTED {
+        return None;
+    }
+    page.resize(chip.geometry().page_size() as usize, 0);
+    let key: [u8; 32] = std::array::from_fn(|i| i as u8);
+    Some(XtsNand::new(chip, &key, page).expect("a key and a page"))
 }
 
 /// See the module's text.
@@ -224,6 +248,22 @@ fn turn(left: &mut Option<(u64, u64)>) -> Option<u64> {
     }
 }
 
+impl Recorder {
+    /// What a read tells, if it is the one that is to be at its limit.
+    fn weakened(&mut self, status: ReadStatus) -> ReadStatus {
+        match self.weak_read {
+            Some(0) if status.is_readable() => {
+                self.weak_read = None;
+                ReadStatus::Corrected(self.correctable_bits())
+            }
+            n => {
+                self.weak_read = n.map(|n| n.saturating_sub(1));
+                status
+            }
+        }
+    }
+}
+
 impl Nand for Recorder {
     type Error = SimError;
 
@@ -242,27 +282,41 @@ impl Nand for Recorder {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, SimError> {
-        let status = self.chip.read(page, offset, data, spare)?;
-        Ok(match self.weak_read {
-            Some(0) if status.is_readable() => {
-                self.weak_read = None;
-                ReadStatus::Corrected(self.correctable_bits())
-            }
-            n => {
-                self.weak_read = n.map(|n| n.saturating_sub(1));
-                status
-            }
-        })
+        let status = match encrypted(&mut self.chip, &mut Vec::new()) {
+            Some(mut nand) => nand.read(page, offset, data, spare)?,
+            None => self.chip.read(page, offset, data, spare)?,
+        };
+        Ok(self.weakened(status))
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, SimError> {
+        let status = match encrypted(&mut self.chip, &mut Vec::new()) {
+            Some(mut nand) => nand.read_used(page, data, head, used)?,
+            None => self.chip.read_used(page, data, head, used)?,
+        };
+        Ok(self.weakened(status))
     }
 
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, SimError> {
+        let mut ram = Vec::new();
+        let sealed = match encrypted(&mut self.chip, &mut ram) {
+            Some(mut nand) => Cow::Owned(nand.sealed(page, data).1.to_vec()),
+            None => Cow::Borrowed(data),
+        };
         self.note(|| Change::Program {
             page,
-            data: data.to_vec(),
+            kind: kind_of(data),
+            data: sealed.to_vec(),
             spare: spare.to_vec(),
         });
         let seed = turn(&mut self.fail_program);
-        let status = self.failing(seed, |chip| chip.program(page, data, spare))?;
+        let status = self.failing(seed, |chip| chip.program(page, &sealed, spare))?;
         if status == OpStatus::Failed {
             self.count(Forced::ProgramFailure);
         } else if let Some(kept) = &mut self.invariants {

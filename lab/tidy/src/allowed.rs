@@ -23,6 +23,11 @@ pub const UPWARDS: &[(&str, &str, &str)] = &[
         "chips, and cuts of their power",
     ),
     (
+        "flashkit-nand-xts",
+        "flashkit-sim",
+        "chips, and cuts of their power",
+    ),
+    (
         "flashkit-spi-nand",
         "flashkit-sim",
         "chips at command level, and cuts of their power",

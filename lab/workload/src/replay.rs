@@ -17,7 +17,9 @@ use flashkit_vfs::{Counters, Measured};
 
 use crate::content::Key;
 use crate::expected::Expected;
-use crate::report::{EraseCount, Latency, Phase, Purpose, Remount, Report, Stopped, micros};
+use crate::report::{
+    BusFigures, EraseCount, Latency, Phase, Purpose, Remount, Report, Stopped, micros,
+};
 use crate::store::{DirStore, FsStore, Meter, Store};
 use crate::trace::{Line, Op};
 
@@ -366,6 +368,7 @@ impl<'a, S: Store> Replay<'a, S> {
             page_copies: cost.page_copies,
             block_erases: cost.block_erases,
             flash_us: micros(cost.time_ns - (end.idle_ns - start.idle_ns)),
+            bus: BusFigures::of(cost, end.idle_ns - start.idle_ns),
             energy_uj: None,
             cpu_us: micros(end.cpu_ns - start.cpu_ns),
             latency_us: Latency::of(&mut latencies),

@@ -65,6 +65,10 @@ pub struct Phase {
     pub block_erases: u64,
     /// Flash time in microseconds, without idle time.
     pub flash_us: u64,
+    /// Of the flash time what the bus took, and what the array took, and the bytes over the bus;
+    /// where the bus of the chip is counted.
+    #[serde(skip_serializing_if = "Option::is_none", default, flatten)]
+    pub bus: Option<BusFigures>,
     /// Energy of the chip's operations in microjoules, where it is known what
     /// they draw: [`Report::price`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -90,6 +94,28 @@ pub struct Phase {
     /// Bytes programmed, data of whole pages, for each byte that the operations wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
+}
+
+/// Flash time apart: array and bus.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusFigures {
+    /// Time of the array in microseconds, without idle time.
+    pub array_us: u64,
+    /// Time of the bus in microseconds.
+    pub bus_us: u64,
+    /// Bytes over the bus in both directions, commands included.
+    pub bus_bytes: u64,
+}
+
+impl BusFigures {
+    /// Of what was counted, less `idle_ns`. `None` where no byte was.
+    pub fn of(cost: Counters, idle_ns: u64) -> Option<BusFigures> {
+        (cost.bus_bytes > 0).then(|| BusFigures {
+            array_us: micros(cost.time_ns - idle_ns - cost.bus_ns),
+            bus_us: micros(cost.bus_ns),
+            bus_bytes: cost.bus_bytes,
+        })
+    }
 }
 
 /// Pages programmed for one purpose.
@@ -143,6 +169,9 @@ pub struct Remount {
     pub spare_reads: u64,
     /// Flash time in microseconds.
     pub flash_us: u64,
+    /// That apart, as in [`Phase::bus`].
+    #[serde(skip_serializing_if = "Option::is_none", default, flatten)]
+    pub bus: Option<BusFigures>,
 }
 
 impl From<Counters> for Remount {
@@ -151,6 +180,7 @@ impl From<Counters> for Remount {
             page_reads: cost.page_reads,
             spare_reads: cost.spare_reads,
             flash_us: micros(cost.time_ns),
+            bus: BusFigures::of(cost, 0),
         }
     }
 }

@@ -264,7 +264,8 @@ impl<N: Tearable> SpiNandChip<N> {
         self.count.bytes += 1;
         let is_data = self.is_cache_data();
         self.count.data_bytes += u64::from(is_data);
-        let ps = self.speed.byte_ps(is_data);
+        let loads_alone = self.speed.lanes == 2 && self.command.opcode != Some(0x03);
+        let ps = self.speed.byte_ps(is_data && !loads_alone);
         self.count.bus_ps += ps;
         self.clock.pass(ps);
         self.settle()?;

@@ -5,23 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use embedded_hal::delay::DelayNs;
 
-/// How fast a bus is. Commands and addresses take one lane, data all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpiSpeed {
-    /// Its clock, in MHz.
-    pub mhz: u32,
-    /// Its lanes: 1, 2 or 4.
-    pub lanes: u32,
-}
-
-impl SpiSpeed {
-    /// Picoseconds of a byte.
-    pub(crate) fn byte_ps(self, is_data: bool) -> u64 {
-        let lanes = if is_data { self.lanes } else { 1 };
-        8_000_000 / u64::from(self.mhz * lanes)
-    }
-}
-
 /// What has gone over a bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusCount {

@@ -34,8 +34,9 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
+pub use crate::SpiSpeed;
 pub use chip::{SpiCut, SpiNandChip, SpiNandError};
-pub use clock::{BusCount, SpiDelay, SpiSpeed};
+pub use clock::{BusCount, SpiDelay};
 pub use ecc::EccCode;
 pub use part::{CopyRange, SpiPart, seal};
 pub use parts::{SPI_PARTS, spi_part};

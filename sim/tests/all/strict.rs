@@ -195,6 +195,8 @@ fn clock_and_counters() {
         page_copies: 0,
         block_erases: 0,
         time_ns: 120,
+        bus_ns: 0,
+        bus_bytes: 0,
     };
     assert_eq!(before, expected);
 

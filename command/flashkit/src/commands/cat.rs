@@ -12,7 +12,7 @@ use crate::Outcome;
 use crate::failure::Usage;
 use crate::place::{self, InImage, Place};
 use crate::values;
-use crate::volume::{self, Access};
+use crate::volume::{self, Access, KeyOption};
 
 const STEP: usize = 128 << 10;
 
@@ -20,6 +20,8 @@ const STEP: usize = 128 << 10;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  flashkit cat flash.img:/etc/hosts")]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
@@ -29,6 +31,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     for text in &args.places {
         let Place::Image(place) = Place::parse(text) else {
             let shown = crate::text::name(text.as_bytes());

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use flashkit_sim::Preset;
 use flashkit_sim::nor::{NOR_SEGMENT, NOR_WORD, NorSpec, nor_presets};
 use serde_json::{Value, json};
 
@@ -20,31 +21,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let presets = flashkit_sim::presets();
     if args.json {
-        let mut list: Vec<_> = presets
-            .iter()
-            .map(|p| {
-                json!({
-                    "kind": "nand",
-                    "name": p.name,
-                    "what": p.what,
-                    "capacity": p.geometry().capacity(),
-                    "page_size": p.page_size,
-                    "spare_size": p.raw_spare,
-                    "usable_spare_size": p.spare_size,
-                    "pages_per_block": p.pages_per_block,
-                    "blocks": p.blocks,
-                    "read_ns": p.timing.read_ns,
-                    "program_ns": p.timing.program_ns,
-                    "erase_ns": p.timing.erase_ns,
-                    "power": p.power.map(|power| json!({
-                        "supply_mv": power.supply_mv,
-                        "read_ua": power.read_ua,
-                        "program_ua": power.program_ua,
-                        "erase_ua": power.erase_ua,
-                    })),
-                })
-            })
-            .collect();
+        let mut list: Vec<_> = presets.iter().map(nand_json).collect();
         list.extend(nor_presets().iter().map(nor_json));
         writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -56,6 +33,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         "pages/block",
         "blocks",
         "read/program/erase us",
+        "bus",
         "what",
     ];
     let us = |ns: u64| format!("{}", ns as f64 / 1_000.0);
@@ -74,6 +52,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 us(t.program_ns),
                 us(t.erase_ns)
             ),
+            p.bus.map_or(String::new(), |bus| bus.speed.to_string()),
             p.what.into(),
         ]);
     }
@@ -81,6 +60,33 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     writeln!(out)?;
     nor_table().ragged().print(out, 0)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn nand_json(p: &Preset) -> Value {
+    json!({
+        "kind": "nand",
+        "name": p.name,
+        "what": p.what,
+        "capacity": p.geometry().capacity(),
+        "page_size": p.page_size,
+        "spare_size": p.raw_spare,
+        "usable_spare_size": p.spare_size,
+        "pages_per_block": p.pages_per_block,
+        "blocks": p.blocks,
+        "read_ns": p.timing.read_ns,
+        "program_ns": p.timing.program_ns,
+        "erase_ns": p.timing.erase_ns,
+        "bus": p.bus.map(|bus| json!({
+            "mhz": bus.speed.mhz,
+            "lanes": bus.speed.lanes,
+        })),
+        "power": p.power.map(|power| json!({
+            "supply_mv": power.supply_mv,
+            "read_ua": power.read_ua,
+            "program_ua": power.program_ua,
+            "erase_ua": power.erase_ua,
+        })),
+    })
 }
 
 fn nor_json(spec: &NorSpec) -> Value {

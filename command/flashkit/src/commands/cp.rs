@@ -20,7 +20,7 @@ use crate::place::{self, InImage, Place};
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access};
+use crate::volume::{self, Access, KeyOption};
 
 /// Copy between the host and the inside of an image; modes, times, links and holes are kept.
 ///
@@ -37,6 +37,8 @@ use crate::volume::{self, Access};
     flashkit cp -r flash.img:/logs .\n  \
     flashkit cp -r -p --same-owner --devices flash.img:/ rootfs    # all of it, as root")]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// Copy directories with all that they hold
     #[arg(short = 'r', visible_short_aliases = ['R', 'a'])]
     recursive: bool,
@@ -100,6 +102,7 @@ impl Out {
 }
 
 pub fn run(args: &Args) -> Outcome {
+    args.encryption.take()?;
     let copied = match (Place::parse(&args.from), Place::parse(&args.to)) {
         (Place::Host(_), Place::Image(_)) if args.out.is_given() => {
             let why = "owners, permissions and devices always go into an image: no option for that";

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::Outcome;
 use crate::text;
-use crate::volume;
+use crate::volume::{self, KeyOption};
 
 /// Print every on-flash record of an image.
 ///
@@ -19,6 +19,8 @@ use crate::volume;
 /// Numbers of 28 bits called `hash` are of names.
 #[derive(clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -30,6 +32,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     volume::dump(&args.image, args.data, &mut |record| {
         if args.json {
             writeln!(out, "{}", text::json(&serde_json::to_string(&record)?))?;

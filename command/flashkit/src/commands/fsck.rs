@@ -12,7 +12,7 @@ use crate::disk;
 use crate::failure::{Usage, complain, used_by};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Finding, Fsck, Recovery, Repair};
+use crate::volume::{self, Access, Finding, Fsck, KeyOption, Recovery, Repair};
 
 /// Exit bits, as fsck(8) has them.
 const REPAIRED: u8 = 1;
@@ -36,6 +36,8 @@ const NOT_CHECKED: u8 = 8;
     after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed."
 )]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// Only look (the default)
     #[arg(short = 'n', conflicts_with_all = ["recover", "repair"])]
     dry_run: bool,
@@ -56,6 +58,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     let repair = match (args.recover, args.repair) {
         (_, true) => Repair::All,
         (true, _) => Repair::Recovery,

@@ -11,12 +11,14 @@ use crate::disk;
 use crate::last_mount;
 use crate::text;
 use crate::values;
-use crate::volume::{self};
+use crate::volume::{self, KeyOption};
 
 /// Show what an image is: chip, superblock, areas, RAM, wear.
 #[derive(clap::Args)]
 #[command(after_help = "Sizes are in bytes, and `us` is microseconds of flash time.")]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -28,6 +30,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     let mut told =
         disk::info(&args.image).unwrap_or_else(|| volume::info(&args.image, args.ram))?;
     if let Some(lines) = last_mount::told(&args.image) {

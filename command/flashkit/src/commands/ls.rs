@@ -11,7 +11,7 @@ use crate::Outcome;
 use crate::place::{self, InImage};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access};
+use crate::volume::{self, Access, KeyOption};
 
 /// List a directory inside an image.
 ///
@@ -20,6 +20,8 @@ use crate::volume::{self, Access};
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  flashkit ls -l flash.img:/etc")]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// Show kind, mode, names, owner, group, size and time (UTC)
     #[arg(short = 'l')]
     long: bool,
@@ -38,6 +40,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     let place = InImage::parse(&args.place);
     let mut volume = volume::open(&place.image, Access::ReadOnly, args.ram)?;
     list(volume.fs(), &place, args, out).with_context(|| place.shown())?;

@@ -22,7 +22,7 @@ use crate::place::check_dir;
 use crate::progress::Progress;
 use crate::text;
 use crate::values;
-use crate::volume::{self, Birth, Card, FsName, Sent, Volume};
+use crate::volume::{self, Birth, Card, FsName, KeyOption, Sent, Volume};
 
 /// Make an image of a new chip with an empty file system, or one filled from a directory.
 #[derive(clap::Args)]
@@ -34,12 +34,16 @@ use crate::volume::{self, Birth, Card, FsName, Sent, Volume};
     flashkit mkfs --fs nanofs --size 1GiB --files 100 card.img"
 )]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// File system
     #[arg(long, value_enum, default_value = "flashlight")]
     fs: FsName,
     /// Chip, as `flashkit chips` lists them [default: slc-256m]
     #[arg(long, value_name = "NAME", value_parser = values::chip)]
     chip: Option<&'static Preset>,
+    #[command(flatten)]
+    bus: values::BusOption,
     /// Nano-FS: size of the card, up to 4GiB [default: 64MiB]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     size: Option<u64>,
@@ -79,6 +83,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     let shown = text::path(&args.image);
     // All that can be wrong is found before the image is touched.
     let tree = match &args.root {
@@ -153,19 +158,19 @@ fn make(
                 return wrong("--size, --files or --key");
             }
             if device {
-                if args.chip.is_some() || args.slack.is_some() {
-                    let why = "a device is the chip that it is: no --chip, no --slack";
+                if args.chip.is_some() || args.bus.is_some() || args.slack.is_some() {
+                    let why = "a device is the chip that it is: no --chip, no --bus, no --slack";
                     return Err(Usage(why.into()).into());
                 }
                 return volume::mkfs_device(&args.image, args.ram, birth);
             }
             let preset = || values::chip(DEFAULT_PRESET).map_err(anyhow::Error::msg);
-            let chip = args.chip.map_or_else(preset, Ok)?;
+            let chip = args.bus.of(args.chip.map_or_else(preset, Ok)?);
             let sent = args.slack.map(|slack| Sent {
                 slack,
                 spare: !args.no_spare,
             });
-            let cost = volume::mkfs(image, chip, args.ram, birth, sent)?;
+            let cost = volume::mkfs(image, &chip, args.ram, birth, sent)?;
             Ok((chip.name.to_owned(), chip.geometry().capacity(), cost))
         }
         FsName::Nanofs if device => {
@@ -175,8 +180,11 @@ fn make(
             if args.chip.is_some() || args.ram.is_some() || args.devtable.is_some() {
                 return wrong("--chip, --ram or --devtable");
             }
-            if args.slack.is_some() {
-                return wrong("--slack");
+            if args.slack.is_some() || args.bus.is_some() {
+                return wrong("--slack or --bus");
+            }
+            if args.encryption.file().is_some() {
+                return wrong("--key-file");
             }
             let card = Card {
                 size: args.size.unwrap_or(64 << 20),

@@ -18,7 +18,7 @@ use crate::last_mount;
 use crate::output::{Output, check_fresh};
 use crate::text;
 use crate::values;
-use crate::volume::{self, Access, Birth, Tuning};
+use crate::volume::{self, Access, Birth, KeyOption, Tuning};
 
 const IMAGE_DEFAULT: &str = "flash.img";
 pub const POINT_DEFAULT: &str = "flash";
@@ -37,6 +37,8 @@ pub const POINT_DEFAULT: &str = "flash";
     mount -t flashkit flash.img /mnt\n  /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
 )]
 pub struct Args {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// Image file, or MTD device; without one flash.img, which is made if absent
     image: Option<PathBuf>,
     /// Where to mount: a directory, made if absent [default: flash]
@@ -107,6 +109,7 @@ pub fn help_mount(helper: &Helper, out: &mut dyn Write) -> Outcome {
         daemon: true,
         foreground: false,
         record: None,
+        encryption: KeyOption::default(),
         tuning: Tuning::from(None),
         in_background: false,
     };
@@ -124,6 +127,7 @@ pub fn help_mount(helper: &Helper, out: &mut dyn Write) -> Outcome {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     let image = args.image.clone().unwrap_or_else(|| IMAGE_DEFAULT.into());
     let point = args
         .mountpoint
@@ -293,6 +297,9 @@ fn start_in_background(args: &Args, out: &mut dyn Write) -> Outcome {
         .args(args.tuning.ram.map(|bytes| format!("--ram={bytes}")));
     if let Some(value) = args.tuning.cleaner.and_then(|c| c.to_possible_value()) {
         command.arg("--cleaner").arg(value.get_name());
+    }
+    if let Some(file) = args.encryption.file() {
+        command.arg("--key-file").arg(file);
     }
     for list in &args.options {
         command.arg("-o").arg(list);

@@ -33,6 +33,9 @@ pub struct Args {
     /// Only the scripts whose names begin with this, as wide and deep as in the whole search
     #[arg(conflicts_with = "full", value_parser = NonEmptyStringValueParser::new())]
     script: Vec<String>,
+    /// On encrypted chips: all scripts, or those that are named
+    #[arg(long, conflicts_with_all = ["tree", "replay", "full"])]
+    xts: bool,
     /// A part of the search, to be run apart from the others: 1/8, to 8/8
     #[arg(long, value_name = "N/OF", default_value = "1/1", conflicts_with_all = ["given", "tree", "replay", "list"])]
     part: Part,
@@ -40,8 +43,8 @@ pub struct Args {
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["full", "script"])]
     given: Option<String>,
     /// The chip of --given or --tree: page and spare in bytes, pages of a block, blocks; with
-    /// -paper behind it, the paper's cleaner, with -kept RAM for metadata pages, with -dirtyN a
-    /// dirty list of N entries [default: a small one, or slc-256m]
+    /// -paper behind it, the paper's cleaner, with -kept RAM for metadata pages, with -xts an
+    /// encrypted volume, with -dirtyN a dirty list of N entries [default: a small one, or slc-256m]
     #[arg(long, value_name = "PAGE+SPARExPAGESxBLOCKS", value_parser = values::shape)]
     chip: Option<Chip>,
     /// Copy this directory to one chip, cut after cut, and compare what was fsync'd with it
@@ -92,9 +95,18 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             let script = Script::given(text, chip);
             vec![script.map_err(|why| Usage(format!("--given: {why}")))?]
         }
-        None if args.script.is_empty() && !args.list => Vec::new(),
+        None if args.script.is_empty() && !args.list && !args.xts => Vec::new(),
         None => catalogue().into_iter().filter(named).collect(),
     };
+    let on_xts = |script: Script| Script {
+        chip: if args.xts {
+            script.chip.xts()
+        } else {
+            script.chip
+        },
+        ..script
+    };
+    let scripts: Vec<Script> = scripts.into_iter().map(on_xts).collect();
     if !args.script.is_empty() && scripts.is_empty() {
         return Err(Usage(format!(
             "no script's name begins so: {}",

@@ -12,7 +12,7 @@ use crate::held::check_free;
 use crate::output::{self, Output, is_same};
 use crate::text;
 use crate::values;
-use crate::volume;
+use crate::volume::{self, KeyOption};
 
 /// Write a raw image, as nandwrite, U-Boot and gang programmers take it.
 ///
@@ -28,6 +28,8 @@ use crate::volume;
     flashkit mount /dev/mtd0 /mnt"
 )]
 pub struct Export {
+    #[command(flatten)]
+    encryption: KeyOption,
     /// Each page with its spare bytes, as `nanddump --oob` and `nandwrite --oob` have them
     #[arg(long)]
     spare: bool,
@@ -51,6 +53,8 @@ pub struct Import {
     /// Chip, as `flashkit chips` lists them
     #[arg(long, value_name = "NAME", value_parser = values::chip)]
     chip: &'static Preset,
+    #[command(flatten)]
+    bus: values::BusOption,
     /// Each page is followed by its spare bytes, as `nanddump --oob` has them
     #[arg(long)]
     spare: bool,
@@ -68,6 +72,7 @@ pub struct Import {
 }
 
 pub fn export(args: &Export, out: &mut dyn Write) -> Outcome {
+    args.encryption.take()?;
     let raw = text::path(&args.raw);
     if is_same(&args.image, &args.raw) {
         bail!("{raw}: is the image itself");
@@ -108,7 +113,13 @@ pub fn import(args: &Import, out: &mut dyn Write) -> Outcome {
     }
     output::clear_when_interrupted()?;
     let made = Output::image(&args.image)?;
-    volume::import(&args.raw, &made, args.chip, args.spare, &args.bad)?;
+    volume::import(
+        &args.raw,
+        &made,
+        &args.bus.of(args.chip),
+        args.spare,
+        &args.bad,
+    )?;
     made.finish()?;
     writeln!(
         out,

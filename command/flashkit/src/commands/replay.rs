@@ -47,6 +47,8 @@ pub struct How {
     #[arg(long, value_name = "NAME", value_parser = values::chip)]
     chip: Option<&'static Preset>,
     #[command(flatten)]
+    bus: values::BusOption,
+    #[command(flatten)]
     tuning: Tuning,
     /// Run over this directory of the host instead
     #[arg(long, value_name = "PATH", conflicts_with_all = ["fs", "ram", "cleaner"])]
@@ -74,9 +76,10 @@ pub struct How {
 }
 
 impl How {
-    fn chip(&self) -> &'static Preset {
+    fn chip(&self) -> Preset {
         let default = flashkit_sim::preset(DEFAULT_PRESET);
-        self.chip.or(default).unwrap_or(&flashkit_sim::presets()[0])
+        let chip = self.chip.or(default);
+        self.bus.of(chip.unwrap_or(&flashkit_sim::presets()[0]))
     }
 
     /// Refuses a chip that nothing would be priced with, and a directory that nothing is to be
@@ -84,6 +87,10 @@ impl How {
     pub fn check(&self) -> anyhow::Result<()> {
         if self.dir.is_some() && self.chip.is_some() && !self.monitor {
             return Err(Usage("--chip with --dir needs --monitor".into()).into());
+        }
+        if self.dir.is_some() && self.bus.is_some() {
+            let why = "--bus with --dir: operations are counted there, and not bytes";
+            return Err(Usage(why.into()).into());
         }
         if let Some(dir) = &self.dir {
             check_dir(dir)?;
@@ -148,7 +155,7 @@ fn over_directory(
     if how.monitor {
         let chip = how.chip();
         options.chip = Some(chip.name.into());
-        options.meter = Some(Box::new(Monitored::start(chip)?));
+        options.meter = Some(Box::new(Monitored::start(&chip)?));
     }
     let replayed = replay_dir(dir, lines.iter().cloned(), options)?;
     Ok((replayed.report, replayed.verified_bytes))
@@ -166,7 +173,7 @@ fn is_empty(dir: &Path) -> anyhow::Result<bool> {
 }
 
 fn over_chip(how: &How, lines: &[Line], mut options: Options<'_>) -> anyhow::Result<(Report, u64)> {
-    let mut volume = volume::in_ram(how.chip(), how.tuning)?;
+    let mut volume = volume::in_ram(&how.chip(), how.tuning)?;
     options.fs.clone_from(&how.fs);
     options.chip = Some(volume.chip.clone());
     let replayed = replay_fs(volume.fs(), lines.iter().cloned(), options)?;
@@ -213,6 +220,7 @@ fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> s
         table.row(cells(phase));
     }
     table.print(out, 0)?;
+    print_bus(report, out)?;
     print_purposes(report, out)?;
     if report.chip.is_some() {
         let worn = &report.total.erase_count;
@@ -245,6 +253,29 @@ fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> s
         )?;
     }
     Ok(())
+}
+
+/// Array and bus apart, where the bus of the chip is counted.
+fn print_bus(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
+    let mut table = Table::new(&["phase", "array", "bus", "bytes over the bus", "of an op"]);
+    for phase in report.phases.iter().chain([&report.total]) {
+        let Some(bus) = phase.bus else {
+            continue;
+        };
+        let us = |us: u64| text::duration(us.saturating_mul(1_000));
+        table.row([
+            text::name(phase.name.as_bytes()),
+            us(bus.array_us),
+            us(bus.bus_us),
+            text::count(bus.bus_bytes),
+            text::count(bus.bus_bytes / phase.ops.max(1)),
+        ]);
+    }
+    if report.total.bus.is_none() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    table.print(out, 0)
 }
 
 /// What the programs were for, a column for each phase.

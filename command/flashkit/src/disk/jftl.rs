@@ -13,11 +13,11 @@ use crate::failure::{Usage, complain};
 use crate::held::{Held, held};
 use crate::output::Output;
 use crate::text;
-use crate::values;
+use crate::values::{self, BusOption};
 use crate::volume::{Access, Medium, MediumError, drawn_number};
 
 /// Makes an image with an empty disk; says what was made.
-pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
+pub fn make(image: &Path, chip: Option<&str>, bus: BusOption) -> anyhow::Result<String> {
     let name = chip.unwrap_or(DEFAULT_PRESET);
     let Some(preset) = preset(name) else {
         let known = presets().iter().map(|preset| preset.name);
@@ -26,7 +26,7 @@ pub fn make(image: &Path, chip: Option<&str>) -> anyhow::Result<String> {
     };
     let image = Output::image(image)?;
     let named = || image.shown();
-    let chip = SimNand::create(image.path(), preset).with_context(named)?;
+    let chip = SimNand::create(image.path(), &bus.of(preset)).with_context(named)?;
     let bytes = format(Medium::new(chip)).with_context(named)?;
     let made = format!("{}: made, a disk of {bytes} on a new {name}", named());
     image.finish()?;

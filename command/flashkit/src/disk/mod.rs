@@ -73,6 +73,8 @@ pub struct Choice {
     /// Chip of a new image [default: nor-16m for logdisk, else slc-256m]
     #[arg(long, value_name = "NAME")]
     chip: Option<String>,
+    #[command(flatten)]
+    bus: values::BusOption,
     /// Size of a new disk of logdisk, like 12MiB [default: 14MiB on nor-16m]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     size: Option<u64>,
@@ -122,6 +124,9 @@ impl Choice {
             let why = "--size, --sector and --cleaning are for --ftl logdisk";
             return Err(Usage(why.into()).into());
         }
+        if self.ftl == Ftl::Logdisk && self.bus.is_some() {
+            return Err(Usage("--bus is for NAND chips".into()).into());
+        }
         let named = || text::path(image);
         let found = std::fs::metadata(image);
         if found.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
@@ -138,7 +143,7 @@ impl Choice {
         if found.is_err() && access == Access::ReadWrite {
             let chip = self.chip.as_deref();
             let told = match self.ftl {
-                Ftl::Page | Ftl::Remap | Ftl::Jftl => jftl::make(image, chip)?,
+                Ftl::Page | Ftl::Remap | Ftl::Jftl => jftl::make(image, chip, self.bus)?,
                 Ftl::Logdisk => {
                     let (size, sector) = (self.size, self.sector.unwrap_or(512));
                     let new = logdisk::New {
@@ -153,8 +158,8 @@ impl Choice {
             made = Some(told);
         } else {
             found.with_context(named)?;
-            if self.chip.is_some() || sized {
-                let why = "exists; --chip, --size and --sector are for a new image";
+            if self.chip.is_some() || self.bus.is_some() || sized {
+                let why = "exists; --chip, --bus, --size and --sector are for a new image";
                 return Err(Usage(format!("{}: {why}", named())).into());
             }
         }

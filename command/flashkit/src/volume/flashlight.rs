@@ -15,7 +15,7 @@ use flashkit_vfs::Counters;
 use flashkit_vfs::any::{self, AnyError, AnyFs, AnyNand};
 
 use super::medium::Medium;
-use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Sent, Tuning};
+use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Sent, Tuning, key};
 use crate::failure::{Usage, complain};
 use crate::text;
 
@@ -121,6 +121,9 @@ fn mount_as(mut chip: Chip, tuning: Tuning, config: Config) -> anyhow::Result<Fs
         ..config
     };
     let mut fs = match any::mount(AnyNand::new(chip), leak_ram(ram), config) {
+        Err(Error::NotFormatted) if key::given().is_some() => {
+            bail!("not formatted, or another key")
+        }
         // Made before the block table of such a chip lay on flash.
         Err(Error::RamTooSmall(more)) => bail!("needs {more} bytes of RAM: --ram {more}"),
         mounted => mounted?,
@@ -147,7 +150,7 @@ pub fn mkfs(
     birth: Birth,
     sent: Option<Sent>,
 ) -> anyhow::Result<Counters> {
-    let mut medium = blank(SimNand::create(image, chip)?, sent)?;
+    let mut medium = blank(SimNand::create(image, chip)?, sent)?.with_key()?;
     medium.set_barrier(false);
     let mut birth = birth;
     if sent.is_some() {
@@ -167,7 +170,8 @@ pub fn mkfs_device(
     let (name, geometry) = (looked.name().to_owned(), looked.chip_geometry());
     let ram = check_ram(&name, geometry, ram)?;
     drop(looked);
-    let cost = make(Medium::whole(device, Access::ReadWrite)?, ram, birth)?;
+    let chip = Medium::whole(device, Access::ReadWrite)?.with_key()?;
+    let cost = make(chip, ram, birth)?;
     Ok((name, geometry.capacity(), cost))
 }
 

@@ -9,13 +9,20 @@ use flashkit_flashlight::inspect::TAG_SIZE;
 use flashkit_flashlight::transfer::Transferred;
 use flashkit_mtd::{MtdError, MtdNand, Overlay};
 use flashkit_nand::{BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand_xts::XtsNand;
 use flashkit_sim::{Counters, EraseTear, Metered, SimError, SimNand, Tear, Tearable};
 
-use super::{Access, patiently};
+use super::{Access, key, patiently};
 use crate::failure::Usage;
 
 /// A chip with a volume, made on it or transferred to it.
-pub struct Medium(Transferred<'static, Bare>);
+pub struct Medium(Layer);
+
+/// The part of the chip that the volume has, as it is or encrypted.
+enum Layer {
+    Clear(Box<Transferred<'static, Bare>>),
+    Sealed(Box<XtsNand<'static, Transferred<'static, Bare>>>),
+}
 
 /// A chip.
 pub enum Bare {
@@ -77,20 +84,35 @@ macro_rules! each {
     };
 }
 
-/// A page of RAM for a transfer record, never given back: a chip is opened a handful of times.
+/// Does the same with the chip as it is and encrypted.
+macro_rules! layer {
+    ($layer:expr, $chip:ident => $done:expr) => {
+        match $layer {
+            Layer::Clear($chip) => $done,
+            Layer::Sealed($chip) => $done,
+        }
+    };
+}
+
+/// A page of RAM for a transfer record, or for a page to be encrypted, never given back: a chip is
+/// opened a handful of times.
 fn leak_page(chip: &Bare) -> &'static mut [u8] {
     vec![0; chip.geometry().page_size() as usize].leak()
 }
 
 impl Medium {
+    fn clear(chip: Transferred<'static, Bare>) -> Medium {
+        Medium(Layer::Clear(Box::new(chip)))
+    }
+
     /// A chip for a new volume, made on it.
     pub fn new(chip: SimNand) -> Medium {
-        Medium(Transferred::never(Bare::Image(chip)))
+        Medium::clear(Transferred::never(Bare::Image(chip)))
     }
 
     /// All of the chip in an image or of a device, whatever is on it.
     pub fn whole(path: &Path, access: Access) -> Result<Medium> {
-        Ok(Medium(Transferred::never(Bare::open(path, access)?)))
+        Ok(Medium::clear(Transferred::never(Bare::open(path, access)?)))
     }
 
     /// A chip for a new volume that is transferred to others of its sort, of which up to
@@ -104,7 +126,7 @@ impl Medium {
         let chip = Bare::Image(chip);
         let page = leak_page(&chip);
         match Transferred::begin(chip, page, slack, spare) {
-            Ok(chip) => Ok(Medium(chip)),
+            Ok(chip) => Ok(Medium::clear(chip)),
             Err(Error::Geometry) => {
                 let why = format!("--slack {slack}: too many blocks for this chip");
                 Err(Usage(why).into())
@@ -118,14 +140,33 @@ impl Medium {
     pub fn open(path: &Path, access: Access) -> Result<Medium> {
         let chip = Bare::open(path, access)?;
         let page = leak_page(&chip);
-        let mut medium = Medium(Transferred::open(chip, page)?);
+        let mut medium = Medium::clear(Transferred::open(chip, page)?);
         medium.clear_counters();
-        Ok(medium)
+        medium.with_key()
+    }
+
+    /// The same encrypted, if the command was given a key.
+    pub fn with_key(self) -> Result<Medium> {
+        match (key::given(), self.0) {
+            (Some(key), Layer::Clear(chip)) => {
+                let page = leak_page(chip.inner());
+                let sealed = XtsNand::new(*chip, key, page)?;
+                Ok(Medium(Layer::Sealed(Box::new(sealed))))
+            }
+            (_, layer) => Ok(Medium(layer)),
+        }
+    }
+
+    fn transferred(&self) -> &Transferred<'static, Bare> {
+        match &self.0 {
+            Layer::Clear(chip) => chip,
+            Layer::Sealed(chip) => chip.inner(),
+        }
     }
 
     /// What chip it is.
     pub fn name(&self) -> &str {
-        match self.0.inner() {
+        match self.transferred().inner() {
             Bare::Image(chip) => chip.spec().name(),
             Bare::Device(chip) => chip.name(),
             Bare::Looked(chip) => chip.inner().name(),
@@ -134,24 +175,27 @@ impl Medium {
 
     /// Shape of the chip; that of the volume may be less.
     pub fn chip_geometry(&self) -> Geometry {
-        self.0.inner().geometry()
+        self.transferred().inner().geometry()
     }
 
     /// Whether what is durable on a simulated chip is so for the disk below its image.
     pub fn set_barrier(&mut self, on: bool) {
-        if let Bare::Image(chip) = self.0.inner_mut() {
+        if let Bare::Image(chip) = self.transfer().inner_mut() {
             chip.set_barrier(on);
         }
     }
 
     /// How the volume came to the chip.
     pub fn transfer(&mut self) -> &mut Transferred<'static, Bare> {
-        &mut self.0
+        match &mut self.0 {
+            Layer::Clear(chip) => chip,
+            Layer::Sealed(chip) => chip.inner_mut(),
+        }
     }
 
     /// Bad blocks of the chip.
     pub fn bad_blocks(&mut self) -> Result<Vec<u32>> {
-        let chip = self.0.inner_mut();
+        let chip = self.transfer().inner_mut();
         let mut bad = Vec::new();
         for block in 0..chip.geometry().blocks() {
             if chip.is_bad(BlockAddr(block))? {
@@ -163,7 +207,7 @@ impl Medium {
 
     /// Begins to count anew.
     pub fn clear_counters(&mut self) {
-        match self.0.inner_mut() {
+        match self.transfer().inner_mut() {
             Bare::Image(chip) => chip.clear_counters(),
             Bare::Device(chip) => chip.clear_counters(),
             Bare::Looked(_) => {}
@@ -172,7 +216,7 @@ impl Medium {
 
     /// Whether no good block has anything in its first page, where each block begins.
     pub fn is_erased(&mut self) -> Result<bool> {
-        let chip = self.0.inner_mut();
+        let chip = self.transfer().inner_mut();
         let geometry = chip.geometry();
         let mut page = vec![0; geometry.page_size() as usize];
         for block in 0..geometry.blocks() {
@@ -226,6 +270,16 @@ impl Nand for Bare {
         Ok(each!(self, chip => chip.read(page, offset, data, spare)?))
     }
 
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, MediumError> {
+        Ok(each!(self, chip => chip.read_used(page, data, head, used)?))
+    }
+
     fn program(
         &mut self,
         page: PageAddr,
@@ -272,11 +326,11 @@ impl Nand for Medium {
     type Error = MediumError;
 
     fn geometry(&self) -> Geometry {
-        self.0.geometry()
+        layer!(&self.0, chip => chip.geometry())
     }
 
     fn correctable_bits(&self) -> u32 {
-        self.0.correctable_bits()
+        layer!(&self.0, chip => chip.correctable_bits())
     }
 
     fn read(
@@ -286,7 +340,17 @@ impl Nand for Medium {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadStatus, MediumError> {
-        self.0.read(page, offset, data, spare)
+        layer!(&mut self.0, chip => chip.read(page, offset, data, spare))
+    }
+
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, MediumError> {
+        layer!(&mut self.0, chip => chip.read_used(page, data, head, used))
     }
 
     fn program(
@@ -295,11 +359,11 @@ impl Nand for Medium {
         data: &[u8],
         spare: &[u8],
     ) -> Result<OpStatus, MediumError> {
-        self.0.program(page, data, spare)
+        layer!(&mut self.0, chip => chip.program(page, data, spare))
     }
 
     fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
-        self.0.copies(from, to)
+        layer!(&self.0, chip => chip.copies(from, to))
     }
 
     fn copy(
@@ -309,23 +373,24 @@ impl Nand for Medium {
         spare: &[u8],
         page: &mut [u8],
     ) -> Result<Copied, MediumError> {
-        self.0.copy(from, to, spare, page)
+        // Of an encrypted page the place is part of the cipher: that chip reads and programs.
+        layer!(&mut self.0, chip => chip.copy(from, to, spare, page))
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, MediumError> {
-        self.0.erase(block)
+        layer!(&mut self.0, chip => chip.erase(block))
     }
 
     fn is_bad(&mut self, block: BlockAddr) -> Result<bool, MediumError> {
-        self.0.is_bad(block)
+        layer!(&mut self.0, chip => chip.is_bad(block))
     }
 
     fn mark_bad(&mut self, block: BlockAddr) -> Result<(), MediumError> {
-        self.0.mark_bad(block)
+        layer!(&mut self.0, chip => chip.mark_bad(block))
     }
 
     fn flush(&mut self) -> Result<(), MediumError> {
-        self.0.flush()
+        layer!(&mut self.0, chip => chip.flush())
     }
 }
 
@@ -338,8 +403,12 @@ impl Tearable for Medium {
         tear: Tear,
         seed: u64,
     ) -> Result<(), MediumError> {
-        let page = self.0.chip_page(page);
-        match self.0.inner_mut() {
+        let (chip, data) = match &mut self.0 {
+            Layer::Clear(chip) => (&mut **chip, data),
+            Layer::Sealed(chip) => chip.sealed(page, data),
+        };
+        let page = chip.chip_page(page);
+        match chip.inner_mut() {
             Bare::Image(chip) => Ok(chip.program_torn(page, data, spare, tear, seed)?),
             _ => Err(MediumError::Tear),
         }
@@ -351,8 +420,8 @@ impl Tearable for Medium {
         tear: EraseTear,
         seed: u64,
     ) -> Result<(), MediumError> {
-        let block = self.0.chip_block(block);
-        match self.0.inner_mut() {
+        let block = self.transferred().chip_block(block);
+        match self.transfer().inner_mut() {
             Bare::Image(chip) => Ok(chip.erase_torn(block, tear, seed)?),
             _ => Err(MediumError::Tear),
         }
@@ -361,14 +430,14 @@ impl Tearable for Medium {
 
 impl Metered for Medium {
     fn counters(&self) -> Counters {
-        each!(self.0.inner(), chip => chip.counters())
+        each!(self.transferred().inner(), chip => chip.counters())
     }
 
     fn erase_counts(&self) -> Vec<u32> {
-        each!(self.0.inner(), chip => chip.erase_counts())
+        each!(self.transferred().inner(), chip => chip.erase_counts())
     }
 
     fn idle(&mut self, ns: u64) {
-        each!(self.0.inner_mut(), chip => chip.idle(ns));
+        each!(self.transfer().inner_mut(), chip => chip.idle(ns));
     }
 }

@@ -4,11 +4,13 @@
 //! what is known of the chip under it.
 
 mod flashlight;
+mod key;
 mod medium;
 mod nanofs;
 mod raw;
 
 pub use flashlight::drawn_number;
+pub use key::KeyOption;
 pub use medium::{Medium, MediumError};
 pub use nanofs::{Card, is_volume as is_nanofs};
 pub use raw::Exported;

@@ -3,6 +3,7 @@
 mod command;
 mod common;
 mod disk;
+mod encrypted;
 mod guest;
 mod image;
 mod mount;

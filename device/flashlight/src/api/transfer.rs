@@ -428,6 +428,17 @@ impl<N: Nand> Nand for Transferred<'_, N> {
         self.nand.read(self.chip_page(page), offset, data, spare)
     }
 
+    fn read_used(
+        &mut self,
+        page: PageAddr,
+        data: &mut [u8],
+        head: usize,
+        used: &dyn Fn(&[u8]) -> usize,
+    ) -> Result<ReadStatus, N::Error> {
+        let page = self.chip_page(page);
+        self.nand.read_used(page, data, head, used)
+    }
+
     fn program(&mut self, page: PageAddr, data: &[u8], spare: &[u8]) -> Result<OpStatus, N::Error> {
         self.nand.program(self.chip_page(page), data, spare)
     }

@@ -221,8 +221,7 @@ impl<N: Nand> Durable<'_, N> {
             return Ok(());
         }
         let at = self.index.store.geo.page(BlockAddr(block), 0);
-        let page = (self.index.scratch).overwrite(&mut self.index.store.scratch_holds);
-        let status = self.index.store.nand.read(at, 0, page, &mut [])?;
+        let status = self.index.store.nand.read(at, 0, &mut [0], &mut [])?;
         if !status.is_readable() && !self.index.store.erase(block)? {
             self.anchor.next_leaves[1] = u32::MAX;
         }

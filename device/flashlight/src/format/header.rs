@@ -170,6 +170,16 @@ pub(crate) fn seq(page: &[u8]) -> Option<u64> {
     (get_u16(page, 4) == MAGIC).then(|| get_u64(page, SEQ))
 }
 
+/// Bytes of a page that its header says are used; of one that is no metadata page, those of a
+/// header. The checksum of that covers no others.
+pub(crate) fn used(page: &[u8]) -> usize {
+    if get_u16(page, 4) == MAGIC {
+        usize::from(get_u16(page, 24))
+    } else {
+        HEADER
+    }
+}
+
 /// Why a page has no valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bad {

@@ -220,7 +220,7 @@ impl<'r, N: Nand> Durable<'r, N> {
                 let at = geo.page(BlockAddr(block), index);
                 let Index { store, scratch, .. } = &mut self.index;
                 let page = scratch.overwrite(&mut store.scratch_holds);
-                let status = store.nand.read(at, 0, page, &mut [])?;
+                let status = store.nand.read_meta(at, page)?;
                 if !header::is_blank(page) {
                     seen.end = index + 1;
                 }

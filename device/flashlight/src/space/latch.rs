@@ -1,6 +1,7 @@
 //! The chip, behind a latch that closes when its driver fails.
 
 use crate::error::{Damaged, Error, Fault};
+use crate::format::header::{self, HEADER};
 use crate::space::pages::Pages;
 use crate::space::refresh::RefreshList;
 use flashkit_nand::{BlockAddr, Copied, Nand, OpStatus, PageAddr, ReadStatus};
@@ -140,6 +141,28 @@ impl<N: Nand> Latch<'_, N> {
         spare: &mut [u8],
     ) -> Result<ReadStatus, Fault> {
         let result = self.inner.read(page, offset, data, spare);
+        self.note_read(page, result)
+    }
+
+    /// Reads a metadata page, as far as its header says that it is used. What is not is `0xFF`. One
+    /// that cannot be read has a header of zeros, which is none and does not look erased: a driver
+    /// need not touch the buffer.
+    pub fn read_meta(&mut self, page: PageAddr, data: &mut [u8]) -> Result<ReadStatus, Fault> {
+        let result = self.inner.read_used(page, data, HEADER, &header::used);
+        let status = self.note_read(page, result)?;
+        if !status.is_readable() {
+            data[..HEADER].fill(0);
+        }
+        let used = header::used(data).clamp(HEADER, data.len());
+        data[used..].fill(0xff);
+        Ok(status)
+    }
+
+    fn note_read(
+        &mut self,
+        page: PageAddr,
+        result: Result<ReadStatus, N::Error>,
+    ) -> Result<ReadStatus, Fault> {
         if result.is_err() && !self.only_reads {
             self.stop(Stopped::Driver);
         }
@@ -207,8 +230,8 @@ mod tests {
     use super::*;
     use flashkit_nand::Geometry;
 
-    /// A chip whose driver always fails.
-    struct Broken;
+    /// A chip whose driver always fails, but for reads that end so and touch no buffer.
+    struct Broken(Result<ReadStatus, u8>);
 
     impl Nand for Broken {
         type Error = u8;
@@ -228,7 +251,7 @@ mod tests {
             _: &mut [u8],
             _: &mut [u8],
         ) -> Result<ReadStatus, u8> {
-            Err(1)
+            self.0
         }
 
         fn program(&mut self, _: PageAddr, _: &[u8], _: &[u8]) -> Result<OpStatus, u8> {
@@ -249,7 +272,7 @@ mod tests {
     }
 
     fn latch() -> Latch<'static, Broken> {
-        Latch::new(Broken, 1, Pages::new(&mut [], 1024))
+        Latch::new(Broken(Err(1)), 1, Pages::new(&mut [], 1024))
     }
 
     /// What is in RAM may be half of a change: a program after the failure could make it whole on
@@ -263,6 +286,20 @@ mod tests {
         assert_eq!(nand.program(PageAddr(0), &[], &[]), Err(Fault::ReadOnly));
         assert_eq!(nand.erase(BlockAddr(0)), Err(Fault::ReadOnly));
         assert_eq!(nand.mark_bad(BlockAddr(0)), Err(Fault::ReadOnly));
+    }
+
+    /// What was read before must not pass for the page: nothing is written to one that looks
+    /// erased and is not.
+    #[test]
+    fn a_page_that_cannot_be_read_is_not_what_was_in_the_buffer() {
+        let mut nand = Latch::new(
+            Broken(Ok(ReadStatus::Uncorrectable)),
+            1,
+            Pages::new(&mut [], 1024),
+        );
+        let mut page = [0xff; 1024];
+        nand.read_meta(PageAddr(0), &mut page).unwrap();
+        assert!(!header::is_blank(&page));
     }
 
     /// A call that has only read loses no more than itself.

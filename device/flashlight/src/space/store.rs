@@ -10,7 +10,7 @@
 use crate::config::Config;
 use crate::error::{Damaged, Fault};
 use crate::format::area::{Head, LogArea, UPDATE};
-use crate::format::header::{self, HEADER, Header, Kind};
+use crate::format::header::{self, Header, Kind};
 use crate::format::limits::RETIRING;
 use crate::format::mappage::Owner;
 use crate::format::tag::{self, Form, Tag};
@@ -181,20 +181,18 @@ impl<N: Nand> Store<'_, N> {
         Ok(header.is_some_and(|h| h.kind == Kind::Dir && (page == at || h.prev == at)))
     }
 
-    /// Reads a whole page and checks that it is a metadata page of this volume, and well-formed.
-    /// One read; a page that is uncorrectable is read once more, for it may be at its limit.
+    /// Reads a page as far as it is used and checks that it is a metadata page of this volume, and
+    /// well-formed. One read; a page that is uncorrectable is read once more, for it may be at its
+    /// limit.
     pub fn read_meta(&mut self, at: PageAddr, buf: &mut [u8]) -> Result<Option<Header>, Fault> {
         if !self.geo.contains(at) {
             return Ok(None);
         }
-        let mut status = self.nand.read(at, 0, buf, &mut [])?;
+        let mut status = self.nand.read_meta(at, buf)?;
         if !status.is_readable() {
-            status = self.nand.read(at, 0, buf, &mut [])?;
+            status = self.nand.read_meta(at, buf)?;
         }
         if !status.is_readable() {
-            // Whatever the buffer holds: not a page that looks erased. Zeros are no header, and say
-            // that it could not be read.
-            buf[..HEADER].fill(0);
             return Ok(None);
         }
         Ok(header::parse(buf, at)

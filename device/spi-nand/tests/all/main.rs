@@ -1,5 +1,6 @@
 //! The driver on simulated chips at command level. One program, which is linked once.
 
+mod bus;
 mod codes;
 mod copies;
 mod cuts;

@@ -443,6 +443,7 @@ impl<D: MeteredCard> Measured for NanoFsFs<D> {
             page_copies: 0,
             block_erases: c.trims,
             time_ns: c.time_ns,
+            ..Counters::default()
         }
     }
 

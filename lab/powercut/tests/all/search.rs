@@ -49,6 +49,25 @@ fn updates_in_short_tags_and_copies_find_nothing() {
     assert_eq!((found.cut_points, found.states), (2_140, 4_612));
 }
 
+/// The same chips with encrypted pages: single operations, and some that are directed.
+#[test]
+fn encrypted_chips_are_as_guaranteed() {
+    let mut found = Found::default();
+    let width = Width::default().outcomes(2).deeper(&[]);
+    for (nth, script) in catalogue().into_iter().enumerate() {
+        if nth % 9 == 0 && script.name.starts_with("single") || nth % 40 == 0 && !script.costly {
+            let script = Script {
+                chip: script.chip.xts(),
+                ..script
+            };
+            found.merge(search(&script, &width.clone().every(7)));
+        }
+    }
+    println!("{found:?}");
+    assert!(found.violations == 0, "{}", show(&found));
+    assert!(found.states > 500, "{found:?}");
+}
+
 /// Each once led to a violation.
 #[test]
 fn what_was_found_once_is_allowed() {

@@ -40,6 +40,8 @@ pub struct Args {
     /// Chip, as `flashkit chips` lists them
     #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
     chip: &'static Preset,
+    #[command(flatten)]
+    bus: values::BusOption,
     /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
@@ -50,7 +52,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let demo = Demo {
         image: Path::new(IMAGE),
-        chip: args.chip,
+        chip: args.bus.of(args.chip),
         ram: args.ram,
     };
     match held(demo.image)? {
@@ -82,9 +84,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         bytes: plan.bytes,
         ram: cut.ram,
     };
-    figures.print(args.chip, out)?;
+    figures.print(&demo.chip, out)?;
     if wrong.is_empty() {
-        compare::run(args.chip, args.ram, out)?;
+        compare::run(&demo.chip, args.ram, out)?;
     }
     if !wrong.is_empty() {
         out.flush()?;
@@ -109,7 +111,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
 struct Demo<'a> {
     image: &'a Path,
-    chip: &'static Preset,
+    chip: Preset,
     ram: Option<usize>,
 }
 
@@ -124,7 +126,7 @@ struct AtCut {
 
 impl Demo<'_> {
     fn show_chip(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let (chip, timing) = (self.chip, self.chip.timing);
+        let (chip, timing) = (&self.chip, self.chip.timing);
         let us = |ns: u64| ns as f64 / 1_000.0;
         writeln!(
             out,
@@ -145,7 +147,7 @@ impl Demo<'_> {
 
     fn format(&self, out: &mut dyn Write) -> anyhow::Result<Counters> {
         let image = Output::image(self.image)?;
-        let cost = volume::mkfs(&image, self.chip, self.ram, Birth::reproducible(), None)?;
+        let cost = volume::mkfs(&image, &self.chip, self.ram, Birth::reproducible(), None)?;
         image.finish()?;
         writeln!(out, "format   flashlight: {}", text::cost(cost))?;
         out.flush()?;

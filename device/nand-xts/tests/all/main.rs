@@ -1,0 +1,4 @@
+//! Encrypted chips. One program, which is linked once.
+
+mod cuts;
+mod pages;
