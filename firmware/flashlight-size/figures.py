@@ -21,11 +21,11 @@ sys.setrecursionlimit(10_000)
 
 # Of each program: what it is, bytes of code, and of stack under these functions.
 PROGRAMS = {
-    "whole": ("FlashLight, the whole API", 173_452, {"FlashLight::format_with": 7_036}),
-    "everyday": ("FlashLight, the everyday calls", 136_500, {
-        "Volume::bring_back": 7_104,
-        "FlashLight::write": 5_256,
-        "FlashLight::unlink": 5_256,
+    "whole": ("FlashLight, the whole API", 176_076, {"FlashLight::format_with": 7_036}),
+    "everyday": ("FlashLight, the everyday calls", 139_052, {
+        "Volume::bring_back": 6_744,
+        "FlashLight::write": 4_960,
+        "FlashLight::unlink": 4_904,
     }),
     "spi_nand": ("the driver of SPI NAND, with the parts of Winbond", 8_110, {}),
 }

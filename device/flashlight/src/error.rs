@@ -3,7 +3,7 @@
 use flashkit_nand::PageAddr;
 
 /// What is damaged. It is also its name: `&*damaged` is a `&str`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damaged {
     /// A file's data.
@@ -95,6 +95,12 @@ impl core::ops::Deref for Damaged {
 
     fn deref(&self) -> &str {
         self.as_str()
+    }
+}
+
+impl core::fmt::Debug for Damaged {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        core::fmt::Debug::fmt(self.as_str(), f)
     }
 }
 

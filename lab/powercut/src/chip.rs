@@ -13,8 +13,9 @@ use crate::recorder::{ENCRYPTED, Recorder};
 
 /// A chip and how its volume is mounted, as `PAGE+SPARExPAGESxBLOCKS`, then `-badN` for each bad
 /// block, `-paper` for the paper's cleaner, `-kept` for so much RAM that metadata pages are
-/// kept, `-xts` for an encrypted one, `-copies` for one that copies pages by itself, `-tableN` for a
-/// block table on flash of so many blocks a page, and `-dirtyN` for a dirty list of so many entries.
+/// kept, `-copies` for one that copies pages by itself, `-xts` for an encrypted one, `-tableN` for
+/// a block table on flash of so many blocks a page, and `-dirtyN` for a dirty list of so many
+/// entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chip {
     /// Data bytes of a page.

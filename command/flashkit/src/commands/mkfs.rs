@@ -180,8 +180,11 @@ fn make(
             if args.chip.is_some() || args.ram.is_some() || args.devtable.is_some() {
                 return wrong("--chip, --ram or --devtable");
             }
-            if args.slack.is_some() || args.bus.is_some() {
-                return wrong("--slack or --bus");
+            if args.slack.is_some() {
+                return wrong("--slack");
+            }
+            if args.bus.is_some() {
+                return wrong("--bus");
             }
             if args.encryption.file().is_some() {
                 return wrong("--key-file");

@@ -68,7 +68,7 @@ pub enum Cleaning {
 pub struct Choice {
     /// Translation layer: page on NAND, jftl the same with the journal of ext3 or ext4
     /// written once, remap only what JFTL's paper has of that, logdisk on NOR
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_possible_values = true)]
     ftl: Ftl,
     /// Chip of a new image [default: nor-16m for logdisk, else slc-256m]
     #[arg(long, value_name = "NAME")]
@@ -81,9 +81,9 @@ pub struct Choice {
     /// Bytes of a sector of a new disk of logdisk [default: 512]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     sector: Option<usize>,
-    /// How logdisk cleans: as the paper's driver, greedy, by cost and benefit, or so with a segment
-    /// apart for cold blocks; with the least copying; so that no write waits long [default: least]
-    #[arg(long, value_enum)]
+    /// How logdisk cleans: `paper`, greedy, `cost-benefit`, or `separate`, so with a segment apart
+    /// for cold blocks; `least` copying; `bounded` waits of a write [default: least]
+    #[arg(long, value_enum, hide_possible_values = true)]
     cleaning: Option<Cleaning>,
     /// Really wait the chip's times
     #[arg(long)]

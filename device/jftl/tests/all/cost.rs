@@ -28,8 +28,12 @@ fn capacity_and_ram() {
         let share = f64::from(disk.sector_count()) / f64::from(geometry.pages());
         let whole = ram_bytes(&geometry, MapCache::Whole).unwrap();
         println!("{} {share:.4} {len} {whole}", p.name);
-        // 160 blocks are few: one in fifty may go bad, and the log takes ten.
-        let least = if p.name == "micron-20m" { 0.75 } else { 0.93 };
+        // Few blocks, as 160 or 512: one in fifty may go bad, and the log takes ten.
+        let least = match geometry.blocks() {
+            ..256 => 0.75,
+            ..1024 => 0.90,
+            _ => 0.93,
+        };
         assert!(share >= least, "{}: {share}", p.name);
     }
     // 1 GiB, in the common shapes.
