@@ -509,7 +509,7 @@ impl<N: Nand> Index<'_, N> {
     /// for, as costs no more, it is in the scratch page then.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when that cannot be known.
+    /// [`Fault::Corrupt`] when that cannot be known.
     fn data_owner(&mut self, at: PageAddr, whole: bool) -> Result<DataOwner, Fault> {
         let Some(form) = self.store.tags else {
             return Ok((self.search_owner(at)?, Seen::NOTHING));

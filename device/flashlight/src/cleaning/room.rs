@@ -266,7 +266,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// # Errors
-    /// [`Error::ReadOnly`], or that of the driver if it has failed where no call could say so.
+    /// [`Fault::ReadOnly`], or that of the driver if it has failed where no call could say so.
     pub(crate) fn writable(&mut self) -> Result<(), Fault> {
         if self.read_only {
             return Err(Fault::ReadOnly);

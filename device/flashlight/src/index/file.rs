@@ -294,7 +294,7 @@ impl<N: Nand> Index<'_, N> {
     /// so many bytes of the inode.
     ///
     /// # Errors
-    /// [`Error::TooBig`].
+    /// [`Fault::TooBig`].
     pub(crate) fn need_place(&self, i: FileSlot, bytes: usize) -> Result<(), Fault> {
         let view = self.files[i].file();
         if view.levels() == 2 && view.fragment_at() + bytes > self.store.page_size() {

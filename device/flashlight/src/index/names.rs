@@ -90,7 +90,7 @@ impl<N: Nand> Index<'_, N> {
     /// brings the names page into the scratch page.
     ///
     /// # Errors
-    /// [`Error::TooManyLinks`] when there is no place.
+    /// [`Fault::TooManyLinks`] when there is no place.
     pub(crate) fn place_for_own_name(&mut self, i: FileSlot) -> Result<PagedPlace, Fault> {
         let max = names_max(self.store.page_size());
         let view = self.files[i].file();

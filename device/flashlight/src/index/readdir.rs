@@ -25,6 +25,8 @@ pub struct Entry<'a> {
 
 /// In a cookie: entries before it could not be read. Who takes cookies from strangers is to know
 /// which directories have given such ones: a listing from one on ends with [`Error::Corrupt`].
+///
+/// [`Error::Corrupt`]: crate::Error::Corrupt
 pub const PASSED_DAMAGE: u64 = 1 << 62;
 
 /// An inode, where its page was found, and which of its names is meant.

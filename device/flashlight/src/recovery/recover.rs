@@ -51,7 +51,7 @@ impl<N: Nand> Store<'_, N> {
     /// In a recovery, before a page is looked into for what it names: see [`Recovery::look_into`].
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when that has been done more often than there are pages.
+    /// [`Fault::Corrupt`] when that has been done more often than there are pages.
     pub fn look_into(&mut self, at: PageAddr) -> Result<(), Fault> {
         let may = self.recovery.as_mut().is_none_or(Recovery::look_into);
         if may {

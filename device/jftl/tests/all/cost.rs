@@ -31,7 +31,7 @@ fn capacity_and_ram() {
         // Few blocks, as 160 or 512: one in fifty may go bad, and the log takes ten.
         let least = match geometry.blocks() {
             ..256 => 0.75,
-            ..1024 => 0.90,
+            256..1024 => 0.90,
             _ => 0.93,
         };
         assert!(share >= least, "{}: {share}", p.name);
