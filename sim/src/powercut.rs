@@ -1,6 +1,8 @@
 //! A power cut at a chosen operation.
 
-use flashkit_nand::{BlockAddr, Geometry, Nand, OpStatus, PageAddr, ReadStatus};
+use flashkit_nand::{
+    BlockAddr, Copied, Geometry, Nand, OpStatus, PageAddr, ReadStatus, copy_over_bus,
+};
 
 use crate::{Counters, EraseTear, Metered, Tear, Tearable};
 
@@ -191,9 +193,26 @@ impl<N: Tearable> Nand for PowerCut<N> {
         }
     }
 
-    /// The copy itself is a read and a program, as by default: those are what is looked at.
     fn copies(&self, from: PageAddr, to: PageAddr) -> bool {
         self.inner.copies(from, to)
+    }
+
+    /// One operation, as a program is. A copy that is cut is a program that is.
+    fn copy(
+        &mut self,
+        from: PageAddr,
+        to: PageAddr,
+        spare: &[u8],
+        page: &mut [u8],
+    ) -> Result<Copied, Self::Error> {
+        self.check()?;
+        if self.cut.is_some_and(|cut| cut.after == self.ops) {
+            return copy_over_bus(self, from, to, spare, page);
+        }
+        let copied = self.inner.copy(from, to, spare, page);
+        let copied = copied.map_err(CutError::Inner)?;
+        self.ops += u64::from(copied != Copied::Uncorrectable);
+        Ok(copied)
     }
 
     fn erase(&mut self, block: BlockAddr) -> Result<OpStatus, Self::Error> {
@@ -250,6 +269,7 @@ impl<N: Metered> Metered for PowerCut<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spi::CopyRange;
     use crate::{SimNand, preset};
 
     const CUT: Cut = Cut {
@@ -261,6 +281,29 @@ mod tests {
 
     fn chip() -> SimNand {
         SimNand::new(preset("micron-20m").unwrap())
+    }
+
+    /// What a chip does by itself costs a copy, and no bytes over the bus; and it is cut as a
+    /// program is.
+    #[test]
+    fn a_copy_is_the_chips_own_and_can_be_cut() {
+        let mut chip = chip();
+        chip.set_copies(CopyRange::All);
+        let mut nand = PowerCut::new(chip, CUT);
+        let page_size = nand.geometry().page_size() as usize;
+        let data = vec![7; page_size];
+        nand.program(PageAddr(0), &data, &[]).unwrap();
+        let mut copy = |nand: &mut PowerCut<SimNand>, to| {
+            nand.copy(PageAddr(0), PageAddr(to), &[], &mut vec![0; page_size])
+        };
+        assert_eq!(copy(&mut nand, 1), Ok(Copied::Done(ReadStatus::Clean)));
+        let counters = nand.counters();
+        assert_eq!((counters.page_copies, counters.page_programs), (1, 1));
+        assert_eq!(copy(&mut nand, 2), Err(CutError::PowerOff));
+        assert!(nand.is_off());
+        let mut torn = vec![0; page_size];
+        let status = nand.into_inner().read(PageAddr(2), 0, &mut torn, &mut []);
+        assert!(status != Ok(ReadStatus::Clean) || torn != data);
     }
 
     #[test]
