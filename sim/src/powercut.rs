@@ -293,7 +293,7 @@ mod tests {
         let page_size = nand.geometry().page_size() as usize;
         let data = vec![7; page_size];
         nand.program(PageAddr(0), &data, &[]).unwrap();
-        let mut copy = |nand: &mut PowerCut<SimNand>, to| {
+        let copy = |nand: &mut PowerCut<SimNand>, to| {
             nand.copy(PageAddr(0), PageAddr(to), &[], &mut vec![0; page_size])
         };
         assert_eq!(copy(&mut nand, 1), Ok(Copied::Done(ReadStatus::Clean)));
