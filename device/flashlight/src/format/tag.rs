@@ -211,20 +211,17 @@ impl Tag {
     /// No number was as large as `seq` yet.
     pub fn check(form: Form, b: &mut [u8; SIZE], data: &[u8], seq: u64) -> Option<Checked> {
         let mut sorted = form.sorted(b);
-        let differs = |b: &[u8; SIZE], high| get_u32(b, 0) ^ checksum(form, data, b, high);
-        let highest = match form {
-            Form::Wide => 0,
-            Form::Short => (seq >> 32) as u32,
+        let differs = get_u32(&sorted, 0) ^ checksum(form, data, &sorted, 0);
+        let (bits, highest) = match form {
+            Form::Wide => (0, 0),
+            Form::Short => (HIGH_BITS, (seq >> 32) as u32),
         };
-        let mut highs = (0..=highest).rev();
-        if let Some(high) = highs.clone().find(|&high| differs(&sorted, high) == 0) {
+        let high = unstep(differs, bits);
+        if high <= highest {
             let mended = false;
             return Some(Checked { high, mended });
         }
-        let high = highs.find(|&high| {
-            let differs = differs(&sorted, high);
-            mend(&mut sorted, differs)
-        })?;
+        let high = mend(&mut sorted, high, bits, highest)?;
         *b = form.on_flash(&sorted);
         Some(Checked { high, mended: true })
     }
@@ -243,26 +240,46 @@ fn checksum(form: Form, data: &[u8], b: &[u8; SIZE], high: u32) -> u32 {
     }
 }
 
-/// Flips the bit back that makes a checksum, which is before what it covers last, differ so; false
-/// if there is none. A changed bit of data is never taken for one of those: with fewer than four
-/// changed bits CRC-32C never comes out right.
-fn mend(b: &mut [u8], differs: u32) -> bool {
-    if differs.is_power_of_two() {
-        let crc = get_u32(b, 0) ^ differs;
-        put_u32(b, 0, crc);
-        return true;
-    }
-    let mut effect = POLYNOMIAL;
-    for byte in b[4..].iter_mut().rev() {
-        for bit in (0..8).rev() {
-            if effect == differs {
-                *byte ^= 1 << bit;
-                return true;
-            }
-            effect = effect >> 1 ^ POLYNOMIAL & (effect & 1).wrapping_neg();
+/// Bits of the upper half of a number in a short tag and of what its checksum covers behind it.
+const HIGH_BITS: u32 = 8 * SIZE as u32;
+
+/// What becomes of a CRC-32C by a bit more.
+fn step(crc: u32) -> u32 {
+    crc >> 1 ^ POLYNOMIAL & (crc & 1).wrapping_neg()
+}
+
+/// What was a CRC-32C before so many bits of zeros. Checksums are linear, so where they differ by
+/// this, what they cover differs by that, so many bits before its end.
+fn unstep(crc: u32, bits: u32) -> u32 {
+    (0..bits).fold(crc, |crc, _| match crc >> 31 {
+        0 => crc << 1,
+        _ => (crc ^ POLYNOMIAL) << 1 | 1,
+    })
+}
+
+/// Flips the bit back with which a checksum, which is before what it covers last, comes out right,
+/// and says for which upper half of a number: the highest that is possible. `high` is the one with
+/// which it does as it is, [`unstep`] so many bits. `None` if there is none. A changed bit of data
+/// is never taken for one of those: with fewer than four changed bits CRC-32C never comes out right.
+fn mend(b: &mut [u8], high: u32, bits: u32, highest: u32) -> Option<u32> {
+    let mut best = None;
+    let mut look = |bit: usize, effect: u32| {
+        let high = high ^ effect;
+        if high <= highest {
+            best = best.max(Some((high, bit)));
         }
+    };
+    for bit in 0..32 {
+        look(bit, unstep(1 << bit, bits));
     }
-    false
+    let mut effect = unstep(POLYNOMIAL, bits);
+    for bit in (32..8 * b.len()).rev() {
+        look(bit, effect);
+        effect = step(effect);
+    }
+    let (high, bit) = best?;
+    b[bit / 8] ^= 1 << (bit % 8);
+    Some(high)
 }
 
 /// When an update was.
@@ -402,7 +419,7 @@ impl Update {
         }
         let crc = crc32c(tag, &b[STAMP..]) ^ (seq >> 32) as u32;
         let differs = get_u32(&b, SIZE) ^ crc;
-        if differs != 0 && !mend(&mut b[SIZE..], differs) {
+        if differs != 0 && mend(&mut b[SIZE..], differs, 0, 0).is_none() {
             return None;
         }
         let high = i64::from(b[STAMP + 8] as i8);
@@ -649,6 +666,31 @@ mod tests {
         let mut b = TAG.encode(Form::Short, b"data", SEQ);
         let before = SEQ - (1 << 32);
         assert!(Tag::check(Form::Short, &mut b, b"data", before).is_none_or(|c| c.mended));
+    }
+
+    /// An image may say any number; to try each upper half would take a minute for a page.
+    #[test]
+    fn any_upper_half_of_a_number_is_found_at_once() {
+        let most = (1 << 62) - 1;
+        for seq in [0, SEQ, 0x2000_0000_1234_5678, most - 1, most] {
+            let tag = Tag {
+                seq: seq as u32,
+                ..TAG
+            };
+            let high = (seq >> 32) as u32;
+            let sound = tag.encode(Form::Short, b"data", seq);
+            let checked = Tag::check(Form::Short, &mut { sound }, b"data", most);
+            let mended = false;
+            assert_eq!(checked, Some(Checked { high, mended }), "{seq:#x}");
+            for bit in 0..8 * SIZE {
+                let mut b = sound;
+                b[bit / 8] ^= 1 << (bit % 8);
+                let checked = Tag::check(Form::Short, &mut b, b"data", seq);
+                assert!(checked.is_some(), "{seq:#x}, bit {bit}");
+            }
+        }
+        let wide = TAG.encode(Form::Wide, b"data", SEQ);
+        assert_eq!(Tag::check(Form::Wide, &mut { wide }, b"date", most), None);
     }
 
     #[test]
