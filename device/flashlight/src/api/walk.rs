@@ -233,7 +233,7 @@ impl<N: Nand> Index<'_, N> {
             if page.is_some() {
                 let found = self.load_scratch(page, Kind::DirMap);
                 report(found, self.store.nand.damaged_at(), page, 0, visitor)?;
-                self.map_get(k as u32 * self.map.per_page())?;
+                self.load_map(k as u32 * self.map.per_page())?;
             }
         }
         for ino in [ROOT_DIR, INDEX_DIR] {

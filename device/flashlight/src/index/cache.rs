@@ -444,8 +444,8 @@ impl<N: Nand> Index<'_, N> {
         if self.dirs[i].ino == 0 || !self.dirs[i].dirty {
             return Ok(());
         }
-        // The page of the map that must lead to it: another may have to be written for that.
-        self.load_map(self.dirs[i].ino)?;
+        // The map must lead to it: a page of the map may have to be written for that.
+        self.map_ready(self.dirs[i].ino)?;
         let slot = &mut self.dirs[i];
         let len = slot.dir().len();
         let at = self
@@ -718,7 +718,7 @@ impl<N: Nand> Index<'_, N> {
     pub(crate) fn write_cached(&mut self) -> Result<(), Fault> {
         self.flush_files()?;
         self.save_dirs()?;
-        self.flush_map()
+        self.write_map()
     }
 
     pub(crate) fn sync_node(&mut self, node: Node) -> Result<(), Fault> {
@@ -751,6 +751,6 @@ impl<'r, N: Nand> Index<'r, N> {
         self.deferred_since
             || self.dirs.0.iter().any(|dir| dir.unsaved)
             || self.files.0.iter().any(|file| file.dirty)
-            || self.map.dirty
+            || self.map.has_changed()
     }
 }

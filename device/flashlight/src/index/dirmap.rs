@@ -12,10 +12,14 @@
 //! page of places: 32  page 62 + k of the map, u32 each; all ones: none
 //! ```
 //!
+//! Changes of pages that are not cached wait in RAM ([`map_changes`]).
+//!
 //! Pages written between checkpoints need no recovery: the map is rebuilt from the DirInode pages
 //! found. So is a page that cannot be read ([`crate::index::rebuild`]); for the page of
 //! places there is its copy. It has no place in RAM: it is read and written in that of
 //! the cached page of the map.
+//!
+//! [`map_changes`]: crate::index::map_changes
 
 use crate::error::{Fault, sound};
 use crate::format::area::LogArea;
@@ -23,6 +27,7 @@ use crate::format::header::{HEADER, Kind};
 use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR, ROOT_DIR};
 use crate::index::Index;
+use crate::index::map_changes::MapChanges;
 use crate::space::latch::MayProgram;
 use crate::space::store::Store;
 use flashkit_bytes::{get_u32, put_u32};
@@ -37,7 +42,10 @@ pub(crate) struct DirMap<'r> {
     /// Which page is cached, and where it is.
     pub index: Option<u16>,
     pub loc: PageAddr,
+    /// It has changes besides those that wait.
     pub dirty: bool,
+    /// Changes that wait. The cached page shows its own.
+    pub changes: MapChanges<'r>,
     /// Places, 4 bytes each.
     pub roots: &'r mut [u8],
     /// Whether the last two are of pages of places.
@@ -61,9 +69,24 @@ impl DirMap<'_> {
         self.index.is_some_and(|index| usize::from(index) == page)
     }
 
+    /// The page of the map that has a directory's number.
+    fn page_of(&self, ino: u32) -> usize {
+        (ino / self.per_page()) as usize
+    }
+
     /// Where a page of the map is that is cached: none on flash, of one that is only in RAM.
     fn cached(&self, page: usize) -> Option<PageAddr> {
         (self.has(page) && (self.dirty || self.loc.is_some())).then_some(self.loc)
+    }
+
+    /// Whether the map has changes that are not on flash.
+    pub fn has_changed(&self) -> bool {
+        self.dirty || !self.changes.is_empty()
+    }
+
+    /// Whether [`Index::map_set`] needs no page of the map to be read or written.
+    fn takes(&self, ino: u32) -> bool {
+        self.has(self.page_of(ino)) || self.changes.may_set(ino)
     }
 
     /// The copies of the page of places, if there is one.
@@ -141,7 +164,19 @@ impl<N: Nand> Index<'_, N> {
         } else {
             put_u32(self.map.roots, 4 * i, at.0);
         }
+        self.map.changes.forget(i);
         self.store.invalidate(old, MayProgram);
+        Ok(())
+    }
+
+    /// Writes all pages of the map that have changed. A read and a program for each.
+    pub(crate) fn write_map(&mut self) -> Result<(), Fault> {
+        self.flush_map()?;
+        while let Some(page) = self.map.changes.fullest() {
+            self.load_map(page as u32 * self.map.per_page())?;
+            self.map.dirty = true;
+            self.flush_map()?;
+        }
         Ok(())
     }
 
@@ -209,7 +244,7 @@ impl<N: Nand> Index<'_, N> {
         if ino >= self.map.end() {
             return Err(Fault::NotFound);
         }
-        let i = (ino / self.map.per_page()) as usize;
+        let i = self.map.page_of(ino);
         if !self.map.has(i) {
             self.flush_map()?;
             self.map.index = None;
@@ -225,6 +260,10 @@ impl<N: Nand> Index<'_, N> {
                     self.map.dirty = !self.read_only || self.store.recovery.is_some();
                 }
             }
+            for (dir, page) in self.map.changes.of_page(i) {
+                let n = (dir % ((self.map.buf.len() - HEADER) / 4) as u32) as usize;
+                put_u32(self.map.buf, HEADER + 4 * n, page.0);
+            }
             (self.map.index, self.map.loc) = (u16::try_from(i).ok(), at);
         }
         Ok(HEADER + 4 * (ino % self.map.per_page()) as usize)
@@ -232,6 +271,9 @@ impl<N: Nand> Index<'_, N> {
 
     /// Page of a directory; none if there is no such directory. At most two reads.
     pub(crate) fn map_get(&mut self, ino: u32) -> Result<PageAddr, Fault> {
+        if let Some(page) = self.map.changes.get(ino) {
+            return Ok(page);
+        }
         let at = self.load_map(ino)?;
         Ok(PageAddr(get_u32(self.map.buf, at)))
     }
@@ -243,8 +285,9 @@ impl<N: Nand> Index<'_, N> {
         from: usize,
     ) -> Result<Option<(usize, PageAddr)>, Fault> {
         let near = if self.map.wide { NEAR } else { MAP_PAGES };
+        let waits = |map: &DirMap<'_>, i: usize| map.changes.of_page(i).next().is_some();
         for i in from..near {
-            let root = Some(self.map.root(i)).filter(|page| page.is_some());
+            let root = Some(self.map.root(i)).filter(|&page| page.is_some() || waits(&self.map, i));
             if let Some(page) = self.map.cached(i).or(root) {
                 return Ok(Some((i, page)));
             }
@@ -259,7 +302,8 @@ impl<N: Nand> Index<'_, N> {
         self.flush_map()?;
         self.load_places()?;
         let place = |i: usize| PageAddr(get_u32(self.map.buf, HEADER + 4 * (i - NEAR)));
-        let found = (from..self.map.pages(true)).find(|&i| place(i).is_some());
+        let found =
+            (from..self.map.pages(true)).find(|&i| place(i).is_some() || waits(&self.map, i));
         Ok(found.map(|i| (i, place(i))))
     }
 
@@ -275,7 +319,7 @@ impl<N: Nand> Index<'_, N> {
         let mut from = 0;
         while let Some((i, page)) = self.map_page_from(from)? {
             if page == at {
-                self.map_get(i as u32 * self.map.per_page())?;
+                self.load_map(i as u32 * self.map.per_page())?;
                 self.map.dirty = true;
                 self.flush_map()?;
                 return Ok(true);
@@ -308,10 +352,49 @@ impl<N: Nand> Index<'_, N> {
         Ok(None)
     }
 
+    /// Makes a place for a change of a directory's number, so that [`Index::map_set`] cannot fail.
+    /// Where there is none, the cached page may be written, and the one that most changes are of is
+    /// read: it takes them.
+    pub(crate) fn map_ready(&mut self, ino: u32) -> Result<(), Fault> {
+        if ino >= self.map.end() {
+            return Err(Fault::NotFound);
+        }
+        if self.map.index.is_none() {
+            self.load_map(ino)?;
+        }
+        if self.map.takes(ino) {
+            return Ok(());
+        }
+        if !self.map.changes.has_place() {
+            let share = MapChanges::share(self.known_dirs.size());
+            self.map.changes.place(self.known_dirs.give(share));
+        }
+        if self.map.takes(ino) {
+            return Ok(());
+        }
+        let full = self.map.changes.fullest();
+        self.load_map(full.map_or(ino, |page| page as u32 * self.map.per_page()))?;
+        if let Some(page) = full {
+            self.map.dirty = true;
+            self.map.changes.forget(page);
+        }
+        Ok(())
+    }
+
+    /// Lets the map lead to the page of a directory. None, or what [`Index::map_ready`] costs.
     pub(crate) fn map_set(&mut self, ino: u32, page: PageAddr) -> Result<(), Fault> {
-        let at = self.load_map(ino)?;
-        put_u32(self.map.buf, at, page.0);
-        self.map.dirty = true;
+        self.map_ready(ino)?;
+        let cached = self.map.has(self.map.page_of(ino));
+        if cached {
+            let at = self.load_map(ino)?;
+            put_u32(self.map.buf, at, page.0);
+        }
+        if cached && (self.map.dirty || !self.map.changes.may_set(ino)) {
+            self.map.dirty = true;
+            self.map.changes.forget(self.map.page_of(ino));
+        } else {
+            self.map.changes.set(ino, page);
+        }
         // Its page shows them, or it is gone.
         self.store.forget_deferred(ino);
         // Of a page that it may be written to again a copy must not tell.

@@ -43,6 +43,22 @@ impl<'r> KnownDirs<'r> {
         KnownDirs { bytes }
     }
 
+    /// Bytes that there are for names.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Gives so many of its bytes away. Names that have no room any more go.
+    pub fn give(&mut self, count: usize) -> &'r mut [u8] {
+        let left = self.bytes.len() - count;
+        let ends = self.all().map(|known| known.at.end);
+        let kept = ends.take_while(|&end| end <= left).last().unwrap_or(0);
+        let (names, given) = core::mem::take(&mut self.bytes).split_at_mut(left);
+        names[kept..].fill(0);
+        self.bytes = names;
+        given
+    }
+
     fn all(&self) -> impl Iterator<Item = Known<'_>> {
         let mut from = 0;
         core::iter::from_fn(move || {
@@ -166,6 +182,21 @@ mod tests {
             }
             assert_eq!(found, if round == 0 { 0 } else { 2 });
         }
+    }
+
+    #[test]
+    fn names_stay_that_have_room_when_bytes_are_given_away() {
+        let mut bytes = [0; 4 * (HEAD + 1)];
+        let mut known = KnownDirs::new(&mut bytes);
+        for dir in 3..7 {
+            known.add(dir, 1, &[dir as u8]);
+        }
+        let given = known.give(HEAD + 2);
+        assert_eq!((given.len(), known.size()), (HEAD + 2, 3 * HEAD + 2));
+        let found = [3, 4, 5, 6].map(|dir| known.find(1, &[dir as u8]));
+        assert_eq!(found, [None, None, Some(5), Some(6)]);
+        known.add(7, 1, b"a");
+        assert_eq!(known.find(1, b"a"), Some(7));
     }
 
     #[test]

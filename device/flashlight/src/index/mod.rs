@@ -24,6 +24,7 @@ pub(crate) mod known_dirs;
 pub(crate) mod links;
 pub(crate) mod lookup;
 pub(crate) mod lost_maps;
+pub(crate) mod map_changes;
 pub(crate) mod names;
 pub(crate) mod own_name;
 pub(crate) mod placement;
@@ -37,11 +38,13 @@ pub(crate) mod updates;
 pub(crate) mod waiting;
 
 use crate::error::Damaged;
+use crate::format::header::HEADER;
 use crate::format::limits::MAP_PAGES;
 use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use crate::index::cache::{CachedDir, CachedFile};
 use crate::index::dirmap::DirMap;
 use crate::index::known_dirs::KnownDirs;
+use crate::index::map_changes::MapChanges;
 use crate::index::scratch::Scratch;
 use crate::index::slots::{Dirs, Files};
 use crate::space::store::Store;
@@ -89,6 +92,8 @@ impl<'r, N: Nand> Index<'r, N> {
         let (map_roots, ram) = ram.split_at_mut(4 * MAP_PAGES);
         map_roots.fill(0xff);
         let (first, second) = hashes.split_at_mut(hashes.len() / 2);
+        let per_page = (store.page_size() - HEADER) / 4;
+        let changes = MapChanges::new(per_page as u32, store.ppb());
         let mut pages = ram.chunks_exact_mut(store.page_size());
         let mut page = || pages.next().unwrap_or_default();
         Index {
@@ -98,6 +103,7 @@ impl<'r, N: Nand> Index<'r, N> {
                 buf: page(),
                 index: None,
                 dirty: false,
+                changes,
                 roots: map_roots,
                 next: INDEX_DIR + 1,
             },

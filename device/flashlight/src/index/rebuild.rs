@@ -250,6 +250,9 @@ impl<N: Nand> Index<'_, N> {
         if self.entry_at(first, ino).is_some() {
             return Ok(Some(self.entry(first, ino)));
         }
+        if let Some(page) = self.map.changes.get(ino) {
+            return Ok(Some(page));
+        }
         let per_page = ((self.map.buf.len() - HEADER) / 4) as u32;
         if ino >= self.map.end() {
             return Ok(Some(PageAddr::NONE));

@@ -32,7 +32,8 @@ pub fn chip(page: u32, spare: u32, pages: u32, blocks: u32) -> SimNand {
     chip
 }
 
-fn ram_for(chip: &impl Nand, config: Config) -> usize {
+/// The least RAM.
+pub fn ram_for(chip: &impl Nand, config: Config) -> usize {
     ram_needed_for(&chip.geometry(), config.table_page)
 }
 

@@ -16,6 +16,7 @@ mod kept;
 mod known_dirs;
 mod links;
 mod lost_found;
+mod map_changes;
 mod model;
 mod names;
 mod paper;
