@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn ram_that_nobody_asked_for() {
         let chip = flashkit_sim::preset("slc-256m").unwrap();
-        for (roomy, bytes) in [(false, RAM_DEFAULT), (true, 174_976)] {
+        for (roomy, bytes) in [(false, RAM_DEFAULT), (true, 1_096_064)] {
             let tuning = Tuning {
                 roomy,
                 ..Tuning::from(None)

@@ -26,7 +26,7 @@ use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::PageAddr;
 
 /// Pages kept at most: they are searched from the first on.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MOST: usize = 512;
 /// Bytes of an entry.
 const ENTRY: usize = 8;
 

@@ -200,7 +200,7 @@ fn a_log_and_overwrites_with_24_spare_bytes() {
 fn useful_ram_is_all_that_is_used() {
     let chip = SimNand::new(preset("slc-256m").unwrap());
     let useful = ram_useful(&chip.geometry());
-    assert_eq!(useful, 174_976);
+    assert_eq!(useful, 1_096_064);
     let with = |ram| counts(&report_of("small", true, ram).0.total);
     assert_eq!(with(useful), SMALL_USEFUL);
     assert_eq!(with(2 << 20), SMALL_USEFUL);
