@@ -143,10 +143,14 @@ __attribute__((noinline)) void stack_paint(uint32_t bytes)
     painted = bytes;
 }
 
-uint32_t stack_used(void)
+static char *lowest(void)
 {
     volatile uint32_t *at = painted_from - painted / 4;
     while (at < painted_from && *at == PAINT)
         at++;
-    return (uint32_t)((char *)painted_from - (char *)at);
+    return (char *)at;
 }
+
+uint32_t stack_used(void) { return (uint32_t)((char *)painted_from - lowest()); }
+
+uint32_t stack_deepest(void) { return (uint32_t)((char *)stack_top - lowest()); }

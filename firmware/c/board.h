@@ -27,8 +27,10 @@ void board_command_line(char *words, uint32_t len);
 void board_count_instructions(void);
 uint32_t board_clock(void);
 uint32_t board_instructions(uint32_t since);
-/* Paints so many bytes below the caller's frame; bytes of them that have been used since. */
+/* Paints so many bytes below the caller's frame; bytes of them that have been used since; the same
+ * and all that is above them. */
 void stack_paint(uint32_t bytes);
 uint32_t stack_used(void);
+uint32_t stack_deepest(void);
 
 #endif

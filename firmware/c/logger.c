@@ -176,7 +176,7 @@ static void session(void)
             read_old(first);
         if (round % 16 == 0) {
             must("clean", flashlight_gc(&fs, 8));
-            print1("stack", stack_used());
+            print1("stack", stack_deepest());
         }
         if (last - first >= LONGEST) {
             must("close", flashlight_close(&fs, &log_file));
@@ -220,7 +220,7 @@ int main(void)
         }
         must("mount", e);
         link_ended();
-        print1("mounted", stack_used());
+        print1("mounted", stack_deepest());
         session();
     }
 }

@@ -36,6 +36,21 @@ pub fn paint(bytes: u32) {
 
 /// Bytes below the caller of [`paint`] that have been used since.
 pub fn used() -> u32 {
+    let (top, lowest) = lowest();
+    top - lowest
+}
+
+/// Bytes of the whole stack that have been used since [`paint`], the frame of `main` among them.
+pub fn deepest() -> u32 {
+    unsafe extern "C" {
+        static _stack_start: u32;
+    }
+    let (_, lowest) = lowest();
+    (&raw const _stack_start) as u32 - lowest
+}
+
+/// Where the paint begins above, and where it ends.
+fn lowest() -> (u32, u32) {
     // SAFETY: was written by `paint`.
     let (top, painted) = unsafe {
         (
@@ -48,5 +63,5 @@ pub fn used() -> u32 {
     while at < top && unsafe { read_volatile(at as *const u32) } == PAINT {
         at += 4;
     }
-    top - at
+    (top, at)
 }

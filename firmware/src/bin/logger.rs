@@ -251,7 +251,7 @@ impl Board {
             }
             if round % 16 == 0 {
                 must("clean", fs.gc(8));
-                print("stack", &[stack::used()]);
+                print("stack", &[stack::deepest()]);
             }
             if self.last - first >= LONGEST {
                 must("close", log.close());
@@ -297,7 +297,7 @@ fn main() -> ! {
         let mount = move || Files::mount(lent, slice, open, Config::default());
         match board.meter.call(MOUNT, mount) {
             Ok(fs) => {
-                print("mounted", &[stack::used()]);
+                print("mounted", &[stack::deepest()]);
                 board.session(fs);
                 print("unmounted", &[]);
             }

@@ -21,7 +21,7 @@ const PAGES_FREE: u64 = 1_024;
 /// Bytes over the bus that a first cut comes within: a format takes half of them.
 const FIRST: u64 = 600_000;
 /// The same, of a session that goes on from a mount: some hundred rounds.
-const ROUNDS: u64 = 700_000;
+const ROUNDS: u64 = 1_400_000;
 
 /// What to do.
 pub struct Plan {
