@@ -90,23 +90,28 @@ pub fn run(plan: &Plan) -> anyhow::Result<Done> {
     Ok(board.done(lost))
 }
 
-/// Blocks that are bad from the beginning, bits that flip, and now and then a program that fails.
+/// Bits that flip, and blocks that are bad from the beginning.
 fn faults(seed: u64, blocks: u32) -> Faults {
     let mut rng = Rng::keyed(seed, u64::MAX);
     // The maker says that the first block is good.
     let bad = |_| 1 + rng.below(u64::from(blocks) - 1) as u32;
-    let mut bad_blocks: Vec<u32> = (0..6).map(bad).collect();
-    bad_blocks.sort_unstable();
-    bad_blocks.dedup();
     Faults {
         seed,
-        bad_blocks,
+        bad_blocks: (0..6).map(bad).collect(),
         ecc: 1,
         bitflips: 1,
         bitflip_rate: Rate(4_096),
-        program_fail: Rate(20_000),
-        failing_max: 8,
         ..Faults::default()
+    }
+}
+
+/// Programs and erases that fail as well, once the volume is filled: they are for the image.
+fn worse(faults: Faults) -> Faults {
+    Faults {
+        program_fail: Rate(1_500),
+        erase_fail: Rate(500),
+        failing_max: 8,
+        ..faults
     }
 }
 
@@ -177,7 +182,9 @@ impl Board<'_> {
             (End::Wrong(what), Ok(())) => bail!("over the bus: {what}"),
         };
         if lost.is_none() && self.ready.is_some() && !self.filled {
-            look::fill(chip.chip_mut(), PAGES_FREE).map_err(anyhow::Error::msg)?;
+            let chip = chip.chip_mut();
+            look::fill(chip, PAGES_FREE).map_err(anyhow::Error::msg)?;
+            chip.set_faults(worse(chip.faults()))?;
             self.filled = true;
         }
         self.chip = Some(chip);
