@@ -93,29 +93,64 @@ void print(const char *word, uint32_t n, const uint32_t *numbers)
     put('\n');
 }
 
+uint32_t semihost(uint32_t call, const void *argument)
+{
+    register uint32_t r0 __asm__("r0") = call;
+    register const void *r1 __asm__("r1") = argument;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+    return r0;
+}
+
 void board_exit(int good)
 {
-    register uint32_t what __asm__("r0") = 0x18;
-    register uint32_t reason __asm__("r1") = good ? 0x20026 : 0x20023;
     for (;;)
-        __asm__ volatile("bkpt 0xab" : : "r"(what), "r"(reason) : "memory");
+        semihost(0x18, (const void *)(good ? 0x20026 : 0x20023));
 }
 
-enum { PAINT = 0x5afe57ac, PAINTED = 4096 };
-static uint32_t *painted_from;
+void board_command_line(char *words, uint32_t len)
+{
+    uint32_t block[2] = {(uint32_t)words, len};
+    if (semihost(0x15, block) != 0)
+        words[0] = 0;
+}
 
-__attribute__((noinline)) void stack_paint(void)
+enum { LONGEST = 0xffffff, PER_TICK = 80 };
+
+void board_count_instructions(void)
+{
+    REGISTER(SYSTICK) = 0;
+    REGISTER(SYSTICK + 4) = LONGEST;
+    REGISTER(SYSTICK + 8) = 0;
+    REGISTER(SYSTICK) = 5;
+}
+
+uint32_t board_clock(void) { return REGISTER(SYSTICK + 8); }
+
+uint32_t board_instructions(uint32_t since)
+{
+    return ((since - board_clock()) & LONGEST) * PER_TICK;
+}
+
+enum { PAINT = 0x5afe57ac };
+static uint32_t *painted_from, painted;
+
+__attribute__((noinline)) void stack_paint(uint32_t bytes)
 {
     uint32_t *top = __builtin_frame_address(0);
-    for (volatile uint32_t *at = top - PAINTED / 4; at < top - 8; at++)
+    for (volatile uint32_t *at = top - bytes / 4; at < top - 8; at++)
         *at = PAINT;
     painted_from = top;
+    painted = bytes;
 }
 
-uint32_t stack_used(void)
+static char *lowest(void)
 {
-    volatile uint32_t *at = painted_from - PAINTED / 4;
+    volatile uint32_t *at = painted_from - painted / 4;
     while (at < painted_from && *at == PAINT)
         at++;
-    return (uint32_t)((char *)painted_from - (char *)at);
+    return (char *)at;
 }
+
+uint32_t stack_used(void) { return (uint32_t)((char *)painted_from - lowest()); }
+
+uint32_t stack_deepest(void) { return (uint32_t)((char *)stack_top - lowest()); }

@@ -18,8 +18,19 @@ uint32_t board_spent(void);
 void print(const char *word, uint32_t n, const uint32_t *numbers);
 /* Ends the emulation. */
 void board_exit(int good) __attribute__((noreturn));
-/* Paints what lies below the caller's frame; bytes of it that have been used since. */
-void stack_paint(void);
+/* A call of the emulator, with what it takes. */
+uint32_t semihost(uint32_t call, const void *argument);
+/* What the emulator was told to hand over, as words with a zero at the end. */
+void board_command_line(char *words, uint32_t len);
+/* Has the clock count instructions instead of seconds; a reading of it; instructions since that. See
+ * src/board.rs. */
+void board_count_instructions(void);
+uint32_t board_clock(void);
+uint32_t board_instructions(uint32_t since);
+/* Paints so many bytes below the caller's frame; bytes of them that have been used since; the same
+ * and all that is above them. */
+void stack_paint(uint32_t bytes);
 uint32_t stack_used(void);
+uint32_t stack_deepest(void);
 
 #endif

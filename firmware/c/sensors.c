@@ -99,7 +99,7 @@ static void more(int state, uint32_t second)
 
 int main(void)
 {
-    stack_paint();
+    stack_paint(4096);
     board_start();
     if (sd_start(&device)) {
         print1("no card", 0);

@@ -14,6 +14,10 @@ const ICSR: u32 = 0xe000_ed04;
 
 /// Ticks of the clock in a second: 12.5 MHz after reset.
 const SECOND: u32 = 12_500_000;
+/// The clock has 24 bits.
+const LONGEST: u32 = 0xff_ffff;
+/// Instructions of a tick, as the emulator counts.
+const PER_TICK: u32 = 80;
 
 fn write(register: u32, value: u32) {
     // SAFETY: the callers name registers of this chip, and nobody else has them.
@@ -73,6 +77,50 @@ pub fn next_second() {
     write(ICSR, 1 << 25);
 }
 
+/// Has the clock count down from its largest number instead, for [`instructions`]. Needs no
+/// [`start`] of the bus, and replaces its seconds.
+pub fn count_instructions() {
+    write(SYSTICK, 0);
+    write(SYSTICK + 4, LONGEST);
+    write(SYSTICK + 8, 0);
+    write(SYSTICK, 5);
+}
+
+/// A reading of the clock, for [`instructions`].
+pub fn clock() -> u32 {
+    read(SYSTICK + 8)
+}
+
+/// Instructions that were executed since a reading of the clock, if it has not gone round since:
+/// that takes 1.3 thousand millions. Exact to 80.
+///
+/// The emulator has each take a nanosecond (`-icount shift=0`), and a tick of the clock is 80. They
+/// are no cycles: a Cortex-M3 takes more than one for many of them, and waits for a slow flash.
+pub fn instructions(since: u32) -> u32 {
+    (since.wrapping_sub(clock()) & LONGEST) * PER_TICK
+}
+
+/// What the emulator was told to hand over, as words with spaces between.
+pub fn command_line(words: &mut [u8]) -> &[u8] {
+    let block = [words.as_mut_ptr() as u32, words.len() as u32];
+    let failed = semihost(0x15, block.as_ptr() as u32) != 0;
+    // SAFETY: the emulator has written the length.
+    let len = unsafe { read_volatile(&raw const block[1]) } as usize;
+    if failed {
+        &[]
+    } else {
+        &words[..len.min(words.len())]
+    }
+}
+
+/// A call of the emulator.
+pub fn semihost(call: u32, argument: u32) -> u32 {
+    let result: u32;
+    // SAFETY: the callers hand over what the call takes. It may write to memory.
+    unsafe { asm!("bkpt 0xab", inout("r0") call => result, in("r1") argument) };
+    result
+}
+
 /// Parts of this second that are over, in millionths.
 pub fn spent() -> u32 {
     (SECOND - read(SYSTICK + 8)) * 2 / 25
@@ -111,7 +159,6 @@ fn print_number(mut number: u32) {
 pub fn exit(good: bool) -> ! {
     let reason = if good { 0x2_0026 } else { 0x2_0023 };
     loop {
-        // SAFETY: SYS_EXIT.
-        unsafe { asm!("bkpt 0xab", in("r0") 0x18, in("r1") reason) };
+        semihost(0x18, reason);
     }
 }

@@ -8,13 +8,12 @@
 #![no_std]
 #![no_main]
 
-mod board;
 mod sd;
-mod stack;
 
+use flashkit_firmware::board::{self, exit, next_second, print};
+use flashkit_firmware::stack;
 use flashkit_nanofs::{Error, Handle, NanoFs};
 
-use crate::board::{exit, next_second, print};
 use crate::sd::Sd;
 
 /// Key of the volume.
@@ -150,7 +149,7 @@ fn more(fs: &mut Fs, state: Handle, second: u32) {
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
-    stack::paint();
+    stack::paint(4096);
     board::start();
     // SAFETY: the only reference there ever is.
     let fs = unsafe { &mut *(&raw mut FS) };

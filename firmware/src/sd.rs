@@ -3,7 +3,7 @@
 
 use flashkit_block::BlockDevice;
 
-use crate::board::{exchange, select};
+use flashkit_firmware::board::{exchange, select};
 
 /// What the card said instead of what it should have said.
 #[derive(Debug)]
