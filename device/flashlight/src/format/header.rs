@@ -170,6 +170,11 @@ pub(crate) fn seq(page: &[u8]) -> Option<u64> {
     (get_u16(page, 4) == MAGIC).then(|| get_u64(page, SEQ))
 }
 
+/// The version of the format that a page says it has.
+pub(crate) fn version(page: &[u8]) -> u8 {
+    page.get(7).copied().unwrap_or_default()
+}
+
 /// Bytes of a page that its header says are used; of one that is no metadata page, those of a
 /// header. The checksum of that covers no others.
 pub(crate) fn used(page: &[u8]) -> usize {

@@ -35,10 +35,12 @@
 //! ([`crate::api::exchange`]). `as-of` is 0 but during recovery: the sequence number up to which
 //! the directory shows all changes, when it is not that of its page.
 
+use crate::format::dirrec::{NO_HASH, Target};
 use crate::format::extent::{self, Extent};
 use crate::format::hash::name_hash;
 use crate::format::header::HEADER;
 use crate::format::names::{self, Names};
+use crate::format::node::{FIRST_FILE, INDEX_DIR};
 use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use flashkit_nand::PageAddr;
 
@@ -109,6 +111,24 @@ pub(crate) enum Stamp {
     Access = 0,
     Modify = 1,
     Change = 2,
+}
+
+/// The second inode of an exchange, by what its entry is, from what the page of the first says of
+/// itself; none where it cannot be the record of one.
+pub(crate) fn second_of_exchange(
+    ino: u32,
+    flags: u8,
+    moved: (u32, u32),
+    replaced: Option<(u8, u32)>,
+) -> Option<(Target, u32)> {
+    let (kind, number) = replaced.filter(|_| flags & FLAG_EXCHANGED != 0)?;
+    let target = match number {
+        FIRST_FILE.. => Target::Indirect,
+        _ if number > INDEX_DIR => Target::Dir,
+        _ => return None,
+    };
+    let is_hash = moved.0 != 0 && moved.1 < NO_HASH;
+    (kind == target as u8 && is_hash && number != ino).then_some((target, number))
 }
 
 /// The fragment's place.
