@@ -71,6 +71,7 @@
 extern crate std;
 
 mod api;
+pub mod boot;
 mod checkpoint;
 mod cleaning;
 mod config;
