@@ -5,11 +5,10 @@ use crate::format::anchors::{Found, Names, Root, RootBlock, Second, SecondPages,
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CONFIRMED, REPEATED};
 use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
+use crate::format::fields::get_u32;
 use crate::format::header::{self, Bad, HEADER, Header, Kind, SHORT_TAGS};
 use crate::format::limits::{ANCHOR_PAGES, CHAIN, ROOT_BLOCKS};
 use crate::format::tag::Form;
-use crate::format::wellformed::is_well_formed;
-use flashkit_bytes::get_u32;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// The newest checkpoint.
@@ -110,7 +109,7 @@ impl<N: Nand> Boot<'_, N> {
                     continue;
                 }
                 version |= matches!(parsed, Err(Bad::Version(_)));
-                let is_root = |h: &Header| h.kind == Kind::Root && is_well_formed(&geo, self.a, h);
+                let is_root = |h: &Header| h.kind == Kind::Root;
                 let Some(h) = parsed.ok().filter(is_root) else {
                     continue;
                 };

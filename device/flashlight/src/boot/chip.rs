@@ -3,7 +3,6 @@
 use crate::boot::Error;
 use crate::format::header::{self, HEADER, Header, Kind};
 use crate::format::tag::{self, Form, Tag};
-use crate::format::wellformed::is_well_formed;
 use flashkit_nand::{Geometry, Nand, PageAddr, ReadStatus};
 
 /// More numbers than are given between two checkpoints.
@@ -60,19 +59,20 @@ impl<N: Nand> Chip<N> {
         if !readable {
             page.iter_mut().take(HEADER).for_each(|byte| *byte = 0);
         }
-        let used = header::used(page).clamp(HEADER, page.len());
+        let used = header::used(page).max(HEADER);
         page.iter_mut().skip(used).for_each(|byte| *byte = 0xff);
         Ok(readable)
     }
 
-    /// The same; its header if it is a well-formed page of this volume.
+    /// The same; its header if it is a page of this volume. What it says is not looked at: views
+    /// read no further than the page, and what leads nowhere is an error where it is followed.
     pub fn read_meta(&mut self, at: PageAddr, page: &mut [u8]) -> Result<Option<Header>, Error> {
         if !self.read_raw(at, page)? {
             return Ok(None);
         }
         Ok(header::parse(page, at)
             .ok()
-            .filter(|h| h.volume == self.volume && is_well_formed(&self.geo, page, h)))
+            .filter(|h| h.volume == self.volume))
     }
 
     /// Reads a metadata page that must be of one kind.

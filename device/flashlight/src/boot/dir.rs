@@ -4,24 +4,55 @@ use crate::boot::log::Cursor;
 use crate::boot::replay::{Entries, Entry, Query};
 use crate::boot::snapshot::Want;
 use crate::boot::{Boot, Error, Held};
-use crate::format::dirrec::{self, DirRec, HASH_SHIFT, RecState};
+use crate::format::dirrec::{self, DirRec, HASH_SHIFT, RecState, Target};
+use crate::format::fields::{get_u32, get_u64, put_u32};
 use crate::format::header::{HEADER, Kind, SEQ};
-use crate::format::inode::{DirMut, DirView, FileView, MODE_DIR};
+use crate::format::inode::{DirView, FileView};
 use crate::format::limits::MAP_PAGES;
 use crate::format::mappage::MapPage;
 use crate::format::node::{INDEX_DIR, ROOT_DIR};
-use flashkit_bytes::{get_u32, get_u64};
 use flashkit_nand::{Nand, PageAddr};
 
 /// Of a wide map, places of pages of the map: the last two lead to pages of places.
 const NEAR: usize = MAP_PAGES - 2;
 
+/// Records of one hash in the log of a directory.
+pub(super) struct Logged {
+    list: [DirRec; LOGGED],
+    len: usize,
+}
+
+/// So many at most.
+const LOGGED: usize = 12;
+
+impl Logged {
+    pub fn new() -> Logged {
+        Logged {
+            list: [DirRec::new(0, RecState::Gone, Target::File, u32::MAX); LOGGED],
+            len: 0,
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    pub fn push(&mut self, rec: DirRec) -> Result<(), Error> {
+        *self.list.get_mut(self.len).ok_or(Error::Crowded)? = rec;
+        self.len += 1;
+        Ok(())
+    }
+
+    fn as_slice(&self) -> &[DirRec] {
+        self.list.get(..self.len).unwrap_or_default()
+    }
+}
+
 impl<N: Nand> Boot<'_, N> {
-    /// Brings a directory into the first buffer as it was written last, with its deferred changes.
-    /// Gives up to which number it shows all; none: there is no such directory. A read for each
+    /// Brings a directory into the first buffer as it was written last. Gives up to which number it shows all; none: there is no such directory. A read for each
     /// page of a directory since the checkpoint, four to eight more; none if it is there already.
     pub(super) fn load_dir(&mut self, dir: u32) -> Result<Option<u64>, Error> {
-        if let Held::Dir(held, as_of) = self.held
+        if let Held::Dir(held, as_of, _) = self.held
             && held == dir
         {
             return Ok(Some(as_of));
@@ -46,10 +77,7 @@ impl<N: Nand> Boot<'_, N> {
             0 => get_u64(self.a, SEQ).max(1),
             as_of => as_of,
         };
-        if newer.is_none() && self.deferred {
-            self.pass(Want::Group(dir))?;
-        }
-        self.held = Held::Dir(dir, as_of);
+        self.held = Held::Dir(dir, as_of, newer.is_some());
         Ok(Some(as_of))
     }
 
@@ -79,7 +107,7 @@ impl<N: Nand> Boot<'_, N> {
             if i - NEAR >= per_page {
                 return Ok(PageAddr::NONE);
             }
-            let [first, copy] = self.pass(Want::Place(NEAR))?;
+            let [first, copy] = self.pass(Want::Place(NEAR), &mut Logged::new())?;
             if let Err(Error::Damaged) = self.chip.expect(first, self.b, Kind::Places) {
                 self.chip.expect(copy, self.b, Kind::Places)?;
             }
@@ -87,7 +115,7 @@ impl<N: Nand> Boot<'_, N> {
         } else if i >= MAP_PAGES {
             return Ok(PageAddr::NONE);
         } else {
-            self.pass(Want::Place(i))?[0]
+            self.pass(Want::Place(i), &mut Logged::new())?[0]
         };
         if at.is_none() {
             return Ok(at);
@@ -112,7 +140,8 @@ impl<N: Nand> Boot<'_, N> {
             _ => return Ok(false),
         };
         if copy == at && dir == INDEX_DIR {
-            DirMut::on(&mut *self.a).init(dir, ROOT_DIR, MODE_DIR, b"");
+            self.a.fill(0);
+            put_u32(self.a, HEADER, dir);
             return Ok(true);
         }
         self.read_dir(copy, at)
@@ -123,10 +152,15 @@ impl<N: Nand> Boot<'_, N> {
     pub(super) fn entries(&mut self, query: &Query<'_>) -> Result<(Entries, bool), Error> {
         let mut entries = Entries::new();
         let as_of = self.load_dir(query.dir)?.ok_or(Error::NotFound)?;
-        let hides = self.logged_entries(query.hash, &mut entries)?;
-        let damaged = match hides {
+        let logged = self.logged(query.dir, query.hash)?;
+        let is_entry = |rec: &&DirRec| rec.is_entry();
+        for rec in logged.as_slice().iter().filter(is_entry) {
+            entries.push(entry_of(rec))?;
+        }
+        let hides = |rec: &DirRec| matches!(rec.state, RecState::Update | RecState::Delete);
+        let damaged = match logged.as_slice().iter().any(hides) {
             true => false,
-            false => match self.mapped_entries(query.hash, &mut entries) {
+            false => match self.mapped_entries(query.hash, &logged, &mut entries) {
                 Err(Error::Damaged) => true,
                 read => read.map(|()| false)?,
             },
@@ -148,26 +182,32 @@ impl<N: Nand> Boot<'_, N> {
         Ok((entries, damaged))
     }
 
-    /// Takes the entries of a hash in the log of the directory in the first buffer; whether its
-    /// maps have no others.
-    fn logged_entries(&self, hash: u32, entries: &mut Entries) -> Result<bool, Error> {
+    /// The records of a hash in the log of the directory in the first buffer, as its deferred
+    /// changes make them. The snapshot is read if there are any of any directory.
+    fn logged(&mut self, dir: u32, hash: u32) -> Result<Logged, Error> {
+        let mut logged = Logged::new();
         let view = DirView::on(&*self.a);
-        let mut hides = false;
         for r in view.record_search(hash, HASH_SHIFT)..view.records() {
             let rec = DirRec::decode(view.record(r));
             if rec.hash != hash {
                 break;
             }
-            hides |= matches!(rec.state, RecState::Update | RecState::Delete);
-            if rec.is_entry() {
-                entries.push(entry_of(&rec))?;
-            }
+            logged.push(rec)?;
         }
-        Ok(hides)
+        let is_old = matches!(self.held, Held::Dir(_, _, false));
+        if is_old && self.deferred {
+            self.pass(Want::Group(dir, hash), &mut logged)?;
+        }
+        Ok(logged)
     }
 
     /// Takes those of its hash map. One read, two beyond the index level.
-    fn mapped_entries(&mut self, hash: u32, entries: &mut Entries) -> Result<(), Error> {
+    fn mapped_entries(
+        &mut self,
+        hash: u32,
+        logged: &Logged,
+        entries: &mut Entries,
+    ) -> Result<(), Error> {
         let view = DirView::on(&*self.a);
         let (dir, levels, shared) = (view.ino(), view.levels(), view.is_shared());
         if levels == 0 {
@@ -180,14 +220,14 @@ impl<N: Nand> Boot<'_, N> {
             pointer = index.pointer(index.pointer_for(hash));
         }
         self.load_map(pointer, dir, Kind::HashMap)?;
-        let view = DirView::on(&*self.a);
         let page: MapPage<&[u8], { dirrec::SIZE }> = MapPage(&*self.b);
         for r in page.search(hash, HASH_SHIFT)..page.count() {
             let rec = DirRec::decode(page.record(r));
             if rec.hash != hash {
                 break;
             }
-            if !shared || !view.hides(&rec) {
+            let gone = |log: &DirRec| log.state == RecState::Gone && log.same_entry(&rec);
+            if !shared || !logged.as_slice().iter().any(gone) {
                 entries.push(entry_of(&rec))?;
             }
             if !shared {

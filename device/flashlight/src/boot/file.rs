@@ -2,10 +2,10 @@
 
 use crate::boot::{Boot, Error, Held};
 use crate::format::extent::{Extent, INDEX_END};
+use crate::format::fields::get_u64;
 use crate::format::header::{Kind, SEQ};
 use crate::format::inode::{FileView, MODE_FILE, MODE_SYMLINK, MODE_TYPE};
 use crate::format::mappage::{ExtentPage, MapPage};
-use flashkit_bytes::get_u64;
 use flashkit_nand::{Nand, PageAddr};
 
 /// What a path leads to.
@@ -130,7 +130,8 @@ impl<N: Nand> Boot<'_, N> {
             return Err(Error::NoData);
         }
         let want = file.size.saturating_sub(offset).min(buf.len() as u64) as usize;
-        let page = u64::from(self.chip.geo.page_size());
+        // A page is a power of two.
+        let page = self.chip.geo.page_size();
         let (mut done, mut mapped) = (
             0,
             Mapped {
@@ -140,7 +141,8 @@ impl<N: Nand> Boot<'_, N> {
         );
         while done < want {
             let at = offset + done as u64;
-            let (index, off) = ((at / page) as u32, (at % page) as usize);
+            let index = (at >> page.trailing_zeros()) as u32;
+            let off = (at as u32 & (page - 1)) as usize;
             let n = (page as usize - off).min(want - done);
             if mapped.run == 0 {
                 mapped = self.lookup(file, index)?;

@@ -4,12 +4,13 @@ use crate::boot::chip::Chip;
 use crate::boot::{Boot, Error, Held};
 use crate::format::area::{LogArea, area_of};
 use crate::format::checkpoint::{CheckpointView, TOLD};
+use crate::format::fields::put_u16;
+use crate::format::fields::{get_u16, get_u32};
 use crate::format::header::{HEADER, Header, Kind, is_blank};
 use crate::format::inode::{FileView, second_of_exchange};
 use crate::format::limits::{NEWER, SNAPSHOT_PAGES};
 use crate::format::tag::{self, Tag, Update};
 use crate::format::wellformed::blocks;
-use flashkit_bytes::{get_u16, get_u32, put_u16};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// Bytes of a block that was taken: its number, area and first page.

@@ -80,8 +80,9 @@ pub enum Error {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
     Nothing,
-    /// A directory as it was written last, with its deferred changes; up to which number that is.
-    Dir(u32, u64),
+    /// A directory as it was written last; up to which number it shows all, and whether it is newer
+    /// than the checkpoint.
+    Dir(u32, u64, bool),
     /// The page of a file.
     File(PageAddr),
 }

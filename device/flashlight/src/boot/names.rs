@@ -3,6 +3,7 @@
 use crate::boot::replay::Query;
 use crate::boot::{Boot, Error, File, FileKind, Held, LINKS_MAX};
 use crate::format::dirrec::Target;
+use crate::format::fields::get_u8;
 use crate::format::hash::{ino_hash, name_hash};
 use crate::format::header::Kind;
 use crate::format::inode::{DirView, FileView, NAME_MAX};
@@ -79,10 +80,10 @@ impl<N: Nand> Boot<'_, N> {
         let room = core::mem::take(&mut self.spare);
         let mut found = Err(Error::TooLong);
         for _ in 0..TRIES {
-            let Some(place) = room.get_mut(..path.len()) else {
+            if path.len() > room.len() {
                 break;
-            };
-            place.copy_from_slice(path);
+            }
+            room.iter_mut().zip(path).for_each(|(to, from)| *to = *from);
             found = self.follow(room, path.len(), follow);
             if found != Err(Error::Changing) {
                 break;
@@ -142,7 +143,12 @@ impl<N: Nand> Boot<'_, N> {
         if target == 0 || rest.end > end {
             return Err(Error::Damaged);
         }
-        path.copy_within(rest.from..rest.end, begin);
+        for i in (0..more).rev() {
+            let byte = get_u8(path, rest.from + i);
+            path.get_mut(begin + i)
+                .into_iter()
+                .for_each(|to| *to = byte);
+        }
         let place = path.get_mut(from..begin).unwrap_or_default();
         self.read(link, 0, place)?;
         Ok(Part { from, end })

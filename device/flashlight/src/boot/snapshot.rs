@@ -1,18 +1,18 @@
 //! What a checkpoint and its snapshot say: where the pages of directories are, which blocks were
 //! open, what of directories is in no page of theirs.
 
+use crate::boot::dir::Logged;
 use crate::boot::log::add;
 use crate::boot::{Boot, Error};
 use crate::format::area::LogArea;
 use crate::format::blockstate;
 use crate::format::checkpoint::{CONFIRMED, CheckpointView, WIDE};
-use crate::format::deferred::Group;
+use crate::format::deferred::{Group, is_none};
+use crate::format::fields::put_u32;
+use crate::format::fields::{get_u16, get_u32};
 use crate::format::header::Kind;
-use crate::format::inode::DirMut;
 use crate::format::limits::MAP_PAGES;
 use crate::format::snapshot::{Part, Parts, Piece};
-use crate::format::wellformed::is_entry;
-use flashkit_bytes::{get_u16, get_u32, put_u32};
 use flashkit_nand::{Nand, PageAddr};
 
 /// What a pass over the snapshot is for.
@@ -22,8 +22,8 @@ pub(super) enum Want {
     Open,
     /// The place of a page of the map, and of the next.
     Place(usize),
-    /// The deferred changes of a directory, in the first buffer.
-    Group(u32),
+    /// The deferred records of a directory and a hash, for those of its log.
+    Group(u32, u32),
 }
 
 /// Where updates go on, with the place of an open block.
@@ -68,12 +68,12 @@ impl<N: Nand> Boot<'_, N> {
                 );
             }
         }
-        self.pass(Want::Open)?;
+        self.pass(Want::Open, &mut Logged::new())?;
         self.chip.expect(at, self.a, Kind::Checkpoint).map(|_| ())
     }
 
     /// Reads the snapshot. Gives two places.
-    pub(super) fn pass(&mut self, want: Want) -> Result<[PageAddr; 2], Error> {
+    pub(super) fn pass(&mut self, want: Want, logged: &mut Logged) -> Result<[PageAddr; 2], Error> {
         let geo = self.chip.geo;
         let table = if self.tableless {
             0
@@ -82,7 +82,7 @@ impl<N: Nand> Boot<'_, N> {
         };
         let mut parts = Parts::new(table, 4 * MAP_PAGES);
         let mut places = [0; 8];
-        let mut groups = 0;
+        let mut groups = false;
         for i in 0..self.snapshot {
             let at = PageAddr(get_u32(self.list, 4 * i));
             let header = self.chip.expect(at, self.b, Kind::Snapshot)?;
@@ -110,16 +110,17 @@ impl<N: Nand> Boot<'_, N> {
                             area << 11 | place & 0x7ff,
                         );
                     }
-                    (Part::Deferred(bytes), Want::Open) => {
-                        groups += 1;
-                        let sane = |group: &Group<'_>| group.is_sane(|rec| is_entry(&geo, rec));
-                        Group::first(bytes).filter(sane).ok_or(Error::Damaged)?;
-                    }
-                    (Part::Deferred(bytes), Want::Group(dir)) => {
-                        if let Some(group) = Group::first(bytes).filter(|g| g.dir() == dir)
-                            && !group.apply(&mut DirMut::on(self.a))
-                        {
-                            return Err(Error::Damaged);
+                    (Part::Deferred(_), Want::Open) => groups = true,
+                    (Part::Deferred(bytes), Want::Group(dir, hash)) => {
+                        let group = Group::first(bytes).filter(|g| g.dir() == dir);
+                        let records = group.iter().flat_map(Group::records);
+                        for rec in records.filter(|rec| rec.hash == hash) {
+                            if !core::mem::replace(&mut groups, true) {
+                                logged.clear();
+                            }
+                            if !is_none(&rec) {
+                                logged.push(rec)?;
+                            }
                         }
                     }
                     _ => {}
@@ -130,7 +131,7 @@ impl<N: Nand> Boot<'_, N> {
             return Err(Error::Damaged);
         }
         if let Want::Open = want {
-            self.deferred = groups > 0;
+            self.deferred = groups;
         }
         Ok([0, 4].map(|i| PageAddr(get_u32(&places, i))))
     }

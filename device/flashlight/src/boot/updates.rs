@@ -4,10 +4,11 @@ use crate::boot::log::{block_at, next_of};
 use crate::boot::{Boot, Error, File};
 use crate::format::area::LogArea;
 use crate::format::extent::INDEX_END;
+use crate::format::fields::get_u32;
+use crate::format::fields::put_u32;
 use crate::format::limits::UPDATE_BLOCKS;
 use crate::format::tag::{self, Form};
 use crate::format::update_run::{FoundUpdate, Run, SeenRun};
-use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
 /// Bytes of an update that is kept: index, page.
@@ -127,8 +128,7 @@ impl<N: Nand> Boot<'_, N> {
         if index < from || index >= end {
             return;
         }
-        let (entries, _) = self.spare.split_at_mut(KEPT * self.kept);
-        let mut entries = entries.chunks_exact_mut(KEPT);
+        let mut entries = self.spare.chunks_exact_mut(KEPT).take(self.kept);
         if let Some(entry) = entries.find(|entry| get_u32(entry, 0) == index) {
             put_u32(entry, 4, at.0);
             return;

@@ -3,9 +3,9 @@
 //! Values of pages that were read, whoever reads them.
 
 use crate::format::area::Head;
+use crate::format::fields::get_u32;
 use crate::format::header::{self, HEADER, Header, Kind};
 use crate::format::limits::ANCHOR_PAGES;
-use flashkit_bytes::get_u32;
 use flashkit_nand::Geometry;
 
 /// What the root pages say.
@@ -67,7 +67,7 @@ impl Root {
     /// written behind it. Or there is no other to count. If not, what it leads to may show that it
     /// is complete ([`Second::is_behind`]).
     pub(crate) fn is_complete(&self) -> bool {
-        let (own, other) = (self.blocks[self.side], self.blocks[1 - self.side]);
+        let [own, other] = self.by_age();
         let index = own.newest.map_or(0, |page| page.1);
         self.is_one_lead() || other.round == own.round && other.end > index
     }
@@ -79,17 +79,28 @@ impl Root {
 
     /// Whether only one block has pages that can be read.
     pub(crate) fn is_in_one(&self) -> bool {
-        self.blocks[1 - self.side].newest.is_none()
+        self.by_age()[1].newest.is_none()
+    }
+
+    /// The root block with the newest page, and the other.
+    fn by_age(&self) -> [RootBlock; 2] {
+        let [one, two] = self.blocks;
+        if self.side == 0 {
+            [one, two]
+        } else {
+            [two, one]
+        }
     }
 
     /// What checkpoints call the newest root page, and that of the other block.
     pub(crate) fn names(&self) -> [u16; 2] {
-        [self.side, 1 - self.side].map(|side| self.blocks[side].name)
+        let [newest, other] = self.by_age();
+        [newest.name, other.name]
     }
 
     /// The second-level blocks to look in, the first first, if the newest root page `counts`.
     pub(crate) fn candidates(&self, counts: bool) -> [u32; 2] {
-        match self.blocks[1 - self.side].newest {
+        match self.by_age()[1].newest {
             _ if self.twice => [self.second, u32::MAX],
             Some((.., second)) if counts => [self.second, second],
             Some((.., second)) => [second, self.second],
@@ -122,8 +133,11 @@ impl Names {
 
     pub(crate) fn add(&mut self, names: [u32; 2]) {
         for name in names {
-            if self.len < self.list.len() && !self.list[..self.len].contains(&name) {
-                self.list[self.len] = name;
+            let listed = self.list.iter().take(self.len);
+            if listed.into_iter().all(|&other| other != name)
+                && let Some(place) = self.list.get_mut(self.len)
+            {
+                *place = name;
                 self.len += 1;
             }
         }

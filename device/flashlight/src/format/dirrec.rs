@@ -12,8 +12,9 @@
 //! durable, that an object's life has ended since the page before; its hash is above all hashes.
 //! GONE is the same code with a hash of a name.
 
+use crate::format::fields::get_u32;
 use crate::format::inode::{DirView, FLAG_SHARED};
-use flashkit_bytes::{get_u32, put_u32};
+use flashkit_bytes::put_u32;
 
 /// Bytes of a record.
 pub(crate) const SIZE: usize = 8;

@@ -15,6 +15,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod deferred;
 pub(crate) mod dirrec;
 pub(crate) mod extent;
+pub(crate) mod fields;
 pub(crate) mod hash;
 pub(crate) mod header;
 pub(crate) mod inode;

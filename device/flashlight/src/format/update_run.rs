@@ -88,7 +88,9 @@ impl Run {
     pub(crate) fn goes_on(&mut self, page: FoundUpdate) -> bool {
         let place = |page: &FoundUpdate| (page.tag.owner.ino, page.tag.index, page.update.left);
         if place(&page) == place(&self.last) {
-            self.pages[self.len - 1] = page.at;
+            if let Some(last) = self.pages.get_mut(self.len.wrapping_sub(1)) {
+                *last = page.at;
+            }
             self.last = page;
             return true;
         }
@@ -96,8 +98,8 @@ impl Run {
         let is_next = (page.tag.owner.ino, page.tag.index) == next
             && self.last.update.left.checked_sub(1) == Some(page.update.left)
             && self.len < PAGES_MOST;
-        if is_next {
-            self.pages[self.len] = page.at;
+        if is_next && let Some(place) = self.pages.get_mut(self.len) {
+            *place = page.at;
             self.len += 1;
             self.last = page;
         }
