@@ -5,8 +5,9 @@ use crate::tree::File;
 use std::collections::BTreeMap;
 
 /// The layers, from the bottom.
-pub const LAYERS: [&str; 7] = [
+pub const LAYERS: [&str; 8] = [
     "format",
+    "boot",
     "space",
     "index",
     "checkpoint",

@@ -109,7 +109,8 @@ impl<N: Nand> Boot<'_, N> {
                     continue;
                 }
                 version |= matches!(parsed, Err(Bad::Version(_)));
-                let is_root = |h: &Header| h.kind == Kind::Root;
+                let leads = get_u32(self.a, HEADER + 16) < geo.blocks();
+                let is_root = |h: &Header| h.kind == Kind::Root && leads;
                 let Some(h) = parsed.ok().filter(is_root) else {
                     continue;
                 };

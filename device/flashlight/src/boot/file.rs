@@ -150,7 +150,7 @@ impl<N: Nand> Boot<'_, N> {
             let part = buf.get_mut(done..done + n).unwrap_or_default();
             self.read_part(file, index, off, mapped.page, part)?;
             if mapped.page.is_some() {
-                mapped.page.0 += 1;
+                mapped.page.0 = mapped.page.0.wrapping_add(1);
             }
             mapped.run -= 1;
             done += n;

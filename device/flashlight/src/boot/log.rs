@@ -8,7 +8,7 @@ use crate::format::fields::put_u16;
 use crate::format::fields::{get_u16, get_u32};
 use crate::format::header::{HEADER, Header, Kind, is_blank};
 use crate::format::inode::{FileView, second_of_exchange};
-use crate::format::limits::{NEWER, SNAPSHOT_PAGES};
+use crate::format::limits::{NEWER, RESERVES, SNAPSHOT_PAGES};
 use crate::format::tag::{self, Tag, Update};
 use crate::format::wellformed::blocks;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
@@ -185,7 +185,7 @@ impl<N: Nand> Boot<'_, N> {
 
     /// Lists what the record in the second buffer names.
     fn list_record(&mut self) {
-        for i in 0..usize::from(get_u16(self.b, HEADER)) {
+        for i in 0..usize::from(get_u16(self.b, HEADER)).min(RESERVES) {
             let v = get_u32(self.b, HEADER + 4 + 4 * i);
             let (block, area) = (v & 0xffff, (v >> 16 & 7) as u16);
             if block < self.chip.geo.blocks() {

@@ -94,6 +94,7 @@ impl<N: Nand> Boot<'_, N> {
         found
     }
 
+    #[inline(never)]
     fn follow(&mut self, path: &mut [u8], len: usize, follow: bool) -> Result<File, Error> {
         let mut rest = Part { from: 0, end: len };
         let (mut dir, mut links) = (ROOT_DIR, 0);

@@ -26,6 +26,9 @@ pub(super) enum Want {
     Group(u32, u32),
 }
 
+/// More bytes than any snapshot stands for.
+const STRING_MOST: usize = 1 << 18;
+
 /// Where updates go on, with the place of an open block.
 const OF_UPDATES: u16 = 1 << 15;
 
@@ -90,6 +93,9 @@ impl<N: Nand> Boot<'_, N> {
                 .filter(|p| p.from == parts.at && p.tableless == self.tableless)
                 .ok_or(Error::Damaged)?;
             for &byte in piece.bytes() {
+                if parts.at > STRING_MOST {
+                    return Err(Error::Damaged);
+                }
                 match (parts.next(byte), want) {
                     (Part::Place(n, byte), Want::Place(k)) => {
                         let place = n.checked_sub(4 * k).and_then(|n| places.get_mut(n));

@@ -114,7 +114,7 @@ impl<N: Nand> Boot<'_, N> {
             }
             found.pages += 1;
             if let Some(from) = from {
-                self.keep(from, run.first.tag.index + k as u32, at);
+                self.keep(from, run.first.tag.index.wrapping_add(k as u32), at);
             }
         }
         found.size = found.size.max(begin(&run.last) + u64::from(run.last.len));

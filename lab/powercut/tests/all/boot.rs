@@ -1,15 +1,32 @@
-//! The boot reader on what cuts leave: it finds what a mount finds.
+//! The boot reader on what cuts leave: it finds what a mount finds. `flashkit powercut --boot` looks
+//! at each state; here are some of each group, always the same.
 
-use flashkit_powercut::{Budget, search_boot};
+use flashkit_powercut::{Found, Group, Width, catalogue, search};
 
 #[test]
 fn the_boot_reader_finds_what_a_mount_finds() {
-    let found = search_boot(Budget::Small, "1/1".parse().unwrap(), &|_, _| {});
+    let mut found = Found::default();
+    for (nth, script) in catalogue().into_iter().enumerate() {
+        let width = Width::default().boot_every(1);
+        let width = match script.group {
+            Group::Single if nth % 2 == 0 => width.outcomes(1).every(2),
+            Group::Directed => width.outcomes(1).every(5).deeper(&[1]).deeper_every(40),
+            Group::Forcing if !script.costly && nth % 3 == 0 => width.outcomes(1).every(150),
+            Group::Random if nth % 9 == 0 => width.outcomes(1).every(40),
+            _ => continue,
+        };
+        found.merge(search(&script, &width));
+    }
     println!("{found:?}");
     let classes = found.classes();
-    let lines: Vec<String> = classes
+    let lines = classes
         .into_iter()
-        .map(|(_, v, n)| format!("{n} times {}: {}", v.id, v.what))
-        .collect();
-    assert!(found.violations == 0, "{}", lines.join("\n"));
+        .map(|(_, v, n)| format!("{n} times {}: {}", v.id, v.what));
+    let lines: Vec<String> = lines.collect();
+    assert_eq!(found.violations, 0, "{}", lines.join("\n"));
+    assert_eq!(found.boot_states, found.states);
+    assert!(
+        found.boot_states > 1_000 && found.boot_paths > 20_000,
+        "{found:?}"
+    );
 }
