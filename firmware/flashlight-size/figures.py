@@ -27,7 +27,11 @@ PROGRAMS = {
         "FlashLight::write": 4_960,
         "FlashLight::unlink": 4_904,
     }),
-    "boot": ("the boot reader of FlashLight", 25_865, {"Boot::load": 0, "Boot::find": 0}),
+    "boot": ("the boot reader of FlashLight", 26_125, {
+        "Boot::load": 1_784,
+        "Boot::follow": 2_776,
+        "Boot::read": 1_404,
+    }),
     "spi_nand": ("the driver of SPI NAND, with the parts of Winbond", 8_110, {}),
 }
 SLACK = 1.01
