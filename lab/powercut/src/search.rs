@@ -133,7 +133,7 @@ pub struct Found {
     pub unstable_states: u64,
     /// Cuts in a row on one chip, see [`Loop`](crate::Loop); they count as states, too.
     pub loop_cuts: u64,
-    /// States of which the boot reader was compared with the mount, and paths that it was asked for.
+    /// States of which the boot reader was compared with the mount, and paths asked for.
     pub boot_states: u64,
     /// See [`Found::boot_states`].
     pub boot_paths: u64,

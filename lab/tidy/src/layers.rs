@@ -246,7 +246,7 @@ mod tests {
             ),
             file("index/file.rs", "use crate::format::inode;"),
         ];
-        let (format, space, index) = (0, 1, 2);
+        let (format, space, index) = (0, 2, 3);
         let edges: Vec<_> = edges(&files).into_iter().collect();
         assert_eq!(edges, [((index, format), 3), ((index, space), 1)]);
     }

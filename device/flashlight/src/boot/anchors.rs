@@ -11,6 +11,20 @@ use crate::format::limits::{ANCHOR_PAGES, CHAIN, ROOT_BLOCKS};
 use crate::format::tag::Form;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 
+/// What root blocks say whose newest page is this, and the newest that leads to another block.
+fn root_of(blocks: [RootBlock; 2], newest: (u64, u32), before: Option<(u64, u32)>) -> Root {
+    let [one, two] = blocks;
+    let page = |block: RootBlock| block.newest.map(|(_, index, second)| (index, second));
+    Root {
+        second: newest.1,
+        before: before.map_or(u32::MAX, |page| page.1),
+        seq: newest.0,
+        blocks,
+        side: usize::from(two.newest > one.newest),
+        twice: page(one) == page(two),
+    }
+}
+
 /// The newest checkpoint.
 struct Leaf {
     head: Head,
@@ -150,19 +164,8 @@ impl<N: Nand> Boot<'_, N> {
                 *seen = RootBlock::default();
             }
         }
-        let [one, two] = blocks;
-        let page = |block: RootBlock| block.newest.map(|(_, index, second)| (index, second));
-        let Some((seq, second)) = newest else {
-            return Err(Error::NotFormatted);
-        };
-        Ok(Root {
-            second,
-            before: before.map_or(u32::MAX, |page| page.1),
-            seq,
-            blocks,
-            side: usize::from(two.newest > one.newest),
-            twice: page(one) == page(two),
-        })
+        let newest = newest.ok_or(Error::NotFormatted)?;
+        Ok(root_of(blocks, newest, before))
     }
 
     /// The newest checkpoint; its block and the page behind it.

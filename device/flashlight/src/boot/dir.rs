@@ -49,8 +49,9 @@ impl Logged {
 }
 
 impl<N: Nand> Boot<'_, N> {
-    /// Brings a directory into the first buffer as it was written last. Gives up to which number it shows all; none: there is no such directory. A read for each
-    /// page of a directory since the checkpoint, four to eight more; none if it is there already.
+    /// Brings a directory into the first buffer as it was written last. Gives up to which number it
+    /// shows all; none: there is no such directory. A read for each page of a
+    /// directory since the checkpoint, four to eight more; none if it is there already.
     pub(super) fn load_dir(&mut self, dir: u32) -> Result<Option<u64>, Error> {
         if let Held::Dir(held, as_of, _) = self.held
             && held == dir

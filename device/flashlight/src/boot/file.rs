@@ -123,8 +123,8 @@ impl<N: Nand> Boot<'_, N> {
     /// inode was written, a read for each page of updates besides, again for each 64 of them.
     ///
     /// # Errors
-    /// [`Error::NoData`] of what is no file; [`Error::Damaged`], [`Error::Driver`]. What is in `buf`
-    /// then is anything.
+    /// [`Error::NoData`] of what is no file; [`Error::Damaged`], [`Error::Driver`]. After that
+    /// there is anything in `buf`.
     pub fn read(&mut self, file: &File, offset: u64, buf: &mut [u8]) -> Result<usize, Error> {
         if !matches!(file.kind, FileKind::File | FileKind::Link) {
             return Err(Error::NoData);

@@ -52,9 +52,9 @@ impl<N: Nand> Boot<'_, N> {
     /// Finds a file, or a directory, by its path from the root. Symbolic links are followed. Empty
     /// names and `.` are passed over.
     ///
-    /// Reads, for each name: the snapshot twice, a page of the map, of the directory, a hash map and
-    /// its index page, the inode. After a cut also the inode pages since the checkpoint, three times
-    /// at most and once more for each file with several names; and for the file once those of
+    /// Reads, for each name: the snapshot twice, a page of the map, of the directory, a hash map
+    /// and its index page, the inode. After a cut also the inode pages since the checkpoint, three
+    /// times at most and once more for each file with several names; and for the file once those of
     /// updates.
     ///
     /// # Errors

@@ -153,13 +153,7 @@ impl Entries {
             let (moved, replaced) = (view.moved(), view.replaced());
             let was_here = moved == (query.dir, query.hash);
             if was_here {
-                match self.of_file(ino, pages).filter(|_| is_file) {
-                    Some(i) => {
-                        let mut n = 0..;
-                        self.retain(|_| n.next() != Some(i));
-                    }
-                    None => self.remove(own, ino),
-                }
+                self.leave(own, ino, pages);
             }
             let second = second_of_exchange(ino, flags, moved, replaced);
             match (second, replaced) {
@@ -171,12 +165,9 @@ impl Entries {
                         self.add(target, number)?;
                     }
                 }
-                (None, Some((kind, ptr))) if is_here && flags & FLAG_EXCHANGED == 0 => match kind {
-                    _ if !is_file && kind == Target::Dir as u8 => self.remove(own, ptr),
-                    _ if !is_file => {}
-                    _ if kind == Target::File as u8 => self.remove(Target::File, ptr),
-                    _ => self.remove(Target::Indirect, ptr),
-                },
+                (None, Some(replaced)) if is_here && flags & FLAG_EXCHANGED == 0 => {
+                    self.end(is_file, replaced);
+                }
                 _ => {}
             }
             if was_here
@@ -205,6 +196,27 @@ impl Entries {
             self.add(own, ino)?;
         }
         Ok(())
+    }
+
+    /// Removes the entry of an inode that has left: that of a file, or by its number.
+    fn leave(&mut self, own: Target, ino: u32, pages: [PageAddr; 2]) {
+        match self.of_file(ino, pages).filter(|_| own != Target::Dir) {
+            Some(i) => {
+                let mut n = 0..;
+                self.retain(|_| n.next() != Some(i));
+            }
+            None => self.remove(own, ino),
+        }
+    }
+
+    /// Removes the entry of what a file, or a directory, has replaced.
+    fn end(&mut self, by_file: bool, (kind, ptr): (u8, u32)) {
+        match kind {
+            _ if !by_file && kind == Target::Dir as u8 => self.remove(Target::Dir, ptr),
+            _ if !by_file => {}
+            _ if kind == Target::File as u8 => self.remove(Target::File, ptr),
+            _ => self.remove(Target::Indirect, ptr),
+        }
     }
 
     /// Removes the files that the first page of one in their directory notes.

@@ -1,5 +1,5 @@
-//! The boot reader on what cuts leave: it finds what a mount finds. `flashkit powercut --boot` looks
-//! at each state; here are some of each group, always the same.
+//! The boot reader on what cuts leave: it finds what a mount finds. `flashkit powercut --boot`
+//! looks at each state; here are some of each group, always the same.
 
 use flashkit_powercut::{Found, Group, Width, catalogue, search};
 
