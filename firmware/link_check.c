@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "flashlight.h"
+#include "flashlight_boot.h"
 #include "jftl.h"
 #include "nanofs.h"
 
 static flashlight fs;
 static flashlight_file file;
+static flashlight_boot boot;
 static jftl disk;
 static nanofs card;
 static uint8_t ram[FLASHLIGHT_RAM(2048, 64, 1024)];
@@ -35,5 +37,7 @@ int main(void)
     char *text = malloc(100);
     if (e == 0 && text)
         e = (int)flashlight_write(&fs, &file, memmove(text, "text", 4), 4);
+    flashlight_boot_file kernel;
+    e += flashlight_boot_find(&boot, "kernel", &kernel);
     return e + nanofs_mount(&card, 0) + jftl_sync(&disk);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Code size and stack of the programs that `measure` has built, and whether they have grown.
 
-usage: figures.py DIRECTORY    where whole, everyday and spi_nand are
+usage: figures.py DIRECTORY    where whole, everyday, boot and spi_nand are
 
 Code: what is linked of .text, .rodata and .ARM.exidx, the measuring program's own among it.
 Stack: along the deepest path of calls in the linked program, from the frame of each function and
@@ -26,6 +26,11 @@ PROGRAMS = {
         "Volume::bring_back": 6_744,
         "FlashLight::write": 4_960,
         "FlashLight::unlink": 4_904,
+    }),
+    "boot": ("the boot reader of FlashLight", 26_125, {
+        "Boot::load": 1_784,
+        "Boot::follow": 2_776,
+        "Boot::read": 1_404,
     }),
     "spi_nand": ("the driver of SPI NAND, with the parts of Winbond", 8_110, {}),
 }
@@ -132,9 +137,9 @@ def main():
             if stack is None:
                 sys.exit(f"{name} has no function {function}")
             check(f"{what}: stack of {function}", stack, most)
-    driver = Program(f"{directory}/spi_nand")
-    if any("panic" in name for name in driver.names.values()):
-        sys.exit("the driver of SPI NAND can panic")
+    for name in ("boot", "spi_nand"):
+        if any("panic" in function for function in Program(f"{directory}/{name}").names.values()):
+            sys.exit(f"{PROGRAMS[name][0]} can panic")
 
 
 main()

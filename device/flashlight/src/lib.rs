@@ -15,6 +15,7 @@
 //! | layer | what it is for | its type |
 //! | --- | --- | --- |
 //! | `format` | bytes of records; whether a page is well-formed; knows no chip | views |
+//! | [`boot`] | files by path for a boot loader: only reads, without a mount | [`boot::Boot`] |
 //! | `space` | blocks: taken, valid, worn; the allocation log | `Store` |
 //! | `index` | names and extents: directories, files, their maps, the pages in RAM | `Index` |
 //! | `checkpoint` | the state that a mount starts from, and what leads to it | `Durable` |
@@ -71,6 +72,7 @@
 extern crate std;
 
 mod api;
+pub mod boot;
 mod checkpoint;
 mod cleaning;
 mod config;

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use flashkit_flashlight::boot::{Boot, ram_needed};
 use flashkit_flashlight::inspect::{Inspected, Record, data_tag, inspect};
 use flashkit_flashlight::{Cleaner, Config};
 use flashkit_nand::PageAddr;
@@ -27,6 +28,17 @@ const PAPER: u8 = 2;
 const LOOK: u8 = 4;
 /// Mounts a second time.
 const AGAIN: u8 = 8;
+
+/// Paths that the stored volumes have, and others.
+const BOOT_PATHS: [&str; 7] = [
+    "d/pages",
+    "db",
+    "g/other",
+    "many",
+    "h",
+    "gone",
+    "d/pages/none",
+];
 
 /// Objects that a walk visits, and bytes that it reads of each, at most.
 const OBJECTS_MAX: usize = 400;
@@ -58,12 +70,42 @@ pub fn run(bytes: &[u8]) {
         wear_interval: 7,
         ..image::config()
     };
+    boot(&image);
     let guard = Guard::new(&image);
     let Some(guard) = session(guard, config, Some(&image), &input) else {
         return;
     };
     if input.flags & (LOOK | AGAIN) == AGAIN {
         session(guard, config, None, &input);
+    }
+}
+
+/// Reads the image by the boot reader: names that such volumes have, and their data. Every call
+/// ends, within reads that the chip bounds.
+fn boot(image: &Image) {
+    let mut guard = Guard::new(image);
+    let geometry = flashkit_nand::Nand::geometry(&guard);
+    // Each name looks through all records some ten times, and four times over when they change.
+    guard.allow("boot", 2_000 * u64::from(geometry.pages()) + 100_000);
+    let mut ram = vec![0; ram_needed(&geometry)];
+    let Ok(mut boot) = Boot::open(guard, &mut ram) else {
+        return;
+    };
+    let mut bytes = vec![0; 3 * geometry.page_size() as usize];
+    for path in BOOT_PATHS {
+        let Ok(file) = boot.find(path.as_bytes()) else {
+            continue;
+        };
+        for offset in [
+            0,
+            1,
+            file.size() / 2,
+            file.size().saturating_sub(5_000),
+            u64::MAX,
+        ] {
+            let read = boot.read(&file, offset, &mut bytes);
+            assert!(read.is_err() || read.is_ok_and(|n| n <= bytes.len()));
+        }
     }
 }
 

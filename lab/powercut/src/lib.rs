@@ -15,6 +15,7 @@
 //! | `model`, `content`, `seen` | what may be seen, and what is |
 //! | `run`, `live` | a script on a volume and its model, step by step |
 //! | `survive` | what must hold of a chip after a cut |
+//! | `boot` | what the boot reader finds, compared with a mount |
 //! | `search`, `again`, `plan` | cuts of one script; cut after cut on one chip; the budgets |
 //! | `tree`, `copying` | cut after cut in a copy of a real tree |
 //! | `guard` | a chip where nothing is erased that the last checkpoint needs; checks each one |
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod again;
+mod boot;
 mod caught;
 mod chip;
 mod content;
@@ -58,7 +60,7 @@ pub use history::{Histories, History};
 pub use id::{Cut, Id, Place};
 pub use op::{Op, Piece, parse, text};
 pub use outcome::Outcome;
-pub use plan::{Budget, Part, search_all, search_scripts};
+pub use plan::{Budget, Part, search_all, search_boot, search_scripts};
 pub use replay::{Verdict, replay};
 pub use script::{BARE_CHIP, Group, SMALL_CHIP, Script, catalogue};
 pub use search::{Found, Violation, Width, search};

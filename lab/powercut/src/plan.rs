@@ -107,6 +107,17 @@ pub fn search_all(budget: Budget, part: Part, progress: &(dyn Fn(usize, usize) +
     work(jobs, part, progress)
 }
 
+/// As [`search_all`], but for cuts in a row; the boot reader is compared with the mount of every
+/// state.
+pub fn search_boot(budget: Budget, part: Part, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+    let scripts = catalogue().into_iter().enumerate();
+    let wide = |(nth, script): (usize, Script)| {
+        let width = width(budget, &script, nth)?.boot_every(1);
+        Some(Job::Script(Box::new(script), width))
+    };
+    work(scripts.filter_map(wide).collect(), part, progress)
+}
+
 /// Searches a part of these scripts as wide and deep as [`Budget::Full`] does.
 pub fn search_scripts(
     scripts: Vec<Script>,

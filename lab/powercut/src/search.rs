@@ -1,11 +1,12 @@
 //! Cuts a script everywhere.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use flashkit_flashlight::Config;
 use flashkit_sim::{Rng, SimNand};
 
+use crate::boot::{note_names, same_as, same_when_settled};
 use crate::id::{Cut, Id, Place};
 use crate::model::Model;
 use crate::outcome::Outcome;
@@ -27,7 +28,13 @@ pub struct Width {
     pub every: u64,
     /// The recovery is cut only after cuts at every so many points of the script.
     pub deeper_every: u64,
+    /// The boot reader is compared with the mount of one state in so many.
+    pub boot_every: u64,
 }
+
+/// How many states there are to each one of which the boot reader is compared, if nothing else is
+/// asked for.
+const BOOT_EVERY: u64 = 16;
 
 impl Default for Width {
     /// Every outcome at every point of the script, and none in its recovery.
@@ -37,6 +44,7 @@ impl Default for Width {
             deeper: Vec::new(),
             every: 1,
             deeper_every: 1,
+            boot_every: BOOT_EVERY,
         }
     }
 }
@@ -56,6 +64,11 @@ impl Width {
     /// See [`Width::every`].
     pub fn every(self, every: u64) -> Width {
         Width { every, ..self }
+    }
+
+    /// See [`Width::boot_every`].
+    pub fn boot_every(self, boot_every: u64) -> Width {
+        Width { boot_every, ..self }
     }
 
     /// See [`Width::deeper_every`].
@@ -120,6 +133,10 @@ pub struct Found {
     pub unstable_states: u64,
     /// Cuts in a row on one chip, see [`Loop`](crate::Loop); they count as states, too.
     pub loop_cuts: u64,
+    /// States of which the boot reader was compared with the mount, and paths asked for.
+    pub boot_states: u64,
+    /// See [`Found::boot_states`].
+    pub boot_paths: u64,
     /// How many violations there are.
     pub violations: u64,
     /// The first of each class in each script, and how many of that class.
@@ -145,6 +162,8 @@ impl Found {
         self.triple_cuts += other.triple_cuts;
         self.unstable_states += other.unstable_states;
         self.loop_cuts += other.loop_cuts;
+        self.boot_states += other.boot_states;
+        self.boot_paths += other.boot_paths;
         self.violations += other.violations;
         self.examples.extend(other.examples);
     }
@@ -213,6 +232,8 @@ struct Searcher<'a> {
     /// Whether the recovery is to be cut as well.
     deeper: bool,
     path: Vec<Cut>,
+    /// Names that mounts have shown: the boot reader is asked for each of them everywhere.
+    names: BTreeSet<String>,
 }
 
 impl Watch for Searcher<'_> {
@@ -264,6 +285,7 @@ impl<'a> Searcher<'a> {
             under: 0,
             deeper: false,
             path: Vec::new(),
+            names: BTreeSet::new(),
         }
     }
 
@@ -318,8 +340,13 @@ impl<'a> Searcher<'a> {
             trees: Vec::new(),
         });
         let cut_again = cuts_again(&chip);
+        let booted = (new && digest.is_multiple_of(self.width.boot_every)).then(|| chip.clone());
         match survive(chip, self.config, cut_again, allows) {
             Ok(survived) => {
+                note_names(&survived.seen, &mut self.names);
+                if let Some(chip) = booted {
+                    self.boot(&chip, &survived.seen);
+                }
                 self.note_shown(survived.seen);
                 if self.deeper && self.path.len() <= self.width.deeper.len() {
                     for point in survived.points {
@@ -330,6 +357,22 @@ impl<'a> Searcher<'a> {
             Err(what) => self.report(&[], what),
         }
         self.path.pop();
+    }
+
+    /// Compares what the boot reader finds on a chip with what a mount has shown.
+    fn boot(&mut self, chip: &SimNand, seen: &SeenDir) {
+        let unstable = |cut: &Cut| matches!(cut, Cut::In(_, outcome) if outcome.is_unstable());
+        let compared = match self.path.iter().any(unstable) {
+            true => same_when_settled(chip, self.config, &self.names),
+            false => same_as(chip, seen, &self.names),
+        };
+        match compared {
+            Ok(paths) => {
+                self.found.boot_states += 1;
+                self.found.boot_paths += paths;
+            }
+            Err(what) => self.report(&[], what),
+        }
     }
 
     /// Compares with the model as it is now what a chip has shown that was met a moment ago;

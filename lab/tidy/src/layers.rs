@@ -5,8 +5,9 @@ use crate::tree::File;
 use std::collections::BTreeMap;
 
 /// The layers, from the bottom.
-pub const LAYERS: [&str; 7] = [
+pub const LAYERS: [&str; 8] = [
     "format",
+    "boot",
     "space",
     "index",
     "checkpoint",
@@ -245,7 +246,7 @@ mod tests {
             ),
             file("index/file.rs", "use crate::format::inode;"),
         ];
-        let (format, space, index) = (0, 1, 2);
+        let (format, space, index) = (0, 2, 3);
         let edges: Vec<_> = edges(&files).into_iter().collect();
         assert_eq!(edges, [((index, format), 3), ((index, space), 1)]);
     }

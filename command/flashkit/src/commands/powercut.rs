@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use clap::builder::NonEmptyStringValueParser;
 use flashkit_powercut::{
     Budget, Chip, Found, Id, Part, SMALL_CHIP, Script, TREE_CHIP, Tree, TreeCuts, TreeFound,
-    Verdict, Violation, catalogue, replay, search_all, search_scripts, shrink,
+    Verdict, Violation, catalogue, replay, search_all, search_boot, search_scripts, shrink,
 };
 use serde_json::{Value, json};
 
@@ -36,6 +36,9 @@ pub struct Args {
     /// On encrypted chips: all scripts, or those that are named
     #[arg(long, conflicts_with_all = ["tree", "replay", "full"])]
     xts: bool,
+    /// Compare the boot reader with the mount of every state, not of one in 16
+    #[arg(long, conflicts_with_all = ["script", "xts", "given", "tree", "replay", "list"])]
+    boot: bool,
     /// A part of the search, to be run apart from the others: 1/8, to 8/8
     #[arg(long, value_name = "N/OF", default_value = "1/1", conflicts_with_all = ["given", "tree", "replay", "list"])]
     part: Part,
@@ -129,8 +132,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     };
     let found = match (args.full, scripts.is_empty()) {
         (_, false) => search_scripts(scripts, args.part, &progress),
-        (true, _) => search_all(Budget::Full, args.part, &progress),
-        (false, _) => search_all(Budget::Usual, args.part, &progress),
+        (full, _) => {
+            let budget = if full { Budget::Full } else { Budget::Usual };
+            let search = if args.boot { search_boot } else { search_all };
+            search(budget, args.part, &progress)
+        }
     };
     drop(bar);
     if args.json {
@@ -268,6 +274,8 @@ fn report(found: &Found) -> Value {
         "triple_cuts": found.triple_cuts,
         "unstable_states": found.unstable_states,
         "cuts_in_a_row": found.loop_cuts,
+        "boot_states": found.boot_states,
+        "boot_paths": found.boot_paths,
         "violations": found.violations,
         "examples": examples,
     })
@@ -282,6 +290,8 @@ fn print(found: &Found, out: &mut dyn Write) -> std::io::Result<()> {
         ("  by three cuts", found.triple_cuts),
         ("  that read well only for a while", found.unstable_states),
         ("  by cuts in a row on one chip", found.loop_cuts),
+        ("  read by the boot reader as well", found.boot_states),
+        ("    paths that it was asked for", found.boot_paths),
         ("violations", found.violations),
     ];
     for (what, n) in rows {

@@ -1,5 +1,7 @@
 //! The areas of the log, and a block that one of them fills.
 
+use crate::format::header::Kind;
+
 /// The log areas (paper, Table III) other than the checkpoint's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogArea {
@@ -53,4 +55,19 @@ impl Head {
         block: u32::MAX,
         next: 0,
     };
+}
+
+/// The log that pages of a kind are written to.
+pub(crate) fn area_of(kind: Kind) -> Option<LogArea> {
+    Some(match kind {
+        Kind::Root | Kind::Second | Kind::Checkpoint => return None,
+        Kind::Alloc | Kind::Snapshot => LogArea::Bitmap,
+        Kind::DirMap | Kind::Places | Kind::Table => LogArea::Map,
+        Kind::Dir => LogArea::Dir,
+        Kind::HashMap | Kind::HashIndex => LogArea::Hash,
+        Kind::File => LogArea::File,
+        Kind::ExtentMap | Kind::ExtentIndex | Kind::Names | Kind::Attributes | Kind::Validity => {
+            LogArea::Extent
+        }
+    })
 }

@@ -25,9 +25,10 @@
 //! [`crate::format::wellformed`] has seen it; the numbers of blocks in it may be any.
 
 use crate::format::area::{HEADS, Head, block_number};
+use crate::format::fields::{get_u16, get_u32, get_u64};
 use crate::format::header::SEQ;
 use crate::format::limits::{BITMAP_BLOCKS, RESERVES, SNAPSHOT_PAGES};
-use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use flashkit_bytes::{put_u16, put_u32, put_u64};
 use flashkit_nand::PageAddr;
 
 /// Bytes of the page before its lists.

@@ -21,10 +21,11 @@
 //! * There is one group of a directory at most, and none that its newest page shows already.
 
 use crate::format::dirrec::{self, DirRec, HASH_SHIFT, NO_HASH, RecState, Target};
+use crate::format::fields::{get_u32, part};
 use crate::format::inode::{DirMut, DirView, Stamp, Time};
 use crate::format::node::FIRST_FILE;
 use core::ops::Range;
-use flashkit_bytes::{get_u32, put_u32};
+use flashkit_bytes::put_u32;
 
 const STAMPED: u32 = 1 << 28;
 const REMOVALS: u32 = 1 << 29;
@@ -47,6 +48,11 @@ pub(crate) const HASHES_USEFUL: usize = 4 * 24 + 1;
 /// That a log has no record of a hash.
 fn none(hash: u32) -> DirRec {
     DirRec::new(hash, RecState::New, Target::Dir, u32::MAX)
+}
+
+/// Whether a record of a group says that.
+pub(crate) fn is_none(rec: &DirRec) -> bool {
+    *rec == none(rec.hash)
 }
 
 /// The changes of one directory.
@@ -88,7 +94,9 @@ impl<'a> Group<'a> {
 
     pub fn records(&self) -> impl Iterator<Item = DirRec> + use<'a> {
         let head = self.stamp().map_or(4, |_| HEAD_MOST);
-        self.0[head..]
+        self.0
+            .get(head..)
+            .unwrap_or_default()
             .chunks_exact(dirrec::SIZE)
             .map(DirRec::decode)
     }
@@ -180,16 +188,16 @@ impl Assembly {
 
     /// Takes a byte; the group, if that was the last of one. One too long never ends.
     pub fn push(&mut self, byte: u8) -> Option<&mut [u8]> {
-        if self.len < GROUP_MOST {
-            self.bytes[self.len] = byte;
+        if let Some(place) = self.bytes.get_mut(self.len) {
+            *place = byte;
             self.len += 1;
         }
-        let len = Group::first(&self.bytes[..self.len])?.len();
+        let len = Group::first(part(&self.bytes, 0, self.len))?.len();
         if len != self.len {
             return None;
         }
         self.len = 0;
-        Some(&mut self.bytes[..len])
+        self.bytes.get_mut(..len)
     }
 }
 

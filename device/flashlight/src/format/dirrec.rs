@@ -12,7 +12,9 @@
 //! durable, that an object's life has ended since the page before; its hash is above all hashes.
 //! GONE is the same code with a hash of a name.
 
-use flashkit_bytes::{get_u32, put_u32};
+use crate::format::fields::get_u32;
+use crate::format::inode::{DirView, FLAG_SHARED};
+use flashkit_bytes::put_u32;
 
 /// Bytes of a record.
 pub(crate) const SIZE: usize = 8;
@@ -120,6 +122,25 @@ impl DirRec {
             target => target,
         };
         self.hash == other.hash && self.ptr == other.ptr && kind(self.target) == kind(other.target)
+    }
+}
+
+impl DirView<'_> {
+    /// Whether the log says that an entry of a hash map is not one any more, or is another.
+    pub(crate) fn hides(&self, entry: &DirRec) -> bool {
+        (self.record_search(entry.hash, HASH_SHIFT)..self.records())
+            .map(|r| DirRec::decode(self.record(r)))
+            .take_while(|rec| rec.hash == entry.hash)
+            .any(|rec| match rec.state {
+                RecState::New | RecState::Freed => false,
+                RecState::Update | RecState::Delete => true,
+                RecState::Gone => rec.same_entry(entry),
+            })
+    }
+
+    /// Whether a hash map may hold several entries of one hash.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.flags() & FLAG_SHARED != 0
     }
 }
 

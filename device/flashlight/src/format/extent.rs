@@ -19,7 +19,8 @@
 //! * all ones - 3, in the first page of a file: the file whose last page this is, which has lost
 //!   its name in the same directory.
 
-use flashkit_bytes::{get_u32, put_u32};
+use crate::format::fields::get_u32;
+use flashkit_bytes::put_u32;
 
 /// Bytes of a record.
 pub(crate) const SIZE: usize = 12;

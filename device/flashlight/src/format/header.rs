@@ -16,8 +16,9 @@
 //! * `prev`: the page that this one replaces, or all ones.
 
 use crate::error::Damaged;
+use crate::format::fields::{get_u8, get_u16, get_u32, get_u64, part};
 use crate::format::hash::crc32c;
-use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use flashkit_bytes::{put_u16, put_u32, put_u64};
 use flashkit_nand::PageAddr;
 
 /// Bytes of the header.
@@ -162,12 +163,17 @@ pub(crate) fn seal_as(
 
 /// Whether a page, as it was read, looks erased.
 pub(crate) fn is_blank(page: &[u8]) -> bool {
-    page[..HEADER].iter().all(|&b| b == 0xff)
+    part(page, 0, HEADER).iter().all(|&b| b == 0xff)
 }
 
 /// The number that the first bytes of a page say, if it is a metadata page, whatever its checksum.
 pub(crate) fn seq(page: &[u8]) -> Option<u64> {
     (get_u16(page, 4) == MAGIC).then(|| get_u64(page, SEQ))
+}
+
+/// The version of the format that a page says it has.
+pub(crate) fn version(page: &[u8]) -> u8 {
+    get_u8(page, 7)
 }
 
 /// Bytes of a page that its header says are used; of one that is no metadata page, those of a
@@ -195,19 +201,21 @@ pub(crate) fn parse(page: &[u8], at: PageAddr) -> Result<Header, Bad> {
     if get_u16(page, 4) != MAGIC || len < HEADER || len > page.len() {
         return Err(Bad::Invalid);
     }
-    if get_u32(page, 0) != crc32c(&page[4..len], &[]) || get_u32(page, 16) != at.0 {
+    let covered = page.get(4..len).unwrap_or_default();
+    if get_u32(page, 0) != crc32c(covered, &[]) || get_u32(page, 16) != at.0 {
         return Err(Bad::Invalid);
     }
-    let is_root = page[6] == Kind::Root as u8;
-    if page[7] != FORMAT_VERSION && !(is_root && page[7] == SHORT_TAGS) {
-        return Err(Bad::Version(page[7]));
+    let (kind, version) = (get_u8(page, 6), version(page));
+    let is_root = kind == Kind::Root as u8;
+    if version != FORMAT_VERSION && !(is_root && version == SHORT_TAGS) {
+        return Err(Bad::Version(version));
     }
     let seq = get_u64(page, SEQ);
     if seq > SEQ_MAX {
         return Err(Bad::Invalid);
     }
     Ok(Header {
-        kind: Kind::from_u8(page[6]).ok_or(Bad::Invalid)?,
+        kind: Kind::from_u8(kind).ok_or(Bad::Invalid)?,
         seq,
         volume: get_u32(page, 20),
         len,

@@ -35,11 +35,14 @@
 //! ([`crate::api::exchange`]). `as-of` is 0 but during recovery: the sequence number up to which
 //! the directory shows all changes, when it is not that of its page.
 
+use crate::format::dirrec::{NO_HASH, Target};
 use crate::format::extent::{self, Extent};
+use crate::format::fields::{get_u8, get_u16, get_u32, get_u64, part};
 use crate::format::hash::name_hash;
 use crate::format::header::HEADER;
 use crate::format::names::{self, Names};
-use flashkit_bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use crate::format::node::{FIRST_FILE, INDEX_DIR};
+use flashkit_bytes::{put_u16, put_u32, put_u64};
 use flashkit_nand::PageAddr;
 
 /// First byte of the name.
@@ -111,6 +114,24 @@ pub(crate) enum Stamp {
     Change = 2,
 }
 
+/// The second inode of an exchange, by what its entry is, from what the page of the first says of
+/// itself; none where it cannot be the record of one.
+pub(crate) fn second_of_exchange(
+    ino: u32,
+    flags: u8,
+    moved: (u32, u32),
+    replaced: Option<(u8, u32)>,
+) -> Option<(Target, u32)> {
+    let (kind, number) = replaced.filter(|_| flags & FLAG_EXCHANGED != 0)?;
+    let target = match number {
+        FIRST_FILE.. => Target::Indirect,
+        _ if number > INDEX_DIR => Target::Dir,
+        _ => return None,
+    };
+    let is_hash = moved.0 != 0 && moved.1 < NO_HASH;
+    (kind == target as u8 && is_hash && number != ino).then_some((target, number))
+}
+
 /// The fragment's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
@@ -156,7 +177,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         get_u16(self.b(), MODE)
     }
     pub fn flags(&self) -> u8 {
-        self.b()[FLAGS]
+        get_u8(self.b(), FLAGS)
     }
     pub fn uid(&self) -> u32 {
         get_u32(self.b(), UID)
@@ -183,7 +204,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     /// [`crate::format::dirrec::Target`], and its pointer.
     pub fn replaced(&self) -> Option<(u8, u32)> {
         let ptr = get_u32(self.b(), REPLACED);
-        (ptr != u32::MAX).then(|| (self.b()[REPLACED_KIND], ptr))
+        (ptr != u32::MAX).then(|| (get_u8(self.b(), REPLACED_KIND), ptr))
     }
     /// The page of the extended attributes ([`crate::api::xattr`]); none: there are none.
     pub fn xattr(&self) -> PageAddr {
@@ -195,7 +216,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     }
     pub fn name(&self) -> &[u8] {
         let b = self.b();
-        &b[NAME..NAME + usize::from(b[NAME_LEN])]
+        part(b, NAME, usize::from(get_u8(b, NAME_LEN)))
     }
     /// Bytes of the further names of a file.
     pub fn names_len(&self) -> usize {
@@ -207,7 +228,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         }
     }
     fn names_at(&self) -> usize {
-        NAME + usize::from(self.b()[NAME_LEN])
+        NAME + usize::from(get_u8(self.b(), NAME_LEN))
     }
     /// The further names of a file; none when they do not fit the page.
     pub fn names(&self) -> Names<'_> {
@@ -215,7 +236,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         Names::on(self.b().get(at..at + len).unwrap_or(&[]))
     }
     pub fn levels(&self) -> u8 {
-        self.b()[LEVELS]
+        get_u8(self.b(), LEVELS)
     }
     pub fn records(&self) -> usize {
         usize::from(get_u16(self.b(), RECORDS))
@@ -262,7 +283,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
     }
     /// The bytes of the fragment; empty without one.
     pub fn fragment_bytes(&self) -> &[u8] {
-        &self.b()[self.fragment_at()..self.records_at()]
+        part(self.b(), self.fragment_at(), self.frag_len())
     }
     pub fn pointer(&self, i: usize) -> (u32, PageAddr) {
         let at = self.pointers_at() + POINTER * i;
@@ -282,12 +303,11 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
         lo.saturating_sub(1)
     }
     pub fn record(&self, i: usize) -> &[u8] {
-        let at = self.records_at() + REC * i;
-        &self.b()[at..at + REC]
+        part(self.b(), self.records_at() + REC * i, REC)
     }
     /// First record whose leading word, shifted right by `shift`, is at least `key`.
     pub fn record_search(&self, key: u32, shift: u32) -> usize {
-        let records = &self.b()[self.records_at()..];
+        let records = self.b().get(self.records_at()..).unwrap_or_default();
         let (mut lo, mut hi) = (0, self.records());
         while lo < hi {
             let mid = usize::midpoint(lo, hi);
@@ -330,7 +350,7 @@ impl<B: AsRef<[u8]>, const REC: usize> Inode<B, REC> {
 impl<'a, const REC: usize> Inode<&'a [u8], REC> {
     /// The name, for as long as the page is borrowed.
     pub fn into_name(self) -> &'a [u8] {
-        &self.0[NAME..self.names_at()]
+        self.0.get(NAME..self.names_at()).unwrap_or_default()
     }
     /// The further names, for as long as the page is borrowed.
     pub fn into_names(self) -> Names<'a> {

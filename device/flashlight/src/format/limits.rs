@@ -35,3 +35,7 @@ pub(crate) const SNAPSHOT_PAGES: usize = 72;
 
 /// Pages used of a root block and of a second-level block.
 pub(crate) const ANCHOR_PAGES: u32 = 8;
+
+/// By so much the numbers of a recovery's pages are above those of what it began from: more than a
+/// recovery before, whose checkpoint could not be read, had gone on by.
+pub(crate) const NEWER: u64 = 1 << 17;

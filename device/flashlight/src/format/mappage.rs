@@ -14,7 +14,8 @@
 //! ([`crate::index::waiting`]); elsewhere that is 0.
 
 use crate::format::extent::{self, Extent};
-use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
+use crate::format::fields::{get_u16, get_u32, part};
+use flashkit_bytes::{put_u16, put_u32};
 use flashkit_nand::PageAddr;
 
 /// Who points to a page: see the module's text.
@@ -76,7 +77,7 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
         self.len() <= self.b().len()
     }
     pub fn record(&self, i: usize) -> &[u8] {
-        &self.b()[RECORDS + REC * i..RECORDS + REC * (i + 1)]
+        part(self.b(), RECORDS + REC * i, REC)
     }
     /// First record whose leading word, shifted right by `shift`, is at least `key`.
     pub fn search(&self, key: u32, shift: u32) -> usize {
@@ -128,8 +129,7 @@ impl<B: AsRef<[u8]>, const REC: usize> MapPage<B, REC> {
         }
     }
     pub fn extent(&self, i: usize) -> Extent {
-        let at = self.extent_at(i);
-        Extent::decode(&self.b()[at..at + extent::SIZE])
+        Extent::decode(part(self.b(), self.extent_at(i), extent::SIZE))
     }
     /// First extent that begins at `index` or behind it.
     pub fn extent_search(&self, index: u32) -> usize {

@@ -7,6 +7,7 @@
 //! * A page that is not well-formed is never believed, whatever its checksum says.
 //! * Each count that is read from flash is bounded by what the page can hold.
 
+pub(crate) mod anchors;
 pub(crate) mod area;
 pub(crate) mod attributes;
 pub(crate) mod blockstate;
@@ -14,6 +15,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod deferred;
 pub(crate) mod dirrec;
 pub(crate) mod extent;
+pub(crate) mod fields;
 pub(crate) mod hash;
 pub(crate) mod header;
 pub(crate) mod inode;
@@ -25,5 +27,6 @@ pub(crate) mod snapshot;
 pub(crate) mod special;
 pub(crate) mod table_page;
 pub(crate) mod tag;
+pub(crate) mod update_run;
 pub(crate) mod validity;
 pub(crate) mod wellformed;

@@ -1,9 +1,10 @@
 //! Names beyond an inode's first: in the inode, and in pages of their own.
 
+use crate::format::fields::get_u32;
 use crate::format::hash::name_hash;
 use crate::format::inode::FileView;
 use crate::format::mappage::{self, MapPage};
-use flashkit_bytes::{get_u32, put_u32};
+use flashkit_bytes::put_u32;
 use flashkit_nand::PageAddr;
 
 /// Bytes before a name.

@@ -26,10 +26,11 @@
 use crate::format::area::DATA_HEADS;
 use crate::format::blockstate;
 use crate::format::deferred::Assembly;
+use crate::format::fields::{get_u8, get_u16, get_u32};
 use crate::format::header::HEADER;
 use crate::format::limits::{DEFERRED_MOST, MAP_PAGES, REMNANTS};
 use core::iter;
-use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
+use flashkit_bytes::{put_u16, put_u32};
 use flashkit_nand::Geometry;
 
 /// Where a page's bytes begin.
@@ -96,7 +97,7 @@ impl<'a> Iterator for Runs<'a> {
         };
         let end = head + units * self.unit;
         let bytes = self.rest.get(head..end)?;
-        self.rest = &self.rest[end..];
+        self.rest = self.rest.get(end..)?;
         Some(Run { bytes, times })
     }
 }
@@ -115,7 +116,7 @@ pub(crate) struct Piece<'a> {
 impl<'a> Piece<'a> {
     pub fn on(geo: &Geometry, page: &'a [u8], used: usize) -> Option<Self> {
         let rest = page.get(PIECE..used)?;
-        let (at, form) = (get_u32(page, HEADER) & 0xff_ffff, page[HEADER + 3]);
+        let (at, form) = (get_u32(page, HEADER) & 0xff_ffff, get_u8(page, HEADER + 3));
         let tableless = form & TABLELESS != 0 && form != TABLELESS;
         let form = if tableless { form - TABLELESS } else { form };
         let from = match form {

@@ -26,10 +26,10 @@
 //!
 //! Spare bytes may be outside of any ECC, so one bit of a tag that has flipped is mended.
 
+use crate::format::fields::{get_u8, get_u16, get_u32, put_u16, put_u32};
 use crate::format::hash::crc32c;
 use crate::format::inode::Time;
 use crate::format::mappage::Owner;
-use flashkit_bytes::{get_u16, get_u32, put_u16, put_u32};
 
 /// Bytes of a tag.
 pub(crate) const SIZE: usize = 24;
@@ -76,7 +76,9 @@ impl Form {
         let mut sorted = *b;
         if self == Form::Short {
             for (&at, &byte) in ON_FLASH.iter().zip(b) {
-                sorted[usize::from(at)] = byte;
+                if let Some(place) = sorted.get_mut(usize::from(at)) {
+                    *place = byte;
+                }
             }
         }
         sorted
@@ -85,7 +87,7 @@ impl Form {
     fn on_flash(self, sorted: &[u8; SIZE]) -> [u8; SIZE] {
         match self {
             Form::Wide => *sorted,
-            Form::Short => ON_FLASH.map(|at| sorted[usize::from(at)]),
+            Form::Short => ON_FLASH.map(|at| get_u8(sorted, at.into())),
         }
     }
 }
@@ -278,7 +280,7 @@ fn mend(b: &mut [u8], high: u32, bits: u32, highest: u32) -> Option<u32> {
         effect = step(effect);
     }
     let (high, bit) = best?;
-    b[bit / 8] ^= 1 << (bit % 8);
+    *b.get_mut(bit / 8)? ^= 1 << (bit % 8);
     Some(high)
 }
 

@@ -40,22 +40,6 @@ enum Merged {
 }
 
 impl DirView<'_> {
-    /// Whether the log says that an entry of a hash map is not one any more, or is another.
-    pub(crate) fn hides(&self, entry: &DirRec) -> bool {
-        (self.record_search(entry.hash, HASH_SHIFT)..self.records())
-            .map(|r| DirRec::decode(self.record(r)))
-            .take_while(|rec| rec.hash == entry.hash)
-            .any(|rec| match rec.state {
-                RecState::New | RecState::Freed => false,
-                RecState::Update | RecState::Delete => true,
-                RecState::Gone => rec.same_entry(entry),
-            })
-    }
-
-    fn is_shared(&self) -> bool {
-        self.flags() & FLAG_SHARED != 0
-    }
-
     /// Whether there is place for the pointers that more names may need. A part of the page is left
     /// for the log, so that names can always be removed.
     pub(crate) fn takes_names(&self) -> bool {

@@ -1,9 +1,9 @@
 //! An exchange of two names that power has cut comes to its end.
 
 use crate::error::{Damaged, Fault};
-use crate::format::dirrec::{NO_HASH, Target};
+use crate::format::dirrec::Target;
 use crate::format::header::Kind;
-use crate::format::inode::{DirView, FLAG_EXCHANGED, FileView, NAME_MAX};
+use crate::format::inode::{DirView, FileView, NAME_MAX, second_of_exchange};
 use crate::format::names::{Which, name_at, page_names, paged_name};
 use crate::format::node::{FIRST_FILE, FileRef, INDEX_DIR, Node};
 use crate::index::Index;
@@ -11,16 +11,9 @@ use crate::recovery::records::Record;
 use crate::space::opened::Pending;
 use flashkit_nand::Nand;
 
-/// The second inode of an exchange, by what its entry is; none where the record cannot be one.
+/// The second inode of an exchange; none where the record cannot be one.
 pub(crate) fn second(rec: &Record) -> Option<(Target, u32)> {
-    let (kind, number) = rec.replaced.filter(|_| rec.flags & FLAG_EXCHANGED != 0)?;
-    let target = match number {
-        FIRST_FILE.. => Target::Indirect,
-        _ if number > INDEX_DIR => Target::Dir,
-        _ => return None,
-    };
-    let is_hash = rec.moved.0 != 0 && rec.moved.1 < NO_HASH;
-    (kind == target as u8 && is_hash && number != rec.ino).then_some((target, number))
+    second_of_exchange(rec.ino, rec.flags, rec.moved, rec.replaced)
 }
 
 impl<N: Nand> Index<'_, N> {

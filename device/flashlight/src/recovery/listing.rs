@@ -3,7 +3,7 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::{Damaged, Fault};
-use crate::format::area::{HEADS, Head, LogArea, UPDATE};
+use crate::format::area::{HEADS, Head, LogArea, UPDATE, area_of};
 use crate::format::blockstate::BlockState;
 use crate::format::extent::{self, Extent};
 use crate::format::header::{HEADER, Header, Kind, is_blank};
@@ -411,21 +411,6 @@ fn list_record(rec: &mut Recovery<'_>, page: &[u8], blocks: u32) {
             rec.add(v & 0xffff, (v >> 16 & 7) as u16 * (1 << 11));
         }
     }
-}
-
-/// The log that pages of a kind are written to.
-fn area_of(kind: Kind) -> Option<LogArea> {
-    Some(match kind {
-        Kind::Root | Kind::Second | Kind::Checkpoint => return None,
-        Kind::Alloc | Kind::Snapshot => LogArea::Bitmap,
-        Kind::DirMap | Kind::Places | Kind::Table => LogArea::Map,
-        Kind::Dir => LogArea::Dir,
-        Kind::HashMap | Kind::HashIndex => LogArea::Hash,
-        Kind::File => LogArea::File,
-        Kind::ExtentMap | Kind::ExtentIndex | Kind::Names | Kind::Attributes | Kind::Validity => {
-            LogArea::Extent
-        }
-    })
 }
 
 /// Whether pages of a kind are the records of an area.

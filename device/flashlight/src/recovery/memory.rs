@@ -7,7 +7,6 @@ use crate::format::snapshot::{self, PIECE};
 use crate::format::table_page::Layout;
 use crate::format::wellformed::blocks;
 use crate::format::{blockstate, validity};
-use crate::recovery::roots::Names;
 use crate::space::limits::{deferred_least, known_dirs_least, least_list, reserve_blocks};
 use crate::space::store::Parts;
 use crate::space::{dirty, pages};
@@ -111,17 +110,6 @@ pub(crate) fn carve<'r>(ram: &mut &'r mut [u8], n: usize) -> &'r mut [u8] {
 
 /// Blocks that files have at least, when a volume is made.
 pub(crate) const LEAST: u32 = 8;
-
-impl Names {
-    pub(crate) fn new(names: [u32; 2]) -> Names {
-        let mut all = Names {
-            list: [0; 12],
-            len: 0,
-        };
-        all.add(names);
-        all
-    }
-}
 
 /// Whether a chip of this shape can hold a volume.
 pub(crate) fn fits(geo: &Geometry, layout: Option<Layout>) -> bool {

@@ -8,6 +8,7 @@ use crate::cleaning::Volume;
 use crate::cleaning::gc::DirtyLimit;
 use crate::config::Config;
 use crate::error::{Damaged, Error, Fault};
+use crate::format::anchors::Root;
 use crate::format::area::{Head, LogArea};
 use crate::format::blockstate::BlockState;
 use crate::format::limits::{ANCHOR_PAGES, ROOT_BLOCKS, ROOTS};
@@ -16,7 +17,7 @@ use crate::format::table_page::Layout;
 use crate::index::Index;
 use crate::index::inodes::New;
 use crate::recovery::memory::{LEAST, fits, ram_needed_for, store_parts};
-use crate::recovery::roots::{Leaf, Root};
+use crate::recovery::roots::Leaf;
 use crate::space::erased::Unseen;
 use crate::space::latch::MayProgram;
 use crate::space::limits::Purpose;
@@ -209,7 +210,7 @@ impl<'r, N: Nand> Durable<'r, N> {
             self.anchor.chained = 0;
             let found = self.find_leaf(root, counts)?;
             if counts.is_none() && !root.is_one_lead() {
-                let [newest, other] = [root.side, 1 - root.side].map(|side| root.blocks[side].name);
+                let [newest, other] = root.names();
                 // What a mount has decided stays so: it may have erased what the
                 // other root page leads to.
                 let followed = self.anchor.counts == newest;

@@ -3,6 +3,7 @@
 use crate::checkpoint::Durable;
 use crate::checkpoint::encode::Start;
 use crate::error::{Damaged, Fault};
+use crate::format::anchors::{Found, Names, Root, RootBlock, Second, SecondPages, note_newest};
 use crate::format::area::{Head, LogArea};
 use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
 use crate::format::header::{self, Bad, HEADER, Header, Kind, SHORT_TAGS};
@@ -12,57 +13,6 @@ use crate::format::wellformed::is_well_formed;
 use crate::index::Index;
 use flashkit_bytes::get_u32;
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
-
-/// What the root pages say.
-pub(crate) struct Root {
-    /// The second-level block that the newest leads to.
-    pub(crate) second: u32,
-    /// That which the newest page leads to that leads to another; all ones: none.
-    pub(crate) before: u32,
-    pub(crate) seq: u64,
-    pub(crate) blocks: [RootBlock; 2],
-    /// The root block that has the newest.
-    pub(crate) side: usize,
-    /// The newest is in both root blocks.
-    pub(crate) twice: bool,
-}
-
-/// What is seen in a root block.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct RootBlock {
-    /// The newest page: its sequence number, index and second-level block.
-    pub(crate) newest: Option<(u64, u32, u32)>,
-    /// What checkpoints call it.
-    pub(crate) name: u16,
-    pub(crate) round: Option<u32>,
-    /// Where what was programmed ends: of a page whose program was cut no checkpoint may be
-    /// left that has claimed it.
-    pub(crate) end: u32,
-}
-
-/// What the second-level block says.
-pub(crate) struct Second {
-    /// The numbers of its oldest and its newest page, and the leaf that the newest leads to.
-    pub(crate) oldest: u64,
-    pub(crate) seq: u64,
-    pub(crate) leaf: u32,
-    /// The leaf that the newest page leads to which leads to another; all ones: none.
-    pub(crate) before: u32,
-    /// The newest page cannot fail any more: there is something behind it, or one before
-    /// it leads to the same leaf.
-    pub(crate) firm: bool,
-    /// It is the only one that leads there.
-    pub(crate) alone: bool,
-}
-
-/// Blocks that are named as leaves to come, each once.
-pub(crate) struct Names {
-    pub(crate) list: [u32; 12],
-    pub(crate) len: usize,
-}
-
-/// A checkpoint: its place, its number, and the leaves to come that it names.
-pub(crate) type Found = (Head, u64, [u32; 2]);
 
 /// The newest checkpoint.
 pub(crate) struct Leaf {
@@ -75,72 +25,6 @@ pub(crate) struct Leaf {
     /// The root page that counted when the newest of them was written, if that was
     /// after the newest root page.
     pub(crate) counted: Option<u16>,
-}
-
-/// The number of an anchor page, and the block that it leads to.
-type Lead = Option<(u64, u32)>;
-
-impl Root {
-    /// Whether the newest page cannot fail any more: it is in both blocks, or the other has been
-    /// written behind it. Or there is no other to count. If not, what it leads to may show that it
-    /// is complete ([`Second::is_behind`]).
-    fn is_complete(&self) -> bool {
-        let (own, other) = (self.blocks[self.side], self.blocks[1 - self.side]);
-        let index = own.newest.map_or(0, |page| page.1);
-        self.is_one_lead() || other.round == own.round && other.end > index
-    }
-
-    /// Whether there is no choice between the blocks.
-    pub(crate) fn is_one_lead(&self) -> bool {
-        self.twice || self.is_in_one()
-    }
-
-    /// Whether only one block has pages that can be read.
-    pub(crate) fn is_in_one(&self) -> bool {
-        self.blocks[1 - self.side].newest.is_none()
-    }
-}
-
-impl Second {
-    /// The leaf that counts, and that which counts where there is no checkpoint.
-    fn leaves(&self) -> [u32; 2] {
-        match (self.firm, self.alone) {
-            (true, false) => [self.leaf, u32::MAX],
-            (true, true) => [self.leaf, self.before],
-            _ if self.before == u32::MAX => [self.leaf, u32::MAX],
-            _ => [self.before, self.leaf],
-        }
-    }
-
-    /// Whether it has pages of before the root page with this number and of after it.
-    fn is_behind(&self, root: u64) -> bool {
-        self.oldest < root && root < self.seq
-    }
-}
-
-impl Names {
-    pub(crate) fn add(&mut self, names: [u32; 2]) {
-        for name in names {
-            if self.len < self.list.len() && !self.list[..self.len].contains(&name) {
-                self.list[self.len] = name;
-                self.len += 1;
-            }
-        }
-    }
-}
-
-/// Takes an anchor for the newest, if it is: its number and the block that it leads to. Keeps the
-/// newest of those that lead to another block.
-fn note_newest(newest: &mut Lead, before: &mut Lead, page: Lead) {
-    let leads = |lead: Lead| lead.map(|page| page.1);
-    if page > *newest {
-        if leads(page) != leads(*newest) {
-            *before = *newest;
-        }
-        *newest = page;
-    } else if leads(page) != leads(*newest) {
-        *before = page.max(*before);
-    }
 }
 
 impl<'r, N: Nand> Durable<'r, N> {
@@ -283,44 +167,20 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// whoever claimed it. 8 reads.
     fn find_second(&mut self, second: u32) -> Result<Second, Fault> {
         let geo = self.index.store.geo;
-        let (mut newest, mut before, mut oldest) = (None, None, u64::MAX);
-        let mut newest_at = ANCHOR_PAGES;
-        let (mut firm, mut alone) = (false, false);
+        let mut pages = SecondPages::default();
         self.anchor.second_next = 0;
         for index in 0..ANCHOR_PAGES {
             let at = geo.page(BlockAddr(second), index);
             let header = self.index.read_scratch(at)?;
-            let leaf = get_u32(&self.index.scratch, HEADER);
-            let page = header
-                .filter(|h| h.kind == Kind::Second && leaf < geo.blocks())
-                .map(|h| (h.seq, leaf));
             let is_blank = header::is_blank(&self.index.scratch);
-            // They are written in twos.
-            let is_second = index % 2 == 1;
-            if page > newest {
-                newest_at = index;
-                let again = newest.is_some_and(|page: (u64, u32)| page.1 == leaf);
-                (firm, alone) = (is_second || again && firm, !again);
-            } else if is_second && newest_at + 1 == index {
-                firm |= !is_blank;
-            }
-            oldest = oldest.min(page.map_or(u64::MAX, |page| page.0));
-            note_newest(&mut newest, &mut before, page);
+            pages.note(&geo, index, header, &self.index.scratch);
             if !is_blank {
                 self.anchor.second_next = index / 2 * 2 + 2;
             }
         }
-        let Some((seq, leaf)) = newest else {
+        pages.read().ok_or_else(|| {
             let at = geo.page(BlockAddr(second), 0);
-            return Err(self.index.store.nand.damaged(at, Damaged::Second));
-        };
-        Ok(Second {
-            oldest,
-            seq,
-            leaf,
-            before: before.map_or(u32::MAX, |page| page.1),
-            firm,
-            alone,
+            self.index.store.nand.damaged(at, Damaged::Second)
         })
     }
 
@@ -337,7 +197,7 @@ impl<'r, N: Nand> Durable<'r, N> {
         // mount that found another leaf.
         let mut names = Names::new(names);
         let mut i = 0;
-        while let Some(&name) = names.list[..names.len].get(i) {
+        while let Some(name) = names.get(i) {
             i += 1;
             if name >= geo.blocks() {
                 continue;
@@ -399,17 +259,11 @@ impl<'r, N: Nand> Durable<'r, N> {
     /// mount in between did not count the page that leads there, and has used the block for a copy
     /// of a checkpoint: then the one before counts again.
     fn find_anchored(&mut self, root: &Root, counts: Option<bool>) -> Result<(bool, Found), Fault> {
-        let other = root.blocks[1 - root.side].newest;
         let counts = match counts {
             Some(counts) => counts,
             None => root.is_complete() || self.is_behind(root)?,
         };
-        let candidates = match other {
-            _ if root.twice => [root.second, u32::MAX],
-            Some((.., second)) if counts => [root.second, second],
-            Some((.., second)) => [second, root.second],
-            None => [root.second, root.before],
-        };
+        let candidates = root.candidates(counts);
         let mut corrupt = None;
         for (i, block) in candidates.into_iter().enumerate() {
             if block == u32::MAX {

@@ -4,40 +4,13 @@ use crate::error::{Damaged, Fault, sound};
 use crate::format::extent::{self, INDEX_END};
 use crate::format::header::SEQ;
 use crate::format::inode::Stamp;
-use crate::format::tag::{self, Form, PAGES_MOST, Tag, Update};
+use crate::format::tag::{self, Form};
+use crate::format::update_run::{Run, SeenRun};
 use crate::index::Index;
 use crate::index::slots::FileSlot;
 use crate::space::updates::UpdateBlocks;
 use flashkit_bytes::get_u64;
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
-
-/// A page of an update, as a recovery finds it.
-#[derive(Clone, Copy)]
-pub(crate) struct FoundUpdate {
-    pub(crate) at: PageAddr,
-    pub(crate) tag: Tag,
-    pub(crate) seq: u64,
-    pub(crate) update: Update,
-    /// Bytes of it that belong to the file.
-    pub(crate) len: u16,
-}
-
-/// What a page of a block of updates is.
-pub(crate) enum SeenRun {
-    Page(FoundUpdate),
-    /// Erased, or from before the checkpoint: none of this block follows.
-    Nothing,
-    Damaged,
-}
-
-/// Pages of one update: consecutive pages of a file.
-#[derive(Clone, Copy)]
-pub(crate) struct Run {
-    pub(crate) first: FoundUpdate,
-    pub(crate) last: FoundUpdate,
-    pub(crate) pages: [PageAddr; PAGES_MOST],
-    pub(crate) len: usize,
-}
 
 /// What a recovery must know to tell which updates an inode page shows.
 #[derive(Clone, Copy)]
@@ -48,40 +21,6 @@ struct Since {
     pub(crate) replay: u64,
     /// The checkpoint's number.
     pub(crate) checkpoint: u64,
-}
-
-impl Run {
-    fn begin(page: FoundUpdate) -> Run {
-        let mut pages = [PageAddr::NONE; PAGES_MOST];
-        pages[0] = page.at;
-        Run {
-            first: page,
-            last: page,
-            pages,
-            len: 1,
-        }
-    }
-
-    /// Adds the next page, if it is that; or the last once more, whose program had
-    /// failed and that reads well.
-    fn goes_on(&mut self, page: FoundUpdate) -> bool {
-        let place = |page: &FoundUpdate| (page.tag.owner.ino, page.tag.index, page.update.left);
-        if place(&page) == place(&self.last) {
-            self.pages[self.len - 1] = page.at;
-            self.last = page;
-            return true;
-        }
-        let next = (self.last.tag.owner.ino, self.last.tag.index.wrapping_add(1));
-        let is_next = (page.tag.owner.ino, page.tag.index) == next
-            && self.last.update.left.checked_sub(1) == Some(page.update.left)
-            && self.len < PAGES_MOST;
-        if is_next {
-            self.pages[self.len] = page.at;
-            self.len += 1;
-            self.last = page;
-        }
-        is_next
-    }
 }
 
 impl<N: Nand> Index<'_, N> {
@@ -148,31 +87,19 @@ impl<N: Nand> Index<'_, N> {
         let page = self.scratch.overwrite(&mut self.store.scratch_holds);
         let len = self.store.tags.map_or(0, Form::update_size);
         let status = self.store.nand.read(at, 0, page, &mut spare[..len])?;
-        let (Some(form), Some(tag)) = (self.store.tags, spare.first_chunk_mut()) else {
+        let Some(form) = self.store.tags else {
             return Ok(SeenRun::Nothing);
         };
         if !status.is_readable() {
             return Ok(SeenRun::Damaged);
         }
-        if Tag::decode(form, tag).is_none() && page.iter().all(|&b| b == 0xff) {
-            return Ok(SeenRun::Nothing);
-        }
-        let checked = Tag::check(form, tag, page, self.store.seq);
-        let (Some(checked), Some(tag)) = (checked, Tag::decode(form, tag)) else {
-            return Ok(SeenRun::Damaged);
-        };
-        let seq = tag.seq_after(since);
-        let seq = seq.filter(|seq| form == Form::Wide || seq >> 32 == checked.high.into());
-        match seq.and_then(|seq| Some((seq, Update::decode(form, &spare, seq)?))) {
-            Some((seq, update)) => Ok(SeenRun::Page(FoundUpdate {
-                at,
-                tag,
-                seq,
-                update,
-                len: update.len(page) as u16,
-            })),
-            None => Ok(SeenRun::Nothing),
-        }
+        Ok(SeenRun::of(
+            form,
+            page,
+            &mut spare,
+            at,
+            (since, self.store.seq),
+        ))
     }
 
     /// Changes a file as an update did; the `last` of all counts only if it can be read again.

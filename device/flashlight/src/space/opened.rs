@@ -1,6 +1,7 @@
 //! Blocks that were taken or open when power failed, and what else a recovery knows of pages.
 
 use crate::format::header::{Header, Kind};
+pub(crate) use crate::format::limits::NEWER;
 use crate::space::limits::{ENTRY, OWN};
 use crate::space::store::Store;
 use flashkit_bytes::{get_u16, put_u16};
@@ -60,10 +61,6 @@ pub(crate) struct Pending {
     /// Where the first is and the second has been.
     pub(crate) taken: NamePlace,
 }
-
-/// By so much the numbers of a recovery's pages are above those of what it began from: more than a
-/// recovery before, whose checkpoint could not be read, had gone on by.
-pub(crate) const NEWER: u64 = 1 << 17;
 
 /// Where a name is: directory, hash.
 pub(crate) type NamePlace = (u32, u32);

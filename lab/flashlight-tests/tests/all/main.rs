@@ -1,6 +1,7 @@
 //! FlashLight on simulated chips. One program, which is linked once.
 
 mod big;
+mod boot;
 mod checkpoints;
 mod common;
 mod copies;
