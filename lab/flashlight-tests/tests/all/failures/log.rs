@@ -347,7 +347,7 @@ fn the_allocation_log_fails_as_names_move() {
 #[test]
 fn the_allocation_log_fails_as_a_directory_is_written() {
     let mut hits = 0;
-    for (before, other) in (0..20).flat_map(|n| [(n, false), (n, true)]) {
+    for (before, other) in (0..60).flat_map(|n| [(n, false), (n, true)]) {
         let fails = FailAt::new(format(chip(1024, 40, 8, 300), 1), u64::MAX);
         let fs = try_mount(fails, Config::default()).unwrap();
         let mut volume = Failing { fs, dirs: [1; 2] };
