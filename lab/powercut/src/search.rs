@@ -167,7 +167,12 @@ const ENOUGH: u64 = 50;
 
 /// Cuts a script as wide and deep as asked for.
 pub fn search(script: &Script, width: &Width) -> Found {
-    let mut searcher = Searcher::new(script, width);
+    search_until(script, width, &|| false)
+}
+
+/// The same until it is `enough`, asked after each point.
+pub(crate) fn search_until(script: &Script, width: &Width, enough: &dyn Fn() -> bool) -> Found {
+    let mut searcher = Searcher::new(script, width, enough);
     let chip = match script.chip.formatted() {
         Ok(chip) => chip,
         Err(what) => {
@@ -179,7 +184,7 @@ pub fn search(script: &Script, width: &Width) -> Found {
     let mut ops = script.ops.iter().cloned();
     match run(chip, &script.chip, &mut model, &mut ops, &mut searcher) {
         Err(what) => searcher.report(&[], what),
-        Ok(_) if searcher.found.violations >= ENOUGH => {}
+        Ok(_) if searcher.is_enough() => {}
         Ok(census) => {
             for forced in script.forces.iter().filter(|f| !census.contains_key(f)) {
                 let what = format!("the script does not force what it is for: {forced:?}");
@@ -213,6 +218,7 @@ struct Searcher<'a> {
     /// Whether the recovery is to be cut as well.
     deeper: bool,
     path: Vec<Cut>,
+    enough: &'a dyn Fn() -> bool,
 }
 
 impl Watch for Searcher<'_> {
@@ -229,7 +235,7 @@ impl Watch for Searcher<'_> {
             self.found.cut_points += 1;
             self.deeper = point.number.is_multiple_of(self.width.deeper_every);
             self.cut(point, step.number, &|seen| model.allows(seen));
-            if self.found.violations >= ENOUGH {
+            if self.is_enough() {
                 return ControlFlow::Break(());
             }
         }
@@ -250,7 +256,7 @@ impl Watch for Searcher<'_> {
 type Allows<'a> = &'a dyn Fn(&SeenDir) -> Result<(), String>;
 
 impl<'a> Searcher<'a> {
-    fn new(script: &'a Script, width: &'a Width) -> Searcher<'a> {
+    fn new(script: &'a Script, width: &'a Width, enough: &'a dyn Fn() -> bool) -> Searcher<'a> {
         Searcher {
             script,
             width,
@@ -264,7 +270,12 @@ impl<'a> Searcher<'a> {
             under: 0,
             deeper: false,
             path: Vec::new(),
+            enough,
         }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.found.violations >= ENOUGH || (self.enough)()
     }
 
     /// Cuts at one point.
