@@ -50,23 +50,28 @@ impl CardTiming {
     };
 }
 
+/// Time goes on, to the end of the clock.
+fn pass(counters: &mut CardCounters, ns: u64) {
+    counters.time_ns = counters.time_ns.saturating_add(ns);
+}
+
 impl CardTiming {
     pub(crate) fn count_read(&self, counters: &mut CardCounters, blocks: u64) {
         counters.reads += 1;
         counters.blocks_read += blocks;
-        counters.time_ns += self.read_ns + blocks * self.read_block_ns;
+        pass(counters, self.read_ns + blocks * self.read_block_ns);
     }
 
     pub(crate) fn count_write(&self, counters: &mut CardCounters, blocks: u64) {
         counters.writes += 1;
         counters.blocks_written += blocks;
-        counters.time_ns += self.write_ns + blocks * self.write_block_ns;
+        pass(counters, self.write_ns + blocks * self.write_block_ns);
     }
 
     pub(crate) fn count_trim(&self, counters: &mut CardCounters, blocks: u64) {
         counters.trims += 1;
         counters.blocks_trimmed += blocks;
-        counters.time_ns += self.trim_ns + blocks * self.trim_block_ns;
+        pass(counters, self.trim_ns + blocks * self.trim_block_ns);
     }
 }
 
@@ -159,7 +164,7 @@ impl MeteredCard for SimCard {
     }
 
     fn idle(&mut self, ns: u64) {
-        self.counters.time_ns += ns;
+        pass(&mut self.counters, ns);
     }
 }
 
@@ -194,7 +199,7 @@ impl BlockDevice for SimCard {
         self.timing.count_write(&mut self.counters, n);
         for block in first as usize..first as usize + n as usize {
             if std::mem::replace(&mut self.written[block], true) {
-                self.counters.time_ns += self.timing.erase_ns;
+                pass(&mut self.counters, self.timing.erase_ns);
             }
             self.unreadable[block] = false;
         }

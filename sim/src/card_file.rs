@@ -141,7 +141,7 @@ impl MeteredCard for CardFile {
     }
 
     fn idle(&mut self, ns: u64) {
-        self.counters.time_ns += ns;
+        self.counters.time_ns = self.counters.time_ns.saturating_add(ns);
     }
 }
 

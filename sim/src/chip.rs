@@ -162,9 +162,10 @@ impl SimNand {
         }
     }
 
+    /// The clock stops at its end, after 584 years.
     fn advance(&mut self, ns: u64) {
-        self.now_ns += ns;
-        self.counters.time_ns += ns;
+        self.now_ns = self.now_ns.saturating_add(ns);
+        self.counters.time_ns = self.counters.time_ns.saturating_add(ns);
     }
 
     /// What an operation takes on the bus, where that is counted.
@@ -379,7 +380,11 @@ impl SimNand {
         let mut status = ReadStatus::Clean;
         if let Some(faults) = &mut self.faults {
             let block = &self.blocks[b as usize];
-            status = faults.read(page.0, block.reads, self.now_ns - block.page(index).at_ns);
+            status = faults.read(
+                page.0,
+                block.reads,
+                self.now_ns.saturating_sub(block.page(index).at_ns),
+            );
         }
         Ok(match status {
             ReadStatus::Uncorrectable => Found::Lost,

@@ -50,23 +50,28 @@ impl<N: Nand> Count<N> {
         self.inner
     }
 
+    /// Time goes on, to the end of the clock.
+    fn pass(&mut self, ns: u64) {
+        self.counters.time_ns = self.counters.time_ns.saturating_add(ns);
+    }
+
     fn count_read(&mut self, data: usize) {
         if data == 0 {
             self.counters.spare_reads += 1;
         } else {
             self.counters.page_reads += 1;
         }
-        self.counters.time_ns += self.timing.read_ns;
+        self.pass(self.timing.read_ns);
     }
 
     fn count_program(&mut self) {
         self.counters.page_programs += 1;
-        self.counters.time_ns += self.timing.program_ns;
+        self.pass(self.timing.program_ns);
     }
 
     fn count_erase(&mut self, block: BlockAddr) {
         self.counters.block_erases += 1;
-        self.counters.time_ns += self.timing.erase_ns;
+        self.pass(self.timing.erase_ns);
         // An address that is not on the chip is for the chip to refuse.
         if let Some(count) = self.erase_counts.get_mut(block.0 as usize) {
             *count += 1;
@@ -134,7 +139,7 @@ impl<N: Nand> Nand for Count<N> {
             self.counters.page_reads += 1;
             self.counters.page_programs += 1;
         }
-        self.counters.time_ns += self.timing.read_ns + self.timing.program_ns;
+        self.pass(self.timing.read_ns + self.timing.program_ns);
         self.inner.copy(from, to, spare, page)
     }
 
@@ -190,7 +195,7 @@ impl<N: Nand> Metered for Count<N> {
     }
 
     fn idle(&mut self, ns: u64) {
-        self.counters.time_ns += ns;
+        self.pass(ns);
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `text` | aligned tables, numbers and times as people read them |
 //! | `last_mount` | what the last mount of an image had to say |
 //! | `holder` | who uses an image that is in use |
+//! | `interrupt` | Ctrl-C in work whose figures so far are of use |
 //! | `progress` | a bar on stderr for work longer than two seconds |
 //! | `failure` | exit statuses and one-line errors |
 
@@ -24,6 +25,7 @@ mod disk;
 mod failure;
 mod held;
 mod holder;
+mod interrupt;
 mod last_mount;
 mod monitored;
 mod output;

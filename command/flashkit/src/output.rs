@@ -22,6 +22,9 @@ use crate::text;
 /// Where devices are. Nothing is ever made there.
 const DEVICES: &str = "/dev";
 
+/// No page or picture that a command makes has so many bytes.
+const OWN_MAX: u64 = 64 << 20;
+
 /// What goes away when the program is interrupted.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -142,11 +145,29 @@ impl Drop for Hidden {
     }
 }
 
-/// Writes a file of so many bytes.
-pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let output = Output::begin(path)?;
-    fs::write(output.path(), bytes).with_context(|| output.shown())?;
-    output.finish()
+/// Writes files that belong together: none takes its place before all are written.
+pub fn write_all(files: &[(&Path, &[u8])]) -> anyhow::Result<()> {
+    let mut written = Vec::new();
+    for (path, bytes) in files {
+        let output = Output::begin(path)?;
+        fs::write(output.path(), bytes).with_context(|| output.shown())?;
+        written.push(output);
+    }
+    written.into_iter().try_for_each(Output::finish)
+}
+
+/// Refuses to overwrite a file that has something in it, if that is not asked for, and `is_own`
+/// does not know it for what the same command has made.
+pub fn check_own(path: &Path, force: bool, is_own: fn(&[u8]) -> bool) -> anyhow::Result<()> {
+    if force || !fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0) {
+        return Ok(());
+    }
+    let shown = || text::path(path);
+    let small = fs::metadata(path).is_ok_and(|found| found.len() <= OWN_MAX);
+    if !small || !is_own(&fs::read(path).with_context(shown)?) {
+        bail!("{}: exists; --force overwrites it", shown());
+    }
+    Ok(())
 }
 
 /// Makes sure that a file can be written from its beginning while a command runs, a log or a trace.

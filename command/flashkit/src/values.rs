@@ -76,7 +76,13 @@ pub fn hours(text: &str) -> Result<f64, String> {
 /// Parses the shape of a small chip, on which a volume can be made.
 pub fn shape(text: &str) -> Result<Chip, String> {
     let chip: Chip = text.parse()?;
-    chip.formatted().map(|_| chip)
+    match chip.formatted() {
+        Ok(_) => Ok(chip),
+        Err(why) => Err(match chip.blocks_needed() {
+            Some(least) if least > chip.blocks => format!("{why}: from {least} such blocks on"),
+            _ => why,
+        }),
+    }
 }
 
 /// Finds a chip by name.

@@ -649,7 +649,7 @@ impl<N: Nand + Metered> Measured for FlashLightFs<'_, N> {
     }
 
     fn idle(&mut self, ms: u64) -> Result<()> {
-        self.fs.nand_mut().idle(ms * 1_000_000);
+        self.fs.nand_mut().idle(ms.saturating_mul(1_000_000));
         Ok(())
     }
 }

@@ -122,6 +122,15 @@ impl Chip {
         }
     }
 
+    /// How many such blocks there must be at least, if any number up to 1,024 will do.
+    pub fn blocks_needed(&self) -> Option<u32> {
+        let of = |blocks| Chip {
+            blocks,
+            ..self.clone()
+        };
+        (1..=1024).find(|blocks| of(*blocks).formatted().is_ok())
+    }
+
     /// The chip with an empty volume. Every block must be erased before its first program.
     ///
     /// # Errors
@@ -271,6 +280,11 @@ mod tests {
             .map(|b| b.0)
             .collect();
         assert_eq!(bad, [0, 5]);
-        assert!(Chip::new(1024, 24, 8, 20).formatted().is_err());
+        let small = Chip::new(1024, 24, 8, 20);
+        assert!(small.formatted().is_err());
+        let needed = small.blocks_needed().unwrap();
+        let of = |blocks| Chip::new(1024, 24, 8, blocks).formatted();
+        assert!(of(needed - 1).is_err() && of(needed).is_ok(), "{needed}");
+        assert_eq!(Chip::new(1000, 24, 8, 64).blocks_needed(), None);
     }
 }

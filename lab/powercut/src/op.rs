@@ -29,8 +29,21 @@ use flashkit_vfs::FileKind;
 
 use crate::seen::What;
 
-/// Bytes that an operation writes at most: more than any chip that is cut holds.
-const LENGTH_MAX: usize = 1 << 28;
+/// Where a file of a script ends at most: more than any chip that is cut holds. After each cut it
+/// is read whole, holes too.
+const END_MAX: u64 = 16 << 20;
+
+/// Bytes of a name, of the target of a symbolic link, of the value of an extended attribute.
+const NAME_MAX: usize = 255;
+const TARGET_MAX: u64 = 4095;
+const VALUE_MAX: u64 = 64 << 10;
+
+/// The operations of a script.
+pub const OPERATIONS: &str = "\
+create P, write P OFFSET LENGTH, truncate P SIZE, punch P OFFSET LENGTH, unlink P, mkdir P, rmdir P, \
+rename P Q, exchange P Q, link P Q, symlink P LENGTH, mknod P NUMBER, chmod P MODE, chown P UID GID, \
+utimes P ATIME MTIME, setxattr P NAME LENGTH, rmxattr P NAME, open P, close, read P, list P, fsync P, \
+sync, gc, scrub, remount, weak-read N, fail-program N SEED, fail-erase N SEED";
 
 /// Bytes of a file of this machine.
 #[derive(Clone, PartialEq, Eq)]
@@ -170,22 +183,54 @@ pub(crate) fn special(number: u32) -> What {
 struct Words<'a>(std::str::SplitWhitespace<'a>);
 
 impl Words<'_> {
-    fn path(&mut self) -> Result<String, String> {
-        self.0
-            .next()
-            .map(str::to_owned)
-            .ok_or("a path is missing".into())
+    fn word(&mut self, what: &str) -> Result<String, String> {
+        let word = self.0.next().map(str::to_owned);
+        word.ok_or(format!("{what} is missing"))
     }
 
     fn number<T: TryFrom<u64>>(&mut self) -> Result<T, String> {
         self.radix(10)
     }
 
-    /// Of bytes that are held in memory.
-    fn length(&mut self) -> Result<usize, String> {
+    /// A path whose names a volume can hold.
+    fn path(&mut self) -> Result<String, String> {
+        let path = self.word("a path")?;
+        let cannot_be = |name: &&str| name.len() > NAME_MAX || [".", ".."].contains(name);
+        match path.split('/').find(cannot_be) {
+            Some(name) => Err(format!(
+                "no name, or one of more than {NAME_MAX} bytes: {name}"
+            )),
+            None => Ok(path),
+        }
+    }
+
+    /// The name of an extended attribute.
+    fn name(&mut self) -> Result<String, String> {
+        let name = self.word("a name")?;
+        match name.len() > NAME_MAX {
+            true => Err(format!("a name of more than {NAME_MAX} bytes: {name}")),
+            false => Ok(name),
+        }
+    }
+
+    /// Bytes from the beginning of a file, or of another.
+    fn size(&mut self) -> Result<u64, String> {
+        self.below(END_MAX)
+    }
+
+    fn below(&mut self, most: u64) -> Result<u64, String> {
         match self.number()? {
-            bytes if bytes <= LENGTH_MAX => Ok(bytes),
-            bytes => Err(format!("more than {LENGTH_MAX} bytes at once: {bytes}")),
+            bytes if bytes <= most => Ok(bytes),
+            bytes => Err(format!("more than {most} bytes: {bytes}")),
+        }
+    }
+
+    /// Offset and length of a piece of a file.
+    fn piece(&mut self) -> Result<(u64, u64), String> {
+        let (offset, length) = (self.size()?, self.size()?);
+        match offset + length {
+            end if end <= END_MAX => Ok((offset, length)),
+            end => Err(format!("more than {END_MAX} bytes of a file: {end}")),
         }
     }
 
@@ -205,22 +250,28 @@ impl FromStr for Op {
         let mut w = Words(text.split_whitespace());
         let op = match w.0.next().ok_or("an operation is missing")? {
             "create" => Op::Create(w.path()?),
-            "write" => Op::Write(w.path()?, w.number()?, w.length()?),
-            "truncate" => Op::Truncate(w.path()?, w.number()?),
-            "punch" => Op::Punch(w.path()?, w.number()?, w.number()?),
+            "write" => {
+                let (path, (offset, length)) = (w.path()?, w.piece()?);
+                Op::Write(path, offset, length as usize)
+            }
+            "truncate" => Op::Truncate(w.path()?, w.size()?),
+            "punch" => {
+                let (path, (offset, length)) = (w.path()?, w.piece()?);
+                Op::Punch(path, offset, length)
+            }
             "unlink" => Op::Unlink(w.path()?),
             "rename" => Op::Rename(w.path()?, w.path()?),
             "exchange" => Op::Exchange(w.path()?, w.path()?),
             "link" => Op::Link(w.path()?, w.path()?),
             "mkdir" => Op::Mkdir(w.path()?),
             "rmdir" => Op::Rmdir(w.path()?),
-            "symlink" => Op::Symlink(w.path()?, w.length()?),
+            "symlink" => Op::Symlink(w.path()?, w.below(TARGET_MAX)? as usize),
             "mknod" => Op::Mknod(w.path()?, w.number()?),
             "chmod" => Op::Chmod(w.path()?, w.radix(8)?),
             "chown" => Op::Chown(w.path()?, w.number()?, w.number()?),
             "utimes" => Op::Utimes(w.path()?, w.number()?, w.number()?),
-            "setxattr" => Op::SetXattr(w.path()?, w.path()?, w.length()?),
-            "rmxattr" => Op::RemoveXattr(w.path()?, w.path()?),
+            "setxattr" => Op::SetXattr(w.path()?, w.name()?, w.below(VALUE_MAX)? as usize),
+            "rmxattr" => Op::RemoveXattr(w.path()?, w.name()?),
             "fsync" => Op::Fsync(w.path()?),
             "open" => Op::Open(w.path()?),
             "close" => Op::Close,
@@ -233,7 +284,11 @@ impl FromStr for Op {
             "weak-read" => Op::WeakRead(w.number()?),
             "fail-program" => Op::FailProgram(w.number()?, w.number()?),
             "fail-erase" => Op::FailErase(w.number()?, w.number()?),
-            other => return Err(format!("no such operation: {other}")),
+            other => {
+                return Err(format!(
+                    "no such operation: {other}; there are {OPERATIONS}"
+                ));
+            }
         };
         match w.0.next() {
             None => Ok(op),
@@ -286,6 +341,12 @@ mod tests {
             "chmod a 9",
             "chmod a 7777777",
             "write a 0 99999999999",
+            "write a 18446744073709551615 300",
+            "write a 16777000 300",
+            "truncate a 16777217",
+            "punch a 0 16777217",
+            "symlink a 4096",
+            "setxattr a user.x 65537",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

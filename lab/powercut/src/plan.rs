@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::again::{Loop, again};
 use crate::script::{Group, Script, catalogue};
-use crate::search::{Found, Width, search};
+use crate::search::{Found, Width, search_until};
 
 /// How much is searched. All are fixed sets, the same on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,15 @@ impl std::str::FromStr for Part {
         });
         parsed.ok_or_else(|| format!("{text}: a part is one as 2/8, from 1/8 to 8/8"))
     }
+}
+
+/// Who waits for a search.
+#[derive(Clone, Copy)]
+pub struct Waits<'a> {
+    /// Is told how many pieces are done, and of how many.
+    pub progress: &'a (dyn Fn(usize, usize) + Sync),
+    /// Is asked again and again whether to end the search with what is found.
+    pub enough: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// A piece of work.
@@ -96,7 +105,7 @@ fn width(budget: Budget, script: &Script, nth: usize) -> Option<Width> {
 
 /// Searches a part of what a budget has of the catalogue, on all of the machine's cores. `progress`
 /// is told how many of how many pieces of work are done.
-pub fn search_all(budget: Budget, part: Part, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+pub fn search_all(budget: Budget, part: Part, waits: Waits<'_>) -> Found {
     let scripts = catalogue().into_iter().enumerate();
     let mut jobs: Vec<Job> = scripts
         .filter_map(|(nth, script)| {
@@ -104,38 +113,30 @@ pub fn search_all(budget: Budget, part: Part, progress: &(dyn Fn(usize, usize) +
         })
         .collect();
     jobs.extend(Loop::all(budget).into_iter().map(Job::Loop));
-    work(jobs, part, progress)
+    work(jobs, part, waits)
 }
 
 /// As [`search_all`], but for cuts in a row; the boot reader is compared with the mount of every
 /// state.
-pub fn search_boot(budget: Budget, part: Part, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+pub fn search_boot(budget: Budget, part: Part, waits: Waits<'_>) -> Found {
     let scripts = catalogue().into_iter().enumerate();
     let wide = |(nth, script): (usize, Script)| {
         let width = width(budget, &script, nth)?.boot_every(1);
         Some(Job::Script(Box::new(script), width))
     };
-    work(scripts.filter_map(wide).collect(), part, progress)
+    work(scripts.filter_map(wide).collect(), part, waits)
 }
 
 /// Searches a part of these scripts as wide and deep as [`Budget::Full`] does.
-pub fn search_scripts(
-    scripts: Vec<Script>,
-    part: Part,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Found {
+pub fn search_scripts(scripts: Vec<Script>, part: Part, waits: Waits<'_>) -> Found {
     let wide = |script: Script| {
         let width = width(Budget::Full, &script, 0)?;
         Some(Job::Script(Box::new(script), width))
     };
-    work(
-        scripts.into_iter().filter_map(wide).collect(),
-        part,
-        progress,
-    )
+    work(scripts.into_iter().filter_map(wide).collect(), part, waits)
 }
 
-fn work(mut jobs: Vec<Job>, part: Part, progress: &(dyn Fn(usize, usize) + Sync)) -> Found {
+fn work(mut jobs: Vec<Job>, part: Part, waits: Waits<'_>) -> Found {
     // Long ones first, so that no core waits for one at the end.
     jobs.sort_by_key(|job| {
         std::cmp::Reverse(match job {
@@ -153,15 +154,18 @@ fn work(mut jobs: Vec<Job>, part: Part, progress: &(dyn Fn(usize, usize) + Sync)
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(i) else { return };
+                    if (waits.enough)() {
+                        return;
+                    }
                     let found = match job {
-                        Job::Script(script, width) => search(script, width),
+                        Job::Script(script, width) => search_until(script, width, waits.enough),
                         Job::Loop(config) => again(config),
                     };
                     results
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .push((i, found));
-                    progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+                    (waits.progress)(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
                 }
             });
         }

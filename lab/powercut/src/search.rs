@@ -186,7 +186,12 @@ const ENOUGH: u64 = 50;
 
 /// Cuts a script as wide and deep as asked for.
 pub fn search(script: &Script, width: &Width) -> Found {
-    let mut searcher = Searcher::new(script, width);
+    search_until(script, width, &|| false)
+}
+
+/// The same until it is `enough`, asked after each point.
+pub(crate) fn search_until(script: &Script, width: &Width, enough: &dyn Fn() -> bool) -> Found {
+    let mut searcher = Searcher::new(script, width, enough);
     let chip = match script.chip.formatted() {
         Ok(chip) => chip,
         Err(what) => {
@@ -198,7 +203,7 @@ pub fn search(script: &Script, width: &Width) -> Found {
     let mut ops = script.ops.iter().cloned();
     match run(chip, &script.chip, &mut model, &mut ops, &mut searcher) {
         Err(what) => searcher.report(&[], what),
-        Ok(_) if searcher.found.violations >= ENOUGH => {}
+        Ok(_) if searcher.is_enough() => {}
         Ok(census) => {
             for forced in script.forces.iter().filter(|f| !census.contains_key(f)) {
                 let what = format!("the script does not force what it is for: {forced:?}");
@@ -234,6 +239,7 @@ struct Searcher<'a> {
     path: Vec<Cut>,
     /// Names that mounts have shown: the boot reader is asked for each of them everywhere.
     names: BTreeSet<String>,
+    enough: &'a dyn Fn() -> bool,
 }
 
 impl Watch for Searcher<'_> {
@@ -250,7 +256,7 @@ impl Watch for Searcher<'_> {
             self.found.cut_points += 1;
             self.deeper = point.number.is_multiple_of(self.width.deeper_every);
             self.cut(point, step.number, &|seen| model.allows(seen));
-            if self.found.violations >= ENOUGH {
+            if self.is_enough() {
                 return ControlFlow::Break(());
             }
         }
@@ -271,7 +277,7 @@ impl Watch for Searcher<'_> {
 type Allows<'a> = &'a dyn Fn(&SeenDir) -> Result<(), String>;
 
 impl<'a> Searcher<'a> {
-    fn new(script: &'a Script, width: &'a Width) -> Searcher<'a> {
+    fn new(script: &'a Script, width: &'a Width, enough: &'a dyn Fn() -> bool) -> Searcher<'a> {
         Searcher {
             script,
             width,
@@ -286,7 +292,12 @@ impl<'a> Searcher<'a> {
             deeper: false,
             path: Vec::new(),
             names: BTreeSet::new(),
+            enough,
         }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.found.violations >= ENOUGH || (self.enough)()
     }
 
     /// Cuts at one point.
@@ -460,7 +471,7 @@ mod tests {
     fn forgetful(text: &str, steps: usize) -> Found {
         let script = Script::given(text, SMALL_CHIP).unwrap();
         let width = Width::default();
-        let searcher = Searcher::new(&script, &width);
+        let searcher = Searcher::new(&script, &width, &|| false);
         let mut watch = Forgetful {
             searcher,
             chips: Vec::new(),

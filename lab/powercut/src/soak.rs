@@ -142,7 +142,7 @@ impl Soak {
             if let Err(what) = soak.chipful(&mut soaked, &mut round, more) {
                 soaked.violation = Some((seed, round, what));
             }
-            soak.seed += 1;
+            soak.seed = soak.seed.wrapping_add(1);
         }
         soaked
     }

@@ -169,7 +169,7 @@ impl Expected {
 
     /// Reads everything back from a directory of the host.
     pub fn check_dir(&self, dir: &Path) -> Result<u64, String> {
-        self.check(&mut DirStore::new(dir, None, false))
+        self.check(&mut DirStore::new(dir, None, false, false))
     }
 
     pub(crate) fn check(&self, store: &mut impl Store) -> Result<u64, String> {

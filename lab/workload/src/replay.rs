@@ -45,6 +45,10 @@ pub struct Options<'a> {
     /// Stop after the operation in which flash time, without pauses, passes so many seconds. What
     /// was done until then is reported ([`Report::stopped`]).
     pub limit_s: Option<u64>,
+    /// Stop after the operation during which this begins to say so, in the same way.
+    pub stop: Option<&'a dyn Fn() -> bool>,
+    /// Of a directory: one that a trace makes may be there.
+    pub force: bool,
     /// Called with the bytes written and read so far, about once a megabyte and after each line.
     pub progress: Option<&'a mut dyn FnMut(u64)>,
 }
@@ -61,6 +65,8 @@ impl Default for Options<'_> {
             meter: None,
             cold: false,
             limit_s: None,
+            stop: None,
+            force: false,
             progress: None,
         }
     }
@@ -120,7 +126,7 @@ pub fn replay_dir(
     lines: impl IntoIterator<Item = Line>,
     mut options: Options<'_>,
 ) -> Result<Replayed, ReplayError> {
-    let store = DirStore::new(dir, options.meter.take(), options.cold);
+    let store = DirStore::new(dir, options.meter.take(), options.cold, options.force);
     Replay::new(store, options)?.run(lines)
 }
 
@@ -326,12 +332,16 @@ impl<'a, S: Store> Replay<'a, S> {
         })
     }
 
-    /// Whether the limit of flash time has been passed.
+    /// Whether the limit of flash time has been passed, or the replay is to stop.
     fn is_over(&self, start: &Mark) -> bool {
+        if self.options.stop.is_some_and(|stop| stop()) {
+            return true;
+        }
         let Some(limit) = self.options.limit_s else {
             return false;
         };
-        let passed = self.store.cost().time_ns - start.cost.time_ns - self.idle_ns;
+        let passed = self.store.cost().time_ns - start.cost.time_ns;
+        let passed = passed.saturating_sub(self.idle_ns);
         passed > limit.saturating_mul(1_000_000_000)
     }
 
@@ -367,7 +377,7 @@ impl<'a, S: Store> Replay<'a, S> {
             page_programs: cost.page_programs,
             page_copies: cost.page_copies,
             block_erases: cost.block_erases,
-            flash_us: micros(cost.time_ns - (end.idle_ns - start.idle_ns)),
+            flash_us: micros(cost.time_ns.saturating_sub(end.idle_ns - start.idle_ns)),
             bus: BusFigures::of(cost, end.idle_ns - start.idle_ns),
             energy_uj: None,
             cpu_us: micros(end.cpu_ns - start.cpu_ns),
@@ -385,7 +395,9 @@ impl<'a, S: Store> Replay<'a, S> {
 
     fn line(&mut self, op: &Op) -> Result<(), Failure> {
         match op {
-            Op::Idle { ms } => self.idle_ns += self.store.idle(*ms)?,
+            Op::Idle { ms } => {
+                self.idle_ns = self.idle_ns.saturating_add(self.store.idle(*ms)?);
+            }
             Op::Phase { .. } => self.store.sync()?,
             _ => {
                 let start = self.store.clock_ns();

@@ -342,17 +342,20 @@ pub struct DirStore {
     start: Instant,
     meter: Option<Box<dyn Meter>>,
     cold: bool,
+    /// A directory that is to be made may be there.
+    force: bool,
     /// Behind FUSE the page cache takes what there is no room for.
     fuse: bool,
 }
 
 impl DirStore {
-    pub fn new(dir: &Path, meter: Option<Box<dyn Meter>>, cold: bool) -> DirStore {
+    pub fn new(dir: &Path, meter: Option<Box<dyn Meter>>, cold: bool, force: bool) -> DirStore {
         DirStore {
             dir: dir.to_owned(),
             start: Instant::now(),
             meter,
             cold,
+            force,
             fuse: rustix::fs::statfs(dir).is_ok_and(|found| found.f_type == FUSE),
         }
     }
@@ -435,7 +438,15 @@ impl Store for DirStore {
     }
 
     fn mkdir(&mut self, path: &str) -> Result<()> {
-        Ok(fs::create_dir(self.at(path))?)
+        let path = self.at(path);
+        match fs::create_dir(&path) {
+            Err(error)
+                if self.force && error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() =>
+            {
+                Ok(())
+            }
+            made => Ok(made?),
+        }
     }
 
     fn rmdir(&mut self, path: &str) -> Result<()> {

@@ -87,6 +87,17 @@ impl Op {
         }
     }
 
+    /// Where a file must end, or a read, for the operation to be done.
+    fn end(&self) -> u64 {
+        match self {
+            Op::Update { offset, size, .. } | Op::Read { offset, size, .. } => {
+                offset.saturating_add(*size)
+            }
+            Op::Truncate { size, .. } => *size,
+            _ => self.bytes(),
+        }
+    }
+
     /// Bytes that its paths take on the heap, each with what an allocation costs.
     fn text_len(&self) -> usize {
         const ALLOCATION: usize = 16;
@@ -185,14 +196,23 @@ impl From<io::Error> for TraceError {
     }
 }
 
-/// Most bytes that the operations of a trace may take in RAM, paths included: some 4 million of
-/// them.
+/// Most bytes that the operations of a trace may take in RAM, paths included: 5.5 million of
+/// them with paths of one letter.
 pub const KEPT_MAX: usize = 384 << 20;
+
+/// Milliseconds that all `I` lines of a trace that is read may have together: 146 years. A chip's
+/// clock of 64 bits holds four times as many.
+pub const IDLE_MAX: u64 = u64::MAX / 4_000_000;
+
+/// Where a file ends at most in a trace that is read: 64 GiB, more than any chip here holds. To
+/// read a hole back takes time, too.
+pub const END_MAX: u64 = 64 << 30;
 
 /// Reads a trace file.
 ///
 /// # Errors
-/// The first line that is wrong or one too many ([`KEPT_MAX`]), or the host's error.
+/// The first line that is wrong or one too many ([`KEPT_MAX`], [`IDLE_MAX`], [`END_MAX`]), or the
+/// host's error.
 pub fn read(path: &Path) -> Result<Vec<Line>, TraceError> {
     parse(BufReader::new(File::open(path)?))
 }
@@ -213,17 +233,31 @@ pub fn parse(mut from: impl BufRead) -> Result<Vec<Line>, TraceError> {
 /// Collects lines while they take no more than so many bytes of RAM: a compressed file of some
 /// kilobytes may stand for any number of them.
 fn keep(lines: Lines<impl BufRead>, most: usize) -> Result<Vec<Line>, TraceError> {
-    let (mut kept, mut bytes) = (Vec::new(), 0);
+    let (mut kept, mut bytes, mut idle) = (Vec::new(), 0, 0_u64);
     for line in lines {
         let line = line?;
+        let wrong = |what| {
+            Err(TraceError::Syntax {
+                line: line.number,
+                what,
+            })
+        };
+        if let Op::Idle { ms } = line.op {
+            idle = idle.saturating_add(ms);
+            if idle > IDLE_MAX {
+                return wrong(format!("I: more than {IDLE_MAX} ms up to here"));
+            }
+        }
+        if line.op.end() > END_MAX {
+            return wrong(format!("{}: the file would end beyond 64 GiB", line.op));
+        }
         bytes += size_of::<Line>() + line.op.text_len();
         if bytes > most {
             let what = format!(
                 "the operations up to here take more than {} MiB of memory: cut the trace in parts",
                 most >> 20
             );
-            let line = line.number;
-            return Err(TraceError::Syntax { line, what });
+            return wrong(what);
         }
         kept.push(line);
     }
@@ -527,7 +561,27 @@ mod tests {
     }
 
     #[test]
+    fn pauses_and_sizes_have_a_bound() {
+        let read = |text: &str| parse(text.as_bytes()).map_err(|e| e.to_string());
+        let half = IDLE_MAX / 2;
+        assert!(read(&format!("I {IDLE_MAX}")).is_ok());
+        assert!(read(&format!("I {half}\nI {half}")).is_ok());
+        let late = "line 3: I: more than 4611686018427 ms up to here";
+        assert_eq!(read(&format!("I {half}\nI {half}\nI 2")), Err(late.into()));
+        assert!(read(&format!("I {}", i64::MAX)).is_err());
+        for op in ["C a", "W a", "F a", "A a", "U a 1", "R a 1", "T a"] {
+            assert!(read(&format!("{op} {}", END_MAX - 1)).is_ok(), "{op}");
+            let text = format!("{op} {}", END_MAX + 1);
+            let why = format!("line 1: {text}: the file would end beyond 64 GiB");
+            assert_eq!(read(&text), Err(why));
+        }
+    }
+
+    #[test]
     fn operations_are_kept_up_to_a_bound() {
+        // What docs/traces.md says: 72 bytes an operation, and its path.
+        let one = parse_line("C a 1").unwrap().unwrap();
+        assert_eq!(size_of::<Line>() + one.text_len(), 72 + 1);
         let text = "N aaaaaaaa b\n".repeat(1_000);
         let kept = |most| keep(Lines::new(text.as_bytes()), most);
         let each = size_of::<Line>() + 9 + 2 * 16;

@@ -22,6 +22,18 @@ fn none_by_default() {
 }
 
 #[test]
+fn the_clock_stops_at_its_end() {
+    let mut nand = faulty("retention=3600000;bitflips=4;bitfliprate=1/64");
+    write(&mut nand, at(0, 0));
+    for ns in [u64::MAX, 1, u64::MAX] {
+        nand.idle(ns);
+        let _ = status(&mut nand, at(0, 0));
+        assert_eq!(nand.now_ns(), u64::MAX);
+        assert_eq!(nand.counters().time_ns, u64::MAX);
+    }
+}
+
+#[test]
 fn factory_bad_blocks_by_list() {
     let mut nand = faulty("badblocks=0,7");
     assert_eq!(nand.bad_blocks(), [block(0), block(7)]);

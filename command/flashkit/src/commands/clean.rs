@@ -21,7 +21,7 @@ pub struct Args {
     /// How it chooses
     #[arg(long, value_enum, default_value = "paper")]
     cleaning: Cleaning,
-    /// Steps, at most
+    /// Steps, at most; up to 16777216
     #[arg(long, value_name = "N", default_value = "1000",
           value_parser = values::number::<u32>("a number of steps", 1, 1 << 24))]
     steps: u32,

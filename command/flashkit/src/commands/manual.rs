@@ -39,10 +39,8 @@ pub fn write_manual(args: &Man, out: &mut dyn Write) -> Outcome {
     clap_mangen::generate_to(with_synopsis(command), &made).with_context(shown)?;
     for page in std::fs::read_dir(&made).with_context(shown)? {
         let page = page.with_context(shown)?;
-        output::write(
-            &args.folder.join(page.file_name()),
-            &std::fs::read(page.path()).with_context(shown)?,
-        )?;
+        let bytes = std::fs::read(page.path()).with_context(shown)?;
+        output::write_all(&[(&args.folder.join(page.file_name()), &bytes)])?;
     }
     writeln!(out, "{}: flashkit.1 and those of its subcommands", shown())?;
     Ok(ExitCode::SUCCESS)

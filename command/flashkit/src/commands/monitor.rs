@@ -33,16 +33,17 @@ const BUSIEST: usize = 8;
     flashkit monitor --log operations.json"
 )]
 pub struct Args {
-    /// Seconds between two lines
+    /// Seconds between two lines, from 0.05
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1")]
     interval: f64,
-    /// End after so many seconds
+    /// End after so many seconds, from 0.05
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<f64>,
     /// Write each operation to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Size of the kernel's buffer for --log, for each CPU; what does not fit is counted as lost
+    /// Size of the kernel's buffer for --log, for each CPU, from 16 to 1048576; what does not fit is
+    /// counted as lost
     #[arg(long, value_name = "KIB", requires = "log", default_value = "4096",
           value_parser = values::number::<u32>("a number of KiB", 16, 1 << 20))]
     buffer: u32,

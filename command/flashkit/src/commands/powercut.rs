@@ -9,12 +9,13 @@ use anyhow::{Context, anyhow};
 use clap::builder::NonEmptyStringValueParser;
 use flashkit_powercut::{
     Budget, Chip, Found, Id, Part, SMALL_CHIP, Script, TREE_CHIP, Tree, TreeCuts, TreeFound,
-    Verdict, Violation, catalogue, replay, search_all, search_boot, search_scripts, shrink,
+    Verdict, Violation, Waits, catalogue, replay, search_all, search_boot, search_scripts, shrink,
 };
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::failure::{FAILED, Usage};
+use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::{text, values};
 
@@ -24,6 +25,25 @@ use crate::{text, values};
 Scripts of operations run on simulated chips and are cut at every program and erase, each with every
 outcome that a cut may have, and in the recoveries from that. What is found is compared with what may
 be seen. Without arguments a fixed part of the search that takes some minutes.
+
+A script of --given has operations with ; between them, on paths P and Q from the root:
+    create P           write P OFFSET LENGTH   truncate P SIZE    punch P OFFSET LENGTH
+    mkdir P            rmdir P                 rename P Q         exchange P Q
+    link P Q           unlink P                symlink P LENGTH   mknod P NUMBER
+    chmod P MODE       chown P UID GID         utimes P ATIME MTIME
+    setxattr P NAME LENGTH                     rmxattr P NAME
+    open P             close                   read P             list P
+    fsync P            sync                    gc                 scrub
+    remount            weak-read N             fail-program N SEED    fail-erase N SEED
+A file ends within 16 MiB. weak-read, fail-program and fail-erase are of the N-th read, program or
+erase from there on. MODE is octal.
+
+An ID of --replay is CHIP:SCRIPT:CUT[:CUT...], as a violation is printed. SCRIPT is a name of --list,
+or = and a text with _ for spaces and , for semicolons. A CUT is POINT.OUTCOME: a program or
+erase of the script, the next of its recovery, and so on; the first may be @STEP, after an operation.
+
+A chip may have, besides those of --chip, -badN for a bad block N, -copies where it copies pages by
+itself, and -tableN for a block table on flash, of N blocks a page.
 
 Exit status: 0 all is as guaranteed, 1 it is not.")]
 pub struct Args {
@@ -65,7 +85,7 @@ pub struct Args {
     #[arg(long, value_name = "MIB", requires = "tree", default_value_t = 16,
           value_parser = values::number::<u64>("a number of MiB", 1, 1 << 20))]
     limit: u64,
-    /// Show step by step what one id of a violation stands for
+    /// Show step by step what one ID of a violation stands for, in the form below
     #[arg(long, value_name = "ID", conflicts_with_all = ["full", "script", "given", "tree"])]
     replay: Option<Id>,
     /// With --replay: look for a shorter script with the same violation
@@ -124,28 +144,37 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let bar: Mutex<Option<Progress>> = Mutex::new(None);
+    let interrupt = Interrupt::noted()?;
     let progress = |done: usize, all: usize| {
         if let Ok(mut bar) = bar.lock() {
             bar.get_or_insert_with(|| Progress::of_pieces("cutting", all as u64))
                 .at(done as u64);
         }
     };
+    let waits = Waits {
+        progress: &progress,
+        enough: &|| interrupt.is_here(),
+    };
     let found = match (args.full, scripts.is_empty()) {
-        (_, false) => search_scripts(scripts, args.part, &progress),
+        (_, false) => search_scripts(scripts, args.part, waits),
         (full, _) => {
             let budget = if full { Budget::Full } else { Budget::Usual };
             let search = if args.boot { search_boot } else { search_all };
-            search(budget, args.part, &progress)
+            search(budget, args.part, waits)
         }
     };
     drop(bar);
+    if found.scripts == 0 && found.states == 0 && !interrupt.is_here() {
+        let why = "--part: there are fewer pieces than parts, and none is in this one";
+        return Err(Usage(why.into()).into());
+    }
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report(&found))?)?;
     } else {
         print(&found, out)?;
     }
     Ok(match found.violations {
-        0 => ExitCode::SUCCESS,
+        0 => interrupt.or(ExitCode::SUCCESS),
         _ => ExitCode::from(FAILED),
     })
 }
@@ -188,9 +217,10 @@ fn cut_tree(top: &Path, args: &Args, out: &mut dyn Write) -> Outcome {
         cuts: args.cuts,
     };
     let mut bar = Progress::of_pieces("cutting", args.cuts);
+    let interrupt = Interrupt::noted()?;
     let found = cuts.run(&tree, &mut |found| {
         bar.at(found.cuts);
-        true
+        !interrupt.is_here()
     });
     drop(bar);
     let again = found.violation.as_ref().map(|(cut, _)| {
@@ -209,7 +239,7 @@ fn cut_tree(top: &Path, args: &Args, out: &mut dyn Write) -> Outcome {
         print_tree(&tree, &found, again.as_deref(), out)?;
     }
     Ok(match found.violation {
-        None => ExitCode::SUCCESS,
+        None => interrupt.or(ExitCode::SUCCESS),
         Some(_) => ExitCode::from(FAILED),
     })
 }

@@ -10,6 +10,7 @@ use flashkit_workload::{Line, Options, Phase, Report, replay_dir, replay_fs, tra
 
 use crate::Outcome;
 use crate::failure::Usage;
+use crate::interrupt::Interrupt;
 use crate::monitored::Monitored;
 use crate::place::check_dir;
 use crate::progress::Progress;
@@ -61,10 +62,10 @@ pub struct How {
     #[arg(long, requires = "dir")]
     cold: bool,
     /// With --dir: in a directory with something in it, too; files of the trace's names are
-    /// overwritten or removed
+    /// overwritten or removed, directories may be there
     #[arg(long, requires = "dir")]
     force: bool,
-    /// Bytes in one read or write
+    /// Bytes in one read or write, up to 64MiB
     #[arg(long, value_name = "BYTES", value_parser = values::request, default_value = "4096")]
     request: usize,
     /// Compare everything read with what was written, and all that is left after a remount
@@ -120,10 +121,14 @@ pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) ->
     let total = lines.iter().map(|line| line.op.bytes()).sum();
     let mut bar = Progress::new("replaying", total);
     let mut progress = |bytes| bar.at(bytes);
+    let interrupt = Interrupt::noted()?;
+    let stop = || interrupt.is_here();
     let options = Options {
         request: how.request,
         fsync,
         verify: how.verify,
+        stop: Some(&stop),
+        force: how.force,
         progress: Some(&mut progress),
         ..Options::default()
     };
@@ -141,7 +146,7 @@ pub fn run_lines(lines: &[Line], how: &How, fsync: bool, out: &mut dyn Write) ->
     } else {
         print(&report, verified, how.verify, out)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(interrupt.or(ExitCode::SUCCESS))
 }
 
 fn over_directory(
@@ -211,6 +216,14 @@ fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> s
         ", requests of {} bytes{fsync}",
         text::count(report.request as u64)
     )?;
+    if let Some(stopped) = &report.stopped {
+        let (done, of) = (text::count(stopped.ops), text::count(stopped.of));
+        let phase = text::name(stopped.phase.as_bytes());
+        writeln!(
+            out,
+            "stopped in phase {phase}, after {done} of its {of} operations"
+        )?;
+    }
     let headings = [
         "phase", "ops", "user", "reads", "spare", "programs", "erases", "flash", "cpu", "p50 us",
         "p99 us", "p99.9 us", "max us",

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::failure::FAILED;
+use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::{text, values};
 
@@ -27,7 +28,7 @@ const ENDURANCE_MIN: u64 = 32;
 #[derive(clap::Args)]
 #[command(after_help = "Exit status: 0 all was as guaranteed, 1 it was not.")]
 pub struct Args {
-    /// How long, in hours of this machine; parts of one are fine
+    /// How long, in hours of this machine, up to 100000; parts of one are fine
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = values::hours)]
     hours: f64,
     /// What all chance follows from; each chip takes the next one
@@ -38,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "N",
           value_parser = values::number::<u64>("a number of sessions", 1, u64::MAX))]
     rounds: Option<u64>,
-    /// Erases that a block stands
+    /// Erases that a block stands, from 32
     #[arg(long, value_name = "N", default_value_t = 300,
           value_parser = values::number::<u32>("a number of erases", ENDURANCE_MIN, u32::MAX.into()))]
     endurance: u32,
@@ -53,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", requires = "in_use",
           value_parser = values::number::<u64>("a percentage", 1, 100))]
     fill: Option<u64>,
-    /// With --in-use: no chip of more MiB than this, if the seed says which
+    /// With --in-use: no chip of more MiB than this, up to 1048576, if the seed says which
     #[arg(long, value_name = "MIB", requires = "in_use", default_value_t = 32,
           value_parser = values::number::<u64>("a number of MiB", 1, 1 << 20))]
     largest: u64,
@@ -74,9 +75,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let length = Duration::from_secs_f64(args.hours * 3600.0);
     let begun = Instant::now();
     let mut bar = Progress::of_pieces("soaking", length.as_secs());
+    let interrupt = Interrupt::noted()?;
     let soaked = soak.run(&mut |soaked| {
         bar.at(begun.elapsed().as_secs());
-        begun.elapsed() < length && args.rounds.is_none_or(|n| soaked.rounds < n)
+        !interrupt.is_here()
+            && begun.elapsed() < length
+            && args.rounds.is_none_or(|n| soaked.rounds < n)
     });
     drop(bar);
     if args.json {
@@ -86,7 +90,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         print(args, &soaked, out)?;
     }
     Ok(match soaked.violation {
-        None => ExitCode::SUCCESS,
+        None => interrupt.or(ExitCode::SUCCESS),
         Some(_) => ExitCode::from(FAILED),
     })
 }
@@ -101,9 +105,12 @@ fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
     let length = Duration::from_secs_f64(args.hours * 3600.0);
     let begun = Instant::now();
     let mut bar = Progress::of_pieces("soaking", length.as_secs());
+    let interrupt = Interrupt::noted()?;
     let done = history.run(&mut |done| {
         bar.at(begun.elapsed().as_secs());
-        begun.elapsed() < length && args.rounds.is_none_or(|n| done.sessions < n)
+        !interrupt.is_here()
+            && begun.elapsed() < length
+            && args.rounds.is_none_or(|n| done.sessions < n)
     });
     drop(bar);
     let again =
@@ -152,7 +159,7 @@ fn run_in_use(args: &Args, out: &mut dyn Write) -> Outcome {
         }
     }
     Ok(match done.violation {
-        None => ExitCode::SUCCESS,
+        None => interrupt.or(ExitCode::SUCCESS),
         Some(_) => ExitCode::from(FAILED),
     })
 }

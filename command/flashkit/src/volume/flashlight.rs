@@ -62,6 +62,11 @@ pub fn check_fit(chip: &Preset, ram: Option<usize>, sent: Option<Sent>) -> anyho
     }
 }
 
+/// The least RAM of a volume on a chip.
+pub fn ram_least(chip: &Preset) -> usize {
+    ram_needed(&chip.geometry())
+}
+
 /// The RAM to hand over.
 fn check_ram(name: &str, geometry: Geometry, ram: Option<usize>) -> anyhow::Result<usize> {
     let needed = ram_needed(&geometry);

@@ -72,8 +72,8 @@ pub enum Cleaner {
 /// Choices of a mount.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Tuning {
-    /// RAM of the file system, in bytes; with 64KiB FlashLight reads less and wears more evenly
-    /// [default: 16384, or what the chip needs if that is more; `mount` takes what is of use]
+    /// RAM of the file system, in bytes, up to 4GiB; with 64KiB FlashLight reads less and wears more
+    /// evenly [default: 16384, or what the chip needs if that is more; of a mount: what is of use]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     pub ram: Option<usize>,
     /// Where no RAM is asked for, FlashLight gets all that is of use.
@@ -229,6 +229,11 @@ pub struct Sent {
     pub spare: bool,
 }
 
+/// The least RAM that FlashLight takes on a chip.
+pub fn ram_least(chip: &Preset) -> usize {
+    flashlight::ram_least(chip)
+}
+
 /// What a new volume is told of its making.
 #[derive(Clone, Copy, Debug)]
 pub struct Birth {
@@ -295,11 +300,11 @@ pub fn open_new(image: &Output, ram: Option<usize>) -> anyhow::Result<Volume> {
     opened.with_context(|| image.shown())
 }
 
-/// Mounts the file system in an image over a chip that will lose power.
-pub fn open_with_cut(image: &Path, ram: Option<usize>, cut: Cut) -> anyhow::Result<Volume> {
+/// The same over a chip that will lose power.
+pub fn open_with_cut(image: &Output, ram: Option<usize>, cut: Cut) -> anyhow::Result<Volume> {
     let tuning = Tuning::without_barrier(ram);
-    let opened = open_image(image, Access::ReadWrite, tuning, Some(cut));
-    opened.with_context(|| text::path(image))
+    let opened = open_image(image.path(), Access::ReadWrite, tuning, Some(cut));
+    opened.with_context(|| image.shown())
 }
 
 fn open_image(
@@ -406,6 +411,12 @@ pub fn fsck(image: &Path, repair: Repair, ram: Option<usize>) -> anyhow::Result<
         FsName::Nanofs => nanofs::fsck(image, repair),
     });
     checked.with_context(|| text::path(image))
+}
+
+/// The same for FlashLight in an image that is being made; nothing is repaired.
+pub fn fsck_new(image: &Output, ram: Option<usize>) -> anyhow::Result<Fsck> {
+    let checked = flashlight::fsck(image.path(), Repair::Nothing, ram.into());
+    checked.with_context(|| image.shown())
 }
 
 /// What an image is and what state it is in: chip, volume, areas, RAM, wear. Does not change

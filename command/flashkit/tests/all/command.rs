@@ -555,11 +555,41 @@ fn the_demo_stores_cuts_recovers_and_verifies() {
         large.contains("UBIFS") && large.contains("flashlight, now"),
         "{large}"
     );
-    fs::write(here.path("flashkit-demo.img"), "precious").unwrap();
-    assert!(
-        here.complaint(1, &["demo", "tree"])
-            .contains("not overwritten")
+    // Nor over what was put into it since.
+    let before = fs::read_dir(here.dir.path()).unwrap().count();
+    fs::write(here.path("mine"), "mine").unwrap();
+    here.said(0, &["cp", "mine", "flashkit-demo.img:/sub/mine"]);
+    let holds = "that no demo has left so; --force overwrites it";
+    assert_eq!(
+        here.complaint(1, &["demo", "tree"]),
+        format!("flashkit-demo.img: holds a FlashLight volume {holds}")
     );
+    let mine = here.said(0, &["cat", "flashkit-demo.img:/sub/mine"]);
+    assert_eq!(mine, "mine");
+    let again = ["demo", "--chip", "micron-20m", "--force", "tree"];
+    assert_eq!(here.said(0, &again), said);
+    fs::write(here.path("flashkit-demo.img"), "precious").unwrap();
+    assert!(here.complaint(1, &["demo", "tree"]).contains(holds));
+    // What cannot be is refused before anything is said or made.
+    for args in [&["--ram", "0"][..], &["--chip", "small-256m"]] {
+        let out = here.run(&[&["demo", "--force"], args, &["tree"]].concat());
+        assert_eq!((out.status.code(), &out.stdout[..]), (Some(2), &b""[..]));
+    }
+    let kept = fs::read(here.path("flashkit-demo.img")).unwrap();
+    assert_eq!(kept, b"precious");
+    // Who has read enough ends it, and the image stays as it was.
+    let mut child = here
+        .command(&["demo", "--force", "--chip", "micron-20m", "tree"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(141));
+    let kept = fs::read(here.path("flashkit-demo.img")).unwrap();
+    assert_eq!(kept, b"precious");
+    // All that came since is `mine`.
+    let now = fs::read_dir(here.dir.path()).unwrap().count();
+    assert_eq!(now, before + 1);
     assert!(
         here.complaint(1, &["demo", "no-tree"])
             .starts_with("flashkit-demo.img")
@@ -638,8 +668,27 @@ fn the_lab_has_a_page_of_the_results_that_are_kept() {
         0,
         &["lab", "run", "peers", "--only", "=peers/append/flashlight"],
     );
+    // The command replaces what it has made itself, and nothing else.
     here.said(0, &["lab", "report"]);
     let mixed = fs::read_to_string(here.path("report.csv")).unwrap();
     let own = mixed.lines().filter(|line| line.contains(",here,"));
     assert!(own.clone().count() > 0 && own.count() < 10);
+    for name in ["report.html", "report.csv", "report.json"] {
+        let made = fs::read(here.path(name)).unwrap();
+        fs::write(here.path(name), "of someone else").unwrap();
+        let refused = format!("{name}: exists; --force overwrites it");
+        assert_eq!(here.complaint(1, &["lab", "report"]), refused);
+        assert_eq!(fs::read(here.path(name)).unwrap(), b"of someone else");
+        here.said(0, &["lab", "report", "--force"]);
+        assert_eq!(fs::read(here.path(name)).unwrap(), made);
+    }
+    let csv = ["lab", "report", "--output", "report.csv"];
+    assert!(here.complaint(2, &csv).contains("cannot end in .csv"));
+    fs::write(here.path("notes"), "mine").unwrap();
+    let draw = ["lab", "picture", "--output", "notes"];
+    let refused = here.complaint(1, &draw);
+    assert_eq!(refused, "notes: exists; --force overwrites it");
+    assert_eq!(fs::read(here.path("notes")).unwrap(), b"mine");
+    here.said(0, &[&draw[..], &["--force"]].concat());
+    here.said(0, &draw);
 }

@@ -87,6 +87,7 @@ impl Stage {
     /// Runs a command in a guest that this test plays.
     fn guest(&self, more: &[&str]) -> Output {
         self.image();
+        fs::create_dir_all(self.path("share")).unwrap();
         let args = [
             "lab", "guest", "run", "true", "--image", "image", "--share", "share",
         ];
@@ -207,13 +208,25 @@ fn a_qemu_that_does_not_start() {
 #[test]
 fn a_guest_that_hangs() {
     let place = Stage::new();
-    place.qemu("echo kept >result; exec sleep 1000");
-    let said = complaint(&place.guest(&["--limit", "1"]), 1);
+    place.qemu("echo kept >result; echo so far >stdout; exec sleep 1000");
+    let out = place.guest(&["--limit", "1"]);
+    let said = complaint(&out, 1);
     assert_eq!(said, "the guest did not finish within 1 s and was stopped");
+    assert_eq!(out.stdout, b"so far\n");
     assert_eq!(
         fs::read_to_string(place.path("share/result")).unwrap(),
         "kept\n"
     );
+}
+
+#[test]
+fn a_guest_of_nothing() {
+    let place = Stage::new();
+    let run = |more: &[&str]| place.run(&[&["lab", "guest", "run"], more].concat());
+    assert!(complaint(&run(&[""]), 2).contains("an empty name was given"));
+    let said = complaint(&run(&["true", "--share", "nosuch"]), 1);
+    assert_eq!(said, "nosuch: no such directory");
+    assert!(!place.path("nosuch").exists());
 }
 
 /// Fetching into an empty folder fails in a way.
@@ -516,6 +529,7 @@ fn real_guests() -> bool {
 }
 
 fn real(place: &Stage, script: &str, more: &[&str]) -> Output {
+    fs::create_dir_all(place.path("share")).unwrap();
     let args = ["lab", "guest", "run", script, "--share", "share"];
     place.command(&[&args, more].concat()).output().unwrap()
 }

@@ -1,8 +1,14 @@
 //! `flashkit powercut` as people call it.
 
-use std::process::{Command, Output};
+use std::fs;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
+
+use crate::common::{Place, complaint};
 
 fn run(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flashkit"));
@@ -35,8 +41,8 @@ fn a_script_of_ones_own_gives_figures() {
 
 #[test]
 fn a_violation_is_an_id_that_replays() {
-    let script = format!("mkdir d; create d/{}", "x".repeat(300));
-    let out = run(&["--given", &script]);
+    // Of no length: no volume takes it.
+    let out = run(&["--given", "create d; symlink s 0"]);
     assert_eq!(out.status.code(), Some(1), "{out:?}");
     let said = text(&out);
     let id = said
@@ -129,4 +135,97 @@ fn mistakes_are_told_in_a_line() {
         let out = run(args);
         assert_eq!(out.status.code(), Some(status), "{args:?} {out:?}");
     }
+}
+
+#[test]
+fn a_script_that_cannot_run_is_refused() {
+    let long = format!("create {}", "x".repeat(300));
+    for (script, why) in [
+        (
+            "create a; append a 9",
+            "there are create P, write P OFFSET LENGTH,",
+        ),
+        (&long, "of more than 255 bytes"),
+        ("create ..", "no name"),
+        (
+            "create a; truncate a 9223372036854775807",
+            "more than 16777216 bytes",
+        ),
+        (
+            "create a; write a 18446744073709551615 300",
+            "more than 16777216 bytes",
+        ),
+        (
+            "create a; write a 9223372036854775807 300; fsync a",
+            "more than 16777216 bytes",
+        ),
+        (
+            "create a; write a 4294967296000 5; fsync a",
+            "more than 16777216 bytes",
+        ),
+    ] {
+        let said = complaint(&run(&["--given", script]), 2);
+        assert!(said.contains(why), "{script}: {said}");
+    }
+    let part = ["single-create", "--part", "4294967295/4294967295"];
+    let said = complaint(&run(&part), 2);
+    assert!(said.starts_with("--part: "), "{said}");
+    let said = complaint(&run(&["--given", "sync", "--chip", "2048+64x64x16"]), 2);
+    assert!(said.contains("from 44 such blocks on"), "{said}");
+}
+
+#[test]
+fn help_has_every_operation() {
+    let help = text(&run(&["--help"]));
+    for operation in flashkit_powercut::OPERATIONS.split(", ") {
+        assert!(help.contains(operation), "{operation}");
+    }
+}
+
+#[test]
+fn what_was_done_until_ctrl_c_is_told() {
+    let here = Place::new();
+    for (args, told) in [
+        (&["powercut", "--full"][..], "\nviolations  "),
+        (&["soak"], "\noperations  "),
+        (&["soak", "--in-use"], "\noperations  "),
+        (&["bench", "postmark", "--fsync"], "stopped in phase "),
+    ] {
+        let child = here.command(args).stdout(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_raw(child.id() as i32);
+        // The signal is of use once the program looks for it.
+        let status = format!("/proc/{pid}/status");
+        let catches = || {
+            let status = fs::read_to_string(&status).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+            caught >> (Signal::SIGINT as u32 - 1) & 1 == 1
+        };
+        while !catches() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        kill(pid, Signal::SIGINT).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(130), "{args:?}: {out:?}");
+        assert!(text(&out).contains(told), "{args:?}: {}", text(&out));
+    }
+}
+
+#[test]
+fn the_last_seeds_are_seeds() {
+    let here = Place::new();
+    let last = u64::MAX.to_string();
+    // More sessions than the chip of one seed stands.
+    let worn = [
+        "--seed",
+        &last,
+        "--endurance",
+        "32",
+        "--rounds",
+        "200",
+        "--json",
+    ];
+    let done = here.json(0, &[&["soak"][..], &worn].concat());
+    assert!(done["chips_worn_out"].as_u64().unwrap() > 0, "{done}");
 }

@@ -452,7 +452,7 @@ impl<D: MeteredCard> Measured for NanoFsFs<D> {
     }
 
     fn idle(&mut self, ms: u64) -> Result<()> {
-        self.fs.device().idle(ms * 1_000_000);
+        self.fs.device().idle(ms.saturating_mul(1_000_000));
         Ok(())
     }
 }

@@ -7,6 +7,8 @@ use super::{Chapter, Page, plot};
 use crate::peers;
 use crate::report::{Bars, Cell, Figure, Table, grouped};
 
+/// By it a page is known again.
+pub const TITLE: &str = "Flash file systems, side by side";
 const STYLE: &str = include_str!("page.css");
 /// Tables with more rows are closed until asked for.
 const OPEN_ROWS: usize = 40;
@@ -28,7 +30,7 @@ pub fn page(page: &Page) -> anyhow::Result<String> {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "Flash file systems, side by side" }
+                title { (TITLE) }
                 style { (PreEscaped(STYLE)) }
             }
             body {

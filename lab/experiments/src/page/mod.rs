@@ -174,6 +174,17 @@ impl Page {
     }
 }
 
+/// Whether these are the bytes of a page, or of the same as CSV or JSON.
+pub fn is_page(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let object = || serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    text.contains(html::TITLE)
+        || text.starts_with(&table::HEAD.join(","))
+        || ["made", "papers", "studies"]
+            .iter()
+            .all(|key| object().get(key).is_some())
+}
+
 /// Where and with what a result was made, in a line.
 fn made(made: &Made) -> String {
     let mut line = format!("flashkit {}", made.flashkit);

@@ -5,7 +5,8 @@ use flashkit_workload::Phase;
 use crate::jftl::{Measured, Ran};
 use crate::study::Outcome;
 
-const HEAD: [&str; 26] = [
+/// The first line.
+pub const HEAD: [&str; 26] = [
     "case",
     "system",
     "chip",

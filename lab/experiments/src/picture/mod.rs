@@ -14,6 +14,11 @@ use flashkit_vfs::any::{AnyError, AnyNand};
 
 pub use svg::draw;
 
+/// Whether these are the bytes of such a picture.
+pub fn is_picture(bytes: &[u8]) -> bool {
+    String::from_utf8_lossy(bytes).contains(svg::TITLE)
+}
+
 /// The chip of the README's table.
 const CHIP: &str = "slc-256m";
 /// More operations than there are.

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use super::{Call, Does, Holds, Operation};
 
+/// By it the picture is known again.
+pub const TITLE: &str = "What FlashLight does on the chip, call by call";
 /// Size in units that are pixels on a desktop; a phone shows it at little more than half of that.
 const WIDTH: f64 = 640.0;
 /// Where the bars begin, and where they go on in a line of their own.
@@ -148,8 +150,7 @@ pub fn draw(calls: &[Call]) -> String {
         ),
         WIDTH, height
     );
-    let title = "What FlashLight does on the chip, call by call";
-    text(&mut out, (12.0, 28.0), "title", title);
+    text(&mut out, (12.0, 28.0), "title", TITLE);
     legend(&mut out);
     out.push_str(&rows);
     out.push_str("</svg>\n");

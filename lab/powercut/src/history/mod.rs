@@ -160,7 +160,7 @@ impl History {
                 done.violation = Some((history.seed, session, what));
                 done.chip = Some(chip);
             }
-            history.seed += 1;
+            history.seed = history.seed.wrapping_add(1);
         }
         done
     }

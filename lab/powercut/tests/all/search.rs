@@ -2,7 +2,7 @@
 //! must find something.
 
 use flashkit_powercut::{
-    Budget, Forced, Found, Group, Id, SMALL_CHIP, Script, Verdict, Width, catalogue, replay,
+    Budget, Forced, Found, Group, Id, SMALL_CHIP, Script, Verdict, Waits, Width, catalogue, replay,
     search, search_all, shrink,
 };
 
@@ -18,7 +18,11 @@ fn show(found: &Found) -> String {
 fn the_small_budget_finds_nothing() {
     let mut found = Found::default();
     for part in ["1/2", "2/2"] {
-        found.merge(search_all(Budget::Small, part.parse().unwrap(), &|_, _| {}));
+        let waits = Waits {
+            progress: &|_, _| {},
+            enough: &|| false,
+        };
+        found.merge(search_all(Budget::Small, part.parse().unwrap(), waits));
     }
     println!("{found:?}");
     assert!(found.violations == 0, "{}", show(&found));

@@ -3,6 +3,7 @@
 mod compare;
 mod figures;
 mod plan;
+mod seal;
 mod store;
 
 use std::io::Write;
@@ -10,18 +11,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, anyhow, bail};
 use flashkit_sim::{DEFAULT_PRESET, Preset};
-use flashkit_vfs::Counters;
+use flashkit_vfs::{Counters, Error};
 
 use crate::Outcome;
 use crate::held::{Held, held};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::text;
 use crate::values;
 use crate::volume::{self, Access, Birth, Cut, Tuning, Volume};
 use figures::Figures;
-use plan::Plan;
+use plan::{Item, Plan};
 use store::{Stored, Verified};
 
 /// The image that is left behind.
@@ -35,36 +36,39 @@ const SEED: u64 = 1;
 
 /// Store a tree, cut the power in the middle, recover, verify every byte, show the cost.
 #[derive(clap::Args)]
-#[command(after_help = "No root, no FUSE, less than 30 seconds. Leaves flashkit-demo.img here.")]
+#[command(after_help = "\
+No root, no FUSE, less than 30 seconds. Leaves flashkit-demo.img here, whole or not at all. One of
+an earlier demo is replaced; with --force one in which something was changed since, too.")]
 pub struct Args {
     /// Chip, as `flashkit chips` lists them
     #[arg(long, value_name = "NAME", value_parser = values::chip, default_value = DEFAULT_PRESET)]
     chip: &'static Preset,
     #[command(flatten)]
     bus: values::BusOption,
-    /// RAM of the file system, in bytes [default: 16384, or what the chip needs if that is more]
+    /// RAM of the file system, in bytes, up to 4GiB [default: 16384, or what the chip needs if that is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
+    /// Overwrite a flashkit-demo.img that is not as an earlier demo left it
+    #[arg(long)]
+    force: bool,
     /// Directory to store [default: /usr/include, or what the machine has]
     dir: Option<PathBuf>,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let demo = Demo {
-        image: Path::new(IMAGE),
-        chip: args.bus.of(args.chip),
-        ram: args.ram,
-    };
-    match held(demo.image)? {
-        // Of an earlier demo.
-        None | Some(Held::FlashLight) => {}
-        Some(what) => bail!("{IMAGE}: holds {what}; not overwritten"),
+    if !args.force {
+        check_untouched(Path::new(IMAGE))?;
     }
     let page = u64::from(args.chip.page_size);
     let bytes_max = args.chip.geometry().capacity() / 100 * FILL_PERCENT;
     let mut plan = Plan::new(args.dir.as_deref(), bytes_max, page)?;
 
-    demo.show_chip(out)?;
+    output::clear_when_interrupted()?;
+    let demo = Demo {
+        image: Output::image(Path::new(IMAGE))?,
+        chip: args.bus.of(args.chip),
+        ram: args.ram,
+    };
     let format = demo.format(out)?;
     let cut = demo.store_and_cut(&mut plan, out)?;
     let (recovered, mut wrong) = demo.recover(&plan, &cut, out)?;
@@ -85,9 +89,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         ram: cut.ram,
     };
     figures.print(&demo.chip, out)?;
-    if wrong.is_empty() {
-        compare::run(&demo.chip, args.ram, out)?;
-    }
+    let chip = demo.chip;
+    demo.image.finish()?;
     if !wrong.is_empty() {
         out.flush()?;
         bail!(
@@ -97,6 +100,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             wrong[0]
         );
     }
+    compare::run(&chip, args.ram, out)?;
     writeln!(
         out,
         "\nThe chip is in {IMAGE}.\n  \
@@ -109,8 +113,22 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-struct Demo<'a> {
-    image: &'a Path,
+/// Refuses an image that anything was done to since a demo has made it.
+fn check_untouched(image: &Path) -> anyhow::Result<()> {
+    let Some(what) = held(image)? else {
+        return Ok(());
+    };
+    let untouched = what == Held::FlashLight
+        && volume::open(image, Access::ReadOnly, Tuning::default())
+            .is_ok_and(|mut volume| seal::is_untouched(volume.fs()));
+    if !untouched {
+        bail!("{IMAGE}: holds {what} that no demo has left so; --force overwrites it");
+    }
+    Ok(())
+}
+
+struct Demo {
+    image: Output,
     chip: Preset,
     ram: Option<usize>,
 }
@@ -124,7 +142,7 @@ struct AtCut {
     ram: usize,
 }
 
-impl Demo<'_> {
+impl Demo {
     fn show_chip(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let (chip, timing) = (&self.chip, self.chip.timing);
         let us = |ns: u64| ns as f64 / 1_000.0;
@@ -146,9 +164,10 @@ impl Demo<'_> {
     }
 
     fn format(&self, out: &mut dyn Write) -> anyhow::Result<Counters> {
-        let image = Output::image(self.image)?;
-        let cost = volume::mkfs(&image, &self.chip, self.ram, Birth::reproducible(), None)?;
-        image.finish()?;
+        let birth = Birth::reproducible();
+        let cost = volume::mkfs(&self.image, &self.chip, self.ram, birth, None)?;
+        // What can be wrong with chip and RAM has been said.
+        self.show_chip(out)?;
         writeln!(out, "format   flashlight: {}", text::cost(cost))?;
         out.flush()?;
         Ok(cost)
@@ -171,7 +190,7 @@ impl Demo<'_> {
         // About a program for each page of data and one for each entry; the cut is half way.
         let page = u64::from(self.chip.page_size);
         let after = (plan.data_pages(page) + plan.items.len() as u64) / 2;
-        let mut volume = volume::open_with_cut(self.image, self.ram, Cut { after, seed: SEED })?;
+        let mut volume = volume::open_with_cut(&self.image, self.ram, Cut { after, seed: SEED })?;
         let stored = store::store(volume.fs(), &plan.items, Instant::now() + STORE_TIME / 2)?;
         self.note_cut(plan, &mut volume, &stored, after, out)?;
         Ok(AtCut {
@@ -192,7 +211,7 @@ impl Demo<'_> {
         let synced = text::plural(stored.items as u64, "entry").replace("entrys", "entries");
         if !volume.power_is_off() {
             if let Some(error) = &stored.error {
-                bail!("{}: {error}", text::name(&plan.items[stored.items].path));
+                return Err(not_stored(&plan.items[stored.items], error));
             }
             let mut short = "";
             if stored.late {
@@ -222,11 +241,7 @@ impl Demo<'_> {
         cut: &AtCut,
         out: &mut dyn Write,
     ) -> anyhow::Result<(Volume, Vec<String>)> {
-        let mut volume = volume::open(
-            self.image,
-            Access::ReadWrite,
-            Tuning::without_barrier(self.ram),
-        )?;
+        let mut volume = volume::open_new(&self.image, self.ram)?;
         writeln!(out, "recover  {}", text::cost(volume.mount_cost))?;
         out.flush()?;
         let items = cut.items.min(plan.items.len());
@@ -254,7 +269,7 @@ impl Demo<'_> {
 
     /// The checker's word on the image that is left behind.
     fn check(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        let found = volume::fsck(self.image, volume::Repair::Nothing, self.ram)?;
+        let found = volume::fsck_new(&self.image, self.ram)?;
         if let Some(finding) = found.findings.first() {
             bail!("{IMAGE}: {}: {}", finding.place, finding.what);
         }
@@ -267,15 +282,12 @@ impl Demo<'_> {
         plan: &Plan,
         out: &mut dyn Write,
     ) -> anyhow::Result<(Counters, Counters, Verified)> {
-        let mut volume = volume::open(
-            self.image,
-            Access::ReadWrite,
-            Tuning::without_barrier(self.ram),
-        )?;
+        let mut volume = volume::open_new(&self.image, self.ram)?;
         let mounted = volume.mount_cost;
         let checked = store::verify(volume.fs(), &plan.items);
         let cost = volume.cost() - mounted;
-        volume.unmount()?;
+        seal::seal(volume.fs()).context(IMAGE)?;
+        volume.unmount().context(IMAGE)?;
         let changed = match checked.changed {
             0 => String::new(),
             n => format!(
@@ -298,6 +310,10 @@ impl Demo<'_> {
     }
 }
 
+fn not_stored(item: &Item, error: &Error) -> anyhow::Error {
+    anyhow!("{IMAGE}: storing {}: {error}", text::name(&item.path))
+}
+
 fn store_rest(
     mut volume: Volume,
     plan: &mut Plan,
@@ -312,17 +328,14 @@ fn store_rest(
         Instant::now() + STORE_TIME,
     )?;
     if let Some(error) = stored.error {
-        bail!(
-            "{}: {error}",
-            text::name(&plan.items[from + stored.items].path)
-        );
+        return Err(not_stored(&plan.items[from + stored.items], &error));
     }
     let mut short = "";
     if stored.late {
         plan.truncate(from + stored.items);
         short = " (as much as there is time for)";
     }
-    let cost = volume.unmount()? - before;
+    let cost = volume.unmount().context(IMAGE)? - before;
     writeln!(
         out,
         "store    the rest{short}, and unmount: {}",

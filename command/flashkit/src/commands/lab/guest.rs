@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use flashkit_guest::{Image, Job};
+use clap::builder::NonEmptyStringValueParser;
+use flashkit_guest::{Error, Image, Job};
 
 use crate::Outcome;
 use crate::failure::{FAILED, complain};
+use crate::place::check_dir;
 use crate::values;
 
 /// MiB of a guest that holds `slc-256m` and what file systems keep in RAM.
@@ -34,15 +36,16 @@ enum What {
     )]
     Run {
         /// Command
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         command: String,
-        /// Folder that the command starts in and that stays [default: a temporary one]
+        /// Folder, one that is there, that the command starts in and that stays [default: a temporary one]
         #[arg(long, value_name = "FOLDER")]
         share: Option<PathBuf>,
         /// Seconds until the guest is stopped
         #[arg(long, value_name = "SECONDS", default_value = "300",
               value_parser = values::number::<u64>("a number of seconds", 1, u64::MAX))]
         limit: u64,
-        /// RAM of the guest, in MiB, beside what its root file system takes
+        /// RAM of the guest, in MiB, from 128, beside what its root file system takes
         #[arg(long, value_name = "MIB", default_value_t = MEMORY,
               value_parser = values::number::<u32>("a number of MiB", 128, 1 << 20))]
         memory: u32,
@@ -109,6 +112,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             skip_idle,
             place,
         } => {
+            share.as_deref().map_or(Ok(()), check_dir)?;
             let image = place.folder.image()?;
             // Nobody else can know its name or look into it.
             let temporary = tempfile::tempdir().context("a temporary folder")?;
@@ -130,16 +134,21 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 /// Runs a job and shows what it said.
 fn show(job: &Job, image: &Image, out: &mut dyn Write) -> Outcome {
     let done = job.run(image, &mut || {});
-    if let Err(flashkit_guest::Error::Failed(status, _)) = done {
+    // However it ended, if it began: the folder may have files of an earlier one.
+    if matches!(
+        done,
+        Ok(_) | Err(Error::Failed(..) | Error::TimedOut { .. } | Error::Died(_))
+    ) {
         let said = |name: &str| std::fs::read(job.folder.join(name)).unwrap_or_default();
         out.write_all(&said("stdout"))?;
+        out.flush()?;
         std::io::stderr().write_all(&said("stderr"))?;
+    }
+    if let Err(Error::Failed(status, _)) = done {
         complain(&format!("the command ended with status {status}"));
         return Ok(ExitCode::from(FAILED));
     }
-    let done = done?;
-    out.write_all(done.stdout.as_bytes())?;
-    std::io::stderr().write_all(done.stderr.as_bytes())?;
+    done?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use flashkit_experiments::kept::Results;
-use flashkit_experiments::page::Page;
+use flashkit_experiments::page::{Page, is_page};
 use flashkit_experiments::study::Folder;
 
+use crate::failure::Usage;
 use crate::place::check_dir;
 use crate::{output, text};
 
@@ -25,6 +26,9 @@ pub struct Args {
     /// The page; the other two have its name and end in .csv and .json
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
+    /// Overwrite files that are no such pages, too
+    #[arg(long)]
+    force: bool,
     /// Say how many of the papers' tables and figures are repeated, better, different
     #[arg(long)]
     verdicts: bool,
@@ -32,18 +36,26 @@ pub struct Args {
 
 /// Nothing is written unless all can be made.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<()> {
+    let beside = ["csv", "json"].map(|end| args.output.with_extension(end));
+    if beside.contains(&args.output) {
+        let why = "--output: the page cannot end in .csv or .json, as the other two do";
+        return Err(Usage(why.into()).into());
+    }
+    let [csv, json] = beside;
+    let files = [args.output.clone(), csv, json];
+    for path in &files {
+        output::check_own(path, args.force, is_page)?;
+    }
+    output::clear_when_interrupted()?;
     let page = Page::of(&results(args)?)?;
-    let files = [
-        (args.output.clone(), page.html()?),
-        (args.output.with_extension("csv"), page.csv()?),
-        (
-            args.output.with_extension("json"),
-            serde_json::to_string_pretty(&page.json())?,
-        ),
-    ];
-    for (path, made) in files {
-        output::write(&path, made.as_bytes())?;
-        writeln!(out, "{}", text::path(&path))?;
+    let json = serde_json::to_string_pretty(&page.json())?;
+    let made = [page.html()?, page.csv()?, json];
+    let all: Vec<_> = (files.iter().zip(&made))
+        .map(|(path, made)| (path.as_path(), made.as_bytes()))
+        .collect();
+    output::write_all(&all)?;
+    for path in &files {
+        writeln!(out, "{}", text::path(path))?;
     }
     if args.verdicts {
         for line in page.verdicts() {

@@ -12,7 +12,7 @@ use super::guest::{MEMORY, Place, this_program};
 use crate::Outcome;
 use crate::failure::{FAILED, Usage, complain};
 use crate::progress::Progress;
-use crate::volume::RAM_DEFAULT;
+use crate::volume::{RAM_DEFAULT, ram_least};
 use crate::{text, values};
 
 /// What of a study is run, and where. Other experiments have `--only` of it.
@@ -35,8 +35,8 @@ pub struct Choice {
     /// Of a study: run cases again whose results were made by older code
     #[arg(long)]
     stale: bool,
-    /// Of a study: RAM of FlashLight mounted in a guest, in bytes; results of another
-    /// go to a folder of their own [default: 16384]
+    /// Of a study: RAM of FlashLight mounted in a guest, in bytes, up to 4GiB;
+    /// results of another go to a folder of their own [default: 16384]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     mount_ram: Option<usize>,
     /// Of a study: print a command for each case that has no result yet, and run none
@@ -59,6 +59,7 @@ pub fn run(
     if cases.is_empty() {
         return Err(Usage(format!("no case of {} is called so", study.name)).into());
     }
+    choice.check_ram(&cases)?;
     let folder = Folder::at(&choice.results);
     if choice.plan {
         return plan(study, &cases, &folder, choice.mount_ram(), out);
@@ -149,6 +150,20 @@ impl Choice {
             }
             None => Ok(()),
         }
+    }
+
+    /// Refuses RAM that is too small for a chip.
+    fn check_ram(&self, cases: &[Case]) -> anyhow::Result<()> {
+        for chip in cases.iter().map(|case| case.chip) {
+            let (ram, least) = (self.mount_ram(), ram_least(chip));
+            if self.mount_ram.is_some() && ram < least {
+                let name = chip.name;
+                let why =
+                    format!("--mount-ram {ram}: too small: {name} needs at least {least} bytes");
+                return Err(Usage(why).into());
+            }
+        }
+        Ok(())
     }
 
     fn mount_ram(&self) -> usize {
