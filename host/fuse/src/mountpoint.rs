@@ -26,14 +26,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(40);
 pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
     let refuse = |why: String| MountError::MountPoint(format!("{}: {why}", path.display()));
     let metadata = fs::metadata(path).map_err(|error| {
-        refuse(match error.raw_os_error() {
-            Some(code) if code == Errno::ENOTCONN as i32 => {
-                format!(
-                    "a dead mount is still there; `umount {}` removes it",
-                    path.display()
-                )
-            }
-            _ => plain(&error),
+        refuse(match is_dead(&error) {
+            true => dead(path),
+            false => plain(&error),
         })
     })?;
     if !metadata.is_dir() {
@@ -41,6 +36,10 @@ pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
     }
     let full = path.canonicalize().map_err(|error| refuse(plain(&error)))?;
     if let Some(kind) = mounted_at(&full) {
+        // The kernel may answer for its attributes long after whoever served it has gone.
+        if fs::read_dir(&full).is_err_and(|error| is_dead(&error)) {
+            return Err(refuse(dead(path)));
+        }
         return Err(refuse(format!(
             "busy: something is mounted there already ({kind})"
         )));
@@ -51,6 +50,18 @@ pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
         )));
     }
     Ok(full)
+}
+
+/// Whether nobody serves a mount any more.
+fn is_dead(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::ENOTCONN as i32)
+}
+
+fn dead(path: &Path) -> String {
+    format!(
+        "a dead mount is still there; `umount {}` removes it",
+        path.display()
+    )
 }
 
 /// Turns what mounting failed with into one line.
