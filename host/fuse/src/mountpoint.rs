@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,12 +65,24 @@ fn dead(path: &Path) -> String {
     )
 }
 
+const NEEDS_HELPER: &str =
+    "mounting without being root needs fusermount3 (package fuse3), which is not here";
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Whether there is the program that mounts for those who are not root.
+fn has_helper() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join("fusermount3").exists())
+}
+
 /// Turns what mounting failed with into one line.
 pub(crate) fn explain(error: &io::Error) -> MountError {
     let why = match error.kind() {
-        io::ErrorKind::NotFound => {
-            "mounting without being root needs fusermount3 (package fuse3)".to_owned()
-        }
+        io::ErrorKind::NotFound => NEEDS_HELPER.to_owned(),
+        io::ErrorKind::PermissionDenied if !is_root() && !has_helper() => NEEDS_HELPER.to_owned(),
         io::ErrorKind::PermissionDenied => format!("not permitted to mount: {}", plain(error)),
         _ => error
             .to_string()
