@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::commands::fsck;
 use crate::holder::holder;
 use crate::text;
 
@@ -62,12 +63,19 @@ impl std::fmt::Display for StdoutError {
 
 impl std::error::Error for StdoutError {}
 
+/// What the standard output said, if this comes of it.
+fn of_stdout(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let cause = cause.downcast_ref::<io::Error>()?.get_ref()?;
+    cause.downcast_ref::<StdoutError>().map(ToString::to_string)
+}
+
+/// Whether the standard output took no more: a command need not go on.
+pub fn is_of_stdout(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| of_stdout(cause).is_some())
+}
+
 /// Prints an error and gives the exit status.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    let of_stdout = |cause: &(dyn std::error::Error + 'static)| {
-        let cause = cause.downcast_ref::<io::Error>()?.get_ref()?;
-        cause.downcast_ref::<StdoutError>().map(ToString::to_string)
-    };
     let is_pipe = |cause: &(dyn std::error::Error + 'static)| {
         cause
             .downcast_ref::<io::Error>()
@@ -112,7 +120,10 @@ pub fn usage(mut error: clap::Error, command: &str) -> ExitCode {
     let text = error.render().to_string();
     // What is wrong, and hints. How the command is used its help says.
     let parts = text.split("\n\n").map(str::trim).filter(|part| {
-        !(part.is_empty() || part.starts_with("Usage:") || part.starts_with("For more"))
+        // A tip to pass `-x` as a value is of no use: no image or number is called so.
+        let is_tip = part.starts_with("tip: to pass ");
+        let is_usage = part.starts_with("Usage:") || part.starts_with("For more");
+        !(part.is_empty() || is_usage || is_tip)
     });
     let said = parts
         .collect::<Vec<_>>()
@@ -127,7 +138,10 @@ pub fn usage(mut error: clap::Error, command: &str) -> ExitCode {
         _ => said.to_owned(),
     };
     complain(&format!("{said} (see `{command} --help`)"));
-    ExitCode::from(USAGE)
+    ExitCode::from(match command {
+        "flashkit fsck" => fsck::USAGE,
+        _ => USAGE,
+    })
 }
 
 fn is_any_empty() -> bool {

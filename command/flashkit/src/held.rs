@@ -17,6 +17,8 @@ pub enum Held {
     NanoFs,
     Jftl,
     LogDisk,
+    /// Something that is none of these, on a NAND chip: it may be an encrypted volume.
+    NandData,
     /// Something that is none of these.
     Data,
 }
@@ -28,6 +30,7 @@ impl fmt::Display for Held {
             Held::NanoFs => "a Nano-FS volume",
             Held::Jftl => "a disk of jftl",
             Held::LogDisk => "a disk of logdisk",
+            Held::NandData => "data that is not flashkit's, or an encrypted volume",
             Held::Data => "data that is not flashkit's",
         })
     }
@@ -76,7 +79,7 @@ fn on_medium(path: &Path) -> anyhow::Result<Option<Option<Held>>> {
     }
     if let Some(on_nand) = volume::held_on_nand(path)? {
         let disk_too = |what| match what {
-            Held::Data if disk::is_jftl(path) => Held::Jftl,
+            Held::NandData if disk::is_jftl(path) => Held::Jftl,
             what => what,
         };
         return Ok(Some(on_nand.map(disk_too)));
@@ -96,6 +99,7 @@ pub fn not_found(path: &Path, asked: &[Held], error: anyhow::Error) -> anyhow::E
         Some(found @ Held::LogDisk) => {
             anyhow!("holds {found}; `flashkit attach --ftl logdisk` takes it")
         }
+        Some(Held::NandData) => volume::hinted(error),
         Some(Held::Data) | None => error,
     };
     error.context(text::path(path))

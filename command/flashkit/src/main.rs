@@ -35,7 +35,7 @@ mod text;
 mod values;
 mod volume;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -89,6 +89,12 @@ enum Command {
 }
 
 impl Command {
+    /// Whether what is printed is a report of what was done, and not what was asked for.
+    fn only_reports(&self) -> bool {
+        use Command::{Export, Fsck, Import, Man, Mkfs};
+        matches!(self, Mkfs(_) | Export(_) | Import(_) | Man(_) | Fsck(_))
+    }
+
     fn run(self, out: &mut dyn Write) -> Outcome {
         match self {
             Command::Demo(args) => demo::run(&args, out),
@@ -141,6 +147,15 @@ fn called() -> String {
     words.join(" ")
 }
 
+/// Lets `-1` be the value of an option, so that whoever parses it says what is wrong with it.
+fn with_numbers(command: clap::Command) -> clap::Command {
+    let value = |arg: clap::Arg| match arg.get_action().takes_values() && !arg.is_positional() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    };
+    command.mut_args(value).mut_subcommands(with_numbers)
+}
+
 fn mount_helper() -> ExitCode {
     match mount::Helper::try_parse() {
         Ok(helper) => mount::help_mount(&helper, &mut std::io::stdout())
@@ -156,18 +171,23 @@ fn main() -> ExitCode {
     if is_mount_helper() {
         return mount_helper();
     }
-    let parsed = Cli::command()
+    let parsed = with_numbers(Cli::command())
         .try_get_matches()
         .and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return failure::usage(error, &called()),
     };
+    let only_reports = cli.command.only_reports();
     let mut out = std::io::BufWriter::new(failure::Stdout(std::io::stdout().lock()));
     let done = cli
         .command
         .run(&mut out)
-        .and_then(|code| Ok(out.flush().map(|()| code)?));
+        .and_then(|code| match out.flush() {
+            // What it was asked for is done.
+            Err(error) if only_reports && error.kind() == ErrorKind::BrokenPipe => Ok(code),
+            flushed => Ok(flushed.map(|()| code)?),
+        });
     // A writer that is dropped would try once more to write what could not be written.
     let _ = out.into_parts();
     done.unwrap_or_else(|error| failure::report(&error))

@@ -221,7 +221,7 @@ fn beside(to: &Path, old: Option<&Metadata>) -> io::Result<Hidden> {
     // Its own words name the hidden file.
     let made = made.map_err(|error| match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
-        None => error,
+        None => without_path(&error),
     })?;
     if let Some(old) = old {
         // Only root may give files away.
@@ -232,6 +232,14 @@ fn beside(to: &Path, old: Option<&Metadata>) -> io::Result<Hidden> {
     let (_, path) = made.keep().map_err(|error| error.error)?;
     unfinished.push(path.clone());
     Ok(Hidden(path))
+}
+
+fn without_path(error: &io::Error) -> io::Error {
+    let said = error.to_string();
+    let why = said
+        .split_once(" at path \"")
+        .map_or(&*said, |(why, _)| why);
+    io::Error::new(error.kind(), why.to_owned())
 }
 
 /// Refuses a file among the devices: a device that is not there was meant. What is mounted below,

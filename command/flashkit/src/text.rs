@@ -168,6 +168,40 @@ pub fn name(bytes: &[u8]) -> String {
     out
 }
 
+/// A path as a word of a shell.
+pub fn shell(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes();
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(b) || *b >= 0x80;
+    let shown = name(bytes);
+    // With a backslash in it, something is not shown as it is.
+    if shown.contains('\\') {
+        let mut word = String::from("$'");
+        for &byte in bytes {
+            match byte {
+                b'\'' | b'\\' => word.extend(['\\', byte.into()]),
+                b' '..=b'~' => word.push(byte.into()),
+                _ => word.push_str(&format!("\\x{byte:02x}")),
+            }
+        }
+        return word + "'";
+    }
+    match bytes.iter().all(plain) && !bytes.is_empty() {
+        true => shown,
+        false => format!("'{}'", shown.replace('\'', r"'\''")),
+    }
+}
+
+/// A path as part of a URI.
+pub fn percent(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes().iter();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-~".contains(&b);
+    let each = bytes.map(|&b| match plain(b) {
+        true => char::from(b).to_string(),
+        false => format!("%{b:02X}"),
+    });
+    each.collect()
+}
+
 /// [`name`] of a path of the host.
 pub fn path(path: &Path) -> String {
     name(path.as_os_str().as_bytes())

@@ -31,12 +31,12 @@ pub fn size(text: &str) -> Result<u64, String> {
         "T" | "TiB" => 40,
         _ => return Err("not a size like 16384, 16KiB, 4MiB or 1GiB".into()),
     };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "not a size like 16384 or 16KiB".to_owned())?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| "too large".into())
+    if number.is_empty() {
+        return Err("not a size like 16384 or 16KiB".into());
+    }
+    let number = number.parse().ok();
+    let bytes = number.and_then(|number: u64| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "too large".into())
 }
 
 /// [`size`] for what must fit in memory.
@@ -44,6 +44,14 @@ pub fn memory(text: &str) -> Result<usize, String> {
     match usize::try_from(size(text)?) {
         Ok(bytes) if bytes <= 1 << 32 => Ok(bytes),
         _ => Err("more than 4GiB".into()),
+    }
+}
+
+/// A number of bytes of a sector.
+pub fn sector(text: &str) -> Result<usize, String> {
+    match size(text)? {
+        bytes @ 512..=65_536 if bytes.is_power_of_two() => Ok(bytes as usize),
+        _ => Err("not a power of two from 512 to 65536".into()),
     }
 }
 
@@ -97,7 +105,7 @@ pub fn chip(name: &str) -> Result<&'static Preset, String> {
 /// The bus of a chip that is chosen.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct BusOption {
-    /// Bus of the chip, like 104x1, or `none` [default: the chip's]
+    /// Bus of the chip, like 104x1 (1 to 1000 MHz; 1, 2 or 4 lanes), or `none` [default: its own]
     #[arg(long, value_name = "MHZxLANES", value_parser = bus)]
     bus: Option<OnBus>,
 }

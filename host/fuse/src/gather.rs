@@ -445,6 +445,10 @@ impl FileSystem for Gathered {
         self.fs.gc(pages)
     }
 
+    fn has_driver_failed(&self) -> bool {
+        self.fs.has_driver_failed()
+    }
+
     fn patrol(&mut self) -> Result<Patrol> {
         self.fs.patrol()
     }

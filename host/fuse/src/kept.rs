@@ -567,6 +567,10 @@ impl FileSystem for Kept {
         self.in_room(|kept| kept.fs.sync())
     }
 
+    fn has_driver_failed(&self) -> bool {
+        self.fs.has_driver_failed()
+    }
+
     fn patrol(&mut self) -> Result<Patrol> {
         self.fs.patrol()
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,14 +27,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(40);
 pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
     let refuse = |why: String| MountError::MountPoint(format!("{}: {why}", path.display()));
     let metadata = fs::metadata(path).map_err(|error| {
-        refuse(match error.raw_os_error() {
-            Some(code) if code == Errno::ENOTCONN as i32 => {
-                format!(
-                    "a dead mount is still there; `umount {}` removes it",
-                    path.display()
-                )
-            }
-            _ => plain(&error),
+        refuse(match is_dead(&error) {
+            true => dead(path),
+            false => plain(&error),
         })
     })?;
     if !metadata.is_dir() {
@@ -41,6 +37,10 @@ pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
     }
     let full = path.canonicalize().map_err(|error| refuse(plain(&error)))?;
     if let Some(kind) = mounted_at(&full) {
+        // The kernel may answer for its attributes long after whoever served it has gone.
+        if fs::read_dir(&full).is_err_and(|error| is_dead(&error)) {
+            return Err(refuse(dead(path)));
+        }
         return Err(refuse(format!(
             "busy: something is mounted there already ({kind})"
         )));
@@ -53,12 +53,36 @@ pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
     Ok(full)
 }
 
+/// Whether nobody serves a mount any more.
+fn is_dead(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::ENOTCONN as i32)
+}
+
+fn dead(path: &Path) -> String {
+    format!(
+        "a dead mount is still there; `umount {}` removes it",
+        path.display()
+    )
+}
+
+const NEEDS_HELPER: &str =
+    "mounting without being root needs fusermount3 (package fuse3), which is not here";
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Whether there is the program that mounts for those who are not root.
+fn has_helper() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join("fusermount3").exists())
+}
+
 /// Turns what mounting failed with into one line.
 pub(crate) fn explain(error: &io::Error) -> MountError {
     let why = match error.kind() {
-        io::ErrorKind::NotFound => {
-            "mounting without being root needs fusermount3 (package fuse3)".to_owned()
-        }
+        io::ErrorKind::NotFound => NEEDS_HELPER.to_owned(),
+        io::ErrorKind::PermissionDenied if !is_root() && !has_helper() => NEEDS_HELPER.to_owned(),
         io::ErrorKind::PermissionDenied => format!("not permitted to mount: {}", plain(error)),
         _ => error
             .to_string()

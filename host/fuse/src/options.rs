@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use crate::Log;
 
+/// Some 31 years.
+const SECONDS_MAX: f64 = 1e9;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// How to mount.
@@ -108,10 +110,12 @@ impl MountOptions {
     }
 
     /// The names [`MountOptions::set`] knows, for help texts.
-    pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, subtype=NAME, \
-         attr_timeout=S, entry_timeout=S, noexec, suid, dev, noatime (the default), relatime, strictatime, sync, \
-         commit=S, barrier (the default), nobarrier, scrub=DAYS, errors=remount-ro (the default), errors=continue, writeback_cache (the default), no_writeback_cache; and those of fstab: defaults, auto, noauto, \
-         user, nofail, x-...";
+    pub const KNOWN: &'static str = "ro, rw, allow_other, default_permissions (always on), fsname=NAME, \
+         subtype=NAME, attr_timeout=S and entry_timeout=S (60), exec, noexec, suid, nosuid, dev, nodev, \
+         noatime (the default), relatime, strictatime, async, sync, dirsync, commit=S (5; 0: never), \
+         barrier (the default), nobarrier, scrub=DAYS (14, up to 3650, or off), \
+         errors=remount-ro (the default), errors=continue, writeback_cache (the default), \
+         no_writeback_cache; and those of fstab: defaults, auto, noauto, user, nofail, x-...";
 
     /// Applies a list as `-o` takes it: `ro,allow_other,fsname=x`.
     ///
@@ -233,9 +237,11 @@ fn seconds(option: &str, value: &str) -> Result<Duration, String> {
     value
         .parse::<f64>()
         .ok()
-        .filter(|s| (0.0..=1e9).contains(s))
+        .filter(|s| (0.0..=SECONDS_MAX).contains(s))
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("mount option `{option}`: not a number of seconds"))
+        .ok_or_else(|| {
+            format!("mount option `{option}`: not a number of seconds from 0 to {SECONDS_MAX}")
+        })
 }
 
 fn days(option: &str, value: &str) -> Result<Duration, String> {
@@ -244,7 +250,9 @@ fn days(option: &str, value: &str) -> Result<Duration, String> {
         .ok()
         .filter(|days| (0.0..=3650.0).contains(days))
         .map(|days| DAY.mul_f64(days))
-        .ok_or_else(|| format!("mount option `{option}`: not a number of days up to 3650"))
+        .ok_or_else(|| {
+            format!("mount option `{option}`: not a number of days from 0 to 3650, nor off")
+        })
 }
 
 #[cfg(test)]

@@ -18,8 +18,11 @@ const REPORTED_MAX: usize = 100;
 
 /// What is said when a change is refused: the kernel lets none through to a mount that is
 /// read-only by its options.
-const READ_ONLY: &str = "the volume can only be read from now on: after an error of the chip its state is \
-    not known, or too many blocks have gone bad";
+const READ_ONLY: &str = "the volume can only be read from now on: its records are damaged, or too many \
+    blocks have gone bad";
+/// The same, where it was the chip or what stands for it.
+const DRIVER_FAILED: &str = "the volume can only be read from now on: after the error of the chip or its \
+    image its state is not known; a mount anew recovers it";
 
 /// Why a request is refused once the file system has been taken away.
 const GONE: &str = "the file system has been unmounted";
@@ -215,7 +218,14 @@ impl Inner {
         match error {
             Error::Damaged(what) => self.meet_damage(what),
             Error::Io(what) => self.report(&format!("I/O error: {what}")),
-            Error::ReadOnly => self.report(READ_ONLY),
+            Error::ReadOnly => {
+                // The file system is as it was; it is the medium that fails.
+                if self.fs.as_ref().is_some_and(Kept::has_driver_failed) {
+                    self.report(DRIVER_FAILED);
+                    return Errno::EIO;
+                }
+                self.report(READ_ONLY);
+            }
             _ => {}
         }
         Errno::from_i32(error.errno())

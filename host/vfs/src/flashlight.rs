@@ -440,6 +440,10 @@ impl<N: Nand> FileSystem for FlashLightFs<'_, N> {
         Ok(())
     }
 
+    fn has_driver_failed(&self) -> bool {
+        self.fs.stopped() == Some(fl::Stopped::Driver)
+    }
+
     fn count_blocks(&mut self) {
         self.counts = true;
     }

@@ -473,6 +473,12 @@ pub trait FileSystem {
     /// Makes everything durable.
     fn sync(&mut self) -> Result<()>;
 
+    /// Whether the driver of the medium has failed, so that nothing can be changed any more:
+    /// [`Error::ReadOnly`] is for that reason then.
+    fn has_driver_failed(&self) -> bool {
+        false
+    }
+
     /// Cleans in idle time, for at most about `pages` page operations; returns whether more
     /// could be done.
     fn gc(&mut self, pages: u32) -> Result<bool> {

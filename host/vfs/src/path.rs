@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use crate::{Attr, DirEntry, Error, FileKind, FileSystem, Ino, NewInode, Result, SetAttr, Time};
 
-/// Symbolic links that [`resolve_follow`] goes through before it gives up.
+/// Symbolic links that [`follow`] goes through before it gives up.
 const LINKS_MAX: usize = 40;
 
 /// The names of a path that mean something.
@@ -54,21 +54,68 @@ pub fn resolve(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
     Ok(at)
 }
 
-/// As [`resolve`], but follows symbolic links, the last one included. An absolute target starts
-/// at the root of this file system.
+/// What becomes of a symbolic link that the last name of a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    /// It is followed.
+    Follow,
+    /// It is what the path leads to, unless a slash follows it.
+    Keep,
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The path without symbolic links, `.` and `..`; the root is `/`.
+    pub path: Vec<u8>,
+    /// What is there; `None`: nothing has the last name.
+    pub attr: Option<Attr>,
+}
+
+impl Place {
+    /// What is there.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]: nothing.
+    pub fn found(&self) -> Result<Attr> {
+        self.attr.ok_or(Error::NotFound)
+    }
+}
+
+/// Follows the symbolic links of a path, as the system calls do. An absolute target starts at the
+/// root of this file system. The last name need not be there.
 ///
 /// # Errors
-/// [`Error::Loop`] after too many links.
-pub fn resolve_follow(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
+/// [`Error::NotFound`] for a name before the last one; [`Error::NotDir`] when the path goes on
+/// below a file, with a slash alone too; [`Error::Loop`] after too many links.
+pub fn follow(fs: &mut dyn FileSystem, path: &[u8], last: Last) -> Result<Place> {
     let root = fs.root();
     let mut at = fs.getattr(root)?;
+    let mut above: Vec<(Vec<u8>, Attr)> = Vec::new();
     let mut links = 0;
     // Names still to go, the next one last.
     let mut ahead: Vec<Vec<u8>> = names(path).map(<[u8]>::to_vec).collect();
     ahead.reverse();
+    let mut dir_asked = asks_for_dir(path);
     while let Some(name) = ahead.pop() {
-        let next = step(fs, at.ino, &name)?;
-        if next.kind != FileKind::Symlink {
+        if at.kind != FileKind::Dir {
+            return Err(Error::NotDir);
+        }
+        if name == b".." {
+            at = above.pop().map_or(at, |(_, dir)| dir);
+            continue;
+        }
+        let is_last = ahead.is_empty();
+        let next = match fs.lookup(at.ino, &name) {
+            Err(Error::NotFound) if is_last => {
+                let path = joined(above.iter().map(|(name, _)| name).chain([&name]));
+                return Ok(Place { path, attr: None });
+            }
+            found => found?,
+        };
+        let kept = is_last && last == Last::Keep && !dir_asked;
+        if next.kind != FileKind::Symlink || kept {
+            above.push((name, at));
             at = next;
             continue;
         }
@@ -78,13 +125,31 @@ pub fn resolve_follow(fs: &mut dyn FileSystem, path: &[u8]) -> Result<Attr> {
         }
         let target = fs.readlink(next.ino)?;
         if target.starts_with(b"/") {
-            at = fs.getattr(root)?;
+            at = above.first().map_or(at, |(_, root)| *root);
+            above.clear();
         }
+        dir_asked |= is_last && asks_for_dir(&target);
         let behind = ahead.len();
         ahead.extend(names(&target).map(<[u8]>::to_vec));
         ahead[behind..].reverse();
     }
-    Ok(at)
+    if dir_asked && at.kind != FileKind::Dir {
+        return Err(Error::NotDir);
+    }
+    let path = joined(above.iter().map(|(name, _)| name));
+    let attr = Some(at);
+    Ok(Place { path, attr })
+}
+
+/// Whether a path can be that of a directory alone: `dir/`, `dir/.`, `dir/..`.
+fn asks_for_dir(path: &[u8]) -> bool {
+    let last = path.rsplit(|b| *b == b'/').next();
+    matches!(last, Some(b"" | b"." | b".."))
+}
+
+fn joined<'n>(names: impl Iterator<Item = &'n Vec<u8>>) -> Vec<u8> {
+    let path = names.fold(Vec::new(), |path, name| [&path[..], b"/", name].concat());
+    if path.is_empty() { b"/".to_vec() } else { path }
 }
 
 /// Splits a path into what comes before its last name, and that name.

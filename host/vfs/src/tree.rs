@@ -3,10 +3,12 @@
 mod compare;
 mod devtable;
 mod out;
+mod xattr;
 
 pub use compare::{Difference, compare};
 pub use devtable::{DevEntry, apply_devtable, read_devtable};
 pub use out::copy_out;
+pub use xattr::XattrsLeft;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -20,7 +22,9 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat;
 use siphasher::sip::SipHasher13;
 
-use crate::{Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, Time, device, path};
+use crate::{
+    Attr, Error, FileKind, FileSystem, Ino, NewInode, SetAttr, SetXattr, Time, device, path,
+};
 
 /// Which permission bits what is copied out has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,9 @@ pub struct CopyOptions {
     pub modes: Modes,
     /// Out: make devices, which needs root. Else they are left out.
     pub devices: bool,
+    /// Out: extended attributes that may bear rights, `trusted.` and `security.`, too. Else those
+    /// of `user.` alone.
+    pub privileged_xattrs: bool,
     /// Files of the host that are neither copied nor replaced: the image itself.
     pub apart: [Option<FileId>; 2],
 }
@@ -70,6 +77,7 @@ impl Default for CopyOptions {
             owner: true,
             modes: Modes::NoSetId,
             devices: false,
+            privileged_xattrs: false,
             apart: [None; 2],
         }
     }
@@ -93,6 +101,10 @@ pub struct Copied {
     /// What was left out, and why: FIFOs, sockets and devices that may not be made, the image
     /// itself.
     pub skipped: Vec<(PathBuf, &'static str)>,
+    /// Out: what of a tree cannot be read, and is not there therefore.
+    pub damaged: Vec<(PathBuf, Error)>,
+    /// Extended attributes that the other side does not take.
+    pub xattrs_left: XattrsLeft,
 }
 
 /// What stopped a copy or a comparison, and where.
@@ -181,6 +193,10 @@ pub fn host_tree(host: &Path, apart: Option<FileId>) -> Result<HostTree, TreeErr
         }
         let owner = (meta.uid(), meta.gid());
         (meta.mode(), owner, meta.mtime(), meta.mtime_nsec()).hash(to);
+        let xattrs = xattr::read(host, &mut XattrsLeft::default()).at(host)?;
+        if !xattrs.is_empty() {
+            xattrs.hash(to);
+        }
         if meta.is_dir() {
             let names = host_names(host)?;
             names.len().hash(to);
@@ -206,9 +222,10 @@ pub fn host_tree(host: &Path, apart: Option<FileId>) -> Result<HostTree, TreeErr
 }
 
 /// Copies a host file to the path `to`, or what a host directory holds into the directory `to`,
-/// which is created along with those above it. Modes, mtimes, owners, symbolic and hard links are
-/// kept, and holes as the host tells of them. Files in the way are replaced once what replaces them
-/// is whole; a file that cannot be copied to its end is not there. Nothing is synced.
+/// which is created along with those above it. Modes, mtimes, owners, extended attributes, symbolic
+/// and hard links are kept, and holes as the host tells of them. Files in the way are replaced once
+/// what replaces them is whole; a file that cannot be copied to its end is not there. Nothing is
+/// synced.
 ///
 /// `progress` is called with the bytes copied so far.
 pub fn copy_in(
@@ -293,8 +310,21 @@ impl CopyIn<'_> {
             self.entry(&host.join(&name), dir, name.as_bytes())?;
         }
         let new = self.new_inode(meta);
+        self.xattrs(host, dir, new.now)?;
         self.set_attributes(dir, &new).at(host)?;
         self.done.dirs += 1;
+        Ok(())
+    }
+
+    /// Extended attributes; one that the file system does not take is left out.
+    fn xattrs(&mut self, host: &Path, ino: Ino, now: Time) -> Result<(), TreeError> {
+        let left = &mut self.done.xattrs_left;
+        for (name, value) in xattr::read(host, left).at(host)? {
+            match self.fs.set_xattr(ino, &name, &value, SetXattr::Any, now) {
+                Err(error) if xattr::is_left(&error) => left.add(host, &name, error),
+                set => set.at(host)?,
+            }
+        }
         Ok(())
     }
 
@@ -364,6 +394,7 @@ impl CopyIn<'_> {
             Err(Error::NotPermitted) => self.done.skipped.push((host.to_owned(), SPECIAL)),
             made => {
                 let ino = made.at(host)?.ino;
+                self.xattrs(host, ino, new.now)?;
                 if meta.nlink() > 1 {
                     self.linked.insert(id, ino);
                 }
@@ -391,6 +422,7 @@ impl CopyIn<'_> {
             }
             made => made.at(host)?,
         };
+        self.xattrs(host, made.ino, new.now)?;
         self.done.symlinks += 1;
         Ok(made.ino)
     }
@@ -437,6 +469,7 @@ impl CopyIn<'_> {
             (name.to_vec(), made.ino)
         };
         let written = self.contents(host, &from, ino, new.now).and_then(|()| {
+            self.xattrs(host, ino, new.now)?;
             if replaces {
                 let renamed = self.fs.rename(dir, &made, dir, name, false, new.now);
                 renamed.at(host)?;

@@ -299,6 +299,9 @@ impl<R: BufRead> Iterator for Lines<R> {
             {
                 Ok(0) => return None,
                 Ok(_) => self.number += 1,
+                // Its recorder was killed: what a compressed trace has is there up to its last
+                // flush, which was between two lines.
+                Err(error) if is_cut(&error) && self.text.is_empty() => return None,
                 Err(error) => return Some(Err(error.into())),
             }
             let line = self.number;
@@ -316,6 +319,10 @@ impl<R: BufRead> Iterator for Lines<R> {
             }
         }
     }
+}
+
+fn is_cut(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 /// Parses one line; `None` when it is empty or a comment.

@@ -30,8 +30,9 @@ pub struct Args {
     dir: PathBuf,
     #[command(flatten)]
     disk: disk::Choice,
-    /// Mount options: ro, allow_other, fsname=NAME, scrub=DAYS, nobarrier (nothing waits for the
-    /// host's disk before the end; if the host crashes, the image may be lost)
+    /// Mount options: ro, rw, allow_other, fsname=NAME, subtype=NAME, scrub=DAYS (on NAND: 14, up
+    /// to 3650, or off), barrier (the default), nobarrier (nothing waits for the host's disk before
+    /// the end; if the host crashes, the image may be lost); noexec, nosuid, nodev and defaults
     #[arg(short = 'o', value_name = "OPTIONS")]
     options: Vec<String>,
 }
@@ -42,8 +43,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         subtype: args.disk.ftl().into(),
         ..MountOptions::for_disk()
     };
-    for list in &args.options {
-        options.set(list).map_err(Usage)?;
+    for option in args.options.iter().flat_map(|list| list.split(',')) {
+        args.disk.check_option(option)?;
+        options.set(option).map_err(Usage)?;
     }
     let made = make_directory(&args.dir)?;
     let served = serve(args, &options, out);
@@ -91,7 +93,7 @@ fn tell(image: &Path, dir: &Path, size: u64, out: &mut dyn Write) -> io::Result<
         text::path(image),
         text::path(&dir.join("disk")),
         text::bytes(size),
-        text::path(&shown)
+        text::shell(&shown)
     )?;
     out.flush()
 }

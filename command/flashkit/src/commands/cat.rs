@@ -6,10 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use flashkit_vfs::{Error, FileKind, FileSystem, Ino, path};
+use flashkit_vfs::path::{self, Last};
+use flashkit_vfs::{Error, FileKind, FileSystem, Ino};
 
 use crate::Outcome;
-use crate::failure::Usage;
+use crate::failure::{self, Usage};
 use crate::place::{self, InImage, Place};
 use crate::values;
 use crate::volume::{self, Access, KeyOption};
@@ -32,19 +33,34 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     args.encryption.take()?;
+    let mut places = Vec::new();
     for text in &args.places {
         let Place::Image(place) = Place::parse(text) else {
             let shown = crate::text::name(text.as_bytes());
             return Err(Usage(format!("{shown}: not IMAGE:/path")).into());
         };
-        let mut volume = volume::open(&place.image, Access::ReadOnly, args.ram)?;
-        print(volume.fs(), &place, out)?;
+        places.push(place);
     }
-    Ok(ExitCode::SUCCESS)
+    // What cannot be printed does not keep the others from it.
+    let mut status = ExitCode::SUCCESS;
+    for place in places {
+        let printed = volume::open(&place.image, Access::ReadOnly, args.ram)
+            .and_then(|mut volume| print(volume.fs(), &place, out));
+        match printed {
+            Err(error) if !failure::is_of_stdout(&error) => {
+                // What was printed before it comes before it.
+                out.flush()?;
+                status = failure::report(&error);
+            }
+            printed => printed?,
+        }
+    }
+    Ok(status)
 }
 
 fn print(fs: &mut dyn FileSystem, place: &InImage, out: &mut dyn Write) -> anyhow::Result<()> {
-    let attr = path::resolve_follow(fs, &place.path).with_context(|| place.shown())?;
+    let found = path::follow(fs, &place.path, Last::Follow).and_then(|place| place.found());
+    let attr = found.with_context(|| place.shown())?;
     match attr.kind {
         FileKind::File => {}
         FileKind::Dir => bail!("{}: {}", place.shown(), Error::IsDir),

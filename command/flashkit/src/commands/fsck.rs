@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use flashkit_flashlight::Error as FlashLightError;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
@@ -33,7 +32,8 @@ const NOT_CHECKED: u8 = 8;
 /// lost sector is told. It cannot be repaired. A disk of jftl is not checked.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed."
+    after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed or\n\
+    there is nothing to check, 16 wrong usage."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -57,33 +57,20 @@ pub struct Args {
     image: PathBuf,
 }
 
+/// Called in a wrong way, as fsck(8) has it.
+pub const USAGE: u8 = 16;
+
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    args.encryption.take()?;
-    let repair = match (args.recover, args.repair) {
-        (_, true) => Repair::All,
-        (true, _) => Repair::Recovery,
-        _ => Repair::Nothing,
-    };
-    let access = match repair {
-        Repair::Nothing => Access::ReadOnly,
-        Repair::Recovery | Repair::All => Access::ReadWrite,
-    };
-    // A disk of logdisk; anything else is a volume, or said not to be one.
-    let found = disk::fsck(&args.image, access)
-        .unwrap_or_else(|| volume::fsck(&args.image, repair, args.ram));
-    let found = match found {
-        Ok(found) if is_none(&found) && disk::is_jftl(&args.image) => {
-            complain(&format!(
-                "{}: holds a disk of jftl: its mount checks it; `flashkit attach --ftl jftl` shows it",
-                text::path(&args.image)
-            ));
-            return Ok(ExitCode::from(NOT_CHECKED));
-        }
+    let found = match found(args) {
         Ok(found) => found,
-        Err(error) if error.is::<Usage>() => return Err(error),
         Err(error) => {
             complain(&format!("{error:#}{}", used_by(&error)));
-            return Ok(ExitCode::from(NOT_CHECKED));
+            let status = if error.is::<Usage>() {
+                USAGE
+            } else {
+                NOT_CHECKED
+            };
+            return Ok(ExitCode::from(status));
         }
     };
     if args.json {
@@ -101,10 +88,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(ExitCode::from(repaired | left))
 }
 
-/// Whether no volume was found at all.
-fn is_none(found: &Fsck) -> bool {
-    let none = FlashLightError::<()>::NotFormatted.to_string();
-    matches!(&found.findings[..], [finding] if finding.what == none)
+fn found(args: &Args) -> anyhow::Result<Fsck> {
+    args.encryption.take()?;
+    let repair = match (args.recover, args.repair) {
+        (_, true) => Repair::All,
+        (true, _) => Repair::Recovery,
+        _ => Repair::Nothing,
+    };
+    let access = match repair {
+        Repair::Nothing => Access::ReadOnly,
+        Repair::Recovery | Repair::All => Access::ReadWrite,
+    };
+    // A disk of logdisk; anything else is a volume, or said not to be one.
+    disk::fsck(&args.image, access).unwrap_or_else(|| volume::fsck(&args.image, repair, args.ram))
 }
 
 fn report(found: &Fsck) -> Value {

@@ -31,8 +31,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     args.encryption.take()?;
-    let mut told =
-        disk::info(&args.image).unwrap_or_else(|| volume::info(&args.image, args.ram))?;
+    let mut told = disk::info(&args.image).unwrap_or_else(|| on_nand(args))?;
     if let Some(lines) = last_mount::told(&args.image) {
         told.insert("last_mount".into(), lines.into());
     }
@@ -43,6 +42,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         lines(&told, 0, out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A volume, or else a disk.
+fn on_nand(args: &Args) -> anyhow::Result<Map<String, Value>> {
+    volume::info(&args.image, args.ram)
+        .or_else(|error| disk::info_on_nand(&args.image).ok_or(error))
 }
 
 /// One line a value; what an object holds stands below its name, indented.

@@ -5,7 +5,8 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use flashkit_vfs::{Attr, FileKind, FileSystem, device, path};
+use flashkit_vfs::path::{self, Last};
+use flashkit_vfs::{Attr, FileKind, FileSystem, device};
 
 use crate::Outcome;
 use crate::place::{self, InImage};
@@ -53,7 +54,7 @@ fn list(
     args: &Args,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let top = path::resolve(fs, &place.path)?;
+    let top = path::follow(fs, &place.path, Last::Keep)?.found()?;
     if top.kind != FileKind::Dir {
         return entry(fs, &place.path, &top, args, out);
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
@@ -30,6 +30,9 @@ pub struct Completions {
 
 pub fn write_manual(args: &Man, out: &mut dyn Write) -> Outcome {
     let shown = || text::path(&args.folder);
+    if std::fs::metadata(&args.folder).is_ok_and(|found| !found.is_dir()) {
+        bail!("{}: is not a folder", shown());
+    }
     std::fs::create_dir_all(&args.folder).with_context(shown)?;
     output::clear_when_interrupted()?;
     // Each page takes its place whole.
@@ -39,11 +42,30 @@ pub fn write_manual(args: &Man, out: &mut dyn Write) -> Outcome {
     clap_mangen::generate_to(with_synopsis(command), &made).with_context(shown)?;
     for page in std::fs::read_dir(&made).with_context(shown)? {
         let page = page.with_context(shown)?;
-        let bytes = std::fs::read(page.path()).with_context(shown)?;
-        output::write_all(&[(&args.folder.join(page.file_name()), &bytes)])?;
+        let made = std::fs::read_to_string(page.path()).with_context(shown)?;
+        let page = args.folder.join(page.file_name());
+        output::write_all(&[(&page, unfilled(&made).as_bytes())])?;
     }
     writeln!(out, "{}: flashkit.1 and those of its subcommands", shown())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lines that begin with blanks are examples: they stay lines, and are not made a paragraph.
+fn unfilled(page: &str) -> String {
+    let (mut out, mut within) = (String::new(), false);
+    for line in page.lines() {
+        let is_example = line.starts_with("  ");
+        if is_example != within {
+            out.push_str(if is_example { ".nf\n" } else { ".fi\n" });
+            within = is_example;
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    if within {
+        out.push_str(".fi\n");
+    }
+    out
 }
 
 /// Of itself the maker of pages names no values of options there.

@@ -14,6 +14,7 @@ use flashkit_vfs::tree::{
 };
 use flashkit_vfs::{Counters, Time};
 
+use super::cp::{tell_xattrs, tree_error};
 use crate::Outcome;
 use crate::failure::Usage;
 use crate::held::check_free;
@@ -30,7 +31,7 @@ use crate::volume::{self, Birth, Card, FsName, KeyOption, Sent, Volume};
     after_help = "FlashLight is for raw chips: its images hold a chip, and an MTD device (/dev/mtd0) is one. Nano-FS is\n\
     for cards; its images are what is on the card, byte by byte. A directory gives the same image every time.\n\n\
     Examples:\n  flashkit mkfs flash.img\n  \
-    flashkit mkfs --chip w25n01gv -r /usr/include flash.img\n  \
+    flashkit mkfs --chip w25n01gv -r rootfs flash.img\n  \
     flashkit mkfs --fs nanofs --size 1GiB --files 100 card.img"
 )]
 pub struct Args {
@@ -62,7 +63,8 @@ pub struct Args {
     #[arg(long, value_name = "BLOCKS",
           value_parser = values::number::<u32>("a number of blocks", 0, u32::MAX.into()))]
     slack: Option<u32>,
-    /// Use no spare bytes, for programmers that write none: file data has no checksums then
+    /// With --slack: use no spare bytes, for programmers that write none; file data has no
+    /// checksums then
     #[arg(long, requires = "slack")]
     no_spare: bool,
     /// Fill it with what this directory holds
@@ -89,7 +91,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let tree = match &args.root {
         Some(dir) => {
             check_dir(dir)?;
-            Some(host_tree(dir, file_id(&args.image))?)
+            Some(host_tree(dir, file_id(&args.image)).map_err(tree_error)?)
         }
         None => None,
     };
@@ -148,15 +150,28 @@ fn make(
     device: bool,
     birth: Birth,
 ) -> anyhow::Result<(String, u64, Counters)> {
-    let wrong = |option: &str| {
-        let why = format!("{option} is not for {}", args.fs.as_str());
-        Err(Usage(why).into())
+    // What is of another file system, by the name that was given.
+    let refused: &[(&str, bool)] = match args.fs {
+        FsName::Flashlight => &[
+            ("--size", args.size.is_some()),
+            ("--files", args.files.is_some()),
+            ("--key", args.key.is_some()),
+        ],
+        FsName::Nanofs => &[
+            ("--chip", args.chip.is_some()),
+            ("--ram", args.ram.is_some()),
+            ("--devtable", args.devtable.is_some()),
+            ("--slack", args.slack.is_some()),
+            ("--bus", args.bus.is_some()),
+            ("--key-file", args.encryption.file().is_some()),
+        ],
     };
+    if let Some((option, _)) = refused.iter().find(|(_, given)| *given) {
+        let why = format!("{option} is not for {}", args.fs.as_str());
+        return Err(Usage(why).into());
+    }
     match args.fs {
         FsName::Flashlight => {
-            if args.size.is_some() || args.files.is_some() || args.key.is_some() {
-                return wrong("--size, --files or --key");
-            }
             if device {
                 if args.chip.is_some() || args.bus.is_some() || args.slack.is_some() {
                     let why = "a device is the chip that it is: no --chip, no --bus, no --slack";
@@ -177,24 +192,12 @@ fn make(
             bail!("{}: nanofs is for cards, not for raw chips", image.shown())
         }
         FsName::Nanofs => {
-            if args.chip.is_some() || args.ram.is_some() || args.devtable.is_some() {
-                return wrong("--chip, --ram or --devtable");
-            }
-            if args.slack.is_some() {
-                return wrong("--slack");
-            }
-            if args.bus.is_some() {
-                return wrong("--bus");
-            }
-            if args.encryption.file().is_some() {
-                return wrong("--key-file");
-            }
             let card = Card {
                 size: args.size.unwrap_or(64 << 20),
                 files: args.files.unwrap_or(256),
                 key: args.key.unwrap_or(0),
             };
-            let cost = volume::mkfs_card(image, card)?;
+            let cost = volume::mkfs_card(image, card, birth)?;
             Ok(("a card".to_owned(), card.size / 512 * 512, cost))
         }
     }
@@ -217,9 +220,13 @@ fn fill(
             apart,
             ..CopyOptions::default()
         };
-        copied = copy_in(volume.fs(), dir, b"/", options, &mut |done| bar.at(done))?;
+        let filled = copy_in(volume.fs(), dir, b"/", options, &mut |done| bar.at(done));
+        copied = filled.map_err(tree_error)?;
     }
-    apply_devtable(volume.fs(), table, now)?;
+    let applied = apply_devtable(volume.fs(), table, now);
+    if let (Err(why), Some(file)) = (applied, &args.devtable) {
+        bail!("{}: {why}", text::path(file));
+    }
     Ok(copied)
 }
 
@@ -229,6 +236,7 @@ fn tell(copied: &Copied, image: &Path, cost: Counters, out: &mut dyn Write) -> a
     for (at, why) in skipped.filter(|(at, _)| !output::is_same(at, image)) {
         crate::failure::complain(&format!("{}: {why}", text::path(at)));
     }
+    tell_xattrs(&copied.xattrs_left);
     let some = |n: u64, what: &str| match n {
         0 => String::new(),
         n => format!("{}, ", text::plural(n, what)),

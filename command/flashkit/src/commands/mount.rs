@@ -27,14 +27,12 @@ pub const POINT_DEFAULT: &str = "flash";
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  flashkit mount                     flash.img (made if absent) on flash/\n  \
-    flashkit mount --daemon -o ro,allow_other flash.img /mnt\n  umount /mnt\n  \
-    flashkit mount --record day.trace flash.img /mnt     # then: flashkit replay day.trace\n\n\
-    What fsync(2) has answered for is on the host's disk; so is all else some seconds later\n\
-    (-o commit=S). sync(2) and syncfs(2) do not reach a FUSE mount: they return at once, and what\n\
-    was not durable is not so then. With -o nobarrier nothing waits for the host's disk before the\n\
-    unmount; if the host crashes, the image may be lost.\n\n\
-    As mount.flashkit in /sbin (ln -s $(which flashkit) /sbin/mount.flashkit) it serves mount(8) and\nfstab:\n  \
-    mount -t flashkit flash.img /mnt\n  /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
+    flashkit mount --daemon -o ro,allow_other flash.img /mnt && umount /mnt\n\n\
+    What fsync(2) has answered for is on the host's disk; so is all else some seconds later (-o commit=S). sync(2) and\n\
+    syncfs(2) do not reach a FUSE mount: they return at once, and what was not durable is not so then. With -o nobarrier\n\
+    nothing waits for the host's disk before the unmount; if the host crashes, the image may be lost.\n\n\
+    As /sbin/mount.flashkit (ln -s $(which flashkit) /sbin/mount.flashkit) it serves mount(8) and fstab:\n  \
+    /srv/flash.img  /mnt  flashkit  noatime,nofail  0 0"
 )]
 pub struct Args {
     #[command(flatten)]
@@ -43,8 +41,8 @@ pub struct Args {
     image: Option<PathBuf>,
     /// Where to mount: a directory, made if absent [default: flash]
     mountpoint: Option<PathBuf>,
-    /// Mount options: ro, allow_other, relatime, sync, commit=S, nobarrier, noexec, ...
-    #[arg(short = 'o', value_name = "OPTIONS")]
+    #[arg(short = 'o', value_name = "OPTIONS", long_help = options_help(),
+          help = "Mount options with commas between, like ro,commit=30; --help lists them")]
     options: Vec<String>,
     /// Go to the background once the mount is ready
     #[arg(long)]
@@ -205,7 +203,7 @@ fn serve(
             "{} is mounted on {}; Ctrl-C or `umount {}` unmounts it",
             text::path(image),
             text::path(point),
-            text::path(&shown)
+            text::shell(&shown)
         )
         .and_then(|()| out.flush());
     };
@@ -227,6 +225,24 @@ fn serve(
         tell_recorded(&recorded, to, out)?;
     }
     concluded
+}
+
+/// All mount options, in lines that fit a terminal.
+fn options_help() -> String {
+    const WIDTH: usize = 150;
+    let said = format!(
+        "Mount options, with commas between: {}",
+        MountOptions::KNOWN
+    );
+    let mut lines = vec![String::new()];
+    for word in said.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + word.len() < WIDTH => line.extend([" ", word]),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 type Fs = Box<dyn Measured + Send>;

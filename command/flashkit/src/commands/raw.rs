@@ -18,7 +18,8 @@ use crate::volume::{self, KeyOption};
 ///
 /// A volume made with `mkfs --slack` is written for any chip of its sort, whichever of its blocks
 /// are bad: programmers pass over those. The chip must have been erased. Anything else is copied as
-/// it is, for a chip with the same bad blocks.
+/// it is, for a chip with the same bad blocks. Of an encrypted volume the raw file is encrypted as
+/// the chip is; a key that is given is checked.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example, for boards with a chip of 1,024 blocks, of which 20 may be bad:\n  \
@@ -77,7 +78,11 @@ pub fn export(args: &Export, out: &mut dyn Write) -> Outcome {
     if is_same(&args.image, &args.raw) {
         bail!("{raw}: is the image itself");
     }
-    if args.raw.exists() && !args.force {
+    if args.raw.is_dir() {
+        bail!("{raw}: is a directory");
+    }
+    // A device or a pipe is taken as it is.
+    if args.raw.is_file() && !args.force {
         bail!("{raw}: exists; --force overwrites it");
     }
     output::clear_when_interrupted()?;

@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Outcome;
 use crate::disk;
-use crate::failure::complain;
+use crate::failure::{Usage, complain};
 use crate::output::check_no_device;
 use crate::text;
 use crate::volume::Access;
@@ -24,6 +24,8 @@ use crate::volume::Access;
 const IDLE: Duration = Duration::from_millis(20);
 /// Clients at a time. Who comes then is refused.
 const CLIENTS: usize = 16;
+/// Bytes of the path of a Unix socket.
+const SOCKET_MAX: usize = 107;
 /// Between two lines about what goes wrong.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -61,6 +63,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     };
     let named = || text::path(&args.socket);
     check_no_device(&args.socket).with_context(named)?;
+    let len = args.socket.as_os_str().len();
+    if len > SOCKET_MAX {
+        let why = format!("--socket: a path of {len} bytes; Linux takes {SOCKET_MAX} at most");
+        return Err(Usage(why).into());
+    }
     remove_stale(&args.socket)?;
     let listener = UnixListener::bind(&args.socket).with_context(named)?;
     let served = serve(args, access, &listener, out);
@@ -94,7 +101,7 @@ fn serve(args: &Args, access: Access, listener: &UnixListener, out: &mut dyn Wri
         out,
         "{} is at nbd+unix:///?socket={}, {}; Ctrl-C ends it",
         text::path(&args.image),
-        text::path(&args.socket),
+        text::percent(&args.socket),
         text::bytes(size)
     )?;
     out.flush()?;

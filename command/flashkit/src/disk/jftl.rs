@@ -7,6 +7,7 @@ use flashkit_disk::{Disk, OnNand, Remapping};
 use flashkit_jftl::{Error, Jftl, JournalState, MapCache, ram_bytes};
 use flashkit_nand::Nand;
 use flashkit_sim::{DEFAULT_PRESET, Metered, SimNand, preset, presets};
+use serde_json::{Map, Value, json};
 
 use super::{Ftl, serve};
 use crate::failure::{Usage, complain};
@@ -43,6 +44,22 @@ pub fn is_jftl(path: &Path) -> bool {
     };
     let mounted = Jftl::mount(chip, &mut vec![0; len]).map(drop);
     !matches!(mounted, Err(Error::NotFormatted))
+}
+
+/// What the disk on a NAND chip is. `None`: there is none, or it cannot be mounted.
+pub fn info_on_nand(path: &Path) -> Option<Map<String, Value>> {
+    let chip = Medium::whole(path, Access::ReadOnly).ok()?;
+    let name = chip.name().to_owned();
+    let len = ram_bytes(&chip.geometry(), MapCache::Whole).ok()?;
+    let mut ram = vec![0; len];
+    let disk = Jftl::mount(chip, &mut ram).ok()?;
+    let told = json!({
+        "chip": name,
+        "disk": "jftl",
+        "sector_size": disk.sector_size(),
+        "sectors": disk.sector_count(),
+    });
+    told.as_object().cloned()
 }
 
 /// Makes an empty disk on a device that is erased; says what was made.

@@ -16,7 +16,7 @@ use crate::held::Held;
 use crate::output::Output;
 use crate::text;
 use crate::values;
-use crate::volume::{Access, Finding, Fsck, Recovery, drawn_number, patiently};
+use crate::volume::{Access, Finding, Fsck, Recovery, drawn_number, patiently, refuse_key};
 
 type Chip = SimNor;
 
@@ -43,7 +43,10 @@ impl New<'_> {
         LogDisk::format(&mut trial, &shape, 0)
             .and_then(|()| OnNor::mount(trial, config(self.cleaning), false, describe))
             .map_err(|e| match e {
-                Error::Config(why) => anyhow::Error::from(Usage(why.into())),
+                Error::Config(why) => {
+                    let size = u64::from(shape.sectors) * u64::from(shape.sector_size);
+                    Usage(format!("--size {size}, --sector {}: {why}", self.sector)).into()
+                }
                 other => anyhow!("{other}"),
             })?;
         let image = Output::image(image)?;
@@ -66,8 +69,10 @@ impl New<'_> {
         let size = self.size.unwrap_or(chip.capacity() as u64 / 8 * 7);
         let (sector_size, sector) = (self.sector as u32, self.sector as u64);
         let sectors = size.checked_div(sector).unwrap_or(0);
-        if sector == 0 || !size.is_multiple_of(sector) {
-            let why = format!("{size} bytes are not a whole number of sectors of {sector}");
+        if sectors == 0 || !size.is_multiple_of(sector) {
+            let why = format!(
+                "--size {size}: not a whole number of sectors of {sector} bytes (--sector)"
+            );
             return Err(Usage(why).into());
         }
         Ok(Shape {
@@ -252,7 +257,8 @@ pub fn fsck(image: &Path, access: Access) -> Option<anyhow::Result<Fsck>> {
         Err(error) => return Some(Err(of(image, error.into()))),
     };
     chip.distrust();
-    Some(checked(chip, access).map_err(|error| of(image, error)))
+    let checked = refuse_key("logdisk").and_then(|()| checked(chip, access));
+    Some(checked.map_err(|error| of(image, error)))
 }
 
 fn checked(chip: Chip, access: Access) -> anyhow::Result<Fsck> {

@@ -5,7 +5,7 @@
 mod jftl;
 mod logdisk;
 
-pub use jftl::is_jftl;
+pub use jftl::{info_on_nand, is_jftl};
 pub use logdisk::{clean, fsck, held_on_nor, info};
 
 use std::path::Path;
@@ -75,11 +75,11 @@ pub struct Choice {
     chip: Option<String>,
     #[command(flatten)]
     bus: values::BusOption,
-    /// Size of a new disk of logdisk, like 12MiB [default: 14MiB on nor-16m]
+    /// Size of a new disk of logdisk, in whole sectors, like 12MiB [default: 14MiB on nor-16m]
     #[arg(long, value_name = "BYTES", value_parser = values::size)]
     size: Option<u64>,
-    /// Bytes of a sector of a new disk of logdisk [default: 512]
-    #[arg(long, value_name = "BYTES", value_parser = values::memory)]
+    /// Bytes of a sector of a new disk of logdisk: a power of two, 512 to 65536 [default: 512]
+    #[arg(long, value_name = "BYTES", value_parser = values::sector)]
     sector: Option<usize>,
     /// How logdisk cleans: `paper`, greedy, `cost-benefit`, or `separate`, so with a segment apart
     /// for cold blocks; `least` copying; `bounded` waits of a write [default: least]
@@ -112,6 +112,31 @@ impl Choice {
     /// The name of the layer.
     pub fn ftl(&self) -> &'static str {
         self.ftl.as_str()
+    }
+
+    /// Refuses a mount option that a disk shown as a file has no use for.
+    ///
+    /// # Errors
+    /// It is one.
+    pub fn check_option(&self, option: &str) -> anyhow::Result<()> {
+        let name = option.split('=').next().unwrap_or(option);
+        let known = match name {
+            "" | "ro" | "rw" | "allow_other" | "fsname" | "subtype" | "barrier" | "nobarrier" => {
+                true
+            }
+            "default_permissions" | "defaults" | "noexec" | "exec" | "nosuid" | "nodev" => true,
+            // Nothing of NOR is read again.
+            "scrub" => self.ftl != Ftl::Logdisk,
+            _ => false,
+        };
+        if !known {
+            let why = format!(
+                "mount option `{option}` is not for a disk of {}",
+                self.ftl()
+            );
+            return Err(Usage(why).into());
+        }
+        Ok(())
     }
 
     /// Opens the disk in an image or on a device; makes the image if it is absent, the disk if the

@@ -15,7 +15,7 @@ use flashkit_vfs::Counters;
 use flashkit_vfs::any::{self, AnyError, AnyFs, AnyNand};
 
 use super::medium::Medium;
-use super::{Access, Adapter, Birth, Cleaner, Cut, RAM_DEFAULT, Sent, Tuning, key};
+use super::{Access, Adapter, Birth, Cleaner, Cut, NoVolume, RAM_DEFAULT, Sent, Tuning};
 use crate::failure::{Usage, complain};
 use crate::text;
 
@@ -30,6 +30,10 @@ type Fs = AnyFs<'static, 'static>;
 /// Number of volumes whose figures must come out the same every time. It keys the name hashes
 /// and says where on the chip writing begins.
 pub const FIXED_NUMBER: u32 = 1;
+
+/// What geometry a chip must have, in words: the file system itself only says that it has not.
+const SUITS: &str = "it takes pages of 1,024 bytes or more, 8 of them or more in a block, and 44 good blocks or \
+    more";
 
 /// A number that no earlier volume on the chip had, as far as chance can promise.
 pub fn drawn_number() -> u32 {
@@ -55,7 +59,10 @@ pub fn check_fit(chip: &Preset, ram: Option<usize>, sent: Option<Sent>) -> anyho
                 format!(" with --slack {}", sent.slack)
             });
             let name = chip.name;
-            let why = format!("{name}: its pages or blocks do not suit flashlight{slack}");
+            let why = format!(
+                "{name}: its pages or blocks do not suit flashlight{slack}: {SUITS}; `flashkit chips` \
+                 shows those of each"
+            );
             Err(Usage(why).into())
         }
         _ => check_ram(chip.name, chip.geometry(), ram),
@@ -118,17 +125,18 @@ fn mount(chip: Chip, tuning: Tuning, read_only: bool) -> anyhow::Result<Fs> {
 
 fn mount_as(mut chip: Chip, tuning: Tuning, config: Config) -> anyhow::Result<Fs> {
     let geometry = chip.geometry();
-    let useful = tuning.roomy.then(|| ram_useful(&geometry));
-    let ram = check_ram(chip.inner().name(), geometry, tuning.ram.or(useful))?;
+    let useful = ram_useful(&geometry);
+    let asked = tuning.ram.or(tuning.roomy.then_some(useful));
+    let ram = check_ram(chip.inner().name(), geometry, asked)?;
+    // More would lie idle.
+    let ram = ram.min(useful.max(RAM_DEFAULT));
     let after_transfer = !config.read_only && chip.inner_mut().transfer().place()?;
     let config = Config {
         after_transfer,
         ..config
     };
     let mut fs = match any::mount(AnyNand::new(chip), leak_ram(ram), config) {
-        Err(Error::NotFormatted) if key::given().is_some() => {
-            bail!("not formatted, or another key")
-        }
+        Err(Error::NotFormatted) => bail!(NoVolume),
         // Made before the block table of such a chip lay on flash.
         Err(Error::RamTooSmall(more)) => bail!("needs {more} bytes of RAM: --ram {more}"),
         mounted => mounted?,
@@ -291,5 +299,8 @@ mod tests {
             // As it was, after the next mount as well.
             assert_eq!(fs.remount(tuning).unwrap().ram_bytes(), bytes);
         }
+        // More than is of use is not taken.
+        let fs = in_ram(chip, Tuning::from(Some(1 << 30))).unwrap();
+        assert_eq!(fs.ram_bytes(), 174_976);
     }
 }

@@ -1,11 +1,13 @@
 //! The key of an encrypted volume. A command is given one at most, and every volume that it opens
 //! or makes has it.
 
+use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context, anyhow};
+use flashkit_flashlight::Error;
 use flashkit_nand_xts::Xts;
 
 use crate::failure::Usage;
@@ -47,6 +49,40 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut key = Vec::new();
     std::fs::File::open(file)?.take(65).read_to_end(&mut key)?;
     Ok(key)
+}
+
+/// There is no volume on a chip, as far as can be told with the key that the command was given.
+#[derive(Debug)]
+pub struct NoVolume;
+
+impl fmt::Display for NoVolume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match given() {
+            Some(_) => f.write_str("not formatted, or another key"),
+            None => Error::<()>::NotFormatted.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NoVolume {}
+
+/// An error, with what may help if a volume was looked for without a key.
+pub fn hinted(error: anyhow::Error) -> anyhow::Error {
+    match error.is::<NoVolume>() && given().is_none() {
+        true => anyhow!("{error}, or encrypted: --key-file"),
+        false => error,
+    }
+}
+
+/// Refuses a key for what is never encrypted.
+///
+/// # Errors
+/// One was given.
+pub fn refuse(what: &str) -> anyhow::Result<()> {
+    match given() {
+        Some(_) => Err(Usage(format!("--key-file is not for {what}")).into()),
+        None => Ok(()),
+    }
 }
 
 /// The key that the command was given.

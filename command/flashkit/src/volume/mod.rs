@@ -10,7 +10,7 @@ mod nanofs;
 mod raw;
 
 pub use flashlight::drawn_number;
-pub use key::KeyOption;
+pub use key::{KeyOption, NoVolume, hinted, refuse as refuse_key};
 pub use medium::{Medium, MediumError};
 pub use nanofs::{Card, is_volume as is_nanofs};
 pub use raw::Exported;
@@ -82,9 +82,9 @@ pub struct Tuning {
     /// Nothing waits for the disk below an image before the end.
     #[arg(skip)]
     pub no_barrier: bool,
-    /// When to clean: over a threshold of the dirty list, or when free
-    /// blocks run low [default: space]
-    #[arg(long, value_enum)]
+    /// When to clean: `paper`, over a threshold of the dirty list, or `space`, when free blocks run
+    /// low [default: space]
+    #[arg(long, value_enum, hide_possible_values = true)]
     pub cleaner: Option<Cleaner>,
 }
 
@@ -284,8 +284,8 @@ pub fn mkfs_device(
 ///
 /// # Errors
 /// What does not suit is found before anything is written.
-pub fn mkfs_card(image: &Output, card: Card) -> anyhow::Result<Counters> {
-    nanofs::mkfs(image.path(), card, flashlight::drawn_number()).with_context(|| image.shown())
+pub fn mkfs_card(image: &Output, card: Card, birth: Birth) -> anyhow::Result<Counters> {
+    nanofs::mkfs(image.path(), card, birth.number).with_context(|| image.shown())
 }
 
 /// Mounts the file system in an image.
@@ -410,7 +410,7 @@ pub fn fsck(image: &Path, repair: Repair, ram: Option<usize>) -> anyhow::Result<
         FsName::Flashlight => flashlight::fsck(image, repair, ram.into()),
         FsName::Nanofs => nanofs::fsck(image, repair),
     });
-    checked.with_context(|| text::path(image))
+    checked.map_err(|error| no_volume(image, error))
 }
 
 /// The same for FlashLight in an image that is being made; nothing is repaired.
@@ -457,6 +457,10 @@ pub fn export(image: &Path, raw: &Output, with_spare: bool) -> anyhow::Result<Ex
     if flashkit_mtd::is_device(image) {
         bail!("{}: a device; nanddump reads it", named());
     }
+    if key::given().is_some() {
+        // Pages are written as they are on the chip: nothing else would look at the key.
+        open(image, Access::ReadOnly, None)?;
+    }
     raw::export(image, raw, with_spare)
 }
 
@@ -476,8 +480,8 @@ pub fn name_of(image: &Path) -> FsName {
     readable(image).unwrap_or(FsName::Flashlight)
 }
 
-/// What the chip of an image or device holds, a disk of jftl counted as data; `None`: there is no
-/// such chip. Within: `None`: it is erased.
+/// What the chip of an image or device holds, a disk of jftl counted as other data; `None`: there
+/// is no such chip. Within: `None`: it is erased.
 pub fn held_on_nand(path: &Path) -> anyhow::Result<Option<Option<Held>>> {
     let mut chip = match Medium::whole(path, Access::ReadOnly) {
         Ok(chip) => chip,
@@ -496,7 +500,7 @@ pub fn held_on_nand(path: &Path) -> anyhow::Result<Option<Option<Held>>> {
     Ok(Some(Some(if is_volume {
         Held::FlashLight
     } else {
-        Held::Data
+        Held::NandData
     })))
 }
 
@@ -514,6 +518,7 @@ fn readable(image: &Path) -> anyhow::Result<FsName> {
     if let Err(ImageError::NotAnImage | ImageError::TooShort { .. }) = probe(image)
         && nanofs::is_volume(image)
     {
+        key::refuse(FsName::Nanofs.as_str())?;
         return Ok(FsName::Nanofs);
     }
     Ok(FsName::Flashlight)

@@ -12,7 +12,7 @@ use flashkit_flashlight::transfer::{Transferred, send};
 use flashkit_nand::{BlockAddr, Nand, PageAddr};
 use flashkit_sim::{Preset, SimError, SimNand};
 
-use super::{Recovery, Repair, Tuning, flashlight, patiently};
+use super::{Recovery, Repair, Tuning, flashlight, key, patiently};
 use crate::failure::Usage;
 use crate::output::Output;
 use crate::text;
@@ -100,7 +100,8 @@ fn to_send(chip: &mut Transferred<'_, SimNand>, image: &Path) -> Result<Option<T
         return Ok(None);
     }
     // A copy of a chip is what it is; what is sent out is whole.
-    let found = flashlight::fsck(image, Repair::Nothing, Tuning::from(None))?;
+    let found = flashlight::fsck(image, Repair::Nothing, Tuning::from(None));
+    let found = found.map_err(key::hinted)?;
     if found.recovery != Recovery::NotNeeded {
         bail!("not unmounted cleanly: `flashkit fsck -a` first");
     }
@@ -156,9 +157,17 @@ pub fn import(
     let bad: BTreeSet<u32> = bad.iter().copied().collect();
     let good = geometry.blocks() - bad.len() as u32;
     let most = stride * u64::from(good * geometry.pages_per_block());
-    if len != whole && (len > most || !len.is_multiple_of(stride) || len == 0) {
+    if !len.is_multiple_of(stride) {
         bail!(
-            "{}: {len} bytes are no image of {}: up to {most} in pages of {stride}",
+            "{}: {len} bytes are not whole pages: {} has them of {stride}{}",
+            text::path(raw),
+            chip.name,
+            if with_spare { " with --spare" } else { "" }
+        );
+    }
+    if len != whole && (len > most || len == 0) {
+        bail!(
+            "{}: {len} bytes are no image of {}: {stride} to {most}",
             text::path(raw),
             chip.name
         );

@@ -71,7 +71,7 @@ fn another_key_finds_nothing_and_leaves_the_image() {
             "mount" => [&args[..], &["."]].concat(),
             _ => args.to_vec(),
         };
-        let status = if command == "fsck" { 4 } else { 1 };
+        let status = if command == "fsck" { 8 } else { 1 };
         let out = here.run(&args);
         let said = [out.stdout, out.stderr].concat();
         let said = String::from_utf8_lossy(&said);

@@ -204,7 +204,7 @@ fn what_cannot_be_is_refused() {
     let import = ["import", "--chip", CHIP];
     wrong(
         &[&import[..], &["--spare", "tree/sub/f9", "y.img"]].concat(),
-        "are no image",
+        "9999 bytes are not whole pages: micron-20m has them of 2112 with --spare",
     );
     wrong(
         &[&import[..], &["--spare", "tree/sub/f0", "y.img"]].concat(),

@@ -29,7 +29,13 @@ fn what_an_image_holds_instead_is_said() {
             assert_eq!(here.complaint(1, args), told, "{args:?}");
         }
     }
-    assert_eq!(here.complaint(1, &["info", "jftl"]), jftl);
+    // It shows disks as well.
+    for name in ["jftl", "logdisk"] {
+        let told = here.json(0, &["info", "--json", name]);
+        assert_eq!(told["disk"], name);
+        assert!(told["sectors"].as_u64() > Some(0), "{told}");
+    }
+    assert_eq!(here.complaint(1, &["dump", "jftl"]), jftl);
     assert_eq!(here.complaint(1, &["dump", "logdisk"]), logdisk);
     for (ftl, name, told) in [
         ("logdisk", "jftl", jftl),
@@ -93,7 +99,8 @@ fn values_that_can_never_be_right_are_refused_before_anything_is_done() {
     }
     here.said(0, &["mkfs", "--chip", "micron-20m", "y"]);
     for command in ["fsck", "info", "ls"] {
-        let said = here.complaint(2, &[command, "--ram", "16", "y"]);
+        let status = if command == "fsck" { 16 } else { 2 };
+        let said = here.complaint(status, &[command, "--ram", "16", "y"]);
         assert!(said.contains("--ram 16: too small"), "{command}: {said}");
     }
     assert!(!here.path("x").exists());

@@ -14,8 +14,8 @@
 
 use std::path::Path;
 
-use super::{At, TreeError, host_path};
-use crate::{Error, FileKind, FileSystem, NewInode, SetAttr, Time, device, path};
+use crate::path::{self, Last};
+use crate::{Attr, Error, FileKind, FileSystem, NewInode, SetAttr, Time, device};
 
 /// Most names that one line may make.
 const COUNT_MAX: u32 = 1 << 16;
@@ -23,6 +23,7 @@ const COUNT_MAX: u32 = 1 << 16;
 /// A line of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevEntry {
+    line: usize,
     path: String,
     kind: FileKind,
     mode: u16,
@@ -45,7 +46,8 @@ fn parse_devtable(text: &str) -> Result<Vec<DevEntry>, String> {
             continue;
         }
         let entry = parse_line(line).map_err(|why| format!("line {}: {why}", number + 1))?;
-        entries.push(entry);
+        let line = number + 1;
+        entries.push(DevEntry { line, ..entry });
     }
     Ok(entries)
 }
@@ -83,6 +85,7 @@ fn parse_line(line: &str) -> Result<DevEntry, String> {
         return Err(format!("{count} names are more than {COUNT_MAX}"));
     }
     Ok(DevEntry {
+        line: 0,
         path: path.trim_end_matches('/').to_owned(),
         kind,
         mode,
@@ -99,12 +102,13 @@ fn parse_line(line: &str) -> Result<DevEntry, String> {
 /// Makes what a table asks for. Nothing is synced.
 ///
 /// # Errors
-/// A file that is not there, a name of another kind, what the file system refuses.
+/// The line, and why: a file that is not there, a name of another kind, what the file system
+/// refuses.
 pub fn apply_devtable(
     fs: &mut dyn FileSystem,
     entries: &[DevEntry],
     now: Time,
-) -> Result<(), TreeError> {
+) -> Result<(), String> {
     for entry in entries {
         for i in 0..entry.count.max(1) {
             let path = match entry.count {
@@ -112,7 +116,8 @@ pub fn apply_devtable(
                 _ => format!("{}{}", entry.path, entry.start.saturating_add(i)),
             };
             let minor = entry.minor.saturating_add(entry.step.saturating_mul(i));
-            apply(fs, entry, path.as_bytes(), minor, now).at(host_path(path.as_bytes()))?;
+            apply(fs, entry, path.as_bytes(), minor, now)
+                .map_err(|why| format!("line {}: {path}: {why}", entry.line))?;
         }
     }
     Ok(())
@@ -131,21 +136,7 @@ fn apply(
         gid: entry.gid,
         now,
     };
-    let found = match entry.kind {
-        FileKind::Dir => path::mkdir_p(fs, path, &new)?,
-        FileKind::File => path::resolve(fs, path)?,
-        kind => match path::resolve(fs, path) {
-            Err(Error::NotFound) => {
-                let (dir, name) = path::resolve_parent(fs, path)?;
-                let number = match kind.is_device() {
-                    true => device::pack(entry.major, minor),
-                    false => 0,
-                };
-                fs.mknod(dir, name, kind, number, &new)?
-            }
-            found => found?,
-        },
-    };
+    let found = find_or_make(fs, entry, path, minor, &new)?;
     if found.kind != entry.kind {
         return Err(Error::Exists);
     }
@@ -159,13 +150,49 @@ fn apply(
     fs.setattr(found.ino, &set).map(drop)
 }
 
+/// What has the name. A symbolic link before the last name leads on, as in `/bin/su` with
+/// `/bin -> usr/bin`.
+fn find_or_make(
+    fs: &mut dyn FileSystem,
+    entry: &DevEntry,
+    path: &[u8],
+    minor: u32,
+    new: &NewInode,
+) -> crate::Result<Attr> {
+    let last = match entry.kind {
+        FileKind::Dir => Last::Follow,
+        _ => Last::Keep,
+    };
+    let there = match path::follow(fs, path, last) {
+        // Those above are made with it.
+        Err(Error::NotFound) if entry.kind == FileKind::Dir => {
+            return path::mkdir_p(fs, path, new);
+        }
+        there => there?,
+    };
+    match (there.attr, entry.kind) {
+        (Some(attr), _) => Ok(attr),
+        (None, FileKind::Dir) => path::mkdir_p(fs, &there.path, new),
+        (None, FileKind::File) => Err(Error::NotFound),
+        (None, kind) => {
+            let (dir, name) = path::resolve_parent(fs, &there.path)?;
+            let number = match kind.is_device() {
+                true => device::pack(entry.major, minor),
+                false => 0,
+            };
+            fs.mknod(dir, name, kind, number, new)
+        }
+    }
+}
+
 /// Reads a table from a file of the host.
 ///
 /// # Errors
 /// It cannot be read, or a line of it is none: which, and why.
 pub fn read_devtable(file: &Path) -> Result<Vec<DevEntry>, String> {
     let named = |why: &dyn std::fmt::Display| format!("{}: {why}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|error| named(&error))?;
+    let bytes = std::fs::read(file).map_err(|error| named(&error))?;
+    let text = String::from_utf8(bytes).map_err(|_| named(&"no table: it is not text"))?;
     parse_devtable(&text).map_err(|why| named(&why))
 }
 

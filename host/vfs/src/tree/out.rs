@@ -8,26 +8,28 @@ use std::os::unix::fs::{
     lchown, symlink,
 };
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use nix::sys::stat;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 
-use super::{At, Copied, CopyOptions, Modes, TreeError, host_path, piece};
-use crate::{Attr, Error, FileKind, FileSystem, Ino, Time, device, path};
+use super::{At, Copied, CopyOptions, Modes, TreeError, host_path, piece, xattr};
+use crate::{Attr, Error, FileKind, FileSystem, Ino, device, path};
 
 const SET_ID: u32 = 0o6000;
 const PERMISSIONS: u32 = 0o777;
+const OWNER_WRITES: u32 = 0o200;
 /// Of what is being made.
 const PRIVATE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
 
 /// Copies the file `from` to the host path, or what the directory `from` holds into the host
-/// directory, which is created if absent. Symbolic and hard links, holes and the mtimes of files
-/// and directories are kept; owners, modes and devices as the options say. Nobody may open a file
-/// or directory meanwhile who may not in the end. A directory that was there keeps its attributes.
-/// Files in the way are replaced, but devices and what is locked, as an image in use is. Symbolic
-/// links in the way are never written through. Where the host has no hard links, the file is copied
-/// again. Nothing is synced.
+/// directory, which is created if absent. Symbolic and hard links, holes, mtimes and extended
+/// attributes of `user.` are kept; owners, modes, devices and other attributes as the options
+/// say. Nobody may open a file or directory meanwhile who may not in the end. A directory that
+/// was there keeps its attributes. Files in the way are replaced, but devices and what is locked,
+/// as an image in use is. Symbolic links in the way are never written through. Where the host has
+/// no hard links, the file is copied again. What cannot be read below `from` is passed over and
+/// told; of a file nothing is there then. Nothing is synced.
 ///
 /// `progress` is called with the bytes copied so far.
 pub fn copy_out(
@@ -95,6 +97,8 @@ impl CopyOut<'_> {
             if self.options.owner {
                 lchown(host, Some(attr.uid), Some(attr.gid)).at(host)?;
             }
+            self.xattrs(attr, host)?;
+            touch(attr, host).at(host)?;
             self.done.symlinks += 1;
             return Ok(());
         }
@@ -147,18 +151,21 @@ impl CopyOut<'_> {
             let name = host_path(&entry.name);
             if entry.name.contains(&0) || name.file_name() != Some(name.as_os_str()) {
                 let error = Error::Io("a name that is no name".into());
-                return Err(TreeError::Fs(
-                    host.join(name.file_name().unwrap_or_default()),
-                    error,
-                ));
+                let shown = host.join(name.file_name().unwrap_or_default());
+                self.done.damaged.push((shown, error));
+                continue;
             }
             let below = host.join(name);
-            let attr = self.fs.lookup(attr.ino, &entry.name).at(&below)?;
-            self.inode(&attr, &below)?;
+            let found = self.fs.lookup(attr.ino, &entry.name).at(&below);
+            match found.and_then(|attr| self.inode(&attr, &below)) {
+                // The others may be whole.
+                Err(TreeError::Fs(at, error)) => self.done.damaged.push((at, error)),
+                done => done?,
+            }
         }
         if !existed {
             let dir = File::open(host).at(host)?;
-            self.finish(attr, &dir, Some(mode)).at(host)?;
+            self.finish(attr, host, &dir, Some(mode))?;
         }
         self.done.dirs += 1;
         Ok(())
@@ -205,10 +212,12 @@ impl CopyOut<'_> {
         if self.options.owner {
             lchown(host, Some(attr.uid), Some(attr.gid)).at(host)?;
         }
+        self.xattrs(attr, host)?;
         // Not through a descriptor: to open a FIFO is to wait for its other end.
         if let Some(mode) = at_last {
             fs::set_permissions(host, Permissions::from_mode(mode)).at(host)?;
         }
+        touch(attr, host).at(host)?;
         self.done.specials += 1;
         Ok(())
     }
@@ -218,6 +227,20 @@ impl CopyOut<'_> {
         let mut how = OpenOptions::new();
         let how = how.write(true).create_new(true).mode(at_first);
         let to = how.open(host).at(host)?;
+        let copied = self.contents(attr, host, &to);
+        let copied = copied.and_then(|()| self.finish(attr, host, &to, at_last));
+        if copied.is_err() {
+            // What stopped it is what is told. Who comes to it by another name begins anew.
+            let _ = fs::remove_file(host);
+            self.linked.remove(&attr.ino);
+        }
+        copied?;
+        self.done.files += 1;
+        Ok(())
+    }
+
+    /// Writes what is stored, and sets the size.
+    fn contents(&mut self, attr: &Attr, host: &Path, to: &File) -> Result<(), TreeError> {
         let mut offset = 0;
         while let Some(data) = self.fs.next_data(attr.ino, offset).at(host)? {
             let end = self.fs.next_hole(attr.ino, data).at(host)?;
@@ -242,33 +265,63 @@ impl CopyOut<'_> {
             }
         }
         // What is left is a hole.
-        to.set_len(attr.size).at(host)?;
-        self.finish(attr, &to, at_last).at(host)?;
-        self.done.files += 1;
-        Ok(())
+        to.set_len(attr.size).at(host)
     }
 
-    /// Owner, mode and mtime, in the order in which none undoes another.
-    fn finish(&self, attr: &Attr, file: &File, mode: Option<u32>) -> io::Result<()> {
+    /// Owner, extended attributes, mode and mtime, in the order in which none undoes another.
+    fn finish(
+        &mut self,
+        attr: &Attr,
+        host: &Path,
+        file: &File,
+        mode: Option<u32>,
+    ) -> Result<(), TreeError> {
         if self.options.owner {
-            fchown(file, Some(attr.uid), Some(attr.gid))?;
+            fchown(file, Some(attr.uid), Some(attr.gid)).at(host)?;
         }
-        if let Some(mode) = mode {
-            file.set_permissions(Permissions::from_mode(mode))?;
+        let now = file.metadata().at(host)?.permissions();
+        // Who may not write to a file may not give it attributes.
+        let closed = now.mode() & OWNER_WRITES == 0;
+        if closed {
+            let open = Permissions::from_mode(now.mode() | OWNER_WRITES);
+            file.set_permissions(open).at(host)?;
         }
-        match system_time(attr.mtime) {
-            Some(mtime) => file.set_modified(mtime),
+        self.xattrs(attr, host)?;
+        match mode {
+            Some(mode) => file.set_permissions(Permissions::from_mode(mode)),
+            None if closed => file.set_permissions(now),
             None => Ok(()),
         }
+        .at(host)?;
+        touch(attr, host).at(host)
+    }
+
+    /// Extended attributes; one that the host does not take is left out.
+    fn xattrs(&mut self, attr: &Attr, host: &Path) -> Result<(), TreeError> {
+        let mut found = Vec::new();
+        for name in self.fs.xattrs(attr.ino).at(host)? {
+            let value = self.fs.xattr(attr.ino, &name).at(host)?;
+            found.push((name, value));
+        }
+        let rights = self.options.privileged_xattrs;
+        xattr::write(host, &found, rights, &mut self.done.xattrs_left);
+        Ok(())
     }
 }
 
-fn system_time(time: Time) -> Option<SystemTime> {
-    let secs = Duration::from_secs(time.secs.unsigned_abs());
-    let base = if time.secs < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(secs)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(secs)
+/// Gives what is at a place of the host the mtime of the original, a symbolic link its own.
+fn touch(attr: &Attr, host: &Path) -> io::Result<()> {
+    let mtime = Timespec {
+        tv_sec: attr.mtime.secs,
+        // A volume may say anything, and larger numbers have meanings of their own.
+        tv_nsec: attr.mtime.nanos.min(999_999_999).into(),
     };
-    base?.checked_add(Duration::from_nanos(u64::from(time.nanos)))
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: mtime,
+    };
+    Ok(utimensat(CWD, host, &times, AtFlags::SYMLINK_NOFOLLOW)?)
 }

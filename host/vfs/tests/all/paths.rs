@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use flashkit_vfs::path::Last;
 use flashkit_vfs::tree::{self, CopyOptions, Difference, Modes};
 use flashkit_vfs::{
     Attr, DirEntry, Error, FileKind, FileSystem, Ino, MemoryFs, NewInode, SetAttr, StatFs, Time,
@@ -62,20 +63,12 @@ fn paths_resolve() {
         path::resolve(&mut fs, b"/a/b/c/rel").unwrap().kind,
         FileKind::Symlink
     );
+    assert_eq!(followed(&mut fs, b"/a/b/c/rel").unwrap().ino, file.ino);
     assert_eq!(
-        path::resolve_follow(&mut fs, b"/a/b/c/rel").unwrap().ino,
+        followed(&mut fs, b"/a/b/c/abs/c/abs/c/f").unwrap().ino,
         file.ino
     );
-    assert_eq!(
-        path::resolve_follow(&mut fs, b"/a/b/c/abs/c/abs/c/f")
-            .unwrap()
-            .ino,
-        file.ino
-    );
-    assert_eq!(
-        path::resolve_follow(&mut fs, b"/a/b/c/loop"),
-        Err(Error::Loop)
-    );
+    assert_eq!(followed(&mut fs, b"/a/b/c/loop"), Err(Error::Loop));
 
     let mut seen = Vec::new();
     path::walk(&mut fs, root, &mut |_, path, attr| {
@@ -88,6 +81,55 @@ fn paths_resolve() {
     assert_eq!(seen.len(), 7);
     path::remove_all(&mut fs, b"/", Time::default()).unwrap();
     assert!(path::list(&mut fs, root).unwrap().is_empty());
+}
+
+fn followed(fs: &mut MemoryFs, path: &[u8]) -> Result<Attr, Error> {
+    path::follow(fs, path, Last::Follow)?.found()
+}
+
+#[test]
+fn links_before_the_last_name_are_followed() {
+    let mut fs = MemoryFs::new();
+    let usr = path::mkdir_p(&mut fs, b"/usr/bin", &NEW).unwrap();
+    let root = fs.root();
+    fs.symlink(root, b"bin", b"usr/bin", &NEW).unwrap();
+    fs.symlink(root, b"again", b"/bin/", &NEW).unwrap();
+    fs.symlink(usr.ino, b"none", b"../no", &NEW).unwrap();
+    path::write_file(&mut fs, b"/usr/bin/f", b"x", 0, &NEW).unwrap();
+    fs.symlink(root, b"f", b"bin/f", &NEW).unwrap();
+    fs.symlink(root, b"f as a directory", b"bin/f/", &NEW)
+        .unwrap();
+    let mut at = |path: &[u8], last| {
+        let place = path::follow(&mut fs, path, last)?;
+        let path = String::from_utf8(place.path).unwrap();
+        Ok((path, place.attr.map(|attr| attr.kind)))
+    };
+    let (file, dir, link) = (FileKind::File, FileKind::Dir, FileKind::Symlink);
+    for (path, last, to, kind) in [
+        ("/bin", Last::Follow, "/usr/bin", Some(dir)),
+        ("/bin", Last::Keep, "/bin", Some(link)),
+        ("/bin/", Last::Keep, "/usr/bin", Some(dir)),
+        ("/bin/.", Last::Keep, "/usr/bin", Some(dir)),
+        ("/again/f", Last::Keep, "/usr/bin/f", Some(file)),
+        ("/bin/../..", Last::Keep, "/", Some(dir)),
+        ("/bin/../new", Last::Keep, "/usr/new", None),
+        ("/bin/none", Last::Keep, "/usr/bin/none", Some(link)),
+        ("/bin/none", Last::Follow, "/usr/no", None),
+        ("/f", Last::Follow, "/usr/bin/f", Some(file)),
+    ] {
+        assert_eq!(at(path.as_bytes(), last), Ok((to.into(), kind)), "{path}");
+    }
+    for (path, error) in [
+        ("/f/", Error::NotDir),
+        ("/f/.", Error::NotDir),
+        ("/f/..", Error::NotDir),
+        ("/f as a directory", Error::NotDir),
+        ("/bin/f/x", Error::NotDir),
+        ("/bin/no/x", Error::NotFound),
+    ] {
+        let asked = path.as_bytes();
+        assert_eq!(at(asked, Last::Follow), Err(error), "{path}");
+    }
 }
 
 #[test]
@@ -644,8 +686,13 @@ fn a_directory_in_itself_is_damage() {
     let to = tempfile::tempdir().unwrap();
     let options = CopyOptions::default();
     let copied = tree::copy_out(&mut fs, b"/", to.path(), options, &mut |_| ());
-    let said = copied.unwrap_err().to_string();
-    assert!(said.contains("two places"), "{said}");
+    let damaged = copied.unwrap().damaged;
+    let at: Vec<_> = damaged.iter().map(|(at, _)| at.clone()).collect();
+    assert_eq!(at, [to.path().join("a"), to.path().join("b")]);
+    assert!(
+        damaged[0].1.to_string().contains("two places"),
+        "{damaged:?}"
+    );
     // One level at most.
     assert!(!to.path().join("a/a").exists());
 }

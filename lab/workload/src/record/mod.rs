@@ -307,6 +307,10 @@ impl FileSystem for Recorder {
         )
     }
 
+    fn has_driver_failed(&self) -> bool {
+        self.inner.has_driver_failed()
+    }
+
     fn count_blocks(&mut self) {
         self.inner.count_blocks();
     }

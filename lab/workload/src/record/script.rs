@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -36,34 +37,90 @@ impl Output {
     }
 }
 
-/// Writes operations; neighbours that are one are written as one. What cannot be written is told at
-/// the end: the file system goes on without its trace.
+/// So long after an operation it is in the file at the latest, whatever becomes of this process.
+const LATE: Duration = Duration::from_millis(500);
+
+/// Lines go to the file together, and whole: a longer buffer than they and one more take.
+const TOGETHER: usize = 64 << 10;
+const BUFFER: usize = 4 * TOGETHER;
+
+/// Writes operations; neighbours that are one are written as one, if they come soon after each
+/// other. What cannot be written is told at the end: the file system goes on without its trace.
 pub struct Script {
+    writer: Arc<Mutex<Writer>>,
+    pub recorded: Arc<Mutex<Recorded>>,
+}
+
+struct Writer {
     to: Option<Output>,
     pending: Option<Op>,
-    pub recorded: Arc<Mutex<Recorded>>,
+    /// Whether the pending operation was there at the last look.
+    waits: bool,
+    /// Bytes that are written and not in the file yet, about.
+    unflushed: usize,
+    recorded: Arc<Mutex<Recorded>>,
 }
 
 impl Script {
     pub fn create(path: &Path) -> io::Result<Script> {
-        let file = BufWriter::new(File::create(path)?);
+        let file = BufWriter::with_capacity(BUFFER, File::create(path)?);
         let to = if path.extension().is_some_and(|end| end == "gz") {
             Output::Compressed(GzEncoder::new(file, Compression::default()))
         } else {
             Output::Plain(file)
         };
-        Ok(Script {
+        let recorded = Arc::<Mutex<Recorded>>::default();
+        let writer = Arc::new(Mutex::new(Writer {
             to: Some(to),
             pending: None,
-            recorded: Arc::default(),
-        })
+            waits: false,
+            unflushed: 0,
+            recorded: recorded.clone(),
+        }));
+        let looked = Arc::downgrade(&writer);
+        std::thread::Builder::new()
+            .name("trace".into())
+            .spawn(move || keep_up(&looked))?;
+        Ok(Script { writer, recorded })
     }
 
     pub fn leave_out(&mut self, what: &'static str) {
-        self.note(|recorded| *recorded.left_out.entry(what).or_default() += 1);
+        locked(&self.writer).note(|recorded| *recorded.left_out.entry(what).or_default() += 1);
     }
 
     pub fn write(&mut self, op: Op) {
+        locked(&self.writer).write(op);
+    }
+
+    /// What was written so far is in the file.
+    pub fn flush(&mut self) {
+        locked(&self.writer).flush();
+    }
+
+    /// The end of the trace, with what it leaves out as a comment.
+    pub fn finish(&mut self) {
+        locked(&self.writer).finish();
+    }
+}
+
+/// Lets the file keep up with what is recorded, as long as somebody records.
+fn keep_up(writer: &Weak<Mutex<Writer>>) {
+    loop {
+        std::thread::sleep(LATE);
+        let Some(writer) = writer.upgrade() else {
+            return;
+        };
+        locked(&writer).look();
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Writer {
+    fn write(&mut self, op: Op) {
+        self.waits = false;
         if let Some(last) = &mut self.pending
             && join(last, &op)
         {
@@ -74,17 +131,29 @@ impl Script {
         }
     }
 
-    /// What was written so far is in the file. Of a compressed trace it is so at its end only.
-    pub fn flush(&mut self) {
-        let flushed = match &mut self.to {
-            Some(Output::Plain(to)) => to.flush(),
-            _ => Ok(()),
-        };
-        self.check(flushed);
+    /// An operation that nothing has joined since the last look is written.
+    fn look(&mut self) {
+        if self.waits
+            && let Some(last) = self.pending.take()
+        {
+            self.put(&last);
+        }
+        self.waits = self.pending.is_some();
+        self.flush();
     }
 
-    /// The end of the trace, with what it leaves out as a comment.
-    pub fn finish(&mut self) {
+    /// A compressed trace can be read up to here: that is zlib's sync flush.
+    fn flush(&mut self) {
+        if std::mem::take(&mut self.unflushed) == 0 {
+            return;
+        }
+        if let Some(to) = &mut self.to {
+            let flushed = to.as_write().flush();
+            self.check(flushed);
+        }
+    }
+
+    fn finish(&mut self) {
         if let Some(last) = self.pending.take() {
             self.put(&last);
         }
@@ -107,9 +176,14 @@ impl Script {
         let Some(to) = &mut self.to else {
             return;
         };
-        let written = trace::write([op], to.as_write());
+        let mut line = Vec::new();
+        let written = trace::write([op], &mut line).and_then(|()| to.as_write().write_all(&line));
         let done = written.is_ok();
         self.check(written);
+        self.unflushed += line.len();
+        if self.unflushed >= TOGETHER {
+            self.flush();
+        }
         if done {
             self.note(|recorded| recorded.operations += 1);
         }
@@ -126,8 +200,7 @@ impl Script {
     }
 
     fn note<T>(&self, work: impl FnOnce(&mut Recorded) -> T) -> T {
-        let recorded = self.recorded.lock();
-        work(&mut recorded.unwrap_or_else(std::sync::PoisonError::into_inner))
+        work(&mut locked(&self.recorded))
     }
 }
 

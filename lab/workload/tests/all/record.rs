@@ -225,3 +225,34 @@ fn a_trace_that_cannot_be_written() {
     let nowhere = std::path::Path::new("/nowhere/t");
     assert!(Recorder::new(Box::new(MemoryFs::new()), nowhere, None).is_err());
 }
+
+/// What was recorded is in the file soon, while the recorder goes on: it may be killed.
+#[test]
+fn a_trace_keeps_up_with_its_recorder() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["t.trace", "t.trace.gz"] {
+        let to = dir.path().join(name);
+        let mut fs = recorder(MemoryFs::new(), &to);
+        let root = fs.root();
+        let mut written = |file: &str| {
+            let made = fs.create(root, file.as_bytes(), &NewInode::default());
+            let ino = made.unwrap().ino;
+            fs.write(ino, 0, &[7; 100], Time::default()).unwrap();
+        };
+        for (lines, file) in [(1, "a"), (2, "b")] {
+            written(file);
+            // It has an end even where it fails.
+            for _ in 0..200 {
+                if trace::read(&to).is_ok_and(|found| found.len() == lines) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let found = trace::read(&to).unwrap();
+            let last = &found[lines - 1].op;
+            let path = file.to_owned();
+            assert_eq!(*last, Op::Create { path, size: 100 }, "{name}");
+        }
+        drop(fs);
+    }
+}

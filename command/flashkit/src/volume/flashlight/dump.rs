@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use flashkit_flashlight::inspect::{Inspected, Record, data_tag, inspect};
 use flashkit_flashlight::{Area, Header, Kind, Page, Visitor};
 use flashkit_nand::{BlockAddr, Geometry, Nand, PageAddr};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::record::fields;
 use super::{Chip, mount};
 use crate::volume::medium::Medium;
-use crate::volume::{Access, Tuning};
+use crate::volume::{Access, NoVolume, Tuning};
 
 /// Takes one record after another.
 type Each<'a> = &'a mut dyn FnMut(Map<String, Value>) -> anyhow::Result<()>;
@@ -21,6 +21,7 @@ type Each<'a> = &'a mut dyn FnMut(Map<String, Value>) -> anyhow::Result<()>;
 pub struct Dump {
     chip: Medium,
     geometry: Geometry,
+    anchors: Anchors,
     /// Pages in use, with the inode they belong to; `None` when the volume cannot be mounted.
     live: Option<Live>,
     each_data_page: bool,
@@ -40,6 +41,8 @@ impl Visitor for Live {
 /// The newest of the pages that lead to everything else: only these count.
 #[derive(Default)]
 struct Anchors {
+    /// Records of any kind.
+    records: u32,
     root: Option<(u64, PageAddr)>,
     /// By second-level block.
     second: HashMap<u32, (u64, PageAddr)>,
@@ -56,19 +59,29 @@ impl Dump {
         let geometry = chip.geometry();
         let tuning = Tuning::from(None);
         let mut live = Live::default();
-        let walked = mount(Chip::never(open()?), tuning, true)
-            .is_ok_and(|mut fs| fs.volume().walk(&mut live).is_ok());
-        Ok(Dump {
+        let mounted = mount(Chip::never(open()?), tuning, true);
+        let none = mounted
+            .as_ref()
+            .err()
+            .is_some_and(anyhow::Error::is::<NoVolume>);
+        let walked = mounted.is_ok_and(|mut fs| fs.volume().walk(&mut live).is_ok());
+        let mut dump = Dump {
             chip,
             geometry,
+            anchors: Anchors::default(),
             live: walked.then_some(live),
             each_data_page,
-        })
+        };
+        dump.anchors = dump.find_anchors()?;
+        // What a volume has lost to lead to it is shown; of anything else there are no records.
+        if none && dump.anchors.records == 0 && !dump.chip.is_erased()? {
+            bail!(NoVolume);
+        }
+        Ok(dump)
     }
 
     /// Tells every page that is not erased.
     pub fn run(mut self, each: Each<'_>) -> anyhow::Result<()> {
-        let anchors = self.anchors()?;
         let mut page = vec![0; self.geometry.page_size() as usize];
         let mut spare = vec![0; self.geometry.spare_size() as usize];
         for block in 0..self.geometry.blocks() {
@@ -80,7 +93,7 @@ impl Dump {
                     true => match inspect(&self.geometry, &page, at) {
                         Inspected::Erased => None,
                         Inspected::Record(header, record) => {
-                            let live = self.is_live(at, &header, &record, &anchors);
+                            let live = self.is_live(at, &header, &record);
                             Some(told(&header, live, &fields(&record, &self.geometry)))
                         }
                         Inspected::Malformed(header) => {
@@ -116,7 +129,7 @@ impl Dump {
     }
 
     /// Finds which of the checkpoint's pages count.
-    fn anchors(&mut self) -> anyhow::Result<Anchors> {
+    fn find_anchors(&mut self) -> anyhow::Result<Anchors> {
         let mut anchors = Anchors::default();
         let mut page = vec![0; self.geometry.page_size() as usize];
         for at in (0..self.geometry.pages()).map(PageAddr) {
@@ -130,13 +143,8 @@ impl Dump {
         Ok(anchors)
     }
 
-    fn is_live(
-        &self,
-        at: PageAddr,
-        header: &Header,
-        record: &Record<'_>,
-        anchors: &Anchors,
-    ) -> Option<bool> {
+    fn is_live(&self, at: PageAddr, header: &Header, record: &Record<'_>) -> Option<bool> {
+        let anchors = &self.anchors;
         let newest = |of: Option<&(u64, PageAddr)>| Some(of.is_some_and(|found| found.1 == at));
         match record {
             Record::Root(_) => newest(anchors.root.as_ref()),
@@ -168,6 +176,7 @@ impl Dump {
 
 impl Anchors {
     fn note(&mut self, at: PageAddr, header: &Header, record: &Record<'_>, block: u32) {
+        self.records += 1;
         let newer = |than: Option<(u64, PageAddr)>| than.is_none_or(|t| header.seq > t.0);
         match record {
             Record::Root(root) if newer(self.root) => {
@@ -281,6 +290,15 @@ struct Run {
     live: Option<bool>,
 }
 
+/// Whether a page of that index goes on where a run ends. Bytes that are no tag of ours may say
+/// anything.
+fn follows(run: &Run, index: Option<u32>) -> bool {
+    match (run.index, index) {
+        (Some(first), Some(index)) => first.checked_add(run.count) == Some(index),
+        (first, index) => first == index,
+    }
+}
+
 impl Runs {
     fn add(&mut self, at: PageAddr, data: &DataPage) {
         self.first.get_or_insert(at);
@@ -289,7 +307,7 @@ impl Runs {
         if let Some(run) = self.runs.last_mut()
             && (run.kind, run.ino, run.live) == (data.kind, data.ino, data.live)
             && run.page + run.count == at.0
-            && run.index.map(|index| index + run.count) == data.index
+            && follows(run, data.index)
         {
             run.count += 1;
             return;

@@ -1,6 +1,6 @@
 //! Looking at an image: what is wrong with it, and what state it is in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
@@ -9,12 +9,13 @@ use flashkit_flashlight::{Area, BlockState, Config, FORMAT_VERSION, Page, Visito
 use flashkit_nand::{Nand, PageAddr};
 use flashkit_sim::Metered;
 use flashkit_vfs::check::{Checked, Finding as Found, check};
-use flashkit_vfs::{Counters, FileSystem, Measured};
+use flashkit_vfs::{Counters, FileKind, FileSystem, Ino, Measured, path};
 use serde_json::{Map, Value, json};
 
 use super::{Chip, Fs, check_ram, config, mount, mount_as};
+use crate::text;
 use crate::volume::medium::Medium;
-use crate::volume::{Access, Finding, Fsck, Recovery, Repair, Tuning};
+use crate::volume::{Access, Finding, Fsck, NoVolume, Recovery, Repair, Tuning};
 
 /// Opens an image so that nothing reaches it, recovery included.
 fn open_untouched(image: &Path) -> anyhow::Result<Chip> {
@@ -26,6 +27,7 @@ pub fn fsck(image: &Path, repair: Repair, tuning: Tuning) -> anyhow::Result<Fsck
     check_ram(chip.inner().name(), chip.geometry(), tuning.ram)?;
     let mut fs = match mount(chip, tuning, true) {
         Ok(fs) => fs,
+        Err(error) if error.is::<NoVolume>() => return Err(error),
         Err(error) => return Ok(Fsck::unmountable(format!("{error:#}"))),
     };
     let recovery = match (fs.volume().is_recovered(), repair) {
@@ -51,6 +53,7 @@ pub fn fsck(image: &Path, repair: Repair, tuning: Tuning) -> anyhow::Result<Fsck
         }
     };
     let mut repaired = Checked::default();
+    let mut names = names_of(&mut fs, &checked);
     if damaged {
         flashkit_vfs::check::repair(fs.volume()).map_err(|why| anyhow!("repair: {why}"))?;
         let left = look(&mut fs)?.map_err(|why| anyhow!("after the repair: {why}"))?;
@@ -61,14 +64,16 @@ pub fn fsck(image: &Path, repair: Repair, tuning: Tuning) -> anyhow::Result<Fsck
             .findings
             .retain(|was| !left.findings.iter().any(|is| same(was, is)));
         checked = left;
+        // What has got a name in lost+found has it now.
+        names.extend(names_of(&mut fs, &checked));
     }
     if changes {
         fs.unmount().context("unmount")?;
     }
     let pages_per_block = fs.volume().nand().geometry().pages_per_block();
     Ok(Fsck {
-        repaired: placed(&repaired, pages_per_block),
-        ..told(&checked, recovery, pages_per_block)
+        repaired: placed(&repaired, &names, pages_per_block),
+        ..told(&checked, &names, recovery, pages_per_block)
     })
 }
 
@@ -125,7 +130,45 @@ fn check_data(fs: &mut Fs, checked: &mut Checked) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn placed(checked: &Checked, pages_per_block: u32) -> Vec<Finding> {
+/// Paths by inode.
+type Names = BTreeMap<u32, String>;
+
+/// Paths of the inodes that something was found of, as far as the damage lets them be seen.
+fn names_of(fs: &mut Fs, checked: &Checked) -> Names {
+    let asked: BTreeSet<u32> = checked.findings.iter().map(|found| found.ino).collect();
+    let mut names = Names::new();
+    if asked.iter().all(|ino| *ino == 0) {
+        return names;
+    }
+    let (mut pending, mut seen) = (vec![(fs.root(), Vec::new())], BTreeSet::new());
+    while let Some((dir, path)) = pending.pop() {
+        if !seen.insert(dir) {
+            continue;
+        }
+        let shown = |path: &[u8]| match path {
+            b"" => "/".to_owned(),
+            path => text::name(path),
+        };
+        let mut note = |ino: Ino, path: &[u8]| {
+            let ino = u32::try_from(ino).unwrap_or(0);
+            if asked.contains(&ino) {
+                names.entry(ino).or_insert_with(|| shown(path));
+            }
+        };
+        note(dir, &path);
+        // What cannot be listed is a finding already.
+        for entry in path::list(fs, dir).unwrap_or_default() {
+            let below = [&path[..], b"/", &entry.name].concat();
+            note(entry.ino, &below);
+            if entry.kind == FileKind::Dir {
+                pending.push((entry.ino, below));
+            }
+        }
+    }
+    names
+}
+
+fn placed(checked: &Checked, names: &Names, pages_per_block: u32) -> Vec<Finding> {
     let findings = checked.findings.iter().map(|finding| {
         let mut place = match finding.page {
             Some(page) => format!("page {page} (block {})", page / pages_per_block),
@@ -133,6 +176,9 @@ fn placed(checked: &Checked, pages_per_block: u32) -> Vec<Finding> {
         };
         if finding.ino != 0 {
             place.push_str(&format!(", inode {}", finding.ino));
+            if let Some(name) = names.get(&finding.ino) {
+                place.push_str(&format!(", {name}"));
+            }
         }
         Finding {
             place,
@@ -142,11 +188,11 @@ fn placed(checked: &Checked, pages_per_block: u32) -> Vec<Finding> {
     findings.collect()
 }
 
-fn told(checked: &Checked, recovery: Recovery, pages_per_block: u32) -> Fsck {
+fn told(checked: &Checked, names: &Names, recovery: Recovery, pages_per_block: u32) -> Fsck {
     Fsck {
         mountable: true,
         recovery,
-        findings: placed(checked, pages_per_block),
+        findings: placed(checked, names, pages_per_block),
         repaired: Vec::new(),
         checked: vec![
             ("directory", "directories", checked.dirs),
