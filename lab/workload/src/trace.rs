@@ -94,6 +94,8 @@ impl Op {
                 offset.saturating_add(*size)
             }
             Op::Truncate { size, .. } => *size,
+            // It is done when space ends, whatever its size.
+            Op::Fill { .. } => 0,
             _ => self.bytes(),
         }
     }
@@ -576,7 +578,8 @@ mod tests {
         let late = "line 3: I: more than 4611686018427 ms up to here";
         assert_eq!(read(&format!("I {half}\nI {half}\nI 2")), Err(late.into()));
         assert!(read(&format!("I {}", i64::MAX)).is_err());
-        for op in ["C a", "W a", "F a", "A a", "U a 1", "R a 1", "T a"] {
+        assert!(read(&format!("F a {}", i64::MAX)).is_ok());
+        for op in ["C a", "W a", "A a", "U a 1", "R a 1", "T a"] {
             assert!(read(&format!("{op} {}", END_MAX - 1)).is_ok(), "{op}");
             let text = format!("{op} {}", END_MAX + 1);
             let why = format!("line 1: {text}: the file would end beyond 64 GiB");

@@ -42,8 +42,8 @@ pub struct Args {
     /// Write each operation to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Size of the kernel's buffer for --log, for each CPU, from 16 to 1048576; what does not fit is
-    /// counted as lost
+    /// Size of the kernel's buffer for --log, for each CPU, from 16 to 1048576; what does not fit
+    /// is counted as lost
     #[arg(long, value_name = "KIB", requires = "log", default_value = "4096",
           value_parser = values::number::<u32>("a number of KiB", 16, 1 << 20))]
     buffer: u32,

@@ -109,34 +109,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.chip.is_some() && args.given.is_none() {
         return Err(Usage("--chip goes with --given or --tree".into()).into());
     }
-    let named = |script: &Script| {
-        args.script.is_empty() || args.script.iter().any(|name| script.name.starts_with(name))
-    };
-    let scripts: Vec<Script> = match &args.given {
-        Some(text) => {
-            let chip = args.chip.clone().unwrap_or(SMALL_CHIP);
-            let script = Script::given(text, chip);
-            vec![script.map_err(|why| Usage(format!("--given: {why}")))?]
-        }
-        None if args.script.is_empty() && !args.list && !args.xts => Vec::new(),
-        None => catalogue().into_iter().filter(named).collect(),
-    };
-    let on_xts = |script: Script| Script {
-        chip: if args.xts {
-            script.chip.xts()
-        } else {
-            script.chip
-        },
-        ..script
-    };
-    let scripts: Vec<Script> = scripts.into_iter().map(on_xts).collect();
-    if !args.script.is_empty() && scripts.is_empty() {
-        return Err(Usage(format!(
-            "no script's name begins so: {}",
-            args.script.join(" ")
-        ))
-        .into());
-    }
+    let scripts = scripts(args)?;
     if args.list {
         for script in scripts {
             writeln!(out, "{:16} {}", script.chip.to_string(), script.name)?;
@@ -177,6 +150,38 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         0 => interrupt.or(ExitCode::SUCCESS),
         _ => ExitCode::from(FAILED),
     })
+}
+
+/// The scripts that were asked for; none where it is the whole search.
+fn scripts(args: &Args) -> anyhow::Result<Vec<Script>> {
+    let named = |script: &Script| {
+        args.script.is_empty() || args.script.iter().any(|name| script.name.starts_with(name))
+    };
+    let scripts: Vec<Script> = match &args.given {
+        Some(text) => {
+            let chip = args.chip.clone().unwrap_or(SMALL_CHIP);
+            let script = Script::given(text, chip);
+            vec![script.map_err(|why| Usage(format!("--given: {why}")))?]
+        }
+        None if args.script.is_empty() && !args.list && !args.xts => Vec::new(),
+        None => catalogue().into_iter().filter(named).collect(),
+    };
+    let on_xts = |script: Script| Script {
+        chip: if args.xts {
+            script.chip.xts()
+        } else {
+            script.chip
+        },
+        ..script
+    };
+    if !args.script.is_empty() && scripts.is_empty() {
+        return Err(Usage(format!(
+            "no script's name begins so: {}",
+            args.script.join(" ")
+        ))
+        .into());
+    }
+    Ok(scripts.into_iter().map(on_xts).collect())
 }
 
 fn replay_one(id: &Id, shorter: bool, out: &mut dyn Write) -> Outcome {

@@ -236,27 +236,7 @@ fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> s
     print_bus(report, out)?;
     print_purposes(report, out)?;
     if report.chip.is_some() {
-        let worn = &report.total.erase_count;
-        writeln!(
-            out,
-            "erases per block: {} to {}, mean {:.2}, deviation {:.2}",
-            worn.min, worn.max, worn.mean, worn.stddev
-        )?;
-        if let Some(uj) = report.total.energy_uj {
-            writeln!(
-                out,
-                "energy of the chip's operations: {:.2} J",
-                uj as f64 / 1e6
-            )?;
-        }
-        let remount = &report.remount;
-        writeln!(
-            out,
-            "mounting again: {}, {} of spare bytes, {}",
-            text::plural(remount.page_reads, "page read"),
-            text::count(remount.spare_reads),
-            text::duration(remount.flash_us.saturating_mul(1_000))
-        )?;
+        print_chip(report, out)?;
     }
     if verify {
         writeln!(
@@ -265,6 +245,32 @@ fn print(report: &Report, verified: u64, verify: bool, out: &mut dyn Write) -> s
             text::bytes(verified)
         )?;
     }
+    Ok(())
+}
+
+/// What of the chip is left after it.
+fn print_chip(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
+    let worn = &report.total.erase_count;
+    writeln!(
+        out,
+        "erases per block: {} to {}, mean {:.2}, deviation {:.2}",
+        worn.min, worn.max, worn.mean, worn.stddev
+    )?;
+    if let Some(uj) = report.total.energy_uj {
+        writeln!(
+            out,
+            "energy of the chip's operations: {:.2} J",
+            uj as f64 / 1e6
+        )?;
+    }
+    let remount = &report.remount;
+    writeln!(
+        out,
+        "mounting again: {}, {} of spare bytes, {}",
+        text::plural(remount.page_reads, "page read"),
+        text::count(remount.spare_reads),
+        text::duration(remount.flash_us.saturating_mul(1_000))
+    )?;
     Ok(())
 }
 

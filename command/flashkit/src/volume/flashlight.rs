@@ -301,6 +301,6 @@ mod tests {
         }
         // More than is of use is not taken.
         let fs = in_ram(chip, Tuning::from(Some(1 << 30))).unwrap();
-        assert_eq!(fs.ram_bytes(), 174_976);
+        assert_eq!(fs.ram_bytes(), 1_096_064);
     }
 }

@@ -555,7 +555,18 @@ fn the_demo_stores_cuts_recovers_and_verifies() {
         large.contains("UBIFS") && large.contains("flashlight, now"),
         "{large}"
     );
-    // Nor over what was put into it since.
+}
+
+#[test]
+fn the_demo_replaces_only_what_a_demo_has_left() {
+    let here = Place::new();
+    fs::create_dir_all(here.path("tree/sub")).unwrap();
+    for i in 0..40_u32 {
+        let name = format!("tree/sub/file {i}");
+        fs::write(here.path(&name), vec![i as u8; i as usize * 97]).unwrap();
+    }
+    let said = here.said(0, &["demo", "--chip", "micron-20m", "tree"]);
+    // Not over what was put into it since.
     let before = fs::read_dir(here.dir.path()).unwrap().count();
     fs::write(here.path("mine"), "mine").unwrap();
     here.said(0, &["cp", "mine", "flashkit-demo.img:/sub/mine"]);

@@ -260,7 +260,8 @@ impl<N: Nand> Index<'_, N> {
                     self.map.dirty = !self.read_only || self.store.recovery.is_some();
                 }
             }
-            for (dir, page) in self.map.changes.of_page(i) {
+            for n in self.map.changes.of_page(i) {
+                let (dir, page) = self.map.changes.change(n);
                 let n = (dir % ((self.map.buf.len() - HEADER) / 4) as u32) as usize;
                 put_u32(self.map.buf, HEADER + 4 * n, page.0);
             }
@@ -285,7 +286,7 @@ impl<N: Nand> Index<'_, N> {
         from: usize,
     ) -> Result<Option<(usize, PageAddr)>, Fault> {
         let near = if self.map.wide { NEAR } else { MAP_PAGES };
-        let waits = |map: &DirMap<'_>, i: usize| map.changes.of_page(i).next().is_some();
+        let waits = |map: &DirMap<'_>, i: usize| !map.changes.of_page(i).is_empty();
         for i in from..near {
             let root = Some(self.map.root(i)).filter(|&page| page.is_some() || waits(&self.map, i));
             if let Some(page) = self.map.cached(i).or(root) {

@@ -12,6 +12,7 @@
 //! * None is left at a checkpoint. After a cut the DirInodes since then tell of them.
 
 use crate::format::node::FIRST_FILE;
+use core::ops::Range;
 use flashkit_bytes::{get_u32, put_u32};
 use flashkit_nand::PageAddr;
 
@@ -62,46 +63,55 @@ impl<'r> MapChanges<'r> {
         self.len == 0
     }
 
-    fn change(&self, n: usize) -> (u32, PageAddr) {
+    fn len(&self) -> usize {
+        self.len.into()
+    }
+
+    /// One of them.
+    pub fn change(&self, n: usize) -> (u32, PageAddr) {
         let b = &self.bytes[n * SIZE..][..SIZE];
         (get_u32(b, 0) & 0xff_ffff, PageAddr(get_u32(b, 3)))
     }
 
-    fn all(&self) -> impl DoubleEndedIterator<Item = (u32, PageAddr)> {
-        (0..self.len.into()).map(|n| self.change(n))
+    /// How many come before that of a directory, or would.
+    fn before(&self, dir: u32) -> usize {
+        (0..self.len())
+            .find(|&n| self.change(n).0 >= dir)
+            .unwrap_or(self.len())
     }
 
     /// Those of a page of the map.
-    pub fn of_page(&self, page: usize) -> impl Iterator<Item = (u32, PageAddr)> {
-        let per_page = u32::from(self.per_page);
-        self.all()
-            .filter(move |&(dir, _)| (dir / per_page) as usize == page)
+    pub fn of_page(&self, page: usize) -> Range<usize> {
+        let first = page as u32 * u32::from(self.per_page);
+        self.before(first)..self.before(first + u32::from(self.per_page))
     }
 
-    /// How many come before that of a directory, or would.
-    fn before(&self, dir: u32) -> usize {
-        self.all().take_while(|&(other, _)| other < dir).count()
+    fn page_of(&self, dir: u32) -> usize {
+        (dir / u32::from(self.per_page)) as usize
     }
 
     pub fn get(&self, dir: u32) -> Option<PageAddr> {
-        let mut all = self.all();
-        all.find(|&(other, _)| other == dir).map(|(_, page)| page)
+        let n = self.before(dir);
+        let found = (n < self.len()).then(|| self.change(n));
+        found
+            .filter(|&(other, _)| other == dir)
+            .map(|(_, page)| page)
     }
 
     /// Whether there is a place for a directory's.
     pub fn may_set(&self, dir: u32) -> bool {
-        let room = (usize::from(self.len) + 1) * SIZE <= self.bytes.len();
-        let page = (dir / u32::from(self.per_page)) as usize;
+        let room = (self.len() + 1) * SIZE <= self.bytes.len();
         self.get(dir).is_some()
             || room
-                && (self.of_page(page).next().is_some() || self.pages().count() < self.pages.into())
+                && (!self.of_page(self.page_of(dir)).is_empty()
+                    || self.pages().0 < self.pages.into())
     }
 
     /// There is a place for it ([`MapChanges::may_set`]).
     pub fn set(&mut self, dir: u32, page: PageAddr) {
         let n = self.before(dir);
         if self.get(dir).is_none() {
-            let end = usize::from(self.len) * SIZE;
+            let end = self.len() * SIZE;
             self.bytes.copy_within(n * SIZE..end, (n + 1) * SIZE);
             self.len += 1;
         }
@@ -112,33 +122,30 @@ impl<'r> MapChanges<'r> {
 
     /// Forgets those of a page of the map.
     pub fn forget(&mut self, page: usize) {
-        let first = self.before(page as u32 * u32::from(self.per_page));
-        let count = self.of_page(page).count();
-        let end = usize::from(self.len) * SIZE;
+        let gone = self.of_page(page);
+        let end = self.len() * SIZE;
         self.bytes
-            .copy_within((first + count) * SIZE..end, first * SIZE);
-        self.len -= count as u16;
+            .copy_within(gone.end * SIZE..end, gone.start * SIZE);
+        self.len -= gone.len() as u16;
     }
 
-    /// Pages of the map, and how many changes each has.
-    fn pages(&self) -> impl Iterator<Item = (usize, usize)> {
-        let mut all = self.all().peekable();
-        let per_page = u32::from(self.per_page);
-        core::iter::from_fn(move || {
-            let page = all.next()?.0 / per_page;
-            let mut count = 1;
-            while all.next_if(|&(dir, _)| dir / per_page == page).is_some() {
-                count += 1;
+    /// How many pages of the map they are of, and one that most are of.
+    fn pages(&self) -> (usize, Option<usize>) {
+        let (mut count, mut n, mut fullest) = (0, 0, (0, None));
+        while n < self.len() {
+            let page = self.page_of(self.change(n).0);
+            let of_page = self.of_page(page);
+            if of_page.len() >= fullest.0 {
+                fullest = (of_page.len(), Some(page));
             }
-            Some((page as usize, count))
-        })
+            (count, n) = (count + 1, of_page.end);
+        }
+        (count, fullest.1)
     }
 
     /// The page of the map that has most.
     pub fn fullest(&self) -> Option<usize> {
-        self.pages()
-            .max_by_key(|&(_, count)| count)
-            .map(|(page, _)| page)
+        self.pages().1
     }
 }
 
@@ -177,11 +184,11 @@ mod tests {
                 let count = |page: u32| model.keys().filter(|dir| **dir / 10 == page).count();
                 let most = known.iter().map(|&page| count(page)).max().unwrap();
                 assert_eq!(count(full as u32), most);
-                assert_eq!(changes.of_page(full).count(), most);
+                assert_eq!(changes.of_page(full).len(), most);
                 changes.forget(full);
                 model.retain(|dir, _| *dir / 10 != full as u32);
             }
-            let all: Vec<_> = changes.all().collect();
+            let all: Vec<_> = (0..changes.len()).map(|n| changes.change(n)).collect();
             assert_eq!(all, model.clone().into_iter().collect::<Vec<_>>());
             assert_eq!(changes.get(dir), model.get(&dir).copied());
             assert_eq!(changes.is_empty(), model.is_empty());

@@ -45,7 +45,8 @@ pub struct Args {
     chip: &'static Preset,
     #[command(flatten)]
     bus: values::BusOption,
-    /// RAM of the file system, in bytes, up to 4GiB [default: 16384, or what the chip needs if that is more]
+    /// RAM of the file system, in bytes, up to 4GiB [default: 16384, or what the chip needs if that
+    /// is more]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     ram: Option<usize>,
     /// Overwrite a flashkit-demo.img that is not as an earlier demo left it

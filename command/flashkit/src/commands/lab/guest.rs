@@ -38,7 +38,8 @@ enum What {
         /// Command
         #[arg(value_parser = NonEmptyStringValueParser::new())]
         command: String,
-        /// Folder, one that is there, that the command starts in and that stays [default: a temporary one]
+        /// Folder, one that is there, that the command starts in and that stays [default: a
+        /// temporary one]
         #[arg(long, value_name = "FOLDER")]
         share: Option<PathBuf>,
         /// Seconds until the guest is stopped
