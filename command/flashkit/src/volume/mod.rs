@@ -73,7 +73,8 @@ pub enum Cleaner {
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Tuning {
     /// RAM of the file system, in bytes, up to 4GiB; with 64KiB FlashLight reads less and wears
-    /// more evenly [default: 16384, or what the chip needs if that is more; of a mount: what is of use]
+    /// more evenly [default: 16384, or what the chip needs if that is more; of a mount: what is of
+    /// use]
     #[arg(long, value_name = "BYTES", value_parser = values::memory)]
     pub ram: Option<usize>,
     /// Where no RAM is asked for, FlashLight gets all that is of use.
