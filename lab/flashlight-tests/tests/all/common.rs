@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use flashkit_flashlight::{Config, FlashLight, New, ram_needed_for};
+use flashkit_flashlight::{Area, Config, FlashLight, New, Page, Visitor, ram_needed_for};
 use flashkit_nand::{Geometry, Nand, PageAddr};
 use flashkit_sim::{ChipSpec, Metered, SimNand, Timing, preset};
 use flashkit_vfs::any::{self, AnyFs, AnyNand, Chip};
@@ -127,6 +127,24 @@ pub fn cost(fs: &mut Fs, what: impl FnOnce(&mut Fs)) -> (u64, u64) {
     what(fs);
     let cost = fs.volume().nand().counters() - before;
     (cost.page_reads + cost.spare_reads, cost.page_programs)
+}
+
+/// Pages of the directory map, those of places among them.
+pub fn map_pages(fs: &mut Fs) -> Vec<PageAddr> {
+    struct Maps(Vec<PageAddr>);
+    impl Visitor for Maps {
+        fn page(&mut self, page: Page) {
+            if page.area == Area::DirMap {
+                self.0.push(page.page);
+            }
+        }
+        fn problem(&mut self, _: PageAddr, _: u32, what: &'static str) {
+            panic!("{what}");
+        }
+    }
+    let mut maps = Maps(Vec::new());
+    fs.volume().walk(&mut maps).unwrap();
+    maps.0
 }
 
 /// The pages of inodes of that name.

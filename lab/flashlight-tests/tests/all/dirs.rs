@@ -2,8 +2,9 @@
 //!
 //! `FLASHKIT_DIRS_FULL=1` makes 262,144 of them on `slc-8g`.
 
-use crate::common::{Fs, NOW, chip, clean, cut, formatted, mount, on_preset, remount, try_unmount};
-use flashkit_flashlight::{Area, Page, Visitor};
+use crate::common::{
+    Fs, NOW, chip, clean, cut, formatted, map_pages, mount, on_preset, remount, try_unmount,
+};
 use flashkit_nand::PageAddr;
 use flashkit_sim::{Rot, SimNand};
 use flashkit_vfs::check::check;
@@ -114,27 +115,15 @@ fn the_map_becomes_wide() {
 
 /// Pages of the map beyond those that a checkpoint leads to, and of places of such.
 fn places_of(fs: &mut Fs) -> Vec<PageAddr> {
-    struct Maps(Vec<PageAddr>);
-    impl Visitor for Maps {
-        fn page(&mut self, page: Page) {
-            if page.area == Area::DirMap {
-                self.0.push(page.page);
-            }
-        }
-        fn problem(&mut self, _: PageAddr, _: u32, what: &'static str) {
-            panic!("{what}");
-        }
-    }
-    let mut maps = Maps(Vec::new());
-    fs.volume().walk(&mut maps).unwrap();
+    let mut maps = map_pages(fs);
     let geometry = flashkit_nand::Nand::geometry(fs.volume().nand());
     let mut page = vec![0; geometry.page_size() as usize];
     let mut nand = fs.volume().nand().get::<SimNand>().clone();
-    maps.0.retain(|at| {
+    maps.retain(|at| {
         flashkit_nand::Nand::read(&mut nand, *at, 0, &mut page, &mut []).unwrap();
         page[6] == flashkit_flashlight::Kind::Places as u8
     });
-    maps.0
+    maps
 }
 
 #[test]

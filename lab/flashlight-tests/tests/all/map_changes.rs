@@ -1,13 +1,14 @@
 //! Directories of several pages of the directory map change in turn: what no page of the map shows
 //! yet comes back after a power cut, and is not lost with a page that cannot be read.
 
-use flashkit_flashlight::{Area, Config, Page, Visitor};
-use flashkit_nand::PageAddr;
+use flashkit_flashlight::Config;
 use flashkit_sim::{Cut, EraseTear, PowerCut, Rng, Rot, SimNand, Tear};
 use flashkit_vfs::any::AnyNand;
 use flashkit_vfs::{FileSystem, Ino, NewInode};
 
-use crate::common::{Fs, NOW, chip, clean, formatted, mount, ram_for, try_mount_in, try_unmount};
+use crate::common::{
+    Fs, NOW, chip, clean, formatted, map_pages, mount, ram_for, try_mount_in, try_unmount,
+};
 
 /// So many directories in the root.
 fn directories(fs: &mut Fs, count: usize) -> Vec<Ino> {
@@ -113,24 +114,6 @@ fn what_no_page_of_the_map_shows_comes_back_after_a_power_cut() {
             found_after(&mut mount(torn.into_inner()), done, &why);
         }
     }
-}
-
-/// Pages of the map.
-fn map_pages(fs: &mut Fs) -> Vec<PageAddr> {
-    struct Maps(Vec<PageAddr>);
-    impl Visitor for Maps {
-        fn page(&mut self, page: Page) {
-            if page.area == Area::DirMap {
-                self.0.push(page.page);
-            }
-        }
-        fn problem(&mut self, _: PageAddr, _: u32, what: &'static str) {
-            panic!("{what}");
-        }
-    }
-    let mut maps = Maps(Vec::new());
-    fs.volume().walk(&mut maps).unwrap();
-    maps.0
 }
 
 #[test]
