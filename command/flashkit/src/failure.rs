@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::commands::fsck;
 use crate::holder::holder;
 use crate::text;
 
@@ -138,10 +137,7 @@ pub fn usage(mut error: clap::Error, command: &str) -> ExitCode {
         _ => said.to_owned(),
     };
     complain(&format!("{said} (see `{command} --help`)"));
-    ExitCode::from(match command {
-        "flashkit fsck" => fsck::USAGE,
-        _ => USAGE,
-    })
+    ExitCode::from(USAGE)
 }
 
 fn is_any_empty() -> bool {

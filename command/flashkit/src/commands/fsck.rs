@@ -33,7 +33,7 @@ const NOT_CHECKED: u8 = 8;
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit status, the sum of: 0 clean, 1 damage was repaired, 4 damage is left, 8 the check failed or\n\
-    there is nothing to check, 16 wrong usage."
+    there is nothing to check; 2 alone: wrong usage."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -57,20 +57,13 @@ pub struct Args {
     image: PathBuf,
 }
 
-/// Called in a wrong way, as fsck(8) has it.
-pub const USAGE: u8 = 16;
-
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let found = match found(args) {
         Ok(found) => found,
+        Err(error) if error.is::<Usage>() => return Err(error),
         Err(error) => {
             complain(&format!("{error:#}{}", used_by(&error)));
-            let status = if error.is::<Usage>() {
-                USAGE
-            } else {
-                NOT_CHECKED
-            };
-            return Ok(ExitCode::from(status));
+            return Ok(ExitCode::from(NOT_CHECKED));
         }
     };
     if args.json {

@@ -145,7 +145,7 @@ fn wrong_usage_is_status_2_and_one_line() {
             .contains("`frob`")
     );
     assert!(
-        here.complaint(16, &["fsck", "-n", "-a", "x.img"])
+        here.complaint(2, &["fsck", "-n", "-a", "x.img"])
             .contains("-a")
     );
     assert!(here.complaint(2, &["cp", "a", "b"]).contains("IMAGE:/path"));
