@@ -3,8 +3,7 @@
 use crate::boot::{Boot, Error};
 use crate::format::anchors::{Found, Names, Root, RootBlock, Second, SecondPages, note_newest};
 use crate::format::area::{Head, LogArea};
-use crate::format::checkpoint::{CONFIRMED, REPEATED};
-use crate::format::checkpoint::{CheckpointView, UNMOUNTED, root_name};
+use crate::format::checkpoint::{CONFIRMED, CheckpointView, REPEATED, UNMOUNTED, root_name};
 use crate::format::fields::get_u32;
 use crate::format::header::{self, Bad, HEADER, Header, Kind, SHORT_TAGS};
 use crate::format::limits::{ANCHOR_PAGES, CHAIN, ROOT_BLOCKS};

@@ -127,6 +127,15 @@ impl Second {
 }
 
 impl Names {
+    pub(crate) fn new(names: [u32; 2]) -> Names {
+        let mut all = Names {
+            list: [0; 12],
+            len: 0,
+        };
+        all.add(names);
+        all
+    }
+
     pub(crate) fn get(&self, i: usize) -> Option<u32> {
         self.list.get(..self.len)?.get(i).copied()
     }
@@ -217,16 +226,5 @@ impl SecondPages {
             firm: self.firm,
             alone: self.alone,
         })
-    }
-}
-
-impl Names {
-    pub(crate) fn new(names: [u32; 2]) -> Names {
-        let mut all = Names {
-            list: [0; 12],
-            len: 0,
-        };
-        all.add(names);
-        all
     }
 }

@@ -74,6 +74,11 @@ impl DirMap<'_> {
         (ino / self.per_page()) as usize
     }
 
+    /// Where in its page a directory's number is.
+    fn place_of(&self, ino: u32) -> usize {
+        HEADER + 4 * (ino % self.per_page()) as usize
+    }
+
     /// Where a page of the map is that is cached: none on flash, of one that is only in RAM.
     fn cached(&self, page: usize) -> Option<PageAddr> {
         (self.has(page) && (self.dirty || self.loc.is_some())).then_some(self.loc)
@@ -262,12 +267,12 @@ impl<N: Nand> Index<'_, N> {
             }
             for n in self.map.changes.of_page(i) {
                 let (dir, page) = self.map.changes.change(n);
-                let n = (dir % ((self.map.buf.len() - HEADER) / 4) as u32) as usize;
-                put_u32(self.map.buf, HEADER + 4 * n, page.0);
+                let place = self.map.place_of(dir);
+                put_u32(self.map.buf, place, page.0);
             }
             (self.map.index, self.map.loc) = (u16::try_from(i).ok(), at);
         }
-        Ok(HEADER + 4 * (ino % self.map.per_page()) as usize)
+        Ok(self.map.place_of(ino))
     }
 
     /// Page of a directory; none if there is no such directory. At most two reads.
