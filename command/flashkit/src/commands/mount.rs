@@ -227,7 +227,7 @@ fn serve(
     concluded
 }
 
-/// All mount options, in lines that fit a terminal.
+/// All mount options, broken at words. The lines are long: a help is to stay below 50 of them.
 fn options_help() -> String {
     const WIDTH: usize = 150;
     let said = format!(

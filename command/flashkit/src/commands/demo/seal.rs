@@ -1,16 +1,17 @@
 //! The demo's word on what it left behind, so that a later one overwrites that and nothing else.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use flashkit_vfs::{FileSystem, Result, SetXattr, Time, path};
+use siphasher::sip::SipHasher13;
 
 /// The extended attribute of the root directory that holds the digest of all below it.
 const SEAL: &[u8] = b"user.flashkit-demo";
 
-/// A number for all names and what they name. Whatever changes an inode changes its ctime, so the
-/// contents need not be read.
+/// A number for all names and what they name, the same whatever built the program. What changes an
+/// inode changes its ctime, so the contents need not be read.
 fn digest(fs: &mut dyn FileSystem) -> Result<[u8; 8]> {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = SipHasher13::new();
     let root = fs.root();
     path::walk(fs, root, &mut |_, path, attr| {
         path.hash(&mut hasher);
