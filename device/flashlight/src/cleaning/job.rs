@@ -33,6 +33,9 @@ const STEP: u32 = 12;
 /// What cleaning a whole block costs, in reads, between two looks at whether it
 /// leaves a recovery enough.
 const AT_ONCE: u32 = 64;
+/// How often the pages of a block that stay in it are looked at after the first time, if they have
+/// tags.
+pub(crate) const AGAIN: u8 = 2;
 /// Records in a file's log from which on they are taken for overwrites.
 const SCATTERED: usize = 4;
 
@@ -55,6 +58,9 @@ pub(crate) struct CleanJob {
     /// The next page to look at, and the end of those that have been programmed.
     pub next: u32,
     pub end: u32,
+    /// How often the pages that stay are looked at after this time: at first as costs least, then
+    /// whole, then by their tags alone.
+    pub again: u8,
     /// What cleaning it seemed to cost (see `rank`).
     pub rank: Option<(u32, u32)>,
     /// What cleaning should cost for each page written, when free blocks are a little short. In
@@ -222,6 +228,7 @@ impl<N: Nand> Index<'_, N> {
             why,
             next: 0,
             end: self.store.programmed(block),
+            again: AGAIN,
             rank: self.rank(block),
             rate: match why {
                 Why::Space => {

@@ -5,7 +5,7 @@
 //! file data is copied, and the file's log says where it is; where an extent map names the old
 //! place, the record masks that.
 
-use crate::cleaning::job::{CleanJob, LOOK, MAP, MOVE, Why};
+use crate::cleaning::job::{AGAIN, CleanJob, LOOK, MAP, MOVE, Why};
 use crate::error::{Damaged, Fault, sound};
 use crate::format::area::LogArea;
 use crate::format::blockstate::BlockState;
@@ -117,13 +117,20 @@ impl<N: Nand> Index<'_, N> {
             let at = self.store.geo.page(BlockAddr(block), index);
             let (before, maps) = (self.store.written.moved(), self.store.map_writes());
             let became = if is_data {
-                let to_copy = job.why != Why::Rot && self.store.may_copy(at);
-                self.move_data(at, all || listed.is_some(), to_copy, &mut seen)?
+                let known = all || listed.is_some();
+                let to_copy = job.again == AGAIN && job.why != Why::Rot && self.store.may_copy(at);
+                // A tag with a flipped bit is right when it is mended, or, where the chip has
+                // copied the page like that, as it is.
+                let whole = match job.again {
+                    AGAIN => known && !to_copy,
+                    again => again == 1,
+                };
+                self.move_data(at, known, to_copy, whole, &mut seen)?
             } else {
                 self.move_meta(at, listed.is_some())?
             };
             if became == Moved::Stays && self.is_in_vain(job) {
-                job.next = job.end;
+                (job.next, job.again) = (job.end, 0);
             }
             let moved = (self.store.written.moved() - before) as u32;
             let maps = (self.store.map_writes() - maps) as u32;
@@ -134,6 +141,10 @@ impl<N: Nand> Index<'_, N> {
             return Ok(true);
         }
         if job.next < job.end {
+            return Ok(false);
+        }
+        if is_data && self.store.has_tags() && job.again > 0 {
+            (job.next, job.again) = (0, job.again - 1);
             return Ok(false);
         }
         // Pages that cannot be read, or that nobody owns.
@@ -349,15 +360,17 @@ impl<N: Nand> Index<'_, N> {
         self.put_names_page(i, Some(pointer))
     }
 
-    /// Moves a page of file data, if it is valid; `known` to be so, or not.
+    /// Moves a page of file data, if it is valid; `known` to be so, or not. For its owner `whole`
+    /// of it is read, or its tag alone.
     fn move_data(
         &mut self,
         at: PageAddr,
         known: bool,
         to_copy: bool,
+        whole: bool,
         seen: &mut Option<SeenMaps>,
     ) -> Result<Moved, Fault> {
-        let (owner, page) = match self.data_owner(at, known && !to_copy) {
+        let (owner, page) = match self.data_owner(at, whole) {
             // An invalid page may be one that was never complete.
             Err(e) if e.is_damage() && !known => return Ok(Moved::Gone),
             Err(e) if e.is_damage() => return Ok(Moved::Stays),
@@ -506,7 +519,7 @@ impl<N: Nand> Index<'_, N> {
     }
 
     /// The file and index that a data page was written for, by its tag. If `whole` of it is asked
-    /// for, as costs no more, it is in the scratch page then.
+    /// for, a flipped bit of the tag is mended, and the page is in the scratch page then.
     ///
     /// # Errors
     /// [`Fault::Corrupt`] when that cannot be known.

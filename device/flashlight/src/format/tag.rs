@@ -108,7 +108,8 @@ const SAYS: usize = 22;
 const INDEX_BITS: u32 = 20;
 /// Bits of the time in the first two bytes and the last two.
 const TICK_BITS: u32 = 32 - INDEX_BITS;
-const TICKS: u32 = 1 << (TICK_BITS + 7);
+/// With more, what the tag says would be all ones but for the bit that makes it an update's.
+const TICKS: u32 = 0x7f << TICK_BITS;
 /// Set in a short tag that is no update's.
 const NO_UPDATE: u16 = 1 << 15;
 const TICK_NS: u32 = NANOS / 256;
@@ -191,7 +192,8 @@ impl Tag {
     }
 
     /// Its bytes where the data is that of a page with the tag `old`, and was not looked at: the
-    /// checksums differ by what is in the tags. What was wrong is wrong by as much.
+    /// checksums differ by what is in the tags. What was wrong is wrong by as much: of a tag that
+    /// had a flipped bit the new one has a checksum as if that bit had flipped in it.
     pub fn encode_anew(&self, form: Form, old: &[u8; SIZE]) -> [u8; SIZE] {
         let (old, mut b) = (form.sorted(old), self.fields(form));
         let of_fields = |b| checksum(form, &[], b, 0);
@@ -223,7 +225,12 @@ impl Tag {
             let mended = false;
             return Some(Checked { high, mended });
         }
+        let says = get_u16(&sorted, SAYS);
         let high = mend(&mut sorted, high, bits, highest)?;
+        if form == Form::Short && says == u16::MAX {
+            // That is wrong in the checksum alone, of a copy: no update says it.
+            put_u16(&mut sorted, SAYS, says);
+        }
         *b = form.on_flash(&sorted);
         Some(Checked { high, mended: true })
     }

@@ -269,13 +269,18 @@ impl<'r, N: Nand> Index<'r, N> {
             let len = spare.len().min(self.store.geo.spare_size() as usize);
             if let Some(form) = self.store.tags {
                 let status = self.store.nand.read(at, 0, &mut [], &mut spare[..len])?;
+                let read = spare;
                 if let Some(tag) = spare.first_chunk_mut() {
-                    // For a bit that has flipped; whether the page is whole does not matter here.
+                    // For a bit that has flipped, here or before the chip copied the page; whether
+                    // the page is whole does not matter here.
                     self.store.check_tag(at, tag, &self.scratch);
                 }
-                let tag = spare.first_chunk().and_then(|tag| Tag::decode(form, tag));
-                if let Some(tag) = tag.filter(|_| status.is_readable()) {
-                    let Some(seq) = tag.seq_after(since).filter(|seq| seq - since < NEWER) else {
+                let tag_of = |spare: &[u8]| Tag::decode(form, spare.first_chunk()?);
+                if status.is_readable()
+                    && let Some(tag) = tag_of(&spare)
+                {
+                    let newer = |tag: Tag| tag.seq_after(since).filter(|seq| seq - since < NEWER);
+                    let Some(seq) = newer(tag).or_else(|| newer(tag_of(&read)?)) else {
                         return Ok(None);
                     };
                     let area = match Update::decode(form, &spare, seq) {

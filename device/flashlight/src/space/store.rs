@@ -492,7 +492,9 @@ impl<N: Nand> Store<'_, N> {
         Ok(())
     }
 
-    /// Whether a page that was read is, by its tag, a page of a file.
+    /// Whether a page that was read is, by its tag, a page of a file. If one bit is wrong, that is
+    /// so with it mended or as it is: the chip may have copied the page when it was wrong
+    /// ([`Tag::encode_anew`]).
     fn is_page(
         &mut self,
         at: PageAddr,
@@ -502,7 +504,9 @@ impl<N: Nand> Store<'_, N> {
         index: u32,
     ) -> bool {
         let Some(form) = self.tags else { return true };
-        self.check_tag(at, tag, data)
-            && Tag::decode(form, tag).is_some_and(|t| (t.owner.ino, t.index) == (ino, index))
+        let read = *tag;
+        let is_its =
+            |tag| Tag::decode(form, tag).is_some_and(|t| (t.owner.ino, t.index) == (ino, index));
+        self.check_tag(at, tag, data) && (is_its(tag) || is_its(&read))
     }
 }
