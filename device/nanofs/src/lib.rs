@@ -32,6 +32,7 @@
 //! | `file` | what a program does with files |
 //! | `clean` | giving up blocks that are not in use any more |
 //! | `volume` | making a volume, mounting it, and what is left of it |
+//! | `rescue` | a volume with damaged headers, for tools (feature `rescue`) |
 //!
 //! # Example
 //!
@@ -60,6 +61,8 @@ mod error;
 mod file;
 mod header;
 mod map;
+#[cfg(feature = "rescue")]
+mod rescue;
 mod rewrite;
 mod store;
 mod tail;

@@ -25,7 +25,9 @@ pub(crate) const RESERVED: u32 = 3;
 pub(crate) const TO_FREE: u32 = FREE << 4 | 1 << DIRTY;
 pub(crate) const TO_USED: u32 = USED << 4 | 1 << USED | 1 << RESERVED;
 pub(crate) const TO_DIRTY: u32 = DIRTY << 4 | TO_USED & 15 | 1 << DIRTY;
-pub(crate) const TO_RESERVED: u32 = RESERVED << 4 | 15;
+pub(crate) const TO_RESERVED: u32 = RESERVED << 4 | ANY;
+/// From any state.
+pub(crate) const ANY: u32 = 15;
 
 impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     /// What the check of the block of the bitmap in RAM starts from, and its first copy.
@@ -76,6 +78,20 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
             self.put(MAP, copy + (version & 1), init);
             self.map_changed = !self.ok();
         }
+    }
+
+    /// Writes the block of the bitmap that tells of a block anew: all that it tells of are used.
+    #[cfg(feature = "rescue")]
+    pub(crate) fn remake_map(&mut self, block: u32) {
+        self.map_store();
+        self.map_at = (block - self.data) / MAPPED + 1;
+        crate::block::clear(&mut self.mem[MAP]);
+        let first = self.data + (self.map_at - 1) * MAPPED;
+        for i in 0..MAPPED.min(self.blocks - first) {
+            *self.map_word(i) |= (USED << (i % 16 * 2)).to_le();
+        }
+        self.map_changed = true;
+        self.map_store();
     }
 
     /// The state of a block.

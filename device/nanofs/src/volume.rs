@@ -22,7 +22,7 @@ use crate::store::{HEADER, HEADER_INIT, MAP, META_INIT};
 use crate::{Error, NanoFs, Result};
 
 /// Place of the metadata block.
-const META: u32 = 0;
+pub(crate) const META: u32 = 0;
 /// Blocks of a volume at most: 4 GiB.
 const BLOCKS_MAX: u32 = 1 << 23;
 
@@ -45,7 +45,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     /// Forgets everything.
     #[inline(never)]
-    fn reset(&mut self, key: u32) {
+    pub(crate) fn reset(&mut self, key: u32) {
         self.key = key;
         self.forget();
         self.error = None;
@@ -133,7 +133,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
 
     /// Takes the volume's figures from the header in RAM, or says why they are none.
     #[inline(never)]
-    fn adopt(&mut self) {
+    pub(crate) fn adopt(&mut self) {
         self.salt = self.get(SALT);
         let suits = self.lay_out(self.get(BLOCKS), self.get(FILES));
         let error = if self.get(MAGIC) != NAFS {
@@ -201,7 +201,7 @@ impl<D: BlockDevice, const N: usize> NanoFs<D, N> {
     }
 
     /// Brings a file that was open when power failed to a state that needs no second look.
-    fn recover(&mut self, slot: u32) {
+    pub(crate) fn recover(&mut self, slot: u32) {
         self.load(slot);
         if !self.forgive(Error::NotFound) && self.ok() && self.get(FLAGS) & OPEN != 0 {
             // What the header names was perhaps never called so in the bitmap.

@@ -28,7 +28,8 @@ const NOT_CHECKED: u8 = 8;
 /// nothing more to repair. File data, and maps of it, that cannot be read stay as they are and are
 /// told each time: nothing says what was there.
 ///
-/// Of Nano-FS the recovery is the only repair. Of a disk of logdisk each damaged segment, entry and
+/// Of Nano-FS a file whose header is damaged is given up, and the bitmap is made as the others ask
+/// for. Of a disk of logdisk each damaged segment, entry and
 /// lost sector is told. It cannot be repaired. A disk of jftl is not checked.
 #[derive(clap::Args)]
 #[command(

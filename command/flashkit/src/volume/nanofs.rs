@@ -11,7 +11,8 @@ use flashkit_vfs::nanofs::check::{Checked, check, key};
 use flashkit_vfs::{Counters, FileSystem, Measured};
 use serde_json::{Map, Value, json};
 
-use crate::failure::Usage;
+use crate::failure::{Usage, complain};
+use crate::text;
 
 use super::{Access, Adapter, Finding, Fsck, Recovery, Repair, Tuning, patiently};
 
@@ -76,17 +77,40 @@ pub fn mkfs(image: &Path, card: Card, seed: u32) -> anyhow::Result<Counters> {
     Ok(cost)
 }
 
-fn mount_volume(card: CardFile) -> anyhow::Result<NanoFs<CardFile, 6>> {
+/// The volume of a card, and how many files are lost, as their headers are damaged. With such it is
+/// mounted to look at only: what is written then stays in RAM.
+fn mount_volume(card: CardFile, access: Access) -> anyhow::Result<(NanoFs<CardFile, 6>, u32)> {
     let Some(key) = key(&mut |block| card.block(block)) else {
         bail!(Error::NotFormatted);
     };
     let mut fs = NanoFs::new(card);
-    fs.mount(key).map_err(|e| explain(&fs, e))?;
-    Ok(fs)
+    let lost = match fs.mount(key) {
+        Err(error) if !is_damage(error) => Err(error),
+        Err(error) if access == Access::ReadWrite => {
+            bail!("{error}: to be read only, until `fsck -y` gives up what is lost")
+        }
+        Err(_) => fs.mount_damaged(key),
+        Ok(()) => Ok(0),
+    };
+    let lost = lost.map_err(|e| explain(&fs, e))?;
+    Ok((fs, lost))
 }
 
-fn mount(card: CardFile, read_only: bool) -> anyhow::Result<Fs> {
-    Ok(NanoFsFs::new(mount_volume(card)?, owner(), read_only)?)
+fn is_damage(error: Error) -> bool {
+    matches!(error, Error::BadHeader | Error::BadBitmap)
+}
+
+fn mount(card: CardFile, access: Access) -> anyhow::Result<(Fs, u32)> {
+    let (fs, lost) = mount_volume(card, access)?;
+    let read_only = access == Access::ReadOnly;
+    Ok((NanoFsFs::new(fs, owner(), read_only)?, lost))
+}
+
+fn files_lost(lost: u32) -> String {
+    match lost {
+        1 => "a file is lost: its header is damaged".into(),
+        n => format!("{n} files are lost: their headers are damaged"),
+    }
 }
 
 pub fn open(
@@ -94,15 +118,20 @@ pub fn open(
     access: Access,
     tuning: Tuning,
 ) -> anyhow::Result<(Box<dyn Adapter>, String)> {
-    let read_only = access == Access::ReadOnly;
-    let mut card = patiently(|| CardFile::open(image, read_only))?;
+    let mut card = patiently(|| CardFile::open(image, access == Access::ReadOnly))?;
     card.set_barrier(!tuning.no_barrier);
-    Ok((Box::new(mount(card, read_only)?), CARD.to_owned()))
+    let (fs, lost) = mount(card, access)?;
+    if lost > 0 {
+        complain(&format!("{}: {}", text::path(image), files_lost(lost)));
+    }
+    Ok((Box::new(fs), CARD.to_owned()))
 }
 
 impl Adapter for Fs {
     fn remount(self: Box<Self>, _: Tuning) -> anyhow::Result<Box<dyn Adapter>> {
-        Ok(Box::new(mount(self.into_volume().into_device(), false)?))
+        Ok(Box::new(
+            mount(self.into_volume().into_device(), Access::ReadWrite)?.0,
+        ))
     }
 
     fn power_is_off(&mut self) -> bool {
@@ -115,49 +144,86 @@ fn was_recovered(fs: &Fs) -> bool {
     fs.cost().page_programs > 0
 }
 
-fn checked(fs: &mut Fs) -> Result<Checked, String> {
-    let card = fs.volume().device_ref();
+fn checked(fs: &NanoFs<CardFile, 6>) -> Result<Checked, String> {
+    let card = fs.device_ref();
     check(&mut |block| card.block(block))
+}
+
+/// What is wrong with a volume of which so many files are lost.
+fn findings(seen: &Checked, lost: u32) -> Vec<Finding> {
+    // A block that is in use and nobody's was a lost file's.
+    let theirs = |block: Option<u32>| {
+        let is = |&(wrong, suits): &(u32, u8)| Some(wrong) == block && suits == 2;
+        lost > 0 && seen.wrong.iter().any(is)
+    };
+    let of_files = (lost > 0).then(|| Finding {
+        place: "volume".into(),
+        what: files_lost(lost),
+    });
+    let found = seen.findings.iter().filter(|f| !theirs(f.block));
+    let found = found.map(|f| Finding {
+        place: match f.block {
+            Some(block) => format!("block {block}"),
+            None => "volume".into(),
+        },
+        what: f.what.clone(),
+    });
+    of_files.into_iter().chain(found).collect()
+}
+
+/// Gives up the files whose headers are damaged, and makes the bitmap and block 0 as the others
+/// ask for. What is still wrong.
+fn mend(image: &Path) -> anyhow::Result<Checked> {
+    let card = patiently(|| CardFile::open(image, false))?;
+    let Some(key) = key(&mut |block| card.block(block)) else {
+        bail!(Error::NotFormatted);
+    };
+    let mut fs = NanoFs::<_, 6>::new(card);
+    let mended = fs.mount_damaged(key).map_err(|e| explain(&fs, e));
+    mended?;
+    let wrong = checked(&fs).map_err(anyhow::Error::msg)?.wrong;
+    fs.mend(&wrong).map_err(|e| explain(&fs, e))?;
+    checked(&fs).map_err(anyhow::Error::msg)
 }
 
 pub fn fsck(image: &Path, repair: Repair) -> anyhow::Result<Fsck> {
     let open = |read_only| patiently(|| CardFile::open(image, read_only));
-    let mut fs = match mount(open(true)?, true) {
-        Ok(fs) => fs,
+    let (mut fs, lost) = match mount(open(true)?, Access::ReadOnly) {
+        Ok(mounted) => mounted,
         Err(error) => return Ok(Fsck::unmountable(format!("{error:#}"))),
     };
     let mut recovery = Recovery::NotNeeded;
-    if was_recovered(&fs) {
+    if lost == 0 && was_recovered(&fs) {
         recovery = Recovery::Simulated;
-        // There is no other repair.
         if repair != Repair::Nothing {
             drop(fs);
-            fs = mount(open(false)?, false)?;
+            fs = mount(open(false)?, Access::ReadWrite)?.0;
             fs.unmount().context("unmount")?;
             recovery = Recovery::Done;
         }
     }
-    let seen = match checked(&mut fs) {
+    let mut seen = match checked(fs.volume()) {
         Ok(seen) => seen,
         Err(why) => return Ok(Fsck::unmountable(why)),
     };
-    let place = |block: Option<u32>| match block {
-        Some(block) => format!("block {block}"),
-        None => "volume".into(),
-    };
+    drop(fs);
+    let mut left = findings(&seen, lost);
+    let mut repaired = Vec::new();
+    if repair == Repair::All && !left.is_empty() {
+        seen = mend(image)?;
+        let before = std::mem::replace(&mut left, findings(&seen, 0));
+        let stays = |f: &Finding| {
+            left.iter()
+                .any(|l| (&l.place, &l.what) == (&f.place, &f.what))
+        };
+        repaired.extend(before.into_iter().filter(|f| !stays(f)));
+    }
     let nodes = seen.files.iter().map(|f| u64::from(f.nodes)).sum();
     Ok(Fsck {
         mountable: true,
         recovery,
-        repaired: Vec::new(),
-        findings: seen
-            .findings
-            .iter()
-            .map(|f| Finding {
-                place: place(f.block),
-                what: f.what.clone(),
-            })
-            .collect(),
+        repaired,
+        findings: left,
         checked: vec![
             ("file", "files", seen.files.len() as u64),
             ("node", "nodes", nodes),
@@ -168,10 +234,10 @@ pub fn fsck(image: &Path, repair: Repair) -> anyhow::Result<Fsck> {
 
 pub fn info(image: &Path) -> anyhow::Result<Map<String, Value>> {
     let card = patiently(|| CardFile::open(image, true))?;
-    let volume = mount_volume(card)?;
+    let (volume, lost) = mount_volume(card, Access::ReadOnly)?;
     let mounting = volume.device_ref().counters();
     let mut fs = NanoFsFs::new(volume, owner(), true)?;
-    let seen = checked(&mut fs).map_err(anyhow::Error::msg)?;
+    let seen = checked(fs.volume()).map_err(anyhow::Error::msg)?;
     let [free, used, dirty, reserved] = seen.states;
     let files = &seen.files;
     let told = json!({
@@ -187,6 +253,7 @@ pub fn info(image: &Path) -> anyhow::Result<Map<String, Value>> {
         "files": {
             "at_most": seen.files_max,
             "now": files.len(),
+            "lost": lost,
             "bytes": files.iter().map(|f| f.size).sum::<u64>(),
             "nodes": files.iter().map(|f| f.nodes).sum::<u32>(),
             "runs": files.iter().map(|f| f.runs).sum::<u32>(),

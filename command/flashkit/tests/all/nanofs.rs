@@ -203,6 +203,63 @@ fn stopped_and_damaged() {
     );
 }
 
+/// One file is lost with its header, and the others are there: to be looked at, and after a repair
+/// to be used.
+#[test]
+fn a_damaged_header_does_not_hide_the_card() {
+    let here = Place::new();
+    let mkfs = [
+        "mkfs", "--fs", "nanofs", "--size", "1MiB", "--files", "4", "card.img",
+    ];
+    here.said(0, &mkfs);
+    for name in ["one", "two", "three"] {
+        fs::write(here.path(name), name.repeat(3_000)).unwrap();
+        here.said(0, &["cp", name, "card.img:/"]);
+    }
+    assert!(here.said(0, &["fsck", "card.img"]).contains("clean"));
+    let mut image = fs::read(here.path("card.img")).unwrap();
+    let header = |slot: usize| 512 * slot..512 * (slot + 1);
+    let of_two = (1..6)
+        .find(|&slot| image[header(slot)][92..].starts_with(b"two\0"))
+        .unwrap();
+    image[header(of_two)][300] ^= 1;
+    fs::write(here.path("card.img"), &image).unwrap();
+
+    let listed = here.run(&["ls", "card.img"]);
+    assert_eq!(listed.stdout, b"one\nthree\n");
+    let lost = "a file is lost: its header is damaged";
+    let told = String::from_utf8(listed.stderr).unwrap();
+    assert_eq!(told, format!("flashkit: card.img: {lost}\n"));
+    let out = here.run(&["cat", "card.img:/three"]);
+    assert!(out.stdout == "three".repeat(3_000).as_bytes());
+    assert_eq!(
+        here.json(0, &["info", "--json", "card.img"])["files"]["lost"],
+        1
+    );
+    let refused = here.complaint(1, &["cp", "one", "card.img:/more"]);
+    assert!(refused.contains("`fsck -y` gives up"), "{refused}");
+    let found = here.said(4, &["fsck", "card.img"]);
+    assert!(
+        found.contains(lost) && found.contains("1 finding"),
+        "{found}"
+    );
+    assert!(fs::read(here.path("card.img")).unwrap() == image);
+
+    let mended = here.said(1, &["fsck", "-y", "card.img"]);
+    assert!(mended.contains(&format!("{lost}: repaired")), "{mended}");
+    assert!(
+        here.said(0, &["fsck", "card.img"])
+            .contains("clean (2 files")
+    );
+    here.said(0, &["cp", "two", "card.img:/"]);
+    let out = here.run(&["cat", "card.img:/two"]);
+    assert!(out.stdout == "two".repeat(3_000).as_bytes());
+    assert!(
+        here.said(0, &["fsck", "card.img"])
+            .contains("clean (3 files")
+    );
+}
+
 /// What a card cannot hold, and what is asked of it in vain, is said in words of its own.
 #[test]
 fn what_a_card_cannot_do_is_said() {

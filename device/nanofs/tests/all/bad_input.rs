@@ -4,7 +4,7 @@
 //! A failure prints its seed; `NANOFS_SEED=n cargo test -p flashkit-nanofs bad_input`
 //! replays it. `NANOFS_RUNS=n` runs more seeds.
 
-use crate::common::{KEY, checked, content, formatted, mounted, read_all};
+use crate::common::{KEY, checked, content, formatted, mounted, read_all, used_card};
 use flashkit_block::BlockDevice;
 use flashkit_nanofs::{Error, Handle, NanoFs};
 use flashkit_sim::{CARD_BLOCK, CardError, CardTiming, Rng, SimCard};
@@ -54,31 +54,6 @@ impl BlockDevice for Patient {
     fn flush(&mut self) -> Result<(), CardError> {
         Ok(())
     }
-}
-
-/// A card with files of every kind: with copies, with trash, deleted, open when power failed.
-fn used_card() -> SimCard {
-    let mut fs: NanoFs<SimCard> = mounted(formatted(300, 6));
-    let mut left_open = Handle(0);
-    for (i, len) in [20_000, 9_300, 500, 4_444].into_iter().enumerate() {
-        let file = fs.create(format!("f{i}").as_bytes()).unwrap();
-        fs.write(file, &content(i as u32, 0, len)).unwrap();
-        match i {
-            1 => left_open = file,
-            _ => fs.close(file).unwrap(),
-        }
-    }
-    fs.delete(b"f3").unwrap();
-    let file = fs.open(b"f0").unwrap();
-    fs.seek(file, 3_000).unwrap();
-    fs.write(file, &content(0, 3_000, 2_000)).unwrap();
-    fs.truncate(file, 15_100).unwrap();
-    fs.seek(file, 7_000).unwrap();
-    fs.write(file, &content(0, 7_000, 2_000)).unwrap();
-    fs.close(file).unwrap();
-    fs.append(left_open, &content(1, 9_300, 2_345)).unwrap();
-    fs.sync().unwrap();
-    fs.into_device()
 }
 
 /// Uses what is on a card in every way; no call may take more operations than any sound volume of

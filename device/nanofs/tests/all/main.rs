@@ -6,3 +6,4 @@ mod common;
 mod costs;
 mod model;
 mod powercut;
+mod rescue;

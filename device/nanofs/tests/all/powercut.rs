@@ -277,7 +277,7 @@ fn go_on(fs: &mut NanoFs<SimCard>, tree: &BTreeMap<String, Vec<u8>>, what: &str)
     assert_sound(fs.device(), &format!("{what}: cleaned"));
 }
 
-const CUTS: [CardCut; 9] = [
+pub const CUTS: [CardCut; 9] = [
     CardCut::Before,
     CardCut::Half,
     CardCut::Garbage,

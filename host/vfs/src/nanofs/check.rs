@@ -61,6 +61,9 @@ pub struct Checked {
     pub states: [u32; 4],
     /// Blocks of deleted data that are not dirty yet.
     pub trash: u32,
+    /// Blocks that the bitmap is wrong about, and the state that they must be in. Where a node is
+    /// damaged none that no file seems to name: the nodes before it are not known.
+    pub wrong: Vec<(u32, u8)>,
 }
 
 type Words = [u32; BLOCK / 4];
@@ -176,6 +179,8 @@ struct Check<'a> {
     states: Vec<u8>,
     /// Who names a block, and as what: the states that it may be in.
     named: HashMap<u32, &'static [u8]>,
+    /// A list could not be followed to its end.
+    is_partial: bool,
 }
 
 const USED: &[u8] = &[1];
@@ -193,6 +198,7 @@ impl<'a> Check<'a> {
             maps: 0,
             states: Vec::new(),
             named: HashMap::new(),
+            is_partial: false,
         }
     }
 }
@@ -350,8 +356,12 @@ impl Check<'_> {
             let (block, state) = (self.data + i as u32, self.states[i]);
             let fits = match self.named.get(&block) {
                 Some(states) => states.contains(&state),
-                None => state == 0 || state == 2,
+                None => state == 0 || state == 2 || self.is_partial,
             };
+            if !fits {
+                let suits = self.named.get(&block).map_or(2, |states| states[0]);
+                self.out.wrong.push((block, suits));
+            }
             if !fits && state < 4 {
                 let called = ["free", "used", "dirty", "reserved"][state as usize];
                 let who = match self.named.contains_key(&block) {
@@ -366,6 +376,7 @@ impl Check<'_> {
     fn file(&mut self, head: &Words) {
         let (flags, count, uid) = (head[3], head[4], head[14]);
         if flags & 4 != 0 {
+            self.is_partial = true;
             return self.find(None, "a file is open: the volume was not mounted since");
         }
         self.trash(head);
@@ -385,6 +396,7 @@ impl Check<'_> {
             let init = self.init(uid, index);
             let Some(node) = self.node(place, init) else {
                 self.find(place, format!("{shown}: node {index} is damaged"));
+                self.is_partial = true;
                 return;
             };
             self.name(home, USED);
@@ -495,6 +507,7 @@ impl Check<'_> {
                     block,
                     format!("node {index} of what is to be given up is damaged"),
                 );
+                self.is_partial = true;
                 break;
             };
             self.name(block, TRASH);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flashkit_block::BlockDevice;
-use flashkit_nanofs::{Error, NanoFs};
+use flashkit_nanofs::{Error, Handle, NanoFs};
 use flashkit_sim::{CARD_BLOCK, CardTiming, Rng, SimCard};
 use flashkit_vfs::nanofs::check::{Checked, check};
 
@@ -23,6 +23,31 @@ pub fn mounted<D: BlockDevice, const N: usize>(dev: D) -> NanoFs<D, N> {
     let mut fs = NanoFs::new(dev);
     fs.mount(KEY).unwrap();
     fs
+}
+
+/// A card with files of every kind: with copies, with trash, deleted, open when power failed.
+pub fn used_card() -> SimCard {
+    let mut fs: NanoFs<SimCard> = mounted(formatted(300, 6));
+    let mut left_open = Handle(0);
+    for (i, len) in [20_000, 9_300, 500, 4_444].into_iter().enumerate() {
+        let file = fs.create(format!("f{i}").as_bytes()).unwrap();
+        fs.write(file, &content(i as u32, 0, len)).unwrap();
+        match i {
+            1 => left_open = file,
+            _ => fs.close(file).unwrap(),
+        }
+    }
+    fs.delete(b"f3").unwrap();
+    let file = fs.open(b"f0").unwrap();
+    fs.seek(file, 3_000).unwrap();
+    fs.write(file, &content(0, 3_000, 2_000)).unwrap();
+    fs.truncate(file, 15_100).unwrap();
+    fs.seek(file, 7_000).unwrap();
+    fs.write(file, &content(0, 7_000, 2_000)).unwrap();
+    fs.close(file).unwrap();
+    fs.append(left_open, &content(1, 9_300, 2_345)).unwrap();
+    fs.sync().unwrap();
+    fs.into_device()
 }
 
 /// Bytes that tell their file, place and version.
