@@ -6,7 +6,7 @@
 
 use crate::common::{KEY, checked, content, formatted, mounted, read_all, used_card};
 use flashkit_block::BlockDevice;
-use flashkit_nanofs::{Error, Handle, NanoFs};
+use flashkit_nanofs::{Error, NanoFs};
 use flashkit_sim::{CARD_BLOCK, CardError, CardTiming, Rng, SimCard};
 use flashkit_vfs::nanofs::check::{check, seal, seals};
 
