@@ -28,7 +28,7 @@ pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
     let refuse = |why: String| MountError::MountPoint(format!("{}: {why}", path.display()));
     let metadata = fs::metadata(path).map_err(|error| {
         refuse(match is_dead(&error) {
-            true => dead(path),
+            true => DEAD.into(),
             false => plain(&error),
         })
     })?;
@@ -39,7 +39,7 @@ pub(crate) fn check(path: &Path) -> Result<PathBuf, MountError> {
     if let Some(kind) = mounted_at(&full) {
         // The kernel may answer for its attributes long after whoever served it has gone.
         if fs::read_dir(&full).is_err_and(|error| is_dead(&error)) {
-            return Err(refuse(dead(path)));
+            return Err(refuse(DEAD.into()));
         }
         return Err(refuse(format!(
             "busy: something is mounted there already ({kind})"
@@ -58,12 +58,7 @@ fn is_dead(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::ENOTCONN as i32)
 }
 
-fn dead(path: &Path) -> String {
-    format!(
-        "a dead mount is still there; `umount {}` removes it",
-        path.display()
-    )
-}
+const DEAD: &str = "a dead mount is still there; `umount` removes it";
 
 const NEEDS_HELPER: &str =
     "mounting without being root needs fusermount3 (package fuse3), which is not here";

@@ -79,7 +79,7 @@ fn a_mount_whose_server_was_killed_is_told() {
         let said = complaint(&here.run(command), 1);
         assert_eq!(
             said,
-            "flash: a dead mount is still there; `umount flash` removes it"
+            "flash: a dead mount is still there; `umount` removes it"
         );
     }
     umount(&here.path("flash"));
