@@ -162,9 +162,7 @@ impl<'r, N: Nand> Index<'r, N> {
             .record_search(INDEX_END, 0)
         {
             let e = Extent::decode(self.files[FileSlot::First].file().record(r));
-            for k in 0..e.count {
-                self.count(PageAddr(e.page + k), MayProgram);
-            }
+            count_run(&mut self.store, e, MayProgram);
         }
         for p in 0..pointers {
             let page = self.files[FileSlot::First].file().pointer(p).1;
@@ -253,7 +251,8 @@ fn count_run<N: Nand>(store: &mut Store<'_, N>, run: Extent, _: MayProgram) {
             .as_ref()
             .map_or(u32::MAX, |r| r.lost_from(block.0));
         for page in at.saturating_add(from.saturating_sub(index))..next {
-            count(store, PageAddr(page), MayProgram);
+            store.validate(PageAddr(page));
+            store.table_write_back(MayProgram);
         }
         at = next;
     }

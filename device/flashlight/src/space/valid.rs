@@ -85,7 +85,7 @@ impl<N: Nand> Store<'_, N> {
             at += match self.recovery.as_ref().map(|r| r.lost_from(block)) {
                 None => self.invalidate_in_block(place, left),
                 Some(lost) if index < lost && self.valid_pages(block) > 0 => {
-                    self.invalidate_in_block(place, 1)
+                    self.invalidate_in_block(place, left.min(lost - index))
                 }
                 // None of these counts.
                 Some(_) => left,
