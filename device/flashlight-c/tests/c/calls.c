@@ -174,7 +174,7 @@ static int chip_never(void *context, uint32_t from, uint32_t to)
 /* A file of which every ninth page is written over, so that cleaning moves the others. */
 static void overwrite(struct chip *chip, const flashlight_chip *functions, int says)
 {
-    enum { FILE_PAGES = 1400, ROUNDS = 40 };
+    enum { FILE_PAGES = 1500, ROUNDS = 40 };
     static uint8_t rounds[FILE_PAGES], page[PAGE], is[PAGE];
     flashlight_file file = {0};
     flashlight_report report;
@@ -188,7 +188,7 @@ static void overwrite(struct chip *chip, const flashlight_chip *functions, int s
             fill(page, i, round);
             GIVES(flashlight_seek(&fs, &file, (int64_t)i * PAGE, FLASHLIGHT_SEEK_SET), i * PAGE);
             unsigned copies = chip->copies;
-            chip->lies = once && round == 20 ? 'c' : 0;
+            chip->lies = once && round >= 20 ? 'c' : 0;
             GIVES(flashlight_write(&fs, &file, page, PAGE), PAGE);
             if (chip->copies != copies)
                 once = once && !chip->lies;
@@ -232,7 +232,7 @@ static void bus(void)
     overwrite(chip, &copying, 0);
     unsigned long inside = chip->moved - through;
     printf("overwrites move %lu bytes, %lu with copies inside the chip\n", through, inside);
-    CHECK(chip->copies > 1000 && inside < through);
+    CHECK(chip->copies > 500 && inside < through);
     /* Reads of copies that were corrected are counted as others are. */
     overwrite(chip, &copying, 3);
     /* A program of a copy that fails has another block taken. */
