@@ -121,10 +121,7 @@ impl<N: Nand> Boot<'_, N> {
                             (Part::Deferred(bytes), Want::Group(dir, hash)) => {
                                 let group = Group::first(bytes).filter(|g| g.dir() == dir);
                                 let Some(group) = group else { continue };
-                                for rec in group.records() {
-                                    if rec.hash != hash {
-                                        continue;
-                                    }
+                                for rec in group.records().filter(|rec| rec.hash == hash) {
                                     if !core::mem::replace(&mut groups, true) {
                                         logged.clear();
                                     }
